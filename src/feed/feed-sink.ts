@@ -1,0 +1,38 @@
+/**
+ * What a feed hands on. The feed declares it and the watch cache satisfies it by shape; a NATS stream, a worker's socket
+ * and another distributary write to the same interface. Every call is synchronous and in order of revision.
+ */
+import type { Batch, KeyValue } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+
+/**
+ * Why a whole state is handed over.
+ * - `initial`: the first one.
+ * - `gap`: history was lost between the last revision and this one; watchers below it cannot be given every event: 410.
+ * - `coalesce`: the same gap, but the sink is to turn the difference into events (puts at their own mod revisions,
+ *   deletes at the state's revision, a changed create revision as delete and put), so that watchers stay connected.
+ * - `history-changed`: not the same etcd, or an older one restored: nothing known before means anything now. 410 for all.
+ */
+export type ReplaceReason = 'initial' | 'gap' | 'coalesce' | 'history-changed'
+
+/** Pages of one state; nothing is visible before `commit`. */
+export interface Replacement {
+  add(keyValues: readonly KeyValue[]): void
+  commit(): void
+  abort(): void
+}
+
+export interface FeedSink {
+  /** Everything under the prefix at `revision`. */
+  replace(revision: Revision, reason: ReplaceReason): Replacement
+  /** Ascending, each above everything before. */
+  apply(batches: readonly Batch[]): void
+  /** Everything at or before `revision` has been handed over. */
+  progress(revision: Revision): void
+  /** The first state and the history after it are in: from now on reads may be answered. Again after each recovery. */
+  synced(): void
+  /** The source is away, for a reason to show; what is cached stays served. `synced` or `apply` ends it. */
+  disconnected(reason: string): void
+  /** It cannot be listed at all (permission, encryption): clients are told this, readiness does not wait for it. */
+  refused(reason: string): void
+}

@@ -1,0 +1,58 @@
+/**
+ * What etcd holds and what happens to it, with nothing of Kubernetes in it.
+ *
+ * A key is a *binary string*: one UTF-16 unit per byte (latin1). It keeps etcd's byte order under `<`, loses nothing
+ * when a key is not UTF-8, and for the usual ASCII key it is the key itself. `keyFromText` and `keyToText` are the only
+ * ways across.
+ */
+import type { Revision } from './revision.js'
+
+export type Key = string & { readonly __brand: 'Key' }
+
+export interface KeyValue {
+  readonly key: Key
+  /** Its own copy or a slice of a message no larger than a few times itself: a slice pins its message in memory. */
+  readonly value: Buffer
+  readonly createRevision: Revision
+  readonly modRevision: Revision
+  /** Writes since the key was created, 1 for the first. */
+  readonly version: number
+  /** Decimal text, '0' for none: lease ids exceed 2^53. */
+  readonly leaseId: string
+}
+
+export type KeyEvent =
+  | { readonly type: 'put'; readonly keyValue: KeyValue }
+  | { readonly type: 'delete'; readonly key: Key }
+
+/** Every event of one revision, in etcd's order; never split between deliveries, never empty. */
+export interface Batch {
+  readonly revision: Revision
+  readonly events: readonly KeyEvent[]
+}
+
+export function keyFromText(text: string): Key {
+  return Buffer.from(text, 'utf8').toString('latin1') as Key
+}
+
+export function keyFromBytes(bytes: Buffer): Key {
+  return bytes.toString('latin1') as Key
+}
+
+export function keyToBytes(key: Key): Buffer {
+  return Buffer.from(key, 'latin1')
+}
+
+/** Bytes that are not UTF-8 become U+FFFD: for showing, not for going back. */
+export function keyToText(key: Key): string {
+  return Buffer.from(key, 'latin1').toString('utf8')
+}
+
+/** The first key after every key that starts with `prefix`: etcd's `range_end`. '\0' (to the end) for no such key. */
+export function prefixEnd(prefix: Key): Key {
+  for (let i = prefix.length - 1; i >= 0; i--) {
+    const unit = prefix.charCodeAt(i)
+    if (unit < 0xff) return (prefix.slice(0, i) + String.fromCharCode(unit + 1)) as Key
+  }
+  return '\0' as Key
+}

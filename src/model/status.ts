@@ -1,0 +1,212 @@
+/**
+ * Errors as Kubernetes names them: one class per thing a client does next. Before the headers are sent an error is an
+ * HTTP reply, after them an ERROR event that carries the same Status object.
+ */
+import type { Revision } from './revision.js'
+
+export interface StatusCause {
+  readonly reason?: string
+  readonly message?: string
+  readonly field?: string
+}
+
+export interface StatusDetails {
+  readonly name?: string
+  readonly group?: string
+  readonly kind?: string
+  readonly causes?: readonly StatusCause[]
+  readonly retryAfterSeconds?: number
+}
+
+/** The wire form, in the API server's member order. */
+export interface Status {
+  readonly kind: 'Status'
+  readonly apiVersion: 'v1'
+  readonly metadata: {
+    readonly continue?: string
+    readonly resourceVersion?: string
+    readonly remainingItemCount?: number
+  }
+  readonly status: 'Success' | 'Failure'
+  readonly message: string
+  readonly reason: string
+  readonly details?: StatusDetails
+  readonly code: number
+}
+
+export abstract class StatusError extends Error {
+  abstract readonly code: number
+  abstract readonly reason: string
+  readonly details: StatusDetails | undefined
+  /** Only an expired continue token has one: the token that goes on inconsistently. */
+  readonly continueToken: string | undefined
+
+  constructor(message: string, options: ErrorOptions & { details?: StatusDetails; continueToken?: string } = {}) {
+    super(message, options)
+    this.details = options.details
+    this.continueToken = options.continueToken
+  }
+
+  toStatus(): Status {
+    return {
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: this.continueToken === undefined ? {} : { continue: this.continueToken },
+      status: 'Failure',
+      message: this.message,
+      reason: this.reason,
+      ...(this.details === undefined ? {} : { details: this.details }),
+      code: this.code,
+    }
+  }
+
+  /** Lifts anything caught; what is not ours becomes an InternalError that keeps it as `cause` and does not send it. */
+  static from(error: unknown): StatusError {
+    return error instanceof StatusError ? error : new InternalError('an internal error occurred', { cause: error })
+  }
+}
+
+/** The revision is no longer held: the client relists. */
+export class ExpiredError extends StatusError {
+  override readonly name = 'ExpiredError'
+  readonly code = 410
+  readonly reason = 'Expired'
+
+  /** For a resourceVersion below what is kept; `oldest` is the first revision still held. */
+  static tooOld(requested: Revision, oldest: Revision): ExpiredError {
+    return new ExpiredError(`too old resource version: ${requested} (${oldest - 1})`)
+  }
+}
+
+/** The revision is ahead of what this replica has seen after the wait limit. */
+export class TooLargeResourceVersionError extends StatusError {
+  override readonly name = 'TooLargeResourceVersionError'
+  readonly code = 504
+  readonly reason = 'Timeout'
+
+  constructor(requested: Revision, current: Revision, options: ErrorOptions = {}) {
+    super(`Timeout: Too large resource version: ${requested}, current: ${current}`, {
+      ...options,
+      details: {
+        causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
+        retryAfterSeconds: 1,
+      },
+    })
+  }
+}
+
+/** What was asked could not be had in time, for instance a consistent read while etcd is away. */
+export class TimeoutError extends StatusError {
+  override readonly name = 'TimeoutError'
+  readonly code = 504
+  readonly reason = 'Timeout'
+}
+
+/** Still listing, or a limit reached. */
+export class TooManyRequestsError extends StatusError {
+  override readonly name = 'TooManyRequestsError'
+  readonly code = 429
+  readonly reason = 'TooManyRequests'
+
+  constructor(message: string, retryAfterSeconds: number, options: ErrorOptions = {}) {
+    super(message, { ...options, details: { retryAfterSeconds } })
+  }
+}
+
+/** Draining, or a part that is away: another replica, or later. */
+export class ServiceUnavailableError extends StatusError {
+  override readonly name = 'ServiceUnavailableError'
+  readonly code = 503
+  readonly reason = 'ServiceUnavailable'
+}
+
+export class BadRequestError extends StatusError {
+  override readonly name = 'BadRequestError'
+  readonly code = 400
+  readonly reason = 'BadRequest'
+}
+
+export class UnauthorizedError extends StatusError {
+  override readonly name = 'UnauthorizedError'
+  readonly code = 401
+  readonly reason = 'Unauthorized'
+}
+
+export class ForbiddenError extends StatusError {
+  override readonly name = 'ForbiddenError'
+  readonly code = 403
+  readonly reason = 'Forbidden'
+}
+
+export class NotFoundError extends StatusError {
+  override readonly name = 'NotFoundError'
+  readonly code = 404
+  readonly reason = 'NotFound'
+}
+
+export class MethodNotAllowedError extends StatusError {
+  override readonly name = 'MethodNotAllowedError'
+  readonly code = 405
+  readonly reason = 'MethodNotAllowed'
+}
+
+export class NotAcceptableError extends StatusError {
+  override readonly name = 'NotAcceptableError'
+  readonly code = 406
+  readonly reason = 'NotAcceptable'
+}
+
+export class ConflictError extends StatusError {
+  override readonly name = 'ConflictError'
+  readonly code = 409
+  readonly reason = 'Conflict'
+}
+
+export class AlreadyExistsError extends StatusError {
+  override readonly name = 'AlreadyExistsError'
+  readonly code = 409
+  readonly reason = 'AlreadyExists'
+}
+
+export class RequestEntityTooLargeError extends StatusError {
+  override readonly name = 'RequestEntityTooLargeError'
+  readonly code = 413
+  readonly reason = 'RequestEntityTooLarge'
+}
+
+export class UnsupportedMediaTypeError extends StatusError {
+  override readonly name = 'UnsupportedMediaTypeError'
+  readonly code = 415
+  readonly reason = 'UnsupportedMediaType'
+}
+
+/** Understood and well formed, but not allowed to mean that; the causes name the fields. */
+export class InvalidError extends StatusError {
+  override readonly name = 'InvalidError'
+  readonly code = 422
+  readonly reason = 'Invalid'
+
+  /** As the API server words it: `KIND.GROUP "NAME" is invalid: FIELD: message`. */
+  static forFields(kind: string, group: string, name: string, causes: readonly StatusCause[]): InvalidError {
+    const texts = causes.map((cause) => `${cause.field}: ${cause.message}`)
+    const joined = texts.length === 1 ? texts[0] : `[${texts.join(', ')}]`
+    const qualified = group === '' ? kind : `${kind}.${group}`
+    return new InvalidError(`${qualified} ${JSON.stringify(name)} is invalid: ${joined}`, {
+      details: { ...(name === '' ? {} : { name }), group, kind, causes },
+    })
+  }
+}
+
+/** The data is there and cannot be read here, for instance a value encrypted at rest. */
+export class NotImplementedError extends StatusError {
+  override readonly name = 'NotImplementedError'
+  readonly code = 501
+  readonly reason = 'NotImplemented'
+}
+
+/** Our bug: the cause is logged, not sent. */
+export class InternalError extends StatusError {
+  override readonly name = 'InternalError'
+  readonly code = 500
+  readonly reason = 'InternalError'
+}

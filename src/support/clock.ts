@@ -1,0 +1,37 @@
+/** Time comes in from outside, so that tests own it. */
+export interface Clock {
+  /** Milliseconds since the epoch, for stamps. */
+  now(): number
+  /** Milliseconds from an arbitrary start, never going back, for durations. */
+  monotonic(): number
+  /** Calls once after `delayMs`. The timer does not keep the process alive. */
+  setTimer(delayMs: number, callback: () => void): Timer
+}
+
+export interface Timer {
+  cancel(): void
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  setTimer(delayMs, callback) {
+    const handle = setTimeout(callback, delayMs)
+    handle.unref()
+    return { cancel: () => clearTimeout(handle) }
+  },
+}
+
+/** Resolves after `delayMs`, or at once (without throwing) when the signal aborts. */
+export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve()
+    const done = (): void => {
+      timer.cancel()
+      signal?.removeEventListener('abort', done)
+      resolve()
+    }
+    const timer = clock.setTimer(delayMs, done)
+    signal?.addEventListener('abort', done, { once: true })
+  })
+}

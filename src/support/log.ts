@@ -1,0 +1,9 @@
+/** The part of a logger that stages use; pino satisfies it by shape. One line per change of state. */
+export interface Logger {
+  debug(fields: object, message: string): void
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
+export const silentLogger: Logger = { debug() {}, info() {}, warn() {}, error() {} }
