@@ -1,0 +1,464 @@
+/**
+ * What happens to a JSON value once, when it comes in: it is checked to be exactly one JSON object (RFC 8259, UTF-8),
+ * its insignificant white space goes, and the place is found where `metadata.resourceVersion` is to be put when the
+ * object is served. The resourceVersion that is in the stored text is taken out (etcd's mod revision is the true one);
+ * every other byte stays as its owner wrote it: numbers, escapes, duplicate keys, order.
+ *
+ * One pass over the bytes with an explicit stack of bits, no tree and no recursion. `JSON.parse` was rejected: it
+ * changes integers above 2^53, and a tree written out again is another text. White space is taken out by a second, simpler
+ * loop that runs only when the first has seen some; what an API server writes has none.
+ */
+import { isUtf8 } from 'node:buffer'
+
+import { type Revision, formatResourceVersion } from '../model/revision.js'
+import { decodeString } from './json-walk.js'
+
+/** Deeper than any object of an API (CRDs nest a few dozen levels); the stack of the scanner has this size. */
+export const MAX_JSON_DEPTH = 512
+
+export interface ScannedObject {
+  /** Its own, exactly sized copy: no white space between tokens, no `metadata.resourceVersion`. */
+  readonly bytes: Buffer
+  /** Index in `bytes` just after the `{` of the top-level `metadata`; -1 when there is none or it is not an object. */
+  readonly metadataOffset: number
+  /** '' when absent or not a string. */
+  readonly apiVersion: string
+  /** '' when absent or not a string. */
+  readonly kind: string
+}
+
+const QUOTE = 0x22
+const COMMA = 0x2c
+const COLON = 0x3a
+const BACKSLASH = 0x5c
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+
+/** What the scanner looks for next. */
+const VALUE = 0
+const VALUE_OR_END = 1
+const KEY = 2
+const KEY_OR_END = 3
+const COMMA_OR_END = 4
+
+/** What the member being read is, at depth 1 (the first three) or directly in metadata (the last). */
+const OTHER = 0
+const METADATA = 1
+const API_VERSION = 2
+const KIND = 3
+const RESOURCE_VERSION = 4
+
+const IN_ARRAY = 0
+const IN_OBJECT = 1
+
+/** Scratch of the one scan that runs at a time: index = depth. */
+const containers = new Uint8Array(MAX_JSON_DEPTH + 1)
+
+/**
+ * null when the value is not exactly one JSON object in UTF-8, or nests deeper than `MAX_JSON_DEPTH`.
+ *
+ * Of duplicate members the last counts, as in JSON.parse: for `kind`, `apiVersion` and `metadata`. Every
+ * `resourceVersion` directly in any top-level `metadata` object is taken out.
+ */
+export function scanObject(value: Buffer): ScannedObject | null {
+  const end = value.length
+  let spaces = 0
+  let i = 0
+  while (i < end && isSpace(value[i]!)) i++
+  if (i >= end || value[i] !== OPEN_BRACE) return null
+  spaces = i
+  i++
+
+  let depth = 1
+  let state = KEY_OR_END
+  let role = OTHER
+  let inMetadata = false
+  let metadataStart = -1
+  let kindStart = -1
+  let kindEnd = -1
+  let apiVersionStart = -1
+  let apiVersionEnd = -1
+  // Members directly in metadata: where the one being read starts, and where the last one that stays has ended.
+  let memberStart = 0
+  let keptEnd = 0
+  let removed: number[] | null = null
+  let hasHighBytes = 0
+  containers[1] = IN_OBJECT
+
+  while (depth > 0) {
+    if (i >= end) return null
+    const byte = value[i]!
+    if (byte <= 0x20) {
+      if (!isSpace(byte)) return null
+      spaces++
+      i++
+      continue
+    }
+    switch (state) {
+      case KEY_OR_END:
+      case KEY: {
+        if (byte === QUOTE) {
+          const start = i
+          i++
+          let escaped = false
+          for (;;) {
+            if (i >= end) return null
+            const inner = value[i]!
+            if (inner === QUOTE) break
+            if (inner < 0x20) return null
+            hasHighBytes |= inner
+            if (inner === BACKSLASH) {
+              escaped = true
+              i = endOfEscape(value, i)
+              if (i === -1) return null
+            } else {
+              i++
+            }
+          }
+          i++
+          if (depth === 1) role = topLevelRole(value, start, i, escaped)
+          else if (depth === 2 && inMetadata) {
+            memberStart = start
+            role = isResourceVersion(value, start, i, escaped) ? RESOURCE_VERSION : OTHER
+          }
+          while (i < end && isSpace(value[i]!)) {
+            i++
+            spaces++
+          }
+          if (i >= end || value[i] !== COLON) return null
+          i++
+          state = VALUE
+          continue
+        }
+        if (byte !== CLOSE_BRACE || state === KEY) return null
+        break
+      }
+      case VALUE_OR_END:
+      case VALUE: {
+        if (byte === QUOTE) {
+          const start = i
+          i++
+          for (;;) {
+            if (i >= end) return null
+            const inner = value[i]!
+            if (inner === QUOTE) break
+            if (inner < 0x20) return null
+            hasHighBytes |= inner
+            if (inner === BACKSLASH) {
+              i = endOfEscape(value, i)
+              if (i === -1) return null
+            } else {
+              i++
+            }
+          }
+          i++
+          if (depth === 1) {
+            if (role === KIND) {
+              kindStart = start
+              kindEnd = i
+            } else if (role === API_VERSION) {
+              apiVersionStart = start
+              apiVersionEnd = i
+            } else if (role === METADATA) metadataStart = -1
+          }
+          state = COMMA_OR_END
+          continue
+        }
+        if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+          if (depth === MAX_JSON_DEPTH) return null
+          if (depth === 1) {
+            if (role === METADATA) {
+              inMetadata = byte === OPEN_BRACE
+              metadataStart = inMetadata ? i + 1 : -1
+              keptEnd = i + 1
+              role = OTHER
+            } else if (role === KIND) kindStart = -1
+            else if (role === API_VERSION) apiVersionStart = -1
+          }
+          depth++
+          i++
+          containers[depth] = byte === OPEN_BRACE ? IN_OBJECT : IN_ARRAY
+          state = byte === OPEN_BRACE ? KEY_OR_END : VALUE_OR_END
+          continue
+        }
+        if (byte === CLOSE_BRACKET) {
+          if (state === VALUE) return null
+          break
+        }
+        if (depth === 1) {
+          if (role === METADATA) metadataStart = -1
+          else if (role === KIND) kindStart = -1
+          else if (role === API_VERSION) apiVersionStart = -1
+        }
+        i = endOfScalar(value, i)
+        if (i === -1) return null
+        state = COMMA_OR_END
+        continue
+      }
+      default: {
+        if (depth === 2 && inMetadata) {
+          if (role !== RESOURCE_VERSION) {
+            if (byte === COMMA || byte === CLOSE_BRACE) keptEnd = i
+          } else {
+            removed ??= []
+            if (byte === COMMA) {
+              removed.push(memberStart, i + 1)
+            } else {
+              // The last member: the comma before it goes too, and with it all removed ones after the last that stays.
+              while (removed.length > 0 && removed[removed.length - 2]! >= keptEnd) removed.length -= 2
+              removed.push(keptEnd, i)
+            }
+            role = OTHER
+          }
+        }
+        if (byte === COMMA) {
+          i++
+          state = containers[depth] === IN_OBJECT ? KEY : VALUE
+          continue
+        }
+      }
+    }
+    // Only a closing bracket comes here.
+    if (byte !== (containers[depth] === IN_OBJECT ? CLOSE_BRACE : CLOSE_BRACKET)) return null
+    if (depth === 2 && inMetadata) inMetadata = false
+    depth--
+    i++
+    state = COMMA_OR_END
+  }
+  const stop = i
+  while (i < end && isSpace(value[i]!)) i++
+  if (i < end) return null
+  spaces += i - stop
+  if (hasHighBytes >= 0x80 && !isUtf8(value)) return null
+
+  const kind = kindStart === -1 ? '' : decodeString(value, kindStart, kindEnd)
+  const apiVersion = apiVersionStart === -1 ? '' : decodeString(value, apiVersionStart, apiVersionEnd)
+  const compact = copyCompact(value, removed ?? NOTHING, spaces > 0, metadataStart)
+  return { bytes: compact.bytes, metadataOffset: compact.offset, apiVersion, kind }
+}
+
+/** What serving needs of a scanned object. */
+export type Spliceable = Pick<ScannedObject, 'bytes' | 'metadataOffset'>
+
+/** How many bytes the object takes with its resourceVersion in place. @see writeSpliced */
+export function splicedLength(object: Spliceable, revision: Revision): number {
+  return object.bytes.length + insertion(object, revision).length
+}
+
+/**
+ * Writes the object with its resourceVersion as the first member of metadata: `…"metadata":{"resourceVersion":"N",…`.
+ *
+ * @param target has at least `splicedLength` bytes from `at`.
+ * @returns the index after the last byte written.
+ * @throws RangeError when it has no metadata object: such a value is served wrapped.
+ */
+export function writeSpliced(target: Buffer, at: number, object: Spliceable, revision: Revision): number {
+  return writeAround(target, at, object, insertion(object, revision))
+}
+
+/** The object's JSON as it is served, in a buffer of its own. @throws RangeError as `writeSpliced` */
+export function spliceResourceVersion(object: Spliceable, revision: Revision): Buffer {
+  const member = insertion(object, revision)
+  const target = Buffer.allocUnsafeSlow(object.bytes.length + member.length)
+  writeAround(target, 0, object, member)
+  return target
+}
+
+function writeAround(target: Buffer, at: number, { bytes, metadataOffset }: Spliceable, member: string): number {
+  let i = at + bytes.copy(target, at, 0, metadataOffset)
+  i += target.write(member, i, 'latin1')
+  return i + bytes.copy(target, i, metadataOffset)
+}
+
+function insertion({ bytes, metadataOffset }: Spliceable, revision: Revision): string {
+  if (metadataOffset < 0) throw new RangeError('no metadata object to put a resourceVersion into')
+  const member = `"resourceVersion":"${formatResourceVersion(revision)}"`
+  return bytes[metadataOffset] === CLOSE_BRACE ? member : `${member},`
+}
+
+const NOTHING: readonly number[] = []
+
+/**
+ * @param removed ranges [start, end) of `value`, ascending, that are left out.
+ * @param metadataStart an index of `value`, or -1; `offset` is the same place in the copy.
+ */
+function copyCompact(
+  value: Buffer,
+  removed: readonly number[],
+  hasSpaces: boolean,
+  metadataStart: number,
+): { bytes: Buffer; offset: number } {
+  if (hasSpaces) return copyWithoutSpaces(value, removed, metadataStart)
+  let length = value.length
+  let offset = metadataStart
+  for (let r = 0; r < removed.length; r += 2) {
+    const gone = removed[r + 1]! - removed[r]!
+    length -= gone
+    if (removed[r]! < metadataStart) offset -= gone
+  }
+  // Not from the pool: a pooled slice would keep 8 KB alive as long as the object is stored.
+  const bytes = Buffer.allocUnsafeSlow(length)
+  let from = 0
+  let to = 0
+  for (let r = 0; r < removed.length; r += 2) {
+    to += value.copy(bytes, to, from, removed[r]!)
+    from = removed[r + 1]!
+  }
+  value.copy(bytes, to, from)
+  return { bytes, offset }
+}
+
+function copyWithoutSpaces(
+  value: Buffer,
+  removed: readonly number[],
+  metadataStart: number,
+): { bytes: Buffer; offset: number } {
+  const end = value.length
+  const scratch = Buffer.allocUnsafeSlow(end)
+  let offset = -1
+  let next = 0
+  let nextRemoved = removed.length > 0 ? removed[0]! : end
+  let to = 0
+  let i = 0
+  while (i < end) {
+    if (i === metadataStart) offset = to
+    if (i === nextRemoved) {
+      i = removed[next + 1]!
+      next += 2
+      nextRemoved = next < removed.length ? removed[next]! : end
+      continue
+    }
+    const byte = value[i]!
+    if (byte === QUOTE) {
+      scratch[to++] = QUOTE
+      i++
+      for (;;) {
+        const inner = value[i++]!
+        scratch[to++] = inner
+        if (inner === QUOTE) break
+        if (inner === BACKSLASH) scratch[to++] = value[i++]!
+      }
+      continue
+    }
+    if (byte > 0x20) scratch[to++] = byte
+    i++
+  }
+  const bytes = Buffer.allocUnsafeSlow(to)
+  scratch.copy(bytes, 0, 0, to)
+  return { bytes, offset }
+}
+
+function isSpace(byte: number): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
+}
+
+/** @param at the backslash. @returns the index after the escape, -1 when it is none. */
+function endOfEscape(value: Buffer, at: number): number {
+  if (at + 1 >= value.length) return -1
+  switch (value[at + 1]) {
+    case QUOTE:
+    case BACKSLASH:
+    case 0x2f:
+    case 0x62:
+    case 0x66:
+    case 0x6e:
+    case 0x72:
+    case 0x74:
+      return at + 2
+    case 0x75: {
+      if (at + 6 > value.length) return -1
+      for (let i = at + 2; i < at + 6; i++) if (!isHexDigit(value[i]!)) return -1
+      return at + 6
+    }
+    default:
+      return -1
+  }
+}
+
+function isHexDigit(byte: number): boolean {
+  return (byte >= 0x30 && byte <= 0x39) || (byte >= 0x41 && byte <= 0x46) || (byte >= 0x61 && byte <= 0x66)
+}
+
+function isDigit(byte: number): boolean {
+  return byte >= 0x30 && byte <= 0x39
+}
+
+/** true, false, null or a number. @returns the index after it, -1 when it is none of them. */
+function endOfScalar(value: Buffer, at: number): number {
+  switch (value[at]) {
+    case 0x74:
+      return matches(value, at, 'true')
+    case 0x66:
+      return matches(value, at, 'false')
+    case 0x6e:
+      return matches(value, at, 'null')
+    default:
+      return endOfNumber(value, at)
+  }
+}
+
+function matches(value: Buffer, at: number, word: string): number {
+  if (at + word.length > value.length) return -1
+  for (let i = 1; i < word.length; i++) if (value[at + i] !== word.charCodeAt(i)) return -1
+  return at + word.length
+}
+
+function endOfNumber(value: Buffer, at: number): number {
+  const end = value.length
+  let i = value[at] === 0x2d ? at + 1 : at
+  if (i >= end) return -1
+  if (value[i] === 0x30) {
+    i++
+  } else {
+    const afterDigits = endOfDigits(value, i)
+    if (afterDigits === -1) return -1
+    i = afterDigits
+  }
+  if (i < end && value[i] === 0x2e) {
+    i = endOfDigits(value, i + 1)
+    if (i === -1) return -1
+  }
+  if (i < end && (value[i] === 0x65 || value[i] === 0x45)) {
+    i++
+    if (i < end && (value[i] === 0x2b || value[i] === 0x2d)) i++
+    return endOfDigits(value, i)
+  }
+  return i
+}
+
+/** At least one digit. */
+function endOfDigits(value: Buffer, at: number): number {
+  let i = at
+  while (i < value.length && isDigit(value[i]!)) i++
+  return i === at ? -1 : i
+}
+
+const METADATA_KEY = Buffer.from('"metadata"')
+const API_VERSION_KEY = Buffer.from('"apiVersion"')
+const KIND_KEY = Buffer.from('"kind"')
+const RESOURCE_VERSION_KEY = Buffer.from('"resourceVersion"')
+
+function topLevelRole(value: Buffer, start: number, end: number, escaped: boolean): number {
+  if (escaped) {
+    // 6 bytes write one character at most: a longer literal cannot be any of them.
+    if (end - start > 6 * API_VERSION_KEY.length) return OTHER
+    const text = decodeString(value, start, end)
+    return text === 'metadata' ? METADATA : text === 'apiVersion' ? API_VERSION : text === 'kind' ? KIND : OTHER
+  }
+  if (isKey(value, start, end, METADATA_KEY)) return METADATA
+  if (isKey(value, start, end, API_VERSION_KEY)) return API_VERSION
+  return isKey(value, start, end, KIND_KEY) ? KIND : OTHER
+}
+
+function isResourceVersion(value: Buffer, start: number, end: number, escaped: boolean): boolean {
+  if (!escaped) return isKey(value, start, end, RESOURCE_VERSION_KEY)
+  return end - start <= 6 * RESOURCE_VERSION_KEY.length && decodeString(value, start, end) === 'resourceVersion'
+}
+
+function isKey(value: Buffer, start: number, end: number, key: Buffer): boolean {
+  if (end - start !== key.length) return false
+  for (let i = 1; i < key.length; i++) if (value[start + i] !== key[i]) return false
+  return true
+}

@@ -1,0 +1,99 @@
+/**
+ * Steps over JSON text that is known to be valid (`scanObject` has passed it): where a string or a value ends, what a
+ * key says. Nothing here checks grammar and nothing builds a tree; text that is not JSON gives a wrong answer, but every
+ * step moves forward and stops at the end of the buffer.
+ */
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+const COMMA = 0x2c
+
+/** The index of the first byte at or after `at` that is not white space; the length at the end. */
+export function skipSpace(json: Buffer, at: number): number {
+  const end = json.length
+  let i = at
+  while (i < end && json[i]! <= 0x20) i++
+  return i
+}
+
+/** @param at the opening quote. @returns the index after the closing one. */
+export function endOfString(json: Buffer, at: number): number {
+  const end = json.length
+  let i = at + 1
+  while (i < end) {
+    const byte = json[i]!
+    if (byte === QUOTE) return i + 1
+    i += byte === BACKSLASH ? 2 : 1
+  }
+  return end
+}
+
+/** @param at the first byte of a value of any kind. @returns the index after its last byte. */
+export function endOfValue(json: Buffer, at: number): number {
+  const end = json.length
+  const first = json[at]
+  if (first === QUOTE) return endOfString(json, at)
+  let i = at
+  if (first !== OPEN_BRACE && first !== OPEN_BRACKET) {
+    while (i < end) {
+      const byte = json[i]!
+      if (byte === COMMA || byte === CLOSE_BRACE || byte === CLOSE_BRACKET || byte <= 0x20) return i
+      i++
+    }
+    return end
+  }
+  let depth = 0
+  while (i < end) {
+    const byte = json[i]!
+    if (byte === QUOTE) {
+      // Written out here: nearly every byte of an object lies in a string, and the call shows in a profile.
+      i++
+      while (i < end) {
+        const inner = json[i]!
+        if (inner === QUOTE) break
+        i += inner === BACKSLASH ? 2 : 1
+      }
+    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+      depth++
+    } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+      depth--
+      if (depth === 0) return i + 1
+    }
+    i++
+  }
+  return end
+}
+
+/** The text of a string literal. @param start its opening quote. @param end the index after its closing quote. */
+export function decodeString(json: Buffer, start: number, end: number): string {
+  for (let i = start + 1; i < end - 1; i++) {
+    if (json[i] === BACKSLASH) return JSON.parse(json.toString('utf8', start, end)) as string
+  }
+  return json.toString('utf8', start + 1, end - 1)
+}
+
+/**
+ * Whether the string literal says `text`, escapes included (`"metadat\u0061"` is `metadata`).
+ *
+ * @param textBytes `text` in UTF-8, so that the usual case compares bytes and makes no string.
+ */
+export function stringEquals(json: Buffer, start: number, end: number, text: string, textBytes: Buffer): boolean {
+  const length = end - start - 2
+  let escaped = false
+  let same = length === textBytes.length
+  for (let i = 0; i < length; i++) {
+    const byte = json[start + 1 + i]!
+    if (byte === BACKSLASH) {
+      escaped = true
+      break
+    }
+    if (same && byte !== textBytes[i]) same = false
+    // A longer literal without an escape cannot be equal, but an escape may still come: only then is it decoded.
+    if (!same && i > 6 * textBytes.length) return false
+  }
+  if (escaped) return decodeString(json, start, end) === text
+  return same
+}
