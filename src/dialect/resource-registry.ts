@@ -1,0 +1,130 @@
+/**
+ * The resources that are served now. Well-known and declared ones are set at start; CRDs come and go at run time, each
+ * as one *owner* whose entries are replaced together, so that nobody sees half of a definition.
+ *
+ * It owns names and nothing else: whoever feeds and caches a resource listens for changes. An entry whose path is already
+ * another owner's is refused, not merged: a CustomResourceDefinition cannot shadow a built-in.
+ */
+import type { Resource } from '../model/resource.js'
+
+/** A column of a CRD's `additionalPrinterColumns`. */
+export interface PrinterColumn {
+  readonly name: string
+  /** `integer`, `number`, `string`, `boolean` or `date`. */
+  readonly type: string
+  readonly format: string
+  readonly description: string
+  readonly priority: number
+  readonly jsonPath: string
+}
+
+export interface ServedResource {
+  readonly resource: Resource
+  readonly origin: 'well-known' | 'declared' | 'custom'
+  /** undefined: the columns this project knows for the kind. */
+  readonly printerColumns: readonly PrinterColumn[] | undefined
+  /** An OpenAPI v3 schema, as the CRD gives it; undefined when there is none. */
+  readonly schema: Readonly<Record<string, unknown>> | undefined
+  /** Paths that a field selector may name beyond those every resource has, for discovery's sake only. */
+  readonly selectableFields: readonly string[]
+}
+
+export interface RegistryChange {
+  readonly added: readonly ServedResource[]
+  readonly removed: readonly ServedResource[]
+}
+
+export function servedResource(
+  resource: Resource,
+  origin: ServedResource['origin'],
+  extras: Partial<Pick<ServedResource, 'printerColumns' | 'schema' | 'selectableFields'>> = {},
+): ServedResource {
+  return {
+    resource,
+    origin,
+    printerColumns: extras.printerColumns,
+    schema: extras.schema,
+    selectableFields: extras.selectableFields ?? [],
+  }
+}
+
+const pathOf = (group: string, version: string, plural: string): string => `${group}/${version}/${plural}`
+const pathOfEntry = ({ resource }: ServedResource): string => pathOf(resource.group, resource.version, resource.plural)
+
+export class ResourceRegistry {
+  readonly #owners = new Map<string, ReadonlyMap<string, ServedResource>>()
+  readonly #byPath = new Map<string, ServedResource>()
+  readonly #listeners = new Set<(change: RegistryChange) => void>()
+  #list: readonly ServedResource[] | undefined
+  #generation = 0
+
+  /** Rises with every change: what is derived from the registry is cached by it. */
+  get generation(): number {
+    return this.#generation
+  }
+
+  /** In the order in which they were set: well-known first, CRDs last. */
+  list(): readonly ServedResource[] {
+    this.#list ??= [...this.#byPath.values()]
+    return this.#list
+  }
+
+  find(group: string, version: string, plural: string): ServedResource | undefined {
+    return this.#byPath.get(pathOf(group, version, plural))
+  }
+
+  /** True when any resource of the group (and version) is served: tells an unknown resource from an unknown group. */
+  hasGroup(group: string, version?: string): boolean {
+    return this.list().some(
+      ({ resource }) => resource.group === group && (version === undefined || resource.version === version),
+    )
+  }
+
+  /**
+   * Replaces everything `owner` had. An entry equal to the one before keeps its identity and is not in the change.
+   *
+   * @returns the entries refused because another owner serves that path (or the owner named it twice).
+   */
+  set(owner: string, entries: readonly ServedResource[]): readonly ServedResource[] {
+    const before = this.#owners.get(owner) ?? new Map<string, ServedResource>()
+    const after = new Map<string, ServedResource>()
+    const refused: ServedResource[] = []
+    for (const entry of entries) {
+      const path = pathOfEntry(entry)
+      if (after.has(path) || (this.#byPath.has(path) && !before.has(path))) {
+        refused.push(entry)
+        continue
+      }
+      const old = before.get(path)
+      after.set(path, old !== undefined && isSame(old, entry) ? old : entry)
+    }
+    const removed = [...before].filter(([path, entry]) => after.get(path) !== entry)
+    const added = [...after].filter(([path, entry]) => before.get(path) !== entry)
+    if (after.size === 0) this.#owners.delete(owner)
+    else this.#owners.set(owner, after)
+    if (removed.length === 0 && added.length === 0) return refused
+
+    for (const [path] of removed) this.#byPath.delete(path)
+    for (const [path, entry] of added) this.#byPath.set(path, entry)
+    this.#list = undefined
+    this.#generation++
+    const change = { added: added.map(([, entry]) => entry), removed: removed.map(([, entry]) => entry) }
+    for (const listener of this.#listeners) listener(change)
+    return refused
+  }
+
+  remove(owner: string): void {
+    this.set(owner, [])
+  }
+
+  /** Called after the change is in place, synchronously. @returns a function that stops the calls. */
+  onChange(listener: (change: RegistryChange) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+}
+
+/** By value: a CRD is written again whenever its status changes, and its watchers must not notice. */
+function isSame(a: ServedResource, b: ServedResource): boolean {
+  return JSON.stringify(a) === JSON.stringify(b)
+}
