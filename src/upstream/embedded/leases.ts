@@ -1,0 +1,93 @@
+/**
+ * Leases of an embedded store: a lease that is not there any more takes its keys with it, all in one revision, as
+ * etcd's does. Nothing here renews a lease, as the upstream interface does not.
+ */
+import type { Key } from '../../model/event.js'
+import type { Clock, Timer } from '../../support/clock.js'
+import { randomInteger, type Random } from '../../support/random.js'
+
+interface Lease {
+  readonly ttlSeconds: number
+  readonly keys: Set<Key>
+  readonly timer: Timer
+}
+
+export class Leases {
+  readonly #clock: Clock
+  readonly #random: Random
+  readonly #onExpired: (keys: readonly Key[]) => void
+  readonly #leases = new Map<string, Lease>()
+  readonly #leaseOfKey = new Map<Key, string>()
+
+  /** @param onExpired called with the sorted keys of a lease that ran out, when it has any. */
+  constructor(clock: Clock, random: Random, onExpired: (keys: readonly Key[]) => void) {
+    this.#clock = clock
+    this.#random = random
+    this.#onExpired = onExpired
+  }
+
+  has(leaseId: string): boolean {
+    return this.#leases.has(leaseId)
+  }
+
+  grant(ttlSeconds: number): string {
+    let leaseId: string
+    do leaseId = this.#nextId()
+    while (this.#leases.has(leaseId))
+    this.#start(leaseId, ttlSeconds)
+    return leaseId
+  }
+
+  /** A put moves its key to its own lease, `'0'` to none. */
+  attach(key: Key, leaseId: string): void {
+    this.detach(key)
+    if (leaseId === '0') return
+    this.#leases.get(leaseId)?.keys.add(key)
+    this.#leaseOfKey.set(key, leaseId)
+  }
+
+  detach(key: Key): void {
+    const leaseId = this.#leaseOfKey.get(key)
+    if (leaseId === undefined) return
+    this.#leaseOfKey.delete(key)
+    this.#leases.get(leaseId)?.keys.delete(key)
+  }
+
+  /** What a backup holds of the leases: their ids and full times to live, in seconds. */
+  times(): ReadonlyMap<string, number> {
+    return new Map([...this.#leases].map(([leaseId, lease]) => [leaseId, lease.ttlSeconds]))
+  }
+
+  /** A restored server starts each lease anew, with its full time. The keys are attached by the caller. */
+  restore(times: ReadonlyMap<string, number>): void {
+    this.close()
+    for (const [leaseId, ttlSeconds] of times) this.#start(leaseId, ttlSeconds)
+  }
+
+  close(): void {
+    for (const lease of this.#leases.values()) lease.timer.cancel()
+    this.#leases.clear()
+    this.#leaseOfKey.clear()
+  }
+
+  #start(leaseId: string, ttlSeconds: number): void {
+    const timer = this.#clock.setTimer(ttlSeconds * 1000, () => this.#expire(leaseId))
+    this.#leases.set(leaseId, { ttlSeconds, keys: new Set(), timer })
+  }
+
+  #expire(leaseId: string): void {
+    const lease = this.#leases.get(leaseId)
+    if (lease === undefined) return
+    this.#leases.delete(leaseId)
+    const keys = [...lease.keys].sort()
+    for (const key of keys) this.#leaseOfKey.delete(key)
+    if (keys.length > 0) this.#onExpired(keys)
+  }
+
+  /** 63 random bits, as etcd's are: most are above 2^53, so whoever takes them for numbers is found out. */
+  #nextId(): string {
+    const high = BigInt(randomInteger(this.#random, 0, 0x7fff_ffff))
+    const low = BigInt(randomInteger(this.#random, 1, 0xffff_ffff))
+    return ((high << 32n) | low).toString()
+  }
+}

@@ -1,0 +1,71 @@
+/** A clock that stands still until a test advances it; timers run in the order of their due times. */
+import type { Clock, Timer } from '../../src/support/clock.js'
+
+interface VirtualTimer {
+  readonly dueMs: number
+  readonly order: number
+  readonly callback: () => void
+}
+
+export class VirtualClock implements Clock {
+  readonly #timers = new Set<VirtualTimer>()
+  #elapsedMs = 0
+  #order = 0
+
+  /** @param startMs what `now()` says at first: 2026-01-01T00:00:00Z unless told. */
+  constructor(readonly startMs = Date.UTC(2026, 0, 1)) {}
+
+  now(): number {
+    return this.startMs + this.#elapsedMs
+  }
+
+  monotonic(): number {
+    return this.#elapsedMs
+  }
+
+  /** Timers that have not run. */
+  get pending(): number {
+    return this.#timers.size
+  }
+
+  setTimer(delayMs: number, callback: () => void): Timer {
+    const timer: VirtualTimer = { dueMs: this.#elapsedMs + Math.max(0, delayMs), order: this.#order++, callback }
+    this.#timers.add(timer)
+    return { cancel: () => void this.#timers.delete(timer) }
+  }
+
+  /** Runs every timer that falls due, those set meanwhile included; nothing else of the event loop runs in between. */
+  advance(ms: number): void {
+    const untilMs = this.#elapsedMs + ms
+    for (let timer = this.#nextDue(untilMs); timer !== null; timer = this.#nextDue(untilMs)) {
+      this.#timers.delete(timer)
+      this.#elapsedMs = Math.max(this.#elapsedMs, timer.dueMs)
+      timer.callback()
+    }
+    this.#elapsedMs = untilMs
+  }
+
+  /** As `advance`, but in steps, with a turn of the event loop after each, so that what a timer started can go on. */
+  async advanceInTurns(ms: number, stepMs: number): Promise<void> {
+    for (let left = ms; left > 0; left -= stepMs) {
+      this.advance(Math.min(stepMs, left))
+      await nextTurn()
+    }
+  }
+
+  #nextDue(untilMs: number): VirtualTimer | null {
+    let next: VirtualTimer | null = null
+    for (const timer of this.#timers) {
+      if (timer.dueMs > untilMs) continue
+      if (next === null || timer.dueMs < next.dueMs || (timer.dueMs === next.dueMs && timer.order < next.order)) {
+        next = timer
+      }
+    }
+    return next
+  }
+}
+
+/** Resolves in a later turn of the event loop, when every microtask and `setImmediate` of this one is done. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
+}
