@@ -4,7 +4,6 @@ import { toRevision } from '../../src/model/revision.js'
 import { seededRandom } from '../../src/support/random.js'
 import { createEmbeddedUpstream, type EmbeddedUpstreamOptions } from '../../src/upstream/embedded/embedded-upstream.js'
 import { type Upstream, UpstreamError, type WriteOperation } from '../../src/upstream/upstream.js'
-import { upstreamContract } from './contract.js'
 import { nextTurn, VirtualClock } from '../support/virtual-clock.js'
 
 const rev = toRevision
@@ -463,14 +462,3 @@ void t.test('closed: no timers, no calls, every request refused', async (t) => {
   await upstream.delivered()
   t.same(late.log, ['failed unavailable'])
 })
-
-for (const trustsProgress of [true, false]) {
-  void upstreamContract(t, `the embedded store, trusting progress: ${trustsProgress},`, async (t) => {
-    const { upstream, clock } = setUp(t, { trustsProgress })
-    return {
-      upstream,
-      compact: async (revision) => upstream.compact(revision),
-      elapse: (milliseconds) => clock.advance(milliseconds),
-    }
-  })
-}

@@ -1,0 +1,8 @@
+/** Everything that is wrong with the configuration, found in one run: main prints the lines and exits with 2. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+
+  constructor(readonly problems: readonly string[]) {
+    super(problems.join('\n'))
+  }
+}

@@ -1,0 +1,338 @@
+/**
+ * The kinds of options: how each reads text, says what is wrong with it, and shows itself in `--help`, in the docs and in
+ * the schema of the Helm values. The options themselves are `options.ts`; where their values come from is `load.ts`.
+ *
+ * A kind reads *text*, wherever the text came from. A second way in for YAML's own types was rejected: the same option
+ * would then have two grammars. What YAML adds is only that a boolean must be written as one, and that a list may be a
+ * sequence.
+ */
+
+export type OptionGroup =
+  | 'Upstream'
+  | 'Serving'
+  | 'TLS'
+  | 'Resources'
+  | 'Watch cache'
+  | 'Watches'
+  | 'Limits'
+  | 'Authentication'
+  | 'Authorization'
+  | 'Process'
+
+export type OptionKind = 'boolean' | 'integer' | 'bytes' | 'duration' | 'string' | 'choice' | 'file' | 'list' | 'secret'
+
+/** The message says what is wrong with the value and which bound it broke; the caller adds where it came from. */
+export class OptionValueError extends Error {
+  override readonly name = 'OptionValueError'
+}
+
+export interface OptionDoc {
+  /** With its dashes: `--port`. The environment name and the YAML key follow from it. */
+  readonly flag: string
+  readonly group: OptionGroup
+  /** What it is for and what goes wrong with a bad value, in whole sentences. */
+  readonly doc: string
+}
+
+export interface Option<T> extends OptionDoc {
+  readonly kind: OptionKind
+  /** What the value is counted in once loaded: durations are milliseconds and sizes bytes, whatever was written. */
+  readonly unit: string | null
+  readonly default: T
+  readonly min: number | null
+  readonly max: number | null
+  readonly choices: readonly string[] | null
+  /** As a person would write the default, null when there is none. */
+  readonly defaultText: string | null
+  /** Every text given for it in one place, in order: a scalar takes the last, a list takes all. @throws OptionValueError */
+  parse(texts: readonly string[]): T
+  /** JSON Schema of its value in YAML. */
+  readonly schema: Readonly<Record<string, unknown>>
+}
+
+export type ValueOf<O> = O extends Option<infer T> ? T : never
+
+interface Extra<D> extends OptionDoc {
+  readonly default: D
+}
+
+function option<T>(
+  kind: OptionKind,
+  extra: Extra<T>,
+  parse: (texts: readonly string[]) => T,
+  rest: Partial<Omit<Option<T>, keyof OptionDoc | 'kind' | 'default' | 'parse'>> = {},
+): Option<T> {
+  return {
+    unit: null,
+    min: null,
+    max: null,
+    choices: null,
+    schema: { type: 'string' },
+    defaultText: extra.default === null ? null : String(extra.default),
+    ...rest,
+    flag: extra.flag,
+    group: extra.group,
+    doc: extra.doc,
+    default: extra.default,
+    kind,
+    parse,
+  }
+}
+
+/** Scalars: what is said last counts, as on kube-apiserver's command line, so that a wrapper's extra flags win. */
+function last(texts: readonly string[]): string {
+  return texts.at(-1) ?? ''
+}
+
+export function boolean<D extends boolean | null>(extra: Extra<D>): Option<boolean | D> {
+  return option<boolean | D>(
+    'boolean',
+    extra,
+    (texts) => {
+      const text = last(texts).toLowerCase()
+      if (text === 'true' || text === '1') return true
+      if (text === 'false' || text === '0') return false
+      throw new OptionValueError(`${quote(last(texts))} is neither true nor false`)
+    },
+    { schema: { type: 'boolean' } },
+  )
+}
+
+interface Bounds {
+  readonly min: number
+  readonly max: number
+}
+
+function bounded(value: number, text: string, bounds: Bounds, show: (n: number) => string): number {
+  if (value < bounds.min || value > bounds.max) {
+    throw new OptionValueError(`${quote(text)} is not in [${show(bounds.min)}, ${show(bounds.max)}]`)
+  }
+  return value
+}
+
+export function integer<D extends number | null>(extra: Extra<D> & Bounds & { unit?: string }): Option<number | D> {
+  return option<number | D>(
+    'integer',
+    extra,
+    (texts) => {
+      const text = last(texts).trim()
+      const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN
+      if (!Number.isSafeInteger(value)) throw new OptionValueError(`${quote(text)} is not a whole number`)
+      return bounded(value, text, extra, String)
+    },
+    {
+      unit: extra.unit ?? null,
+      min: extra.min,
+      max: extra.max,
+      schema: { type: 'integer', minimum: extra.min, maximum: extra.max },
+    },
+  )
+}
+
+/** A number that may also be `off`, which loads as null; so null cannot be its "not given", `undefined` is. */
+export function port(extra: OptionDoc & { default: number | undefined }): Option<number | null | undefined> {
+  const bounds = { min: 0, max: 65_535 }
+  return option<number | null | undefined>(
+    'integer',
+    extra,
+    (texts) => {
+      const text = last(texts).trim()
+      if (text === 'off') return null
+      const value = /^\d+$/.test(text) ? Number(text) : Number.NaN
+      if (!Number.isSafeInteger(value)) throw new OptionValueError(`${quote(text)} is neither a port nor "off"`)
+      return bounded(value, text, bounds, String)
+    },
+    {
+      ...bounds,
+      defaultText: extra.default === undefined ? null : String(extra.default),
+      schema: { anyOf: [{ type: 'integer', minimum: 0, maximum: 65_535 }, { const: 'off' }] },
+    },
+  )
+}
+
+const BYTE_UNITS: Readonly<Record<string, number>> = {
+  '': 1,
+  k: 1e3,
+  kb: 1e3,
+  m: 1e6,
+  mb: 1e6,
+  g: 1e9,
+  gb: 1e9,
+  ki: 2 ** 10,
+  kib: 2 ** 10,
+  mi: 2 ** 20,
+  mib: 2 ** 20,
+  gi: 2 ** 30,
+  gib: 2 ** 30,
+}
+
+/** `64MiB`, `64Mi`, `64M` (10^6) or plain bytes. */
+export function bytes<D extends number | null>(extra: Extra<D> & Bounds): Option<number | D> {
+  return option<number | D>(
+    'bytes',
+    extra,
+    (texts) => {
+      const text = last(texts).trim()
+      const match = /^(\d{1,15})(?:\.(\d{1,3}))? ?([a-z]{0,3})$/i.exec(text)
+      const unit = BYTE_UNITS[(match?.[3] ?? '').toLowerCase()]
+      if (match === null || unit === undefined) {
+        throw new OptionValueError(`${quote(text)} is not a size such as 64MiB or 1000000`)
+      }
+      return bounded(Math.round(Number(`${match[1]}.${match[2] ?? '0'}`) * unit), text, extra, formatBytes)
+    },
+    {
+      unit: 'bytes',
+      min: extra.min,
+      max: extra.max,
+      defaultText: extra.default === null ? null : formatBytes(extra.default),
+      schema: {
+        anyOf: [
+          { type: 'integer', minimum: extra.min, maximum: extra.max },
+          { type: 'string', pattern: '^[0-9]+(\\.[0-9]+)? ?[A-Za-z]{0,3}$' },
+        ],
+      },
+    },
+  )
+}
+
+const DURATION_UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
+
+/** As Go writes them (`90s`, `1h30m`, `250ms`); a bare number is seconds, as kube-apiserver's `--min-request-timeout`. */
+export function duration<D extends number | null>(extra: Extra<D> & Bounds): Option<number | D> {
+  return option<number | D>(
+    'duration',
+    extra,
+    (texts) => {
+      const text = last(texts).trim()
+      return bounded(parseDuration(text), text, extra, formatDuration)
+    },
+    {
+      unit: 'ms',
+      min: extra.min,
+      max: extra.max,
+      defaultText: extra.default === null ? null : formatDuration(extra.default),
+      schema: {
+        anyOf: [
+          { type: 'integer', minimum: 0 },
+          { type: 'string', pattern: '^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$|^[0-9]+$' },
+        ],
+      },
+    },
+  )
+}
+
+function parseDuration(text: string): number {
+  if (/^\d{1,9}$/.test(text)) return Number(text) * 1_000
+  const part = /(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)/y
+  let total = 0
+  let end = 0
+  for (let match = part.exec(text); match !== null; match = part.exec(text)) {
+    total += Number(match[1]) * (DURATION_UNITS[match[2] ?? ''] ?? Number.NaN)
+    end = part.lastIndex
+  }
+  if (end === 0 || end !== text.length) {
+    throw new OptionValueError(`${quote(text)} is not a duration such as 90s, 1h30m or 250ms`)
+  }
+  return Math.round(total)
+}
+
+export function string<D extends string | null>(
+  extra: Extra<D> & { check?: (text: string) => string | null },
+): Option<string | D> {
+  return option<string | D>('string', extra, (texts) => {
+    const text = last(texts)
+    const wrong = text === '' ? 'is empty' : (extra.check?.(text) ?? null)
+    if (wrong !== null) throw new OptionValueError(`${quote(text)} ${wrong}`)
+    return text
+  })
+}
+
+/** A path to a file that must be readable when the server starts. */
+export function file(extra: OptionDoc): Option<string | null> {
+  return option<string | null>('file', { ...extra, default: null }, (texts) => {
+    const text = last(texts)
+    if (text === '') throw new OptionValueError('the path is empty')
+    return text
+  })
+}
+
+/** From the environment only: a process's arguments are there for everyone on the machine to read. */
+export function secret(extra: OptionDoc): Option<string | null> {
+  return option<string | null>('secret', { ...extra, default: null }, last)
+}
+
+export function choice<const C extends string, D extends C | null>(
+  extra: Extra<D> & { choices: readonly C[] },
+): Option<C | D> {
+  return option<C | D>('choice', extra, (texts) => pick(extra.choices, last(texts)), {
+    choices: extra.choices,
+    schema: { enum: extra.choices },
+  })
+}
+
+/** For the items of a list of choices. @throws OptionValueError */
+export function pick<C extends string>(choices: readonly C[], text: string): C {
+  const found = choices.find((one) => one === text)
+  if (found === undefined) throw new OptionValueError(`${quote(text)} is none of ${choices.join(', ')}`)
+  return found
+}
+
+interface ListExtra<T> extends OptionDoc {
+  readonly default: readonly T[]
+  readonly parseItem: (text: string) => T
+  readonly formatItem?: (item: T) => string
+  readonly choices?: readonly string[]
+  /** An origin or a path may hold a comma no more than a resource may; a list that must keep commas says false. */
+  readonly commas?: boolean
+}
+
+/** Commas within one value, and the flag may be repeated. */
+export function list<T>(extra: ListExtra<T>): Option<readonly T[]> {
+  const format = extra.formatItem ?? String
+  return option<readonly T[]>(
+    'list',
+    extra,
+    (texts) => {
+      const items = extra.commas === false ? texts : texts.flatMap((text) => text.split(','))
+      return items
+        .map((item) => item.trim())
+        .filter((item) => item !== '')
+        .map(extra.parseItem)
+    },
+    {
+      choices: extra.choices ?? null,
+      defaultText: extra.default.length === 0 ? null : extra.default.map(format).join(','),
+      schema: {
+        type: 'array',
+        items: extra.choices === undefined ? { type: 'string' } : { enum: extra.choices },
+      },
+    },
+  )
+}
+
+export function formatBytes(value: number): string {
+  for (const [unit, size] of [
+    ['GiB', 2 ** 30],
+    ['MiB', 2 ** 20],
+    ['KiB', 2 ** 10],
+  ] as const) {
+    if (value !== 0 && value % size === 0) return `${value / size}${unit}`
+  }
+  return String(value)
+}
+
+export function formatDuration(ms: number): string {
+  for (const [unit, size] of [
+    ['h', 3_600_000],
+    ['m', 60_000],
+    ['s', 1_000],
+  ] as const) {
+    if (ms !== 0 && ms % size === 0) return `${ms / size}${unit}`
+  }
+  return `${ms}ms`
+}
+
+/** Values are shown to find the mistake, not to be printed whole. */
+export function quote(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 77)}...` : text)
+}

@@ -1,0 +1,200 @@
+/**
+ * What holds between options: first the defaults that follow from other options, then the rules that one value alone
+ * cannot break. A rule names the options it reads, so that a value already found wrong is not complained about twice.
+ */
+import { isIP } from 'node:net'
+
+import { formatDuration } from './option.js'
+import type { OptionName, OptionValues } from './options.js'
+
+/** The values with nothing left open. */
+export interface Completed extends Omit<OptionValues, 'port' | 'securePort' | 'enableWrites'> {
+  /** null: no plain HTTP. */
+  readonly port: number | null
+  /** null: no TLS. */
+  readonly securePort: number | null
+  readonly enableWrites: boolean
+  /** No upstream was named: serve the in-process store. */
+  readonly embedded: boolean
+}
+
+export function complete(values: OptionValues): Completed {
+  const embedded = values.etcdServers.length === 0
+  const tls = values.tlsCertFile !== null || values.tlsSelfSigned
+  return {
+    ...values,
+    embedded,
+    enableWrites: values.enableWrites ?? embedded,
+    port: values.port === undefined ? (tls ? null : 8_001) : values.port,
+    securePort: tls ? values.securePort : null,
+  }
+}
+
+/** 127.0.0.0/8 and ::1. */
+export function isLoopback(address: string): boolean {
+  return isIP(address) === 4 ? address.startsWith('127.') : address === '::1' || address === '0:0:0:0:0:0:0:1'
+}
+
+/** Whether anybody is asked who they are; anonymous alone is not an authenticator. */
+export function hasAuthenticator(
+  config: Pick<
+    Completed,
+    'clientCaFile' | 'tokenAuthFile' | 'oidcIssuerUrl' | 'authenticationKubeconfig' | 'requestheaderClientCaFile'
+  >,
+): boolean {
+  return (
+    config.clientCaFile !== null ||
+    config.tokenAuthFile !== null ||
+    config.oidcIssuerUrl !== null ||
+    config.authenticationKubeconfig !== null ||
+    config.requestheaderClientCaFile !== null
+  )
+}
+
+interface Relation {
+  readonly reads: readonly OptionName[]
+  /** What is wrong, as one sentence; null when it holds. */
+  check(config: Completed): string | null
+}
+
+const AUTHENTICATORS = [
+  'clientCaFile',
+  'tokenAuthFile',
+  'oidcIssuerUrl',
+  'authenticationKubeconfig',
+  'requestheaderClientCaFile',
+] as const
+
+export const relations: readonly Relation[] = [
+  {
+    reads: ['etcdServers', 'requireUpstream'],
+    check: (c) =>
+      c.requireUpstream && c.embedded
+        ? '--require-upstream is set and no upstream is named: give --etcd-servers'
+        : null,
+  },
+  {
+    reads: ['etcdCertfile', 'etcdKeyfile'],
+    check: (c) => together('--etcd-certfile', c.etcdCertfile, '--etcd-keyfile', c.etcdKeyfile),
+  },
+  {
+    reads: ['etcdServers', 'etcdCafile', 'etcdCertfile'],
+    check: (c) =>
+      (c.etcdCafile !== null || c.etcdCertfile !== null) && c.etcdServers.some((server) => server.startsWith('http:'))
+        ? '--etcd-cafile and --etcd-certfile need every one of --etcd-servers to be https'
+        : null,
+  },
+  {
+    reads: ['etcdUsername', 'etcdPassword', 'etcdPasswordFile'],
+    check: (c) =>
+      (c.etcdUsername === null) === (c.etcdPassword === null && c.etcdPasswordFile === null)
+        ? null
+        : '--etcd-username and a password (--etcd-password-file) must be given together',
+  },
+  {
+    reads: ['etcdPassword', 'etcdPasswordFile'],
+    check: (c) =>
+      c.etcdPassword !== null && c.etcdPasswordFile !== null
+        ? '--etcd-password-file and DISTRIBUTARY_ETCD_PASSWORD are both given: which one is meant?'
+        : null,
+  },
+  {
+    reads: ['tlsCertFile', 'tlsPrivateKeyFile'],
+    check: (c) => together('--tls-cert-file', c.tlsCertFile, '--tls-private-key-file', c.tlsPrivateKeyFile),
+  },
+  {
+    reads: ['tlsCertFile', 'tlsSelfSigned'],
+    check: (c) =>
+      c.tlsSelfSigned && c.tlsCertFile !== null ? '--tls-self-signed and --tls-cert-file exclude each other' : null,
+  },
+  {
+    reads: ['clientCaFile', 'requestheaderClientCaFile', 'tlsCertFile', 'tlsSelfSigned'],
+    check: (c) =>
+      c.securePort === null && (c.clientCaFile !== null || c.requestheaderClientCaFile !== null)
+        ? '--client-ca-file and --requestheader-client-ca-file work over TLS only: give --tls-cert-file'
+        : null,
+  },
+  {
+    reads: ['port', 'tlsCertFile', 'tlsSelfSigned'],
+    check: (c) =>
+      c.port === null && c.securePort === null ? '--port is off and there is no TLS: nothing to listen on' : null,
+  },
+  {
+    reads: ['port', 'securePort', 'tlsCertFile', 'tlsSelfSigned'],
+    check: (c) =>
+      c.port !== null && c.port !== 0 && c.port === c.securePort ? `--port and --secure-port are both ${c.port}` : null,
+  },
+  {
+    reads: ['bindAddress', 'port', 'insecureBindAny', 'tlsCertFile', 'tlsSelfSigned'],
+    check: (c) =>
+      c.port !== null && !isLoopback(c.bindAddress) && !c.insecureBindAny
+        ? `plain HTTP on ${c.bindAddress}: beyond loopback give --tls-cert-file and leave --port off, or say --insecure-bind-any`
+        : null,
+  },
+  {
+    reads: ['bindAddress', 'insecureBindAny', 'tlsCertFile', 'tlsSelfSigned', ...AUTHENTICATORS],
+    check: (c) =>
+      c.securePort !== null && !isLoopback(c.bindAddress) && !c.insecureBindAny && !hasAuthenticator(c)
+        ? `nobody is authenticated on ${c.bindAddress}: give --client-ca-file, --token-auth-file, --oidc-issuer-url or --authentication-kubeconfig, or say --insecure-bind-any`
+        : null,
+  },
+  {
+    reads: ['tlsSelfSigned', 'bindAddress', 'insecureBindAny'],
+    check: (c) =>
+      c.tlsSelfSigned && !isLoopback(c.bindAddress) && !c.insecureBindAny
+        ? `--tls-self-signed on ${c.bindAddress}: no client can tell it from an impostor's; use a real certificate or say --insecure-bind-any`
+        : null,
+  },
+  {
+    reads: ['watchCacheAge', 'bookmarkInterval'],
+    check: (c) =>
+      c.watchCacheAge < 2 * c.bookmarkInterval
+        ? `--watch-cache-age (${formatDuration(c.watchCacheAge)}) must be at least twice --bookmark-interval (${formatDuration(c.bookmarkInterval)}), or an idle client cannot resume`
+        : null,
+  },
+  {
+    reads: ['shutdownGracePeriod', 'shutdownWatchTerminationGracePeriod'],
+    check: (c) =>
+      c.shutdownWatchTerminationGracePeriod > c.shutdownGracePeriod
+        ? '--shutdown-watch-termination-grace-period must fit in --shutdown-grace-period'
+        : null,
+  },
+  {
+    reads: ['memoryTarget', 'listCacheBytes', 'watchCacheBytes'],
+    check: (c) =>
+      c.memoryTarget !== null && c.listCacheBytes + c.watchCacheBytes > c.memoryTarget
+        ? '--memory-target is less than --list-cache-bytes and --watch-cache-bytes together'
+        : null,
+  },
+  {
+    reads: ['oidcIssuerUrl', 'oidcClientId'],
+    check: (c) => together('--oidc-issuer-url', c.oidcIssuerUrl, '--oidc-client-id', c.oidcClientId),
+  },
+  {
+    reads: ['authorizationMode'],
+    check: (c) => (c.authorizationMode.length === 0 ? '--authorization-mode names nobody who could say yes' : null),
+  },
+  {
+    reads: ['authorizationMode'],
+    check: (c) =>
+      new Set(c.authorizationMode).size < c.authorizationMode.length ? '--authorization-mode names a mode twice' : null,
+  },
+  {
+    reads: ['authorizationMode', 'authorizationPolicyFile'],
+    check: (c) =>
+      c.authorizationMode.includes('Policy') === (c.authorizationPolicyFile !== null)
+        ? null
+        : '--authorization-mode=Policy and --authorization-policy-file must be given together',
+  },
+  {
+    reads: ['authorizationMode', 'authorizationKubeconfig'],
+    check: (c) =>
+      c.authorizationMode.includes('Webhook') === (c.authorizationKubeconfig !== null)
+        ? null
+        : '--authorization-mode=Webhook and --authorization-kubeconfig must be given together',
+  },
+]
+
+function together(flagA: string, a: unknown, flagB: string, b: unknown): string | null {
+  return (a === null) === (b === null) ? null : `${flagA} and ${flagB} must be given together`
+}

@@ -1,0 +1,91 @@
+import t from 'tap'
+
+import { ConfigError } from '../../src/config/config-error.js'
+import { load } from '../../src/config/load.js'
+import { isLoopback } from '../../src/config/relations.js'
+
+function problems(args: string): readonly string[] {
+  try {
+    load(args.split(' ').filter(Boolean), {}, () => 'content')
+    return []
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems
+    throw error
+  }
+}
+
+const TLS = '--tls-cert-file=/c --tls-private-key-file=/k'
+
+void t.test('relations: each row is accepted, or refused with one problem that matches', async (t) => {
+  const rows: readonly (readonly [string, RegExp | null])[] = [
+    ['--require-upstream', /no upstream is named/],
+    ['--require-upstream --etcd-servers=http://a:1', null],
+    ['--etcd-servers=https://a:1 --etcd-certfile=/c', /--etcd-certfile and --etcd-keyfile/],
+    ['--etcd-servers=https://a:1 --etcd-certfile=/c --etcd-keyfile=/k', null],
+    ['--etcd-servers=https://a:1,http://b:1 --etcd-cafile=/c', /every one of --etcd-servers/],
+    ['--etcd-username=root', /must be given together/],
+    ['--etcd-username=root --etcd-password-file=/p', null],
+    ['--tls-private-key-file=/k', /must be given together/],
+    [TLS, null],
+    [`${TLS} --tls-self-signed`, /exclude each other/],
+    ['--client-ca-file=/ca', /over TLS only/],
+    [`${TLS} --client-ca-file=/ca`, null],
+    ['--port=off', /nothing to listen on/],
+    [`${TLS} --port=off`, null],
+    [`${TLS} --port=7000 --secure-port=7000`, /both 7000/],
+    [`${TLS} --port=0 --secure-port=0`, null],
+    ['--bind-address=0.0.0.0', /plain HTTP on 0\.0\.0\.0/],
+    ['--bind-address=::', /plain HTTP on ::/],
+    ['--bind-address=127.3.2.1', null],
+    ['--bind-address=::1', null],
+    ['--bind-address=0.0.0.0 --insecure-bind-any', null],
+    ['--bind-address=0.0.0.0 --token-auth-file=/t', /plain HTTP on/],
+    [`--bind-address=0.0.0.0 ${TLS}`, /nobody is authenticated/],
+    [`--bind-address=0.0.0.0 ${TLS} --anonymous-auth`, /nobody is authenticated/],
+    [`--bind-address=0.0.0.0 ${TLS} --token-auth-file=/t`, null],
+    [`--bind-address=0.0.0.0 ${TLS} --token-auth-file=/t --port=8001`, /plain HTTP on/],
+    [`--bind-address=0.0.0.0 ${TLS} --insecure-bind-any`, null],
+    ['--bind-address=0.0.0.0 --tls-self-signed --token-auth-file=/t', /impostor/],
+    ['--bind-address=0.0.0.0 --tls-self-signed --token-auth-file=/t --insecure-bind-any', null],
+    ['--watch-cache-age=119s --bookmark-interval=60s', /at least twice --bookmark-interval/],
+    ['--watch-cache-age=120s --bookmark-interval=60s', null],
+    ['--shutdown-grace-period=5s --shutdown-watch-termination-grace-period=6s', /must fit in/],
+    ['--shutdown-grace-period=5s --shutdown-watch-termination-grace-period=5s', null],
+    ['--memory-target=128MiB', null],
+    ['--memory-target=128MiB --watch-cache-bytes=100MiB', /--memory-target is less/],
+    ['--oidc-issuer-url=https://i.example', /must be given together/],
+    ['--oidc-issuer-url=https://i.example --oidc-client-id=x', null],
+    ['--authorization-mode=', /nobody who could say yes/],
+    ['--authorization-mode=RBAC,RBAC', /a mode twice/],
+    ['--authorization-mode=Policy', /must be given together/],
+    ['--authorization-policy-file=/p', /must be given together/],
+    ['--authorization-mode=Policy --authorization-policy-file=/p', null],
+    ['--authorization-mode=Webhook', /must be given together/],
+    ['--authorization-mode=Webhook --authorization-kubeconfig=/k', null],
+  ]
+  for (const [args, expected] of rows) {
+    const found = problems(args)
+    if (expected === null) t.same(found, [], args)
+    else t.ok(found.length === 1 && expected.test(found[0] ?? ''), `${args}: ${found.join(' | ')}`)
+  }
+})
+
+void t.test('a relation is not checked on a value already found wrong', async (t) => {
+  t.same(problems('--bind-address=everywhere'), ['--bind-address: "everywhere" is not an IP address'])
+})
+
+void t.test('loopback', async (t) => {
+  for (const address of ['127.0.0.1', '127.255.255.255', '::1']) t.ok(isLoopback(address), address)
+  for (const address of [
+    '0.0.0.0',
+    '::',
+    '10.0.0.1',
+    '128.0.0.1',
+    '::ffff:127.0.0.1',
+    'localhost',
+    '127.0.0.1.example.org',
+    '',
+  ]) {
+    t.notOk(isLoopback(address), address)
+  }
+})
