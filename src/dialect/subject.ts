@@ -1,0 +1,25 @@
+/** What selectors ask of an object, and what they say about themselves to those who index them. */
+
+/**
+ * An object as a selector sees it. `codec/json-facts.ts` makes one from JSON text; the name and namespace come from the
+ * key.
+ */
+export interface Subject {
+  /** undefined when the object does not have the label, which is not the same as an empty one. */
+  label(key: string): string | undefined
+  /** By canonical path (see codec/field-path.ts). '' when missing or not a scalar; numbers and booleans as their JSON text. */
+  field(path: string): string
+}
+
+/** Something every object that matches must have. */
+export interface EqualityTerm {
+  /** A field path, or `metadata.labels[KEY]` for a label: the two never look alike. */
+  readonly path: string
+  readonly value: string
+}
+
+/**
+ * Node's own bound on all the headers of a request, of which the URL is one: a longer selector cannot arrive, and what
+ * parses one takes time in proportion.
+ */
+export const MAX_SELECTOR_LENGTH = 16_384
