@@ -1,0 +1,257 @@
+/**
+ * What a get, list or watch asks for, out of its query parameters: the whole table of resourceVersion,
+ * resourceVersionMatch, continue and sendInitialEvents becomes one word per case, so that nobody after this
+ * file reads a parameter again. Contradictions are refused here, in the API server's words: 422 for a combination that is
+ * forbidden, 400 for text that cannot be read.
+ *
+ * Source: ListOptions validation in kubernetes/apimachinery; continue and resourceVersion rules in kubernetes/apiserver.
+ */
+import type { Key } from '../model/event.js'
+import { type Revision, parseResourceVersion } from '../model/revision.js'
+import { BadRequestError, InvalidError, type StatusCause } from '../model/status.js'
+import { decodeContinueToken } from './continue-token.js'
+import { nameSelector } from './field-selector.js'
+import { type Query, flagParameter, integerParameter, parameter } from './query.js'
+import { Selector, parseSelector } from './selector.js'
+
+/** How fresh an answer must be. */
+export type Freshness =
+  /** As fresh as a quorum read that begins after the request arrived. */
+  | { readonly kind: 'consistent' }
+  /** What the cache holds. */
+  | { readonly kind: 'cached' }
+  | { readonly kind: 'not-older-than'; readonly revision: Revision }
+
+export type ListRead =
+  | Freshness
+  | { readonly kind: 'exact'; readonly revision: Revision }
+  /** The next page. `start` is relative to the prefix listed (`startKeyOf`); no revision: at the newest, read consistently. */
+  | { readonly kind: 'continue'; readonly revision: Revision | null; readonly start: Key }
+
+export interface GetOptions {
+  readonly read: Freshness
+  readonly includeObject: IncludeObject
+}
+
+export interface ListOptions {
+  readonly read: ListRead
+  /** Most items of a page; null: all. */
+  readonly limit: number | null
+  readonly selector: Selector
+  /** The text of `fields=`, for `parseProjection`; null when not given. */
+  readonly fields: string | null
+  readonly includeObject: IncludeObject
+}
+
+export type WatchStart =
+  /** All present objects as ADDED, a snapshot at one revision, then the stream. */
+  | {
+      readonly kind: 'initial-state'
+      readonly freshness: Freshness
+      /** Whether a bookmark that says `k8s.io/initial-events-end` closes the initial state. */
+      readonly endBookmark: boolean
+    }
+  /** The stream from the present state on, without that state. */
+  | { readonly kind: 'now'; readonly freshness: Freshness }
+  /** Exactly the events after it; it may lie in the future. */
+  | { readonly kind: 'after'; readonly revision: Revision }
+
+export interface WatchOptions {
+  readonly start: WatchStart
+  readonly bookmarks: boolean
+  /** null: the server chooses. */
+  readonly timeoutSeconds: number | null
+  readonly selector: Selector
+  /** The text of `fields=`, for `parseProjection`; null when not given. */
+  readonly fields: string | null
+  /** `compress=gzip`: the stream itself is compressed, if the client accepts that too. */
+  readonly compress: boolean
+  readonly includeObject: IncludeObject
+}
+
+/** What the rows of a Table carry. */
+export type IncludeObject = 'None' | 'Metadata' | 'Object'
+
+/** Longer timers overflow the 32-bit milliseconds of a timer; 24 days are as good as for ever. */
+const MAX_TIMEOUT_SECONDS = Math.floor((2 ** 31 - 1) / 1000)
+
+/** Whether a GET of a collection is a watch. */
+export function isWatch(query: Query): boolean {
+  return flagParameter(query, 'watch') === true
+}
+
+/** @throws BadRequestError */
+export function parseGetOptions(query: Query): GetOptions {
+  return { read: freshness(parameter(query, 'resourceVersion') ?? ''), includeObject: includeObject(query) }
+}
+
+/**
+ * @param name from a path that names one object and still lists: it must not contradict the selector.
+ * @throws BadRequestError, InvalidError
+ */
+export function parseListOptions(query: Query, name?: string): ListOptions {
+  const parameters = readParameters(query, name)
+  const { resourceVersion, match, continueText } = parameters
+  const causes: StatusCause[] = []
+  if (match !== '') {
+    if (resourceVersion === '') {
+      causes.push(forbidden(MATCH, 'resourceVersionMatch is forbidden unless resourceVersion is provided'))
+    }
+    if (continueText !== '')
+      causes.push(forbidden(MATCH, 'resourceVersionMatch is forbidden when continue is provided'))
+    if (match !== 'Exact' && match !== 'NotOlderThan') {
+      causes.push(notSupported(MATCH, match, ['Exact', 'NotOlderThan', '']))
+    }
+    if (match === 'Exact' && resourceVersion === '0') {
+      causes.push(forbidden(MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    }
+  }
+  if (parameters.sendInitialEvents !== undefined) {
+    causes.push(forbidden('sendInitialEvents', 'sendInitialEvents is forbidden for list'))
+  }
+  refuse(causes)
+
+  const limit = parameters.limit !== undefined && parameters.limit > 0 ? parameters.limit : null
+  const rest = { selector: parameters.selector, fields: parameters.fields, includeObject: includeObject(query) }
+  if (continueText !== '') {
+    const token = decodeContinueToken(continueText)
+    if (resourceVersion !== '' && resourceVersion !== '0') {
+      throw new BadRequestError('specifying resource version is not allowed when using continue')
+    }
+    return { read: { kind: 'continue', revision: token.revision, start: token.start }, limit, ...rest }
+  }
+  const fresh = freshness(resourceVersion)
+  // A cached read ignores the limit: the API server's watch cache does, and clients that ask for '0' count on one page.
+  if (fresh.kind === 'cached') return { read: fresh, limit: null, ...rest }
+  if (fresh.kind === 'not-older-than' && (match === 'Exact' || (match === '' && limit !== null))) {
+    return { read: { kind: 'exact', revision: fresh.revision }, limit, ...rest }
+  }
+  return { read: fresh, limit, ...rest }
+}
+
+export interface WatchRequest {
+  /** From a path that names one object: it must not contradict the selector. */
+  readonly name?: string
+  /** The header of an EventSource that reconnects: it beats the resourceVersion of the URL. */
+  readonly lastEventId?: string
+}
+
+/** @throws BadRequestError, InvalidError */
+export function parseWatchOptions(query: Query, request: WatchRequest = {}): WatchOptions {
+  const parameters = readParameters(query, request.name)
+  const { resourceVersion, continueText } = parameters
+  const bookmarks = flagParameter(query, 'allowWatchBookmarks') === true
+  let { match, sendInitialEvents } = parameters
+  if (match === '' && sendInitialEvents === undefined && (resourceVersion === '' || resourceVersion === '0')) {
+    match = 'NotOlderThan'
+    sendInitialEvents = true
+  }
+  const causes: StatusCause[] = []
+  if (sendInitialEvents !== undefined && match !== 'NotOlderThan') {
+    causes.push(forbidden(MATCH, 'sendInitialEvents requires setting resourceVersionMatch to NotOlderThan'))
+  }
+  if (match !== '') {
+    if (sendInitialEvents === undefined) {
+      causes.push(forbidden(MATCH, 'resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided'))
+    }
+    if (match !== 'NotOlderThan') causes.push(notSupported(MATCH, match, ['NotOlderThan']))
+    if (continueText !== '')
+      causes.push(forbidden(MATCH, 'resourceVersionMatch is forbidden when continue is provided'))
+  }
+  refuse(causes)
+  const lastEventId = request.lastEventId ?? ''
+  return {
+    start:
+      lastEventId === ''
+        ? watchStart(freshness(resourceVersion), sendInitialEvents, bookmarks)
+        : { kind: 'after', revision: parseResourceVersion(lastEventId) },
+    bookmarks,
+    timeoutSeconds: timeoutSeconds(query),
+    selector: parameters.selector,
+    fields: parameters.fields,
+    compress: compress(query),
+    includeObject: includeObject(query),
+  }
+}
+
+function watchStart(fresh: Freshness, sendInitialEvents: boolean | undefined, bookmarks: boolean): WatchStart {
+  if (sendInitialEvents === true) return { kind: 'initial-state', freshness: fresh, endBookmark: bookmarks }
+  if (fresh.kind === 'not-older-than') return { kind: 'after', revision: fresh.revision }
+  return { kind: 'now', freshness: fresh }
+}
+
+interface Parameters {
+  readonly resourceVersion: string
+  readonly match: string
+  readonly continueText: string
+  readonly sendInitialEvents: boolean | undefined
+  readonly limit: number | undefined
+  readonly selector: Selector
+  readonly fields: string | null
+}
+
+function readParameters(query: Query, name: string | undefined): Parameters {
+  const selector = parseSelector(parameter(query, 'labelSelector'), parameter(query, 'fieldSelector'))
+  return {
+    resourceVersion: parameter(query, 'resourceVersion') ?? '',
+    match: parameter(query, 'resourceVersionMatch') ?? '',
+    continueText: parameter(query, 'continue') ?? '',
+    sendInitialEvents: flagParameter(query, 'sendInitialEvents'),
+    limit: integerParameter(query, 'limit'),
+    selector: name === undefined ? selector : selectName(selector, name),
+    fields: parameter(query, 'fields') ?? null,
+  }
+}
+
+/** The old `/watch/` paths that end in a name mean `metadata.name=NAME`. @throws BadRequestError when the selector says otherwise. */
+export function selectName(selector: Selector, name: string): Selector {
+  if (selector.fields.isEmpty) return new Selector(selector.labels, nameSelector(name))
+  if (selector.requiredValue('metadata.name') === name) return selector
+  throw new BadRequestError("fieldSelector metadata.name doesn't match requested name")
+}
+
+function freshness(resourceVersion: string): Freshness {
+  if (resourceVersion === '') return { kind: 'consistent' }
+  if (resourceVersion === '0') return { kind: 'cached' }
+  return { kind: 'not-older-than', revision: parseResourceVersion(resourceVersion) }
+}
+
+function timeoutSeconds(query: Query): number | null {
+  const seconds = integerParameter(query, 'timeoutSeconds') ?? 0
+  if (seconds < 0) throw new BadRequestError(`timeoutSeconds: ${seconds} is negative`)
+  return seconds === 0 ? null : Math.min(seconds, MAX_TIMEOUT_SECONDS)
+}
+
+function compress(query: Query): boolean {
+  const text = parameter(query, 'compress') ?? ''
+  if (text !== '' && text !== 'gzip') {
+    throw new BadRequestError(`compress: ${JSON.stringify(text.slice(0, 64))} is not supported, only "gzip" is`)
+  }
+  return text === 'gzip'
+}
+
+function includeObject(query: Query): IncludeObject {
+  const text = parameter(query, 'includeObject') ?? ''
+  if (text === '') return 'Metadata'
+  if (text === 'None' || text === 'Metadata' || text === 'Object') return text
+  throw new BadRequestError(`unrecognized includeObject value: ${JSON.stringify(text.slice(0, 64))}`)
+}
+
+const MATCH = 'resourceVersionMatch'
+
+function forbidden(field: string, detail: string): StatusCause {
+  return { reason: 'FieldValueForbidden', message: `Forbidden: ${detail}`, field }
+}
+
+function notSupported(field: string, value: string, supported: readonly string[]): StatusCause {
+  const list = supported.map((text) => JSON.stringify(text)).join(', ')
+  return {
+    reason: 'FieldValueNotSupported',
+    message: `Unsupported value: ${JSON.stringify(value.slice(0, 64))}: supported values: ${list}`,
+    field,
+  }
+}
+
+function refuse(causes: readonly StatusCause[]): void {
+  if (causes.length > 0) throw InvalidError.forFields('ListOptions', 'meta.k8s.io', '', causes)
+}

@@ -1,0 +1,34 @@
+/**
+ * Query parameters read the way the API server reads them: the first of a repeated parameter counts, unknown ones are
+ * nobody's business, a flag is on unless it says `0` or `false`.
+ */
+import { BadRequestError } from '../model/status.js'
+
+export type Query = URLSearchParams | Readonly<Record<string, string | readonly string[] | undefined>>
+
+/** The first value; undefined when the parameter is not there, '' when it is there and empty. */
+export function parameter(query: Query, name: string): string | undefined {
+  if (query instanceof URLSearchParams) return query.get(name) ?? undefined
+  if (!Object.hasOwn(query, name)) return undefined
+  const value = query[name]
+  return typeof value === 'string' || value === undefined ? value : value[0]
+}
+
+/** undefined when not there; present and empty is true, as in Kubernetes. */
+export function flagParameter(query: Query, name: string): boolean | undefined {
+  const text = parameter(query, name)
+  return text === undefined ? undefined : text !== '0' && text.toLowerCase() !== 'false'
+}
+
+/** A decimal integer that JavaScript holds exactly. @throws BadRequestError in Go's words */
+export function integerParameter(query: Query, name: string): number | undefined {
+  const text = parameter(query, name)
+  if (text === undefined) return undefined
+  const shown = JSON.stringify(text.slice(0, 64))
+  if (!/^[+-]?\d+$/.test(text)) throw new BadRequestError(`${name}: strconv.ParseInt: parsing ${shown}: invalid syntax`)
+  const value = Number(text)
+  if (!Number.isSafeInteger(value)) {
+    throw new BadRequestError(`${name}: strconv.ParseInt: parsing ${shown}: value out of range`)
+  }
+  return value
+}
