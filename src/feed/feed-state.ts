@@ -1,0 +1,375 @@
+/**
+ * The loop list → watch → (gap) → relist of one resource, as a pure function: it decides, `feed.ts` performs.
+ *
+ *     idle ─start─▶ listing ─listed─▶ catching-up ─target reached─▶ watching
+ *                    │  ▲  ▲              │                            │
+ *        cannot be   │  │  └── compacted, other history ────────────────┤
+ *          listed    ▼  │                                              │ lost
+ *                 refused            verifying ◀─timer─ backing-off ◀──┘
+ *                                        └─ same history ─▶ catching-up or watching
+ *
+ * Two revisions say how far the sink has been brought, and they are kept apart on purpose. Everything at or before
+ * `settled` was handed over as a list or as events. Everything at or before `position` is known to have been handed
+ * over, because etcd told of progress that far without any event. So an event at or below `settled` is a repetition,
+ * while one between the two contradicts what etcd said: a progress told too early, or another history.
+ *
+ * Upstream trouble is state here, never an exception. Inputs of an effect that was given up never arrive (`feed.ts`
+ * drops them); a pair that makes no sense leaves the state as it is.
+ */
+import type { Batch } from '../model/event.js'
+import { nextRevision, type Revision } from '../model/revision.js'
+import type { UpstreamErrorCode } from '../upstream/upstream.js'
+import type { ReplaceReason } from './feed-sink.js'
+
+/** A connection that stood this long was healthy: the next failure starts again with the shortest wait. */
+export const HEALTHY_MS = 10_000
+
+/**
+ * A resumed watch starts this far back at most, to see that nothing lies between `settled` and `position`. etcd reads
+ * every revision of every key in that range for us, so a longer one is dearer than listing the keys of an idle prefix.
+ */
+export const REPLAY_REVISIONS = 1_000
+
+/** Lists lost to compaction in a row before the next one waits. */
+export const LIST_RESTARTS = 5
+
+/** How far the sink has been brought: `settled <= position`. */
+export interface Place {
+  readonly settled: Revision
+  readonly position: Revision
+}
+
+export type FeedState =
+  /** Not started, or stopped. */
+  | { readonly kind: 'idle' }
+  /** Reading every page of a state. */
+  | {
+      readonly kind: 'listing'
+      readonly reason: ReplaceReason
+      /** The first revision that can be read, where a compaction has told. */
+      readonly floor: Revision | null
+      /** How often in a row a compaction has made this list start again. */
+      readonly restarts: number
+      readonly attempt: number
+      readonly place: Place | null
+    }
+  /** The watch replays history; reads wait until it has reached `target`. */
+  | {
+      readonly kind: 'catching-up'
+      readonly place: Place
+      readonly target: Revision
+      /** Monotonic milliseconds at which etcd accepted the watch. */
+      readonly openedAt: number | null
+      readonly attempt: number
+    }
+  | {
+      readonly kind: 'watching'
+      readonly place: Place
+      readonly openedAt: number | null
+      readonly attempt: number
+    }
+  /** The watch is open again and its events are held back until it is known to be the same history. */
+  | {
+      readonly kind: 'verifying'
+      readonly place: Place
+      /** Where the watch starts: `settled + 1`, or `position + 1` when that is too far back or compacted. */
+      readonly startRevision: Revision
+      readonly openedAt: number | null
+      readonly attempt: number
+    }
+  | {
+      readonly kind: 'backing-off'
+      readonly attempt: number
+      readonly why: string
+      readonly place: Place | null
+      /** What the next attempt does: list for this reason, or (null) resume the watch. */
+      readonly relist: { readonly reason: ReplaceReason; readonly floor: Revision | null } | null
+    }
+  /** etcd answers, but will not or cannot list this prefix. */
+  | {
+      readonly kind: 'refused'
+      readonly reason: ReplaceReason
+      readonly attempt: number
+      readonly why: string
+      readonly place: Place | null
+    }
+
+export type FeedInput =
+  | { readonly kind: 'start' }
+  | { readonly kind: 'stop' }
+  /** The wait of `backing-off` or `refused` is over. */
+  | { readonly kind: 'timer' }
+  /** The state at `revision` is committed; `now` was etcd's revision when the list began. */
+  | { readonly kind: 'listed'; readonly revision: Revision; readonly now: Revision }
+  | { readonly kind: 'list-compacted'; readonly compactRevision: Revision | null }
+  | { readonly kind: 'list-failed'; readonly code: UpstreamErrorCode; readonly message: string }
+  | { readonly kind: 'opened'; readonly at: number }
+  /** Screened: ascending, not empty, all above `position`. In `verifying`: as they came. */
+  | { readonly kind: 'batches'; readonly batches: readonly Batch[]; readonly last: Revision }
+  | { readonly kind: 'progress'; readonly revision: Revision }
+  /** What was handed over equals etcd's state at some revision at or after the target, though none was told. */
+  | { readonly kind: 'state-equal' }
+  /** An event at `revision`, above `settled` and at or below `position`. */
+  | { readonly kind: 'contradicted'; readonly revision: Revision; readonly at: number }
+  | { readonly kind: 'watch-compacted'; readonly compactRevision: Revision; readonly at: number }
+  | { readonly kind: 'watch-failed'; readonly message: string; readonly at: number }
+  | { readonly kind: 'same-history'; readonly now: Revision }
+  | { readonly kind: 'other-history'; readonly why: string }
+  | { readonly kind: 'verify-compacted' }
+  | { readonly kind: 'verify-failed'; readonly message: string; readonly at: number }
+
+export type FeedEffect =
+  | {
+      readonly kind: 'list'
+      readonly reason: ReplaceReason
+      readonly floor: Revision | null
+      readonly restarts: number
+      readonly place: Place | null
+    }
+  | { readonly kind: 'watch'; readonly startRevision: Revision }
+  | { readonly kind: 'close-watch' }
+  | { readonly kind: 'verify'; readonly place: Place; readonly startRevision: Revision }
+  /** Look for a proof that the replay has reached `target`: see `feed.ts`. */
+  | { readonly kind: 'seek'; readonly target: Revision }
+  | { readonly kind: 'set-timer'; readonly attempt: number; readonly pace: 'backoff' | 'slow' }
+  | { readonly kind: 'apply'; readonly batches: readonly Batch[] }
+  | { readonly kind: 'hold'; readonly batches: readonly Batch[] }
+  | { readonly kind: 'release-held' }
+  | { readonly kind: 'progress'; readonly revision: Revision }
+  | { readonly kind: 'synced' }
+  | { readonly kind: 'disconnected'; readonly reason: string }
+  | { readonly kind: 'refused'; readonly reason: string }
+  /** Give up everything that runs: list, watch, timer. */
+  | { readonly kind: 'cancel' }
+
+export interface Transition {
+  readonly state: FeedState
+  readonly effects: readonly FeedEffect[]
+}
+
+export interface FeedRules {
+  readonly onGap: 'expire' | 'coalesce'
+}
+
+const NONE: readonly FeedEffect[] = []
+
+export function next(state: FeedState, input: FeedInput, rules: FeedRules): Transition {
+  if (input.kind === 'stop') return state.kind === 'idle' ? stay(state) : { state: IDLE, effects: [{ kind: 'cancel' }] }
+  switch (state.kind) {
+    case 'idle':
+      return input.kind === 'start' ? list('initial', null, null, 0) : stay(state)
+    case 'listing':
+      return fromListing(state, input)
+    case 'catching-up':
+    case 'watching':
+      return fromOpen(state, input, rules)
+    case 'verifying':
+      return fromVerifying(state, input, rules)
+    case 'backing-off':
+      if (input.kind !== 'timer') return stay(state)
+      if (state.relist !== null) return list(state.relist.reason, state.relist.floor, state.place, state.attempt)
+      return state.place === null ? list('initial', null, null, state.attempt) : verify(state.place, state.attempt)
+    case 'refused':
+      return input.kind === 'timer' ? list(state.reason, null, state.place, state.attempt) : stay(state)
+    default:
+      return state satisfies never
+  }
+}
+
+export const IDLE: FeedState = { kind: 'idle' }
+
+function fromListing(state: Extract<FeedState, { kind: 'listing' }>, input: FeedInput): Transition {
+  switch (input.kind) {
+    case 'listed': {
+      const place: Place = { settled: input.revision, position: input.revision }
+      const watch: FeedEffect = { kind: 'watch', startRevision: nextRevision(input.revision) }
+      return follow(place, input.now, null, state.attempt, [watch])
+    }
+    case 'list-compacted': {
+      const floor = input.compactRevision ?? state.floor
+      const restarts = state.restarts + 1
+      if (restarts < LIST_RESTARTS) {
+        const { reason, place, attempt } = state
+        return {
+          state: { kind: 'listing', reason, floor, restarts, attempt, place },
+          effects: [{ kind: 'list', reason, floor, restarts, place }],
+        }
+      }
+      const why = `etcd compacted its history during ${restarts} lists in a row`
+      return backOff(state.place, state.attempt + 1, why, { reason: state.reason, floor }, NONE)
+    }
+    case 'list-failed': {
+      const attempt = state.attempt + 1
+      if (!isRefusal(input.code)) {
+        const why = `cannot list: ${input.message}`
+        return backOff(state.place, attempt, why, { reason: state.reason, floor: state.floor }, NONE)
+      }
+      const why = `${input.code}: ${input.message}`
+      return {
+        state: { kind: 'refused', reason: state.reason, attempt, why, place: state.place },
+        effects: [
+          { kind: 'refused', reason: why },
+          { kind: 'set-timer', attempt, pace: 'slow' },
+        ],
+      }
+    }
+    default:
+      return stay(state)
+  }
+}
+
+function fromOpen(
+  state: Extract<FeedState, { kind: 'catching-up' | 'watching' }>,
+  input: FeedInput,
+  rules: FeedRules,
+): Transition {
+  switch (input.kind) {
+    case 'opened':
+      return stay({ ...state, openedAt: input.at })
+    case 'batches':
+      return moved(state, { settled: input.last, position: input.last }, { kind: 'apply', batches: input.batches })
+    case 'progress': {
+      if (input.revision <= state.place.position) return stay(state)
+      const place: Place = { settled: state.place.settled, position: input.revision }
+      return moved(state, place, { kind: 'progress', revision: input.revision })
+    }
+    case 'state-equal': {
+      if (state.kind === 'watching') return stay(state)
+      const { place, openedAt, attempt } = state
+      return { state: { kind: 'watching', place, openedAt, attempt }, effects: [{ kind: 'synced' }] }
+    }
+    case 'contradicted': {
+      const why = `an event at revision ${input.revision}, of which etcd had said that nothing was left to tell`
+      return relist(state.place, attemptAfter(state, input.at), 'history-changed', null, why)
+    }
+    case 'watch-compacted':
+      return gap(state.place, attemptAfter(state, input.at), input.compactRevision, rules)
+    case 'watch-failed':
+      return backOff(state.place, attemptAfter(state, input.at), input.message, null, [{ kind: 'close-watch' }])
+    default:
+      return stay(state)
+  }
+}
+
+function fromVerifying(
+  state: Extract<FeedState, { kind: 'verifying' }>,
+  input: FeedInput,
+  rules: FeedRules,
+): Transition {
+  const { place, startRevision, openedAt, attempt } = state
+  switch (input.kind) {
+    case 'opened':
+      return {
+        state: { kind: 'verifying', place, startRevision, openedAt: input.at, attempt },
+        effects: [{ kind: 'verify', place, startRevision }],
+      }
+    case 'batches':
+      return { state, effects: [{ kind: 'hold', batches: input.batches }] }
+    case 'same-history':
+      return follow(place, input.now, openedAt, attempt, [{ kind: 'release-held' }])
+    case 'other-history':
+      return relist(place, 1, 'history-changed', null, input.why)
+    case 'contradicted':
+      return relist(place, attemptAfter(state, input.at), 'history-changed', null, `an event at ${input.revision}`)
+    case 'verify-compacted':
+      return gap(place, 1, null, rules)
+    case 'watch-compacted': {
+      const resume = nextRevision(place.position)
+      if (input.compactRevision > resume || startRevision === resume) {
+        return gap(place, attemptAfter(state, input.at), input.compactRevision, rules)
+      }
+      return {
+        state: { kind: 'verifying', place, startRevision: resume, openedAt: null, attempt },
+        effects: [{ kind: 'close-watch' }, { kind: 'watch', startRevision: resume }],
+      }
+    }
+    case 'watch-failed':
+    case 'verify-failed':
+      return backOff(place, attemptAfter(state, input.at), input.message, null, [{ kind: 'close-watch' }])
+    default:
+      return stay(state)
+  }
+}
+
+function stay(state: FeedState): Transition {
+  return { state, effects: NONE }
+}
+
+function list(reason: ReplaceReason, floor: Revision | null, place: Place | null, attempt: number): Transition {
+  return {
+    state: { kind: 'listing', reason, floor, restarts: 0, attempt, place },
+    effects: [{ kind: 'list', reason, floor, restarts: 0, place }],
+  }
+}
+
+function verify(place: Place, attempt: number): Transition {
+  const isNear = place.position - place.settled <= REPLAY_REVISIONS
+  const startRevision = nextRevision(isNear ? place.settled : place.position)
+  return {
+    state: { kind: 'verifying', place, startRevision, openedAt: null, attempt },
+    effects: [{ kind: 'watch', startRevision }],
+  }
+}
+
+/** The watch is on its way; reads wait for `target` when it is still ahead. */
+function follow(
+  place: Place,
+  target: Revision,
+  openedAt: number | null,
+  attempt: number,
+  then: readonly FeedEffect[],
+): Transition {
+  if (place.position >= target) {
+    return { state: { kind: 'watching', place, openedAt, attempt }, effects: [{ kind: 'synced' }, ...then] }
+  }
+  return {
+    state: { kind: 'catching-up', place, target, openedAt, attempt },
+    effects: [{ kind: 'seek', target }, ...then],
+  }
+}
+
+function moved(
+  state: Extract<FeedState, { kind: 'catching-up' | 'watching' }>,
+  place: Place,
+  effect: FeedEffect,
+): Transition {
+  const { openedAt, attempt } = state
+  if (state.kind === 'watching') return { state: { kind: 'watching', place, openedAt, attempt }, effects: [effect] }
+  if (place.position < state.target) return { state: { ...state, place }, effects: [effect] }
+  return { state: { kind: 'watching', place, openedAt, attempt }, effects: [effect, { kind: 'synced' }] }
+}
+
+function gap(place: Place, attempt: number, compactRevision: Revision | null, rules: FeedRules): Transition {
+  const why = `etcd has compacted its history after revision ${place.position}`
+  return relist(place, attempt, rules.onGap === 'coalesce' ? 'coalesce' : 'gap', compactRevision, why)
+}
+
+/** At once the first time; a list that keeps being needed waits like any other failure. */
+function relist(place: Place, attempt: number, reason: ReplaceReason, floor: Revision | null, why: string): Transition {
+  const close: FeedEffect = { kind: 'close-watch' }
+  if (attempt > 1) return backOff(place, attempt, why, { reason, floor }, [close])
+  const { state, effects } = list(reason, floor, place, attempt)
+  return { state, effects: [close, { kind: 'disconnected', reason: why }, ...effects] }
+}
+
+function backOff(
+  place: Place | null,
+  attempt: number,
+  why: string,
+  then: { readonly reason: ReplaceReason; readonly floor: Revision | null } | null,
+  before: readonly FeedEffect[],
+): Transition {
+  return {
+    state: { kind: 'backing-off', attempt, why, place, relist: then },
+    effects: [...before, { kind: 'disconnected', reason: why }, { kind: 'set-timer', attempt, pace: 'backoff' }],
+  }
+}
+
+function attemptAfter(state: { readonly openedAt: number | null; readonly attempt: number }, at: number): number {
+  return state.openedAt !== null && at - state.openedAt >= HEALTHY_MS ? 1 : state.attempt + 1
+}
+
+/** Asking again soon would not help: someone has to change a right, a limit or a version. */
+function isRefusal(code: UpstreamErrorCode): boolean {
+  return code === 'permission-denied' || code === 'unauthenticated' || code === 'too-large' || code === 'protocol'
+}

@@ -1,0 +1,512 @@
+/**
+ * One resource's way from etcd to its sink: performs what `feed-state.ts` decides, and decides nothing itself.
+ *
+ * Everything a watch says is screened before the sink sees it: what is handed on is ascending, whole revisions, each
+ * above all before it. The first state is complete (`synced`) once it is *proven* that the replay has reached the
+ * revision etcd had when the feed began: by an event or a progress at or after it, or, where progress cannot be
+ * trusted, by a later list of keys that shows the state handed over to be etcd's. In that last case reads may be
+ * answered, but the position stays where it is: a key put and deleted again leaves the state as it was, and its events are
+ * still to come.
+ *
+ * At most one job (list, comparison of history, search for that proof) runs at a time, and it is given up with the state
+ * that began it. Nothing here reconnects by itself: a lost watch is an input like any other.
+ */
+import type { Batch, Key } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import { backoffMs, type BackoffOptions } from '../support/backoff.js'
+import { sleep, type Clock, type Timer } from '../support/clock.js'
+import { withDeadline } from '../support/deadline.js'
+import type { Limiter } from '../support/limiter.js'
+import type { Logger } from '../support/log.js'
+import type { Random } from '../support/random.js'
+import {
+  UpstreamError,
+  type UpstreamErrorCode,
+  type UpstreamReader,
+  type UpstreamStatus,
+  type UpstreamWatch,
+  type UpstreamWatcher,
+  type WatchEnd,
+} from '../upstream/upstream.js'
+import type { FeedSink, Replacement, ReplaceReason } from './feed-sink.js'
+import { IDLE, next, type FeedEffect, type FeedInput, type FeedState } from './feed-state.js'
+import { learnCompactRevision, planList } from './list-plan.js'
+import { readPages, summariseKeys, type KeysSummary } from './read-pages.js'
+import { canBridge, compareHistory } from './same-history.js'
+import { screen } from './screen.js'
+import { Witness } from './witness.js'
+
+/** Bound to the resource by whoever passes it in. */
+export interface FeedMetrics {
+  received(batches: number, events: number): void
+  /** Events that had been handed over before: etcd has had duplicates. */
+  dropped(events: number): void
+  /** The watch goes on after a lost connection. */
+  reconnected(): void
+  /** A whole state replaced an earlier one. */
+  relisted(reason: ReplaceReason): void
+  /** A list or a watch met a compaction. */
+  compacted(): void
+  /** From the beginning of the list to `synced`. */
+  initialised(seconds: number): void
+  initialisationFailed(code: UpstreamErrorCode): void
+}
+
+export interface FeedOptions {
+  /** For logs. */
+  readonly name: string
+  readonly prefix: Key
+  readonly upstream: UpstreamReader & UpstreamWatcher
+  readonly sink: FeedSink
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly metrics: FeedMetrics
+  /** Shared by all feeds of one etcd: how many list and replay at once. */
+  readonly turns: Limiter
+  /** How many revisions of history to replay at the start; 0: list the present. */
+  readonly backfillRevisions: number
+  readonly onGap: 'expire' | 'coalesce'
+  readonly backoff: BackoffOptions
+  /** Most keys in one page of a list. */
+  readonly pageKeys: number
+  /** Bound on one read, and on etcd's accepting a watch. */
+  readonly requestTimeoutMs: number
+  /** Between attempts to list what was refused. */
+  readonly refusedRetryMs: number
+}
+
+export interface FeedStatus {
+  readonly state: FeedState['kind']
+  /** Everything at or before it has been handed over; null before the first list. */
+  readonly revision: Revision | null
+  /** Milliseconds since the epoch, null while not watching. */
+  readonly connectedSince: number | null
+  /** Why it is not watching, null when it is or nothing is wrong. */
+  readonly reason: string | null
+}
+
+/** Events held back while the history is compared; a comparison takes milliseconds, so more than this is no comparison. */
+const MAX_HELD_BYTES = 64 * 1_048_576
+/** etcd drops a request in silence while the stream is behind. */
+const PROGRESS_INTERVAL_MS = 100
+/** After so many unanswered requests the keys are compared as well. */
+const PROGRESS_REQUESTS = 50
+const COMPARE_RETRY_MS = 1_000
+/** A replay that takes longer lets the next feed begin. */
+const TURN_MS = 30_000
+
+interface OpenWatch {
+  watch: UpstreamWatch | null
+  readonly timer: Timer
+}
+
+type QueuedInput =
+  | FeedInput
+  | { readonly kind: 'arrived'; readonly from: OpenWatch; readonly batches: readonly Batch[] }
+
+export class Feed {
+  readonly #options: FeedOptions
+  #state: FeedState = IDLE
+  readonly #inputs: QueuedInput[] = []
+  #isPerforming = false
+
+  #watch: OpenWatch | null = null
+  #timer: Timer | null = null
+  #job: AbortController | null = null
+  readonly #jobs = new Set<Promise<void>>()
+  #held: Batch[] = []
+  #heldBytes = 0
+  #releaseTurn: (() => void) | null = null
+  #turnTimer: Timer | null = null
+
+  #witness = new Witness()
+  #clusterId: string | null = null
+  #trustsProgress = false
+  /** The later state that `catching-up` compares itself with. */
+  #later: KeysSummary | null = null
+  #initialisingSince: number | null = null
+  #connectedSince: number | null = null
+
+  constructor(options: FeedOptions) {
+    this.#options = options
+  }
+
+  start(): void {
+    this.#send({ kind: 'start' })
+  }
+
+  /** Resolves when nothing of it runs any more; the sink hears nothing after the call. */
+  async stop(): Promise<void> {
+    this.#send({ kind: 'stop' })
+    while (this.#jobs.size > 0) await Promise.allSettled(this.#jobs)
+  }
+
+  get status(): FeedStatus {
+    const state = this.#state
+    const revision = 'place' in state && state.place !== null ? state.place.position : null
+    return {
+      state: state.kind,
+      revision,
+      connectedSince: this.#connectedSince,
+      reason: 'why' in state ? state.why : null,
+    }
+  }
+
+  /** As the etcd that was last asked says: see `UpstreamStatus`. */
+  get trustsProgress(): boolean {
+    return this.#trustsProgress
+  }
+
+  /** Asks etcd to say how far the watch is; may go unanswered: ask again. */
+  requestProgress(): void {
+    this.#watch?.watch?.requestProgress()
+  }
+
+  #send(input: QueuedInput): void {
+    this.#inputs.push(input)
+    if (this.#isPerforming) return
+    this.#isPerforming = true
+    try {
+      for (let queued = this.#inputs.shift(); queued !== undefined; queued = this.#inputs.shift()) {
+        if (queued.kind === 'arrived') this.#arrived(queued.from, queued.batches)
+        else this.#step(queued)
+      }
+    } finally {
+      this.#isPerforming = false
+    }
+  }
+
+  #step(input: FeedInput): void {
+    const before = this.#state
+    const { state, effects } = next(before, input, this.#options)
+    this.#state = state
+    for (const effect of effects) this.#perform(effect)
+    if (state.kind !== before.kind) this.#changed(before, state)
+  }
+
+  #arrived(from: OpenWatch, batches: readonly Batch[]): void {
+    const state = this.#state
+    if (from !== this.#watch || batches.length === 0) return
+    const last = (batches.at(-1) as Batch).revision
+    if (state.kind !== 'watching' && state.kind !== 'catching-up') return this.#step({ kind: 'batches', batches, last })
+
+    const { fresh, repeatedEvents, contradiction } = screen(batches, state.place)
+    if (repeatedEvents > 0) this.#options.metrics.dropped(repeatedEvents)
+    const newest = fresh.at(-1)
+    if (newest !== undefined) this.#step({ kind: 'batches', batches: fresh, last: newest.revision })
+    if (contradiction !== null) {
+      this.#step({ kind: 'contradicted', revision: contradiction, at: this.#options.clock.monotonic() })
+    }
+    if (this.#later !== null) this.#compareWith(this.#later)
+  }
+
+  #perform(effect: FeedEffect): void {
+    const { sink, clock, random, backoff, refusedRetryMs } = this.#options
+    switch (effect.kind) {
+      case 'apply':
+        this.#witness.applied(effect.batches)
+        this.#options.metrics.received(effect.batches.length, countEvents(effect.batches))
+        return sink.apply(effect.batches)
+      case 'progress':
+        return sink.progress(effect.revision)
+      case 'list':
+        this.#initialisingSince ??= clock.monotonic()
+        return this.#run((signal) => this.#list(effect, signal))
+      case 'watch':
+        return this.#open(effect.startRevision)
+      case 'close-watch':
+        return this.#close()
+      case 'verify':
+        return this.#run((signal) => this.#verify(effect, signal))
+      case 'seek':
+        return this.#run((signal) => this.#seek(signal))
+      case 'hold':
+        return this.#hold(effect.batches)
+      case 'release-held':
+        return this.#release()
+      case 'set-timer': {
+        const delayMs =
+          effect.pace === 'backoff'
+            ? backoffMs(backoff, effect.attempt, random)
+            : backoffMs({ firstMs: refusedRetryMs, capMs: refusedRetryMs }, 1, random)
+        this.#timer?.cancel()
+        this.#timer = clock.setTimer(delayMs, () => this.#send({ kind: 'timer' }))
+        return
+      }
+      case 'synced':
+        if (this.#initialisingSince !== null) {
+          this.#options.metrics.initialised((clock.monotonic() - this.#initialisingSince) / 1_000)
+          this.#initialisingSince = null
+        }
+        return sink.synced()
+      case 'disconnected':
+        return sink.disconnected(effect.reason)
+      case 'refused':
+        return sink.refused(effect.reason)
+      case 'cancel':
+        this.#timer?.cancel()
+        this.#initialisingSince = null
+        return this.#close()
+      default:
+        effect satisfies never
+    }
+  }
+
+  #changed(before: FeedState, state: FeedState): void {
+    const { logger, clock, name, metrics } = this.#options
+    const isOpen = state.kind === 'catching-up' || state.kind === 'watching'
+    if (before.kind === 'verifying' && isOpen) metrics.reconnected()
+    this.#connectedSince = state.kind === 'watching' ? clock.now() : null
+    if (state.kind !== 'catching-up') this.#later = null
+    if (state.kind === 'watching') this.#giveUpJob()
+    if (state.kind === 'catching-up') this.#turnTimer ??= clock.setTimer(TURN_MS, () => this.#endTurn())
+    else if (state.kind !== 'listing' && state.kind !== 'verifying') this.#endTurn()
+
+    const fields = { resource: name, from: before.kind, to: state.kind, ...this.status }
+    if (state.kind === 'refused') logger.warn(fields, 'feed refused')
+    else if (state.kind === 'backing-off' && state.attempt === 1) logger.warn(fields, 'feed disconnected')
+    else if (state.kind === 'listing' && before.kind !== 'idle') logger.info(fields, 'feed lists anew')
+    else if (state.kind === 'watching') logger.info(fields, 'feed watching')
+    else logger.debug(fields, 'feed')
+  }
+
+  // The watch
+
+  #open(startRevision: Revision): void {
+    const { upstream, prefix, clock, requestTimeoutMs } = this.#options
+    const onTimeout = (): void => this.#failed(entry, `etcd did not accept the watch within ${requestTimeoutMs} ms`)
+    const entry: OpenWatch = { watch: null, timer: clock.setTimer(requestTimeoutMs, onTimeout) }
+    this.#watch = entry
+    const watch = upstream.watch(
+      { prefix, startRevision },
+      {
+        onOpen: () => {
+          entry.timer.cancel()
+          if (entry === this.#watch) this.#send({ kind: 'opened', at: clock.monotonic() })
+        },
+        onBatches: (batches) => this.#send({ kind: 'arrived', from: entry, batches }),
+        onProgress: (revision) => {
+          if (entry === this.#watch) this.#send({ kind: 'progress', revision })
+        },
+        onEnd: (end) => this.#ended(entry, end),
+      },
+    )
+    if (this.#watch === entry) entry.watch = watch
+    else watch.close()
+  }
+
+  #ended(entry: OpenWatch, end: WatchEnd): void {
+    if (end.kind === 'failed') return this.#failed(entry, end.error.message)
+    if (entry !== this.#watch) return
+    this.#options.metrics.compacted()
+    const { compactRevision } = end
+    this.#send({ kind: 'watch-compacted', compactRevision, at: this.#options.clock.monotonic() })
+  }
+
+  #failed(entry: OpenWatch, message: string): void {
+    if (entry !== this.#watch) return
+    this.#send({ kind: 'watch-failed', message, at: this.#options.clock.monotonic() })
+  }
+
+  #close(): void {
+    const entry = this.#watch
+    this.#watch = null
+    this.#held = []
+    this.#heldBytes = 0
+    this.#giveUpJob()
+    entry?.timer.cancel()
+    entry?.watch?.close()
+  }
+
+  #hold(batches: readonly Batch[]): void {
+    for (const batch of batches) {
+      this.#held.push(batch)
+      for (const event of batch.events)
+        this.#heldBytes += event.type === 'put' ? event.keyValue.value.length + 256 : 256
+    }
+    if (this.#heldBytes > MAX_HELD_BYTES && this.#watch !== null) {
+      this.#failed(this.#watch, `more than ${MAX_HELD_BYTES} bytes came before the history was compared`)
+    }
+  }
+
+  #release(): void {
+    const batches = this.#held
+    this.#held = []
+    this.#heldBytes = 0
+    if (this.#watch !== null && batches.length > 0) this.#send({ kind: 'arrived', from: this.#watch, batches })
+  }
+
+  // Jobs
+
+  #run(job: (signal: AbortSignal) => Promise<void>): void {
+    this.#giveUpJob()
+    const controller = new AbortController()
+    this.#job = controller
+    const done = job(controller.signal).finally(() => this.#jobs.delete(done))
+    this.#jobs.add(done)
+  }
+
+  #giveUpJob(): void {
+    this.#job?.abort(new UpstreamError('unavailable', 'given up'))
+    this.#job = null
+  }
+
+  async #takeTurn(signal: AbortSignal): Promise<void> {
+    if (this.#releaseTurn !== null) return
+    const release = await this.#options.turns.acquire(signal)
+    if (signal.aborted) {
+      release()
+      throw signal.reason
+    }
+    this.#releaseTurn = release
+  }
+
+  #endTurn(): void {
+    this.#turnTimer?.cancel()
+    this.#turnTimer = null
+    this.#releaseTurn?.()
+    this.#releaseTurn = null
+  }
+
+  async #list(effect: Extract<FeedEffect, { kind: 'list' }>, signal: AbortSignal): Promise<void> {
+    const { upstream, prefix, sink, clock, metrics, pageKeys, requestTimeoutMs, backfillRevisions } = this.#options
+    let replacement: Replacement | null = null
+    let revision: Revision | null = null
+    try {
+      await this.#takeTurn(signal)
+      const status = await this.#ask(signal, (inner) => upstream.status(inner))
+      const now = await this.#ask(signal, (inner) => upstream.currentRevision(inner))
+      const isSameCluster = this.#clusterId === null || this.#clusterId === status.clusterId
+      const plan = planList({ ...effect, now, backfillRevisions, isSameCluster })
+      revision = plan.revision
+      const reason = await this.#confirm(effect, plan.reason, revision, signal)
+
+      const witness = new Witness()
+      const from = { upstream, prefix, revision, clock, signal, pageKeys, pageTimeoutMs: requestTimeoutMs }
+      for await (const page of readPages(from)) {
+        replacement ??= sink.replace(revision, reason)
+        replacement.add(page.keyValues)
+        witness.listed(page.keyValues)
+      }
+      replacement?.commit()
+      replacement = null
+      this.#witness = witness
+      this.#learned(status)
+      if (reason !== 'initial') metrics.relisted(reason)
+      this.#send({ kind: 'listed', revision, now })
+    } catch (cause) {
+      replacement?.abort()
+      if (signal.aborted) return
+      const error = this.#asUpstreamError(cause)
+      metrics.initialisationFailed(error.code)
+      if (error.code !== 'compacted')
+        return this.#send({ kind: 'list-failed', code: error.code, message: error.message })
+      metrics.compacted()
+      const compactRevision = error.compactRevision ?? (await this.#learnFloor(revision, signal))
+      if (!signal.aborted) this.#send({ kind: 'list-compacted', compactRevision })
+    }
+  }
+
+  /** A gap is bridged by events only within one history. */
+  async #confirm(
+    effect: Extract<FeedEffect, { kind: 'list' }>,
+    reason: ReplaceReason,
+    revision: Revision,
+    signal: AbortSignal,
+  ): Promise<ReplaceReason> {
+    const { place } = effect
+    if (reason !== 'coalesce' || place === null) return reason
+    return (await canBridge(this.#comparison(place, signal), revision)) ? reason : 'history-changed'
+  }
+
+  async #learnFloor(revision: Revision | null, signal: AbortSignal): Promise<Revision | null> {
+    const { upstream, prefix, clock, requestTimeoutMs: timeoutMs } = this.#options
+    if (revision === null) return null
+    return learnCompactRevision(upstream, { prefix, revision, clock, timeoutMs, signal })
+  }
+
+  async #verify(effect: Extract<FeedEffect, { kind: 'verify' }>, signal: AbortSignal): Promise<void> {
+    const { place, startRevision } = effect
+    try {
+      if (startRevision > place.settled + 1) await this.#takeTurn(signal)
+      const verdict = await compareHistory({ ...this.#comparison(place, signal), startRevision })
+      if (signal.aborted) return
+      if (verdict.kind === 'same') {
+        this.#learned(verdict.status)
+        this.#send({ kind: 'same-history', now: verdict.now })
+      } else if (verdict.kind === 'other') {
+        this.#options.logger.error({ resource: this.#options.name, why: verdict.why }, 'not the same history')
+        this.#send({ kind: 'other-history', why: verdict.why })
+      } else {
+        this.#options.metrics.compacted()
+        this.#send({ kind: 'verify-compacted' })
+      }
+    } catch (cause) {
+      if (signal.aborted) return
+      const { message } = this.#asUpstreamError(cause)
+      this.#send({ kind: 'verify-failed', message, at: this.#options.clock.monotonic() })
+    }
+  }
+
+  /** Ends with the state that began it. */
+  async #seek(signal: AbortSignal): Promise<void> {
+    const { upstream, prefix, clock, pageKeys, requestTimeoutMs: pageTimeoutMs } = this.#options
+    for (let asked = 0; this.#trustsProgress && asked < PROGRESS_REQUESTS; asked++) {
+      this.requestProgress()
+      await sleep(clock, PROGRESS_INTERVAL_MS, signal)
+      if (signal.aborted) return
+    }
+    for (let waitMs = PROGRESS_INTERVAL_MS; !signal.aborted; waitMs = COMPARE_RETRY_MS) {
+      // A replay that is on its way soon proves itself by an event.
+      await sleep(clock, waitMs, signal)
+      if (signal.aborted) return
+      this.requestProgress()
+      if (this.#later !== null) continue
+      try {
+        const at = { upstream, prefix, revision: null, pageKeys, pageTimeoutMs, clock, signal }
+        this.#later = await summariseKeys(at)
+        this.#compareWith(this.#later)
+      } catch (cause) {
+        if (signal.aborted) return
+        const { message } = this.#asUpstreamError(cause)
+        this.#options.logger.debug({ resource: this.#options.name, message }, 'cannot compare keys yet')
+      }
+    }
+  }
+
+  /** With as many keys, and the newest change among them behind us, the state handed over is the later one. */
+  #compareWith(later: KeysSummary): void {
+    if (this.#state.kind !== 'catching-up' || later.maxModRevision > this.#state.place.settled) return
+    if (later.count === this.#witness.keyCount) this.#send({ kind: 'state-equal' })
+  }
+
+  #comparison(place: { readonly settled: Revision; readonly position: Revision }, signal: AbortSignal) {
+    const { upstream, prefix, pageKeys, clock, requestTimeoutMs: timeoutMs } = this.#options
+    const clusterId = this.#clusterId ?? ''
+    return { upstream, prefix, clusterId, place, witness: this.#witness, pageKeys, timeoutMs, clock, signal }
+  }
+
+  #learned(status: UpstreamStatus): void {
+    this.#clusterId = status.clusterId
+    this.#trustsProgress = status.trustsProgress
+  }
+
+  #ask<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { clock, requestTimeoutMs } = this.#options
+    const onTimeout = (): Error => new UpstreamError('unavailable', `no answer within ${requestTimeoutMs} ms`)
+    return withDeadline(clock, requestTimeoutMs, signal, onTimeout, work)
+  }
+
+  #asUpstreamError(cause: unknown): UpstreamError {
+    if (cause instanceof UpstreamError) return cause
+    this.#options.logger.error({ resource: this.#options.name, err: cause }, 'unexpected error in a feed')
+    return new UpstreamError('protocol', cause instanceof Error ? cause.message : String(cause), { cause })
+  }
+}
+
+function countEvents(batches: readonly Batch[]): number {
+  let events = 0
+  for (const batch of batches) events += batch.events.length
+  return events
+}

@@ -1,0 +1,77 @@
+/** At which revision a list is taken, so that the watch after it brings as much history as can be had. */
+import type { Key } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import type { Clock } from '../support/clock.js'
+import type { UpstreamWatch, UpstreamWatcher } from '../upstream/upstream.js'
+import type { ReplaceReason } from './feed-sink.js'
+import type { Place } from './feed-state.js'
+
+export interface ListPlan {
+  readonly revision: Revision
+  readonly reason: ReplaceReason
+}
+
+export interface ListPlanInput {
+  /** etcd's revision, linearizable. */
+  readonly now: Revision
+  /** The first revision that can be read, as far as known. */
+  readonly floor: Revision | null
+  /** How often in a row compaction made the list start again. */
+  readonly restarts: number
+  readonly backfillRevisions: number
+  readonly reason: ReplaceReason
+  readonly place: Place | null
+  readonly isSameCluster: boolean
+}
+
+/**
+ * R0 = max(compacted, now − backfill), and never before what was handed over already in the same history. With every
+ * restart the backfill halves, and when even the floor could not be learned the list is taken now.
+ */
+export function planList(input: ListPlanInput): ListPlan {
+  const { now, floor, restarts, place } = input
+  const isOther = place !== null && (!input.isSameCluster || now < place.position)
+  const reason = isOther ? 'history-changed' : input.reason
+  const isContinued = reason === 'gap' || reason === 'coalesce'
+  const backfill =
+    restarts > 0 && floor === null ? 0 : Math.floor(input.backfillRevisions / 2 ** Math.max(0, restarts - 1))
+  const lowest = Math.max(1, floor ?? 1, isContinued && place !== null ? place.position : 1)
+  return { revision: Math.min(now, Math.max(lowest, now - backfill)) as Revision, reason }
+}
+
+/**
+ * The first revision that can still be read, when `revision` turned out not to be: a range read does not say, but a watch
+ * that starts there is cancelled with it. Null when etcd does not say so in time.
+ */
+export function learnCompactRevision(
+  upstream: UpstreamWatcher,
+  options: { prefix: Key; revision: Revision; clock: Clock; timeoutMs: number; signal: AbortSignal },
+): Promise<Revision | null> {
+  const { prefix, revision, clock, timeoutMs, signal } = options
+  if (signal.aborted) return Promise.resolve(null)
+  return new Promise((resolve) => {
+    let watch: UpstreamWatch | null = null
+    let isDone = false
+    const finish = (result: Revision | null): void => {
+      if (isDone) return
+      isDone = true
+      timer.cancel()
+      signal.removeEventListener('abort', giveUp)
+      watch?.close()
+      resolve(result)
+    }
+    const giveUp = (): void => finish(null)
+    const timer = clock.setTimer(timeoutMs, giveUp)
+    signal.addEventListener('abort', giveUp, { once: true })
+    watch = upstream.watch(
+      { prefix, startRevision: revision },
+      {
+        onOpen() {},
+        onBatches: giveUp,
+        onProgress: giveUp,
+        onEnd: (end) => finish(end.kind === 'compacted' ? end.compactRevision : null),
+      },
+    )
+    if (isDone) watch.close()
+  })
+}

@@ -1,0 +1,83 @@
+/** A whole prefix at one revision, page by page: for lists, comparisons and audits. */
+import type { Key, KeyValue } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import type { Clock } from '../support/clock.js'
+import { withDeadline } from '../support/deadline.js'
+import { UpstreamError, type Page, type ReadOptions, type UpstreamReader } from '../upstream/upstream.js'
+
+export interface PagesOptions {
+  readonly upstream: UpstreamReader
+  readonly prefix: Key
+  /** null: linearizable, at the revision of the first page; the others follow it. */
+  readonly revision: Revision | null
+  readonly keysOnly?: boolean
+  /** Most keys a page. */
+  readonly pageKeys: number
+  /** Bound on each page. */
+  readonly pageTimeoutMs: number
+  readonly clock: Clock
+  readonly signal?: AbortSignal
+}
+
+/** One after the other, all of one revision, at least one. @throws UpstreamError, or the signal's reason. */
+export async function* readPages(options: PagesOptions): AsyncGenerator<Page, void, undefined> {
+  const { upstream, prefix, clock, pageTimeoutMs } = options
+  let revision = options.revision
+  let startKey: Key | null = null
+  for (;;) {
+    const page: Page = await withDeadline(
+      clock,
+      pageTimeoutMs,
+      options.signal,
+      () => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`),
+      (signal) => upstream.read(request(options, revision, startKey, signal)),
+    )
+    const last: KeyValue | undefined = page.keyValues.at(-1)
+    if ((revision !== null && page.revision !== revision) || (page.more && last === undefined)) {
+      throw new UpstreamError(
+        'protocol',
+        `a page at revision ${page.revision}, ${page.count} keys to come, is not as asked`,
+      )
+    }
+    yield page
+    if (!page.more || last === undefined) return
+    revision = page.revision
+    startKey = (last.key + '\0') as Key
+  }
+
+  function request(from: PagesOptions, at: Revision | null, start: Key | null, signal: AbortSignal): ReadOptions {
+    return {
+      prefix,
+      limit: from.pageKeys,
+      signal,
+      ...(start === null ? {} : { startKey: start }),
+      ...(at === null ? {} : { revision: at }),
+      ...(from.keysOnly === true ? { keysOnly: true } : {}),
+    }
+  }
+}
+
+export interface KeysSummary {
+  readonly revision: Revision
+  readonly count: number
+  /** Of the keys that are there; 0 when there are none. */
+  readonly maxModRevision: number
+}
+
+/**
+ * How many keys there are and the newest change among them, at one revision. Two such summaries of one history tell
+ * whether it left the state as it was between them: an earlier state that has seen `maxModRevision` holds every key of
+ * the later one unchanged, so with the same count it holds no other.
+ */
+export async function summariseKeys(options: PagesOptions): Promise<KeysSummary> {
+  let revision: Revision | null = null
+  let count = 0
+  let maxModRevision = 0
+  for await (const page of readPages({ ...options, keysOnly: true })) {
+    revision = page.revision
+    count += page.keyValues.length
+    for (const { modRevision } of page.keyValues) if (modRevision > maxModRevision) maxModRevision = modRevision
+  }
+  if (revision === null) throw new UpstreamError('protocol', 'a list without a page')
+  return { revision, count, maxModRevision }
+}

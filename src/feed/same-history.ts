@@ -1,0 +1,116 @@
+/**
+ * Is this still the etcd whose events were handed over? A restored backup has the same cluster id when it was restored
+ * with the same flags, its revision is behind at first, and may have overtaken ours by the time we are back. So what we
+ * know to be true at our revision is read again there. Comparing only cluster ids and revisions was rejected: it takes
+ * an overtaken history for ours, and two histories would be served as one.
+ */
+import type { Key, KeyValue } from '../model/event.js'
+import { nextRevision, type Revision } from '../model/revision.js'
+import type { Clock } from '../support/clock.js'
+import { withDeadline } from '../support/deadline.js'
+import { UpstreamError, type UpstreamReader, type UpstreamStatus } from '../upstream/upstream.js'
+import type { Place } from './feed-state.js'
+import { summariseKeys } from './read-pages.js'
+import type { Witness } from './witness.js'
+
+export type HistoryVerdict =
+  | { readonly kind: 'same'; readonly now: Revision; readonly status: UpstreamStatus }
+  | { readonly kind: 'other'; readonly why: string }
+  /** Our revision cannot be read any more, so neither can what came after it. */
+  | { readonly kind: 'compacted' }
+
+export interface SameHistoryOptions {
+  readonly upstream: UpstreamReader
+  readonly prefix: Key
+  /** The cluster that was listed. */
+  readonly clusterId: string
+  readonly place: Place
+  /** Where the watch was opened: what it replays itself need not be compared here. */
+  readonly startRevision: Revision
+  readonly witness: Witness
+  readonly pageKeys: number
+  readonly timeoutMs: number
+  readonly clock: Clock
+  readonly signal: AbortSignal
+}
+
+/** @throws UpstreamError when it cannot be told now. */
+export async function compareHistory(options: SameHistoryOptions): Promise<HistoryVerdict> {
+  const { upstream, place, witness, prefix } = options
+  const status = await ask(options, (signal) => upstream.status(signal))
+  if (status.clusterId !== options.clusterId) {
+    return { kind: 'other', why: `cluster id ${status.clusterId} instead of ${options.clusterId}` }
+  }
+  const now = await ask(options, (signal) => upstream.currentRevision(signal))
+  if (now < place.position) return { kind: 'other', why: `etcd is at revision ${now}, behind our ${place.position}` }
+
+  try {
+    const { newest, keyCount } = witness
+    if (newest !== null) {
+      const found = await readWitness(options, newest.key, place.position)
+      if (!isSameValue(newest, found)) return { kind: 'other', why: differenceOf(newest, found, place.position) }
+    }
+    const { position: revision } = place
+    const page = await ask(options, (signal) => upstream.read({ prefix, revision, limit: 1, keysOnly: true, signal }))
+    if (keyCount !== null && page.count !== keyCount) {
+      return { kind: 'other', why: `${page.count} keys at revision ${revision} instead of ${keyCount}` }
+    }
+    if (options.startRevision > nextRevision(place.settled)) {
+      const { pageKeys, timeoutMs: pageTimeoutMs, clock, signal } = options
+      const keys = await summariseKeys({ upstream, prefix, revision, pageKeys, pageTimeoutMs, clock, signal })
+      if (keys.maxModRevision > place.settled) {
+        return { kind: 'other', why: `a change at revision ${keys.maxModRevision} that was never told` }
+      }
+    }
+  } catch (error) {
+    if (error instanceof UpstreamError && error.code === 'compacted') return { kind: 'compacted' }
+    throw error
+  }
+  return { kind: 'same', now, status }
+}
+
+/** Whether a list that bridges a gap (`coalesce`) can belong to the same history, as far as one key can tell. */
+export async function canBridge(
+  options: Omit<SameHistoryOptions, 'startRevision'>,
+  revision: Revision,
+): Promise<boolean> {
+  const { newest } = options.witness
+  if (newest === null) return true
+  const found = await readWitness(options, newest.key, revision)
+  return found === null || found.modRevision > options.place.position || isSameValue(newest, found)
+}
+
+function readWitness(
+  options: Omit<SameHistoryOptions, 'startRevision'>,
+  key: Key,
+  revision: Revision,
+): Promise<KeyValue | null> {
+  return ask(options, (signal) => options.upstream.readKey(key, { revision, signal }))
+}
+
+function ask<T>(
+  options: Omit<SameHistoryOptions, 'startRevision'>,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const { clock, timeoutMs, signal } = options
+  const onTimeout = (): Error => new UpstreamError('unavailable', `no answer to a read within ${timeoutMs} ms`)
+  return withDeadline(clock, timeoutMs, signal, onTimeout, work)
+}
+
+function isSameValue(ours: KeyValue, theirs: KeyValue | null): boolean {
+  return (
+    theirs !== null &&
+    theirs.modRevision === ours.modRevision &&
+    theirs.createRevision === ours.createRevision &&
+    theirs.version === ours.version &&
+    theirs.value.equals(ours.value)
+  )
+}
+
+function differenceOf(ours: KeyValue, theirs: KeyValue | null, revision: Revision): string {
+  if (theirs === null) return `a key written at ${ours.modRevision} is not there at ${revision}`
+  if (theirs.modRevision !== ours.modRevision) {
+    return `a key written at ${ours.modRevision} was written at ${theirs.modRevision}, seen at ${revision}`
+  }
+  return `a key written at ${ours.modRevision} holds something else there`
+}

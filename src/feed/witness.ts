@@ -1,0 +1,45 @@
+/**
+ * The little a feed remembers of what it handed over, enough to recognise the history again: the newest put that is still
+ * there, and how many keys there are. A copy of all keys was rejected: the sink has one, and this feed would double it.
+ */
+import type { Batch, KeyValue } from '../model/event.js'
+
+export class Witness {
+  #newest: KeyValue | null = null
+  #keyCount = 0
+  #isCountKnown = true
+
+  /** The newest value handed over that has not been deleted since; null before the first one and after its deletion. */
+  get newest(): KeyValue | null {
+    return this.#newest
+  }
+
+  /** Keys under the prefix; null where the source does not tell a creation from an update. */
+  get keyCount(): number | null {
+    return this.#isCountKnown ? this.#keyCount : null
+  }
+
+  listed(keyValues: readonly KeyValue[]): void {
+    this.#keyCount += keyValues.length
+    for (const keyValue of keyValues) {
+      if (keyValue.version < 1) this.#isCountKnown = false
+      if (this.#newest === null || keyValue.modRevision > this.#newest.modRevision) this.#newest = keyValue
+    }
+  }
+
+  applied(batches: readonly Batch[]): void {
+    for (const batch of batches) {
+      for (const event of batch.events) {
+        if (event.type === 'put') {
+          const { version } = event.keyValue
+          if (version === 1) this.#keyCount++
+          else if (version < 1) this.#isCountKnown = false
+          this.#newest = event.keyValue
+        } else {
+          this.#keyCount--
+          if (event.key === this.#newest?.key) this.#newest = null
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,35 @@
+/** A bound on how long something is waited for, whether or not that something listens to its signal. */
+import type { Clock } from './clock.js'
+
+/**
+ * Runs `work` with a signal that aborts when `signal` does or when `timeoutMs` have passed; the result of work that goes
+ * on regardless is dropped.
+ *
+ * @throws whatever `onTimeout` makes when time is up; the signal's reason when it aborts; whatever `work` throws.
+ */
+export async function withDeadline<T>(
+  clock: Clock,
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+  onTimeout: () => Error,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  signal?.throwIfAborted()
+  const inner = new AbortController()
+  let giveUp!: (reason: Error) => void
+  const givenUp = new Promise<never>((_resolve, reject) => {
+    giveUp = (reason) => {
+      reject(reason)
+      inner.abort(reason)
+    }
+  })
+  const onAbort = (): void => giveUp(signal?.reason as Error)
+  const timer = clock.setTimer(timeoutMs, () => giveUp(onTimeout()))
+  signal?.addEventListener('abort', onAbort, { once: true })
+  try {
+    return await Promise.race([work(inner.signal), givenUp])
+  } finally {
+    timer.cancel()
+    signal?.removeEventListener('abort', onAbort)
+  }
+}
