@@ -1,0 +1,380 @@
+/** Every state against every input, then the values that matter within the pairs. */
+import t from 'tap'
+import {
+  HEALTHY_MS,
+  IDLE,
+  LIST_RESTARTS,
+  next,
+  REPLAY_REVISIONS,
+  type FeedEffect,
+  type FeedInput,
+  type FeedState,
+  type Place,
+} from '../../src/feed/feed-state.js'
+import type { Batch, Key } from '../../src/model/event.js'
+import { toRevision as rev } from '../../src/model/revision.js'
+
+const place: Place = { settled: rev(90), position: rev(100) }
+const batch: Batch = { revision: rev(101), events: [{ type: 'delete', key: '/p/a' as Key }] }
+const expire = { onGap: 'expire' } as const
+const coalesce = { onGap: 'coalesce' } as const
+
+const states: { [K in FeedState['kind']]: Extract<FeedState, { kind: K }> } = {
+  idle: { kind: 'idle' },
+  listing: { kind: 'listing', reason: 'initial', floor: null, restarts: 0, attempt: 0, place: null },
+  'catching-up': { kind: 'catching-up', place, target: rev(200), openedAt: 0, attempt: 0 },
+  watching: { kind: 'watching', place, openedAt: 0, attempt: 0 },
+  verifying: { kind: 'verifying', place, startRevision: rev(91), openedAt: 0, attempt: 1 },
+  'backing-off': { kind: 'backing-off', attempt: 1, why: 'gone', place, relist: null },
+  refused: { kind: 'refused', reason: 'initial', attempt: 1, why: 'denied', place: null },
+}
+
+const inputs: { [K in FeedInput['kind']]: Extract<FeedInput, { kind: K }> } = {
+  start: { kind: 'start' },
+  stop: { kind: 'stop' },
+  timer: { kind: 'timer' },
+  listed: { kind: 'listed', revision: rev(100), now: rev(200) },
+  'list-compacted': { kind: 'list-compacted', compactRevision: rev(120) },
+  'list-failed': { kind: 'list-failed', code: 'unavailable', message: 'no answer' },
+  opened: { kind: 'opened', at: 5 },
+  batches: { kind: 'batches', batches: [batch], last: batch.revision },
+  progress: { kind: 'progress', revision: rev(150) },
+  'state-equal': { kind: 'state-equal' },
+  contradicted: { kind: 'contradicted', revision: rev(95), at: 5 },
+  'watch-compacted': { kind: 'watch-compacted', compactRevision: rev(120), at: 5 },
+  'watch-failed': { kind: 'watch-failed', message: 'cut', at: 5 },
+  'same-history': { kind: 'same-history', now: rev(200) },
+  'other-history': { kind: 'other-history', why: 'restored' },
+  'verify-compacted': { kind: 'verify-compacted' },
+  'verify-failed': { kind: 'verify-failed', message: 'no answer', at: 5 },
+}
+
+const lost = 'backing-off: close-watch disconnected set-timer'
+const anew = 'listing: close-watch disconnected list'
+const anewLater = lost
+
+/** `state: effects` for each pair; `-`: nothing happens. */
+const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
+  idle: {
+    start: 'listing: list',
+    stop: '-',
+    timer: '-',
+    listed: '-',
+    'list-compacted': '-',
+    'list-failed': '-',
+    opened: '-',
+    batches: '-',
+    progress: '-',
+    'state-equal': '-',
+    contradicted: '-',
+    'watch-compacted': '-',
+    'watch-failed': '-',
+    'same-history': '-',
+    'other-history': '-',
+    'verify-compacted': '-',
+    'verify-failed': '-',
+  },
+  listing: {
+    start: '-',
+    stop: 'idle: cancel',
+    timer: '-',
+    listed: 'catching-up: seek watch',
+    'list-compacted': 'listing: list',
+    'list-failed': 'backing-off: disconnected set-timer',
+    opened: '-',
+    batches: '-',
+    progress: '-',
+    'state-equal': '-',
+    contradicted: '-',
+    'watch-compacted': '-',
+    'watch-failed': '-',
+    'same-history': '-',
+    'other-history': '-',
+    'verify-compacted': '-',
+    'verify-failed': '-',
+  },
+  'catching-up': {
+    start: '-',
+    stop: 'idle: cancel',
+    timer: '-',
+    listed: '-',
+    'list-compacted': '-',
+    'list-failed': '-',
+    opened: 'catching-up:',
+    batches: 'catching-up: apply',
+    progress: 'catching-up: progress',
+    'state-equal': 'watching: synced',
+    contradicted: anew,
+    'watch-compacted': anew,
+    'watch-failed': lost,
+    'same-history': '-',
+    'other-history': '-',
+    'verify-compacted': '-',
+    'verify-failed': '-',
+  },
+  watching: {
+    start: '-',
+    stop: 'idle: cancel',
+    timer: '-',
+    listed: '-',
+    'list-compacted': '-',
+    'list-failed': '-',
+    opened: 'watching:',
+    batches: 'watching: apply',
+    progress: 'watching: progress',
+    'state-equal': '-',
+    contradicted: anew,
+    'watch-compacted': anew,
+    'watch-failed': lost,
+    'same-history': '-',
+    'other-history': '-',
+    'verify-compacted': '-',
+    'verify-failed': '-',
+  },
+  verifying: {
+    start: '-',
+    stop: 'idle: cancel',
+    timer: '-',
+    listed: '-',
+    'list-compacted': '-',
+    'list-failed': '-',
+    opened: 'verifying: verify',
+    batches: 'verifying: hold',
+    progress: '-',
+    'state-equal': '-',
+    contradicted: anewLater,
+    'watch-compacted': anewLater,
+    'watch-failed': lost,
+    'same-history': 'catching-up: seek release-held',
+    'other-history': anew,
+    'verify-compacted': anew,
+    'verify-failed': lost,
+  },
+  'backing-off': {
+    start: '-',
+    stop: 'idle: cancel',
+    timer: 'verifying: watch',
+    listed: '-',
+    'list-compacted': '-',
+    'list-failed': '-',
+    opened: '-',
+    batches: '-',
+    progress: '-',
+    'state-equal': '-',
+    contradicted: '-',
+    'watch-compacted': '-',
+    'watch-failed': '-',
+    'same-history': '-',
+    'other-history': '-',
+    'verify-compacted': '-',
+    'verify-failed': '-',
+  },
+  refused: {
+    start: '-',
+    stop: 'idle: cancel',
+    timer: 'listing: list',
+    listed: '-',
+    'list-compacted': '-',
+    'list-failed': '-',
+    opened: '-',
+    batches: '-',
+    progress: '-',
+    'state-equal': '-',
+    contradicted: '-',
+    'watch-compacted': '-',
+    'watch-failed': '-',
+    'same-history': '-',
+    'other-history': '-',
+    'verify-compacted': '-',
+    'verify-failed': '-',
+  },
+}
+
+for (const [stateKind, row] of Object.entries(table) as [FeedState['kind'], Record<FeedInput['kind'], string>][]) {
+  t.test(`from ${stateKind}`, async (t) => {
+    for (const [inputKind, expected] of Object.entries(row) as [FeedInput['kind'], string][]) {
+      const before = states[stateKind]
+      const { state, effects } = next(before, inputs[inputKind], expire)
+      const seen = `${state.kind}: ${effects.map((effect) => effect.kind).join(' ')}`.trim()
+      if (expected === '-') {
+        t.strictSame({ state, effects }, { state: before, effects: [] }, `${inputKind} changes nothing`)
+      } else {
+        t.equal(seen, expected, inputKind)
+      }
+    }
+  })
+}
+
+function effect<K extends FeedEffect['kind']>(
+  effects: readonly FeedEffect[],
+  kind: K,
+): Extract<FeedEffect, { kind: K }> {
+  const found = effects.find((one) => one.kind === kind)
+  if (found === undefined) throw new Error(`no ${kind} among ${effects.map((one) => one.kind).join(' ')}`)
+  return found as Extract<FeedEffect, { kind: K }>
+}
+
+t.test('the watch begins right after the list', async (t) => {
+  const { state, effects } = next(states.listing, inputs.listed, expire)
+  t.match(state, { kind: 'catching-up', place: { settled: 100, position: 100 }, target: 200 })
+  t.equal(effect(effects, 'watch').startRevision, 101)
+})
+
+t.test('a list of the present is synced at once', async (t) => {
+  const { state, effects } = next(states.listing, { kind: 'listed', revision: rev(200), now: rev(200) }, expire)
+  t.equal(state.kind, 'watching')
+  t.strictSame(
+    effects.map((one) => one.kind),
+    ['synced', 'watch'],
+  )
+})
+
+t.test('synced exactly when the target is reached', async (t) => {
+  for (const [revision, kind] of [
+    [199, 'catching-up'],
+    [200, 'watching'],
+    [201, 'watching'],
+  ] as const) {
+    const byEvent = next(
+      states['catching-up'],
+      { kind: 'batches', batches: [{ ...batch, revision: rev(revision) }], last: rev(revision) },
+      expire,
+    )
+    t.equal(byEvent.state.kind, kind, `event at ${revision}`)
+    const byProgress = next(states['catching-up'], { kind: 'progress', revision: rev(revision) }, expire)
+    t.equal(byProgress.state.kind, kind, `progress at ${revision}`)
+  }
+})
+
+t.test('events settle what they cover, progress only moves the position, equality moves nothing', async (t) => {
+  const byEvent = next(states.watching, { kind: 'batches', batches: [batch], last: rev(101) }, expire)
+  t.match(byEvent.state, { place: { settled: 101, position: 101 } })
+  const byProgress = next(states.watching, inputs.progress, expire)
+  t.match(byProgress.state, { place: { settled: 90, position: 150 } })
+  const byEquality = next(states['catching-up'], inputs['state-equal'], expire)
+  t.match(byEquality.state, { place: { settled: 90, position: 100 } })
+})
+
+t.test('progress never goes back', async (t) => {
+  for (const revision of [99, 100]) {
+    const { state, effects } = next(states.watching, { kind: 'progress', revision: rev(revision) }, expire)
+    t.strictSame(state, states.watching)
+    t.strictSame(effects, [])
+  }
+})
+
+t.test('a resumed watch replays what progress alone has covered, unless that is long', async (t) => {
+  for (const [settled, expected] of [
+    [100, 101],
+    [99, 100],
+    [10_000 - REPLAY_REVISIONS, 10_001 - REPLAY_REVISIONS],
+    [10_000 - REPLAY_REVISIONS - 1, 10_001],
+  ] as const) {
+    const position = rev(Math.max(100, settled === 100 || settled === 99 ? 100 : 10_000))
+    const from: FeedState = { ...states['backing-off'], place: { settled: rev(settled), position } }
+    const { effects } = next(from, inputs.timer, expire)
+    t.equal(effect(effects, 'watch').startRevision, expected, `settled ${settled}, position ${position}`)
+  }
+})
+
+t.test('a compaction between settled and position loses no history', async (t) => {
+  const compacted = (compactRevision: number): FeedInput => ({
+    kind: 'watch-compacted',
+    compactRevision: rev(compactRevision),
+    at: 5,
+  })
+  for (const compactRevision of [95, 101]) {
+    const { state, effects } = next(states.verifying, compacted(compactRevision), expire)
+    t.equal(state.kind, 'verifying')
+    t.equal(effect(effects, 'watch').startRevision, 101)
+  }
+  t.equal(next(states.verifying, compacted(102), expire).state.kind, 'backing-off')
+  const again = next({ ...states.verifying, startRevision: rev(101) }, compacted(101), expire)
+  t.equal(again.state.kind, 'backing-off', 'never the same watch twice in a row')
+})
+
+t.test('a gap is relisted as the policy says, from the compaction on', async (t) => {
+  for (const [rules, reason] of [
+    [expire, 'gap'],
+    [coalesce, 'coalesce'],
+  ] as const) {
+    t.match(effect(next(states.watching, inputs['watch-compacted'], rules).effects, 'list'), { reason, floor: 120 })
+    t.match(effect(next(states.verifying, inputs['verify-compacted'], rules).effects, 'list'), { reason, floor: null })
+  }
+})
+
+t.test('another history is never bridged, whatever the policy', async (t) => {
+  for (const input of [inputs['other-history'], inputs.contradicted]) {
+    const from = input.kind === 'other-history' ? states.verifying : states.watching
+    t.match(effect(next(from, input, coalesce).effects, 'list'), { reason: 'history-changed', floor: null })
+  }
+})
+
+t.test('waits grow until a connection has been healthy', async (t) => {
+  for (const [openedAt, attempt] of [
+    [null, 5],
+    [1, 5],
+    [0, 1],
+  ] as const) {
+    const from: FeedState = { ...states.watching, attempt: 4, openedAt }
+    const { effects } = next(from, { kind: 'watch-failed', message: 'cut', at: HEALTHY_MS }, expire)
+    t.match(effect(effects, 'set-timer'), { attempt, pace: 'backoff' }, `opened at ${openedAt}`)
+  }
+})
+
+t.test('a gap is relisted at once, but one after the other only with a wait', async (t) => {
+  const again: FeedState = { ...states.watching, attempt: 1 }
+  const { state, effects } = next(again, inputs['watch-compacted'], expire)
+  t.match(state, { kind: 'backing-off', relist: { reason: 'gap', floor: 120 } })
+  t.match(effect(effects, 'set-timer'), { attempt: 2 })
+  t.match(effect(next(state, inputs.timer, expire).effects, 'list'), { reason: 'gap', floor: 120, place })
+})
+
+t.test('a list that compaction keeps breaking waits in the end', async (t) => {
+  let state: FeedState = states.listing
+  for (let restarts = 1; restarts < LIST_RESTARTS; restarts++) {
+    const after = next(state, { kind: 'list-compacted', compactRevision: rev(restarts * 10) }, expire)
+    t.match(effect(after.effects, 'list'), { restarts, floor: restarts * 10 })
+    state = after.state
+  }
+  t.equal(next(state, inputs['list-compacted'], expire).state.kind, 'backing-off')
+  const unknown = next(state, { kind: 'list-compacted', compactRevision: null }, expire)
+  t.match(unknown.state, { relist: { floor: (LIST_RESTARTS - 1) * 10 } }, 'what is known of the floor is kept')
+})
+
+t.test('what asking again does not cure is refused, everything else is tried again', async (t) => {
+  const kinds = {
+    unavailable: 'backing-off',
+    compacted: 'backing-off',
+    'future-revision': 'backing-off',
+    'no-space': 'backing-off',
+    'permission-denied': 'refused',
+    unauthenticated: 'refused',
+    'too-large': 'refused',
+    protocol: 'refused',
+  } as const
+  for (const [code, kind] of Object.entries(kinds) as [keyof typeof kinds, string][]) {
+    const { state } = next(states.listing, { kind: 'list-failed', code, message: 'x' }, expire)
+    t.equal(state.kind, kind, code)
+  }
+})
+
+t.test('a refused relist still knows how far it was', async (t) => {
+  const listing: FeedState = { ...states.listing, reason: 'gap', place }
+  const { state } = next(listing, { kind: 'list-failed', code: 'permission-denied', message: 'x' }, expire)
+  t.match(effect(next(state, inputs.timer, expire).effects, 'list'), { reason: 'gap', place })
+})
+
+t.test('after the same history is found, what was held comes after what it waits for is known', async (t) => {
+  const behind = next(states.verifying, { kind: 'same-history', now: rev(101) }, expire)
+  t.match(behind.state, { kind: 'catching-up', target: 101, openedAt: 0 })
+  const level = next(states.verifying, { kind: 'same-history', now: rev(100) }, expire)
+  t.strictSame(
+    level.effects.map((one) => one.kind),
+    ['synced', 'release-held'],
+  )
+})
+
+t.test('idle is where it begins and ends', async (t) => {
+  t.strictSame(next(states.watching, inputs.stop, expire).state, IDLE)
+})

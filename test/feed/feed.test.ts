@@ -1,0 +1,402 @@
+import t from 'tap'
+import { toRevision as rev } from '../../src/model/revision.js'
+import { Limiter } from '../../src/support/limiter.js'
+import { UpstreamError } from '../../src/upstream/upstream.js'
+import type { Key } from '../../src/model/event.js'
+import { elsewhere, harness, key, put, remove } from './harness.js'
+
+t.test('an empty prefix is synced and then follows', async (t) => {
+  const { feed, sink, write, settle } = harness(t)
+  feed.start()
+  await settle()
+  t.ok(sink.isSynced)
+  t.equal(feed.status.state, 'watching')
+  write(put('a'))
+  write(put('a', 'again'), put('b'))
+  write(remove('a'))
+  await settle()
+  t.strictSame([...sink.state.keys()], [key('b')])
+  t.strictSame(
+    sink.batches.map((batch) => [batch.revision, batch.events.length]),
+    [
+      [2, 1],
+      [3, 2],
+      [4, 1],
+    ],
+  )
+  t.equal(feed.status.revision, 4)
+})
+
+t.test('backfill: history comes as events, and nothing is synced before the revision of the start', async (t) => {
+  for (const [backfillRevisions, base] of [
+    [0, 21],
+    [1, 20],
+    [5, 16],
+    [20, 1],
+    [10_000, 1],
+  ] as const) {
+    const { feed, sink, etcd, metrics, write, settle } = harness(t, { backfillRevisions })
+    for (let i = 0; i < 20; i++) write(put(`k${i % 7}`, `${i}`))
+    t.equal(etcd.revision, 21)
+    feed.start()
+    await settle()
+    t.equal(sink.base, base, `backfill ${backfillRevisions}`)
+    t.equal(sink.batches.length, 21 - base)
+    t.equal(sink.calls.at(-1), 'synced')
+    t.equal(sink.state.size, 7)
+    t.equal(metrics.of('initialised'), 1)
+    t.equal(metrics.of('received'), 21 - base)
+  }
+})
+
+t.test('backfill begins at the compaction when that is later', async (t) => {
+  const { feed, sink, etcd, metrics, write, settle } = harness(t)
+  for (let i = 0; i < 20; i++) write(put(`k${i % 7}`, `${i}`))
+  etcd.compact(rev(15))
+  feed.start()
+  await settle()
+  t.equal(sink.base, 15)
+  t.equal(sink.batches.length, 6)
+  t.equal(metrics.of('compacted'), 1)
+  t.strictSame(sink.of('abort'), [], 'nothing was begun')
+})
+
+t.test('a compaction between two pages of the list starts it again, cleanly', async (t) => {
+  const { feed, sink, etcd, write, settle, pass } = harness(t, { backfillRevisions: 10 })
+  for (let i = 0; i < 20; i++) write(put(`k${i}`))
+  etcd.setDelays({ readMs: 100 })
+  feed.start()
+  await pass(360) // status, currentRevision and the first page are there
+  t.strictSame(sink.calls, [])
+  etcd.compact(rev(15))
+  await pass(100)
+  t.strictSame(sink.calls, ['abort 11 initial'])
+  await pass(2_000)
+  await settle()
+  t.strictSame(sink.of('replace'), ['15 initial'])
+  t.equal(sink.state.size, 20)
+  t.ok(sink.isSynced)
+})
+
+t.test('synced by progress where it is trusted, and the position follows it', async (t) => {
+  const { feed, sink, write, settle, pass } = harness(t)
+  write(put('a'))
+  for (let i = 0; i < 50; i++) write(elsewhere)
+  feed.start()
+  await settle()
+  await pass(400)
+  t.ok(sink.isSynced)
+  t.equal(sink.revision, 52)
+  t.equal(feed.status.revision, 52)
+})
+
+t.test('untrusted progress: synced by equality of the state, and the position stays', async (t) => {
+  const { feed, sink, write, pass } = harness(t, {}, { trustsProgress: false, progressIntervalMs: 1e9 })
+  write(put('a'))
+  for (let i = 0; i < 50; i++) write(elsewhere)
+  feed.start()
+  await pass(1_000)
+  t.ok(sink.isSynced)
+  t.equal(sink.revision, 2)
+  t.equal(feed.status.revision, 2)
+})
+
+t.test('untrusted progress: a key put and deleted leaves no trace, and its events still come', async (t) => {
+  const { feed, sink, etcd, write, pass } = harness(
+    t,
+    { backfillRevisions: 2 },
+    { trustsProgress: false, progressIntervalMs: 1e9 },
+  )
+  write(put('a'))
+  write(put('b'))
+  write(put('gone'))
+  write(remove('gone'))
+  etcd.holdDelivery('/p/' as Key)
+  feed.start()
+  await pass(1_000)
+  t.ok(sink.isSynced, 'the state at 3 is the state at 5')
+  t.equal(sink.revision, 3)
+  etcd.releaseDelivery()
+  await pass(100)
+  t.strictSame(sink.of('apply').join(',').split(','), ['4', '5'])
+})
+
+t.test('untrusted progress: not synced while a put, an update or a delete is still to come', async (t) => {
+  for (const change of [put('new'), put('a', 'updated'), remove('a')]) {
+    const { feed, sink, etcd, write, pass } = harness(
+      t,
+      { backfillRevisions: 2 },
+      { trustsProgress: false, progressIntervalMs: 1e9 },
+    )
+    write(put('a'))
+    write(put('b'))
+    write(change)
+    write(elsewhere)
+    etcd.holdDelivery('/p/' as Key)
+    feed.start()
+    await pass(3_000)
+    t.notOk(sink.isSynced)
+    t.equal(feed.status.state, 'catching-up')
+    etcd.releaseDelivery()
+    await pass(100)
+    t.ok(sink.isSynced)
+    t.equal(sink.revision, 4)
+  }
+})
+
+t.test('a lost connection: nothing is lost, nothing comes twice, and the cache stays', async (t) => {
+  for (const trustsProgress of [true, false]) {
+    const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, {}, { trustsProgress })
+    feed.start()
+    await settle()
+    write(put('a'))
+    await settle()
+    etcd.setUnavailable(true)
+    etcd.cutWatches()
+    for (let i = 0; i < 10; i++) write(put(`k${i}`))
+    await pass(60_000)
+    t.equal(feed.status.state, 'backing-off')
+    t.ok(sink.reason)
+    etcd.setUnavailable(false)
+    await pass(15_000)
+    t.equal(feed.status.state, 'watching')
+    t.equal(feed.status.reason, null)
+    t.equal(sink.reason, null)
+    t.strictSame(
+      sink.batches.map((batch) => batch.revision),
+      etcd.history().map((batch) => batch.revision),
+    )
+    t.equal(metrics.of('reconnected'), 1)
+    t.equal(sink.of('replace').length, 1, 'never relisted')
+  }
+})
+
+t.test('a connection that only stalls ends by its deadline and is resumed', async (t) => {
+  const { feed, sink, etcd, write, settle, pass } = harness(t)
+  feed.start()
+  await settle()
+  write(put('a'))
+  await settle()
+  etcd.cutWatches()
+  etcd.setStalled(true)
+  write(put('b'))
+  await pass(6_000)
+  t.equal(sink.state.size, 1)
+  t.equal(sink.of('disconnected').length, 2, 'the cut, and an attempt that was given up')
+  etcd.setStalled(false)
+  await pass(1_000)
+  t.equal(sink.state.size, 2)
+  t.equal(feed.status.state, 'watching')
+})
+
+t.test('compaction while cut off', async (t) => {
+  for (const onGap of ['expire', 'coalesce'] as const) {
+    const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, { onGap })
+    feed.start()
+    await settle()
+    write(put('a'))
+    write(put('b'))
+    await settle()
+    etcd.cutWatches()
+    write(remove('a'))
+    for (let i = 0; i < 10; i++) write(put('c', `${i}`))
+    etcd.compact(rev(9))
+    await pass(2_000)
+    const reason = onGap === 'expire' ? 'gap' : 'coalesce'
+    t.strictSame(sink.of('replace'), ['1 initial', `9 ${reason}`], 'from the compaction on, so that history comes too')
+    t.equal(sink.batches.length, 5)
+    t.equal(sink.revision, 14)
+    t.strictSame([...sink.state.keys()], [key('b'), key('c')])
+    t.equal(metrics.of(`relisted ${reason}`), 1)
+    t.equal(feed.status.state, 'watching')
+    t.equal(sink.calls.at(-1), 'synced')
+  }
+})
+
+t.test('compaction of what progress alone had covered is no gap', async (t) => {
+  const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
+  feed.start()
+  await settle()
+  write(put('a'))
+  await settle()
+  for (let i = 0; i < 50; i++) write(elsewhere)
+  await pass(20_000)
+  t.equal(sink.revision, 52)
+  etcd.cutWatches()
+  etcd.compact(rev(52))
+  write(put('b'))
+  await pass(2_000)
+  t.equal(sink.of('replace').length, 1)
+  t.equal(metrics.of('reconnected'), 1)
+  t.equal(sink.revision, 53)
+})
+
+t.test("an idle prefix resumes without a replay of everybody else's history", async (t) => {
+  const { feed, sink, etcd, write, settle, pass } = harness(t)
+  feed.start()
+  await settle()
+  write(put('a'))
+  await settle()
+  for (let i = 0; i < 5_000; i++) write(elsewhere)
+  await pass(20_000)
+  t.equal(sink.revision, 5_002)
+  etcd.cutWatches()
+  write(put('b'))
+  await pass(2_000)
+  t.equal(sink.of('replace').length, 1)
+  t.equal(sink.revision, 5_003)
+})
+
+t.test('a history restored from an older backup is noticed', async (t) => {
+  const cases = {
+    'behind ours': 0,
+    'exactly where ours was': 3,
+    'beyond ours': 40,
+  }
+  for (const [name, writesAfter] of Object.entries(cases)) {
+    for (const onGap of ['expire', 'coalesce'] as const) {
+      const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, { onGap })
+      feed.start()
+      await settle()
+      write(put('a'))
+      const backup = etcd.snapshot()
+      write(put('a', 'lost'))
+      write(put('b', 'lost'))
+      write(put('c', 'lost'))
+      await settle()
+      t.equal(sink.revision, 5)
+      etcd.restore(backup, { clusterId: '1' })
+      for (let i = 0; i < writesAfter; i++) write(put('b', 'lost'))
+      await pass(2_000)
+      t.equal(metrics.of('relisted history-changed'), 1, name)
+      t.strictSame([...sink.state.keys()], writesAfter > 0 ? [key('a'), key('b')] : [key('a')])
+      t.equal(sink.state.get(key('a'))?.value.toString(), 'a')
+      t.equal(feed.status.state, 'watching')
+      t.equal(feed.status.revision, etcd.revision)
+    }
+  }
+})
+
+t.test('a restored history that has overtaken us only where progress had covered us is noticed', async (t) => {
+  for (const distance of [10, 3_000]) {
+    for (const change of [put('a', 'changed'), put('new'), remove('a')]) {
+      const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
+      feed.start()
+      await settle()
+      write(put('a'))
+      write(put('b'))
+      const backup = etcd.snapshot()
+      for (let i = 0; i < distance; i++) write(elsewhere)
+      await settle()
+      await pass(20_000)
+      t.equal(sink.revision, 3 + distance)
+      etcd.restore(backup, { clusterId: '1' })
+      write(change)
+      for (let i = 0; i < distance + 5; i++) write(elsewhere)
+      await pass(5_000)
+      t.equal(metrics.of('relisted history-changed'), 1, `${distance} ${change.type}`)
+      t.equal(feed.status.state, 'watching')
+      t.strictSame(
+        [...sink.state.keys()].sort(),
+        (await etcd.read({ prefix: '/p/' as Key })).keyValues.map((kv) => kv.key),
+      )
+    }
+  }
+})
+
+t.test('a restored history is noticed when all of it has been compacted past us', async (t) => {
+  const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, { onGap: 'coalesce' })
+  feed.start()
+  await settle()
+  write(put('a'))
+  const backup = etcd.snapshot()
+  write(put('a', 'lost'))
+  await settle()
+  etcd.restore(backup, { clusterId: '1' })
+  for (let i = 0; i < 20; i++) write(put('b'))
+  etcd.compact(rev(20))
+  await pass(2_000)
+  t.equal(metrics.of('relisted history-changed'), 1)
+  t.equal(sink.base, 20)
+})
+
+t.test('another cluster is another history, whatever its revisions say', async (t) => {
+  const { feed, sink, etcd, settle, pass, write, metrics } = harness(t)
+  feed.start()
+  await settle()
+  write(put('a'))
+  await settle()
+  etcd.restore(etcd.snapshot())
+  await pass(1_000)
+  t.equal(metrics.of('relisted history-changed'), 1)
+  t.ok(sink.isSynced)
+})
+
+t.test('what cannot be listed is refused, tried again slowly, and holds up nobody', async (t) => {
+  const turns = new Limiter(1)
+  const { feed, sink, etcd, metrics, settle, pass } = harness(t, { turns })
+  etcd.failReads(new UpstreamError('permission-denied', 'no'), '/p/' as Key)
+  feed.start()
+  await settle()
+  t.equal(feed.status.state, 'refused')
+  t.strictSame(sink.calls, ['refused permission-denied: no'])
+  const release = await turns.acquire()
+  release()
+  await pass(29_000)
+  t.equal(sink.calls.length, 1)
+  await pass(31_000)
+  t.ok(sink.calls.length >= 2)
+  t.ok(sink.calls.length <= 3)
+  t.equal(metrics.of('initialisationFailed permission-denied'), sink.calls.length)
+  etcd.failReads(null, '/p/' as Key)
+  await pass(61_000)
+  t.ok(sink.isSynced)
+  t.equal(feed.status.reason, null)
+})
+
+t.test('etcd away at the start: it waits and says why', async (t) => {
+  const { feed, sink, etcd, pass } = harness(t)
+  etcd.setUnavailable(true)
+  feed.start()
+  await pass(30_000)
+  t.equal(feed.status.state, 'backing-off')
+  t.match(sink.reason, /unavailable/)
+  t.equal(feed.status.revision, null)
+  etcd.setUnavailable(false)
+  await pass(11_000)
+  t.ok(sink.isSynced)
+})
+
+t.test('after stop the sink hears nothing, whatever was under way', async (t) => {
+  for (const stopAfterMs of [0, 50, 150, 250, 350, 450, 1_000]) {
+    const { feed, sink, etcd, write, pass, clock } = harness(t)
+    for (let i = 0; i < 10; i++) write(put(`k${i}`))
+    etcd.setDelays({ readMs: 100 })
+    feed.start()
+    await pass(stopAfterMs)
+    await feed.stop()
+    const { length } = sink.calls
+    const open = sink.of('replace').length
+    write(put('late'))
+    await pass(5_000)
+    t.strictSame(sink.calls.slice(length), [], `stopped after ${stopAfterMs} ms`)
+    t.ok(open <= 1)
+    t.equal(etcd.watchCount, 0)
+    t.equal(clock.pending, 0, 'no timer is left')
+  }
+})
+
+t.test('feeds list a few at a time', async (t) => {
+  const turns = new Limiter(1)
+  const first = harness(t, { turns })
+  const second = harness(t, { turns })
+  first.etcd.setDelays({ readMs: 100 })
+  first.feed.start()
+  second.feed.start()
+  await second.settle()
+  t.equal(second.sink.calls.length, 0)
+  t.equal(turns.waiting, 1)
+  await first.pass(1_000)
+  await second.settle()
+  t.ok(second.sink.isSynced)
+})
