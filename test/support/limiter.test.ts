@@ -1,0 +1,62 @@
+import t from 'tap'
+import { Limiter } from '../../src/support/limiter.js'
+import { withDeadline } from '../../src/support/deadline.js'
+import { nextTurn, VirtualClock } from './virtual-clock.js'
+
+t.test('a limiter serves in order, and a permit given back twice counts once', async (t) => {
+  const limiter = new Limiter(1)
+  const order: string[] = []
+  const first = await limiter.acquire()
+  const second = limiter.acquire().then((release) => (order.push('second'), release))
+  const third = limiter.acquire().then((release) => (order.push('third'), release))
+  await nextTurn()
+  t.strictSame(order, [])
+  t.equal(limiter.waiting, 2)
+  first()
+  first()
+  await nextTurn()
+  t.strictSame(order, ['second'])
+  ;(await second)()
+  ;(await third)()
+  t.strictSame(order, ['second', 'third'])
+})
+
+t.test('who gives up leaves the line', async (t) => {
+  const limiter = new Limiter(1)
+  const release = await limiter.acquire()
+  const controller = new AbortController()
+  const waiting = limiter.acquire(controller.signal)
+  controller.abort(new Error('enough'))
+  await t.rejects(waiting, { message: 'enough' })
+  await t.rejects(limiter.acquire(controller.signal), { message: 'enough' })
+  t.equal(limiter.waiting, 0)
+  release()
+  ;(await limiter.acquire())()
+})
+
+t.test('a deadline ends the wait for work that listens to no signal, and tells work that does', async (t) => {
+  const clock = new VirtualClock()
+  const late = (): Error => new Error('late')
+  let inner: AbortSignal | null = null
+  const deaf = withDeadline(clock, 100, undefined, late, (signal) => {
+    inner = signal
+    return new Promise<never>(() => {})
+  })
+  clock.advance(99)
+  t.equal((inner as AbortSignal | null)?.aborted, false)
+  clock.advance(1)
+  await t.rejects(deaf, { message: 'late' })
+  t.equal((inner as AbortSignal | null)?.aborted, true)
+
+  const controller = new AbortController()
+  const aborted = withDeadline(clock, 100, controller.signal, late, () => new Promise<never>(() => {}))
+  controller.abort(new Error('enough'))
+  await t.rejects(aborted, { message: 'enough' })
+  await t.rejects(
+    withDeadline(clock, 100, controller.signal, late, () => Promise.resolve(1)),
+    { message: 'enough' },
+  )
+
+  t.equal(await withDeadline(clock, 100, undefined, late, () => Promise.resolve(1)), 1)
+  t.equal(clock.pending, 0)
+})
