@@ -92,7 +92,7 @@ async function readContract(t: Test, { upstream }: ContractSubject): Promise<voi
     const names = [[0x61], [0xff], [0x00], [0x7f], [0xc3, 0xa9], [0x80], [0x61, 0x00], [0x61, 0x2f], [0x41]]
     for (const bytes of names) await put(upstream, `${prefix}${keyFromBytes(Buffer.from(bytes))}` as Key, 'v')
     const page = await upstream.read({ prefix })
-    const expected = names.map((bytes) => Buffer.from(bytes)).sort(Buffer.compare)
+    const expected = names.map((bytes) => Buffer.from(bytes)).sort((a, b) => a.compare(b))
     t.same(
       page.keyValues.map(({ key }) => Buffer.from(key.slice(prefix.length), 'latin1').toString('hex')),
       expected.map((bytes) => bytes.toString('hex')),

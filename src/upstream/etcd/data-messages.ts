@@ -1,0 +1,234 @@
+/**
+ * etcd's two messages that carry keys and values, RangeResponse and WatchResponse, decoded by hand into our model.
+ *
+ * Source: etcd api/etcdserverpb/rpc.proto and api/mvccpb/kv.proto; the field numbers are theirs. Fields we do not know
+ * are skipped, as protobuf asks.
+ */
+import type { Key, KeyEvent, KeyValue } from '../../model/event.js'
+import type { Revision } from '../../model/revision.js'
+import { WireCursor } from './wire-cursor.js'
+
+export interface RangeAnswer {
+  /** The store's revision when it answered, not the one that was read. */
+  readonly headerRevision: Revision
+  readonly keyValues: readonly KeyValue[]
+  readonly more: boolean
+  readonly count: number
+}
+
+export interface WatchMessage {
+  readonly headerRevision: Revision
+  /** -1 when the answer is for every watcher of the stream, or for none. */
+  readonly watchId: number
+  readonly created: boolean
+  readonly canceled: boolean
+  readonly compactRevision: Revision
+  readonly cancelReason: string
+  /** More of the same answer follows in the next message. */
+  readonly isFragment: boolean
+  readonly events: readonly KeyEvent[]
+  /** Of `events[i]`: a delete's lies outside of what we keep of it. */
+  readonly revisions: readonly Revision[]
+}
+
+const VARINT = 0
+const BYTES = 2
+const field = (number: number, wireType: number): number => (number << 3) | wireType
+
+const HEADER_REVISION = field(3, VARINT)
+
+const RANGE_HEADER = field(1, BYTES)
+const RANGE_KVS = field(2, BYTES)
+const RANGE_MORE = field(3, VARINT)
+const RANGE_COUNT = field(4, VARINT)
+
+const WATCH_HEADER = field(1, BYTES)
+const WATCH_ID = field(2, VARINT)
+const WATCH_CREATED = field(3, VARINT)
+const WATCH_CANCELED = field(4, VARINT)
+const WATCH_COMPACT_REVISION = field(5, VARINT)
+const WATCH_CANCEL_REASON = field(6, BYTES)
+const WATCH_FRAGMENT = field(7, VARINT)
+const WATCH_EVENTS = field(11, BYTES)
+
+const EVENT_TYPE = field(1, VARINT)
+const EVENT_KV = field(2, BYTES)
+
+const KV_KEY = field(1, BYTES)
+const KV_CREATE_REVISION = field(2, VARINT)
+const KV_MOD_REVISION = field(3, VARINT)
+const KV_VERSION = field(4, VARINT)
+const KV_VALUE = field(5, BYTES)
+const KV_LEASE = field(6, VARINT)
+
+/** @throws UpstreamError 'protocol' */
+export function decodeRangeAnswer(message: Buffer): RangeAnswer {
+  const cursor = new WireCursor(message)
+  const keyValues: KeyValue[] = []
+  let headerRevision = 0
+  let more = false
+  let count = 0
+  while (cursor.at < message.length) {
+    const tag = cursor.tag()
+    if (tag === RANGE_KVS) keyValues.push(readKeyValue(cursor, cursor.length()))
+    else if (tag === RANGE_HEADER) headerRevision = readHeaderRevision(cursor, cursor.length())
+    else if (tag === RANGE_MORE) more = cursor.bool()
+    else if (tag === RANGE_COUNT) count = cursor.int64()
+    else cursor.skip(tag)
+  }
+  return { headerRevision: headerRevision as Revision, keyValues, more, count }
+}
+
+/** @throws UpstreamError 'protocol' */
+export function decodeWatchMessage(message: Buffer): WatchMessage {
+  const cursor = new WireCursor(message)
+  const events: KeyEvent[] = []
+  const revisions: Revision[] = []
+  let headerRevision = 0
+  let watchId = 0
+  let created = false
+  let canceled = false
+  let compactRevision = 0
+  let cancelReason = ''
+  let isFragment = false
+  while (cursor.at < message.length) {
+    const tag = cursor.tag()
+    switch (tag) {
+      case WATCH_EVENTS:
+        readEvent(cursor, cursor.length(), events, revisions)
+        break
+      case WATCH_HEADER:
+        headerRevision = readHeaderRevision(cursor, cursor.length())
+        break
+      case WATCH_ID:
+        watchId = cursor.int64()
+        break
+      case WATCH_CREATED:
+        created = cursor.bool()
+        break
+      case WATCH_CANCELED:
+        canceled = cursor.bool()
+        break
+      case WATCH_COMPACT_REVISION:
+        compactRevision = cursor.int64()
+        break
+      case WATCH_CANCEL_REASON:
+        cancelReason = cursor.latin1()
+        break
+      case WATCH_FRAGMENT:
+        isFragment = cursor.bool()
+        break
+      default:
+        cursor.skip(tag)
+    }
+  }
+  return {
+    headerRevision: headerRevision as Revision,
+    watchId,
+    created,
+    canceled,
+    compactRevision: compactRevision as Revision,
+    cancelReason,
+    isFragment,
+    events,
+    revisions,
+  }
+}
+
+function readHeaderRevision(cursor: WireCursor, length: number): number {
+  const end = cursor.at + length
+  let revision = 0
+  while (cursor.at < end) {
+    const tag = cursor.tag()
+    if (tag === HEADER_REVISION) revision = cursor.int64()
+    else cursor.skip(tag)
+  }
+  return revision
+}
+
+function readEvent(cursor: WireCursor, length: number, events: KeyEvent[], revisions: Revision[]): void {
+  const end = cursor.at + length
+  let isDelete = false
+  let keyValue: KeyValue | null = null
+  while (cursor.at < end) {
+    const tag = cursor.tag()
+    if (tag === EVENT_KV) keyValue = readKeyValue(cursor, cursor.length())
+    else if (tag === EVENT_TYPE) isDelete = cursor.int64() === 1
+    else cursor.skip(tag)
+  }
+  keyValue ??= EMPTY_KEY_VALUE
+  events.push(isDelete ? { type: 'delete', key: keyValue.key } : { type: 'put', keyValue })
+  revisions.push(keyValue.modRevision)
+}
+
+function readKeyValue(cursor: WireCursor, length: number): KeyValue {
+  const end = cursor.at + length
+  let key = ''
+  let value = EMPTY
+  let createRevision = 0
+  let modRevision = 0
+  let version = 0
+  let leaseId = '0'
+  while (cursor.at < end) {
+    const tag = cursor.tag()
+    switch (tag) {
+      case KV_KEY:
+        key = cursor.latin1()
+        break
+      case KV_VALUE: {
+        const size = cursor.length()
+        value = ownBytes(cursor.bytes, cursor.at, size)
+        cursor.at += size
+        break
+      }
+      case KV_CREATE_REVISION:
+        createRevision = cursor.int64()
+        break
+      case KV_MOD_REVISION:
+        modRevision = cursor.int64()
+        break
+      case KV_VERSION:
+        version = cursor.int64()
+        break
+      case KV_LEASE:
+        leaseId = cursor.int64Text()
+        break
+      default:
+        cursor.skip(tag)
+    }
+  }
+  return {
+    key: key as Key,
+    value,
+    createRevision: createRevision as Revision,
+    modRevision: modRevision as Revision,
+    version,
+    leaseId,
+  }
+}
+
+const EMPTY: Buffer = Buffer.alloc(0)
+
+const EMPTY_KEY_VALUE: KeyValue = {
+  key: '' as Key,
+  value: EMPTY,
+  createRevision: 0 as Revision,
+  modRevision: 0 as Revision,
+  version: 0,
+  leaseId: '0',
+}
+
+/**
+ * From here on a Buffer of Node's has memory of its own (half of `Buffer.poolSize`); a smaller one is cut out of a slab
+ * that it shares with others and holds on to.
+ */
+const UNPOOLED_BYTES = Buffer.poolSize >>> 1
+
+/** A slice where the value is most of a message that has its own memory, else a copy: a slice pins its message. */
+function ownBytes(message: Buffer, at: number, size: number): Buffer {
+  if (size === 0) return EMPTY
+  if (size >= UNPOOLED_BYTES && size * 2 >= message.length) return message.subarray(at, at + size)
+  const copy = Buffer.allocUnsafe(size)
+  message.copy(copy, 0, at, at + size)
+  return copy
+}

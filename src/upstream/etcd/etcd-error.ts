@@ -1,0 +1,65 @@
+/**
+ * What etcd's refusals mean. gRPC's code alone does not say: `OUT_OF_RANGE` is a compaction or a future revision,
+ * `INVALID_ARGUMENT` may be a wrong password or a request over the limit. etcd's own texts are stable (clients match on
+ * them), and a cancelled watch has nothing but the text.
+ */
+import { UpstreamError, type UpstreamErrorCode } from '../upstream.js'
+import { RpcError, RpcStatus } from './grpc-endpoint.js'
+
+/** Source: etcd api/v3rpc/rpctypes/error.go. The first text that is found decides. */
+const TEXTS: readonly (readonly [text: string, code: UpstreamErrorCode])[] = [
+  ['required revision has been compacted', 'compacted'],
+  ['required revision is a future revision', 'future-revision'],
+  ['permission denied', 'permission-denied'],
+  ['invalid auth token', 'unauthenticated'],
+  ['revision of auth store is old', 'unauthenticated'],
+  ['authentication failed', 'unauthenticated'],
+  ['user name is empty', 'unauthenticated'],
+  ['user name not found', 'unauthenticated'],
+  ['database space exceeded', 'no-space'],
+  ['request is too large', 'too-large'],
+  ['too many operations in txn request', 'too-large'],
+  ['message larger than max', 'too-large'],
+  ['no leader', 'unavailable'],
+]
+
+const CODES: Partial<Record<RpcStatus, UpstreamErrorCode>> = {
+  [RpcStatus.PERMISSION_DENIED]: 'permission-denied',
+  [RpcStatus.UNAUTHENTICATED]: 'unauthenticated',
+  [RpcStatus.INVALID_ARGUMENT]: 'protocol',
+  [RpcStatus.NOT_FOUND]: 'protocol',
+  [RpcStatus.ALREADY_EXISTS]: 'protocol',
+  [RpcStatus.FAILED_PRECONDITION]: 'protocol',
+  [RpcStatus.OUT_OF_RANGE]: 'protocol',
+  [RpcStatus.UNIMPLEMENTED]: 'protocol',
+  [RpcStatus.DATA_LOSS]: 'protocol',
+}
+
+/** Lifts anything caught. What nobody knows is `unavailable`, so that it is tried again and not believed. */
+export function toUpstreamError(caught: unknown, endpoint: string): UpstreamError {
+  if (caught instanceof UpstreamError) return caught
+  if (!(caught instanceof RpcError)) {
+    return new UpstreamError('protocol', caught instanceof Error ? caught.message : String(caught), { cause: caught })
+  }
+  const code = codeOfText(caught.details) ?? CODES[caught.code] ?? 'unavailable'
+  return new UpstreamError(code, `etcd ${endpoint}: ${caught.details}`, { cause: caught })
+}
+
+/** A watch that etcd cancelled says why in words only. */
+export function cancelReasonError(reason: string, endpoint: string): UpstreamError {
+  return new UpstreamError(codeOfText(reason) ?? 'unavailable', `etcd ${endpoint} cancelled the watch: ${reason}`)
+}
+
+/** The token is not (or no longer) good: a new one may help, and nothing was done with the request. */
+export function isTokenRejected(text: string): boolean {
+  return (
+    text.includes('invalid auth token') ||
+    text.includes('revision of auth store is old') ||
+    text.includes('user name is empty')
+  )
+}
+
+function codeOfText(text: string): UpstreamErrorCode | null {
+  for (const [part, code] of TEXTS) if (text.includes(part)) return code
+  return null
+}

@@ -1,0 +1,309 @@
+/**
+ * etcd as an upstream: reads, watches and writes over its gRPC API, with failover between endpoints, and every way in
+ * which it refuses told as one `UpstreamError`.
+ *
+ * A call that cannot have changed anything is repeated at another endpoint when one does not answer; a write never is,
+ * since nobody knows what became of it. The exception is a refused token, for then etcd has done nothing. All reads are
+ * linearizable.
+ */
+import { keyFromText, prefixEnd, type Key, type KeyValue } from '../../model/event.js'
+import { toRevision, type Revision } from '../../model/revision.js'
+import { systemClock, type Clock } from '../../support/clock.js'
+import { silentLogger, type Logger } from '../../support/log.js'
+import {
+  UpstreamError,
+  type Compare,
+  type Page,
+  type ReadOptions,
+  type Upstream,
+  type UpstreamStatus,
+  type UpstreamWatch,
+  type WatchHandlers,
+  type WatchOptions,
+  type WriteOperation,
+  type WriteResult,
+} from '../upstream.js'
+import { AuthToken, type EtcdUser } from './auth-token.js'
+import {
+  decodeAuthenticateAnswer,
+  decodeLeaseGrantAnswer,
+  decodeStatusAnswer,
+  decodeTxnAnswer,
+  encodeAuthenticateRequest,
+  encodeLeaseGrantRequest,
+  encodeRangeRequest,
+  encodeStatusRequest,
+  encodeTxnRequest,
+  paths,
+  type RangeRequest,
+  type StatusAnswer,
+} from './control-messages.js'
+import { decodeRangeAnswer, type RangeAnswer } from './data-messages.js'
+import { EndpointPool } from './endpoint-pool.js'
+import { isTokenRejected, toUpstreamError } from './etcd-error.js'
+import { EtcdWatch } from './etcd-watch.js'
+import { GrpcEndpoint, RpcError, type EtcdTls } from './grpc-endpoint.js'
+import { PageSizes } from './page-sizes.js'
+import { isProgressTrusted } from './progress-trust.js'
+
+export interface EtcdUpstreamOptions {
+  /** At least one `http://host:port` or `https://host:port`; the port defaults to 2379. */
+  readonly endpoints: readonly string[]
+  /** For the https endpoints. */
+  readonly tls?: EtcdTls
+  readonly user?: EtcdUser
+  /** Most that one call to one endpoint may take, in milliseconds. Default 10 s: etcd itself gives up after 7. */
+  readonly requestTimeoutMs?: number
+  /** Most that connecting to any endpoint may take, in milliseconds. Default 5 s. */
+  readonly connectTimeoutMs?: number
+  /**
+   * Silence before a connection in use is asked for a sign of life, in milliseconds. Default 6 s: etcd takes more than
+   * one ping in 5 s (its `--grpc-keepalive-min-time`) for an attack, and ends the connection.
+   */
+  readonly keepAliveTimeMs?: number
+  /** Most that the sign of life may take, in milliseconds. Default 3 s. */
+  readonly keepAliveTimeoutMs?: number
+  /**
+   * A key that the user may read, for asking etcd's revision. Default: the last prefix that was read, so that a user with
+   * rights on one prefix needs no setting.
+   */
+  readonly probeKey?: Key
+  readonly clock?: Clock
+  readonly logger?: Logger
+}
+
+/** With etcd's members: how long one may take to tell its version. */
+const STATUS_TIMEOUT_MS = 2_000
+
+const REQUEST_TIMEOUT_MS = 10_000
+const CONNECT_TIMEOUT_MS = 5_000
+const KEEP_ALIVE_TIME_MS = 6_000
+const KEEP_ALIVE_TIMEOUT_MS = 3_000
+
+/** Keys alone are small: a page of this many is some hundred KB. */
+const KEYS_ONLY_PAGE = 5_000
+
+/** Connects when first used, and again whenever needed. @throws TypeError when an endpoint is not a URL. */
+export function connectEtcd(options: EtcdUpstreamOptions): Upstream {
+  return new EtcdUpstream(options)
+}
+
+class EtcdUpstream implements Upstream {
+  readonly #pool: EndpointPool
+  readonly #token: AuthToken
+  readonly #clock: Clock
+  readonly #logger: Logger
+  readonly #requestTimeoutMs: number
+  readonly #pageSizes = new PageSizes()
+  readonly #versions = new Map<GrpcEndpoint, string>()
+  readonly #watches = new Set<UpstreamWatch>()
+  #probeKey: Key | null
+  #trustsProgress = false
+
+  constructor(options: EtcdUpstreamOptions) {
+    this.#clock = options.clock ?? systemClock
+    this.#logger = options.logger ?? silentLogger
+    this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS
+    this.#probeKey = options.probeKey ?? null
+    const endpoints = options.endpoints.map(
+      (url) =>
+        new GrpcEndpoint({
+          url,
+          ...(options.tls === undefined ? {} : { tls: options.tls }),
+          keepAliveTimeMs: options.keepAliveTimeMs ?? KEEP_ALIVE_TIME_MS,
+          keepAliveTimeoutMs: options.keepAliveTimeoutMs ?? KEEP_ALIVE_TIMEOUT_MS,
+        }),
+    )
+    this.#pool = new EndpointPool(endpoints, options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, this.#clock)
+    this.#token = new AuthToken(options.user ?? null, (user) => this.#authenticate(user))
+  }
+
+  async read(options: ReadOptions): Promise<Page> {
+    const { prefix, startKey = prefix, revision, keysOnly = false, signal } = options
+    for (;;) {
+      const pageKeys = keysOnly ? KEYS_ONLY_PAGE : this.#pageSizes.keysFor(prefix)
+      const limit = Math.min(options.limit ?? pageKeys, pageKeys)
+      try {
+        const [answer, bytes] = await this.#range(
+          {
+            key: startKey,
+            rangeEnd: prefixEnd(prefix),
+            limit,
+            keysOnly,
+            ...(revision === undefined ? {} : { revision }),
+          },
+          signal,
+        )
+        if (!keysOnly) this.#pageSizes.observe(prefix, answer.keyValues.length, bytes)
+        this.#probeKey ??= prefix
+        return {
+          revision: revision ?? answer.headerRevision,
+          currentRevision: answer.headerRevision,
+          keyValues: answer.keyValues,
+          more: answer.more,
+          count: answer.count,
+        }
+      } catch (error) {
+        const isTooLarge = error instanceof UpstreamError && error.code === 'too-large'
+        if (!isTooLarge || !this.#pageSizes.halve(prefix, limit)) throw error
+      }
+    }
+  }
+
+  async readKey(key: Key, options: { revision?: Revision; signal?: AbortSignal } = {}): Promise<KeyValue | null> {
+    const { revision, signal } = options
+    const [answer] = await this.#range({ key, ...(revision === undefined ? {} : { revision }) }, signal)
+    return answer.keyValues[0] ?? null
+  }
+
+  async currentRevision(signal?: AbortSignal): Promise<Revision> {
+    const [answer] = await this.#range({ key: this.#probeKey ?? keyFromText('\0'), countOnly: true }, signal)
+    return answer.headerRevision
+  }
+
+  async status(signal?: AbortSignal): Promise<UpstreamStatus> {
+    const { endpoints } = this.#pool
+    const results = await Promise.all(endpoints.map((endpoint) => this.#statusOf(endpoint, signal)))
+    const answers: StatusAnswer[] = []
+    let failure: UpstreamError | null = null
+    for (const [i, result] of results.entries()) {
+      if (result instanceof UpstreamError) failure = result
+      else {
+        answers.push(result)
+        this.#versions.set(endpoints[i]!, result.version)
+      }
+    }
+    this.#trustsProgress = endpoints.every((endpoint) => isProgressTrusted(this.#versions.get(endpoint) ?? ''))
+    const [first] = answers
+    if (!first) throw failure ?? new UpstreamError('unavailable', 'no etcd endpoint answered')
+    const stranger = answers.find(({ clusterId }) => clusterId !== first.clusterId)
+    if (stranger) {
+      throw new UpstreamError(
+        'protocol',
+        `the etcd endpoints are not one cluster: ${first.clusterId} and ${stranger.clusterId}`,
+      )
+    }
+    return {
+      clusterId: first.clusterId,
+      revision: toRevision(Math.max(...answers.map(({ revision }) => revision))),
+      serverVersions: answers.map(({ version }) => version),
+      trustsProgress: this.#trustsProgress,
+    }
+  }
+
+  watch(options: WatchOptions, handlers: WatchHandlers): UpstreamWatch {
+    const watch = new EtcdWatch(
+      {
+        pool: this.#pool,
+        token: this.#token,
+        clock: this.#clock,
+        logger: this.#logger,
+        openTimeoutMs: this.#requestTimeoutMs,
+        trustsProgress: () => this.#trustsProgress,
+        onOver: (over) => this.#watches.delete(over),
+      },
+      options,
+      handlers,
+    )
+    this.#watches.add(watch)
+    return watch
+  }
+
+  async write(compares: readonly Compare[], operations: readonly WriteOperation[]): Promise<WriteResult> {
+    const request = encodeTxnRequest(compares, operations)
+    const answer = decodeTxnAnswer(await this.#call(paths.txn, request, { isRepeatable: false }))
+    const { revision, succeeded, found } = answer
+    return succeeded ? { kind: 'written', revision } : { kind: 'conflict', revision, current: found }
+  }
+
+  async grantLease(ttlSeconds: number): Promise<string> {
+    const request = encodeLeaseGrantRequest(ttlSeconds)
+    return decodeLeaseGrantAnswer(await this.#call(paths.leaseGrant, request, { isRepeatable: false }))
+  }
+
+  close(): Promise<void> {
+    for (const watch of [...this.#watches]) watch.close()
+    this.#pool.close()
+    return Promise.resolve()
+  }
+
+  async #range(request: RangeRequest, signal?: AbortSignal): Promise<[answer: RangeAnswer, bytes: number]> {
+    const message = await this.#call(paths.range, encodeRangeRequest(request), {
+      isRepeatable: true,
+      ...(signal === undefined ? {} : { signal }),
+    })
+    return [decodeRangeAnswer(message), message.length]
+  }
+
+  /** @throws UpstreamError */
+  async #call(
+    path: string,
+    request: Uint8Array,
+    options: { isRepeatable: boolean; signal?: AbortSignal },
+  ): Promise<Buffer> {
+    const { isRepeatable, signal } = options
+    for (let attempts = isRepeatable ? this.#pool.endpoints.length : 1; ; attempts--) {
+      const endpoint = await this.#pool.pick(signal)
+      try {
+        return await this.#withToken((metadata) =>
+          endpoint.unary(path, request, {
+            metadata,
+            timeoutMs: this.#requestTimeoutMs,
+            ...(signal === undefined ? {} : { signal }),
+          }),
+        )
+      } catch (error) {
+        const upstreamError = toUpstreamError(error, endpoint.url)
+        if (upstreamError.code !== 'unavailable' || signal?.aborted) throw upstreamError
+        this.#pool.suspect(endpoint)
+        if (attempts <= 1) throw upstreamError
+      }
+    }
+  }
+
+  /** Once more with a fresh token when etcd refused the old one, for then it has done nothing. */
+  async #withToken<T>(call: (metadata: Readonly<Record<string, string>>) => Promise<T>): Promise<T> {
+    const metadata = await this.#token.metadata()
+    try {
+      return await call(metadata)
+    } catch (error) {
+      if (!this.#token.canRefresh || !(error instanceof RpcError) || !isTokenRejected(error.details)) throw error
+      this.#token.refuse(metadata)
+      return call(await this.#token.metadata())
+    }
+  }
+
+  async #authenticate(user: EtcdUser): Promise<string> {
+    const endpoint = await this.#pool.pick()
+    try {
+      const answer = await endpoint.unary(paths.authenticate, encodeAuthenticateRequest(user.name, user.password), {
+        metadata: {},
+        timeoutMs: this.#requestTimeoutMs,
+      })
+      return decodeAuthenticateAnswer(answer)
+    } catch (error) {
+      const upstreamError = toUpstreamError(error, endpoint.url)
+      if (upstreamError.code === 'unavailable') this.#pool.suspect(endpoint)
+      throw upstreamError
+    }
+  }
+
+  /** One endpoint's own answer, whether or not it is the one in use. */
+  async #statusOf(endpoint: GrpcEndpoint, signal: AbortSignal | undefined): Promise<StatusAnswer | UpstreamError> {
+    try {
+      if (!(await endpoint.connect(STATUS_TIMEOUT_MS, signal))) {
+        return new UpstreamError('unavailable', `etcd ${endpoint.url} cannot be reached`)
+      }
+      const answer = await this.#withToken((metadata) =>
+        endpoint.unary(paths.status, encodeStatusRequest(), {
+          metadata,
+          timeoutMs: STATUS_TIMEOUT_MS,
+          ...(signal === undefined ? {} : { signal }),
+        }),
+      )
+      return decodeStatusAnswer(answer)
+    } catch (error) {
+      return toUpstreamError(error, endpoint.url)
+    }
+  }
+}

@@ -1,0 +1,193 @@
+/**
+ * One watch on a gRPC stream of its own; all streams share their endpoint's one connection.
+ *
+ * Several watches on one stream were rejected: etcd answers a progress request there only when *all* watchers of the
+ * stream have caught up, so that one lagging resource would hold up every consistent read, and one slow consumer the
+ * stream. A stream costs etcd two goroutines, next to nothing for as many as there are resources.
+ *
+ * A lost watch is not opened again here: whether to resume, to relist or to wait is the feed's to say. The one thing
+ * repeated is the opening itself, once, with a fresh token, when etcd refuses the old one.
+ */
+import type { Clock, Timer } from '../../support/clock.js'
+import { prefixEnd } from '../../model/event.js'
+import type { Logger } from '../../support/log.js'
+import { UpstreamError, type UpstreamWatch, type WatchEnd, type WatchHandlers, type WatchOptions } from '../upstream.js'
+import type { AuthToken } from './auth-token.js'
+import { encodeWatchCreate, encodeWatchProgressRequest, paths } from './control-messages.js'
+import { decodeWatchMessage, type WatchMessage } from './data-messages.js'
+import type { EndpointPool } from './endpoint-pool.js'
+import { cancelReasonError, isTokenRejected, toUpstreamError } from './etcd-error.js'
+import type { GrpcEndpoint, GrpcStream, RpcError } from './grpc-endpoint.js'
+import { createWatchAssembler, type WatchAssembler } from './watch-assembler.js'
+
+export interface WatchContext {
+  readonly pool: EndpointPool
+  readonly token: AuthToken
+  readonly clock: Clock
+  readonly logger: Logger
+  /** From asking for a watch to etcd's `created`. */
+  readonly openTimeoutMs: number
+  trustsProgress(): boolean
+  /** The watch is over, for whatever reason: nobody needs to close it any more. */
+  onOver(watch: UpstreamWatch): void
+}
+
+/** With this etcd ends the stream when its member has lost the leader, instead of going silent. */
+const REQUIRE_LEADER = { hasleader: 'true' }
+
+const PROGRESS_REQUEST = encodeWatchProgressRequest()
+
+/** The id of answers that are meant for every watcher of a stream, here: the one. */
+const ALL_WATCHERS = -1
+
+export class EtcdWatch implements UpstreamWatch {
+  readonly #context: WatchContext
+  readonly #options: WatchOptions
+  readonly #handlers: WatchHandlers
+  readonly #assembler: WatchAssembler
+  readonly #abort = new AbortController()
+  readonly #openTimer: Timer
+  #endpoint: GrpcEndpoint | null = null
+  #stream: GrpcStream | null = null
+  #metadata: Readonly<Record<string, string>> = {}
+  #hasRefreshedToken = false
+  #isOpen = false
+  #isOver = false
+
+  constructor(context: WatchContext, options: WatchOptions, handlers: WatchHandlers) {
+    this.#context = context
+    this.#options = options
+    this.#handlers = handlers
+    this.#assembler = createWatchAssembler(options.startRevision)
+    this.#openTimer = context.clock.setTimer(context.openTimeoutMs, () => {
+      this.#blameEndpoint()
+      this.#fail(new UpstreamError('unavailable', `etcd did not open the watch in ${context.openTimeoutMs} ms`))
+    })
+    void this.#open()
+  }
+
+  requestProgress(): void {
+    if (this.#isOpen && !this.#isOver && this.#context.trustsProgress()) this.#stream?.send(PROGRESS_REQUEST)
+  }
+
+  close(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#openTimer.cancel()
+    this.#abort.abort()
+    this.#stream?.cancel()
+    this.#context.onOver(this)
+  }
+
+  async #open(): Promise<void> {
+    const { pool, token } = this.#context
+    try {
+      this.#metadata = await token.metadata()
+      this.#endpoint = await pool.pick(this.#abort.signal)
+    } catch (error) {
+      this.#fail(toUpstreamError(error, this.#name()))
+      return
+    }
+    if (this.#isOver) return
+    const stream = this.#endpoint.stream(
+      paths.watch,
+      { ...this.#metadata, ...REQUIRE_LEADER },
+      {
+        onMessage: (message) => {
+          if (this.#stream === stream) this.#receive(message)
+        },
+        onEnd: (error) => {
+          if (this.#stream === stream) this.#streamEnded(error)
+        },
+      },
+    )
+    this.#stream = stream
+    const { prefix, startRevision } = this.#options
+    stream.send(encodeWatchCreate(prefix, prefixEnd(prefix), startRevision))
+  }
+
+  #receive(bytes: Buffer): void {
+    if (this.#isOver) return
+    let message: WatchMessage
+    try {
+      message = decodeWatchMessage(bytes)
+    } catch (error) {
+      this.#fail(toUpstreamError(error, this.#name()))
+      return
+    }
+    if (message.canceled) return this.#canceled(message)
+    if (message.created) {
+      if (this.#isOpen) return
+      this.#isOpen = true
+      this.#openTimer.cancel()
+      this.#handlers.onOpen()
+      return
+    }
+    const batches = this.#assemble(message)
+    if (batches.length > 0) {
+      this.#handlers.onBatches(batches)
+      return
+    }
+    if (message.events.length > 0 || message.isFragment) return
+    if (message.watchId === ALL_WATCHERS && !this.#context.trustsProgress()) return
+    if (this.#assembler.advance(message.headerRevision)) this.#handlers.onProgress(message.headerRevision)
+  }
+
+  #assemble(message: WatchMessage): ReturnType<WatchAssembler['add']> {
+    const droppedBefore = this.#assembler.droppedEvents
+    const batches = this.#assembler.add(message)
+    const dropped = this.#assembler.droppedEvents - droppedBefore
+    if (dropped > 0) {
+      const fields = { endpoint: this.#name(), prefix: this.#options.prefix, dropped }
+      this.#context.logger.warn(fields, 'etcd repeated events that were delivered before; dropped')
+    }
+    return batches
+  }
+
+  #canceled(message: WatchMessage): void {
+    const { compactRevision, cancelReason } = message
+    if (compactRevision > 0) return this.#end({ kind: 'compacted', compactRevision })
+    if (this.#refreshToken(cancelReason)) return
+    this.#fail(cancelReasonError(cancelReason, this.#name()))
+  }
+
+  #streamEnded(error: RpcError | null): void {
+    if (this.#isOver) return
+    if (!error) return this.#fail(new UpstreamError('unavailable', `etcd ${this.#name()} ended the watch`))
+    if (this.#refreshToken(error.details)) return
+    const upstreamError = toUpstreamError(error, this.#name())
+    if (upstreamError.code === 'unavailable') this.#blameEndpoint()
+    this.#fail(upstreamError)
+  }
+
+  /** True when the reason was the token and the watch is being opened again with another. */
+  #refreshToken(reason: string): boolean {
+    const { token } = this.#context
+    if (this.#isOpen || this.#hasRefreshedToken || !token.canRefresh || !isTokenRejected(reason)) return false
+    this.#hasRefreshedToken = true
+    token.refuse(this.#metadata)
+    const refused = this.#stream
+    this.#stream = null
+    refused?.cancel()
+    void this.#open()
+    return true
+  }
+
+  #blameEndpoint(): void {
+    if (this.#endpoint) this.#context.pool.suspect(this.#endpoint)
+  }
+
+  #fail(error: UpstreamError): void {
+    this.#end({ kind: 'failed', error })
+  }
+
+  #end(end: WatchEnd): void {
+    if (this.#isOver) return
+    this.close()
+    this.#handlers.onEnd(end)
+  }
+
+  #name(): string {
+    return this.#endpoint?.url ?? ''
+  }
+}

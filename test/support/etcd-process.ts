@@ -1,0 +1,242 @@
+/**
+ * A real etcd for one test: its own data directory, free loopback ports, gone when the test ends, however it ends.
+ *
+ * `ETCD_BIN` names the binary, else `etcd` from PATH. A kill leaves the data directory, so that `restart` finds the same
+ * etcd again on the same ports. Administration (compaction, users, roles) goes over etcd's JSON gateway, so that nothing
+ * of the client under test is needed to set a test up.
+ */
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Test } from 'tap'
+
+export const etcdBinary = process.env['ETCD_BIN'] ?? 'etcd'
+
+/** In memory where there is such a place: etcd before 3.5 cannot be told to leave out its fsync, a disk's is slow. */
+const dataRoot = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
+
+export interface EtcdOptions {
+  /** Further flags, after ours. */
+  readonly flags?: readonly string[]
+  /** Serve clients over TLS, and ask them for a certificate when `clientCa` is there. Paths of PEM files. */
+  readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa?: string }
+}
+
+export interface EtcdProcess {
+  /** Of clients: `http://127.0.0.1:PORT`, or https. */
+  readonly url: string
+  /** Serves /metrics and /health in plain HTTP, whatever the clients' port speaks. */
+  readonly metricsUrl: string
+  readonly pid: number
+  /** SIGKILL by default; SIGSTOP and SIGCONT return at once, what kills returns when it is dead. */
+  kill(signal?: NodeJS.Signals): Promise<void>
+  /** Again on the same data and the same ports; kills it first if it runs. Returns when it answers. */
+  restart(): Promise<void>
+  stop(): Promise<void>
+  /** Every sample of /metrics by its name, labels included as they stand there: `name{label="x"}`. */
+  metrics(): Promise<ReadonlyMap<string, number>>
+  /** A call to etcd's JSON gateway: `call('kv/compaction', { revision: 5 })`. */
+  call(path: string, body: object, token?: string): Promise<Record<string, unknown>>
+  /** Forgets the history below `revision`, and returns when it is forgotten. */
+  compact(revision: number): Promise<void>
+  /** The last lines etcd logged: for the message of a failing test. */
+  output(): string
+}
+
+/** A single etcd that answers. */
+export async function startEtcd(t: Test, options: EtcdOptions = {}): Promise<EtcdProcess> {
+  const [etcd] = await startCluster(t, 1, options)
+  return etcd!
+}
+
+/** Three members of one cluster, once they have a leader. */
+export async function startEtcdCluster(t: Test, options: EtcdOptions = {}): Promise<readonly EtcdProcess[]> {
+  return startCluster(t, 3, options)
+}
+
+async function startCluster(t: Test, size: number, options: EtcdOptions): Promise<readonly EtcdProcess[]> {
+  const directory = await mkdtemp(join(dataRoot, 'distributary-etcd-'))
+  const members: Member[] = []
+  t.teardown(async () => {
+    await Promise.all(members.map((member) => member.stop()))
+    await rm(directory, { recursive: true, force: true })
+  })
+  // Ports are free when they are asked for, not when etcd binds them: with another test's server in between, try again.
+  for (let attempt = 1; ; attempt++) {
+    const ports = await freePorts(size * 3)
+    const peers = Array.from({ length: size }, (_, i) => `m${i}=http://127.0.0.1:${ports[i * 3 + 1]}`).join(',')
+    members.length = 0
+    for (let i = 0; i < size; i++) {
+      members.push(
+        new Member(`m${i}`, join(directory, `${attempt}-m${i}`), ports.slice(i * 3, i * 3 + 3), peers, options),
+      )
+    }
+    try {
+      await Promise.all(members.map((member) => member.start()))
+      return members
+    } catch (error) {
+      await Promise.all(members.map((member) => member.stop()))
+      if (attempt === 3) throw error
+    }
+  }
+}
+
+class Member implements EtcdProcess {
+  readonly url: string
+  readonly metricsUrl: string
+  readonly #arguments: string[]
+  #child: ChildProcess | null = null
+  #output = ''
+
+  constructor(name: string, dataDirectory: string, ports: number[], peers: string, options: EtcdOptions) {
+    const { tls, flags = [] } = options
+    this.url = `${tls ? 'https' : 'http'}://127.0.0.1:${ports[0]}`
+    const peerUrl = `http://127.0.0.1:${ports[1]}`
+    this.metricsUrl = `http://127.0.0.1:${ports[2]}`
+    this.#arguments = [
+      `--name=${name}`,
+      `--data-dir=${dataDirectory}`,
+      `--listen-client-urls=${this.url}`,
+      `--advertise-client-urls=${this.url}`,
+      `--listen-peer-urls=${peerUrl}`,
+      `--initial-advertise-peer-urls=${peerUrl}`,
+      `--listen-metrics-urls=${this.metricsUrl}`,
+      `--initial-cluster=${peers}`,
+      `--initial-cluster-token=${dataDirectory}`,
+      '--log-level=warn',
+      ...(tls ? [`--cert-file=${tls.cert}`, `--key-file=${tls.key}`] : []),
+      ...(tls?.clientCa ? [`--trusted-ca-file=${tls.clientCa}`, '--client-cert-auth'] : []),
+      ...(knowsFlag('unsafe-no-fsync') ? ['--unsafe-no-fsync'] : []),
+      ...(knowsFlag('enable-v2') ? ['--enable-v2=false'] : []),
+      ...flags,
+    ]
+  }
+
+  get pid(): number {
+    const pid = this.#child?.pid
+    if (pid === undefined) throw new Error('etcd is not running')
+    return pid
+  }
+
+  async start(): Promise<void> {
+    const environment = Object.entries(process.env).filter(([name]) => !name.startsWith('ETCD_'))
+    const child = spawn(etcdBinary, this.#arguments, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...Object.fromEntries(environment), ETCD_UNSUPPORTED_ARCH: process.arch },
+    })
+    this.#child = child
+    const keep = (chunk: Buffer): void => {
+      this.#output = (this.#output + chunk.toString()).slice(-8_000)
+    }
+    child.stdout?.on('data', keep)
+    child.stderr?.on('data', keep)
+    let failure: Error | null = null
+    child.once('error', (error) => {
+      failure = error
+    })
+    // A test process that dies without its teardown must not leave an etcd behind.
+    const killWithUs = (): void => void child.kill('SIGKILL')
+    process.once('exit', killWithUs)
+    child.once('exit', (code, signal) => {
+      process.off('exit', killWithUs)
+      failure ??= new Error(`etcd ended (${signal ?? code}): ${this.#output}`)
+    })
+    const deadline = Date.now() + 30_000
+    for (;;) {
+      if (failure) throw failure
+      if (await this.#isHealthy()) return
+      if (Date.now() > deadline) throw new Error(`etcd is not healthy after 30 s: ${this.#output}`)
+      await delay(20)
+    }
+  }
+
+  /** Health is a linearizable read of etcd's own: it has a leader, and answers. */
+  async #isHealthy(): Promise<boolean> {
+    try {
+      const response = await fetch(`${this.metricsUrl}/health`, { signal: AbortSignal.timeout(2_000) })
+      return ((await response.json()) as { health?: unknown }).health === 'true'
+    } catch {
+      return false
+    }
+  }
+
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    const child = this.#child
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    child.kill(signal)
+    if (signal === 'SIGSTOP' || signal === 'SIGCONT') return
+    await once(child, 'exit')
+  }
+
+  async restart(): Promise<void> {
+    await this.kill()
+    await this.start()
+  }
+
+  async stop(): Promise<void> {
+    await this.kill('SIGKILL')
+  }
+
+  async metrics(): Promise<ReadonlyMap<string, number>> {
+    const response = await fetch(`${this.metricsUrl}/metrics`)
+    const samples = new Map<string, number>()
+    for (const line of (await response.text()).split('\n')) {
+      const space = line.lastIndexOf(' ')
+      if (space > 0 && !line.startsWith('#')) samples.set(line.slice(0, space), Number(line.slice(space + 1)))
+    }
+    return samples
+  }
+
+  async call(path: string, body: object, token?: string): Promise<Record<string, unknown>> {
+    const response = await fetch(`${this.url}/v3/${path}`, {
+      method: 'POST',
+      body: JSON.stringify(body),
+      headers: { 'content-type': 'application/json', ...(token === undefined ? {} : { authorization: token }) },
+    })
+    const answer = (await response.json()) as Record<string, unknown>
+    if (!response.ok) throw new Error(`etcd ${path}: ${response.status} ${JSON.stringify(answer)}`)
+    return answer
+  }
+
+  async compact(revision: number): Promise<void> {
+    await this.call('kv/compaction', { revision: String(revision), physical: true })
+  }
+
+  output(): string {
+    return this.#output
+  }
+}
+
+let help: string | null = null
+
+/** etcd refuses to start on a flag it does not know, and its versions know different ones. */
+function knowsFlag(name: string): boolean {
+  help ??= ((): string => {
+    const run = spawnSync(etcdBinary, ['--help'], { encoding: 'utf8' })
+    return `${run.stdout}${run.stderr}`
+  })()
+  return new RegExp(`--(experimental-)?${name}\\b`).test(help)
+}
+
+/** Held open together until all are known, so that none is given twice. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer()
+      server.listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      return server
+    }),
+  )
+  const ports = servers.map((server) => {
+    const address = server.address()
+    return typeof address === 'object' && address ? address.port : 0
+  })
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
+  return ports
+}
