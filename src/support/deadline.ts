@@ -1,4 +1,4 @@
-/** A bound on how long something is waited for, whether or not that something listens to its signal. */
+/** Bounds on how long something is waited for, whether or not that something listens to a signal. */
 import type { Clock } from './clock.js'
 
 /**
@@ -32,4 +32,14 @@ export async function withDeadline<T>(
     timer.cancel()
     signal?.removeEventListener('abort', onAbort)
   }
+}
+
+/** The result, or the signal's reason when it aborts first: only the wait is given up, what is waited for goes on. */
+export function orAborted<T>(result: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason as Error)
+    if (signal.aborted) onAbort()
+    else signal.addEventListener('abort', onAbort, { once: true })
+    void result.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
+  })
 }

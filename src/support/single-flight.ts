@@ -1,0 +1,41 @@
+/**
+ * One answer for all who ask at once, when an answer is only good for those who asked before it was begun.
+ *
+ *     asked ──▶ begun ─────────────▶ done
+ *                 asked meanwhile ──▶ begun ──▶ done      (one in line, shared by all who came meanwhile)
+ */
+import { orAborted } from './deadline.js'
+
+export class SingleFlight<T> {
+  readonly #run: () => Promise<T>
+  #running: Promise<T> | null = null
+  #queued: Promise<T> | null = null
+
+  constructor(run: () => Promise<T>) {
+    this.#run = run
+  }
+
+  /** The result of a run that starts after this call. An aborted signal ends only this wait. @throws what the run throws, or the signal's reason. */
+  join(signal?: AbortSignal): Promise<T> {
+    if (signal?.aborted) return Promise.reject(signal.reason as Error)
+    const result = this.#queued ?? (this.#running === null ? this.#begin() : this.#queue(this.#running))
+    return signal === undefined ? result : orAborted(result, signal)
+  }
+
+  #begin(): Promise<T> {
+    const run = this.#run().finally(() => {
+      if (this.#running === run) this.#running = null
+    })
+    this.#running = run
+    return run
+  }
+
+  #queue(running: Promise<T>): Promise<T> {
+    const begin = (): Promise<T> => {
+      this.#queued = null
+      return this.#begin()
+    }
+    this.#queued = running.then(begin, begin)
+    return this.#queued
+  }
+}
