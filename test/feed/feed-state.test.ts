@@ -191,7 +191,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
 }
 
 for (const [stateKind, row] of Object.entries(table) as [FeedState['kind'], Record<FeedInput['kind'], string>][]) {
-  t.test(`from ${stateKind}`, async (t) => {
+  void t.test(`from ${stateKind}`, async (t) => {
     for (const [inputKind, expected] of Object.entries(row) as [FeedInput['kind'], string][]) {
       const before = states[stateKind]
       const { state, effects } = next(before, inputs[inputKind], expire)
@@ -214,13 +214,13 @@ function effect<K extends FeedEffect['kind']>(
   return found as Extract<FeedEffect, { kind: K }>
 }
 
-t.test('the watch begins right after the list', async (t) => {
+void t.test('the watch begins right after the list', async (t) => {
   const { state, effects } = next(states.listing, inputs.listed, expire)
   t.match(state, { kind: 'catching-up', place: { settled: 100, position: 100 }, target: 200 })
   t.equal(effect(effects, 'watch').startRevision, 101)
 })
 
-t.test('a list of the present is synced at once', async (t) => {
+void t.test('a list of the present is synced at once', async (t) => {
   const { state, effects } = next(states.listing, { kind: 'listed', revision: rev(200), now: rev(200) }, expire)
   t.equal(state.kind, 'watching')
   t.strictSame(
@@ -229,7 +229,7 @@ t.test('a list of the present is synced at once', async (t) => {
   )
 })
 
-t.test('synced exactly when the target is reached', async (t) => {
+void t.test('synced exactly when the target is reached', async (t) => {
   for (const [revision, kind] of [
     [199, 'catching-up'],
     [200, 'watching'],
@@ -246,7 +246,7 @@ t.test('synced exactly when the target is reached', async (t) => {
   }
 })
 
-t.test('events settle what they cover, progress only moves the position, equality moves nothing', async (t) => {
+void t.test('events settle what they cover, progress only moves the position, equality moves nothing', async (t) => {
   const byEvent = next(states.watching, { kind: 'batches', batches: [batch], last: rev(101) }, expire)
   t.match(byEvent.state, { place: { settled: 101, position: 101 } })
   const byProgress = next(states.watching, inputs.progress, expire)
@@ -255,7 +255,7 @@ t.test('events settle what they cover, progress only moves the position, equalit
   t.match(byEquality.state, { place: { settled: 90, position: 100 } })
 })
 
-t.test('progress never goes back', async (t) => {
+void t.test('progress never goes back', async (t) => {
   for (const revision of [99, 100]) {
     const { state, effects } = next(states.watching, { kind: 'progress', revision: rev(revision) }, expire)
     t.strictSame(state, states.watching)
@@ -263,7 +263,7 @@ t.test('progress never goes back', async (t) => {
   }
 })
 
-t.test('a resumed watch replays what progress alone has covered, unless that is long', async (t) => {
+void t.test('a resumed watch replays what progress alone has covered, unless that is long', async (t) => {
   for (const [settled, expected] of [
     [100, 101],
     [99, 100],
@@ -277,7 +277,7 @@ t.test('a resumed watch replays what progress alone has covered, unless that is 
   }
 })
 
-t.test('a compaction between settled and position loses no history', async (t) => {
+void t.test('a compaction between settled and position loses no history', async (t) => {
   const compacted = (compactRevision: number): FeedInput => ({
     kind: 'watch-compacted',
     compactRevision: rev(compactRevision),
@@ -293,7 +293,7 @@ t.test('a compaction between settled and position loses no history', async (t) =
   t.equal(again.state.kind, 'backing-off', 'never the same watch twice in a row')
 })
 
-t.test('a gap is relisted as the policy says, from the compaction on', async (t) => {
+void t.test('a gap is relisted as the policy says, from the compaction on', async (t) => {
   for (const [rules, reason] of [
     [expire, 'gap'],
     [coalesce, 'coalesce'],
@@ -303,14 +303,14 @@ t.test('a gap is relisted as the policy says, from the compaction on', async (t)
   }
 })
 
-t.test('another history is never bridged, whatever the policy', async (t) => {
+void t.test('another history is never bridged, whatever the policy', async (t) => {
   for (const input of [inputs['other-history'], inputs.contradicted]) {
     const from = input.kind === 'other-history' ? states.verifying : states.watching
     t.match(effect(next(from, input, coalesce).effects, 'list'), { reason: 'history-changed', floor: null })
   }
 })
 
-t.test('waits grow until a connection has been healthy', async (t) => {
+void t.test('waits grow until a connection has been healthy', async (t) => {
   for (const [openedAt, attempt] of [
     [null, 5],
     [1, 5],
@@ -322,7 +322,7 @@ t.test('waits grow until a connection has been healthy', async (t) => {
   }
 })
 
-t.test('a gap is relisted at once, but one after the other only with a wait', async (t) => {
+void t.test('a gap is relisted at once, but one after the other only with a wait', async (t) => {
   const again: FeedState = { ...states.watching, attempt: 1 }
   const { state, effects } = next(again, inputs['watch-compacted'], expire)
   t.match(state, { kind: 'backing-off', relist: { reason: 'gap', floor: 120 } })
@@ -330,7 +330,7 @@ t.test('a gap is relisted at once, but one after the other only with a wait', as
   t.match(effect(next(state, inputs.timer, expire).effects, 'list'), { reason: 'gap', floor: 120, place })
 })
 
-t.test('a list that compaction keeps breaking waits in the end', async (t) => {
+void t.test('a list that compaction keeps breaking waits in the end', async (t) => {
   let state: FeedState = states.listing
   for (let restarts = 1; restarts < LIST_RESTARTS; restarts++) {
     const after = next(state, { kind: 'list-compacted', compactRevision: rev(restarts * 10) }, expire)
@@ -342,7 +342,7 @@ t.test('a list that compaction keeps breaking waits in the end', async (t) => {
   t.match(unknown.state, { relist: { floor: (LIST_RESTARTS - 1) * 10 } }, 'what is known of the floor is kept')
 })
 
-t.test('what asking again does not cure is refused, everything else is tried again', async (t) => {
+void t.test('what asking again does not cure is refused, everything else is tried again', async (t) => {
   const kinds = {
     unavailable: 'backing-off',
     compacted: 'backing-off',
@@ -359,13 +359,13 @@ t.test('what asking again does not cure is refused, everything else is tried aga
   }
 })
 
-t.test('a refused relist still knows how far it was', async (t) => {
+void t.test('a refused relist still knows how far it was', async (t) => {
   const listing: FeedState = { ...states.listing, reason: 'gap', place }
   const { state } = next(listing, { kind: 'list-failed', code: 'permission-denied', message: 'x' }, expire)
   t.match(effect(next(state, inputs.timer, expire).effects, 'list'), { reason: 'gap', place })
 })
 
-t.test('after the same history is found, what was held comes after what it waits for is known', async (t) => {
+void t.test('after the same history is found, what was held comes after what it waits for is known', async (t) => {
   const behind = next(states.verifying, { kind: 'same-history', now: rev(101) }, expire)
   t.match(behind.state, { kind: 'catching-up', target: 101, openedAt: 0 })
   const level = next(states.verifying, { kind: 'same-history', now: rev(100) }, expire)
@@ -375,6 +375,6 @@ t.test('after the same history is found, what was held comes after what it waits
   )
 })
 
-t.test('idle is where it begins and ends', async (t) => {
+void t.test('idle is where it begins and ends', async (t) => {
   t.strictSame(next(states.watching, inputs.stop, expire).state, IDLE)
 })

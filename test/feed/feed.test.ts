@@ -5,7 +5,7 @@ import { UpstreamError } from '../../src/upstream/upstream.js'
 import type { Key } from '../../src/model/event.js'
 import { elsewhere, harness, key, put, remove } from './harness.js'
 
-t.test('an empty prefix is synced and then follows', async (t) => {
+void t.test('an empty prefix is synced and then follows', async (t) => {
   const { feed, sink, write, settle } = harness(t)
   feed.start()
   await settle()
@@ -27,7 +27,7 @@ t.test('an empty prefix is synced and then follows', async (t) => {
   t.equal(feed.status.revision, 4)
 })
 
-t.test('backfill: history comes as events, and nothing is synced before the revision of the start', async (t) => {
+void t.test('backfill: history comes as events, and nothing is synced before the revision of the start', async (t) => {
   for (const [backfillRevisions, base] of [
     [0, 21],
     [1, 20],
@@ -49,7 +49,7 @@ t.test('backfill: history comes as events, and nothing is synced before the revi
   }
 })
 
-t.test('backfill begins at the compaction when that is later', async (t) => {
+void t.test('backfill begins at the compaction when that is later', async (t) => {
   const { feed, sink, etcd, metrics, write, settle } = harness(t)
   for (let i = 0; i < 20; i++) write(put(`k${i % 7}`, `${i}`))
   etcd.compact(rev(15))
@@ -61,7 +61,7 @@ t.test('backfill begins at the compaction when that is later', async (t) => {
   t.strictSame(sink.of('abort'), [], 'nothing was begun')
 })
 
-t.test('a compaction between two pages of the list starts it again, cleanly', async (t) => {
+void t.test('a compaction between two pages of the list starts it again, cleanly', async (t) => {
   const { feed, sink, etcd, write, settle, pass } = harness(t, { backfillRevisions: 10 })
   for (let i = 0; i < 20; i++) write(put(`k${i}`))
   etcd.setDelays({ readMs: 100 })
@@ -78,7 +78,7 @@ t.test('a compaction between two pages of the list starts it again, cleanly', as
   t.ok(sink.isSynced)
 })
 
-t.test('synced by progress where it is trusted, and the position follows it', async (t) => {
+void t.test('synced by progress where it is trusted, and the position follows it', async (t) => {
   const { feed, sink, write, settle, pass } = harness(t)
   write(put('a'))
   for (let i = 0; i < 50; i++) write(elsewhere)
@@ -90,7 +90,7 @@ t.test('synced by progress where it is trusted, and the position follows it', as
   t.equal(feed.status.revision, 52)
 })
 
-t.test('untrusted progress: synced by equality of the state, and the position stays', async (t) => {
+void t.test('untrusted progress: synced by equality of the state, and the position stays', async (t) => {
   const { feed, sink, write, pass } = harness(t, {}, { trustsProgress: false, progressIntervalMs: 1e9 })
   write(put('a'))
   for (let i = 0; i < 50; i++) write(elsewhere)
@@ -101,7 +101,7 @@ t.test('untrusted progress: synced by equality of the state, and the position st
   t.equal(feed.status.revision, 2)
 })
 
-t.test('untrusted progress: a key put and deleted leaves no trace, and its events still come', async (t) => {
+void t.test('untrusted progress: a key put and deleted leaves no trace, and its events still come', async (t) => {
   const { feed, sink, etcd, write, pass } = harness(
     t,
     { backfillRevisions: 2 },
@@ -121,7 +121,7 @@ t.test('untrusted progress: a key put and deleted leaves no trace, and its event
   t.strictSame(sink.of('apply').join(',').split(','), ['4', '5'])
 })
 
-t.test('untrusted progress: not synced while a put, an update or a delete is still to come', async (t) => {
+void t.test('untrusted progress: not synced while a put, an update or a delete is still to come', async (t) => {
   for (const change of [put('new'), put('a', 'updated'), remove('a')]) {
     const { feed, sink, etcd, write, pass } = harness(
       t,
@@ -144,7 +144,7 @@ t.test('untrusted progress: not synced while a put, an update or a delete is sti
   }
 })
 
-t.test('a lost connection: nothing is lost, nothing comes twice, and the cache stays', async (t) => {
+void t.test('a lost connection: nothing is lost, nothing comes twice, and the cache stays', async (t) => {
   for (const trustsProgress of [true, false]) {
     const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, {}, { trustsProgress })
     feed.start()
@@ -171,7 +171,7 @@ t.test('a lost connection: nothing is lost, nothing comes twice, and the cache s
   }
 })
 
-t.test('a connection that only stalls ends by its deadline and is resumed', async (t) => {
+void t.test('a connection that only stalls ends by its deadline and is resumed', async (t) => {
   const { feed, sink, etcd, write, settle, pass } = harness(t)
   feed.start()
   await settle()
@@ -189,7 +189,7 @@ t.test('a connection that only stalls ends by its deadline and is resumed', asyn
   t.equal(feed.status.state, 'watching')
 })
 
-t.test('compaction while cut off', async (t) => {
+void t.test('compaction while cut off', async (t) => {
   for (const onGap of ['expire', 'coalesce'] as const) {
     const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, { onGap })
     feed.start()
@@ -213,7 +213,7 @@ t.test('compaction while cut off', async (t) => {
   }
 })
 
-t.test('compaction of what progress alone had covered is no gap', async (t) => {
+void t.test('compaction of what progress alone had covered is no gap', async (t) => {
   const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
   feed.start()
   await settle()
@@ -231,7 +231,7 @@ t.test('compaction of what progress alone had covered is no gap', async (t) => {
   t.equal(sink.revision, 53)
 })
 
-t.test("an idle prefix resumes without a replay of everybody else's history", async (t) => {
+void t.test("an idle prefix resumes without a replay of everybody else's history", async (t) => {
   const { feed, sink, etcd, write, settle, pass } = harness(t)
   feed.start()
   await settle()
@@ -247,7 +247,7 @@ t.test("an idle prefix resumes without a replay of everybody else's history", as
   t.equal(sink.revision, 5_003)
 })
 
-t.test('a history restored from an older backup is noticed', async (t) => {
+void t.test('a history restored from an older backup is noticed', async (t) => {
   const cases = {
     'behind ours': 0,
     'exactly where ours was': 3,
@@ -277,7 +277,7 @@ t.test('a history restored from an older backup is noticed', async (t) => {
   }
 })
 
-t.test('a restored history that has overtaken us only where progress had covered us is noticed', async (t) => {
+void t.test('a restored history that has overtaken us only where progress had covered us is noticed', async (t) => {
   for (const distance of [10, 3_000]) {
     for (const change of [put('a', 'changed'), put('new'), remove('a')]) {
       const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
@@ -304,7 +304,7 @@ t.test('a restored history that has overtaken us only where progress had covered
   }
 })
 
-t.test('a restored history is noticed when all of it has been compacted past us', async (t) => {
+void t.test('a restored history is noticed when all of it has been compacted past us', async (t) => {
   const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, { onGap: 'coalesce' })
   feed.start()
   await settle()
@@ -320,7 +320,7 @@ t.test('a restored history is noticed when all of it has been compacted past us'
   t.equal(sink.base, 20)
 })
 
-t.test('another cluster is another history, whatever its revisions say', async (t) => {
+void t.test('another cluster is another history, whatever its revisions say', async (t) => {
   const { feed, sink, etcd, settle, pass, write, metrics } = harness(t)
   feed.start()
   await settle()
@@ -332,7 +332,7 @@ t.test('another cluster is another history, whatever its revisions say', async (
   t.ok(sink.isSynced)
 })
 
-t.test('what cannot be listed is refused, tried again slowly, and holds up nobody', async (t) => {
+void t.test('what cannot be listed is refused, tried again slowly, and holds up nobody', async (t) => {
   const turns = new Limiter(1)
   const { feed, sink, etcd, metrics, settle, pass } = harness(t, { turns })
   etcd.failReads(new UpstreamError('permission-denied', 'no'), '/p/' as Key)
@@ -354,7 +354,7 @@ t.test('what cannot be listed is refused, tried again slowly, and holds up nobod
   t.equal(feed.status.reason, null)
 })
 
-t.test('etcd away at the start: it waits and says why', async (t) => {
+void t.test('etcd away at the start: it waits and says why', async (t) => {
   const { feed, sink, etcd, pass } = harness(t)
   etcd.setUnavailable(true)
   feed.start()
@@ -367,7 +367,7 @@ t.test('etcd away at the start: it waits and says why', async (t) => {
   t.ok(sink.isSynced)
 })
 
-t.test('after stop the sink hears nothing, whatever was under way', async (t) => {
+void t.test('after stop the sink hears nothing, whatever was under way', async (t) => {
   for (const stopAfterMs of [0, 50, 150, 250, 350, 450, 1_000]) {
     const { feed, sink, etcd, write, pass, clock } = harness(t)
     for (let i = 0; i < 10; i++) write(put(`k${i}`))
@@ -386,7 +386,7 @@ t.test('after stop the sink hears nothing, whatever was under way', async (t) =>
   }
 })
 
-t.test('feeds list a few at a time', async (t) => {
+void t.test('feeds list a few at a time', async (t) => {
   const turns = new Limiter(1)
   const first = harness(t, { turns })
   const second = harness(t, { turns })

@@ -3,7 +3,7 @@ import { Limiter } from '../../src/support/limiter.js'
 import { withDeadline } from '../../src/support/deadline.js'
 import { nextTurn, VirtualClock } from './virtual-clock.js'
 
-t.test('a limiter serves in order, and a permit given back twice counts once', async (t) => {
+void t.test('a limiter serves in order, and a permit given back twice counts once', async (t) => {
   const limiter = new Limiter(1)
   const order: string[] = []
   const first = await limiter.acquire()
@@ -21,7 +21,7 @@ t.test('a limiter serves in order, and a permit given back twice counts once', a
   t.strictSame(order, ['second', 'third'])
 })
 
-t.test('who gives up leaves the line', async (t) => {
+void t.test('who gives up leaves the line', async (t) => {
   const limiter = new Limiter(1)
   const release = await limiter.acquire()
   const controller = new AbortController()
@@ -34,7 +34,7 @@ t.test('who gives up leaves the line', async (t) => {
   ;(await limiter.acquire())()
 })
 
-t.test('a deadline ends the wait for work that listens to no signal, and tells work that does', async (t) => {
+void t.test('a deadline ends the wait for work that listens to no signal, and tells work that does', async (t) => {
   const clock = new VirtualClock()
   const late = (): Error => new Error('late')
   let inner: AbortSignal | null = null
