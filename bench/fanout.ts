@@ -1,0 +1,83 @@
+/**
+ * Question: what does one delivery cost, and how long does an event take from its put to the watcher's byte?
+ *
+ * Watchers × rate × wire, with etcd's own three ways and the limit beside them. `saturated` writes as fast as the
+ * fan-out carries: the writer stays at most WINDOW events ahead of what the watchers have on average. The limit's sends
+ * are as large as the server's writes were, told in events.
+ */
+import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
+import { measureStretch, stretchColumns } from './support/measure.js'
+import { sleep, usage } from './support/processes.js'
+import { withScene } from './support/scene.js'
+import type { RunOptions } from './support/source.js'
+
+/** Enough that a write can carry tens of events; few enough that it is a queue, not a backlog. */
+const WINDOW = 200
+
+const usual = [
+  'distributary',
+  'etcd',
+  'grpc-proxy',
+  'kube-apiserver',
+  'bare-node',
+  'limit', // last: its sends are sized by what ours were
+]
+
+export const fanout: Question = async (choice) => {
+  const counts = choice.watchers.length > 0 ? choice.watchers : choice.quick ? [50] : [1, 100, 1_000, 10_000]
+  const rates = choice.rates.length > 0 ? choice.rates : [20, 0]
+  for (const watchers of counts) {
+    for (const rate of rates) {
+      let eventsPerWrite = 1
+      for (const target of targets(choice, usual)) {
+        // 10,000 watchers × 20 events/s is more than any of them carries on one core: the paced rate is 5 there
+        const paced = rate > 0 && watchers >= 5_000 && choice.rates.length === 0 ? 5 : rate
+        await attempt(choice, { question: 'fanout', subject: target.kind.name, wire: target.wire }, async () => {
+          const per = await one(choice, target, watchers, paced, eventsPerWrite)
+          if (target.kind.name === 'distributary' && target.wire === 'http1' && rate === 0) {
+            eventsPerWrite = Math.max(1, Math.round(per))
+          }
+        })
+      }
+    }
+  }
+}
+
+/** @returns deliveries in one write of the subject. */
+async function one(
+  choice: Choice,
+  target: Target,
+  watchers: number,
+  rate: number,
+  eventsPerWrite: number,
+): Promise<number> {
+  const seconds = choice.seconds ?? (choice.quick ? 2 : 10)
+  return withScene(
+    { ...choice, ...target, watchers, objects: { count: 100, nodes: 100, bytes: 1024 } },
+    async ({ subject, source, openWatchers }) => {
+      const idle = usage(subject.pid).residentBytes
+      const opened = await openWatchers()
+      const open = usage(subject.pid).residentBytes
+      const run: RunOptions = { rate, count: 1e9, ms: 0, window: WINDOW, watchers, eventsPerWrite }
+      const warm = await source.run({ ...run, ms: choice.quick ? 500 : 2_000 })
+      await opened.caughtUp(warm.next, 60_000)
+      await sleep(200)
+      const stretch = await measureStretch({ subject, source, watchers: opened, run: { ...run, ms: seconds * 1000 } })
+      const columns = stretchColumns(stretch)
+      choice.recorder.row({
+        question: 'fanout',
+        subject: subject.name,
+        wire: subject.wire,
+        watchers,
+        load: rate > 0 ? 'paced' : 'saturated',
+        rate,
+        window: rate > 0 ? null : WINDOW,
+        eventsPerSend: subject.source ? eventsPerWrite : null,
+        openedMs: opened.openedMs,
+        kbPerWatcher: (open - idle) / 1024 / watchers,
+        ...columns,
+      })
+      return Number(columns['deliveriesPerWrite'] ?? columns['deliveriesPerRead'])
+    },
+  )
+}

@@ -1,0 +1,733 @@
+/*
+ * The receiving side: opens watches, counts every delivery exactly, and keeps a histogram of write-to-watcher delays.
+ *
+ * One thread, one epoll. It understands as much of each wire as it must: HTTP/1.1 with chunks or a length, a WebSocket
+ * as raw bytes behind its 101, HTTP/2 frames (also gRPC, whose messages are looked through like any other bytes). An
+ * event is found by the marker in its object (see common.h), never by parsing JSON.
+ *
+ * Exactness: watcher k is owed the sequences first + k % stride, first + k % stride + stride, … (its class). Puts that are on
+ * their way together are ordered by etcd, not by their sequence, so the first watcher of a class that sees a sequence
+ * gives it the class's next position, and every watcher must see the positions 0, 1, 2, … A lower one is a repetition or
+ * out of order, a higher one means that something is missing, and a watcher has everything when it has as many as were
+ * written.
+ *
+ * Commands, one a line on stdin; each is answered by one line of JSON on stdout:
+ *   mark                 forget the figures so far (not the sequences)
+ *   report               the figures since the mark
+ *   await SEQ MS         wait until every watcher has all its sequences below SEQ
+ *   await-end MS         wait until every response has ended (lists)
+ *   stall EVERY MS       every EVERY-th watcher's connection stops reading for MS
+ * End of input ends the program.
+ */
+#include "common.h"
+
+#ifdef WITH_TLS
+#include <openssl/ssl.h>
+#endif
+
+enum { OPENING, TLS_OPENING, WAITING, STREAMING, CLOSED };
+enum { H1_HEAD, H1_CHUNK_SIZE, H1_CHUNK, H1_CHUNK_END, H1_LENGTH, H1_RAW, H1_DONE };
+
+typedef struct {
+  uint64_t next; /* the position it waits for */
+  uint64_t received, missing, repeated, consumed, bytes;
+  uint64_t asked_ns;
+  char carry[64]; /* a marker cut by the end of a span */
+  uint8_t carried, answered, ok, ended, is_stalled_one;
+} watcher;
+
+typedef struct {
+  int fd;
+  uint8_t state, h1, stalled;
+  uint32_t first, count; /* its watchers */
+  uint64_t remaining;    /* of a chunk or a body */
+  bytes head;            /* HTTP/1.1 header so far, or an HTTP/2 control frame so far */
+  bytes out;             /* what the socket did not take yet */
+  uint8_t frame[9];
+  uint8_t frame_have;
+  uint32_t frame_left, frame_stream;
+  uint64_t consumed;
+#ifdef WITH_TLS
+  SSL *ssl;
+#endif
+} connection;
+
+static struct {
+  int port, connections, streams, tls, h2, base64, burst, stride, websocket_key;
+  uint64_t first;
+  const char *path, *method, *authority, *progress;
+  const char *header[32];
+  int headers;
+  bytes body;
+} option = {.connections = 1, .streams = 1, .burst = 128, .stride = 1, .method = "GET", .authority = "localhost"};
+
+static watcher *watchers;
+static connection *connections;
+static int epoll_fd, opened, opening, closed_early, failed_status, refused;
+static uint32_t watcher_count, answered, ended, strays;
+static uint64_t delivered, delivered_since, bytes_since, reads_since, mark_ns, begin_ns;
+static volatile uint64_t *progress;
+static histogram delays, durations;
+static uint32_t *positions; /* by sequence - first; 0: not seen yet, else its position in its class + 1 */
+static uint64_t positions_room;
+static uint32_t *class_length;
+static const char *needle = MAGIC;
+static size_t needle_bytes = MAGIC_BYTES, mark_bytes = MARK_BYTES;
+static char buffer[1 << 18];
+
+/* what `await` waits for */
+static uint64_t await_sequence, await_until_ns;
+static int awaiting, awaiting_end, closing;
+static uint64_t stall_until_ns;
+
+#ifdef WITH_TLS
+static SSL_CTX *tls_context;
+#endif
+
+static void say_status(const char *event) {
+  printf("{\"event\":\"%s\",\"watchers\":%u,\"answered\":%u,\"ended\":%u,\"closedEarly\":%d,\"failedStatus\":%d,"
+         "\"refused\":%d,\"elapsedMs\":%.3f}\n",
+         event, watcher_count, answered, ended, closed_early, failed_status, refused,
+         (double)(now_ns() - begin_ns) / 1e6);
+  fflush(stdout);
+}
+
+static int decode_base64(char c) {
+  if (c >= 'A' && c <= 'Z') return c - 'A';
+  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+  if (c >= '0' && c <= '9') return c - '0' + 52;
+  return c == '+' ? 62 : 63;
+}
+
+/* Its position in the watcher's class; 0, which counts as a repetition, for an event that is not the watcher's. */
+static uint64_t position_of(const watcher *w, uint64_t sequence) {
+  uint64_t index = sequence - option.first, class = (uint64_t)(w - watchers) % (uint64_t)option.stride;
+  if (sequence < option.first || index % (uint64_t)option.stride != class || index > 1u << 30) {
+    strays++;
+    return 0;
+  }
+  if (index >= positions_room) {
+    uint64_t room = (index + 1) * 2;
+    positions = realloc(positions, room * sizeof *positions);
+    if (!positions) die("realloc");
+    memset(positions + positions_room, 0, (room - positions_room) * sizeof *positions);
+    positions_room = room;
+  }
+  if (!positions[index]) positions[index] = ++class_length[class];
+  return positions[index] - 1;
+}
+
+static void take_mark(watcher *w, const char *at, uint64_t received_ns) {
+  char plain[MARK_BYTES];
+  if (option.base64) {
+    for (size_t i = 0; i < MARK_BYTES / 3; i++) {
+      uint32_t bits = 0;
+      for (int k = 0; k < 4; k++) bits = bits << 6 | (uint32_t)decode_base64(at[i * 4 + (size_t)k]);
+      plain[i * 3] = (char)(bits >> 16), plain[i * 3 + 1] = (char)(bits >> 8), plain[i * 3 + 2] = (char)bits;
+    }
+    at = plain;
+  }
+  uint64_t sequence = get_decimal(at + MAGIC_BYTES, SEQUENCE_DIGITS);
+  uint64_t stamp = get_decimal(at + MAGIC_BYTES + SEQUENCE_DIGITS, STAMP_DIGITS);
+  w->received++;
+  delivered++;
+  delivered_since++;
+  uint64_t position = position_of(w, sequence);
+  if (position < w->next) {
+    w->repeated++;
+    return;
+  }
+  w->missing += position - w->next;
+  w->next = position + 1;
+  if (!w->is_stalled_one) histogram_add(&delays, received_ns > stamp ? received_ns - stamp : 0);
+}
+
+/* Looks for markers in a span of payload; one cut at its end is finished by the next span. */
+static void look_through(watcher *w, const char *at, size_t length, uint64_t received_ns) {
+  w->bytes += length;
+  bytes_since += length;
+  if (w->carried) {
+    char joined[sizeof w->carry * 2];
+    size_t take = length < mark_bytes ? length : mark_bytes;
+    memcpy(joined, w->carry, w->carried);
+    memcpy(joined + w->carried, at, take);
+    char *found = memmem(joined, w->carried + take, needle, needle_bytes);
+    if (found && found < joined + w->carried) {
+      size_t begins = (size_t)(found - joined);
+      if (begins + mark_bytes <= w->carried + take) {
+        size_t used = begins + mark_bytes - w->carried;
+        take_mark(w, found, received_ns);
+        w->carried = 0;
+        at += used, length -= used;
+      } else { /* a very short span: keep all of it */
+        size_t keep = w->carried + take - begins;
+        memmove(w->carry, found, keep);
+        w->carried = (uint8_t)keep;
+        return;
+      }
+    } else {
+      w->carried = 0;
+    }
+  }
+  const char *end = at + length;
+  while ((size_t)(end - at) >= needle_bytes) {
+    const char *found = memmem(at, (size_t)(end - at), needle, needle_bytes);
+    if (!found) break;
+    if ((size_t)(end - found) < mark_bytes) {
+      w->carried = (uint8_t)(end - found);
+      memcpy(w->carry, found, w->carried);
+      return;
+    }
+    take_mark(w, found, received_ns);
+    at = found + mark_bytes;
+  }
+  /* a needle that only begins here: keep the tail from its first character */
+  size_t tail = (size_t)(end - at) < needle_bytes - 1 ? (size_t)(end - at) : needle_bytes - 1;
+  for (const char *p = end - tail; p < end; p++) {
+    if (memcmp(p, needle, (size_t)(end - p)) == 0) {
+      w->carried = (uint8_t)(end - p);
+      memcpy(w->carry, p, w->carried);
+      break;
+    }
+  }
+}
+
+static void watcher_answered(watcher *w, int ok) {
+  if (w->answered) return;
+  w->answered = 1;
+  w->ok = (uint8_t)ok;
+  answered++;
+  if (!ok) failed_status++;
+}
+
+static void watcher_ended(watcher *w) {
+  if (w->ended) return;
+  w->ended = 1;
+  ended++;
+  if (w->answered && w->ok) histogram_add(&durations, now_ns() - w->asked_ns);
+}
+
+static void close_connection(connection *c, int is_early) {
+  if (c->state == CLOSED) return;
+  if (c->state == OPENING || c->state == TLS_OPENING || c->state == WAITING) opening--;
+  c->state = CLOSED;
+  for (uint32_t i = 0; i < c->count; i++) {
+    if (!watchers[c->first + i].ended) {
+      closed_early += is_early;
+      watcher_ended(&watchers[c->first + i]);
+    }
+  }
+#ifdef WITH_TLS
+  if (c->ssl) SSL_free(c->ssl), c->ssl = NULL;
+#endif
+  close(c->fd);
+}
+
+/* ---- bytes in and out, plain or TLS: >0 bytes, 0 the end, -1 later, -2 broken ---- */
+
+static ssize_t take_in(connection *c, char *into, size_t room) {
+#ifdef WITH_TLS
+  if (c->ssl) {
+    int n = SSL_read(c->ssl, into, (int)room);
+    if (n > 0) return n;
+    int error = SSL_get_error(c->ssl, n);
+    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return -1;
+    return error == SSL_ERROR_ZERO_RETURN ? 0 : -2;
+  }
+#endif
+  ssize_t n = recv(c->fd, into, room, 0);
+  if (n >= 0) return n;
+  return errno == EAGAIN || errno == EINTR ? -1 : -2;
+}
+
+static void flush_out(connection *c) {
+  size_t done = 0;
+  while (done < c->out.length) {
+    ssize_t n;
+#ifdef WITH_TLS
+    if (c->ssl) {
+      n = SSL_write(c->ssl, c->out.at + done, (int)(c->out.length - done));
+    } else
+#endif
+      n = send(c->fd, c->out.at + done, c->out.length - done, MSG_NOSIGNAL);
+    if (n <= 0) break;
+    done += (size_t)n;
+  }
+  memmove(c->out.at, c->out.at + done, c->out.length - done);
+  c->out.length -= done;
+  struct epoll_event want = {.events = EPOLLIN | (c->out.length ? EPOLLOUT : 0), .data.ptr = c};
+  if (!c->stalled) epoll_ctl(epoll_fd, EPOLL_CTL_MOD, c->fd, &want);
+}
+
+/* ---- requests ---- */
+
+/* `{i}` in a path is the watcher's number, from 0. */
+static void fill_path(char *to, size_t room, uint32_t index) {
+  const char *hole = strstr(option.path, "{i}");
+  if (!hole) snprintf(to, room, "%s", option.path);
+  else snprintf(to, room, "%.*s%u%s", (int)(hole - option.path), option.path, index, hole + 3);
+}
+
+static void send_requests(connection *c) {
+  char path[2048], line[4096];
+  if (option.h2) h2_preface(&c->out);
+  for (uint32_t i = 0; i < c->count; i++) {
+    fill_path(path, sizeof path, c->first + i);
+    if (option.h2) {
+      bytes block = {0};
+      hpack_header(&block, ":method", option.method);
+      hpack_header(&block, ":scheme", option.tls ? "https" : "http");
+      hpack_header(&block, ":path", path);
+      hpack_header(&block, ":authority", option.authority);
+      for (int h = 0; h < option.headers; h++) {
+        snprintf(line, sizeof line, "%s", option.header[h]);
+        char *colon = strchr(line, ':');
+        *colon = 0;
+        for (char *p = line; *p; p++) *p = *p >= 'A' && *p <= 'Z' ? (char)(*p + 32) : *p;
+        hpack_header(&block, line, colon + 2);
+      }
+      uint32_t stream = i * 2 + 1;
+      h2_frame(&c->out, (uint32_t)block.length, H2_HEADERS,
+               (uint8_t)(H2_END_HEADERS | (option.body.length ? 0 : H2_END_STREAM)), stream);
+      append(&c->out, block.at, block.length);
+      if (option.body.length) { /* the request stays open: a gRPC watch is a stream both ways */
+        h2_frame(&c->out, (uint32_t)option.body.length, H2_DATA, 0, stream);
+        append(&c->out, option.body.at, option.body.length);
+      }
+      free(block.at);
+    } else {
+      snprintf(line, sizeof line, "%s %s HTTP/1.1\r\nHost: %s\r\n", option.method, path, option.authority);
+      append_text(&c->out, line);
+      for (int h = 0; h < option.headers; h++) append_text(&c->out, option.header[h]), append_text(&c->out, "\r\n");
+      if (option.body.length) {
+        snprintf(line, sizeof line, "Content-Length: %zu\r\n", option.body.length);
+        append_text(&c->out, line);
+      }
+      append_text(&c->out, "\r\n");
+      append(&c->out, option.body.at, option.body.length);
+    }
+    watchers[c->first + i].asked_ns = now_ns();
+  }
+  c->state = WAITING;
+  flush_out(c);
+}
+
+/* ---- HTTP/1.1 ---- */
+
+static void begin_body(connection *c, watcher *w) {
+  append(&c->head, "", 1);
+  int status = atoi(c->head.at + 9);
+  watcher_answered(w, status == 200 || status == 101);
+  const char *length = strcasestr(c->head.at, "\r\ncontent-length:");
+  if (status == 101) c->h1 = H1_RAW;
+  else if (strcasestr(c->head.at, "\r\ntransfer-encoding: chunked")) c->h1 = H1_CHUNK_SIZE;
+  else if (length) c->h1 = H1_LENGTH, c->remaining = strtoull(length + 17, NULL, 10);
+  else c->h1 = H1_RAW;
+  if (c->h1 == H1_LENGTH && c->remaining == 0) c->h1 = H1_DONE;
+  free(c->head.at);
+  c->head = (bytes){0};
+}
+
+static void take_h1(connection *c, const char *at, size_t length, uint64_t received_ns) {
+  watcher *w = &watchers[c->first];
+  const char *end = at + length;
+  while (at < end) {
+    size_t left = (size_t)(end - at), take;
+    switch (c->h1) {
+      case H1_HEAD: {
+        size_t before = c->head.length;
+        append(&c->head, at, left);
+        char *stop = memmem(c->head.at, c->head.length, "\r\n\r\n", 4);
+        if (!stop) return;
+        size_t used = (size_t)(stop - c->head.at) + 4 - before;
+        c->head.length = before + used;
+        at += used;
+        begin_body(c, w);
+        break;
+      }
+      case H1_CHUNK_SIZE:
+        for (; at < end; at++) {
+          char d = *at;
+          if (d == '\n') {
+            at++;
+            c->h1 = c->remaining ? H1_CHUNK : H1_DONE;
+            break;
+          }
+          if (d == '\r') continue;
+          c->remaining = c->remaining * 16 + (uint64_t)(d <= '9' ? d - '0' : (d | 32) - 'a' + 10);
+        }
+        break;
+      case H1_CHUNK:
+      case H1_LENGTH:
+        take = left < c->remaining ? left : (size_t)c->remaining;
+        look_through(w, at, take, received_ns);
+        at += take;
+        c->remaining -= take;
+        if (c->remaining == 0) {
+          if (c->h1 == H1_LENGTH) c->h1 = H1_DONE;
+          else c->h1 = H1_CHUNK_END, c->remaining = 2;
+        }
+        break;
+      case H1_CHUNK_END:
+        at++;
+        if (--c->remaining == 0) c->h1 = H1_CHUNK_SIZE;
+        break;
+      case H1_RAW:
+        look_through(w, at, left, received_ns);
+        at = end;
+        break;
+      default:
+        at = end;
+    }
+  }
+  if (c->h1 == H1_DONE) watcher_ended(w);
+}
+
+/* ---- HTTP/2 ---- */
+
+static void take_control(connection *c) {
+  uint8_t type = c->frame[3], flags = c->frame[4];
+  watcher *w = c->frame_stream ? &watchers[c->first + (c->frame_stream - 1) / 2] : NULL;
+  if (type == H2_SETTINGS && !(flags & H2_ACK)) {
+    h2_frame(&c->out, 0, H2_SETTINGS, H2_ACK, 0);
+    flush_out(c);
+  } else if (type == H2_PING && !(flags & H2_ACK)) {
+    h2_frame(&c->out, 8, H2_PING, H2_ACK, 0);
+    append(&c->out, c->head.at, 8);
+    flush_out(c);
+  } else if (type == H2_HEADERS && w) {
+    int ok = 0; /* a table size update (001xxxxx) may stand before `:status: 200`, index 8 of the static table */
+    for (size_t i = 0; i < c->head.length && i < 8 && !ok; i++) ok = (uint8_t)c->head.at[i] == 0x88;
+    watcher_answered(w, ok);
+    if (flags & H2_END_STREAM) watcher_ended(w);
+  } else if (type == H2_RST && w) {
+    closed_early++;
+    watcher_ended(w);
+  } else if (type == H2_GOAWAY) {
+    close_connection(c, 1);
+  }
+  c->head.length = 0;
+}
+
+static void take_h2(connection *c, const char *at, size_t length, uint64_t received_ns) {
+  const char *end = at + length;
+  while (at < end && c->state != CLOSED) {
+    if (c->frame_have < 9) {
+      c->frame[c->frame_have++] = (uint8_t)*at++;
+      if (c->frame_have < 9) continue;
+      c->frame_left = (uint32_t)c->frame[0] << 16 | (uint32_t)c->frame[1] << 8 | c->frame[2];
+      c->frame_stream = ((uint32_t)c->frame[5] << 24 | (uint32_t)c->frame[6] << 16 | (uint32_t)c->frame[7] << 8 |
+                         c->frame[8]) & 0x7fffffff;
+    }
+    size_t take = (size_t)(end - at) < c->frame_left ? (size_t)(end - at) : c->frame_left;
+    if (c->frame[3] == H2_DATA) {
+      watcher *w = &watchers[c->first + (c->frame_stream - 1) / 2];
+      look_through(w, at, take, received_ns);
+      w->consumed += take;
+      c->consumed += take;
+    } else {
+      append(&c->head, at, take);
+    }
+    at += take;
+    c->frame_left -= (uint32_t)take;
+    if (c->frame_left) continue;
+    c->frame_have = 0;
+    if (c->frame[3] != H2_DATA) {
+      take_control(c);
+      continue;
+    }
+    watcher *w = &watchers[c->first + (c->frame_stream - 1) / 2];
+    if (c->frame[4] & H2_END_STREAM) watcher_ended(w);
+    if (c->consumed > 1u << 28) {
+      h2_window(&c->out, 0, (uint32_t)c->consumed);
+      c->consumed = 0;
+      flush_out(c);
+    }
+    if (w->consumed > 1u << 28) {
+      h2_window(&c->out, c->frame_stream, (uint32_t)w->consumed);
+      w->consumed = 0;
+      flush_out(c);
+    }
+  }
+}
+
+/* ---- the life of a connection ---- */
+
+static void open_next(void) {
+  connection *c = &connections[opened];
+  c->first = (uint32_t)(opened * option.streams);
+  c->count = (uint32_t)option.streams;
+  opened++;
+  c->fd = connect_loopback(option.port);
+  c->state = OPENING;
+  opening++;
+  if (c->fd < 0) {
+    refused++;
+    c->fd = dup(0);
+    close_connection(c, 1);
+    return;
+  }
+  struct epoll_event want = {.events = EPOLLOUT, .data.ptr = c};
+  epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->fd, &want);
+}
+
+static void advance_opening(connection *c) {
+  if (c->state == OPENING) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error) {
+      refused++;
+      close_connection(c, 1);
+      return;
+    }
+    c->state = TLS_OPENING;
+#ifdef WITH_TLS
+    if (option.tls) {
+      c->ssl = SSL_new(tls_context);
+      SSL_set_fd(c->ssl, c->fd);
+      SSL_set_connect_state(c->ssl);
+    }
+#endif
+  }
+#ifdef WITH_TLS
+  if (c->ssl) {
+    int n = SSL_do_handshake(c->ssl);
+    if (n != 1) {
+      int error = SSL_get_error(c->ssl, n);
+      struct epoll_event want = {.events = error == SSL_ERROR_WANT_WRITE ? EPOLLOUT : EPOLLIN, .data.ptr = c};
+      if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
+        epoll_ctl(epoll_fd, EPOLL_CTL_MOD, c->fd, &want);
+      } else {
+        refused++;
+        close_connection(c, 1);
+      }
+      return;
+    }
+  }
+#endif
+  send_requests(c);
+}
+
+static int has_answer(const connection *c) {
+  for (uint32_t i = 0; i < c->count; i++)
+    if (!watchers[c->first + i].answered) return 0;
+  return 1;
+}
+
+static void receive(connection *c) {
+  for (int turns = 0; turns < 4; turns++) { /* TLS records are small: take a few, then let others have a turn */
+    ssize_t n = take_in(c, buffer, sizeof buffer);
+    if (n == -1) return;
+    if (n <= 0) {
+      if (!option.h2 && c->h1 == H1_RAW && n == 0) watcher_ended(&watchers[c->first]);
+      close_connection(c, 1);
+      return;
+    }
+    reads_since++;
+    uint64_t at = now_ns();
+    if (option.h2) take_h2(c, buffer, (size_t)n, at);
+    else take_h1(c, buffer, (size_t)n, at);
+    if (progress) *progress = delivered;
+    if (c->state == CLOSED) return;
+    if (c->state == WAITING && has_answer(c)) {
+      c->state = STREAMING;
+      opening--;
+    }
+    if (!option.tls) return;
+  }
+}
+
+/* ---- commands ---- */
+
+static void report(const char *event) {
+  uint64_t missing = 0, repeated = 0, received = 0, total = 0;
+  for (uint32_t i = 0; i < watcher_count; i++) {
+    missing += watchers[i].missing;
+    repeated += watchers[i].repeated;
+    received += watchers[i].received;
+    total += watchers[i].bytes;
+  }
+  printf("{\"event\":\"%s\",\"seconds\":%.6f,\"deliveries\":%llu,\"bytes\":%llu,\"reads\":%llu,\"received\":%llu,"
+         "\"missing\":%llu,\"repeated\":%llu,\"totalBytes\":%llu,\"answered\":%u,\"ended\":%u,\"closedEarly\":%d,"
+         "\"failedStatus\":%d,\"refused\":%d,\"strays\":%u,\"delayMs\":",
+         event, (double)(now_ns() - mark_ns) / 1e9, (unsigned long long)delivered_since,
+         (unsigned long long)bytes_since, (unsigned long long)reads_since, (unsigned long long)received,
+         (unsigned long long)missing, (unsigned long long)repeated, (unsigned long long)total, answered, ended,
+         closed_early, failed_status, refused, strays);
+  print_histogram(&delays);
+  printf(",\"durationMs\":");
+  print_histogram(&durations);
+  printf("}\n");
+  fflush(stdout);
+}
+
+static void mark(void) {
+  memset(&delays, 0, sizeof delays);
+  delivered_since = bytes_since = reads_since = 0;
+  mark_ns = now_ns();
+}
+
+static void stall(uint32_t every, uint64_t ms) {
+  for (uint32_t i = 0; i < watcher_count; i += every) {
+    watchers[i].is_stalled_one = 1;
+    connection *c = &connections[i / (uint32_t)option.streams];
+    if (c->state == CLOSED || c->stalled) continue;
+    c->stalled = 1;
+    struct epoll_event want = {.events = 0, .data.ptr = c};
+    epoll_ctl(epoll_fd, EPOLL_CTL_MOD, c->fd, &want);
+  }
+  stall_until_ns = now_ns() + ms * 1000000ull;
+}
+
+static void end_stall(void) {
+  stall_until_ns = 0;
+  for (int i = 0; i < opened; i++) {
+    connection *c = &connections[i];
+    if (!c->stalled || c->state == CLOSED) continue;
+    c->stalled = 0;
+    struct epoll_event want = {.events = EPOLLIN, .data.ptr = c};
+    epoll_ctl(epoll_fd, EPOLL_CTL_MOD, c->fd, &want);
+  }
+}
+
+static void command(char *line) {
+  unsigned long long a = 0, b = 0;
+  if (!strncmp(line, "mark", 4)) mark(), say_status("marked");
+  else if (!strncmp(line, "report", 6)) report("report");
+  else if (sscanf(line, "await-end %llu", &a) == 1) awaiting_end = 1, await_until_ns = now_ns() + a * 1000000ull;
+  else if (sscanf(line, "await %llu %llu", &a, &b) == 2)
+    awaiting = 1, await_sequence = a, await_until_ns = now_ns() + b * 1000000ull;
+  else if (sscanf(line, "stall %llu %llu", &a, &b) == 2) stall((uint32_t)a, b), say_status("stalled");
+}
+
+static void read_commands(void) {
+  static char line[4096];
+  static size_t have;
+  ssize_t n = read(0, line + have, sizeof line - have - 1);
+  if (n <= 0) {
+    closing = n == 0;
+    return;
+  }
+  have += (size_t)n;
+  for (char *stop; (stop = memchr(line, '\n', have));) {
+    *stop = 0;
+    command(line);
+    have -= (size_t)(stop + 1 - line);
+    memmove(line, stop + 1, have);
+  }
+}
+
+static int has_everything(void) {
+  uint64_t stride = (uint64_t)option.stride;
+  uint64_t written = await_sequence > option.first ? await_sequence - option.first : 0;
+  static uint32_t from; /* the first not yet there is looked at first: asking again costs nothing */
+  for (uint32_t i = 0; i < watcher_count; i++) {
+    watcher *w = &watchers[(from + i) % watcher_count];
+    uint64_t class = (uint64_t)(w - watchers) % stride;
+    uint64_t owed = written > class ? (written - class + stride - 1) / stride : 0;
+    if (w->next < owed && !w->ended) {
+      from = (from + i) % watcher_count;
+      return 0;
+    }
+  }
+  return 1;
+}
+
+static void check_awaited(void) {
+  if (!awaiting && !awaiting_end) return;
+  int is_late = now_ns() > await_until_ns;
+  if (awaiting && (is_late || has_everything())) awaiting = 0, report(is_late ? "late" : "caught-up");
+  if (awaiting_end && (is_late || ended == watcher_count)) awaiting_end = 0, report(is_late ? "late" : "all-ended");
+}
+
+static void read_body(const char *path) {
+  FILE *file = fopen(path, "rb");
+  if (!file) die(path);
+  char part[4096];
+  for (size_t n; (n = fread(part, 1, sizeof part, file)) > 0;) append(&option.body, part, n);
+  fclose(file);
+}
+
+static void read_options(int argc, char **argv) {
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const char *name = argv[i], *value = argv[i + 1];
+    if (!strcmp(name, "--port")) option.port = atoi(value);
+    else if (!strcmp(name, "--connections")) option.connections = atoi(value);
+    else if (!strcmp(name, "--streams")) option.streams = atoi(value);
+    else if (!strcmp(name, "--tls")) option.tls = atoi(value);
+    else if (!strcmp(name, "--h2")) option.h2 = atoi(value);
+    else if (!strcmp(name, "--base64")) option.base64 = atoi(value);
+    else if (!strcmp(name, "--burst")) option.burst = atoi(value);
+    else if (!strcmp(name, "--stride")) option.stride = atoi(value);
+    else if (!strcmp(name, "--first")) option.first = strtoull(value, NULL, 10);
+    else if (!strcmp(name, "--path")) option.path = value;
+    else if (!strcmp(name, "--method")) option.method = value;
+    else if (!strcmp(name, "--authority")) option.authority = value;
+    else if (!strcmp(name, "--body-file")) read_body(value);
+    else if (!strcmp(name, "--progress")) option.progress = value;
+    else if (!strcmp(name, "--header") && option.headers < 32) option.header[option.headers++] = value;
+    else {
+      fprintf(stderr, "unknown option %s\n", name);
+      exit(2);
+    }
+  }
+  if (!option.port || !option.path) {
+    fprintf(stderr, "--port and --path are needed\n");
+    exit(2);
+  }
+}
+
+int main(int argc, char **argv) {
+  read_options(argc, argv);
+  raise_file_limit();
+#ifdef WITH_TLS
+  if (option.tls) {
+    tls_context = SSL_CTX_new(TLS_client_method());
+    SSL_CTX_set_verify(tls_context, SSL_VERIFY_NONE, NULL);
+    SSL_CTX_set_mode(tls_context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                      SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    if (option.h2) SSL_CTX_set_alpn_protos(tls_context, (const unsigned char *)"\x02h2", 3);
+    else SSL_CTX_set_alpn_protos(tls_context, (const unsigned char *)"\x08http/1.1", 9);
+  }
+#else
+  if (option.tls) {
+    fprintf(stderr, "built without TLS: OpenSSL's headers were not there\n");
+    exit(2);
+  }
+#endif
+  if (option.base64) needle = MAGIC_BASE64, needle_bytes = sizeof MAGIC_BASE64 - 1, mark_bytes = MARK_BYTES / 3 * 4;
+  watcher_count = (uint32_t)(option.connections * option.streams);
+  watchers = calloc(watcher_count, sizeof *watchers);
+  connections = calloc((size_t)option.connections, sizeof *connections);
+  class_length = calloc((size_t)option.stride, sizeof *class_length);
+  if (option.progress) progress = map_progress(option.progress), *progress = 0;
+  epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  fcntl(0, F_SETFL, O_NONBLOCK);
+  struct epoll_event want = {.events = EPOLLIN, .data.ptr = NULL};
+  epoll_ctl(epoll_fd, EPOLL_CTL_ADD, 0, &want);
+  begin_ns = mark_ns = now_ns();
+
+  int is_ready = 0;
+  struct epoll_event events[512];
+  while (!closing) {
+    while (opened < option.connections && opening < option.burst) open_next();
+    int n = epoll_wait(epoll_fd, events, 512, awaiting || awaiting_end || stall_until_ns ? 5 : 1000);
+    for (int i = 0; i < n; i++) {
+      connection *c = events[i].data.ptr;
+      if (!c) {
+        read_commands();
+      } else if (c->state == OPENING || c->state == TLS_OPENING) {
+        advance_opening(c);
+      } else if (c->state != CLOSED) {
+        if (events[i].events & EPOLLOUT) flush_out(c);
+        if (c->stalled && !(events[i].events & (EPOLLERR | EPOLLHUP))) continue;
+        receive(c);
+      }
+    }
+    if (!is_ready && opened == option.connections && opening == 0) is_ready = 1, say_status("ready");
+    if (stall_until_ns && now_ns() > stall_until_ns) end_stall();
+    check_awaited();
+  }
+  return 0;
+}

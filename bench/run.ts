@@ -1,0 +1,79 @@
+/**
+ * `npm run bench -- QUESTION [flags]`: the only reader of the bench's command line. Everything runs on the loopback and
+ * is bounded in count and time; whatever was started is ended, also on Ctrl-C.
+ */
+import { Command, InvalidArgumentError } from 'commander'
+import { fanout } from './fanout.js'
+import { etcdBinary } from './subjects/etcd.js'
+import type { Choice, Question } from './support/choice.js'
+import { endAll, endAllOnSignals } from './support/processes.js'
+import { createRecorder } from './support/record.js'
+
+const questions: Record<string, { readonly ask: Question; readonly about: string }> = {
+  fanout: { ask: fanout, about: 'deliveries per CPU-second and delay, by watchers, rate and wire' },
+}
+
+interface Flags {
+  quick: boolean
+  keep: boolean
+  subjects: string[]
+  watchers: number[]
+  rate: number[]
+  seconds?: number
+  kubeApiserver?: string
+  nodeFlag: string[]
+  serverFlag: string[]
+}
+
+const words = (text: string): string[] => text.split(',').filter((word) => word !== '')
+
+const numbers = (text: string): number[] =>
+  words(text).map((word) => {
+    const n = word === 'saturated' ? 0 : Number(word)
+    if (!Number.isFinite(n) || n < 0) throw new InvalidArgumentError(`${word} is not a number`)
+    return n
+  })
+
+const another = (text: string, before: string[]): string[] => [...before, text]
+
+const program = new Command('bench').description('Measures distributary beside its peers on this machine.')
+
+for (const [name, { ask, about }] of Object.entries(questions)) {
+  program
+    .command(name)
+    .description(about)
+    .option('--quick', 'a small version, in seconds', false)
+    .option('--keep', 'add the rows to bench/results.jsonl, which the report is made from', false)
+    .option('--subjects <list>', 'who is measured: name or name/wire, comma-separated', words, [])
+    .option('--watchers <list>', 'how many, comma-separated', numbers, [])
+    .option('--rate <list>', 'events per second, or "saturated"', numbers, [])
+    .option('--seconds <n>', 'of each measured stretch', Number)
+    .option('--kube-apiserver <binary>', 'measure this kube-apiserver too')
+    .option('--node-flag <flag>', 'for our own server, repeatable: --cpu-prof', another, [])
+    .option('--server-flag <flag>', 'for our own server, repeatable', another, [])
+    .action(async (flags: Flags) => {
+      const recorder = createRecorder({ etcdBinary: etcdBinary(), quick: flags.quick, keep: flags.keep })
+      const choice: Choice = {
+        recorder,
+        quick: flags.quick,
+        subjects: flags.subjects,
+        watchers: flags.watchers,
+        rates: flags.rate,
+        seconds: flags.seconds,
+        kubeApiserver: flags.kubeApiserver,
+        nodeFlags: flags.nodeFlag,
+        serverFlags: flags.serverFlag,
+      }
+      await ask(choice)
+    })
+}
+
+endAllOnSignals()
+try {
+  await program.parseAsync()
+} catch (error) {
+  process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`)
+  process.exitCode = 1
+} finally {
+  await endAll()
+}

@@ -1,0 +1,42 @@
+/** Our own server, as it is started in production: one process on the server's core, fed by the run's etcd. */
+import { existsSync } from 'node:fs'
+import { repositoryRoot } from '../support/native.js'
+import { freePort, start } from '../support/processes.js'
+import { podList, podWatch } from './kubernetes-watch.js'
+import { awaitOk, streamsOf, type SubjectKind } from './subject.js'
+
+const program = `${repositoryRoot}.build/src/main.js`
+
+export const distributarySubject: SubjectKind = {
+  name: 'distributary',
+  wires: ['http1', 'http1-tls', 'http2-tls', 'http2x100-tls', 'websocket', 'sse'],
+  etcd: 'behind',
+  isAvailable: () => existsSync(program),
+  async start({ workspace, wire, etcdPort, nodeFlags = [], serverFlags = [] }) {
+    const plainPort = await freePort()
+    const flags = [`--etcd-servers=http://127.0.0.1:${etcdPort}`, `--port=${plainPort}`]
+    let port = plainPort
+    if (wire.endsWith('-tls')) {
+      const { certFile, keyFile } = workspace.tls()
+      port = await freePort()
+      flags.push(`--secure-port=${port}`, `--tls-cert-file=${certFile}`, `--tls-private-key-file=${keyFile}`)
+    }
+    const child = start('distributary', 'server', [process.execPath, ...nodeFlags, program, ...flags, ...serverFlags])
+    try {
+      await awaitOk(`http://127.0.0.1:${plainPort}/readyz`, 30_000)
+    } catch (error) {
+      await child
+        .line(() => undefined, 1)
+        .catch((said: unknown) => Promise.reject(new Error(String(said), { cause: error })))
+    }
+    return {
+      name: 'distributary',
+      wire,
+      pid: child.pid,
+      streams: streamsOf(wire),
+      watch: (query) => podWatch({ port, wire }, query),
+      list: () => podList({ port, wire }),
+      end: () => child.end(),
+    }
+  },
+}

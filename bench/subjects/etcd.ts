@@ -1,0 +1,105 @@
+/**
+ * etcd: behind every subject that is fed by it, and a peer itself, by its gRPC watch (one TCP connection per watcher, as
+ * separate processes would have) and by its JSON gateway.
+ */
+import { existsSync, writeFileSync } from 'node:fs'
+import { POD_PREFIX } from '../support/objects.js'
+import { type Child, type Core, freePort, start } from '../support/processes.js'
+import type { Workspace } from '../support/workspace.js'
+import type { WatchRequest } from '../support/watchers.js'
+import { awaitOk, type SubjectKind } from './subject.js'
+
+export interface Etcd {
+  readonly port: number
+  readonly child: Child
+  /** The store's revision now. */
+  revision(): Promise<number>
+}
+
+export function etcdBinary(): string {
+  return process.env['ETCD_BIN'] ?? (existsSync('/usr/bin/etcd') ? '/usr/bin/etcd' : 'etcd')
+}
+
+export async function startEtcd(workspace: Workspace, core: Core): Promise<Etcd> {
+  const [port, peerPort] = [await freePort(), await freePort()]
+  const [url, peerUrl] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${peerPort}`]
+  const flags = {
+    'data-dir': workspace.path(`etcd-${port}`),
+    'listen-client-urls': url,
+    'advertise-client-urls': url,
+    'listen-peer-urls': peerUrl,
+    'initial-advertise-peer-urls': peerUrl,
+    'initial-cluster': `default=${peerUrl}`,
+    'quota-backend-bytes': String(8 * 2 ** 30), // a saturated run writes more than the default 2 GB
+    'log-level': 'error',
+  }
+  const child = start('etcd', core, [
+    etcdBinary(),
+    ...Object.entries(flags).map(([name, value]) => `--${name}=${value}`),
+  ])
+  await awaitOk(`${url}/health`, 20_000)
+  return {
+    port,
+    child,
+    async revision() {
+      const key = Buffer.from('/').toString('base64')
+      const body = JSON.stringify({ key, count_only: true })
+      const answer = await fetch(`${url}/v3/kv/range`, { method: 'POST', body })
+      const { header } = (await answer.json()) as { header: { revision: string } }
+      return Number(header.revision)
+    },
+  }
+}
+
+/** The end of the range of keys that begin with `prefix`. */
+function rangeEnd(prefix: string): string {
+  return prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1)
+}
+
+/** An etcd gRPC watch of all pods, over HTTP/2; the proxy answers the same. */
+export function grpcWatch(workspace: Workspace, port: number): WatchRequest {
+  const field = (tag: number, content: string | Buffer): Buffer =>
+    Buffer.concat([Buffer.from([tag, Buffer.byteLength(content)]), Buffer.from(content)])
+  const create = Buffer.concat([field(0x0a, POD_PREFIX), field(0x12, rangeEnd(POD_PREFIX))])
+  const request = field(0x0a, create)
+  const bodyFile = workspace.path('grpc-watch.bin')
+  writeFileSync(bodyFile, Buffer.concat([Buffer.from([0, 0, 0, 0, request.length]), request]))
+  return {
+    port,
+    path: '/etcdserverpb.Watch/Watch',
+    method: 'POST',
+    http2: true,
+    headers: ['content-type: application/grpc', 'te: trailers'],
+    bodyFile,
+  }
+}
+
+function gatewayWatch(workspace: Workspace, port: number): WatchRequest {
+  const key = Buffer.from(POD_PREFIX).toString('base64')
+  const end = Buffer.from(rangeEnd(POD_PREFIX)).toString('base64')
+  const bodyFile = workspace.path('gateway-watch.json')
+  writeFileSync(bodyFile, JSON.stringify({ create_request: { key, range_end: end } }))
+  return {
+    port,
+    path: '/v3/watch',
+    method: 'POST',
+    headers: ['Content-Type: application/json'],
+    bodyFile,
+    base64: true,
+  }
+}
+
+export const etcdSubject: SubjectKind = {
+  name: 'etcd',
+  wires: ['grpc', 'json-gateway'],
+  etcd: 'subject',
+  isAvailable: () => true,
+  start: async ({ workspace, wire, etcdPort, etcdPid }) => ({
+    name: 'etcd',
+    wire,
+    pid: etcdPid,
+    streams: 1,
+    watch: () => (wire === 'grpc' ? grpcWatch(workspace, etcdPort) : gatewayWatch(workspace, etcdPort)),
+    end: async () => {}, // ended with the run's etcd
+  }),
+}

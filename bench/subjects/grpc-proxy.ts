@@ -1,0 +1,25 @@
+/** etcd's own fan-out: `etcd grpc-proxy`, which joins the watches of a range into one. */
+import { freePort, start } from '../support/processes.js'
+import { etcdBinary, grpcWatch } from './etcd.js'
+import { awaitOk, type SubjectKind } from './subject.js'
+
+export const grpcProxySubject: SubjectKind = {
+  name: 'grpc-proxy',
+  wires: ['grpc'],
+  etcd: 'behind',
+  isAvailable: () => true,
+  async start({ workspace, wire, etcdPort }) {
+    const port = await freePort()
+    const flags = [`--endpoints=127.0.0.1:${etcdPort}`, `--listen-addr=127.0.0.1:${port}`]
+    const child = start('grpc-proxy', 'server', [etcdBinary(), 'grpc-proxy', 'start', ...flags])
+    await awaitOk(`http://127.0.0.1:${port}/health`, 20_000)
+    return {
+      name: 'grpc-proxy',
+      wire,
+      pid: child.pid,
+      streams: 1,
+      watch: () => grpcWatch(workspace, port),
+      end: () => child.end(),
+    }
+  },
+}

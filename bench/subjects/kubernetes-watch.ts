@@ -1,0 +1,41 @@
+/** A watch and a list of pods in the Kubernetes dialect: the same for distributary and kube-apiserver. */
+import type { WatchRequest } from '../support/watchers.js'
+import type { WatchQuery } from './subject.js'
+
+export interface Endpoint {
+  readonly port: number
+  /** As in a wire's name: `http1`, `http1-tls`, `http2-tls`, `http2x100-tls`, `http2x100`, `websocket`, `sse`. */
+  readonly wire: string
+  readonly headers?: readonly string[]
+}
+
+const upgrade = [
+  'Connection: Upgrade',
+  'Upgrade: websocket',
+  'Sec-WebSocket-Version: 13',
+  'Sec-WebSocket-Key: AQIDBAUGBwgJCgsMDQ4PEA==', // 16 bytes; whose does not matter here
+]
+
+export function podWatch({ port, wire, headers = [] }: Endpoint, query: WatchQuery): WatchRequest {
+  const parameters = ['watch=1', 'timeoutSeconds=3600']
+  if (query.afterRevision !== undefined) parameters.push(`resourceVersion=${query.afterRevision}`)
+  if (query.fieldSelector !== undefined) parameters.push(`fieldSelector=${query.fieldSelector.replaceAll('=', '%3D')}`)
+  const byWire = wire.startsWith('websocket') ? upgrade : wire.startsWith('sse') ? ['Accept: text/event-stream'] : []
+  return {
+    port,
+    path: `/api/v1/pods?${parameters.join('&')}`,
+    headers: [...headers, ...byWire],
+    tls: wire.endsWith('-tls'),
+    http2: wire.startsWith('http2'),
+  }
+}
+
+export function podList({ port, wire, headers = [] }: Endpoint): WatchRequest {
+  return {
+    port,
+    path: '/api/v1/pods?resourceVersion=0',
+    headers: [...headers, 'Accept: application/json'],
+    tls: wire.endsWith('-tls'),
+    http2: wire.startsWith('http2'),
+  }
+}

@@ -1,0 +1,78 @@
+/**
+ * What is measured: a server that carries etcd's events to watchers, or something that shows what carrying them costs.
+ *
+ * A wire is named as in the results: `http1`, `http1-tls`, `http2-tls`, `http2x100-tls`, `websocket`, `sse`, `grpc`, …
+ */
+import type { Workspace } from '../support/workspace.js'
+import type { EventSource } from '../support/source.js'
+import type { WatchRequest } from '../support/watchers.js'
+
+export interface WatchQuery {
+  /** Exclusive, as in a Kubernetes watch; unset for from now on. */
+  readonly afterRevision?: number
+  /** Kubernetes' fieldSelector, only where the subject speaks that dialect. `{i}` is the watcher's number. */
+  readonly fieldSelector?: string
+}
+
+export interface Subject {
+  readonly name: string
+  readonly wire: string
+  readonly pid: number
+  /** Watches on one connection. */
+  readonly streams: number
+  watch(query: WatchQuery): WatchRequest
+  /** A full list, where there is such a thing. */
+  list?(): WatchRequest
+  /** Set when the subject makes its own events: then no etcd stands behind it. */
+  readonly source?: EventSource
+  end(): Promise<void>
+}
+
+export interface SubjectOptions {
+  readonly workspace: Workspace
+  readonly wire: string
+  /** Where etcd listens; 0 for a subject that needs none. */
+  readonly etcdPort: number
+  /** The etcd that is measured itself, when it is the subject. */
+  readonly etcdPid: number
+  /** How many connections will come, for a subject that waits for them. */
+  readonly watchers: number
+  readonly kubeApiserver?: string
+  /** Node flags for our own server, such as `--cpu-prof`. */
+  readonly nodeFlags?: readonly string[]
+  /** Flags for our own server. */
+  readonly serverFlags?: readonly string[]
+}
+
+export interface SubjectKind {
+  readonly name: string
+  readonly wires: readonly string[]
+  /** `subject`: etcd is what is measured, and gets the server's core. */
+  readonly etcd: 'behind' | 'subject' | 'none'
+  /** False when it cannot be had on this machine or in this run. */
+  isAvailable(options: { readonly kubeApiserver?: string | undefined }): boolean
+  start(options: SubjectOptions): Promise<Subject>
+}
+
+/** Streams per connection in a wire's name: `http2x100-tls` → 100. */
+export function streamsOf(wire: string): number {
+  return Number(/^http2x(\d+)/.exec(wire)?.[1] ?? 1)
+}
+
+/** Asks until the answer is 200. @throws Error after `timeoutMs`. */
+export async function awaitOk(url: string, timeoutMs: number, headers: Record<string, string> = {}): Promise<void> {
+  const deadline = performance.now() + timeoutMs
+  let last = 'nothing asked'
+  while (performance.now() < deadline) {
+    try {
+      const answer = await fetch(url, { headers, signal: AbortSignal.timeout(2_000) })
+      await answer.arrayBuffer()
+      if (answer.ok) return
+      last = `status ${answer.status}`
+    } catch (error) {
+      last = String(error instanceof Error ? (error.cause ?? error) : error)
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+  throw new Error(`${url} is not ready after ${timeoutMs} ms: ${last}`)
+}

@@ -1,0 +1,74 @@
+/** What was asked for on the command line, and which subjects that means. */
+import { bareNodeSubject } from '../subjects/bare-node.js'
+import { distributarySubject } from '../subjects/distributary.js'
+import { etcdSubject } from '../subjects/etcd.js'
+import { grpcProxySubject } from '../subjects/grpc-proxy.js'
+import { kubeApiserverSubject } from '../subjects/kube-apiserver.js'
+import { limitSubject } from '../subjects/limit.js'
+import type { SubjectKind } from '../subjects/subject.js'
+import { hasOpenssl } from './native.js'
+import type { Recorder } from './record.js'
+
+export interface Choice {
+  readonly recorder: Recorder
+  /** A small version of the question: seconds instead of minutes. */
+  readonly quick: boolean
+  /** `name` or `name/wire`; empty for the question's own. */
+  readonly subjects: readonly string[]
+  readonly watchers: readonly number[]
+  /** Events per second, 0 for saturated. */
+  readonly rates: readonly number[]
+  readonly seconds?: number | undefined
+  readonly kubeApiserver?: string | undefined
+  readonly nodeFlags: readonly string[]
+  readonly serverFlags: readonly string[]
+}
+
+export type Question = (choice: Choice) => Promise<void>
+
+export interface Target {
+  readonly kind: SubjectKind
+  readonly wire: string
+}
+
+const kinds: readonly SubjectKind[] = [
+  distributarySubject,
+  etcdSubject,
+  grpcProxySubject,
+  kubeApiserverSubject,
+  limitSubject,
+  bareNodeSubject,
+]
+
+/** The question's subjects, or those asked for instead; without those that this machine or build does not have. */
+export function targets(choice: Choice, usual: readonly string[]): Target[] {
+  const asked = choice.subjects.length > 0 ? choice.subjects : usual
+  return asked.flatMap((text) => {
+    const [name, wire] = text.split('/')
+    const kind = kinds.find((one) => one.name === name)
+    if (!kind) throw new Error(`no subject ${name}; there are ${kinds.map((one) => one.name).join(', ')}`)
+    const wires = wire === undefined ? kind.wires : [wire]
+    return wires.flatMap((wire) => {
+      const isPossible = kind.isAvailable(choice) && (hasOpenssl() || !wire.endsWith('-tls'))
+      if (!isPossible) process.stderr.write(`bench: ${kind.name}/${wire} is left out: not available here\n`)
+      return isPossible ? [{ kind, wire }] : []
+    })
+  })
+}
+
+/** One row that fails does not end the run: it is told, recorded as failed, and the next is measured. */
+export async function attempt(
+  choice: Choice,
+  row: { readonly question: string; readonly subject: string; readonly wire: string },
+  measure: () => Promise<void>,
+): Promise<void> {
+  process.stderr.write(`bench: ${row.question} ${row.subject}/${row.wire} …\n`)
+  try {
+    await measure()
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    process.stderr.write(`bench: ${message}\n`)
+    choice.recorder.row({ ...row, failed: message.slice(0, 500) })
+    process.exitCode = 1
+  }
+}

@@ -1,0 +1,75 @@
+/**
+ * One measured stretch: events are written, the subject carries them, and every delivery is accounted for. CPU is taken
+ * from just before the first event to just after the last delivery, and told per delivery: so a load that is slower than
+ * the server does not change the figure.
+ */
+import type { Subject } from '../subjects/subject.js'
+import { type Usage, usage } from './processes.js'
+import type { Value } from './record.js'
+import type { EventSource, RunOptions, RunResult } from './source.js'
+import type { Watchers, WatchersReport } from './watchers.js'
+
+export interface Stretch {
+  readonly run: RunResult
+  readonly report: WatchersReport
+  readonly before: Usage
+  readonly after: Usage
+  readonly cpuSeconds: number
+  readonly seconds: number
+}
+
+export interface StretchOptions {
+  readonly subject: Subject
+  readonly source: EventSource
+  readonly watchers: Watchers
+  readonly run: RunOptions
+  /** After the last event was written. */
+  readonly catchUpMs?: number
+}
+
+/** @throws Error unless every watcher received what it was owed, once and in order. */
+export async function measureStretch(options: StretchOptions): Promise<Stretch> {
+  const { subject, source, watchers } = options
+  await watchers.mark()
+  const before = usage(subject.pid)
+  const begin = performance.now()
+  const run = await source.run(options.run)
+  const report = await watchers.caughtUp(run.next, options.catchUpMs ?? 60_000)
+  const after = usage(subject.pid)
+  const seconds = (performance.now() - begin) / 1000
+  const { event, missing, repeated, strays, ended } = report
+  const faults = { event, missing, repeated, strays, ended }
+  if (event === 'late' || missing + repeated + strays + ended > 0) {
+    throw new Error(`${subject.name}/${subject.wire}: not every delivery came once: ${JSON.stringify(faults)}`)
+  }
+  return { run, report, before, after, cpuSeconds: after.cpuSeconds - before.cpuSeconds, seconds }
+}
+
+/** The columns that every stretch has. */
+export function stretchColumns(stretch: Stretch): Record<string, Value> {
+  const { report, run, cpuSeconds, before, after } = stretch
+  const writes = after.writeCalls - before.writeCalls
+  return {
+    seconds: stretch.seconds,
+    events: run.next - run.first,
+    eventsPerSecond: (run.next - run.first) / run.seconds,
+    deliveries: report.deliveries,
+    missing: report.missing,
+    repeated: report.repeated,
+    cpuSeconds,
+    serverBusy: cpuSeconds / stretch.seconds,
+    deliveriesPerCpuSecond: cpuSeconds > 0 ? report.deliveries / cpuSeconds : null,
+    deliveriesPerSecond: report.deliveries / stretch.seconds,
+    deliveriesPerRead: report.deliveries / Math.max(1, report.reads),
+    deliveriesPerWrite: writes > 0 ? report.deliveries / writes : null,
+    bytesPerDelivery: report.bytes / Math.max(1, report.deliveries),
+    p50Ms: report.delayMs.p50,
+    p90Ms: report.delayMs.p90,
+    p99Ms: report.delayMs.p99,
+    p999Ms: report.delayMs.p999,
+    maxMs: report.delayMs.max,
+    latestPutMs: run.latestStartMs ?? null,
+    residentMb: after.residentBytes / 2 ** 20,
+    peakResidentMb: after.peakResidentBytes / 2 ** 20,
+  }
+}

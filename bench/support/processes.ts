@@ -1,0 +1,181 @@
+/**
+ * Starts and ends every process of a bench run, and reads what they cost.
+ *
+ * Only what was started here is ended, by its own id, and always: on return, on error, on SIGINT. Figures come from
+ * /proc, so that server and peers are measured alike, whatever language they are in.
+ */
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { availableParallelism, constants } from 'node:os'
+import { createInterface } from 'node:readline'
+
+/** The measured server on the first core, everything else on the second; no pinning on a machine with one. */
+export type Core = 'server' | 'load'
+
+const canPin = availableParallelism() >= 2
+const running = new Set<Child>()
+
+export interface Child {
+  readonly pid: number
+  readonly name: string
+  /** The next line of stdout for which `parse` gives a value. @throws Error after `timeoutMs`, or when the process ends. */
+  line<T>(parse: (text: string) => T | undefined, timeoutMs: number): Promise<T>
+  send(text: string): void
+  /** SIGTERM, then SIGKILL after 5 s. Resolves when it is gone. */
+  end(): Promise<void>
+}
+
+/** Starts `command`; what it printed last is part of the error when it fails. */
+export function start(name: string, core: Core, command: readonly string[], env: Record<string, string> = {}): Child {
+  const pinned = canPin ? ['taskset', '-c', core === 'server' ? '0' : '1', ...command] : command
+  const child: ChildProcessWithoutNullStreams = spawn(
+    'sh',
+    ['-c', 'ulimit -n "$(ulimit -Hn)"; exec "$@"', 'sh', ...pinned],
+    { env: { ...process.env, ...env } },
+  )
+  const lines: string[] = [] // printed and not yet asked for, at most 1,000
+  const last: string[] = [] // the end of what it said, for errors
+  let wake: (() => void) | null = null
+  let hasEnded = false
+  const ended = new Promise<void>((resolve) => {
+    child.once('close', () => {
+      hasEnded = true
+      running.delete(handle)
+      wake?.()
+      resolve()
+    })
+  })
+  child.on('error', (error) => last.push(String(error)))
+  child.stdin.on('error', () => {}) // it has ended, and `line` says so
+  const remember = (text: string): void => {
+    last.push(text)
+    if (last.length > 20) last.shift()
+  }
+  createInterface({ input: child.stdout }).on('line', (text) => {
+    lines.push(text)
+    if (lines.length > 1000) lines.shift()
+    remember(text)
+    wake?.()
+  })
+  createInterface({ input: child.stderr }).on('line', (text) => {
+    lines.push(text) // etcd says on stderr that it is ready
+    if (lines.length > 1000) lines.shift()
+    remember(text)
+    wake?.()
+  })
+  const handle: Child = {
+    pid: child.pid ?? 0,
+    name,
+    async line(parse, timeoutMs) {
+      const deadline = performance.now() + timeoutMs
+      for (;;) {
+        for (let text = lines.shift(); text !== undefined; text = lines.shift()) {
+          const value = parse(text)
+          if (value !== undefined) return value
+        }
+        const left = deadline - performance.now()
+        if (hasEnded || left <= 0) {
+          throw new Error(`${name}: ${hasEnded ? 'ended' : `no answer in ${timeoutMs} ms`}\n${last.join('\n')}`)
+        }
+        await new Promise<void>((resolve) => {
+          const timer = setTimeout(resolve, left)
+          wake = () => {
+            clearTimeout(timer)
+            resolve()
+          }
+        })
+        wake = null
+      }
+    },
+    send: (text) => void child.stdin.write(`${text}\n`),
+    async end() {
+      if (hasEnded) return
+      child.stdin.end()
+      child.kill('SIGTERM')
+      const timer = setTimeout(() => child.kill('SIGKILL'), 5_000)
+      await ended
+      clearTimeout(timer)
+    },
+  }
+  running.add(handle)
+  return handle
+}
+
+/** Ends whatever is still running, newest first. */
+export async function endAll(): Promise<void> {
+  for (const child of [...running].reverse()) await child.end()
+}
+
+/** After this, Ctrl-C and SIGTERM leave nothing behind. */
+export function endAllOnSignals(): void {
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => {
+      void endAll().finally(() => process.exit(128 + constants.signals[signal]))
+    })
+  }
+}
+
+export interface Usage {
+  /** User and system time of the process and its children, seconds. */
+  readonly cpuSeconds: number
+  /** Resident memory, bytes, now and at its highest. */
+  readonly residentBytes: number
+  readonly peakResidentBytes: number
+  /** `write`-like system calls, of any descriptor. */
+  readonly writeCalls: number
+}
+
+/** Sum over the process and its descendants (a server with workers is one server). */
+export function usage(pid: number): Usage {
+  let cpuSeconds = 0
+  let residentBytes = 0
+  let peakResidentBytes = 0
+  let writeCalls = 0
+  for (const id of family(pid)) {
+    try {
+      const stat = readFileSync(`/proc/${id}/stat`, 'latin1')
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+      cpuSeconds += (Number(fields[11]) + Number(fields[12])) / 100 // USER_HZ is 100 on every Linux we run on
+      const status = readFileSync(`/proc/${id}/status`, 'latin1')
+      residentBytes += Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) * 1024
+      peakResidentBytes += Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? 0) * 1024
+      writeCalls += Number(/syscw: (\d+)/.exec(readFileSync(`/proc/${id}/io`, 'latin1'))?.[1] ?? 0)
+    } catch {
+      // it ended between the listing and the reading
+    }
+  }
+  return { cpuSeconds, residentBytes, peakResidentBytes, writeCalls }
+}
+
+function family(pid: number): number[] {
+  const children = new Map<number, number[]>()
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, 'latin1')
+      const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
+      children.set(parent, [...(children.get(parent) ?? []), Number(name)])
+    } catch {
+      // ended meanwhile
+    }
+  }
+  const found = [pid]
+  for (const id of found) found.push(...(children.get(id) ?? []))
+  return found
+}
+
+export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+/** A free port of the loopback, for servers that cannot pick one themselves. */
+export async function freePort(): Promise<number> {
+  const { createServer } = await import('node:net')
+  return new Promise((resolve, reject) => {
+    const server = createServer().once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      server.close(() =>
+        address && typeof address === 'object' ? resolve(address.port) : reject(new Error('no port')),
+      )
+    })
+  })
+}

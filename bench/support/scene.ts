@@ -1,0 +1,85 @@
+/**
+ * A subject set up for measuring: its etcd, a writer whose objects are already written once, the subject itself. Every
+ * row gets a fresh one, so that no row inherits another's history, heap or connections.
+ */
+import { type Etcd, startEtcd } from '../subjects/etcd.js'
+import type { Subject, SubjectKind } from '../subjects/subject.js'
+import { type ObjectOptions, podObjects, writeObjectsFile } from './objects.js'
+import { endAll } from './processes.js'
+import { type EventSource, startWriter } from './source.js'
+import { openWatchers, type Watchers, type WatchersOptions } from './watchers.js'
+import { createWorkspace } from './workspace.js'
+
+export interface SceneOptions {
+  readonly kind: SubjectKind
+  readonly wire: string
+  /** Watches that will be opened, on how many connections is the wire's affair. */
+  readonly watchers: number
+  readonly objects: ObjectOptions
+  readonly kubeApiserver?: string | undefined
+  readonly nodeFlags?: readonly string[]
+  readonly serverFlags?: readonly string[]
+}
+
+export interface Scene {
+  readonly subject: Subject
+  readonly source: EventSource
+  /** Sequence of the next event to be written. */
+  readonly nextSequence: number
+  /** Of etcd when the objects were in; 0 without etcd. */
+  readonly revision: number
+  readonly etcd: Etcd | null
+  readonly progressFile: string
+  /** Opens the scene's number of watches, from now on, all of them owed every event. */
+  readonly openWatchers: (options?: Partial<WatchersOptions>) => Promise<Watchers>
+}
+
+/** Sets up, measures, and ends everything it started, however `measure` leaves. */
+export async function withScene<T>(options: SceneOptions, measure: (scene: Scene) => Promise<T>): Promise<T> {
+  const workspace = createWorkspace()
+  try {
+    const progressFile = workspace.path('progress')
+    let etcd: Etcd | null = null
+    let written: EventSource | null = null
+    let nextSequence = 0
+    if (options.kind.etcd !== 'none') {
+      etcd = await startEtcd(workspace, options.kind.etcd === 'subject' ? 'server' : 'load')
+      const objectsFile = workspace.path('objects')
+      writeObjectsFile(objectsFile, podObjects(options.objects))
+      written = await startWriter(etcd.port, objectsFile, progressFile)
+      nextSequence = (await written.run({ rate: 0, count: options.objects.count, ms: 120_000 })).next
+    }
+    const revision = etcd ? await etcd.revision() : 0
+    const subject = await options.kind.start({
+      workspace,
+      wire: options.wire,
+      etcdPort: etcd?.port ?? 0,
+      etcdPid: etcd?.child.pid ?? 0,
+      watchers: options.watchers,
+      ...(options.kubeApiserver === undefined ? {} : { kubeApiserver: options.kubeApiserver }),
+      ...(options.nodeFlags === undefined ? {} : { nodeFlags: options.nodeFlags }),
+      ...(options.serverFlags === undefined ? {} : { serverFlags: options.serverFlags }),
+    })
+    const source = written ?? subject.source
+    if (!source) throw new Error(`${options.kind.name} has neither etcd nor events of its own`)
+    return await measure({
+      subject,
+      source,
+      nextSequence,
+      revision,
+      etcd,
+      progressFile,
+      openWatchers: (more) =>
+        openWatchers(subject.watch({ afterRevision: revision }), {
+          connections: Math.ceil(options.watchers / subject.streams),
+          streams: subject.streams,
+          first: nextSequence,
+          progressFile,
+          ...more,
+        }),
+    })
+  } finally {
+    await endAll()
+    workspace.remove()
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * Where a run's events come from: `native/writer.c` for a subject that is fed by etcd, or the subject itself when it only
+ * shows what sending costs (the limit, bare Node). Both number and stamp their events alike.
+ */
+import { nativeProgram } from './native.js'
+import { type Child, start } from './processes.js'
+import type { Delays } from './watchers.js'
+
+export interface RunOptions {
+  /** Events per second; 0 for as many as are taken. */
+  readonly rate: number
+  /** Ends after so many events, or after so many milliseconds, whichever is first. */
+  readonly count: number
+  readonly ms: number
+  /** Most puts on their way at one time. */
+  readonly concurrency?: number
+  /** With `rate` 0: how many events the writer may be ahead of what the watchers have, on average. 0: no bound. */
+  readonly window?: number
+  readonly watchers?: number
+  /** For a subject that drives itself: events in one write. */
+  readonly eventsPerWrite?: number
+}
+
+export interface RunResult {
+  readonly first: number
+  /** The next sequence: `next - first` events were written. */
+  readonly next: number
+  readonly failed: number
+  readonly seconds: number
+  /** How late the latest paced put was, against its schedule. */
+  readonly latestStartMs?: number
+  readonly putMs?: Delays
+}
+
+export interface EventSource {
+  run(options: RunOptions): Promise<RunResult>
+  end(): Promise<void>
+}
+
+const UNBOUNDED = 1e12
+
+export async function startWriter(etcdPort: number, objectsFile: string, progressFile: string): Promise<EventSource> {
+  const child = start('writer', 'load', [nativeProgram('writer'), String(etcdPort), objectsFile, progressFile])
+  await child.line((text) => (text.includes('ready') ? true : undefined), 10_000)
+  return {
+    run: (o) =>
+      ran(child, `run ${o.rate} ${o.count} ${o.ms} ${o.concurrency ?? 64} ${o.window ?? 0} ${o.watchers ?? 1}`, o.ms),
+    end: () => child.end(),
+  }
+}
+
+/** The subject's own process, which understands `run RATE COUNT MS EVENTS`. */
+export function selfDriven(child: Child): EventSource {
+  return {
+    run: (o) => ran(child, `run ${o.rate} ${Math.min(o.count, UNBOUNDED)} ${o.ms} ${o.eventsPerWrite ?? 1}`, o.ms),
+    end: async () => {},
+  }
+}
+
+async function ran(child: Child, line: string, ms: number): Promise<RunResult> {
+  child.send(line)
+  const parse = (text: string): RunResult | undefined =>
+    text.startsWith('{"event":"ran"') ? (JSON.parse(text) as RunResult) : undefined
+  const result = await child.line(parse, ms + 60_000)
+  if (result.failed > 0) throw new Error(`${result.failed} puts failed`)
+  return result
+}

@@ -1,0 +1,166 @@
+/**
+ * A handle on `native/watchers.c`: many watches opened by one process, their deliveries counted exactly.
+ */
+import { nativeProgram } from './native.js'
+import { type Child, start } from './processes.js'
+
+/** One watch as it goes over the wire; `{i}` in the path is replaced by the watcher's number. */
+export interface WatchRequest {
+  readonly port: number
+  readonly path: string
+  readonly method?: 'GET' | 'POST'
+  /** `Name: value` */
+  readonly headers?: readonly string[]
+  readonly bodyFile?: string
+  readonly tls?: boolean
+  readonly http2?: boolean
+  /** Objects come as base64 (etcd's JSON gateway). */
+  readonly base64?: boolean
+}
+
+export interface WatchersOptions {
+  readonly connections: number
+  /** Watches on each connection; above 1 only over HTTP/2. */
+  readonly streams?: number
+  /** Sequence of the first event that watcher 0 is owed. */
+  readonly first?: number
+  /** Watcher k is owed every `stride`-th event, from `first + k % stride` on. */
+  readonly stride?: number
+  /** Most connections being opened at one time. */
+  readonly burst?: number
+  /** Shared with the writer, which reads from it how far the watchers are. */
+  readonly progressFile?: string
+  readonly readyTimeoutMs?: number
+}
+
+export interface Delays {
+  readonly count: number
+  /** Milliseconds. */
+  readonly p50: number
+  readonly p90: number
+  readonly p99: number
+  readonly p999: number
+  readonly max: number
+}
+
+export interface WatchersReport {
+  readonly event: string
+  /** Since the mark: */
+  readonly seconds: number
+  readonly deliveries: number
+  readonly bytes: number
+  /** Reads that brought something: deliveries / reads is at least the events in one write of the server. */
+  readonly reads: number
+  readonly delayMs: Delays
+  readonly durationMs: Delays
+  /** Since the beginning: */
+  readonly received: number
+  readonly missing: number
+  readonly repeated: number
+  readonly totalBytes: number
+  readonly answered: number
+  readonly ended: number
+  readonly closedEarly: number
+  readonly failedStatus: number
+  readonly refused: number
+  /** Events that reached a watcher which they were not for; counted as repeated too, but for its very first. */
+  readonly strays: number
+}
+
+export interface Watchers {
+  readonly child: Child
+  readonly count: number
+  /** From the first connection asked for to the last watch answered, milliseconds. */
+  readonly openedMs: number
+  /** Forgets delays and counts so far, not the sequences. */
+  mark(): Promise<void>
+  report(): Promise<WatchersReport>
+  /** When every watcher has all it is owed below `sequence`; event `late` when that took longer. */
+  caughtUp(sequence: number, timeoutMs: number): Promise<WatchersReport>
+  /** When every response has ended: for lists. */
+  allEnded(timeoutMs: number): Promise<WatchersReport>
+  /** Every `every`-th watcher reads nothing for `ms`, and its delays are no longer counted. */
+  stall(every: number, ms: number): Promise<void>
+  end(): Promise<void>
+}
+
+/** Begins to open the watches; they are open when `ready` resolves. */
+export function startWatchers(
+  request: WatchRequest,
+  options: WatchersOptions,
+): { readonly watchers: Watchers; readonly ready: Promise<Watchers> } {
+  const streams = options.streams ?? 1
+  const flags: [string, string | number][] = [
+    ['port', request.port],
+    ['path', request.path],
+    ['method', request.method ?? 'GET'],
+    ['tls', request.tls ? 1 : 0],
+    ['h2', request.http2 ? 1 : 0],
+    ['base64', request.base64 ? 1 : 0],
+    ['authority', `localhost:${request.port}`],
+    ['connections', options.connections],
+    ['streams', streams],
+    ['first', options.first ?? 0],
+    ['stride', options.stride ?? 1],
+    ['burst', options.burst ?? 128],
+    ...(request.headers ?? []).map((header): [string, string] => ['header', header]),
+  ]
+  if (request.bodyFile !== undefined) flags.push(['body-file', request.bodyFile])
+  if (options.progressFile !== undefined) flags.push(['progress', options.progressFile])
+  const command = [nativeProgram('watchers'), ...flags.flatMap(([name, value]) => [`--${name}`, String(value)])]
+  const child = start('watchers', 'load', command)
+
+  const answer = async <T extends { event: string }>(events: readonly string[], timeoutMs: number): Promise<T> =>
+    child.line((text) => {
+      if (!text.startsWith('{')) return undefined
+      const value = JSON.parse(text) as T
+      return events.includes(value.event) ? value : undefined
+    }, timeoutMs)
+
+  let openedMs = 0
+  const watchers: Watchers = {
+    child,
+    count: options.connections * streams,
+    get openedMs() {
+      return openedMs
+    },
+    async mark() {
+      child.send('mark')
+      await answer(['marked'], 10_000)
+    },
+    report() {
+      child.send('report')
+      return answer(['report'], 10_000)
+    },
+    caughtUp(sequence, timeoutMs) {
+      child.send(`await ${sequence} ${timeoutMs}`)
+      return answer(['caught-up', 'late'], timeoutMs + 10_000)
+    },
+    allEnded(timeoutMs) {
+      child.send(`await-end ${timeoutMs}`)
+      return answer(['all-ended', 'late'], timeoutMs + 10_000)
+    },
+    async stall(every, ms) {
+      child.send(`stall ${every} ${ms}`)
+      await answer(['stalled'], 10_000)
+    },
+    end: () => child.end(),
+  }
+  const ready = answer<{ event: string; elapsedMs: number; failedStatus: number; refused: number; answered: number }>(
+    ['ready'],
+    options.readyTimeoutMs ?? 120_000,
+  ).then((status) => {
+    if (status.failedStatus > 0 || status.refused > 0 || status.answered < watchers.count) {
+      throw new Error(`not every watch was opened: ${JSON.stringify(status)}`)
+    }
+    openedMs = status.elapsedMs
+    return watchers
+  })
+  ready.catch(() => {}) // whoever awaits it hears of it; a storm looks at the report instead
+  return { watchers, ready }
+}
+
+/** Opens the watches and waits until the last is answered. @throws Error unless every one is. */
+export function openWatchers(request: WatchRequest, options: WatchersOptions): Promise<Watchers> {
+  return startWatchers(request, options).ready
+}

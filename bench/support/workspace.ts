@@ -1,0 +1,36 @@
+/**
+ * The temporary directory of one run: etcd's data, the objects to write, keys and certificates. In memory where the
+ * machine has /dev/shm, so that a disk's fsync is not what is measured; the same for every peer.
+ */
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+export interface Workspace {
+  readonly directory: string
+  path(name: string): string
+  /** A self-signed certificate for the loopback, made on first use: EC P-256, as fast handshakes go. */
+  tls(): { readonly certFile: string; readonly keyFile: string }
+  remove(): void
+}
+
+export function createWorkspace(): Workspace {
+  const directory = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'distributary-bench-'))
+  const path = (name: string): string => join(directory, name)
+  return {
+    directory,
+    path,
+    tls() {
+      const pair = { certFile: path('tls.crt'), keyFile: path('tls.key') }
+      if (existsSync(pair.certFile)) return pair
+      const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1']
+      const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', pair.keyFile]
+      execFileSync('openssl', ['req', '-x509', ...key, '-out', pair.certFile, '-days', '2', ...subject], {
+        stdio: 'pipe',
+      })
+      return pair
+    },
+    remove: () => rmSync(directory, { recursive: true, force: true }),
+  }
+}
