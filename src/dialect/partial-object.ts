@@ -1,0 +1,51 @@
+/**
+ * PartialObjectMetadata: an object reduced to its metadata. The metadata is cut out of the stored bytes as it is there and
+ * the resourceVersion is put in; nothing is parsed or written again.
+ */
+import { endOfValue } from '../codec/json-walk.js'
+import type { Spliceable } from '../codec/json-scan.js'
+import { formatResourceVersion, type Revision } from '../model/revision.js'
+
+const OPEN = Buffer.from('{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{')
+
+/** What a list says of itself, as `metadata` of any kind of list. */
+export interface ListMetadata {
+  readonly resourceVersion: string
+  readonly continue?: string
+  readonly remainingItemCount?: number
+}
+
+/** `{"resourceVersion":"…"[,"continue":"…"][,"remainingItemCount":n]}`. */
+export function listMetadataJson(metadata: ListMetadata): string {
+  return JSON.stringify({
+    resourceVersion: metadata.resourceVersion,
+    continue: metadata.continue === '' ? undefined : metadata.continue,
+    remainingItemCount: metadata.remainingItemCount,
+  })
+}
+
+/**
+ * The object's metadata as a PartialObjectMetadata, in a buffer of its own.
+ *
+ * @throws RangeError when it has no metadata object: such a value is served wrapped.
+ */
+export function partialObject({ bytes, metadataOffset }: Spliceable, revision: Revision): Buffer {
+  if (metadataOffset < 0) throw new RangeError('no metadata object to put a resourceVersion into')
+  const end = endOfValue(bytes, metadataOffset - 1)
+  const isEmpty = end - metadataOffset === 1
+  const member = `"resourceVersion":"${formatResourceVersion(revision)}"${isEmpty ? '' : ','}`
+  const target = Buffer.allocUnsafe(OPEN.length + member.length + (end - metadataOffset) + 1)
+  let at = OPEN.copy(target)
+  at += target.write(member, at, 'latin1')
+  at += bytes.copy(target, at, metadataOffset, end)
+  target[at] = 0x7d
+  return target
+}
+
+/** Opens a PartialObjectMetadataList: items follow, joined by commas, and then `LIST_TAIL`. */
+export function partialObjectListHead(metadata: ListMetadata): Buffer {
+  const json = listMetadataJson(metadata)
+  return Buffer.from(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":${json},"items":[`)
+}
+
+export const LIST_TAIL = Buffer.from(']}')

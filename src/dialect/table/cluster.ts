@@ -1,0 +1,311 @@
+/** Rows of the cluster itself: nodes, namespaces, events, configuration, rights, policies, extensions. */
+import { ageOf, humanDuration } from './human-duration.js'
+import { conditionOf, countAt, entriesAt, field, has, isTrue, listAt, numberAt, scalarAt, textAt } from './fields.js'
+import { AGE, column, formatSelector, NAME, nameOf, type Printer, printer, wide } from './printer.js'
+
+const ROLE_LABEL = 'node-role.kubernetes.io/'
+
+const nodeInfo = (member: string) => (node: unknown) => textAt(node, 'status', 'nodeInfo', member) || '<unknown>'
+const nodeAddress = (type: string) => (node: unknown) =>
+  textAt(
+    listAt(node, 'status', 'addresses').find((address) => textAt(address, 'type') === type),
+    'address',
+  ) || '<none>'
+
+const WEBHOOKS = printer(
+  NAME,
+  column('Webhooks', 'integer', 'Webhooks in it.', (object) => listAt(object, 'webhooks').length),
+  AGE,
+)
+
+const PARAM_KIND = column('ParamKind', 'string', 'Kind of its parameters.', (object) => {
+  const kind = field(object, 'spec', 'paramKind')
+  return has(kind) ? `${textAt(kind, 'apiVersion')}/${textAt(kind, 'kind')}` : '<unset>'
+})
+
+const POLICY_BINDING = printer(
+  NAME,
+  column('PolicyName', 'string', 'Policy it binds.', (object) => textAt(object, 'spec', 'policyName')),
+  column('ParamRef', 'string', 'Parameters it binds the policy with.', (object) => {
+    const reference = field(object, 'spec', 'paramRef')
+    if (!has(reference)) return '<unset>'
+    if (has(reference, 'selector')) return formatSelector(field(reference, 'selector')) || '<none>'
+    return `${textAt(reference, 'namespace') || '*'}/${textAt(reference, 'name')}`
+  }),
+  AGE,
+)
+
+const subjects = (kind: string) => (binding: unknown) =>
+  listAt(binding, 'subjects')
+    .filter((subject) => textAt(subject, 'kind') === kind)
+    .map((subject) => (kind === 'ServiceAccount' ? `${textAt(subject, 'namespace')}/` : '') + nameOfSubject(subject))
+    .join(', ')
+
+const BINDING = printer(
+  NAME,
+  column('Role', 'string', 'Role it grants.', (binding) => {
+    const role = field(binding, 'roleRef')
+    return `${textAt(role, 'kind')}/${textAt(role, 'name')}`
+  }),
+  AGE,
+  wide('Users', 'Users it grants it to.', subjects('User')),
+  wide('Groups', 'Groups it grants it to.', subjects('Group')),
+  wide('ServiceAccounts', 'Service accounts it grants it to.', subjects('ServiceAccount')),
+)
+
+export const clusterPrinters: Readonly<Record<string, Printer>> = {
+  Node: printer(
+    NAME,
+    column('Status', 'string', 'Whether it is ready and takes pods.', nodeStatus),
+    column('Roles', 'string', 'Its roles.', nodeRoles),
+    AGE,
+    column('Version', 'string', 'Version of its kubelet.', (node) =>
+      textAt(node, 'status', 'nodeInfo', 'kubeletVersion'),
+    ),
+    wide('Internal-IP', 'Address inside the cluster.', nodeAddress('InternalIP')),
+    wide('External-IP', 'Address outside the cluster.', nodeAddress('ExternalIP')),
+    wide('OS-Image', 'Operating system.', nodeInfo('osImage')),
+    wide('Kernel-Version', 'Kernel.', nodeInfo('kernelVersion')),
+    wide('Container-Runtime', 'Container runtime.', nodeInfo('containerRuntimeVersion')),
+  ),
+  Namespace: printer(
+    NAME,
+    column(
+      'Status',
+      'string',
+      'Whether it is active or going.',
+      (object) => textAt(object, 'status', 'phase') || 'Active',
+    ),
+    AGE,
+  ),
+  Event: printer(
+    column('Last Seen', 'string', 'Time since it was last seen.', (event, nowMs) =>
+      has(event, 'series', 'lastObservedTime')
+        ? ageOf(field(event, 'series', 'lastObservedTime'), nowMs)
+        : lastSeen(event, nowMs),
+    ),
+    column('Type', 'string', 'Normal or Warning.', (event) => textAt(event, 'type')),
+    column('Reason', 'string', 'What happened, in a word.', (event) => textAt(event, 'reason')),
+    column('Object', 'string', 'What it happened to.', (event) => {
+      const target = involved(event)
+      const kind = textAt(target, 'kind').toLowerCase()
+      const name = textAt(target, 'name')
+      return name === '' ? kind : `${kind}/${name}`
+    }),
+    wide('Subobject', 'The part it happened to.', (event) => textAt(involved(event), 'fieldPath')),
+    wide('Source', 'Who says so.', eventSource),
+    column('Message', 'string', 'What happened, in a sentence.', (event) =>
+      (textAt(event, 'message') || textAt(event, 'note')).trim(),
+    ),
+    wide('First Seen', 'Time since it was first seen.', firstSeen),
+    wide('Count', 'How often it was seen.', (event) =>
+      has(event, 'series') ? countAt(event, 'series', 'count') : eventCount(event),
+    ),
+    wide('Name', 'Name of the event.', nameOf),
+  ),
+  ConfigMap: printer(
+    NAME,
+    column(
+      'Data',
+      'string',
+      'Entries in it.',
+      (object) => entriesAt(object, 'data').length + entriesAt(object, 'binaryData').length,
+    ),
+    AGE,
+  ),
+  Secret: printer(
+    NAME,
+    column('Type', 'string', 'What it is for.', (object) => textAt(object, 'type') || 'Opaque'),
+    column('Data', 'string', 'Entries in it.', (object) => entriesAt(object, 'data').length),
+    AGE,
+  ),
+  ServiceAccount: printer(
+    NAME,
+    column('Secrets', 'string', 'Secrets it may mount.', (object) => listAt(object, 'secrets').length),
+    AGE,
+  ),
+  ResourceQuota: printer(
+    NAME,
+    AGE,
+    column('Request', 'string', 'What may be requested: used of granted.', (object) => quota(object, false)),
+    column('Limit', 'string', 'What limits may add up to: used of granted.', (object) => quota(object, true)),
+  ),
+  PriorityClass: printer(
+    NAME,
+    column('Value', 'integer', 'The priority: higher goes first.', (object) => countAt(object, 'value')),
+    column('Global-Default', 'boolean', 'Whether it is that of pods that name none.', (object) =>
+      isTrue(object, 'globalDefault'),
+    ),
+    AGE,
+    column(
+      'PreemptionPolicy',
+      'string',
+      'Whether others make room for it.',
+      (object) => textAt(object, 'preemptionPolicy') || 'PreemptLowerPriority',
+    ),
+  ),
+  RuntimeClass: printer(
+    NAME,
+    column('Handler', 'string', 'What runs its pods on a node.', (object) => textAt(object, 'handler')),
+    AGE,
+  ),
+  Lease: printer(
+    NAME,
+    column('Holder', 'string', 'Who holds it.', (object) => textAt(object, 'spec', 'holderIdentity')),
+    AGE,
+  ),
+  RoleBinding: BINDING,
+  ClusterRoleBinding: BINDING,
+  MutatingWebhookConfiguration: WEBHOOKS,
+  ValidatingWebhookConfiguration: WEBHOOKS,
+  ValidatingAdmissionPolicy: printer(
+    NAME,
+    column('Validations', 'integer', 'Rules in it.', (object) => listAt(object, 'spec', 'validations').length),
+    PARAM_KIND,
+    AGE,
+  ),
+  MutatingAdmissionPolicy: printer(
+    NAME,
+    column('Mutations', 'integer', 'Changes in it.', (object) => listAt(object, 'spec', 'mutations').length),
+    PARAM_KIND,
+    AGE,
+  ),
+  ValidatingAdmissionPolicyBinding: POLICY_BINDING,
+  MutatingAdmissionPolicyBinding: POLICY_BINDING,
+  CertificateSigningRequest: printer(
+    NAME,
+    AGE,
+    column(
+      'SignerName',
+      'string',
+      'Who is asked to sign.',
+      (object) => textAt(object, 'spec', 'signerName') || '<none>',
+    ),
+    column('Requestor', 'string', 'Who asks.', (object) => textAt(object, 'spec', 'username')),
+    column('RequestedDuration', 'string', 'How long it should be valid.', (object) => {
+      const seconds = numberAt(object, 'spec', 'expirationSeconds')
+      return seconds === undefined ? '<none>' : humanDuration(seconds * 1_000)
+    }),
+    column('Condition', 'string', 'What was decided.', signingCondition),
+  ),
+  FlowSchema: printer(
+    NAME,
+    column('PriorityLevel', 'string', 'Priority level of its requests.', (object) =>
+      textAt(object, 'spec', 'priorityLevelConfiguration', 'name'),
+    ),
+    column('MatchingPrecedence', 'string', 'The lower, the sooner it is tried.', (object) =>
+      countAt(object, 'spec', 'matchingPrecedence'),
+    ),
+    column(
+      'DistinguisherMethod',
+      'string',
+      'How its requests are told apart.',
+      (object) => textAt(object, 'spec', 'distinguisherMethod', 'type') || '<none>',
+    ),
+    AGE,
+    column(
+      'MissingPL',
+      'string',
+      'Whether its priority level is missing.',
+      (object) => textAt(conditionOf(object, 'Dangling'), 'status') || '?',
+    ),
+  ),
+  PriorityLevelConfiguration: priorityLevel('NominalConcurrencyShares'),
+  APIService: printer(
+    NAME,
+    column('Service', 'string', 'Who serves it.', (object) => {
+      const service = field(object, 'spec', 'service')
+      return has(service) ? `${textAt(service, 'namespace')}/${textAt(service, 'name')}` : 'Local'
+    }),
+    column('Available', 'string', 'Whether it answers.', (object) => {
+      const condition = conditionOf(object, 'Available')
+      const status = textAt(condition, 'status') || 'Unknown'
+      return status === 'False' ? `False (${textAt(condition, 'reason')})` : status
+    }),
+    AGE,
+  ),
+}
+
+/** v1beta1 and v1beta2 call its shares AssuredConcurrencyShares. */
+export function priorityLevel(shares: 'NominalConcurrencyShares' | 'AssuredConcurrencyShares'): Printer {
+  const member = shares.slice(0, 1).toLowerCase() + shares.slice(1)
+  const limited =
+    (...path: readonly string[]) =>
+    (object: unknown) =>
+      numberAt(object, 'spec', 'limited', ...path) ?? '<none>'
+  return printer(
+    NAME,
+    column('Type', 'string', 'Limited or exempt.', (object) => textAt(object, 'spec', 'type')),
+    column(shares, 'string', 'Its share of the requests at one time.', limited(member)),
+    column('Queues', 'string', 'Queues it has.', limited('limitResponse', 'queuing', 'queues')),
+    column('HandSize', 'string', 'Queues a flow is dealt.', limited('limitResponse', 'queuing', 'handSize')),
+    column(
+      'QueueLengthLimit',
+      'string',
+      'Requests a queue holds.',
+      limited('limitResponse', 'queuing', 'queueLengthLimit'),
+    ),
+    AGE,
+  )
+}
+
+function nameOfSubject(subject: unknown): string {
+  return textAt(subject, 'name')
+}
+
+function nodeStatus(node: unknown): string {
+  const ready = conditionOf(node, 'Ready')
+  const status = ready === undefined ? 'Unknown' : textAt(ready, 'status') === 'True' ? 'Ready' : 'NotReady'
+  return isTrue(node, 'spec', 'unschedulable') ? `${status},SchedulingDisabled` : status
+}
+
+function nodeRoles(node: unknown): string {
+  const roles = new Set<string>()
+  for (const [key, value] of entriesAt(node, 'metadata', 'labels')) {
+    if (key.startsWith(ROLE_LABEL) && key.length > ROLE_LABEL.length) roles.add(key.slice(ROLE_LABEL.length))
+    else if (key === 'kubernetes.io/role' && typeof value === 'string' && value !== '') roles.add(value)
+  }
+  return [...roles].sort().join(',') || '<none>'
+}
+
+/** `involvedObject` in core/v1, `regarding` in events.k8s.io/v1. */
+function involved(event: unknown): unknown {
+  return field(event, 'involvedObject') ?? field(event, 'regarding')
+}
+
+function firstSeen(event: unknown, nowMs: number): string {
+  const first = field(event, 'firstTimestamp') ?? field(event, 'deprecatedFirstTimestamp')
+  return ageOf(first ?? field(event, 'eventTime'), nowMs)
+}
+
+function lastSeen(event: unknown, nowMs: number): string {
+  const last = field(event, 'lastTimestamp') ?? field(event, 'deprecatedLastTimestamp')
+  return last === undefined || last === null ? firstSeen(event, nowMs) : ageOf(last, nowMs)
+}
+
+function eventCount(event: unknown): number {
+  return countAt(event, 'count') || countAt(event, 'deprecatedCount') || 1
+}
+
+function eventSource(event: unknown): string {
+  const source = field(event, 'source') ?? field(event, 'deprecatedSource')
+  const component =
+    textAt(source, 'component') || textAt(event, 'reportingComponent') || textAt(event, 'reportingController')
+  const host = textAt(source, 'host') || textAt(event, 'reportingInstance')
+  return host === '' ? component : `${component}, ${host}`
+}
+
+function quota(object: unknown, limits: boolean): string {
+  return entriesAt(object, 'status', 'hard')
+    .filter(([name]) => name.startsWith('limits.') === limits)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, hard]) => `${name}: ${scalarAt('0', object, 'status', 'used', name)}/${String(hard)}`)
+    .join(', ')
+}
+
+function signingCondition(object: unknown): string {
+  const types = new Set(listAt(object, 'status', 'conditions').map((condition) => textAt(condition, 'type')))
+  const decision = types.has('Denied') ? 'Denied' : types.has('Approved') ? 'Approved' : 'Pending'
+  const failed = types.has('Failed') ? ',Failed' : ''
+  return `${decision}${failed}${textAt(object, 'status', 'certificate') === '' ? '' : ',Issued'}`
+}

@@ -1,0 +1,88 @@
+/**
+ * Tables as bytes (`kind: Table`, meta.k8s.io/v1). A list is a head, rows joined by commas, and a tail, so that it can be
+ * streamed; a watch event is a Table of one row. Cells are computed from the object parsed for looking; the object inside
+ * a row is cut from the stored bytes, never written again.
+ *
+ * Ages are those of the moment of encoding: a Table is not worth keeping.
+ */
+import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
+import { formatResourceVersion, type Revision } from '../../model/revision.js'
+import { type ListMetadata, listMetadataJson, partialObject } from '../partial-object.js'
+import type { ServedResource } from '../resource-registry.js'
+import { tableColumns, tableRow } from './table-rows.js'
+
+/** The query parameter `includeObject`: what of the object a row carries. `Metadata` when it is not given. */
+export type IncludeObject = 'None' | 'Metadata' | 'Object'
+
+const NO_COLUMNS = Buffer.from('null')
+const ROWS = Buffer.from(',"rows":[')
+const TAIL = Buffer.from(']}')
+const ROW_END = Buffer.from('}')
+
+/** Closes what `tableHead` opened. */
+export const TABLE_TAIL = TAIL
+
+/** Opens a Table: rows follow, joined by commas, and then `TABLE_TAIL`. */
+export function tableHead(served: ServedResource, metadata: ListMetadata): Buffer {
+  return Buffer.concat([tableStart(listMetadataJson(metadata)), columnsJson(served), ROWS])
+}
+
+/** One row: cells, conditions if there are any, and the object. @throws RangeError when it has no metadata object. */
+export function encodeTableRow(
+  served: ServedResource,
+  object: Spliceable,
+  revision: Revision,
+  nowMs: number,
+  include: IncludeObject,
+): Buffer {
+  const { cells, conditions } = tableRow(served, JSON.parse(object.bytes.toString()) as unknown, nowMs)
+  const shown = conditions === undefined ? '' : `,"conditions":${JSON.stringify(conditions)}`
+  // The API server writes the member in each case; a row without its object says null.
+  const start = Buffer.from(`{"cells":${JSON.stringify(cells)}${shown},"object":${include === 'None' ? 'null' : ''}`)
+  switch (include) {
+    case 'None':
+      return Buffer.concat([start, ROW_END])
+    case 'Metadata':
+      return Buffer.concat([start, partialObject(object, revision), ROW_END])
+    case 'Object':
+      return Buffer.concat([start, spliceResourceVersion(object, revision), ROW_END])
+  }
+}
+
+/**
+ * The `object` of a watch event.
+ *
+ * @param withColumns true for the first event of a watch only: clients keep the columns they were told, and the bytes of
+ *   all later events are the same for every watcher.
+ */
+export function encodeTableEvent(
+  served: ServedResource,
+  object: Spliceable,
+  revision: Revision,
+  nowMs: number,
+  include: IncludeObject,
+  withColumns: boolean,
+): Buffer {
+  return Buffer.concat([
+    tableStart(`{"resourceVersion":"${formatResourceVersion(revision)}"}`),
+    withColumns ? columnsJson(served) : NO_COLUMNS,
+    ROWS,
+    encodeTableRow(served, object, revision, nowMs, include),
+    TAIL,
+  ])
+}
+
+function tableStart(metadataJson: string): Buffer {
+  return Buffer.from(`{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":${metadataJson},"columnDefinitions":`)
+}
+
+const columns = new WeakMap<ServedResource, Buffer>()
+
+function columnsJson(served: ServedResource): Buffer {
+  let json = columns.get(served)
+  if (json === undefined) {
+    json = Buffer.from(JSON.stringify(tableColumns(served)))
+    columns.set(served, json)
+  }
+  return json
+}

@@ -1,0 +1,60 @@
+/**
+ * Looking into an object parsed from JSON that may have any shape: a reader never throws, it gives the empty value of the
+ * type asked for. Only own members count, so that no key of a user's object reaches a prototype.
+ */
+
+export function field(value: unknown, ...path: readonly string[]): unknown {
+  let at = value
+  for (const name of path) {
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, name)) return undefined
+    at = (at as Record<string, unknown>)[name]
+  }
+  return at
+}
+
+/** '' for anything but a string. */
+export function textAt(value: unknown, ...path: readonly string[]): string {
+  const found = field(value, ...path)
+  return typeof found === 'string' ? found : ''
+}
+
+/** undefined for anything but a number. */
+export function numberAt(value: unknown, ...path: readonly string[]): number | undefined {
+  const found = field(value, ...path)
+  return typeof found === 'number' ? found : undefined
+}
+
+/** 0 for anything but a number: what an omitted count means. */
+export function countAt(value: unknown, ...path: readonly string[]): number {
+  return numberAt(value, ...path) ?? 0
+}
+
+export function isTrue(value: unknown, ...path: readonly string[]): boolean {
+  return field(value, ...path) === true
+}
+
+export function has(value: unknown, ...path: readonly string[]): boolean {
+  const found = field(value, ...path)
+  return found !== undefined && found !== null
+}
+
+export function listAt(value: unknown, ...path: readonly string[]): readonly unknown[] {
+  const found = field(value, ...path)
+  return Array.isArray(found) ? found : []
+}
+
+export function entriesAt(value: unknown, ...path: readonly string[]): readonly (readonly [string, unknown])[] {
+  const found = field(value, ...path)
+  return typeof found === 'object' && found !== null && !Array.isArray(found) ? Object.entries(found) : []
+}
+
+/** A number or a string as text, as Quantity and IntOrString are written; `otherwise` when it is neither. */
+export function scalarAt(otherwise: string, value: unknown, ...path: readonly string[]): string {
+  const found = field(value, ...path)
+  return typeof found === 'string' || typeof found === 'number' ? String(found) : otherwise
+}
+
+/** The condition of a type, as `status.conditions` lists them. */
+export function conditionOf(object: unknown, type: string): unknown {
+  return listAt(object, 'status', 'conditions').find((condition) => textAt(condition, 'type') === type)
+}

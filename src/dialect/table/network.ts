@@ -1,0 +1,147 @@
+/** Rows of services and of what finds, routes to and guards them. */
+import { field, listAt, numberAt, textAt } from './fields.js'
+import { AGE, column, firstFew, formatLabels, formatSelector, NAME, type Printer, printer, wide } from './printer.js'
+
+export const networkPrinters: Readonly<Record<string, Printer>> = {
+  Service: printer(
+    NAME,
+    column('Type', 'string', 'How it is exposed.', serviceType),
+    column('Cluster-IP', 'string', 'Address inside the cluster.', (service) => {
+      const first = listAt(service, 'spec', 'clusterIPs')[0]
+      return (typeof first === 'string' ? first : textAt(service, 'spec', 'clusterIP')) || '<none>'
+    }),
+    column('External-IP', 'string', 'Addresses outside the cluster.', externalAddress),
+    column('Port(s)', 'string', 'Ports it serves.', servicePorts),
+    AGE,
+    wide('Selector', 'Labels of the pods behind it.', (service) => formatLabels(service, 'spec', 'selector')),
+  ),
+  Endpoints: printer(NAME, column('Endpoints', 'string', 'Addresses and ports behind the service.', endpoints), AGE),
+  EndpointSlice: printer(
+    NAME,
+    column('AddressType', 'string', 'Kind of the addresses.', (slice) => textAt(slice, 'addressType')),
+    column('Ports', 'string', 'Ports of every address.', (slice) => {
+      const ports = listAt(slice, 'ports').map((port) =>
+        String(numberAt(port, 'port') ?? (textAt(port, 'name') || '*')),
+      )
+      return firstFew(ports, 3, '<unset>')
+    }),
+    column('Endpoints', 'string', 'Addresses.', (slice) => {
+      const addresses = listAt(slice, 'endpoints').flatMap((endpoint) => listAt(endpoint, 'addresses').map(String))
+      return firstFew(addresses, 3, '<unset>')
+    }),
+    AGE,
+  ),
+  Ingress: printer(
+    NAME,
+    column(
+      'Class',
+      'string',
+      'Ingress class that serves it.',
+      (ingress) => textAt(ingress, 'spec', 'ingressClassName') || '<none>',
+    ),
+    column('Hosts', 'string', 'Host names of its rules.', ingressHosts),
+    column('Address', 'string', 'Where the load balancer listens.', balancerAddresses),
+    column('Ports', 'string', 'Ports it opens.', (ingress) =>
+      listAt(ingress, 'spec', 'tls').length === 0 ? '80' : '80, 443',
+    ),
+    AGE,
+  ),
+  IngressClass: printer(
+    NAME,
+    column('Controller', 'string', 'Controller that serves the class.', (object) =>
+      textAt(object, 'spec', 'controller'),
+    ),
+    column('Parameters', 'string', 'Object with further settings.', (object) => {
+      const parameters = field(object, 'spec', 'parameters')
+      if (typeof parameters !== 'object' || parameters === null) return '<none>'
+      const group = textAt(parameters, 'apiGroup')
+      return `${textAt(parameters, 'kind')}${group === '' ? '' : `.${group}`}/${textAt(parameters, 'name')}`
+    }),
+    AGE,
+  ),
+  NetworkPolicy: printer(
+    NAME,
+    column(
+      'Pod-Selector',
+      'string',
+      'Labels of the pods it guards.',
+      (policy) => formatSelector(field(policy, 'spec', 'podSelector')) || '<none>',
+    ),
+    AGE,
+  ),
+  IPAddress: printer(
+    NAME,
+    column('ParentRef', 'string', 'What holds the address.', (object) => {
+      const parent = field(object, 'spec', 'parentRef')
+      if (typeof parent !== 'object' || parent === null) return '<none>'
+      const group = textAt(parent, 'group')
+      const resource = `${textAt(parent, 'resource')}${group === '' ? '' : `.${group}`}`
+      return [resource, textAt(parent, 'namespace'), textAt(parent, 'name')].filter((part) => part !== '').join('/')
+    }),
+    AGE,
+  ),
+  ServiceCIDR: printer(
+    NAME,
+    column('CIDRs', 'string', 'Ranges that cluster addresses are taken from.', (object) =>
+      listAt(object, 'spec', 'cidrs').map(String).join(','),
+    ),
+    AGE,
+  ),
+}
+
+function serviceType(service: unknown): string {
+  return textAt(service, 'spec', 'type') || 'ClusterIP'
+}
+
+function externalAddress(service: unknown): string {
+  const external = listAt(service, 'spec', 'externalIPs').map(String)
+  switch (serviceType(service)) {
+    case 'ClusterIP':
+    case 'NodePort':
+      return external.join(',') || '<none>'
+    case 'LoadBalancer': {
+      const balanced = balancerAddresses(service)
+      return [...(balanced === '' ? [] : [balanced]), ...external].join(',') || '<pending>'
+    }
+    case 'ExternalName':
+      return textAt(service, 'spec', 'externalName')
+    default:
+      return '<unknown>'
+  }
+}
+
+function balancerAddresses(object: unknown): string {
+  const addresses = listAt(object, 'status', 'loadBalancer', 'ingress')
+    .map((entry) => textAt(entry, 'ip') || textAt(entry, 'hostname'))
+    .filter((address) => address !== '')
+  return [...new Set(addresses)].sort().join(',')
+}
+
+function servicePorts(service: unknown): string {
+  const ports = listAt(service, 'spec', 'ports').map((port) => {
+    const nodePort = numberAt(port, 'nodePort') ?? 0
+    const number = `${numberAt(port, 'port') ?? 0}${nodePort > 0 ? `:${nodePort}` : ''}`
+    return `${number}/${textAt(port, 'protocol') || 'TCP'}`
+  })
+  return ports.join(',') || '<none>'
+}
+
+function endpoints(object: unknown): string {
+  const all: string[] = []
+  for (const subset of listAt(object, 'subsets')) {
+    const addresses = listAt(subset, 'addresses').map((address) => textAt(address, 'ip'))
+    const ports = listAt(subset, 'ports')
+    // A headless service may have none.
+    if (ports.length === 0) all.push(...addresses)
+    for (const port of ports) {
+      for (const ip of addresses) all.push(`${ip.includes(':') ? `[${ip}]` : ip}:${numberAt(port, 'port') ?? 0}`)
+    }
+  }
+  return listAt(object, 'subsets').length === 0 ? '<none>' : firstFew(all, 3, '')
+}
+
+function ingressHosts(ingress: unknown): string {
+  const rules = listAt(ingress, 'spec', 'rules')
+  const hosts = rules.map((rule) => textAt(rule, 'host')).filter((host) => host !== '')
+  return firstFew(hosts, 3, '*', rules.length)
+}

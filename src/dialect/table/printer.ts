@@ -1,0 +1,125 @@
+/** What a Table has for one kind: its columns, and the cells of an object. A column carries its own cell, so that the two cannot drift apart. */
+import { ageOf } from './human-duration.js'
+import { entriesAt, field, listAt, textAt } from './fields.js'
+
+export interface Column {
+  readonly name: string
+  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'date'
+  readonly format: string
+  readonly description: string
+  /** 0 is always shown, 1 only by `-o wide`. */
+  readonly priority: number
+}
+
+export type Cell = string | number | boolean | null
+
+export interface RowCondition {
+  readonly type: 'Completed'
+  readonly status: 'True'
+  readonly reason: string
+  readonly message: string
+}
+
+export interface Printer {
+  readonly columns: readonly Column[]
+  /** One per column. Never throws, whatever the object looks like. @param nowMs what ages are counted from. */
+  cells(object: unknown, nowMs: number): readonly Cell[]
+  /** What `kubectl get --field-selector` and old clients hide rows by; undefined for none. */
+  conditions?(object: unknown): readonly RowCondition[] | undefined
+}
+
+export interface CellColumn extends Column {
+  readonly cell: (object: unknown, nowMs: number) => Cell
+}
+
+export function printer(...columns: readonly CellColumn[]): Printer {
+  return {
+    columns: definitions(columns),
+    cells: (object, nowMs) => columns.map(({ cell }) => cell(object, nowMs)),
+  }
+}
+
+/** The columns without their cells, members in the order in which a Table writes them. */
+export function definitions(columns: readonly CellColumn[]): readonly Column[] {
+  return columns.map(({ name, type, format, description, priority }) => ({ name, type, format, description, priority }))
+}
+
+export function column(
+  name: string,
+  type: Column['type'],
+  description: string,
+  cell: CellColumn['cell'],
+  options: { readonly priority?: number; readonly format?: string } = {},
+): CellColumn {
+  return { name, type, format: options.format ?? '', description, priority: options.priority ?? 0, cell }
+}
+
+/** A column that only `-o wide` shows. */
+export function wide(name: string, description: string, cell: CellColumn['cell']): CellColumn {
+  return column(name, 'string', description, cell, { priority: 1 })
+}
+
+export const nameOf = (object: unknown): string => textAt(object, 'metadata', 'name')
+
+export const NAME = column('Name', 'string', 'Name of the object, unique in its namespace.', nameOf, { format: 'name' })
+
+export const AGE = column('Age', 'string', 'Time since the object was created.', (object, nowMs) =>
+  ageOf(field(object, 'metadata', 'creationTimestamp'), nowMs),
+)
+
+/** The containers of a pod template, by the path to its spec: columns for their names and their images. */
+export function containerColumns(...podSpec: readonly string[]): readonly [CellColumn, CellColumn] {
+  const joined = (object: unknown, member: string): string =>
+    listAt(object, ...podSpec, 'containers')
+      .map((container) => textAt(container, member))
+      .join(',')
+  return [
+    wide('Containers', 'Names of the containers in the template.', (object) => joined(object, 'name')),
+    wide('Images', 'Images of the containers in the template.', (object) => joined(object, 'image')),
+  ]
+}
+
+/** `a=1,b=2`, sorted; `<none>` when there are none. */
+export function formatLabels(object: unknown, ...path: readonly string[]): string {
+  const labels = entriesAt(object, ...path).map(([key, value]) => `${key}=${String(value)}`)
+  return labels.length === 0 ? '<none>' : labels.sort().join(',')
+}
+
+/** A LabelSelector (matchLabels and matchExpressions) as the text of a query. @returns '' when it selects everything. */
+export function formatSelector(selector: unknown): string {
+  const terms: [key: string, text: string][] = entriesAt(selector, 'matchLabels').map(([key, value]) => [
+    key,
+    `${key}=${String(value)}`,
+  ])
+  for (const expression of listAt(selector, 'matchExpressions')) {
+    const key = textAt(expression, 'key')
+    const values = listAt(expression, 'values').map(String).sort().join(',')
+    switch (textAt(expression, 'operator')) {
+      case 'In':
+        terms.push([key, `${key} in (${values})`])
+        break
+      case 'NotIn':
+        terms.push([key, `${key} notin (${values})`])
+        break
+      case 'Exists':
+        terms.push([key, key])
+        break
+      case 'DoesNotExist':
+        terms.push([key, `!${key}`])
+        break
+      default:
+        return '<invalid>'
+    }
+  }
+  return terms
+    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+    .map(([, text]) => text)
+    .join(',')
+}
+
+/** `a,b,c + 2 more...`. */
+export function firstFew(items: readonly string[], limit: number, none: string, total: number = items.length): string {
+  if (items.length === 0) return none
+  const shown = items.slice(0, limit).join(',')
+  return total > limit && items.length > limit ? `${shown} + ${total - limit} more...` : shown
+}

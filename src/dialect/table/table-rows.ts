@@ -1,0 +1,57 @@
+/** Which columns a resource has, and what an object shows in them. */
+import type { ServedResource } from '../resource-registry.js'
+import { clusterPrinters, priorityLevel } from './cluster.js'
+import { customPrinter, declaredPrinter, plainPrinter } from './custom-columns.js'
+import { networkPrinters } from './network.js'
+import { podPrinter } from './pod.js'
+import type { Cell, Column, Printer, RowCondition } from './printer.js'
+import { storagePrinters } from './storage.js'
+import { workloadPrinters } from './workloads.js'
+
+export interface TableRow {
+  readonly cells: readonly Cell[]
+  readonly conditions: readonly RowCondition[] | undefined
+}
+
+const KINDS: Readonly<Record<string, Printer>> = {
+  Pod: podPrinter,
+  ...workloadPrinters,
+  ...networkPrinters,
+  ...storagePrinters,
+  ...clusterPrinters,
+}
+
+const assuredShares = priorityLevel('AssuredConcurrencyShares')
+
+/** By identity: the registry gives a changed resource a new one. */
+const printers = new WeakMap<ServedResource, Printer>()
+
+export function tableColumns(served: ServedResource): readonly Column[] {
+  return printerOf(served).columns
+}
+
+/**
+ * @param object parsed from the object's JSON, of any shape; nothing in it makes this throw.
+ * @param nowMs milliseconds since the epoch that ages are counted from.
+ */
+export function tableRow(served: ServedResource, object: unknown, nowMs: number): TableRow {
+  const printer = printerOf(served)
+  return { cells: printer.cells(object, nowMs), conditions: printer.conditions?.(object) }
+}
+
+function printerOf(served: ServedResource): Printer {
+  let printer = printers.get(served)
+  if (printer === undefined) {
+    printer = choosePrinter(served)
+    printers.set(served, printer)
+  }
+  return printer
+}
+
+function choosePrinter({ origin, resource, printerColumns }: ServedResource): Printer {
+  if (origin === 'custom') return customPrinter(printerColumns)
+  if (origin === 'declared') return declaredPrinter
+  const { kind, version } = resource
+  if (kind === 'PriorityLevelConfiguration' && /^v1beta[12]$/.test(version)) return assuredShares
+  return Object.hasOwn(KINDS, kind) ? KINDS[kind]! : plainPrinter
+}

@@ -1,0 +1,97 @@
+import t from 'tap'
+import { scanObject } from '../../../src/codec/json-scan.js'
+import { LIST_TAIL, partialObject, partialObjectListHead } from '../../../src/dialect/partial-object.js'
+import { servedResource } from '../../../src/dialect/resource-registry.js'
+import { encodeTableEvent, encodeTableRow, TABLE_TAIL, tableHead } from '../../../src/dialect/table/encode-table.js'
+import { findWellKnown, wellKnownResources } from '../../../src/dialect/well-known-resources.js'
+import { toRevision } from '../../../src/model/revision.js'
+
+const NOW = Date.parse('2026-11-21T12:00:00Z')
+const found = findWellKnown(wellKnownResources(), 'configmaps')
+if (found === undefined) throw new Error('configmaps')
+const configmaps = servedResource(found.resource, 'well-known')
+
+/** Numbers and keys that JSON.parse and stringify would not bring back. */
+const TEXT =
+  '{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"3","generation":12345678901234567890,' +
+  '"annotations":{"__proto__":"p","n":"\\u0061","e":"é"},"dup":1,"dup":2},"data":{"x":"1.0","y":"}"}}'
+
+function scan(text: string): NonNullable<ReturnType<typeof scanObject>> {
+  const scanned = scanObject(Buffer.from(text))
+  if (scanned === null) throw new Error('refused')
+  return scanned
+}
+
+const METADATA =
+  '{"resourceVersion":"42","name":"a","generation":12345678901234567890,"annotations":{"__proto__":"p","n":"\\u0061","e":"é"},"dup":1,"dup":2}'
+
+void t.test('a PartialObjectMetadata has the stored metadata byte for byte, with its resourceVersion', async (t) => {
+  const open = '{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":'
+  for (const [text, metadata] of [
+    [TEXT, METADATA],
+    ['{"metadata":{}}', '{"resourceVersion":"42"}'],
+    ['{"metadata":{"name":"a"},"spec":{}}', '{"resourceVersion":"42","name":"a"}'],
+    ['{"spec":{"metadata":{"name":"no"}},"metadata":{"name":"a{\\"}"}}', '{"resourceVersion":"42","name":"a{\\"}"}'],
+  ] as const) {
+    t.equal(partialObject(scan(text), toRevision(42)).toString(), `${open}${metadata}}`)
+  }
+  t.throws(() => partialObject(scan('{"kind":"x"}'), toRevision(42)), RangeError)
+})
+
+void t.test('a list of them is a list', async (t) => {
+  const item = partialObject(scan(TEXT), toRevision(42))
+  const head = partialObjectListHead({ resourceVersion: '50', continue: 'abc', remainingItemCount: 7 })
+  const list = JSON.parse(Buffer.concat([head, item, Buffer.from(','), item, LIST_TAIL]).toString()) as {
+    metadata: object
+    items: { metadata: { resourceVersion: string } }[]
+  }
+  t.match(list, { kind: 'PartialObjectMetadataList', apiVersion: 'meta.k8s.io/v1' })
+  t.same(list.metadata, { resourceVersion: '50', continue: 'abc', remainingItemCount: 7 })
+  t.equal(list.items[1]?.metadata.resourceVersion, '42')
+  const empty = Buffer.concat([partialObjectListHead({ resourceVersion: '50', continue: '' }), LIST_TAIL])
+  t.same((JSON.parse(empty.toString()) as { metadata: object; items: object[] }).metadata, { resourceVersion: '50' })
+  t.same((JSON.parse(empty.toString()) as { items: object[] }).items, [], 'items is never null')
+})
+
+void t.test('a row carries the object as asked for, and never a rewritten one', async (t) => {
+  const row = (include: 'None' | 'Metadata' | 'Object'): string =>
+    encodeTableRow(configmaps, scan(TEXT), toRevision(42), NOW, include).toString()
+  const cells = '{"cells":["a",2,"<unknown>"],"object":'
+  t.equal(row('None'), `${cells}null}`)
+  t.equal(
+    row('Metadata'),
+    `${cells}{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":${METADATA}}}`,
+  )
+  t.equal(
+    row('Object'),
+    `${cells}{"kind":"ConfigMap","apiVersion":"v1","metadata":${METADATA},"data":{"x":"1.0","y":"}"}}}`,
+  )
+})
+
+void t.test('a list is head, rows and tail', async (t) => {
+  const row = encodeTableRow(configmaps, scan(TEXT), toRevision(42), NOW, 'Metadata')
+  const bytes = Buffer.concat([
+    tableHead(configmaps, { resourceVersion: '50' }),
+    row,
+    Buffer.from(','),
+    row,
+    TABLE_TAIL,
+  ])
+  const table = JSON.parse(bytes.toString()) as { columnDefinitions: object[]; rows: object[] }
+  t.match(table, { kind: 'Table', apiVersion: 'meta.k8s.io/v1', metadata: { resourceVersion: '50' } })
+  t.same(Object.keys(table.columnDefinitions[0] ?? {}), ['name', 'type', 'format', 'description', 'priority'])
+  t.match(table.columnDefinitions, [{ name: 'Name', type: 'string', format: 'name', priority: 0 }, {}, { name: 'Age' }])
+  t.equal(table.rows.length, 2)
+})
+
+void t.test('only the first event of a watch tells the columns', async (t) => {
+  const event = (first: boolean): { columnDefinitions: object[] | null; rows: object[]; metadata: object } =>
+    JSON.parse(
+      encodeTableEvent(configmaps, scan(TEXT), toRevision(42), NOW, 'Metadata', first).toString(),
+    ) as ReturnType<typeof event>
+  t.equal(event(true).columnDefinitions?.length, 3)
+  t.equal(event(false).columnDefinitions, null)
+  t.same(event(false).metadata, { resourceVersion: '42' })
+  t.same(event(true).rows, event(false).rows)
+  t.equal(event(false).rows.length, 1)
+})
