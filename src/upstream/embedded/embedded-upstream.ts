@@ -57,6 +57,8 @@ export interface EmbeddedControls {
   readonly watchCount: number
   /** A write by somebody else, which no fault of this client stops. Null, and no revision, when nothing changed. */
   commit(operations: readonly WriteOperation[]): Batch | null
+  /** What is stored now under the prefix, sorted by key, whatever faults are set. */
+  peek(prefix: Key): readonly KeyValue[]
   /** Every batch still in the history, oldest first: the log that watchers are judged by. */
   history(): readonly Batch[]
   /** As `etcdctl compact`. @throws UpstreamError `compacted`, `future-revision` */
@@ -221,6 +223,10 @@ class EmbeddedUpstream implements Upstream, EmbeddedControls {
     }
     this.#hub.wake()
     return batch
+  }
+
+  peek(prefix: Key): readonly KeyValue[] {
+    return this.#store.range(prefix, prefix, this.#store.revision, Number.POSITIVE_INFINITY).keyValues
   }
 
   history(): readonly Batch[] {
