@@ -10,7 +10,9 @@ import type { Revision } from '../model/revision.js'
  * - `initial`: the first one.
  * - `gap`: history was lost between the last revision and this one; watchers below it cannot be given every event: 410.
  * - `coalesce`: the same gap, but the sink is to turn the difference into events (puts at their own mod revisions,
- *   deletes at the state's revision, a changed create revision as delete and put), so that watchers stay connected.
+ *   deletes at the state's revision, a changed create revision as delete and put), so that watchers stay connected. The
+ *   feed has compared one key; a sink that meets another which cannot be of the same history (written at or below the
+ *   sink's own revision, and not what the sink holds) treats the whole as `history-changed`.
  * - `history-changed`: not the same etcd, or an older one restored: nothing known before means anything now. 410 for all.
  */
 export type ReplaceReason = 'initial' | 'gap' | 'coalesce' | 'history-changed'

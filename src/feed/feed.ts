@@ -86,7 +86,7 @@ export interface FeedStatus {
   readonly reason: string | null
 }
 
-/** Events held back while the history is compared; a comparison takes milliseconds, so more than this is no comparison. */
+/** Most that is held back while the history is compared, which takes milliseconds. */
 const MAX_HELD_BYTES = 64 * 1_048_576
 /** etcd drops a request in silence while the stream is behind. */
 const PROGRESS_INTERVAL_MS = 100
@@ -117,6 +117,7 @@ export class Feed {
   readonly #jobs = new Set<Promise<void>>()
   #held: Batch[] = []
   #heldBytes = 0
+  #isHeldWhole = true
   #releaseTurn: (() => void) | null = null
   #turnTimer: Timer | null = null
 
@@ -312,29 +313,37 @@ export class Feed {
   #close(): void {
     const entry = this.#watch
     this.#watch = null
-    this.#held = []
-    this.#heldBytes = 0
+    this.#forgetHeld()
     this.#giveUpJob()
     entry?.timer.cancel()
     entry?.watch?.close()
   }
 
+  /** Beyond the bound the rest is let go: the watch begins again after what was held, so that each attempt gets on. */
   #hold(batches: readonly Batch[]): void {
     for (const batch of batches) {
+      if (this.#heldBytes > MAX_HELD_BYTES) {
+        this.#isHeldWhole = false
+        return
+      }
       this.#held.push(batch)
-      for (const event of batch.events)
-        this.#heldBytes += event.type === 'put' ? event.keyValue.value.length + 256 : 256
-    }
-    if (this.#heldBytes > MAX_HELD_BYTES && this.#watch !== null) {
-      this.#failed(this.#watch, `more than ${MAX_HELD_BYTES} bytes came before the history was compared`)
+      this.#heldBytes += sizeOf(batch)
     }
   }
 
   #release(): void {
-    const batches = this.#held
+    const entry = this.#watch
+    const { batches, isWhole } = { batches: this.#held, isWhole: this.#isHeldWhole }
+    this.#forgetHeld()
+    if (entry === null) return
+    if (batches.length > 0) this.#send({ kind: 'arrived', from: entry, batches })
+    if (!isWhole) this.#failed(entry, `more than ${MAX_HELD_BYTES} bytes came before the history was compared`)
+  }
+
+  #forgetHeld(): void {
     this.#held = []
     this.#heldBytes = 0
-    if (this.#watch !== null && batches.length > 0) this.#send({ kind: 'arrived', from: this.#watch, batches })
+    this.#isHeldWhole = true
   }
 
   // Jobs
@@ -509,4 +518,10 @@ function countEvents(batches: readonly Batch[]): number {
   let events = 0
   for (const batch of batches) events += batch.events.length
   return events
+}
+
+function sizeOf(batch: Batch): number {
+  let bytes = 0
+  for (const event of batch.events) bytes += event.type === 'put' ? event.keyValue.value.length + 256 : 256
+  return bytes
 }

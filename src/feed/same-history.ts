@@ -69,15 +69,21 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
   return { kind: 'same', now, status }
 }
 
-/** Whether a list that bridges a gap (`coalesce`) can belong to the same history, as far as one key can tell. */
+/**
+ * Whether a list that bridges a gap (`coalesce`) can belong to the same history, as far as one key can tell; the sink, which
+ * has all of them, looks at the others.
+ */
 export async function canBridge(
   options: Omit<SameHistoryOptions, 'startRevision'>,
   revision: Revision,
 ): Promise<boolean> {
   const { newest } = options.witness
+  const { position } = options.place
   if (newest === null) return true
   const found = await readWitness(options, newest.key, revision)
-  return found === null || found.modRevision > options.place.position || isSameValue(newest, found)
+  if (found === null || found.createRevision > position) return true
+  if (found.modRevision <= position) return isSameValue(newest, found)
+  return found.createRevision === newest.createRevision && found.version > newest.version
 }
 
 function readWitness(

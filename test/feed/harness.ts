@@ -8,6 +8,7 @@ import { seededRandom } from '../../src/support/random.js'
 import { createEmbeddedUpstream, type EmbeddedUpstreamOptions } from '../../src/upstream/embedded/embedded-upstream.js'
 import type { WriteOperation } from '../../src/upstream/upstream.js'
 import { nextTurn, VirtualClock } from '../support/virtual-clock.js'
+import { faulty, type WatchTap } from './faulty-watcher.js'
 import { RecordingSink } from './recording-sink.js'
 
 export const key = (name: string): Key => `/p/${name}` as Key
@@ -77,12 +78,18 @@ export function feedOptions(
   }
 }
 
-export function harness(t: Test, options: Partial<FeedOptions> = {}, embedded: EmbeddedUpstreamOptions = {}) {
+export function harness(
+  t: Test,
+  options: Partial<FeedOptions> = {},
+  embedded: EmbeddedUpstreamOptions = {},
+  tap: WatchTap | null = null,
+) {
   const clock = new VirtualClock()
   const etcd = createEmbeddedUpstream({ clock, random: seededRandom(7), clusterId: '1', ...embedded })
   const sink = new RecordingSink()
   const metrics = new CountingMetrics()
-  const feed = new Feed(feedOptions(clock, { upstream: etcd, sink, metrics, ...options }))
+  const upstream = tap === null ? etcd : faulty(etcd, tap)
+  const feed = new Feed(feedOptions(clock, { upstream, sink, metrics, ...options }))
   t.teardown(async () => {
     await feed.stop()
     await etcd.close()

@@ -1,0 +1,45 @@
+/** An upstream whose watches misbehave as etcd's have: whatever passes may be said again, or said out of order. */
+import type { Batch } from '../../src/model/event.js'
+import type { Revision } from '../../src/model/revision.js'
+import type { Upstream, UpstreamWatch, WatchHandlers, WatchOptions } from '../../src/upstream/upstream.js'
+
+export interface WatchTap {
+  /** What is handed on instead of what came; may call `say` for what never came. */
+  readonly batches?: (batches: readonly Batch[], say: WatchHandlers) => void
+  readonly progress?: (revision: Revision, say: WatchHandlers) => void
+}
+
+export function faulty<U extends Upstream>(upstream: U, tap: WatchTap): U {
+  const watch = (options: WatchOptions, handlers: WatchHandlers): UpstreamWatch => {
+    let isOpen = true
+    const say: WatchHandlers = {
+      onOpen: () => isOpen && handlers.onOpen(),
+      onBatches: (batches) => isOpen && handlers.onBatches(batches),
+      onProgress: (revision) => isOpen && handlers.onProgress(revision),
+      onEnd: (end) => {
+        if (isOpen) handlers.onEnd(end)
+        isOpen = false
+      },
+    }
+    const inner = upstream.watch(options, {
+      ...say,
+      onBatches: (batches) => (tap.batches ?? ((all) => say.onBatches(all)))(batches, say),
+      onProgress: (revision) => (tap.progress ?? ((at) => say.onProgress(at)))(revision, say),
+    })
+    return {
+      requestProgress: () => inner.requestProgress(),
+      close: () => {
+        isOpen = false
+        inner.close()
+      },
+    }
+  }
+  // Its methods have private fields to reach, so they keep their own `this`.
+  return new Proxy(upstream, {
+    get(target, name) {
+      if (name === 'watch') return watch
+      const value: unknown = Reflect.get(target, name, target)
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
+    },
+  })
+}
