@@ -6,27 +6,21 @@
  * property names, so `__proto__` is a key like any other. Of duplicate keys the last counts, whole subtrees included.
  */
 import { labelKeyOfPath, labelPath, parseFieldPath } from './field-path.js'
-import { decodeString, endOfString, endOfValue, skipSpace, stringEquals } from './json-walk.js'
+import { decodeString, endOfString, endOfValue, skipSpace } from './json-walk.js'
+import { KeyTree, nextWalk } from './key-tree.js'
 
-/** One key on the way to something wanted. */
-interface PlanNode {
-  readonly key: string
-  readonly keyBytes: Buffer
-  readonly children: PlanNode[]
-  /** Set when there are too many children to compare one by one. */
-  byKey: Map<string, PlanNode> | null
+interface Wanted {
   /** Index into the values, -1 for none. */
   fieldSlot: number
   labelSlot: number
-  /** Every slot at or under this node. */
+  /** Every slot at or under this key. */
   readonly slots: number[]
   holdsLabels: boolean
-  /** The last walk that met this key; a second time in one walk is a duplicate. */
-  seenInWalk: number
 }
 
-/** Above this a map is faster than comparing bytes with each. */
-const MAX_COMPARED_CHILDREN = 8
+type PlanNode = KeyTree<Wanted>
+
+const nothingWanted = (): Wanted => ({ fieldSlot: -1, labelSlot: -1, slots: [], holdsLabels: false })
 
 export interface FactPlan {
   /** Without repeats, in the order of `Facts.values`. */
@@ -53,7 +47,7 @@ export interface KnownName {
  */
 export function planFacts(paths: Iterable<string>, options: { allLabels?: boolean } = {}): FactPlan {
   const unique = [...new Set(paths)]
-  const root = newNode('')
+  const root: PlanNode = new KeyTree('', nothingWanted())
   const slotOf = new Map<string, number>()
   for (const [slot, path] of unique.entries()) {
     slotOf.set(path, slot)
@@ -62,45 +56,15 @@ export function planFacts(paths: Iterable<string>, options: { allLabels?: boolea
     if (segments === null) throw new RangeError(`not a field path: ${JSON.stringify(path)}`)
     let node = root
     for (const segment of segments) {
-      node = childOf(node, segment)
-      node.slots.push(slot)
+      node = node.child(segment, nothingWanted)
+      node.data.slots.push(slot)
     }
-    if (label === null) node.fieldSlot = slot
-    else node.labelSlot = slot
+    if (label === null) node.data.fieldSlot = slot
+    else node.data.labelSlot = slot
   }
   const allLabels = options.allLabels === true
-  if (allLabels) childOf(childOf(root, 'metadata'), 'labels').holdsLabels = true
-  indexChildren(root)
+  if (allLabels) root.child('metadata', nothingWanted).child('labels', nothingWanted).data.holdsLabels = true
   return { paths: unique, slotOf, root, allLabels }
-}
-
-function newNode(key: string): PlanNode {
-  return {
-    key,
-    keyBytes: Buffer.from(key),
-    children: [],
-    byKey: null,
-    fieldSlot: -1,
-    labelSlot: -1,
-    slots: [],
-    holdsLabels: false,
-    seenInWalk: 0,
-  }
-}
-
-function childOf(node: PlanNode, key: string): PlanNode {
-  const found = node.children.find((child) => child.key === key)
-  if (found !== undefined) return found
-  const child = newNode(key)
-  node.children.push(child)
-  return child
-}
-
-function indexChildren(node: PlanNode): void {
-  if (node.children.length > MAX_COMPARED_CHILDREN) {
-    node.byKey = new Map(node.children.map((child) => [child.key, child]))
-  }
-  node.children.forEach(indexChildren)
 }
 
 /**
@@ -146,8 +110,6 @@ function isNamePath(path: string): boolean {
   return path === 'metadata.name' || path === 'metadata.namespace'
 }
 
-let walk = 0
-
 /**
  * @param json one valid JSON object (`scanObject` has passed it); white space between tokens is allowed.
  * @param known the name from the key, for objects whose own metadata should not be asked.
@@ -155,19 +117,20 @@ let walk = 0
 export function extractFacts(json: Buffer, plan: FactPlan, known: KnownName | null = null): Facts {
   const values: (string | undefined)[] = Array.from({ length: plan.paths.length })
   const labels = plan.allLabels ? new Map<string, string>() : null
-  walk++
-  if (plan.root.children.length > 0) readObject(json, skipSpace(json, 0), plan.root, values, labels)
+  if (plan.root.children.length > 0) {
+    readObject(json, skipSpace(json, 0), plan.root, { values, labels, walk: nextWalk() })
+  }
   return new Facts(plan, values, labels, known)
 }
 
+interface Reading {
+  readonly values: (string | undefined)[]
+  readonly labels: Map<string, string> | null
+  readonly walk: number
+}
+
 /** @param at the opening brace. @returns the index after the closing one. Recursion is as deep as the plan. */
-function readObject(
-  json: Buffer,
-  at: number,
-  node: PlanNode,
-  values: (string | undefined)[],
-  labels: Map<string, string> | null,
-): number {
+function readObject(json: Buffer, at: number, node: PlanNode, into: Reading): number {
   let i = at + 1
   while (i < json.length) {
     const byte = json[i]!
@@ -182,51 +145,36 @@ function readObject(
     i = keyEnd
     while (i < json.length && json[i] !== 0x3a) i++
     i = skipSpace(json, i + 1)
-    if (node.holdsLabels && labels !== null) {
+    if (node.data.holdsLabels && into.labels !== null) {
       const key = decodeString(json, keyStart, keyEnd)
-      if (json[i] === 0x22) labels.set(key, decodeString(json, i, endOfString(json, i)))
-      else labels.delete(key)
+      if (json[i] === 0x22) into.labels.set(key, decodeString(json, i, endOfString(json, i)))
+      else into.labels.delete(key)
     }
-    const child = findChild(json, keyStart, keyEnd, node)
-    i = child === null ? endOfValue(json, i) : readWanted(json, i, child, values, labels)
+    const child = node.find(json, keyStart, keyEnd)
+    i = child === null ? endOfValue(json, i) : readWanted(json, i, child, into)
   }
   return i
 }
 
-function findChild(json: Buffer, start: number, end: number, node: PlanNode): PlanNode | null {
-  if (node.byKey !== null) return node.byKey.get(decodeString(json, start, end)) ?? null
-  for (const child of node.children) {
-    if (stringEquals(json, start, end, child.key, child.keyBytes)) return child
+function readWanted(json: Buffer, at: number, node: PlanNode, into: Reading): number {
+  const wanted = node.data
+  if (node.seenInWalk === into.walk) {
+    for (const slot of wanted.slots) into.values[slot] = undefined
+    if (wanted.holdsLabels || node.children.some((child) => child.data.holdsLabels)) into.labels?.clear()
   }
-  return null
-}
-
-function readWanted(
-  json: Buffer,
-  at: number,
-  node: PlanNode,
-  values: (string | undefined)[],
-  labels: Map<string, string> | null,
-): number {
-  if (node.seenInWalk === walk) {
-    for (const slot of node.slots) values[slot] = undefined
-    if (labels !== null && (node.holdsLabels || node.children.some((child) => child.holdsLabels))) labels.clear()
-  }
-  node.seenInWalk = walk
+  node.seenInWalk = into.walk
   const first = json[at]
   if (first === 0x7b) {
-    return node.children.length > 0 || node.holdsLabels
-      ? readObject(json, at, node, values, labels)
-      : endOfValue(json, at)
+    return node.children.length > 0 || wanted.holdsLabels ? readObject(json, at, node, into) : endOfValue(json, at)
   }
   const end = endOfValue(json, at)
   if (first === 0x5b || first === 0x6e) return end
   if (first === 0x22) {
     const text = decodeString(json, at, end)
-    if (node.fieldSlot !== -1) values[node.fieldSlot] = text
-    if (node.labelSlot !== -1) values[node.labelSlot] = text
-  } else if (node.fieldSlot !== -1) {
-    values[node.fieldSlot] = json.toString('latin1', at, end)
+    if (wanted.fieldSlot !== -1) into.values[wanted.fieldSlot] = text
+    if (wanted.labelSlot !== -1) into.values[wanted.labelSlot] = text
+  } else if (wanted.fieldSlot !== -1) {
+    into.values[wanted.fieldSlot] = json.toString('latin1', at, end)
   }
   return end
 }

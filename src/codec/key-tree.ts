@@ -1,0 +1,50 @@
+/**
+ * The keys on the way to some places of an object, compiled so that a walk over JSON text finds out with a few byte
+ * comparisons whether a key leads anywhere. Nothing here is a property name: `__proto__` is a key like any other.
+ */
+import { decodeString, stringEquals } from './json-walk.js'
+
+/** Above this a map is faster than comparing bytes with each. */
+const MAX_COMPARED_CHILDREN = 8
+
+export class KeyTree<Data> {
+  readonly children: KeyTree<Data>[] = []
+  /** The last walk that met this key; a second time in one walk is a duplicate. Walks are numbered by `nextWalk`. */
+  seenInWalk = 0
+  private readonly keyBytes: Buffer
+  private readonly byKey = new Map<string, KeyTree<Data>>()
+
+  constructor(
+    readonly key: string,
+    readonly data: Data,
+  ) {
+    this.keyBytes = Buffer.from(key)
+  }
+
+  child(key: string, newData: () => Data): KeyTree<Data> {
+    const found = this.byKey.get(key)
+    if (found !== undefined) return found
+    const child = new KeyTree(key, newData())
+    this.children.push(child)
+    this.byKey.set(key, child)
+    return child
+  }
+
+  /** @param start the opening quote of the key in `json`. @param end the index after its closing quote. */
+  find(json: Buffer, start: number, end: number): KeyTree<Data> | null {
+    const { children } = this
+    if (children.length > MAX_COMPARED_CHILDREN) return this.byKey.get(decodeString(json, start, end)) ?? null
+    for (const child of children) {
+      if (stringEquals(json, start, end, child.key, child.keyBytes)) return child
+    }
+    return null
+  }
+}
+
+let walk = 0
+
+/** A number no walk had before: walks are synchronous, so a tree's marks belong to one at a time. */
+export function nextWalk(): number {
+  walk++
+  return walk
+}
