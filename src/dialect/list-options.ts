@@ -11,6 +11,7 @@ import { type Revision, parseResourceVersion } from '../model/revision.js'
 import { BadRequestError, InvalidError, type StatusCause } from '../model/status.js'
 import { decodeContinueToken } from './continue-token.js'
 import { nameSelector } from './field-selector.js'
+import { type Projection, parseProjection } from './projection.js'
 import { type Query, flagParameter, integerParameter, parameter } from './query.js'
 import { Selector, parseSelector } from './selector.js'
 
@@ -30,6 +31,8 @@ export type ListRead =
 
 export interface GetOptions {
   readonly read: Freshness
+  /** `fields=`: only these parts of the object; null: all of it. */
+  readonly projection: Projection | null
   readonly includeObject: IncludeObject
 }
 
@@ -38,8 +41,8 @@ export interface ListOptions {
   /** Most items of a page; null: all. */
   readonly limit: number | null
   readonly selector: Selector
-  /** The text of `fields=`, for `parseProjection`; null when not given. */
-  readonly fields: string | null
+  /** `fields=`: only these parts of each object; null: whole objects. */
+  readonly projection: Projection | null
   readonly includeObject: IncludeObject
 }
 
@@ -62,8 +65,8 @@ export interface WatchOptions {
   /** null: the server chooses. */
   readonly timeoutSeconds: number | null
   readonly selector: Selector
-  /** The text of `fields=`, for `parseProjection`; null when not given. */
-  readonly fields: string | null
+  /** `fields=`: only these parts of each object; null: whole objects. */
+  readonly projection: Projection | null
   /** `compress=gzip`: the stream itself is compressed, if the client accepts that too. */
   readonly compress: boolean
   readonly includeObject: IncludeObject
@@ -82,7 +85,11 @@ export function isWatch(query: Query): boolean {
 
 /** @throws BadRequestError */
 export function parseGetOptions(query: Query): GetOptions {
-  return { read: freshness(parameter(query, 'resourceVersion') ?? ''), includeObject: includeObject(query) }
+  return {
+    read: freshness(parameter(query, 'resourceVersion') ?? ''),
+    projection: projection(query),
+    includeObject: includeObject(query),
+  }
 }
 
 /**
@@ -112,7 +119,7 @@ export function parseListOptions(query: Query, name?: string): ListOptions {
   refuse(causes)
 
   const limit = parameters.limit !== undefined && parameters.limit > 0 ? parameters.limit : null
-  const rest = { selector: parameters.selector, fields: parameters.fields, includeObject: includeObject(query) }
+  const rest = { selector: parameters.selector, projection: parameters.projection, includeObject: includeObject(query) }
   if (continueText !== '') {
     const token = decodeContinueToken(continueText)
     if (resourceVersion !== '' && resourceVersion !== '0') {
@@ -168,7 +175,7 @@ export function parseWatchOptions(query: Query, request: WatchRequest = {}): Wat
     bookmarks,
     timeoutSeconds: timeoutSeconds(query),
     selector: parameters.selector,
-    fields: parameters.fields,
+    projection: parameters.projection,
     compress: compress(query),
     includeObject: includeObject(query),
   }
@@ -187,7 +194,7 @@ interface Parameters {
   readonly sendInitialEvents: boolean | undefined
   readonly limit: number | undefined
   readonly selector: Selector
-  readonly fields: string | null
+  readonly projection: Projection | null
 }
 
 function readParameters(query: Query, name: string | undefined): Parameters {
@@ -199,7 +206,7 @@ function readParameters(query: Query, name: string | undefined): Parameters {
     sendInitialEvents: flagParameter(query, 'sendInitialEvents'),
     limit: integerParameter(query, 'limit'),
     selector: name === undefined ? selector : selectName(selector, name),
-    fields: parameter(query, 'fields') ?? null,
+    projection: projection(query),
   }
 }
 
@@ -220,6 +227,11 @@ function timeoutSeconds(query: Query): number | null {
   const seconds = integerParameter(query, 'timeoutSeconds') ?? 0
   if (seconds < 0) throw new BadRequestError(`timeoutSeconds: ${seconds} is negative`)
   return seconds === 0 ? null : Math.min(seconds, MAX_TIMEOUT_SECONDS)
+}
+
+function projection(query: Query): Projection | null {
+  const fields = parameter(query, 'fields') ?? ''
+  return fields === '' ? null : parseProjection(fields)
 }
 
 function compress(query: Query): boolean {

@@ -19,7 +19,8 @@ export interface AcceptClause {
 const MAX_HEADER_LENGTH = 8_192
 
 /**
- * Best first: by q, then a full type before a wildcard subtype before a full wildcard, then as written. Clauses with q=0 come last and are to be
+ * Best first: by q, then a full type before a wildcard subtype before a full wildcard, then as written. Clauses
+ * with q=0 come last and are to be
  * taken as refusals.
  *
  * @throws BadRequestError when the header is too long. Clauses that are no media range are left out.

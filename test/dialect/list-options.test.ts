@@ -119,6 +119,7 @@ void t.test('list: text that cannot be read is a 400', async (t) => {
     ['continue=%21', /^invalid continue token: /],
     ['labelSelector=a%3D%3D%3D', /unable to parse requirement/],
     ['fieldSelector=x', /can't understand/],
+    ['fields=a[0]', /fields: "a\[0\]" is not a path/],
     ['includeObject=all', /unrecognized includeObject value: "all"/],
   ]
   for (const [text, message] of table) {
@@ -181,13 +182,19 @@ void t.test('watch: forbidden combinations are 422', async (t) => {
 
 void t.test('watch: timeout, bookmarks, compression and what cannot be read', async (t) => {
   const plain = parseWatchOptions(query('resourceVersion=5'))
-  t.match(plain, { bookmarks: false, timeoutSeconds: null, compress: false, fields: null, includeObject: 'Metadata' })
+  t.match(plain, {
+    bookmarks: false,
+    timeoutSeconds: null,
+    compress: false,
+    projection: null,
+    includeObject: 'Metadata',
+  })
   const all = 'allowWatchBookmarks=true&timeoutSeconds=9&compress=gzip&fields=spec&includeObject=None&labelSelector=a'
   t.match(parseWatchOptions(query(all)), {
     bookmarks: true,
     timeoutSeconds: 9,
     compress: true,
-    fields: 'spec',
+    projection: { canonical: 'spec' },
     includeObject: 'None',
     selector: { canonical: 'a;' },
   })
