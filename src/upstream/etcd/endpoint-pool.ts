@@ -61,28 +61,24 @@ export class EndpointPool {
   /** The first that connects; a suspect only when no other did within its head start. */
   #connect(signal: AbortSignal | undefined): Promise<GrpcEndpoint> {
     return new Promise((resolve, reject) => {
-      let remaining = this.endpoints.length
       let fallback: GrpcEndpoint | null = null
       let isHeadStartOver = false
       const headStart = this.clock.setTimer(PREFER_OTHERS_MS, () => {
         isHeadStartOver = true
         if (fallback) resolve(fallback)
       })
-      const done = (): void => {
-        if (--remaining > 0) return
+      const attempt = async (endpoint: GrpcEndpoint): Promise<void> => {
+        if (!(await endpoint.connect(this.connectTimeoutMs, signal))) return
+        if (isHeadStartOver || !this.#isSuspect(endpoint)) resolve(endpoint)
+        else fallback = endpoint
+      }
+      const finish = async (): Promise<void> => {
+        await Promise.all(this.endpoints.map(attempt))
         headStart.cancel()
-        if (fallback) return resolve(fallback)
-        reject(new UpstreamError('unavailable', `no etcd endpoint can be reached: ${this.#names()}`))
+        if (fallback) resolve(fallback)
+        else reject(new UpstreamError('unavailable', `no etcd endpoint can be reached: ${this.#names()}`))
       }
-      for (const endpoint of this.endpoints) {
-        void endpoint.connect(this.connectTimeoutMs, signal).then((isConnected) => {
-          if (isConnected && (isHeadStartOver || !this.#isSuspect(endpoint))) {
-            headStart.cancel()
-            resolve(endpoint)
-          } else if (isConnected) fallback = endpoint
-          done()
-        })
-      }
+      void finish()
     })
   }
 

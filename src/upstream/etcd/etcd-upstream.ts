@@ -222,7 +222,7 @@ class EtcdUpstream implements Upstream {
   }
 
   close(): Promise<void> {
-    for (const watch of [...this.#watches]) watch.close()
+    for (const watch of this.#watches) watch.close()
     this.#pool.close()
     return Promise.resolve()
   }
