@@ -1,0 +1,84 @@
+/**
+ * What the tests need besides Node: real servers and real clients. They never skip for want of one; what is missing is
+ * installed where that may be done without asking (root, or sudo without a password), and otherwise named in one line.
+ */
+import { spawnSync } from 'node:child_process'
+import { etcdBinary } from './etcd-process.js'
+
+interface Requirement {
+  /** As a person would say it. */
+  readonly what: string
+  /** Debian's. */
+  readonly package: string
+  isThere(): boolean
+}
+
+/** `nats-server` and others live where a plain user's PATH does not look. */
+export const testPath = `${process.env['PATH'] ?? ''}:/usr/local/sbin:/usr/sbin:/sbin`
+
+const requirements: readonly Requirement[] = [
+  { what: 'etcd 3.4 or newer', package: 'etcd-server', isThere: () => isAtLeast(etcdBinary, 3, 4) },
+  { what: 'etcdctl', package: 'etcd-client', isThere: () => runs('etcdctl', 'version') },
+  { what: 'nats-server', package: 'nats-server', isThere: () => runs('nats-server', '--version') },
+  { what: 'curl', package: 'curl', isThere: () => runs('curl', '--version') },
+  { what: 'openssl', package: 'openssl', isThere: () => runs('openssl', 'version') },
+  { what: 'promtool', package: 'prometheus', isThere: () => runs('promtool', '--version') },
+  { what: 'chromium', package: 'chromium', isThere: () => runs('chromium', '--version') },
+  { what: 'kubectl', package: 'kubernetes-client', isThere: () => runs('kubectl', 'version', '--client') },
+]
+
+/** Null when everything is there (now); else the one line that says what to install. */
+export function provideRequirements(): string | null {
+  let missing = requirements.filter((requirement) => !requirement.isThere())
+  if (missing.length === 0) return null
+  const prefix = installPrefix()
+  if (prefix) {
+    const names = missing.map((requirement) => requirement.package)
+    process.stdout.write(`The tests need ${names.join(', ')}: installing with apt-get\n`)
+    const install = ['apt-get', 'install', '--yes', '--no-install-recommends', ...names]
+    // The lists may be old, or empty as in a fresh container: only then are they fetched.
+    if (!runQuietly([...prefix, ...install]) && runQuietly([...prefix, 'apt-get', 'update'])) {
+      runQuietly([...prefix, ...install])
+    }
+    missing = missing.filter((requirement) => !requirement.isThere())
+    if (missing.length === 0) return null
+  }
+  const what = missing.map((requirement) => requirement.what).join(', ')
+  const packages = missing.map((requirement) => requirement.package).join(' ')
+  return `The tests need ${what}, which this machine lacks: apt-get install ${packages}`
+}
+
+/** How to run a command as root here; null where that cannot be done without asking. */
+function installPrefix(): readonly string[] | null {
+  if (!runs('apt-get', '--version')) return null
+  const environment = ['env', 'DEBIAN_FRONTEND=noninteractive']
+  if (process.getuid?.() === 0) return environment
+  return runs('sudo', '-n', 'true') ? ['sudo', '-n', ...environment] : null
+}
+
+function run(command: string, args: readonly string[]): { isFine: boolean; output: string } {
+  const { status, stdout } = spawnSync(command, args, {
+    encoding: 'utf8',
+    timeout: 30_000,
+    stdio: ['ignore', 'pipe', 'ignore'],
+    env: { ...process.env, PATH: testPath },
+  })
+  return { isFine: status === 0, output: stdout ?? '' }
+}
+
+function runs(command: string, ...args: string[]): boolean {
+  return run(command, args).isFine
+}
+
+function isAtLeast(command: string, major: number, minor: number): boolean {
+  const { isFine, output } = run(command, ['--version'])
+  const version = /(\d+)\.(\d+)\.\d+/.exec(output)
+  if (!isFine || !version) return false
+  const [foundMajor, foundMinor] = [Number(version[1]), Number(version[2])]
+  return foundMajor > major || (foundMajor === major && foundMinor >= minor)
+}
+
+/** Ten minutes: chromium on a slow mirror. */
+function runQuietly([command, ...args]: readonly string[]): boolean {
+  return spawnSync(command!, args, { stdio: 'ignore', timeout: 600_000 }).status === 0
+}
