@@ -1,0 +1,242 @@
+/**
+ * Discovery documents, made from the registry and kept as bytes until it changes: `/api`, `/apis`, a group, a group
+ * version, their aggregated form (apidiscovery.k8s.io/v2), and `/version`.
+ *
+ * Groups come in the order of the well-known table, declared ones next, custom ones last by name; versions in Kubernetes'
+ * order of preference. So the documents of two replicas are equal byte for byte, and so are their ETags.
+ * `storageVersionHash` is left out: it is for storage migrators, who must ask the API server itself.
+ */
+import { createHash } from 'node:crypto'
+
+import { apiVersion } from '../model/resource.js'
+import type { ResourceRegistry, ServedResource } from './resource-registry.js'
+
+export interface Document {
+  readonly body: Buffer
+  /** In quotes, as the header has it. */
+  readonly etag: string
+}
+
+const READ_VERBS = ['get', 'list', 'watch']
+
+/**
+ * A client compares its own version with this one (kubectl warns when the minors are further apart than one) and
+ * takes features from it. 1.32 is what the dialect was checked against; the build part says who really answers.
+ */
+const MAJOR = '1'
+const MINOR = '32'
+
+export interface DiscoveryOptions {
+  /** Verbs beside get, list and watch, for every resource: `create`, `update`, … when writes are served. Default none. */
+  readonly writeVerbs?: readonly string[]
+  /** This project's version, for `/version`. */
+  readonly productVersion?: string
+}
+
+export class Discovery {
+  readonly #registry: ResourceRegistry
+  readonly #verbs: readonly string[]
+  readonly #version: Document
+  #documents = new Map<string, Document | null>()
+  #generation = -1
+
+  constructor(registry: ResourceRegistry, options: DiscoveryOptions = {}) {
+    this.#registry = registry
+    this.#verbs = [...READ_VERBS, ...(options.writeVerbs ?? [])].sort()
+    this.#version = document(versionInfo(options.productVersion))
+  }
+
+  /** `/version`. */
+  version(): Document {
+    return this.#version
+  }
+
+  /** `/api`: APIVersions. */
+  apiVersions(): Document {
+    return this.#cached('/api', () => ({
+      kind: 'APIVersions',
+      versions: this.#groups()
+        .filter(({ name }) => name === '')
+        .flatMap(({ versions }) => versions.map(({ name }) => name)),
+      serverAddressByClientCIDRs: [],
+    }))!
+  }
+
+  /** `/apis`: APIGroupList. */
+  apiGroups(): Document {
+    return this.#cached('/apis', () => ({
+      kind: 'APIGroupList',
+      apiVersion: 'v1',
+      groups: this.#groups()
+        .filter(({ name }) => name !== '')
+        .map(groupJson),
+    }))!
+  }
+
+  /** `/apis/{group}`: APIGroup; null when nothing of it is served. */
+  apiGroup(group: string): Document | null {
+    return this.#cached(`/apis/${group}`, () => {
+      const found = group === '' ? undefined : this.#groups().find(({ name }) => name === group)
+      return found === undefined ? null : { kind: 'APIGroup', apiVersion: 'v1', ...groupJson(found) }
+    })
+  }
+
+  /** `/api/v1`, `/apis/{group}/{version}`: APIResourceList; null when nothing of it is served. */
+  apiResources(group: string, version: string): Document | null {
+    return this.#cached(`/apis/${group}/${version}`, () => {
+      const found = this.#groups()
+        .find(({ name }) => name === group)
+        ?.versions.find(({ name }) => name === version)
+      if (found === undefined) return null
+      return {
+        kind: 'APIResourceList',
+        ...(group === '' ? {} : { apiVersion: 'v1' }),
+        groupVersion: apiVersion({ group, version }),
+        resources: found.resources.map(({ resource }) => ({
+          name: resource.plural,
+          singularName: resource.singular,
+          namespaced: resource.namespaced,
+          kind: resource.kind,
+          verbs: this.#verbs,
+          ...namesJson(resource),
+        })),
+      }
+    })
+  }
+
+  /** APIGroupDiscoveryList: of the core group for `/api`, of all others for `/apis`. */
+  aggregated(root: 'api' | 'apis'): Document {
+    return this.#cached(`aggregated ${root}`, () => ({
+      kind: 'APIGroupDiscoveryList',
+      apiVersion: 'apidiscovery.k8s.io/v2',
+      metadata: {},
+      items: this.#groups()
+        .filter(({ name }) => (name === '') === (root === 'api'))
+        .map(({ name, versions }) => ({
+          metadata: { ...(name === '' ? {} : { name }), creationTimestamp: null },
+          versions: versions.map((version) => ({
+            version: version.name,
+            resources: version.resources.map(({ resource }) => ({
+              resource: resource.plural,
+              responseKind: { group: resource.group, version: resource.version, kind: resource.kind },
+              scope: resource.namespaced ? 'Namespaced' : 'Cluster',
+              singularResource: resource.singular,
+              verbs: this.#verbs,
+              ...namesJson(resource),
+            })),
+            freshness: 'Current',
+          })),
+        })),
+    }))!
+  }
+
+  #cached(path: string, make: () => object | null): Document | null {
+    if (this.#generation !== this.#registry.generation) {
+      this.#documents = new Map()
+      this.#generation = this.#registry.generation
+    }
+    let cached = this.#documents.get(path)
+    if (cached === undefined) {
+      const made = make()
+      // What does not exist is not kept: any name can be asked for.
+      if (made === null) return null
+      cached = document(made)
+      this.#documents.set(path, cached)
+    }
+    return cached
+  }
+
+  #groups(): readonly Group[] {
+    return groupsOf(this.#registry.list())
+  }
+}
+
+interface Group {
+  readonly name: string
+  /** The preferred one first. */
+  readonly versions: readonly GroupVersion[]
+}
+
+export interface GroupVersion {
+  readonly name: string
+  readonly resources: readonly ServedResource[]
+}
+
+/** In the order of discovery. */
+export function groupsOf(served: readonly ServedResource[]): readonly Group[] {
+  const groups = new Map<string, Map<string, ServedResource[]>>()
+  const inOrder = served.filter(({ origin }) => origin !== 'custom')
+  const custom = served.filter(({ origin }) => origin === 'custom').sort((a, b) => byName(sortKey(a), sortKey(b)))
+  for (const entry of [...inOrder, ...custom]) {
+    const { group, version } = entry.resource
+    let versions = groups.get(group)
+    if (versions === undefined) groups.set(group, (versions = new Map<string, ServedResource[]>()))
+    const resources = versions.get(version)
+    if (resources === undefined) versions.set(version, [entry])
+    else resources.push(entry)
+  }
+  return [...groups].map(([name, versions]) => ({
+    name,
+    versions: [...versions]
+      .map(([version, resources]) => ({ name: version, resources }))
+      .sort((a, b) => compareVersions(a.name, b.name)),
+  }))
+}
+
+/**
+ * Kubernetes' order of preference: v10, v2, v1, v11beta2, v10beta3, v1alpha1, then anything else by its letters.
+ *
+ * @returns below 0 when `a` is preferred.
+ */
+export function compareVersions(a: string, b: string): number {
+  const [x, y] = [parseVersion(a), parseVersion(b)]
+  if (x === null || y === null) return x === y ? byName(a, b) : x === null ? 1 : -1
+  return y.stability - x.stability || y.major - x.major || y.minor - x.minor
+}
+
+function parseVersion(text: string): { stability: number; major: number; minor: number } | null {
+  const match = /^v(\d+)(?:(alpha|beta)(\d+))?$/.exec(text)
+  if (match === null) return null
+  const [, major, level, minor] = match
+  const stability = level === undefined ? 2 : level === 'beta' ? 1 : 0
+  return { stability, major: Number(major), minor: Number(minor ?? 0) }
+}
+
+function byName(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+function sortKey({ resource }: ServedResource): string {
+  return `${resource.group}/${resource.plural}`
+}
+
+function groupJson({ name, versions }: Group): object {
+  const list = versions.map((version) => ({
+    groupVersion: apiVersion({ group: name, version: version.name }),
+    version: version.name,
+  }))
+  return { name, versions: list, preferredVersion: list[0] }
+}
+
+function namesJson({ shortNames, categories }: ServedResource['resource']): object {
+  return { ...(shortNames.length === 0 ? {} : { shortNames }), ...(categories.length === 0 ? {} : { categories }) }
+}
+
+function versionInfo(productVersion: string | undefined): object {
+  return {
+    major: MAJOR,
+    minor: MINOR,
+    gitVersion: `v${MAJOR}.${MINOR}.0+distributary${productVersion === undefined ? '' : `.${productVersion}`}`,
+    gitCommit: '',
+    gitTreeState: 'clean',
+    buildDate: '1970-01-01T00:00:00Z',
+    goVersion: '',
+    compiler: '',
+    platform: '',
+  }
+}
+
+export function document(content: object): Document {
+  const body = Buffer.from(JSON.stringify(content))
+  return { body, etag: `"${createHash('sha256').update(body).digest('hex').toUpperCase()}"` }
+}

@@ -1,0 +1,139 @@
+/** kubectl as the judge of what it is told: a server that answers these documents and nothing else. */
+import { execFile } from 'node:child_process'
+import { createServer, type Server } from 'node:http'
+import { mkdtempSync, rmSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { scanObject } from '../../src/codec/json-scan.js'
+import { resolveResources } from '../../src/dialect/declared-resource.js'
+import { Discovery, type Document } from '../../src/dialect/discovery.js'
+import { parseRequestPath } from '../../src/dialect/request-path.js'
+import { ResourceRegistry, type ServedResource } from '../../src/dialect/resource-registry.js'
+import { encodeTableRow, TABLE_TAIL, tableHead } from '../../src/dialect/table/encode-table.js'
+import { toRevision } from '../../src/model/revision.js'
+
+const NOW = Date.now()
+
+const POD = {
+  kind: 'Pod',
+  apiVersion: 'v1',
+  metadata: { name: 'web-0', namespace: 'a', creationTimestamp: new Date(NOW - 3 * 3_600_000).toISOString() },
+  spec: { nodeName: 'n7', containers: [{ name: 'a' }] },
+  status: {
+    phase: 'Running',
+    podIP: '10.0.0.1',
+    containerStatuses: [{ state: { waiting: { reason: 'CrashLoopBackOff' } }, restartCount: 3 }],
+  },
+}
+
+const registry = new ResourceRegistry()
+registry.set('start', resolveResources({ names: ['flags=/flags/'] }).resources)
+const discovery = new Discovery(registry, { productVersion: '0.1.0' })
+const asked: string[] = []
+
+function answer(path: string, accept: string): { type: string; body: Buffer } | null {
+  const json = (document: Document | null): { type: string; body: Buffer } | null =>
+    document === null ? null : { type: 'application/json', body: document.body }
+  const aggregated = (root: 'api' | 'apis'): { type: string; body: Buffer } => ({
+    type: 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList',
+    body: discovery.aggregated(root).body,
+  })
+  const request = parseRequestPath(path, (...names) => registry.find(...names))
+  const isAggregated = accept.includes('as=APIGroupDiscoveryList')
+  switch (request.kind) {
+    case 'version':
+      return json(discovery.version())
+    case 'api-versions':
+      return isAggregated ? aggregated('api') : json(discovery.apiVersions())
+    case 'api-groups':
+      return isAggregated ? aggregated('apis') : json(discovery.apiGroups())
+    case 'api-group':
+      return json(discovery.apiGroup(request.group))
+    case 'api-resources':
+      return json(discovery.apiResources(request.group, request.version))
+    case 'resource':
+      return request.served === undefined ? null : { type: 'application/json', body: list(request.served) }
+    default:
+      return null
+  }
+}
+
+function list(served: ServedResource): Buffer {
+  const pod = scanObject(Buffer.from(JSON.stringify(POD)))
+  if (pod === null) throw new Error('pod')
+  const row = encodeTableRow(served, pod, toRevision(7), NOW, 'Metadata')
+  return Buffer.concat([tableHead(served, { resourceVersion: '9' }), row, TABLE_TAIL])
+}
+
+function listen(): Promise<Server> {
+  const server = createServer((request, response) => {
+    const path = (request.url ?? '').split('?')[0] ?? ''
+    asked.push(path)
+    const found = answer(path, String(request.headers.accept))
+    response.writeHead(found === null ? 404 : 200, { 'content-type': found?.type ?? 'application/json' })
+    response.end(found?.body ?? '{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}')
+  })
+  return new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server)))
+}
+
+interface Run {
+  readonly code: number
+  readonly out: string
+  readonly err: string
+}
+
+function kubectl(server: Server, home: string, ...args: readonly string[]): Promise<Run> {
+  const { port } = server.address() as AddressInfo
+  const options = {
+    env: { ...process.env, HOME: home, KUBECONFIG: join(home, 'none'), KUBECACHEDIR: join(home, 'cache') },
+  }
+  return new Promise((resolve) => {
+    execFile('kubectl', ['-s', `http://127.0.0.1:${port}`, ...args], options, (error, out, err) => {
+      resolve({ code: error === null ? 0 : Number(error.code ?? 1), out, err })
+    })
+  })
+}
+
+void t.test('kubectl finds its way with these documents alone', async (t) => {
+  const home = mkdtempSync(join(tmpdir(), 'kubectl-'))
+  const server = await listen()
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+    rmSync(home, { recursive: true, force: true })
+  })
+
+  const resources = await kubectl(server, home, 'api-resources')
+  t.equal(resources.code, 0, resources.err)
+  t.match(resources.out, /^pods +po +v1 +true +Pod$/m)
+  t.match(resources.out, /^deployments +deploy +apps\/v1 +true +Deployment$/m)
+  t.match(resources.out, /^flags +distributary.io\/v1 +false +Flag$/m)
+  t.notMatch(resources.out, /secrets/)
+  t.same(
+    asked.filter((path) => path.startsWith('/apis/')),
+    [],
+    'the aggregated documents were enough',
+  )
+
+  const versions = await kubectl(server, home, 'api-versions')
+  t.equal(versions.code, 0, versions.err)
+  t.match(versions.out, /^apps\/v1$/m)
+  t.match(versions.out, /^v1$/m)
+
+  const version = await kubectl(server, home, 'version')
+  t.match(version.out, /Server Version: v1\.32\.0\+distributary\.0\.1\.0/)
+  t.notMatch(version.err, /exceeds the supported/)
+
+  const pods = await kubectl(server, home, 'get', 'po', '-A')
+  t.equal(pods.code, 0, pods.err)
+  t.match(pods.out, /^NAMESPACE +NAME +READY +STATUS +RESTARTS +AGE$/m)
+  t.match(pods.out, /^a +web-0 +0\/1 +CrashLoopBackOff +3 +3h$/m)
+  const wide = await kubectl(server, home, 'get', 'pods', '-n', 'a', '-o', 'wide')
+  t.match(wide.out, /NOMINATED NODE +READINESS GATES$/m)
+  t.match(wide.out, /10\.0\.0\.1 +n7 +<none> +<none>$/m)
+
+  const secrets = await kubectl(server, home, 'get', 'secrets')
+  t.match(secrets.err, /the server doesn't have a resource type "secrets"/)
+})
