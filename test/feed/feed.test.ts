@@ -320,6 +320,22 @@ void t.test('a restored history is noticed when all of it has been compacted pas
   t.equal(sink.base, 20)
 })
 
+void t.test('a gap is not bridged to a key that was created at another time', async (t) => {
+  const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, { onGap: 'coalesce' })
+  feed.start()
+  await settle()
+  const backup = etcd.snapshot()
+  write(put('b'))
+  write(put('a'))
+  await settle()
+  etcd.restore(backup, { clusterId: '1' })
+  for (let i = 0; i < 20; i++) write(put('a', `${i}`))
+  etcd.compact(rev(20))
+  await pass(2_000)
+  t.equal(metrics.of('relisted history-changed'), 1)
+  t.strictSame([...sink.state.keys()], [key('a')])
+})
+
 void t.test('another cluster is another history, whatever its revisions say', async (t) => {
   const { feed, sink, etcd, settle, pass, write, metrics } = harness(t)
   feed.start()

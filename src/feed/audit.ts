@@ -1,0 +1,236 @@
+/**
+ * Now and then, is the cache what etcd holds? Keys and mod revisions are compared at one revision, and a sample of values.
+ *
+ * Everything else here argues that a cache cannot differ; this finds out. It only looks: whoever runs it logs, counts and
+ * rebuilds. What was read for it never answers a request. Comparing all values was rejected: it would read the whole
+ * of etcd, and a wrong value under a right mod revision is a fault of memory, which a sample finds as well in time.
+ */
+import type { Key } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import { type Clock, sleep } from '../support/clock.js'
+import { withDeadline } from '../support/deadline.js'
+import { type Random, randomInteger } from '../support/random.js'
+import { SingleFlight } from '../support/single-flight.js'
+import { UpstreamError, type UpstreamReader } from '../upstream/upstream.js'
+import { readPages } from './read-pages.js'
+
+/** What is looked at of one key. */
+export interface AuditedKey {
+  readonly key: Key
+  readonly modRevision: Revision
+  /** As etcd holds it; left out where the cache keeps it in another form, which is then not sampled. */
+  readonly value?: Buffer
+}
+
+/** The cache, by shape. */
+export interface AuditedCache {
+  /** Everything it holds up to is what etcd had then; null before the first list. */
+  readonly revision: Revision | null
+  /**
+   * What it held at exactly that revision, sorted by key; null when it cannot tell (any more, or yet). A snapshot: it is
+   * gone through while etcd's pages come in, and writes go on meanwhile.
+   */
+  stateAt(revision: Revision): Iterable<AuditedKey> | null
+}
+
+export type AuditOutcome =
+  | { readonly kind: 'equal'; readonly revision: Revision; readonly keys: number; readonly values: number }
+  | {
+      readonly kind: 'different'
+      readonly revision: Revision
+      readonly keys: number
+      /** How many there are, and the first few by name. */
+      readonly differences: number
+      readonly examples: readonly AuditDifference[]
+    }
+  /** Nothing could be said, with the reason: not listed, etcd away, the revision gone. */
+  | { readonly kind: 'skipped'; readonly reason: string }
+
+export interface AuditDifference {
+  readonly key: Key
+  readonly kind: 'missing' | 'unknown-to-etcd' | 'other-revision' | 'other-value'
+  readonly ours: Revision | null
+  readonly theirs: Revision | null
+}
+
+export interface AuditOptions {
+  readonly upstream: UpstreamReader
+  readonly prefix: Key
+  readonly cache: AuditedCache
+  readonly clock: Clock
+  readonly random: Random
+  readonly pageKeys: number
+  readonly pageTimeoutMs: number
+  /** The mean time between audits; each wait is between half and one and a half of it. */
+  readonly intervalMs: number
+  /** How many values are compared as well. */
+  readonly sampleValues: number
+  /** Told of every outcome, the ones on demand included. */
+  readonly onOutcome: (outcome: AuditOutcome) => void
+}
+
+/** Most differences that are named. */
+const EXAMPLES = 10
+
+export class Audit {
+  readonly #options: AuditOptions
+  readonly #flight: SingleFlight<AuditOutcome>
+  #stopping = new AbortController()
+  #loop: Promise<void> | null = null
+
+  constructor(options: AuditOptions) {
+    this.#options = options
+    this.#flight = new SingleFlight(() => this.#audit())
+  }
+
+  /** From now on, every `intervalMs` or so. */
+  start(): void {
+    if (this.#loop !== null) return
+    this.#stopping = new AbortController()
+    this.#loop = this.#run(this.#stopping.signal)
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort(new UpstreamError('unavailable', 'stopped'))
+    await this.#loop
+    this.#loop = null
+  }
+
+  /** Now; who asks while one is under way gets the next one. Never rejects on the upstream's account. */
+  run(signal?: AbortSignal): Promise<AuditOutcome> {
+    return this.#flight.join(signal)
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    const { clock, random, intervalMs } = this.#options
+    for (;;) {
+      await sleep(clock, intervalMs * (0.5 + random.next()), signal)
+      if (signal.aborted) return
+      await this.run(signal).catch((error: unknown) => {
+        if (!signal.aborted) throw error
+      })
+    }
+  }
+
+  async #audit(): Promise<AuditOutcome> {
+    let outcome: AuditOutcome
+    try {
+      outcome = await this.#compare(this.#stopping.signal)
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) throw error
+      outcome = { kind: 'skipped', reason: `${error.code}: ${error.message}` }
+    }
+    if (!this.#stopping.signal.aborted) this.#options.onOutcome(outcome)
+    return outcome
+  }
+
+  /**
+   * At a revision the cache has reached, so that it needs no waiting; the cache is asked in the same turn, so that its
+   * state is still there, and keeps no state for long: one pass over it, beside the pages.
+   */
+  async #compare(signal: AbortSignal): Promise<AuditOutcome> {
+    const { cache, upstream, prefix, clock, pageKeys, pageTimeoutMs } = this.#options
+    const { revision } = cache
+    const state = revision === null ? null : cache.stateAt(revision)
+    if (revision === null || state === null) return { kind: 'skipped', reason: 'the cache holds no state' }
+
+    const comparison = new Comparison(state, this.#options)
+    try {
+      const pages = { upstream, prefix, revision, keysOnly: true, pageKeys, pageTimeoutMs, clock, signal }
+      for await (const page of readPages(pages)) {
+        for (const { key, modRevision } of page.keyValues) comparison.meet(key, modRevision)
+      }
+      comparison.end()
+    } finally {
+      comparison.close()
+    }
+    await this.#compareValues(comparison, revision, signal)
+    const { keys, differences, examples, sample } = comparison
+    if (differences === 0) return { kind: 'equal', revision, keys, values: sample.length }
+    return { kind: 'different', revision, keys, differences, examples }
+  }
+
+  async #compareValues(comparison: Comparison, revision: Revision, signal: AbortSignal): Promise<void> {
+    const { upstream, clock, pageTimeoutMs } = this.#options
+    const late = (): Error => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`)
+    for (const { key, modRevision, value } of comparison.sample) {
+      const theirs = await withDeadline(clock, pageTimeoutMs, signal, late, (inner) =>
+        upstream.readKey(key, { revision, signal: inner }),
+      )
+      if (theirs?.value.equals(value) !== true) {
+        comparison.differs({ key, kind: 'other-value', ours: modRevision, theirs: theirs?.modRevision ?? null })
+      }
+    }
+  }
+}
+
+/** A merge of two sorted runs: ours is pulled along as theirs comes in. */
+class Comparison {
+  readonly #ours: Iterator<AuditedKey>
+  #next: AuditedKey | null
+  readonly #sampleSize: number
+  readonly #random: Random
+  #sampled = 0
+  /** Uniform over all keys that could be sampled. */
+  readonly sample: { readonly key: Key; readonly modRevision: Revision; readonly value: Buffer }[] = []
+  readonly examples: AuditDifference[] = []
+  keys = 0
+  differences = 0
+
+  constructor(state: Iterable<AuditedKey>, { random, sampleValues }: Pick<AuditOptions, 'random' | 'sampleValues'>) {
+    this.#ours = state[Symbol.iterator]()
+    this.#random = random
+    this.#sampleSize = sampleValues
+    this.#next = this.#pull()
+  }
+
+  /** The next key of etcd's. */
+  meet(key: Key, modRevision: Revision): void {
+    this.keys++
+    this.#passOurs(key)
+    const ours = this.#next
+    if (ours === null || ours.key !== key) {
+      return this.differs({ key, kind: 'missing', ours: null, theirs: modRevision })
+    }
+    if (ours.modRevision === modRevision) this.#consider(ours)
+    else this.differs({ key, kind: 'other-revision', ours: ours.modRevision, theirs: modRevision })
+    this.#next = this.#pull()
+  }
+
+  /** etcd has no more. */
+  end(): void {
+    this.#passOurs(null)
+  }
+
+  /** Lets go of the snapshot, wherever it got to. */
+  close(): void {
+    this.#next = null
+    this.#ours.return?.()
+  }
+
+  differs(difference: AuditDifference): void {
+    this.differences++
+    if (this.examples.length < EXAMPLES) this.examples.push(difference)
+  }
+
+  #passOurs(before: Key | null): void {
+    for (let ours = this.#next; ours !== null; ours = this.#next) {
+      if (before !== null && ours.key >= before) return
+      this.differs({ key: ours.key, kind: 'unknown-to-etcd', ours: ours.modRevision, theirs: null })
+      this.#next = this.#pull()
+    }
+  }
+
+  /** Reservoir sampling: every candidate is in the sample with the same chance, however many there will be. */
+  #consider({ key, modRevision, value }: AuditedKey): void {
+    if (value === undefined || this.#sampleSize === 0) return
+    const index = this.#sampled < this.#sampleSize ? this.#sampled : randomInteger(this.#random, 0, this.#sampled)
+    this.#sampled++
+    if (index < this.#sampleSize) this.sample[index] = { key, modRevision, value }
+  }
+
+  #pull(): AuditedKey | null {
+    const { done, value } = this.#ours.next()
+    return done === true ? null : value
+  }
+}
