@@ -5,7 +5,7 @@
  * would build the whole tree and round integers above 2^53. Keys are compared with a compiled plan and never become
  * property names, so `__proto__` is a key like any other. Of duplicate keys the last counts, whole subtrees included.
  */
-import { labelKeyOfPath, labelPath, parseFieldPath } from './field-path.js'
+import { labelKeyOfPath, parseFieldPath } from './field-path.js'
 import { decodeString, endOfString, endOfValue, skipSpace } from './json-walk.js'
 import { KeyTree, nextWalk } from './key-tree.js'
 
@@ -27,6 +27,8 @@ export interface FactPlan {
   readonly paths: readonly string[]
   /** @internal */
   readonly slotOf: ReadonlyMap<string, number>
+  /** @internal By label key. */
+  readonly labelSlotOf: ReadonlyMap<string, number>
   /** @internal */
   readonly root: PlanNode
   readonly allLabels: boolean
@@ -49,9 +51,11 @@ export function planFacts(paths: Iterable<string>, options: { allLabels?: boolea
   const unique = [...new Set(paths)]
   const root: PlanNode = new KeyTree('', nothingWanted())
   const slotOf = new Map<string, number>()
+  const labelSlotOf = new Map<string, number>()
   for (const [slot, path] of unique.entries()) {
     slotOf.set(path, slot)
     const label = labelKeyOfPath(path)
+    if (label !== null) labelSlotOf.set(label, slot)
     const segments = label === null ? parseFieldPath(path) : ['metadata', 'labels', label]
     if (segments === null) throw new RangeError(`not a field path: ${JSON.stringify(path)}`)
     let node = root
@@ -64,7 +68,7 @@ export function planFacts(paths: Iterable<string>, options: { allLabels?: boolea
   }
   const allLabels = options.allLabels === true
   if (allLabels) root.child('metadata', nothingWanted).child('labels', nothingWanted).data.holdsLabels = true
-  return { paths: unique, slotOf, root, allLabels }
+  return { paths: unique, slotOf, labelSlotOf, root, allLabels }
 }
 
 /**
@@ -87,7 +91,7 @@ export class Facts {
   /** undefined when the object has no such label, or one that is not a string. @throws RangeError when not in the plan. */
   label(key: string): string | undefined {
     if (this.labels !== null) return this.labels.get(key)
-    return this.values[this.slot(labelPath(key))]
+    return this.values[slotIn(this.plan.labelSlotOf, key)]
   }
 
   /** '' when missing, null, or not a scalar; numbers and booleans as written. @throws RangeError when not in the plan. */
@@ -96,14 +100,14 @@ export class Facts {
       if (path === 'metadata.name') return this.known.name
       if (path === 'metadata.namespace') return this.known.namespace
     }
-    return this.values[this.slot(path)] ?? ''
+    return this.values[slotIn(this.plan.slotOf, path)] ?? ''
   }
+}
 
-  private slot(path: string): number {
-    const slot = this.plan.slotOf.get(path)
-    if (slot === undefined) throw new RangeError(`no fact was extracted for ${path}`)
-    return slot
-  }
+function slotIn(slots: ReadonlyMap<string, number>, name: string): number {
+  const slot = slots.get(name)
+  if (slot === undefined) throw new RangeError(`no fact was extracted for ${name}`)
+  return slot
 }
 
 function isNamePath(path: string): boolean {

@@ -82,18 +82,11 @@ export function decodeString(json: Buffer, start: number, end: number): string {
  */
 export function stringEquals(json: Buffer, start: number, end: number, text: string, textBytes: Buffer): boolean {
   const length = end - start - 2
-  let escaped = false
-  let same = length === textBytes.length
   for (let i = 0; i < length; i++) {
     const byte = json[start + 1 + i]!
-    if (byte === BACKSLASH) {
-      escaped = true
-      break
-    }
-    if (same && byte !== textBytes[i]) same = false
-    // A longer literal without an escape cannot be equal, but an escape may still come: only then is it decoded.
-    if (!same && i > 6 * textBytes.length) return false
+    // Up to here both are the same, so only an escape can still mean the text's next character.
+    if (byte === BACKSLASH) return decodeString(json, start, end) === text
+    if (byte !== textBytes[i]) return false
   }
-  if (escaped) return decodeString(json, start, end) === text
-  return same
+  return length === textBytes.length
 }
