@@ -42,7 +42,12 @@ const NEWLINE = Buffer.from('\n')
 
 /** `retry-after` whenever the details say when to come back. */
 export function statusHeaders(error: StatusError, contentType: string): Record<string, string> {
-  const headers: Record<string, string> = { 'content-type': contentType, 'cache-control': 'no-cache, private' }
+  // nosniff: a message repeats what the client sent, and no browser is to take it for HTML.
+  const headers: Record<string, string> = {
+    'content-type': contentType,
+    'cache-control': 'no-cache, private',
+    'x-content-type-options': 'nosniff',
+  }
   const seconds = error.details?.retryAfterSeconds
   if (seconds !== undefined && seconds > 0) headers['retry-after'] = String(Math.ceil(seconds))
   return headers

@@ -36,7 +36,12 @@ void t.test('a Status is the same object in JSON, indented JSON and YAML', async
   const json = statusResponse(error, 'json')
   t.equal(json.code, 504)
   t.equal(json.body.toString(), `${JSON.stringify(wanted)}\n`)
-  t.equal(json.headers['content-type'], 'application/json')
+  t.strictSame(json.headers, {
+    'content-type': 'application/json',
+    'cache-control': 'no-cache, private',
+    'x-content-type-options': 'nosniff',
+    'retry-after': '1',
+  })
   t.equal(statusResponse(error, 'json', { pretty: true }).body.toString(), `${JSON.stringify(wanted, null, 2)}\n`)
   const yaml = statusResponse(error, 'yaml')
   t.strictSame(parse(yaml.body.toString()), wanted)
