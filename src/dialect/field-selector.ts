@@ -5,7 +5,7 @@
  */
 import { formatFieldPath, parseFieldPath } from '../codec/field-path.js'
 import { BadRequestError } from '../model/status.js'
-import { type EqualityTerm, MAX_SELECTOR_LENGTH, type Subject } from './subject.js'
+import { type EqualityTerm, MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS, type Subject } from './subject.js'
 
 interface Term {
   /** Canonical. */
@@ -74,6 +74,9 @@ export function parseFieldSelector(text: string): FieldSelector {
     throw new BadRequestError(`invalid field selector: invalid escape sequence: \\ (character ${text.length})`)
   }
   if (terms.size === 0) return EVERY_FIELD
+  if (terms.size > MAX_SELECTOR_TERMS) {
+    throw new BadRequestError(`fieldSelector has ${terms.size} terms, at most ${MAX_SELECTOR_TERMS} are allowed`)
+  }
   return new FieldSelector([...terms].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, term]) => term))
 }
 

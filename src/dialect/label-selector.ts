@@ -8,7 +8,7 @@
 import { labelPath } from '../codec/field-path.js'
 import { BadRequestError } from '../model/status.js'
 import { checkLabelKey, checkLabelValue } from './label-names.js'
-import { type EqualityTerm, MAX_SELECTOR_LENGTH, type Subject } from './subject.js'
+import { type EqualityTerm, MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS, type Subject } from './subject.js'
 
 type Operator = '=' | '!=' | 'in' | 'notin' | 'exists' | '!' | '>' | '<'
 
@@ -62,6 +62,11 @@ export function parseLabelSelector(text: string): LabelSelector {
   const parsed = new Parser(text).parse()
   if (parsed.length === 0) return EVERY_LABEL
   const byText = new Map(parsed.map((requirement) => [formatRequirement(requirement), requirement]))
+  if (byText.size > MAX_SELECTOR_TERMS) {
+    throw new BadRequestError(
+      `labelSelector has ${byText.size} requirements, at most ${MAX_SELECTOR_TERMS} are allowed`,
+    )
+  }
   return new LabelSelector([...byText].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, requirement]) => requirement))
 }
 

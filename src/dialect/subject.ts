@@ -23,3 +23,6 @@ export interface EqualityTerm {
  * parses one takes time in proportion.
  */
 export const MAX_SELECTOR_LENGTH = 16_384
+
+/** Each costs a lookup per event and group, for as long as the watch lives; nobody writes a hundred. Values in `in (…)` do not count. */
+export const MAX_SELECTOR_TERMS = 256

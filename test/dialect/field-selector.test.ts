@@ -2,7 +2,7 @@ import t from 'tap'
 
 import { parseFieldSelector } from '../../src/dialect/field-selector.js'
 import { parseSelector } from '../../src/dialect/selector.js'
-import { MAX_SELECTOR_LENGTH } from '../../src/dialect/subject.js'
+import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS } from '../../src/dialect/subject.js'
 import { BadRequestError } from '../../src/model/status.js'
 
 function subject(fields: Record<string, string>) {
@@ -89,4 +89,10 @@ void t.test('both selectors together: one key, one list of terms, labels never t
   ].map(([labels, fields]) => parseSelector(labels, fields).canonical)
   t.equal(new Set(keys).size, keys.length)
   t.ok(parseSelector(undefined, '').isEmpty)
+})
+
+void t.test('the number of terms is bounded, what is said twice counts once', async (t) => {
+  const terms = Array.from({ length: MAX_SELECTOR_TERMS + 1 }, (_, i) => `k${i}=1`)
+  t.throws(() => parseFieldSelector(terms.join(',')), { code: 400, message: /at most 256 are allowed/ })
+  t.ok(parseFieldSelector([...terms.slice(1), terms[1]].join(',')))
 })

@@ -1,7 +1,7 @@
 import t from 'tap'
 
 import { parseLabelSelector } from '../../src/dialect/label-selector.js'
-import { MAX_SELECTOR_LENGTH } from '../../src/dialect/subject.js'
+import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS } from '../../src/dialect/subject.js'
 import { BadRequestError } from '../../src/model/status.js'
 
 function subject(labels: Record<string, string>) {
@@ -131,4 +131,10 @@ void t.test('a bad selector is a 400 that says what was expected and where', asy
   }
   t.ok(parseLabelSelector(`${'a'.repeat(63)}=${'b'.repeat(63)}`), 'the longest name')
   t.ok(parseLabelSelector(`${'a.'.repeat(126)}a/b`), 'the longest prefix')
+})
+
+void t.test('the number of terms is bounded, what is said twice counts once', async (t) => {
+  const terms = Array.from({ length: MAX_SELECTOR_TERMS + 1 }, (_, i) => `!k${i}`)
+  t.throws(() => parseLabelSelector(terms.join(',')), { code: 400, message: /at most 256 are allowed/ })
+  t.ok(parseLabelSelector([...terms.slice(1), terms[1]].join(',')))
 })
