@@ -1,0 +1,55 @@
+/**
+ * Reliable: nothing is missing between two received events, and nothing came that did not happen.
+ *
+ * An initial state is exactly the state at its revision. A whole revision that is missing is reported here, a part of one
+ * by `atomic`; what is missing between a resume point and the first event by `resumable`.
+ */
+import { type Revision, toRevision } from '../../src/model/revision.js'
+import type { RecordedHistory, ReferenceHistory } from '../support/history.js'
+import { describeItem, differences, isObject, type Stream, streamOf } from './stream.js'
+import { Violation } from './violation.js'
+
+export function reliable(history: RecordedHistory, reference: ReferenceHistory): Violation[] {
+  return history.watches.flatMap((watch) => {
+    const stream = streamOf(watch, reference)
+    const problems = [...initialProblems(stream, reference), ...liveProblems(stream, reference)]
+    return problems.map((problem) => new Violation('reliable', watch.name, problem))
+  })
+}
+
+function initialProblems(stream: Stream, reference: ReferenceHistory): string[] {
+  const { watch, initial, isInitialComplete, afterRevision, live } = stream
+  if (initial === null) return []
+  if (isInitialComplete && afterRevision !== null) {
+    const state = reference.stateAt(watch.scope, afterRevision)
+    return differences(initial, state).map((difference) => `initial state at ${afterRevision}: ${difference}`)
+  }
+  if (live.length > 0) return ['no revision explains the initial state']
+  return watch.end === 'eof' ? ['a clean EOF before the initial state was complete'] : []
+}
+
+function liveProblems({ watch, live, afterRevision }: Stream, reference: ReferenceHistory): string[] {
+  const first = live[0]
+  if (afterRevision === null || first === undefined) return []
+  const objects = live.filter(isObject)
+  const last = toRevision(Math.max(...live.map(({ revision }) => revision)))
+  const after = toRevision(Math.max(afterRevision, watch.start.kind === 'after' ? first.revision - 1 : 0))
+  const expected = reference.expectedEvents(watch.scope, after, last)
+  const problems: string[] = []
+
+  const received = new Set(objects.map(({ revision }) => revision))
+  const missing = new Set<Revision>()
+  for (const { revision } of expected) {
+    const isResumables = watch.start.kind === 'after' && revision <= first.revision
+    if (!received.has(revision) && !isResumables) missing.add(revision)
+  }
+  for (const revision of missing) problems.push(`nothing came of revision ${revision}`)
+
+  const known = new Set(expected.flatMap((item) => [describeItem(item, true), describeItem(item, false)]))
+  for (const item of objects) {
+    if (item.revision <= after) continue
+    if (!known.has(describeItem(item, item.fingerprint !== null)))
+      problems.push(`${describeItem(item, true)} did not happen`)
+  }
+  return problems
+}

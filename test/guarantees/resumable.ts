@@ -1,0 +1,26 @@
+/**
+ * Resumable: after resuming at R the first event is the first matching one after R; nothing at or before R comes again.
+ */
+import { toRevision } from '../../src/model/revision.js'
+import type { RecordedHistory, ReferenceHistory } from '../support/history.js'
+import { describeItem, isObject } from './stream.js'
+import { Violation } from './violation.js'
+
+export function resumable(history: RecordedHistory, reference: ReferenceHistory): Violation[] {
+  const violations: Violation[] = []
+  for (const { name, scope, start, items } of history.watches) {
+    if (start.kind !== 'after') continue
+    const report = (message: string): void => void violations.push(new Violation('resumable', name, message))
+    for (const item of items) {
+      const isOld = isObject(item) ? item.revision <= start.revision : item.revision < start.revision
+      if (isOld) report(`${item.type}@${item.revision} came after resuming at ${start.revision}`)
+    }
+    const first = items.find(({ revision }) => revision >= start.revision)
+    if (first === undefined) continue
+    const through = isObject(first) ? toRevision(first.revision - 1) : first.revision
+    for (const missed of reference.expectedEvents(scope, start.revision, through)) {
+      report(`${describeItem(missed, false)} did not come first after resuming at ${start.revision}`)
+    }
+  }
+  return violations
+}

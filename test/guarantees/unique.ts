@@ -1,0 +1,17 @@
+/** Unique: no version of an object comes twice in one stream, its initial state included. */
+import type { RecordedHistory } from '../support/history.js'
+import { isObject } from './stream.js'
+import { Violation } from './violation.js'
+
+export function unique(history: RecordedHistory): Violation[] {
+  const violations: Violation[] = []
+  for (const watch of history.watches) {
+    const seen = new Set<string>()
+    for (const { id, revision } of watch.items.filter(isObject)) {
+      const version = `${id}@${revision}`
+      if (seen.has(version)) violations.push(new Violation('unique', watch.name, `${version} came twice`))
+      seen.add(version)
+    }
+  }
+  return violations
+}

@@ -1,0 +1,24 @@
+/** One name per guarantee of `src/SPEC.md`: what a broken one is reported as. */
+export type Guarantee =
+  | 'ordered'
+  | 'unique'
+  | 'atomic'
+  | 'reliable'
+  | 'resumable'
+  | 'bookmarkable'
+  | 'fresh'
+  | 'convergent'
+
+export class Violation extends Error {
+  override readonly name: string
+
+  /** @param where the watch or list that saw it. */
+  constructor(
+    readonly guarantee: Guarantee,
+    readonly where: string,
+    message: string,
+  ) {
+    super(`${where}: ${message}`)
+    this.name = `not ${guarantee}`
+  }
+}
