@@ -3,6 +3,7 @@
  * installed where that may be done without asking (root, or sudo without a password), and otherwise named in one line.
  */
 import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { etcdBinary } from './etcd-process.js'
 
 interface Requirement {
@@ -24,6 +25,8 @@ const requirements: readonly Requirement[] = [
   { what: 'openssl', package: 'openssl', isThere: () => runs('openssl', 'version') },
   { what: 'promtool', package: 'prometheus', isThere: () => runs('promtool', '--version') },
   { what: 'chromium', package: 'chromium', isThere: () => runs('chromium', '--version') },
+  { what: 'a C compiler', package: 'gcc', isThere: () => runs('cc', '--version') },
+  { what: "the C library's headers", package: 'libc6-dev', isThere: () => existsSync('/usr/include/stdio.h') },
   { what: 'kubectl', package: 'kubernetes-client', isThere: () => runs('kubectl', 'version', '--client') },
 ]
 
