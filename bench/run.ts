@@ -4,6 +4,13 @@
  */
 import { Command, InvalidArgumentError } from 'commander'
 import { fanout } from './fanout.js'
+import { ingest } from './ingest.js'
+import { list } from './list.js'
+import { memory } from './memory.js'
+import { report } from './report.js'
+import { selectors } from './selectors.js'
+import { slow } from './slow.js'
+import { storm } from './storm.js'
 import { etcdBinary } from './subjects/etcd.js'
 import type { Choice, Question } from './support/choice.js'
 import { endAll, endAllOnSignals } from './support/processes.js'
@@ -11,6 +18,12 @@ import { createRecorder } from './support/record.js'
 
 const questions: Record<string, { readonly ask: Question; readonly about: string }> = {
   fanout: { ask: fanout, about: 'deliveries per CPU-second and delay, by watchers, rate and wire' },
+  selectors: { ask: selectors, about: 'cost of an event for one of N watchers with selectors of their own' },
+  storm: { ask: storm, about: 'everybody reconnects at once while others list' },
+  list: { ask: list, about: 'full lists asked for at once: CPU each, memory at the worst' },
+  slow: { ask: slow, about: 'delay of the others while one in a hundred reads nothing' },
+  ingest: { ask: ingest, about: 'events a second that come in, and their lag' },
+  memory: { ask: memory, about: 'resident memory of an idle watcher, by wire' },
 }
 
 interface Flags {
@@ -67,6 +80,12 @@ for (const [name, { ask, about }] of Object.entries(questions)) {
       await ask(choice)
     })
 }
+
+program
+  .command('report')
+  .description('writes bench/RESULTS.md and its charts from bench/results.jsonl')
+  .option('--local', 'from all rows in bench/out instead', false)
+  .action((flags: { local: boolean }) => report(flags.local))
 
 endAllOnSignals()
 try {

@@ -35,6 +35,7 @@ export const distributarySubject: SubjectKind = {
       pid: child.pid,
       streams: streamsOf(wire),
       watch: (query) => podWatch({ port, wire }, query),
+      metricsUrl: `http://127.0.0.1:${plainPort}/metrics`,
       list: () => podList({ port, wire }),
       end: () => child.end(),
     }

@@ -23,6 +23,8 @@ export interface Subject {
   watch(query: WatchQuery): WatchRequest
   /** A full list, where there is such a thing. */
   list?(): WatchRequest
+  /** Prometheus text, where the subject has it. */
+  readonly metricsUrl?: string
   /** Set when the subject makes its own events: then no etcd stands behind it. */
   readonly source?: EventSource
   end(): Promise<void>

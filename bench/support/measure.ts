@@ -16,6 +16,8 @@ export interface Stretch {
   readonly after: Usage
   readonly cpuSeconds: number
   readonly seconds: number
+  /** As prom-client tells it, its 10 ms of sampling included; null for what is not Node. */
+  readonly eventLoopP99Ms: number | null
 }
 
 export interface StretchOptions {
@@ -30,6 +32,7 @@ export interface StretchOptions {
 /** @throws Error unless every watcher received what it was owed, once and in order. */
 export async function measureStretch(options: StretchOptions): Promise<Stretch> {
   const { subject, source, watchers } = options
+  await eventLoopP99Ms(subject) // a scrape begins the next one's window
   await watchers.mark()
   const before = usage(subject.pid)
   const begin = performance.now()
@@ -42,7 +45,15 @@ export async function measureStretch(options: StretchOptions): Promise<Stretch> 
   if (event === 'late' || missing + repeated + strays + ended > 0) {
     throw new Error(`${subject.name}/${subject.wire}: not every delivery came once: ${JSON.stringify(faults)}`)
   }
-  return { run, report, before, after, cpuSeconds: after.cpuSeconds - before.cpuSeconds, seconds }
+  const cpuSeconds = after.cpuSeconds - before.cpuSeconds
+  return { run, report, before, after, cpuSeconds, seconds, eventLoopP99Ms: await eventLoopP99Ms(subject) }
+}
+
+async function eventLoopP99Ms({ metricsUrl }: Subject): Promise<number | null> {
+  if (metricsUrl === undefined) return null
+  const text = await fetch(metricsUrl).then((answer) => answer.text())
+  const seconds = /^nodejs_eventloop_lag_p99_seconds(?:\{[^}]*\})? (\S+)/m.exec(text)?.[1]
+  return seconds === undefined ? null : Number(seconds) * 1000
 }
 
 /** The columns that every stretch has. */
@@ -68,6 +79,7 @@ export function stretchColumns(stretch: Stretch): Record<string, Value> {
     p99Ms: report.delayMs.p99,
     p999Ms: report.delayMs.p999,
     maxMs: report.delayMs.max,
+    eventLoopP99Ms: stretch.eventLoopP99Ms,
     latestPutMs: run.latestStartMs ?? null,
     residentMb: after.residentBytes / 2 ** 20,
     peakResidentMb: after.peakResidentBytes / 2 ** 20,

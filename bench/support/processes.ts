@@ -5,7 +5,7 @@
  * /proc, so that server and peers are measured alike, whatever language they are in.
  */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, constants } from 'node:os'
 import { createInterface } from 'node:readline'
 
@@ -145,6 +145,11 @@ export function usage(pid: number): Usage {
     }
   }
   return { cpuSeconds, residentBytes, peakResidentBytes, writeCalls }
+}
+
+/** Lets `peakResidentBytes` begin anew. */
+export function resetPeak(pid: number): void {
+  for (const id of family(pid)) writeFileSync(`/proc/${id}/clear_refs`, '5')
 }
 
 function family(pid: number): number[] {

@@ -7,7 +7,7 @@ import type { Subject, SubjectKind } from '../subjects/subject.js'
 import { type ObjectOptions, podObjects, writeObjectsFile } from './objects.js'
 import { endAll } from './processes.js'
 import { type EventSource, startWriter } from './source.js'
-import { openWatchers, type Watchers, type WatchersOptions } from './watchers.js'
+import { openWatchers, type WatchRequest, type Watchers, type WatchersOptions } from './watchers.js'
 import { createWorkspace } from './workspace.js'
 
 export interface SceneOptions {
@@ -30,8 +30,8 @@ export interface Scene {
   readonly revision: number
   readonly etcd: Etcd | null
   readonly progressFile: string
-  /** Opens the scene's number of watches, from now on, all of them owed every event. */
-  readonly openWatchers: (options?: Partial<WatchersOptions>) => Promise<Watchers>
+  /** Opens the scene's number of watches, from its revision on; all of them are owed every event unless said otherwise. */
+  readonly openWatchers: (options?: Partial<WatchersOptions>, request?: WatchRequest) => Promise<Watchers>
 }
 
 /** Sets up, measures, and ends everything it started, however `measure` leaves. */
@@ -69,8 +69,8 @@ export async function withScene<T>(options: SceneOptions, measure: (scene: Scene
       revision,
       etcd,
       progressFile,
-      openWatchers: (more) =>
-        openWatchers(subject.watch({ afterRevision: revision }), {
+      openWatchers: (more, request) =>
+        openWatchers(request ?? subject.watch({ afterRevision: revision }), {
           connections: Math.ceil(options.watchers / subject.streams),
           streams: subject.streams,
           first: nextSequence,

@@ -28,6 +28,8 @@ export interface WatchersOptions {
   readonly stride?: number
   /** Most connections being opened at one time. */
   readonly burst?: number
+  /** Of each socket, bytes; unset for the kernel's own choice, which takes megabytes before a server feels a slow reader. */
+  readonly receiveBufferBytes?: number
   /** Shared with the writer, which reads from it how far the watchers are. */
   readonly progressFile?: string
   readonly readyTimeoutMs?: number
@@ -103,6 +105,7 @@ export function startWatchers(
     ['first', options.first ?? 0],
     ['stride', options.stride ?? 1],
     ['burst', options.burst ?? 128],
+    ['receive-buffer', options.receiveBufferBytes ?? 0],
     ...(request.headers ?? []).map((header): [string, string] => ['header', header]),
   ]
   if (request.bodyFile !== undefined) flags.push(['body-file', request.bodyFile])

@@ -1,0 +1,51 @@
+/** Question: what does a full list of 10,000 objects cost when 50 ask at once, in CPU each and in memory at the worst? */
+import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
+import { resetPeak, sleep, usage } from './support/processes.js'
+import { withScene } from './support/scene.js'
+import { startWatchers } from './support/watchers.js'
+
+export const list: Question = async (choice) => {
+  for (const target of targets(choice, ['distributary/http1', 'distributary/http1-tls', 'kube-apiserver/http1-tls'])) {
+    await attempt(choice, { question: 'list', subject: target.kind.name, wire: target.wire }, () => one(choice, target))
+  }
+}
+
+async function one(choice: Choice, target: Target): Promise<void> {
+  const count = choice.quick ? 500 : 10_000
+  const askers = choice.watchers[0] ?? (choice.quick ? 5 : 50)
+  const objects = { count, nodes: 100, bytes: 1024 }
+  await withScene({ ...choice, ...target, watchers: 0, objects }, async ({ subject }) => {
+    const request = subject.list?.()
+    if (!request) throw new Error(`${subject.name} has no list`)
+    /** Every list holds every object once, in one order. */
+    const ask = async (at: number): Promise<{ p50Ms: number; maxMs: number; bytes: number }> => {
+      const { watchers } = startWatchers(request, { connections: at, burst: at })
+      const report = await watchers.allEnded(120_000)
+      await watchers.end()
+      const isComplete = report.received === at * count && report.missing + report.repeated + report.strays === 0
+      if (!isComplete || report.failedStatus > 0) throw new Error(`a list was not complete: ${JSON.stringify(report)}`)
+      return { p50Ms: report.durationMs.p50, maxMs: report.durationMs.max, bytes: report.totalBytes / at }
+    }
+    const cold = await ask(1)
+    await sleep(500)
+    resetPeak(subject.pid)
+    const before = usage(subject.pid)
+    const measured = await ask(askers)
+    const after = usage(subject.pid)
+    choice.recorder.row({
+      question: 'list',
+      subject: subject.name,
+      wire: subject.wire,
+      objects: count,
+      askers,
+      bodyBytes: measured.bytes,
+      coldMs: cold.maxMs,
+      p50Ms: measured.p50Ms,
+      maxMs: measured.maxMs,
+      cpuMsEach: ((after.cpuSeconds - before.cpuSeconds) * 1000) / askers,
+      residentMb: before.residentBytes / 2 ** 20,
+      peakResidentMb: after.peakResidentBytes / 2 ** 20,
+      peakAboveMb: (after.peakResidentBytes - before.residentBytes) / 2 ** 20,
+    })
+  })
+}

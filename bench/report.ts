@@ -1,0 +1,288 @@
+/**
+ * Writes `bench/RESULTS.md` and its charts from recorded rows: no figure is typed by hand. Of each question the latest
+ * run counts, whole: ratios are meant within one run only.
+ */
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { barChart, delayChart, lineChart } from './support/charts.js'
+import { repositoryRoot } from './support/native.js'
+import type { Row, Value } from './support/record.js'
+
+const benchDirectory = `${repositoryRoot}bench/`
+
+interface Column {
+  readonly title: string
+  readonly cell: (row: Row, rows: readonly Row[]) => string
+}
+
+/** Reads kept rows, or those of `bench/out` when `isLocal`, and writes the page. @throws Error when there are none. */
+export async function report(isLocal: boolean): Promise<void> {
+  const rows = readRows(isLocal)
+  if (rows.length === 0) throw new Error('no rows: run a question with --keep first, or report with --local')
+  mkdirSync(`${benchDirectory}charts`, { recursive: true })
+  const parts = [head(rows)]
+  for (const section of [
+    fanoutSection,
+    selectorsSection,
+    memorySection,
+    listSection,
+    stormSection,
+    slowSection,
+    ingestSection,
+  ]) {
+    parts.push(await section(rows))
+  }
+  writeFileSync(`${benchDirectory}RESULTS.md`, `${parts.filter((part) => part !== '').join('\n\n')}\n`)
+}
+
+function readRows(isLocal: boolean): Row[] {
+  const kept = `${benchDirectory}results.jsonl`
+  const local = `${benchDirectory}out`
+  const files = isLocal
+    ? existsSync(local)
+      ? readdirSync(local).map((name) => `${local}/${name}`)
+      : []
+    : existsSync(kept)
+      ? [kept]
+      : []
+  return files.flatMap((file) =>
+    readFileSync(file, 'utf8')
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as Row),
+  )
+}
+
+/** The rows of the question's latest run; a full run beats a quick one. */
+function latest(rows: readonly Row[], question: string): Row[] {
+  const own = rows.filter((row) => row.question === question)
+  const full = own.filter((row) => row['quick'] !== true)
+  const candidates = full.length > 0 ? full : own
+  const run = candidates
+    .map((row) => String(row['run']))
+    .sort()
+    .at(-1)
+  return candidates.filter((row) => row['run'] === run)
+}
+
+const label = (row: Row): string => `${row.subject} ${row.wire}`
+
+const figure = (value: Value | undefined, digits = 3): string =>
+  typeof value !== 'number' || !Number.isFinite(value)
+    ? '–'
+    : Math.abs(value) >= 100
+      ? Math.round(value).toLocaleString('en-US')
+      : String(Number(value.toPrecision(digits)))
+
+const plain = (title: string, name: string): Column => ({ title, cell: (row) => figure(row[name]) })
+
+const subjectColumn: Column = { title: 'who', cell: label }
+
+function table(rows: readonly Row[], columns: readonly Column[]): string {
+  const good = rows.filter((row) => row['failed'] === undefined)
+  const lines = [
+    `| ${columns.map((column) => column.title).join(' | ')} |`,
+    `| ${columns.map((_, index) => (index === 0 ? '---' : '---:')).join(' | ')} |`,
+    ...good.map((row) => `| ${columns.map((column) => column.cell(row, good)).join(' | ')} |`),
+  ]
+  const failed = rows.filter((row) => row['failed'] !== undefined)
+  if (failed.length > 0) {
+    lines.push('', ...failed.map((row) => `- **${label(row)} failed**: ${String(row['failed']).split('\n')[0]}`))
+  }
+  return lines.join('\n')
+}
+
+/** How many times the figure of another subject under the same load. */
+function against(title: string, subject: string, wire: string, name: string, unit: 'times' | 'percent'): Column {
+  return {
+    title,
+    cell(row, rows) {
+      const peer = rows.find(
+        (one) =>
+          one.subject === subject &&
+          one.wire === wire &&
+          one['watchers'] === row['watchers'] &&
+          one['rate'] === row['rate'],
+      )
+      const [own, other] = [row[name], peer?.[name]]
+      if (typeof own !== 'number' || typeof other !== 'number' || other === 0 || peer === row) return '–'
+      return unit === 'times' ? `${figure(own / other)} ×` : `${figure((own / other) * 100)} %`
+    },
+  }
+}
+
+function head(rows: readonly Row[]): string {
+  const row = rows.at(-1)
+  const about = (name: string): string => String(row?.[name] ?? 'unknown')
+  return `# What was measured
+
+Written by \`npm run bench -- report\` from recorded rows; nothing here is typed by hand. Trust the ratios within one
+table: each is one run on one machine, server and load pinned to a core of their own, on the loopback, one TCP connection
+per watcher unless the wire says otherwise (\`x100\`: 100 streams a connection), events of about 1 KiB.
+
+CPU is the server's user and system time from \`/proc\`. Delay is from just before the put to etcd is sent to the
+watcher's byte. In every row each watcher received every event it was owed, once and in order, or the row is a failure.
+
+Machine of the latest row: ${about('cpu')}, ${about('cores')} cores, ${about('memoryGb')} GB, Linux ${about('kernel')};
+Node ${about('node')}, etcd ${about('etcd')}, commit ${about('commit')}.`
+}
+
+async function fanoutSection(all: readonly Row[]): Promise<string> {
+  const rows = latest(all, 'fanout')
+  if (rows.length === 0) return ''
+  const loads = [...new Set(rows.map((row) => `${row['watchers']}/${row['rate']}`))]
+  const parts = ['## Fan-out: what a delivery costs, and how long it takes']
+  for (const load of loads) {
+    const [watchers, rate] = load.split('/')
+    const group = rows.filter((row) => `${row['watchers']}/${row['rate']}` === load)
+    if (watchers === 'undefined') {
+      parts.push(table(group, [subjectColumn]).split('\n').slice(3).join('\n'))
+      continue
+    }
+    const title = `${figure(Number(watchers))} watchers, ${rate === '0' ? 'saturated' : `${rate} events/s`}`
+    const name = `fanout-${watchers}-${rate === '0' ? 'saturated' : rate}`
+    const good = group.filter((row) => row['failed'] === undefined)
+    await write(
+      `${name}.svg`,
+      barChart(good, label, 'deliveriesPerCpuSecond', `Deliveries per server CPU-second: ${title}`),
+    )
+    await write(`${name}-delay.svg`, delayChart(good, label, `Write to watcher, ms (p50 and p99): ${title}`))
+    parts.push(
+      `### ${title}`,
+      table(group, [
+        subjectColumn,
+        plain('deliveries / CPU-s', 'deliveriesPerCpuSecond'),
+        against('× etcd', 'etcd', 'grpc', 'deliveriesPerCpuSecond', 'times'),
+        against('× grpc-proxy', 'grpc-proxy', 'grpc', 'deliveriesPerCpuSecond', 'times'),
+        against('× JSON gateway', 'etcd', 'json-gateway', 'deliveriesPerCpuSecond', 'times'),
+        against('of the limit', 'limit', 'http1', 'deliveriesPerCpuSecond', 'percent'),
+        plain('p50 ms', 'p50Ms'),
+        plain('p99 ms', 'p99Ms'),
+        plain('p99.9 ms', 'p999Ms'),
+        plain('max ms', 'maxMs'),
+        plain('events/s', 'eventsPerSecond'),
+        plain('events a write', 'deliveriesPerWrite'),
+        plain('loop p99 ms', 'eventLoopP99Ms'),
+        plain('KB a watcher', 'kbPerWatcher'),
+      ]),
+      `![Deliveries per CPU-second](charts/${name}.svg)`,
+      `![Delay](charts/${name}-delay.svg)`,
+    )
+  }
+  return parts.join('\n\n')
+}
+
+async function selectorsSection(all: readonly Row[]): Promise<string> {
+  const rows = latest(all, 'selectors')
+  if (rows.length === 0) return ''
+  const good = rows.filter((row) => row['failed'] === undefined)
+  const chart = lineChart(
+    good,
+    label,
+    'selectors',
+    'cpuMicrosPerEventAboveIdle',
+    'CPU of one event, µs, by distinct selectors',
+  )
+  await write('selectors.svg', chart)
+  const growth: Column = {
+    title: 'growth',
+    cell(row, rows) {
+      const first = rows.find((one) => label(one) === label(row))?.['cpuMicrosPerEventAboveIdle']
+      const own = row['cpuMicrosPerEventAboveIdle']
+      return typeof first === 'number' && typeof own === 'number' ? `${figure(own / first)} ×` : '–'
+    },
+  }
+  const columns = [
+    subjectColumn,
+    plain('selectors', 'selectors'),
+    plain('µs an event', 'cpuMicrosPerEvent'),
+    plain('above idle', 'cpuMicrosPerEventAboveIdle'),
+    growth,
+    plain('p99 ms', 'p99Ms'),
+  ]
+  return `## Selectors: an event costs what it delivers\n\nEach watcher has a \`spec.nodeName\` of its own; each event is for one.\n\n${table(rows, columns)}\n\n![CPU of an event](charts/selectors.svg)`
+}
+
+async function memorySection(all: readonly Row[]): Promise<string> {
+  const rows = latest(all, 'memory')
+  if (rows.length === 0) return ''
+  const good = rows.filter((row) => row['failed'] === undefined)
+  await write('memory.svg', barChart(good, label, 'kbPerIdleWatcher', 'Resident KB of an idle watcher'))
+  const columns = [
+    subjectColumn,
+    plain('watchers', 'watchers'),
+    plain('KB idle', 'kbPerIdleWatcher'),
+    plain('KB after events', 'kbPerWatcherAfterEvents'),
+    plain('resident MB', 'residentMb'),
+    plain('all open after ms', 'openedMs'),
+  ]
+  return `## Memory: what an idle watcher holds\n\n${table(rows, columns)}\n\n![Memory](charts/memory.svg)`
+}
+
+async function listSection(all: readonly Row[]): Promise<string> {
+  const rows = latest(all, 'list')
+  if (rows.length === 0) return ''
+  const columns = [
+    subjectColumn,
+    plain('objects', 'objects'),
+    plain('at once', 'askers'),
+    plain('body bytes', 'bodyBytes'),
+    plain('CPU ms each', 'cpuMsEach'),
+    plain('p50 ms', 'p50Ms'),
+    plain('max ms', 'maxMs'),
+    plain('first ms', 'coldMs'),
+    plain('memory + MB', 'peakAboveMb'),
+  ]
+  return `## Lists: everything, asked for at once\n\n${table(rows, columns)}`
+}
+
+async function stormSection(all: readonly Row[]): Promise<string> {
+  const rows = latest(all, 'storm')
+  if (rows.length === 0) return ''
+  const columns = [
+    subjectColumn,
+    plain('watchers', 'watchers'),
+    plain('missed events', 'missedEvents'),
+    plain('lists', 'lists'),
+    plain('all caught up, ms', 'caughtUpMs'),
+    plain('all listed, ms', 'listedMs'),
+    plain('had to relist', 'hadToRelist'),
+    plain('CPU s', 'cpuSeconds'),
+    plain('memory + MB', 'peakAboveMb'),
+  ]
+  return `## Storm: everybody comes back at once\n\n${table(rows, columns)}`
+}
+
+async function slowSection(all: readonly Row[]): Promise<string> {
+  const rows = latest(all, 'slow')
+  if (rows.length === 0) return ''
+  const columns = [
+    subjectColumn,
+    plain('watchers', 'watchers'),
+    plain('events/s', 'rate'),
+    plain('stalled', 'stalled'),
+    plain('p99 ms without', 'p99MsWithout'),
+    plain('p99 ms of the others', 'p99MsOfOthers'),
+    plain('ratio', 'p99Ratio'),
+  ]
+  return `## Slow readers: what the others feel\n\n${table(rows, columns)}`
+}
+
+async function ingestSection(all: readonly Row[]): Promise<string> {
+  const rows = latest(all, 'ingest')
+  if (rows.length === 0) return ''
+  const columns = [
+    subjectColumn,
+    plain('events/s', 'eventsPerSecond'),
+    plain('µs CPU an event', 'cpuMicrosPerEvent'),
+    plain('lag p50 ms', 'p50Ms'),
+    plain('lag p99 ms', 'p99Ms'),
+    plain('put p99 ms', 'putP99Ms'),
+  ]
+  const about =
+    'One watcher, as many writes as etcd takes. When etcd itself is measured it has a core of its own; behind the others it shares one with the writer, so compare lag, not events/s, with it.'
+  return `## Ingest: how much comes in\n\n${about}\n\n${table(rows, columns)}`
+}
+
+async function write(name: string, svg: Promise<string>): Promise<void> {
+  writeFileSync(`${benchDirectory}charts/${name}`, await svg)
+}

@@ -1,0 +1,51 @@
+/** The quick fan-out question, end to end with a real etcd: its rows have their shape, and every delivery is exact. */
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+
+/** The bench in a process of its own: its lines of JSON. */
+function bench(...flags: string[]): Promise<Record<string, unknown>[]> {
+  return new Promise((resolve, reject) => {
+    execFile(process.execPath, [`${root}.build/bench/run.js`, ...flags], { cwd: root }, (error, stdout, stderr) => {
+      if (error) reject(new Error(`${stdout}\n${stderr}`, { cause: error }))
+      else
+        resolve(
+          stdout.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as Record<string, unknown>])),
+        )
+    })
+  })
+}
+
+const WATCHERS = 20
+const subjects = [
+  'limit/http1',
+  'bare-node/http1',
+  'etcd/grpc',
+  'etcd/json-gateway',
+  ...(existsSync(`${root}.build/src/main.js`) ? ['distributary/http1'] : []),
+]
+
+void t.test('a quick fan-out gives one exact row for each subject and load', { timeout: 120_000 }, async (t) => {
+  const flags = ['--quick', '--seconds', '1', '--watchers', String(WATCHERS), '--rate', '20,saturated']
+  const rows = await bench('fanout', ...flags, '--subjects', subjects.join(','))
+  t.equal(rows.length, subjects.length * 2)
+  for (const row of rows) {
+    const name = `${String(row['subject'])}/${String(row['wire'])} ${String(row['load'])}`
+    t.match(row, { question: 'fanout', watchers: WATCHERS, missing: 0, repeated: 0, quick: true }, name)
+    t.equal(row['deliveries'], Number(row['events']) * WATCHERS, `${name}: each watcher has each event once`)
+    t.ok(Number(row['events']) >= 15, `${name}: enough events`)
+    t.ok(Number(row['p50Ms']) > 0 && Number(row['p50Ms']) <= Number(row['p99Ms']), `${name}: delays`)
+    t.ok(Number(row['p99Ms']) <= Number(row['maxMs']), `${name}: no percentile above the highest`)
+    t.ok(Number(row['bytesPerDelivery']) > 1024, `${name}: whole objects`)
+    for (const fact of ['run', 'commit', 'node', 'etcd', 'cpu', 'kernel'])
+      t.type(row[fact], 'string', `${name}: ${fact}`)
+  }
+  t.same(new Set(rows.map((row) => row['run'])).size, 1, 'all rows belong to one run')
+})
+
+void t.test('a subject that is not there is an error', async (t) => {
+  await t.rejects(bench('fanout', '--quick', '--subjects', 'nobody'), /no subject nobody/)
+})

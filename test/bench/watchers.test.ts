@@ -1,0 +1,108 @@
+/** The bench's receiving side must notice every fault that a server can commit: a figure from it rests on that. */
+import { createServer, type Server } from 'node:net'
+import t from 'tap'
+import { MAGIC } from '../../bench/support/objects.js'
+import { endAll } from '../../bench/support/processes.js'
+import { openWatchers, type WatchRequest, type WatchersReport } from '../../bench/support/watchers.js'
+
+t.teardown(endAll)
+
+const event = (sequence: number): string =>
+  `{"type":"MODIFIED","object":{"mark":"${MAGIC}${String(sequence).padStart(12, '0')}${'1'.padStart(18, '0')}"}}\n`
+
+const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
+const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`
+
+/** Sends each watcher the head, and after its first mark the body that `bodyOf` gives the n-th connection, in pieces. */
+async function served(
+  bodyOf: (index: number) => readonly string[],
+  owed: number,
+  more: { readonly watchers?: number; readonly stride?: number; readonly base64?: boolean } = {},
+): Promise<WatchersReport> {
+  let accepted = 0
+  const server: Server = createServer((socket) => {
+    socket.setNoDelay(true)
+    const index = accepted++
+    socket.once('data', () => {
+      socket.write(head)
+      void (async () => {
+        for (const piece of bodyOf(index)) {
+          socket.write(piece, 'latin1')
+          await new Promise((resolve) => setImmediate(resolve))
+        }
+      })()
+    })
+    socket.on('error', () => {})
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  const request: WatchRequest = {
+    port: address && typeof address === 'object' ? address.port : 0,
+    path: '/',
+    ...(more.base64 === undefined ? {} : { base64: more.base64 }),
+  }
+  try {
+    const watchers = await openWatchers(request, {
+      connections: more.watchers ?? 1,
+      burst: 1, // so that the n-th connection is the n-th watcher
+      ...(more.stride === undefined ? {} : { stride: more.stride }),
+    })
+    const report = await watchers.caughtUp(owed, 1_000)
+    await watchers.end()
+    return report
+  } finally {
+    server.close()
+  }
+}
+
+const one = (...sequences: number[]): string => sequences.map((sequence) => chunk(event(sequence))).join('')
+
+void t.test('every event once and in order is no fault', async (t) => {
+  const report = await served(() => [one(0, 1, 2)], 3)
+  t.match(report, { event: 'caught-up', received: 3, missing: 0, repeated: 0, strays: 0 })
+})
+
+void t.test('an event cut anywhere by a write or a chunk is still one event', async (t) => {
+  const body = one(0, 1)
+  for (let cut = 1; cut < body.length; cut += 7) {
+    const report = await served(() => [body.slice(0, cut), body.slice(cut)], 2)
+    t.match(report, { event: 'caught-up', received: 2, missing: 0, repeated: 0 }, `written in two at ${cut}`)
+  }
+  const text = event(0)
+  for (let cut = 1; cut < text.length; cut += 7) {
+    const report = await served(() => [chunk(text.slice(0, cut)) + chunk(text.slice(cut))], 1)
+    t.match(report, { event: 'caught-up', received: 1, missing: 0, repeated: 0 }, `two chunks, cut at ${cut}`)
+  }
+})
+
+void t.test('base64 objects are read like any other', async (t) => {
+  const value = Buffer.from(`abc${MAGIC}${'7'.padStart(12, '0')}${'1'.padStart(18, '0')}def`).toString('base64')
+  const report = await served(() => [chunk(`{"result":{"value":"${value}"}}\n`)], 1, { base64: true })
+  t.match(report, { event: 'caught-up', received: 1, missing: 0, repeated: 0 })
+})
+
+void t.test('a repetition is counted', async (t) => {
+  t.match(await served(() => [one(0, 1, 1, 2)], 3), { received: 4, repeated: 1 })
+})
+
+void t.test('a hole that one of the watchers has is counted', async (t) => {
+  const report = await served((index) => [index === 0 ? one(0, 1, 2, 3) : one(0, 1, 3)], 4, { watchers: 2 })
+  t.match(report, { received: 7, missing: 1, repeated: 0 })
+})
+
+void t.test('a hole that all watchers have leaves them waiting', async (t) => {
+  const report = await served(() => [one(0, 1, 3)], 4, { watchers: 2 })
+  t.match(report, { event: 'late', received: 6 })
+})
+
+void t.test('an order that differs between watchers is counted', async (t) => {
+  const report = await served((index) => [index === 0 ? one(0, 1, 2) : one(0, 2, 1)], 3, { watchers: 2 })
+  t.match(report, { received: 6, missing: 1, repeated: 1 })
+})
+
+void t.test('with a stride, each watcher is owed its own events and no other', async (t) => {
+  const right = await served((index) => [index === 0 ? one(0, 2) : one(1, 3)], 4, { watchers: 2, stride: 2 })
+  t.match(right, { event: 'caught-up', received: 4, missing: 0, repeated: 0, strays: 0 })
+  const wrong = await served((index) => [index === 0 ? one(0, 1, 2) : one(1, 3)], 4, { watchers: 2, stride: 2 })
+  t.match(wrong, { received: 5, strays: 1 })
+})
