@@ -1,83 +1,62 @@
 /**
- * JSON for people: two spaces per level, one member per line, as Go's json.Indent and so the API server writes it. Only white
- * space is added; numbers, escapes and duplicate keys stay as they are.
+ * Compact JSON laid out for people, two spaces a level, as it streams by. Only white space is added between tokens;
+ * strings and numbers are copied as they are.
  */
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
-const NEWLINE = 0x0a
-const SPACE = 0x20
-const INDENT = 2
 
 /** @param json valid, and without white space between tokens (`scanObject`'s output, or what JSON.stringify writes). */
 export function indentJson(json: Buffer): Buffer {
-  const target = Buffer.allocUnsafeSlow(indent(json, null))
-  indent(json, target)
-  return target
+  return new JsonIndenter().push(json)
 }
 
-/** Writes when there is a target; counts either way. A second pass is cheaper than growing, and exact. */
-function indent(json: Buffer, target: Buffer | null): number {
-  let to = 0
-  let depth = 0
-  let i = 0
-  const newLine = (): void => {
-    const width = 1 + depth * INDENT
-    if (target !== null) {
-      target[to] = NEWLINE
-      target.fill(SPACE, to + 1, to + width)
+/** For a text that comes in parts, cut anywhere. */
+export class JsonIndenter {
+  #depth = 0
+  #inString = false
+  #isEscaped = false
+  /** The last token opened an object or a list that is still empty. */
+  #justOpened = false
+
+  push(part: Buffer): Buffer {
+    const out: Buffer[] = []
+    let start = 0
+    const put = (until: number, text: string): void => {
+      if (until > start) out.push(part.subarray(start, until))
+      if (text !== '') out.push(Buffer.from(text, 'latin1'))
+      start = until
     }
-    to += width
-  }
-  while (i < json.length) {
-    const byte = json[i]!
-    switch (byte) {
-      case QUOTE: {
-        const start = i
-        i++
-        while (i < json.length && json[i] !== QUOTE) i += json[i] === BACKSLASH ? 2 : 1
-        i++
-        if (target !== null) json.copy(target, to, start, i)
-        to += i - start
+    for (let i = 0; i < part.length; i++) {
+      const byte = part[i]!
+      if (this.#inString) {
+        if (this.#isEscaped) this.#isEscaped = false
+        else if (byte === BACKSLASH) this.#isEscaped = true
+        else if (byte === QUOTE) this.#inString = false
         continue
       }
-      case 0x7b:
-      case 0x5b:
-        if (target !== null) target[to] = byte
-        to++
+      if (byte === 0x7d || byte === 0x5d) {
+        this.#depth--
         // What closes at once stays on the line.
-        if (json[i + 1] === byte + 2) {
-          if (target !== null) target[to] = byte + 2
-          to++
-          i++
-        } else {
-          depth++
-          newLine()
-        }
-        break
-      case 0x7d:
-      case 0x5d:
-        depth--
-        newLine()
-        if (target !== null) target[to] = byte
-        to++
-        break
-      case 0x2c:
-        if (target !== null) target[to] = byte
-        to++
-        newLine()
-        break
-      case 0x3a:
-        if (target !== null) {
-          target[to] = byte
-          target[to + 1] = SPACE
-        }
-        to += 2
-        break
-      default:
-        if (target !== null) target[to] = byte
-        to++
+        if (!this.#justOpened) put(i, this.#newLine())
+        this.#justOpened = false
+        continue
+      }
+      if (this.#justOpened) {
+        put(i, this.#newLine())
+        this.#justOpened = false
+      }
+      if (byte === QUOTE) this.#inString = true
+      else if (byte === 0x7b || byte === 0x5b) {
+        this.#depth++
+        this.#justOpened = true
+      } else if (byte === 0x2c) put(i + 1, this.#newLine())
+      else if (byte === 0x3a) put(i + 1, ' ')
     }
-    i++
+    put(part.length, '')
+    return Buffer.concat(out)
   }
-  return to
+
+  #newLine(): string {
+    return `\n${'  '.repeat(this.#depth)}`
+  }
 }

@@ -186,6 +186,11 @@ export function isPretty(negotiated: Negotiated, query: Query, userAgent: string
   if (negotiated.pretty) return true
   const text = parameter(query, 'pretty') ?? ''
   if (text !== '') return PRETTY_WORDS.has(text)
+  return isReadByPeople(userAgent)
+}
+
+/** curl, Wget and browsers. */
+export function isReadByPeople(userAgent: string | undefined): boolean {
   return userAgent !== undefined && READ_BY_PEOPLE.some((prefix) => userAgent.startsWith(prefix))
 }
 

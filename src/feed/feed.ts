@@ -268,7 +268,7 @@ export class Feed {
     if (state.kind === 'refused') logger.warn(fields, 'feed refused')
     else if (state.kind === 'backing-off' && state.attempt === 1) logger.warn(fields, 'feed disconnected')
     else if (state.kind === 'listing' && before.kind !== 'idle') logger.info(fields, 'feed lists anew')
-    else if (state.kind === 'watching') logger.info(fields, 'feed watching')
+    else if (state.kind === 'watching' && before.kind !== 'catching-up') logger.info(fields, 'feed watching')
     else logger.debug(fields, 'feed')
   }
 

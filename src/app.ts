@@ -1,0 +1,209 @@
+/** The composition root: the only file that knows every stage. `main.ts` runs it; tests run the same. */
+import type { AddressInfo } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+import { Pump } from './broadcast/pump.js'
+import type { Config } from './config/load.js'
+import { Discovery } from './dialect/discovery.js'
+import { chooseEncoder } from './dialect/encoding/encoders.js'
+import { ResourceRegistry } from './dialect/resource-registry.js'
+import { RunningResource } from './live-resource.js'
+import { Metrics } from './metrics/metrics.js'
+import { resourceId } from './model/resource.js'
+import { NotAcceptableError, type StatusError } from './model/status.js'
+import type { StoredObject } from './model/stored-object.js'
+import { type Clock, sleep, systemClock } from './support/clock.js'
+import { Limiter } from './support/limiter.js'
+import type { Logger } from './support/log.js'
+import { type Random, systemRandom } from './support/random.js'
+import { apiHandler } from './transports/api-handler.js'
+import { BodyCache } from './transports/body-cache.js'
+import type { HealthCheck } from './transports/health.js'
+import type { ResourceContext } from './transports/resource-context.js'
+import { createServer } from './transports/server.js'
+import { Slots } from './transports/slots.js'
+import { WatcherLimits } from './transports/watcher-limits.js'
+import type { Upstream } from './upstream/upstream.js'
+
+export interface AppOptions {
+  readonly config: Config
+  readonly upstream: Upstream
+  readonly logger: Logger
+  readonly version: string
+  readonly clock?: Clock
+  readonly random?: Random
+}
+
+/** A deep replay is dear for etcd: so many resources at once. The in-process store is asked by all. */
+const FEEDS_AT_ONCE = 8
+const EMBEDDED_FEEDS_AT_ONCE = 256
+const READY_POLL_MS = 50
+/** etcd refuses larger requests by default; what somebody raised it to is still bounded here. */
+const MAX_VALUE_BYTES = 8 * 1024 * 1024
+/** Ends of watches in one turn of a drain. */
+const DRAIN_STEP_MS = 50
+
+export class App {
+  readonly metrics: Metrics
+  readonly registry = new ResourceRegistry()
+  readonly #options: AppOptions
+  readonly #clock: Clock
+  readonly #random: Random
+  readonly #pump: Pump
+  readonly #resources = new Map<string, RunningResource>()
+  readonly #turns: Limiter
+  readonly #server: FastifyInstance
+  readonly #context: ResourceContext
+  #isDraining = false
+  #isStopped = false
+
+  constructor(options: AppOptions) {
+    const { config, logger } = options
+    this.#options = options
+    this.#clock = options.clock ?? systemClock
+    this.#random = options.random ?? systemRandom
+    const metrics = new Metrics(options.version)
+    this.metrics = metrics
+    this.#turns = new Limiter(config.embedded ? EMBEDDED_FEEDS_AT_ONCE : FEEDS_AT_ONCE)
+    this.#pump = new Pump({ metrics: { passSlice: (seconds) => metrics.passSlice(seconds) } })
+    metrics.observe(() => [...this.#resources.values()].map((resource) => resource.gauges()))
+
+    const initialStates = new Slots(config.maxInitialStates, 'initial states being sent', () =>
+      metrics.rejected('initial-states'),
+    )
+    const bodySlots = new Slots(config.maxInitialStates, 'different lists being sent', () => metrics.rejected('lists'))
+    this.#context = {
+      find: (group, version, plural) => this.#resources.get(`${group}/${version}/${plural}`),
+      servable: () => ({ protobufObjects: false, protobufPartial: false }),
+      encoder: (served, form, include, projection) =>
+        chooseEncoder({ view, now: () => this.#clock.now() }, served, form, include, projection),
+      bodies: new BodyCache({ maxBytes: config.listCacheBytes, slots: bodySlots }),
+      initialStates,
+      watchers: new WatcherLimits({
+        total: config.maxWatchers,
+        perClient: config.maxWatchersPerClient,
+        onRejected: (limit) => metrics.rejected(limit),
+      }),
+      clock: this.#clock,
+      random: this.#random,
+      logger,
+      minRequestTimeoutMs: config.minRequestTimeout,
+      isDraining: () => this.#isDraining,
+    }
+    const onInternalError = (error: StatusError): void => logger.error({ err: error.cause ?? error }, 'internal error')
+    this.registry.set('configured', config.resources)
+    for (const served of config.resources) this.#add(served)
+    this.#server = createServer({
+      api: apiHandler({
+        context: this.#context,
+        discovery: new Discovery(this.registry, { productVersion: options.version }),
+        openapi: () => null,
+        onAnswered: (verb, code, seconds) => metrics.request(verb, code, seconds),
+        onInternalError,
+      }),
+      health: { livez: () => [{ name: 'ping', problem: () => null }], readyz: () => this.#readiness() },
+      metrics: () => metrics.expose(),
+      onInternalError,
+    })
+  }
+
+  get resources(): Iterable<RunningResource> {
+    return this.#resources.values()
+  }
+
+  get isReady(): boolean {
+    return this.#readiness().every((check) => check.isInformational === true || check.problem() === null)
+  }
+
+  /** Listens, and begins to feed. @returns the plain HTTP port. @throws when the port is taken. */
+  async start(): Promise<{ readonly port: number | null }> {
+    const { config } = this.#options
+    for (const resource of this.#resources.values()) resource.start()
+    this.#logWhenReady(this.#clock.monotonic())
+    if (config.port === null) return { port: null }
+    await this.#server.listen({ host: config.bindAddress, port: config.port })
+    return { port: (this.#server.server.address() as AddressInfo).port }
+  }
+
+  /** No new watches; running ones end, spread over the grace period. */
+  async drain(): Promise<void> {
+    if (this.#isDraining) return
+    this.#isDraining = true
+    const cursors = [...this.#resources.values()].flatMap(({ broadcaster }) =>
+      [...broadcaster.cursors].map((cursor) => ({ broadcaster, cursor })),
+    )
+    const graceMs = this.#options.config.shutdownWatchTerminationGracePeriod
+    const steps = Math.max(1, Math.floor(graceMs / DRAIN_STEP_MS))
+    const perStep = Math.ceil(cursors.length / steps)
+    for (let at = 0; at < cursors.length && !this.#isStopped; at += perStep) {
+      for (const { broadcaster, cursor } of cursors.slice(at, at + perStep)) broadcaster.drain(cursor)
+      if (at + perStep < cursors.length) await sleep(this.#clock, DRAIN_STEP_MS)
+    }
+  }
+
+  async stop(): Promise<void> {
+    if (this.#isStopped) return
+    this.#isDraining = true
+    this.#isStopped = true
+    await Promise.all([...this.#resources.values()].map((resource) => resource.stop()))
+    await this.#server.close()
+    this.#pump.stop()
+    await this.#options.upstream.close()
+  }
+
+  #add(served: Config['resources'][number]): void {
+    const { config, upstream, logger } = this.#options
+    const { group, version, plural } = served.resource
+    const resource = new RunningResource(served, {
+      upstream,
+      view,
+      pump: this.#pump,
+      clock: this.#clock,
+      random: this.#random,
+      logger,
+      metrics: this.metrics,
+      turns: this.#turns,
+      ring: {
+        maxItems: config.defaultWatchCacheSize,
+        maxBytes: config.watchCacheBytes,
+        maxAgeMs: config.watchCacheAge,
+      },
+      backfillRevisions: config.backfillRevisions,
+      onGap: config.onGap,
+      bookmarkIntervalMs: config.bookmarkInterval,
+      maxValueBytes: MAX_VALUE_BYTES,
+    })
+    this.#resources.set(`${group}/${version}/${plural}`, resource)
+  }
+
+  #logWhenReady(startedMs: number): void {
+    if (this.#isStopped) return
+    if (!this.isReady) {
+      this.#clock.setTimer(READY_POLL_MS, () => this.#logWhenReady(startedMs))
+      return
+    }
+    const objects = [...this.#resources.values()].reduce((sum, { cache }) => sum + cache.size, 0)
+    const seconds = (this.#clock.monotonic() - startedMs) / 1000
+    this.#options.logger.info({ resources: this.#resources.size, objects, seconds }, 'ready')
+  }
+
+  #readiness(): readonly HealthCheck[] {
+    const checks: HealthCheck[] = [
+      { name: 'shutdown', problem: () => (this.#isDraining ? 'the server is shutting down' : null) },
+    ]
+    for (const { served, cache } of this.#resources.values()) {
+      const { readiness } = cache
+      checks.push({
+        name: `cache-${resourceId(served.resource)}`,
+        problem: () =>
+          readiness.kind === 'ready' ? null : readiness.kind === 'refused' ? readiness.reason : 'not listed yet',
+        isInformational: readiness.kind === 'refused',
+      })
+    }
+    return checks
+  }
+}
+
+function view(object: StoredObject): StoredObject {
+  if (object.encoding === 'json') return object
+  throw new NotAcceptableError('the object is stored as protobuf, and no schema for it is known')
+}

@@ -1,0 +1,21 @@
+/**
+ * What a group needs to know of an encoding: objects, bookmarks and errors as bytes. The dialect supplies one per
+ * negotiated encoding and transform; the broadcast knows nothing of JSON, Tables or protobuf.
+ */
+import type { Revision } from '../model/revision.js'
+import type { Status } from '../model/status.js'
+import type { StoredObject } from '../model/stored-object.js'
+
+export interface BodyEncoder {
+  /** Distinct per encoding, transform and projection: part of a group's key. */
+  readonly key: string
+  /** The object with `revision` as its resourceVersion. */
+  encode(object: StoredObject, revision: Revision): Buffer
+  /** The first object a watcher is sent, where that differs (a Table's columns); else null. */
+  readonly encodeFirst: ((object: StoredObject, revision: Revision) => Buffer) | null
+  /** Only for projections: whether a watcher would see no difference. */
+  readonly isSame: ((older: StoredObject, newer: StoredObject) => boolean) | null
+  /** @param initialEventsEnd marks the end of the initial state. */
+  bookmark(revision: Revision, initialEventsEnd: boolean): Buffer
+  status(status: Status): Buffer
+}

@@ -1,0 +1,577 @@
+/**
+ * The broadcast of one resource: hears every batch of its cache, finds by index whom it concerns, lets each group encode
+ * it once, and moves cursors between the ring and the logs without a hole or an overlap.
+ *
+ * All of it is synchronous: a cursor is checked and joined in one step, so nothing can come in between.
+ */
+import { LRUCache } from 'lru-cache'
+import type { CacheBatch } from '../cache/cache-batch.js'
+import type { Snapshot } from '../cache/store.js'
+import type { CacheListener, WatchCache } from '../cache/watch-cache.js'
+import { type Key, keyFromText } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import { ExpiredError, ServiceUnavailableError, type Status, StatusError } from '../model/status.js'
+import type { Clock } from '../support/clock.js'
+import { type Random, randomInteger } from '../support/random.js'
+import type { BodyEncoder } from './body-encoder.js'
+import { Cursor, type CursorOptions, type EndReason, type WatcherSink } from './cursor.js'
+import { FactRegistry, type JsonOf } from './fact-registry.js'
+import { Group, type GroupOwner, type Replay } from './group.js'
+import { Matcher, type Sighting, type WatchSelector, matcherKey } from './matcher.js'
+import { MatcherIndex } from './matcher-index.js'
+import type { Advance, Pump } from './pump.js'
+import { Schedule } from './schedule.js'
+import type { Wire } from './wire.js'
+
+export interface BroadcastMetrics {
+  /** Events handed to sockets, and their bytes. */
+  sent(events: number, bytes: number): void
+  ended(reason: EndReason): void
+  /** From the arrival of an event to the end of the pass that wrote it. */
+  delay(seconds: number): void
+}
+
+export interface BroadcasterOptions {
+  readonly cache: WatchCache
+  readonly jsonOf: JsonOf
+  readonly pump: Pump
+  readonly clock: Clock
+  readonly random: Random
+  readonly metrics: BroadcastMetrics
+  /** Between two bookmarks to one watcher, milliseconds; jittered by a tenth. */
+  readonly bookmarkIntervalMs: number
+  /** Bytes of one group's log; beyond it the slow go on from the ring. */
+  readonly logBytes: number
+  /** Frames of ring batches kept for lagging cursors, bytes. */
+  readonly replayBytes: number
+}
+
+export type WatchStart =
+  /** Everything after a revision, which may lie in the future. */
+  | { readonly kind: 'after'; readonly revision: Revision }
+  /** The state, then everything after it. */
+  | {
+      readonly kind: 'initial'
+      readonly snapshot: Snapshot
+      /** A state as old as this will do, if another watcher is just being sent one; null: the snapshot itself. */
+      readonly minRevision: Revision | null
+      /** Mark its end with a bookmark (`k8s.io/initial-events-end`). */
+      readonly marksEnd: boolean
+    }
+
+export interface WatchRequest {
+  readonly namespace: string
+  readonly selector: WatchSelector
+  readonly encoder: BodyEncoder
+  readonly wire: Wire
+  readonly start: WatchStart
+  readonly bookmarks: boolean
+  /** Monotonic milliseconds. */
+  readonly deadlineMs: number
+  readonly onInitialComplete: () => void
+  readonly onEnd: (reason: EndReason) => void
+}
+
+/** The API server sends the last bookmark this long before it ends a watch. */
+const FINAL_BOOKMARK_MS = 2_000
+/** A peer that takes nothing and has fallen out of the ring cannot even be told. */
+const STUCK_LIMIT_MS = 30_000
+const STUCK_CHECK_MS = 5_000
+/** Work for one cursor in one turn of the pump. */
+const TURN_BYTES = 256 * 1024
+const TURN_BATCHES = 512
+
+interface MatcherGroups {
+  readonly groups: Set<Group>
+  /** Events of the batch being dispatched. */
+  sightings: Sighting[]
+}
+
+class GroupMatcher extends Matcher implements MatcherGroups {
+  readonly groups = new Set<Group>()
+  sightings: Sighting[] = []
+}
+
+export class Broadcaster implements CacheListener, GroupOwner, Advance {
+  readonly #options: BroadcasterOptions
+  readonly #cache: WatchCache
+  readonly facts: FactRegistry
+  readonly #index: MatcherIndex<GroupMatcher>
+  readonly #matchers = new Map<string, GroupMatcher>()
+  readonly #groups = new Map<string, Group>()
+  readonly #cursors = new Set<Cursor>()
+  /** Small: few ask for the future. */
+  readonly #waiting = new Set<Cursor>()
+  readonly #schedule: Schedule
+  readonly #replays: LRUCache<string, Replay>
+  #groupSequence = 0
+  readonly #stuckTimer: { cancel(): void }
+  #stuckHandle: { cancel(): void } | null = null
+
+  constructor(options: BroadcasterOptions) {
+    this.#options = options
+    this.#cache = options.cache
+    this.facts = new FactRegistry(options.jsonOf)
+    this.#index = new MatcherIndex(this.facts)
+    this.#schedule = new Schedule(options.clock, (cursor, nowMs) => this.#due(cursor, nowMs))
+    this.#replays = new LRUCache({
+      maxSize: options.replayBytes,
+      maxEntrySize: options.replayBytes,
+      sizeCalculation: (replay: Replay) => replay.bytes.length + 128,
+    })
+    const check = (): void => {
+      this.#checkStuck()
+      this.#stuckHandle = options.clock.setTimer(STUCK_CHECK_MS, check)
+    }
+    this.#stuckHandle = options.clock.setTimer(STUCK_CHECK_MS, check)
+    this.#stuckTimer = { cancel: () => this.#stuckHandle?.cancel() }
+    this.#cache.listen(this)
+  }
+
+  get watchers(): number {
+    return this.#cursors.size
+  }
+
+  get groups(): Iterable<Group> {
+    return this.#groups.values()
+  }
+
+  get cursors(): Iterable<Cursor> {
+    return this.#cursors
+  }
+
+  /**
+   * A new watcher. Bytes may be written before this returns only by the pump's next turn, never within.
+   * @throws ExpiredError when the revision is gone.
+   */
+  open(request: WatchRequest, sink: WatcherSink): Cursor {
+    const { start } = request
+    if (start.kind === 'after') this.#cache.assertResumable(start.revision)
+    const group = this.#groupFor(request)
+    const revision = start.kind === 'after' ? start.revision : start.snapshot.revision
+    const options: CursorOptions = {
+      bookmarks: request.bookmarks,
+      deadlineMs: request.deadlineMs,
+      onInitialComplete: request.onInitialComplete,
+      onEnd: request.onEnd,
+    }
+    const cursor = new Cursor(group, sink, options, revision)
+    group.size++
+    this.#cursors.add(cursor)
+    if (start.kind === 'initial') {
+      const nowMs = this.#options.clock.monotonic()
+      const prefix = this.#prefixOf(request.namespace)
+      cursor.initial = group.initialFrames(start.snapshot, prefix, start.minRevision, nowMs)
+      cursor.revision = cursor.initial.revision
+      cursor.initialMark = start.marksEnd
+      cursor.state = 'initial'
+      this.wake(cursor)
+    } else this.#follow(cursor)
+    this.#scheduleNext(cursor, this.#options.clock.monotonic())
+    return cursor
+  }
+
+  /** Whether one more watcher of this kind would find its bytes already being made. */
+  hasGroup(namespace: string, selector: WatchSelector, encoder: BodyEncoder, wire: Wire): boolean {
+    return this.#groups.has(groupKey(matcherKey(namespace, selector), encoder, wire))
+  }
+
+  /** Ends a watcher: a last bookmark if asked for, then a clean end; an ERROR if its initial state is not complete. */
+  drain(cursor: Cursor): void {
+    if (cursor.state === 'ended') return
+    if (cursor.state === 'initial') {
+      const error = new ServiceUnavailableError('the server is shutting down before the initial state was complete')
+      return this.#endWithError(cursor, error, 'drain')
+    }
+    this.#endCleanly(cursor, 'drain')
+  }
+
+  /** Ends a watcher with an error of its own (a right taken away, a resource removed). */
+  fail(cursor: Cursor, error: StatusError, reason: EndReason): void {
+    if (cursor.state !== 'ended') this.#endWithError(cursor, error, reason)
+  }
+
+  /** The resource is no longer served: every watcher ends cleanly. */
+  close(): void {
+    for (const cursor of this.#cursors) this.#endCleanly(cursor, 'removed')
+    this.#schedule.stop()
+    this.#stuckTimer.cancel()
+  }
+
+  // CacheListener
+
+  onBatch(batch: CacheBatch): void {
+    if (this.#waiting.size > 0) this.#activateWaiting((batch.revision - 1) as Revision)
+    if (this.#groups.size === 0) return
+    const touched: GroupMatcher[] = []
+    for (const event of batch.events) {
+      event.bodies = new Map()
+      for (const matcher of this.#index.candidates(event)) {
+        const sighting = matcher.sight(event)
+        if (sighting === null) continue
+        if (matcher.sightings.length === 0) touched.push(matcher)
+        matcher.sightings.push(sighting)
+      }
+    }
+    for (const matcher of touched) {
+      for (const group of matcher.groups) this.#appendTo(group, batch, matcher.sightings)
+      matcher.sightings = []
+    }
+    for (const event of batch.events) event.bodies = null
+  }
+
+  onAdvance(revision: Revision): void {
+    if (this.#waiting.size > 0) this.#activateWaiting(revision)
+  }
+
+  onReset(revision: Revision, isOtherHistory: boolean): void {
+    this.#replays.clear()
+    for (const group of this.#groups.values()) group.log.reset(revision)
+    for (const cursor of this.#cursors) {
+      // Who waits for a revision still to come has lost nothing, unless that revision is of another history.
+      if (cursor.state === 'waiting' && !isOtherHistory && cursor.revision >= revision) continue
+      this.#expire(cursor)
+    }
+  }
+
+  // GroupOwner
+
+  wake(cursor: Cursor): void {
+    this.#options.pump.enqueueCursor(cursor, this)
+  }
+
+  finish(cursor: Cursor, reason: EndReason): void {
+    if (cursor.state === 'ended') return
+    this.#leave(cursor)
+    cursor.state = 'ended'
+    this.#cursors.delete(cursor)
+    this.#waiting.delete(cursor)
+    const { group } = cursor
+    group.parked.delete(cursor)
+    if (cursor.initial !== null) group.releaseInitial(cursor.initial)
+    cursor.initial = null
+    group.size--
+    if (group.size === 0) this.#removeGroup(group)
+    this.#options.metrics.ended(reason)
+    cursor.options.onEnd(reason)
+  }
+
+  // Advance (the pump's view)
+
+  advanceActive(cursor: Cursor): void {
+    if (cursor.isBlocked) return
+    const { log } = cursor.group
+    if (cursor.offset < log.startOffset) return this.#lag(cursor)
+    while (cursor.offset < log.endOffset) {
+      const slice = log.sliceFrom(cursor.offset, this.#cache.revision)
+      cursor.offset = slice.endOffset
+      cursor.revision = slice.revision
+      this.#options.metrics.sent(slice.events, slice.bytes.length)
+      if (!cursor.sink.write(slice.bytes)) {
+        cursor.isBlocked = true
+        return
+      }
+    }
+    if (cursor.isBookmarkDue) this.#writeBookmark(cursor)
+  }
+
+  advanceOther(cursor: Cursor): boolean {
+    if (cursor.isBlocked) return false
+    switch (cursor.state) {
+      case 'initial':
+        return this.#advanceInitial(cursor)
+      case 'lagging':
+        return this.#advanceLagging(cursor)
+      case 'active':
+        this.advanceActive(cursor)
+        return false
+      case 'starting':
+      case 'waiting':
+      case 'ended':
+        return false
+    }
+  }
+
+  passed(group: Group): void {
+    const { clock, metrics } = this.#options
+    metrics.delay((clock.monotonic() - group.receivedAtMs) / 1000)
+    const { log } = group
+    // Kept for those whose sockets are full; the rest is at the head.
+    if (group.active.every((cursor) => cursor.offset >= log.endOffset)) log.release(this.#cache.revision)
+  }
+
+  #appendTo(group: Group, batch: CacheBatch, sightings: readonly Sighting[]): void {
+    for (const cursor of group.parked) this.#unpark(cursor, batch)
+    if (group.active.length === 0) return
+    if (group.append(batch, sightings) === 0) return
+    if (group.log.capacity > this.#options.logBytes) group.log.trim()
+    this.#options.pump.enqueueGroup(group, this)
+  }
+
+  /** Gives a cursor its place: in the log, in the ring, or outside until its revision comes. */
+  #follow(cursor: Cursor): void {
+    if (cursor.revision > this.#cache.revision) {
+      cursor.state = 'waiting'
+      this.#waiting.add(cursor)
+      return
+    }
+    this.#lag(cursor)
+  }
+
+  #lag(cursor: Cursor): void {
+    this.#leave(cursor)
+    cursor.state = 'lagging'
+    this.wake(cursor)
+  }
+
+  /** A cursor that has seen everything up to its revision stands in the log from now on, if the log reaches back so far. */
+  #tryJoin(cursor: Cursor): boolean {
+    const { group } = cursor
+    const { log } = group
+    const isAtHead = this.#cache.batchAfter(cursor.revision) === undefined
+    // Nobody was listening: the log has not been written, and begins where the cache is.
+    if (group.active.length === 0 && isAtHead) log.reset(this.#cache.revision)
+    if (isAtHead && cursor.revision < this.#cache.revision) cursor.revision = this.#cache.revision
+    if (group.active.length === 0 && !isAtHead) return false
+    if (cursor.revision < log.floorRevision) return false
+    if (cursor.needsFirst) return false
+    cursor.offset = log.offsetAfter(cursor.revision)
+    cursor.state = 'active'
+    group.addActive(cursor)
+    return true
+  }
+
+  #advanceInitial(cursor: Cursor): boolean {
+    const initial = cursor.initial!
+    const unit = initial.unit(cursor.initialAt)
+    if (unit === null) {
+      this.#completeInitial(cursor, initial.revision)
+      return cursor.state === 'lagging'
+    }
+    if (unit.events === 0) return true
+    cursor.initialAt++
+    // The shared units carry a Table's columns in their first event.
+    cursor.needsFirst = false
+    this.#options.metrics.sent(unit.events, unit.bytes.length)
+    return this.#write(cursor, unit.bytes)
+  }
+
+  #completeInitial(cursor: Cursor, revision: Revision): void {
+    const { group } = cursor
+    group.releaseInitial(cursor.initial!)
+    cursor.initial = null
+    cursor.revision = revision
+    cursor.state = 'lagging'
+    cursor.options.onInitialComplete()
+    if (cursor.initialMark) this.#write(cursor, group.bookmark(revision, true))
+  }
+
+  #advanceLagging(cursor: Cursor): boolean {
+    const cache = this.#cache
+    let bytes = 0
+    for (let batches = 0; batches < TURN_BATCHES && bytes < TURN_BYTES; batches++) {
+      if (cursor.revision < cache.floorRevision) {
+        this.#expire(cursor)
+        return false
+      }
+      if (this.#tryJoin(cursor)) {
+        this.advanceActive(cursor)
+        return false
+      }
+      const batch = cache.batchAfter(cursor.revision)
+      if (batch === undefined) {
+        // At the head and not joined: it waits for its first event.
+        cursor.group.parked.add(cursor)
+        if (cursor.isBookmarkDue) this.#writeBookmark(cursor)
+        return false
+      }
+      const replay = this.#replayOf(cursor, batch)
+      cursor.revision = batch.revision
+      if (replay.events === 0) continue
+      cursor.needsFirst = false
+      bytes += replay.bytes.length
+      this.#options.metrics.sent(replay.events, replay.bytes.length)
+      if (!this.#write(cursor, replay.bytes)) return false
+    }
+    return true
+  }
+
+  #replayOf(cursor: Cursor, batch: CacheBatch): Replay {
+    const { group } = cursor
+    if (cursor.needsFirst) return group.replay(batch, true)
+    const key = `${group.key}\n${batch.revision}`
+    let replay = this.#replays.get(key)
+    if (replay === undefined) {
+      replay = group.replay(batch, false)
+      this.#replays.set(key, replay)
+    }
+    return replay
+  }
+
+  #unpark(cursor: Cursor, next: CacheBatch): void {
+    cursor.group.parked.delete(cursor)
+    cursor.revision = (next.revision - 1) as Revision
+    this.wake(cursor)
+  }
+
+  /** @returns whether more can be written. */
+  #write(cursor: Cursor, bytes: Buffer): boolean {
+    if (cursor.sink.write(bytes)) return true
+    cursor.isBlocked = true
+    return false
+  }
+
+  #activateWaiting(revision: Revision): void {
+    for (const cursor of this.#waiting) {
+      if (cursor.revision > revision) continue
+      this.#waiting.delete(cursor)
+      this.#lag(cursor)
+    }
+  }
+
+  #leave(cursor: Cursor): void {
+    if (cursor.slot !== -1) cursor.group.removeActive(cursor)
+  }
+
+  // Bookmarks and ends
+
+  #due(cursor: Cursor, nowMs: number): void {
+    const { deadlineMs, bookmarks } = cursor.options
+    if (nowMs >= deadlineMs) return this.#endAtDeadline(cursor)
+    if (bookmarks) {
+      const isFinal = nowMs >= deadlineMs - FINAL_BOOKMARK_MS
+      if (nowMs >= cursor.nextBookmarkMs || (isFinal && !cursor.hasFinalBookmark)) {
+        cursor.hasFinalBookmark ||= isFinal
+        cursor.isBookmarkDue = true
+        if (this.#isAtHead(cursor) && !cursor.isBlocked) this.#writeBookmark(cursor)
+        cursor.nextBookmarkMs = Number.POSITIVE_INFINITY
+      }
+    }
+    this.#scheduleNext(cursor, nowMs)
+  }
+
+  #scheduleNext(cursor: Cursor, nowMs: number): void {
+    const { deadlineMs, bookmarks } = cursor.options
+    let dueMs = deadlineMs
+    if (bookmarks) {
+      if (cursor.nextBookmarkMs === Number.POSITIVE_INFINITY) {
+        const interval = this.#options.bookmarkIntervalMs
+        cursor.nextBookmarkMs = nowMs + interval - randomInteger(this.#options.random, 0, Math.floor(interval / 10))
+      }
+      dueMs = Math.min(dueMs, cursor.nextBookmarkMs)
+      if (!cursor.hasFinalBookmark) dueMs = Math.min(dueMs, Math.max(nowMs, deadlineMs - FINAL_BOOKMARK_MS))
+    }
+    this.#schedule.add(cursor, dueMs)
+  }
+
+  /** Nothing that concerns it is still to be written: a bookmark now promises what is true. */
+  #isAtHead(cursor: Cursor): boolean {
+    if (cursor.state === 'active') return cursor.offset === cursor.group.log.endOffset
+    return cursor.state === 'lagging' && cursor.group.parked.has(cursor)
+  }
+
+  #writeBookmark(cursor: Cursor): void {
+    cursor.isBookmarkDue = false
+    const { revision } = this.#cache
+    cursor.revision = revision
+    this.#write(cursor, cursor.group.bookmark(revision, false))
+  }
+
+  #endAtDeadline(cursor: Cursor): void {
+    if (cursor.state === 'initial') {
+      const error = new ServiceUnavailableError('the watch timed out before its initial state was complete', {
+        details: { retryAfterSeconds: 1 },
+      })
+      return this.#endWithError(cursor, error, 'timeout')
+    }
+    this.#endCleanly(cursor, 'timeout')
+  }
+
+  #endCleanly(cursor: Cursor, reason: EndReason): void {
+    let last: Buffer | null = null
+    if (reason === 'drain' && cursor.options.bookmarks && this.#isAtHead(cursor) && !cursor.isBlocked) {
+      last = cursor.group.bookmark(this.#cache.revision, false)
+    }
+    this.finish(cursor, reason)
+    cursor.sink.end(last)
+  }
+
+  #endWithError(cursor: Cursor, error: StatusError, reason: EndReason): void {
+    const status: Status = error.toStatus()
+    const bytes = cursor.group.error(status)
+    this.finish(cursor, reason)
+    cursor.sink.end(bytes)
+  }
+
+  #expire(cursor: Cursor): void {
+    const oldest = (this.#cache.floorRevision + 1) as Revision
+    this.#endWithError(cursor, ExpiredError.tooOld(cursor.revision, oldest), 'expired')
+  }
+
+  #checkStuck(): void {
+    const nowMs = this.#options.clock.monotonic()
+    const floor = this.#cache.floorRevision
+    this.#cache.evictByAge()
+    for (const cursor of this.#cursors) {
+      if (!cursor.isBlocked || this.#positionOf(cursor) >= floor) {
+        cursor.stuckSinceMs = 0
+        continue
+      }
+      if (cursor.stuckSinceMs === 0) cursor.stuckSinceMs = nowMs
+      else if (nowMs - cursor.stuckSinceMs >= STUCK_LIMIT_MS) {
+        this.finish(cursor, 'stuck')
+        cursor.sink.destroy()
+      }
+    }
+  }
+
+  /** The revision up to which it has been written to. */
+  #positionOf(cursor: Cursor): Revision {
+    const isAtHead = cursor.state === 'active' && cursor.offset === cursor.group.log.endOffset
+    return isAtHead ? this.#cache.revision : cursor.revision
+  }
+
+  // Groups
+
+  #groupFor({ namespace, selector, encoder, wire }: WatchRequest): Group {
+    const key = groupKey(matcherKey(namespace, selector), encoder, wire)
+    const existing = this.#groups.get(key)
+    if (existing !== undefined) return existing
+    const matcher = this.#matcherFor(namespace, selector)
+    // A short key of its own: frames are cached under it, and no later group with the same long key may find them.
+    const group = new Group(String(++this.#groupSequence), this, matcher, encoder, wire, this.#cache.revision)
+    matcher.groups.add(group)
+    this.#groups.set(key, group)
+    return group
+  }
+
+  #matcherFor(namespace: string, selector: WatchSelector): GroupMatcher {
+    const key = matcherKey(namespace, selector)
+    let matcher = this.#matchers.get(key)
+    if (matcher === undefined) {
+      matcher = new GroupMatcher(namespace, selector, this.facts)
+      this.#matchers.set(key, matcher)
+      this.#index.add(matcher)
+    }
+    return matcher
+  }
+
+  #removeGroup(group: Group): void {
+    const matcher = group.matcher as GroupMatcher
+    this.#groups.delete(groupKey(matcher.key, group.encoder, group.wire))
+    matcher.groups.delete(group)
+    if (matcher.groups.size > 0) return
+    this.#matchers.delete(matcher.key)
+    this.#index.remove(matcher)
+    matcher.close()
+  }
+
+  #prefixOf(namespace: string): Key {
+    const { prefix } = this.#cache
+    return namespace === '' ? prefix : ((prefix + keyFromText(`${namespace}/`)) as Key)
+  }
+}
+
+function groupKey(matcher: string, encoder: BodyEncoder, wire: Wire): string {
+  return `${matcher}\n${encoder.key}\n${wire.key}`
+}

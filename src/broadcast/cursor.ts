@@ -1,0 +1,103 @@
+/**
+ * One watcher: a place in a group's stream, never a queue.
+ *
+ *      starting ──▶ initial ──▶ lagging ──▶ active ──▶ ended
+ *          │                       ▲  ▲        │
+ *          └──────▶ waiting ───────┘  └────────┘ (the log was trimmed behind it)
+ *
+ * - `waiting`: asked for a future revision; outside until the cache gets there.
+ * - `initial`: being sent a snapshot; what happens meanwhile is in the ring.
+ * - `lagging`: fed from the ring, batch by batch.
+ * - `active`: its revision is an offset of the group's log.
+ *
+ * The pump moves it and the group holds it; a transport tells it when its socket drains or closes.
+ */
+import type { Revision } from '../model/revision.js'
+import type { Group } from './group.js'
+import type { InitialFrames } from './initial-frames.js'
+
+export type CursorState = 'starting' | 'waiting' | 'initial' | 'lagging' | 'active' | 'ended'
+
+/** Why a watcher ended, for the metric and the log. */
+export type EndReason =
+  | 'timeout'
+  | 'expired'
+  | 'too-large'
+  | 'drain'
+  | 'closed'
+  | 'stuck'
+  | 'revoked'
+  | 'removed'
+  | 'error'
+
+/** A connection, as the broadcast sees it. Bytes given are shared and never changed afterwards. */
+export interface WatcherSink {
+  /** Takes framed bytes. false: full; nothing more until `cursor.drained()`. */
+  write(bytes: Buffer): boolean
+  /** Last bytes, then a clean end of the stream. */
+  end(bytes: Buffer | null): void
+  /** For a peer that takes nothing any more. */
+  destroy(): void
+  /** Bytes taken from us that the peer has not taken yet. */
+  readonly pendingBytes: number
+}
+
+export interface CursorOptions {
+  /** The client asked for bookmarks. */
+  readonly bookmarks: boolean
+  /** Monotonic milliseconds at which the stream ends cleanly. */
+  readonly deadlineMs: number
+  /** The initial state has been handed over, or there was none. Called once at the most, before `onEnd`. */
+  readonly onInitialComplete: () => void
+  /** Called once. */
+  readonly onEnd: (reason: EndReason) => void
+}
+
+export class Cursor {
+  state: CursorState = 'starting'
+  /** Everything at or before it has been written; while active, as of the last write. */
+  revision: Revision
+  /** In the group's log; meaningful while active. */
+  offset = 0
+  /** The socket is full. */
+  isBlocked = false
+  /** Monotonic milliseconds since when it has been blocked below the ring's floor; 0: it is not. */
+  stuckSinceMs = 0
+  /** In the pump's queue. */
+  isQueued = false
+  /** Index among the group's active cursors; -1 when it is not. */
+  slot = -1
+  /** The next event must be encoded as a first one (a Table's columns). */
+  needsFirst: boolean
+  initial: InitialFrames | null = null
+  initialAt = 0
+  /** Its end is to be marked by a bookmark. */
+  initialMark = false
+  /** A bookmark fell due while it was not at the head. */
+  isBookmarkDue = false
+  nextBookmarkMs = Number.POSITIVE_INFINITY
+  hasFinalBookmark = false
+
+  constructor(
+    readonly group: Group,
+    readonly sink: WatcherSink,
+    readonly options: CursorOptions,
+    revision: Revision,
+  ) {
+    this.revision = revision
+    this.needsFirst = group.encoder.encodeFirst !== null
+  }
+
+  /** The transport's socket can take more. */
+  drained(): void {
+    if (this.state === 'ended' || !this.isBlocked) return
+    this.isBlocked = false
+    this.stuckSinceMs = 0
+    this.group.owner.wake(this)
+  }
+
+  /** The transport's connection is gone. */
+  closed(): void {
+    this.group.owner.finish(this, 'closed')
+  }
+}

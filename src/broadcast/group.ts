@@ -1,0 +1,192 @@
+/**
+ * Watchers that want the same bytes: one matcher, one encoding, one wire. An event is encoded and framed once for all of
+ * them and appended to the group's log; what differs per watcher goes around the log, on revision boundaries.
+ */
+import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
+import type { Snapshot } from '../cache/store.js'
+import type { Key } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import type { Status } from '../model/status.js'
+import type { StoredObject } from '../model/stored-object.js'
+import type { BodyEncoder } from './body-encoder.js'
+import type { Cursor, EndReason } from './cursor.js'
+import { FrameLog } from './frame-log.js'
+import { InitialFrames } from './initial-frames.js'
+import type { Matcher, Sighting } from './matcher.js'
+import { type Wire, enveloped, totalLength } from './wire.js'
+
+/** What a cursor asks of the broadcaster of its resource. */
+export interface GroupOwner {
+  /** The cursor can go on: its socket drained, or it has something to do. */
+  wake(cursor: Cursor): void
+  finish(cursor: Cursor, reason: EndReason): void
+}
+
+/** All frames of one revision, ready to be written; shared by every lagging cursor of the group. */
+export interface Replay {
+  readonly bytes: Buffer
+  readonly events: number
+}
+
+export const NO_REPLAY: Replay = { bytes: Buffer.alloc(0), events: 0 }
+
+/** An initial state that began this recently is shared by those who may be given a state of that age. */
+const INITIAL_SHARE_MS = 2_000
+
+export class Group {
+  readonly log: FrameLog
+  /** Active cursors; the order is the pump's. */
+  readonly active: Cursor[] = []
+  /** Where the pump's pass over `active` stands. */
+  passIndex = 0
+  isDirty = false
+  /** Lagging cursors at the head that still wait for their first event. */
+  readonly parked = new Set<Cursor>()
+  /** Cursors of any state. */
+  size = 0
+  /** Monotonic milliseconds at which the newest event in the log was received. */
+  receivedAtMs = 0
+  readonly #initial = new Map<Revision, InitialFrames>()
+  #bookmarkRevision = -1
+  #bookmark: Buffer | null = null
+
+  constructor(
+    readonly key: string,
+    readonly owner: GroupOwner,
+    readonly matcher: Matcher,
+    readonly encoder: BodyEncoder,
+    readonly wire: Wire,
+    revision: Revision,
+  ) {
+    this.log = new FrameLog(revision)
+  }
+
+  /** Frames of what one revision means here, in a write unit; null when there is nothing to deliver. */
+  framesOf(
+    sightings: readonly Sighting[],
+    revision: Revision,
+    isFirst = false,
+  ): { frames: readonly Buffer[]; events: number } | null {
+    const shown = this.encoder.isSame === null ? sightings : sightings.filter((sighting) => this.#isShown(sighting))
+    if (shown.length === 0) return null
+    const frames: Buffer[] = []
+    for (let i = 0; i < shown.length; i++) {
+      const { type, object, event } = shown[i]!
+      const body = isFirst && i === 0 ? this.encoder.encodeFirst!(object, revision) : this.#bodyOf(object, event)
+      // No point to resume from lies inside a revision.
+      frames.push(this.wire.frame(type, body, i === shown.length - 1 ? revision : null))
+    }
+    return { frames: enveloped(this.wire, frames), events: shown.length }
+  }
+
+  /** Puts one revision's events into the log. @returns bytes appended. */
+  append(batch: CacheBatch, sightings: readonly Sighting[]): number {
+    const framed = this.framesOf(sightings, batch.revision)
+    if (framed === null) return 0
+    const length = totalLength(framed.frames)
+    this.log.append(batch.revision, framed.frames, length, framed.events)
+    this.receivedAtMs = batch.receivedAtMs
+    return length
+  }
+
+  /** The same for one who reads from the ring. */
+  replay(batch: CacheBatch, isFirst: boolean): Replay {
+    const sightings: Sighting[] = []
+    for (const event of batch.events) {
+      const sighting = this.matcher.sight(event)
+      if (sighting !== null) sightings.push(sighting)
+    }
+    const framed = this.framesOf(sightings, batch.revision, isFirst)
+    return framed === null ? NO_REPLAY : { bytes: Buffer.concat(framed.frames), events: framed.events }
+  }
+
+  /** A bookmark in its write unit. */
+  bookmark(revision: Revision, initialEventsEnd: boolean): Buffer {
+    if (initialEventsEnd) return this.#frameOne('BOOKMARK', this.encoder.bookmark(revision, true), revision)
+    if (this.#bookmark === null || this.#bookmarkRevision !== revision) {
+      this.#bookmark = this.#frameOne('BOOKMARK', this.encoder.bookmark(revision, false), revision)
+      this.#bookmarkRevision = revision
+    }
+    return this.#bookmark
+  }
+
+  error(status: Status): Buffer {
+    const frame = this.wire.frame('ERROR', this.encoder.status(status), null)
+    const after = this.wire.afterError(status)
+    return Buffer.concat(enveloped(this.wire, after === null ? [frame] : [frame, after]))
+  }
+
+  /** @param minRevision what the watcher may be shown at the oldest; null: only the very snapshot given. */
+  initialFrames(snapshot: Snapshot, prefix: Key, minRevision: Revision | null, nowMs: number): InitialFrames {
+    for (const shared of this.#initial.values()) {
+      const isFreshEnough = minRevision !== null && shared.revision >= minRevision
+      if (shared.revision === snapshot.revision || (isFreshEnough && nowMs - shared.startedAtMs < INITIAL_SHARE_MS)) {
+        shared.users++
+        return shared
+      }
+    }
+    let isFirst = this.encoder.encodeFirst !== null
+    const frame = (object: StoredObject): Buffer => {
+      const body = isFirst
+        ? this.encoder.encodeFirst!(object, object.modRevision)
+        : this.encoder.encode(object, object.modRevision)
+      isFirst = false
+      return this.wire.frame('ADDED', body, null)
+    }
+    const envelope = (frames: readonly Buffer[]): readonly Buffer[] => enveloped(this.wire, frames)
+    const matches = (object: StoredObject): boolean => this.matcher.matches(object)
+    const frames = new InitialFrames(snapshot, prefix, matches, frame, envelope, nowMs)
+    frames.users = 1
+    this.#initial.set(frames.revision, frames)
+    return frames
+  }
+
+  releaseInitial(frames: InitialFrames): void {
+    frames.users--
+    if (frames.users === 0 && this.#initial.get(frames.revision) === frames) this.#initial.delete(frames.revision)
+  }
+
+  addActive(cursor: Cursor): void {
+    cursor.slot = this.active.length
+    this.active.push(cursor)
+  }
+
+  /** Keeps the pass whole: nobody that it has not visited moves before its index. */
+  removeActive(cursor: Cursor): void {
+    let hole = cursor.slot
+    cursor.slot = -1
+    if (hole < this.passIndex) {
+      this.passIndex--
+      const visited = this.active[this.passIndex]!
+      this.active[hole] = visited
+      visited.slot = hole
+      hole = this.passIndex
+    }
+    const last = this.active.pop()!
+    if (hole < this.active.length) {
+      this.active[hole] = last
+      last.slot = hole
+    }
+    cursor.slot = -1
+  }
+
+  /** Groups that differ in their wire alone share it. */
+  #bodyOf(object: StoredObject, event: CacheEvent): Buffer {
+    // One event can be a MODIFIED to one selector and, with the previous object, a DELETED to another.
+    const key = object === event.object ? this.encoder.key : `previous\n${this.encoder.key}`
+    let body = event.bodies?.get(key)
+    if (body === undefined) {
+      body = this.encoder.encode(object, event.revision)
+      event.bodies?.set(key, body)
+    }
+    return body
+  }
+
+  #isShown({ type, event }: Sighting): boolean {
+    return type !== 'MODIFIED' || !this.encoder.isSame!(event.previous!, event.object!)
+  }
+
+  #frameOne(type: 'BOOKMARK', body: Buffer, revision: Revision): Buffer {
+    return Buffer.concat(enveloped(this.wire, [this.wire.frame(type, body, revision)]))
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * The initial state of one group at one revision, as framed write units of about 64 KB, encoded once while the first
+ * watcher takes them and shared by all that start at the same state. It lives as long as somebody is being sent it.
+ */
+import type { Snapshot } from '../cache/store.js'
+import type { Key } from '../model/event.js'
+import type { StoredObject } from '../model/stored-object.js'
+import type { Revision } from '../model/revision.js'
+
+const UNIT_BYTES = 64 * 1024
+/** Objects looked at for one unit at the most, so that a selector that matches nothing does not stall the event loop. */
+const OBJECTS_LOOKED_AT = 2_000
+
+export interface InitialUnit {
+  readonly bytes: Buffer
+  readonly events: number
+}
+
+export class InitialFrames {
+  readonly revision: Revision
+  readonly #objects: Generator<StoredObject, void, void>
+  readonly #units: InitialUnit[] = []
+  #isComplete = false
+  users = 0
+  bytes = 0
+
+  constructor(
+    snapshot: Snapshot,
+    prefix: Key,
+    private readonly matches: (object: StoredObject) => boolean,
+    private readonly frame: (object: StoredObject) => Buffer,
+    private readonly envelope: (frames: readonly Buffer[]) => readonly Buffer[],
+    readonly startedAtMs: number,
+  ) {
+    this.revision = snapshot.revision
+    this.#objects = snapshot.objects(prefix)
+  }
+
+  /** null: there is no such unit, the state is complete. An empty one: nothing yet, ask again in the next turn. */
+  unit(index: number): InitialUnit | null {
+    if (index < this.#units.length) return this.#units[index]!
+    if (this.#isComplete) return null
+    const frames: Buffer[] = []
+    let length = 0
+    for (let looked = 0; length < UNIT_BYTES && looked < OBJECTS_LOOKED_AT; looked++) {
+      const next = this.#objects.next()
+      if (next.done) {
+        this.#isComplete = true
+        break
+      }
+      if (!this.matches(next.value)) continue
+      const frame = this.frame(next.value)
+      frames.push(frame)
+      length += frame.length
+    }
+    if (frames.length === 0) return this.#isComplete ? null : NOTHING_YET
+    const bytes = Buffer.concat(this.envelope(frames))
+    this.bytes += bytes.length
+    const unit = { bytes, events: frames.length }
+    this.#units.push(unit)
+    return unit
+  }
+}
+
+const NOTHING_YET: InitialUnit = { bytes: Buffer.alloc(0), events: 0 }

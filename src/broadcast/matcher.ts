@@ -1,0 +1,91 @@
+/**
+ * Which events of a resource a set of watchers sees: one namespace (or all) and one selector, evaluated once per event
+ * however many watchers and encodings share it.
+ */
+import type { CacheEvent } from '../cache/cache-batch.js'
+import type { Facts } from '../codec/json-facts.js'
+import type { StoredObject } from '../model/stored-object.js'
+import type { FactRegistry } from './fact-registry.js'
+
+/** The dialect's selectors satisfy it by shape. */
+export interface WatchSelector {
+  /** Equal selectors have equal text. */
+  readonly canonical: string
+  readonly isEmpty: boolean
+  /** Facts it needs. */
+  readonly paths: readonly string[]
+  matches(subject: Facts): boolean
+  /** Facts that every match has. */
+  equalityTerms(): readonly IndexTerm[]
+}
+
+export interface IndexTerm {
+  readonly path: string
+  readonly value: string
+}
+
+/** What an event means to watchers of one selector; the object to show is the previous one on the way out. */
+export interface Sighting {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
+  readonly object: StoredObject
+  readonly event: CacheEvent
+}
+
+/** What the key itself says. */
+export const NAMESPACE_PATH = 'metadata.namespace'
+export const NAME_PATH = 'metadata.name'
+
+export class Matcher {
+  readonly key: string
+  /** The one term it is found by; null: every event is tried. */
+  readonly indexTerm: IndexTerm | null
+  readonly #facts: FactRegistry
+  readonly #release: () => void
+
+  constructor(
+    /** '' for all. */
+    readonly namespace: string,
+    readonly selector: WatchSelector,
+    facts: FactRegistry,
+  ) {
+    this.key = matcherKey(namespace, selector)
+    this.#facts = facts
+    this.#release = facts.use(selector.paths)
+    this.indexTerm = chooseTerm(namespace, selector)
+  }
+
+  /** Its facts are no longer needed by it. */
+  close(): void {
+    this.#release()
+  }
+
+  matches(object: StoredObject): boolean {
+    if (this.namespace !== '' && object.namespace !== this.namespace) return false
+    return this.selector.isEmpty || this.selector.matches(this.#facts.subject(object))
+  }
+
+  /** out→in is ADDED, in→in MODIFIED, in→out DELETED with the previous object; null: not seen at all. */
+  sight(event: CacheEvent): Sighting | null {
+    const { object, previous } = event
+    const isIn = object !== null && this.matches(object)
+    const wasIn = previous !== null && this.matches(previous)
+    if (isIn) return { type: wasIn ? 'MODIFIED' : 'ADDED', object, event }
+    return wasIn ? { type: 'DELETED', object: previous, event } : null
+  }
+}
+
+export function matcherKey(namespace: string, selector: WatchSelector): string {
+  return `${namespace}\n${selector.canonical}`
+}
+
+/** A name beats another field, a field a label, any of them a namespace: the fewer objects share a value the better. */
+function chooseTerm(namespace: string, selector: WatchSelector): IndexTerm | null {
+  const terms = selector.equalityTerms()
+  const term =
+    terms.find(({ path }) => path === NAME_PATH) ??
+    terms.find(({ path }) => !path.startsWith('metadata.labels[') && path !== NAMESPACE_PATH) ??
+    terms.find(({ path }) => path !== NAMESPACE_PATH) ??
+    terms[0]
+  if (term !== undefined) return term
+  return namespace === '' ? null : { path: NAMESPACE_PATH, value: namespace }
+}

@@ -1,0 +1,55 @@
+/**
+ * When bookmarks and ends fall due, for thousands of cursors with one timer: buckets of a quarter of a second. A timer
+ * per watcher was rejected; it costs memory and the event loop's time.
+ */
+import type { Clock, Timer } from '../support/clock.js'
+import type { Cursor } from './cursor.js'
+
+const TICK_MS = 250
+
+export class Schedule {
+  readonly #clock: Clock
+  readonly #due: (cursor: Cursor, nowMs: number) => void
+  readonly #buckets = new Map<number, Cursor[]>()
+  #tick: number
+  #timer: Timer | null = null
+
+  constructor(clock: Clock, due: (cursor: Cursor, nowMs: number) => void) {
+    this.#clock = clock
+    this.#due = due
+    this.#tick = this.#tickOf(clock.monotonic())
+  }
+
+  /** Calls `due` once at or after `dueMs` (monotonic). An ended cursor is let go when its time comes. */
+  add(cursor: Cursor, dueMs: number): void {
+    const tick = Math.max(this.#tick + 1, Math.ceil(dueMs / TICK_MS))
+    const bucket = this.#buckets.get(tick)
+    if (bucket === undefined) this.#buckets.set(tick, [cursor])
+    else bucket.push(cursor)
+    this.#timer ??= this.#clock.setTimer(TICK_MS, () => this.#run())
+  }
+
+  stop(): void {
+    this.#timer?.cancel()
+    this.#timer = null
+    this.#buckets.clear()
+  }
+
+  #run(): void {
+    this.#timer = null
+    const nowMs = this.#clock.monotonic()
+    const until = this.#tickOf(nowMs)
+    while (this.#tick < until) {
+      this.#tick++
+      const bucket = this.#buckets.get(this.#tick)
+      if (bucket === undefined) continue
+      this.#buckets.delete(this.#tick)
+      for (const cursor of bucket) if (cursor.state !== 'ended') this.#due(cursor, nowMs)
+    }
+    if (this.#buckets.size > 0) this.#timer = this.#clock.setTimer(TICK_MS, () => this.#run())
+  }
+
+  #tickOf(ms: number): number {
+    return Math.floor(ms / TICK_MS)
+  }
+}

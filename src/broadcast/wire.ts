@@ -1,0 +1,50 @@
+/**
+ * How events look on one kind of connection, once their object is encoded. A wire is stateless, so that a group can
+ * frame an event once for all of its watchers.
+ */
+import type { Revision } from '../model/revision.js'
+import type { Status } from '../model/status.js'
+
+export type EventType = 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'
+
+export type Transport = 'http1' | 'http2' | 'websocket' | 'sse'
+
+export interface Wire {
+  /** Distinct per framing: part of a group's key. */
+  readonly key: string
+  /** For metrics. */
+  readonly transport: Transport
+  /**
+   * @param body the encoded object.
+   * @param resumeAfter a client that has this event may go on after this revision; null in the middle of a revision, in
+   * the initial state and on an error.
+   */
+  frame(type: EventType, body: Buffer, resumeAfter: Revision | null): Buffer
+  /** What is put around the frames of one write unit (all events of a revision): an HTTP/1.1 chunk, or nothing. */
+  readonly envelope: Envelope | null
+  /** What follows an ERROR to tell the client how to come back (SSE's `retry:` and `id:`); null for nothing. */
+  afterError(status: Status): Buffer | null
+}
+
+export interface Envelope {
+  before(length: number): Buffer
+  readonly after: Buffer
+}
+
+/** One HTTP/1.1 chunk: the length in hex, the bytes, CRLF (RFC 9112, 7.1). */
+export const chunkEnvelope: Envelope = {
+  before: (length) => Buffer.from(`${length.toString(16)}\r\n`, 'latin1'),
+  after: Buffer.from('\r\n', 'latin1'),
+}
+
+/** The frames as one write unit. */
+export function enveloped(wire: Wire, frames: readonly Buffer[]): readonly Buffer[] {
+  if (wire.envelope === null) return frames
+  return [wire.envelope.before(totalLength(frames)), ...frames, wire.envelope.after]
+}
+
+export function totalLength(buffers: readonly Buffer[]): number {
+  let length = 0
+  for (const buffer of buffers) length += buffer.length
+  return length
+}

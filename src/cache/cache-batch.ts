@@ -1,0 +1,36 @@
+/** What the ring holds: the events of one revision as the cache saw them, each with what it replaced. */
+import type { Revision } from '../model/revision.js'
+import type { StoredObject } from '../model/stored-object.js'
+import type { RingItem } from './ring-buffer.js'
+
+/** Rough cost of the objects around the bytes, for the ring's bound. */
+const EVENT_OVERHEAD_BYTES = 256
+
+export class CacheEvent {
+  /** Encoded bodies, filled by the broadcast's groups while the event is new and let go after its dispatch. */
+  bodies: Map<string, Buffer> | null = null
+
+  constructor(
+    readonly revision: Revision,
+    /** null: deleted, or no longer servable. */
+    readonly object: StoredObject | null,
+    /** null: created, or not servable before. Never both null. */
+    readonly previous: StoredObject | null,
+  ) {}
+}
+
+export class CacheBatch implements RingItem {
+  readonly bytes: number
+
+  constructor(
+    readonly revision: Revision,
+    readonly events: readonly CacheEvent[],
+    readonly receivedAtMs: number,
+  ) {
+    let bytes = EVENT_OVERHEAD_BYTES
+    for (const event of events) {
+      bytes += EVENT_OVERHEAD_BYTES + (event.object?.bytes.length ?? 0) + (event.previous?.bytes.length ?? 0)
+    }
+    this.bytes = bytes
+  }
+}

@@ -1,0 +1,35 @@
+/**
+ * A gap turned into events (`--on-gap=coalesce`): what lies between two states, so that level-triggered watchers stay
+ * connected. Puts go out at their own mod revisions, deletes at the newer state's revision; an object that was deleted
+ * and created again in between (another create revision) is a delete and a put at its mod revision.
+ */
+import type { Key } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import { CacheBatch, CacheEvent } from './cache-batch.js'
+import type { Snapshot } from './store.js'
+
+/** Ascending by revision; everything is above `older.revision`. */
+export function differenceBatches(older: Snapshot, newer: Snapshot, prefix: Key, receivedAtMs: number): CacheBatch[] {
+  const byRevision = new Map<Revision, CacheEvent[]>()
+  const add = (event: CacheEvent): void => {
+    const events = byRevision.get(event.revision)
+    if (events === undefined) byRevision.set(event.revision, [event])
+    else events.push(event)
+  }
+  for (const object of newer.objects(prefix)) {
+    const previous = older.get(object.key) ?? null
+    if (previous?.modRevision === object.modRevision) continue
+    // A value that became servable only by a change of ours keeps a mod revision the older state had passed already.
+    const revision = object.modRevision > older.revision ? object.modRevision : newer.revision
+    if (previous !== null && previous.createRevision !== object.createRevision) {
+      add(new CacheEvent(revision, null, previous))
+      add(new CacheEvent(revision, object, null))
+    } else add(new CacheEvent(revision, object, previous))
+  }
+  for (const previous of older.objects(prefix)) {
+    if (newer.get(previous.key) === undefined) add(new CacheEvent(newer.revision, null, previous))
+  }
+  return [...byRevision]
+    .sort(([a], [b]) => a - b)
+    .map(([revision, events]) => new CacheBatch(revision, events, receivedAtMs))
+}

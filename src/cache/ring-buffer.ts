@@ -1,0 +1,125 @@
+/**
+ * Bounded history: items in ascending order of revision, the oldest evicted when count, bytes or age exceed their bounds.
+ * Knows nothing of what it holds.
+ *
+ *      floor ┐  oldest            newest
+ *            ▼  ▼                 ▼
+ *     … gone │ [r1] [r2] … [r(n)] │ next append
+ *
+ * `floorRevision` is the highest revision of which something is gone: everything *after* it is here, so a reader that has
+ * seen all up to r can go on if and only if r >= floor.
+ */
+import type { Revision } from '../model/revision.js'
+
+export interface RingItem {
+  readonly revision: Revision
+  readonly bytes: number
+  /** Monotonic milliseconds. */
+  readonly receivedAtMs: number
+}
+
+export interface RingBounds {
+  readonly maxItems: number
+  readonly maxBytes: number
+  readonly maxAgeMs: number
+}
+
+export class RingBuffer<T extends RingItem> {
+  /** A power of two, so that an index is one mask away; grows to the bound and no further. */
+  #slots: (T | undefined)[] = Array.from({ length: 64 })
+  #head = 0
+  #length = 0
+  #bytes = 0
+  #floor: Revision
+
+  constructor(
+    readonly bounds: RingBounds,
+    floor: Revision,
+  ) {
+    this.#floor = floor
+  }
+
+  get floorRevision(): Revision {
+    return this.#floor
+  }
+
+  get length(): number {
+    return this.#length
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get newest(): T | undefined {
+    return this.#length === 0 ? undefined : this.at(this.#length - 1)
+  }
+
+  /** 0 is the oldest. Undefined outside. */
+  at(index: number): T | undefined {
+    return index < 0 || index >= this.#length ? undefined : this.#slots[(this.#head + index) & (this.#slots.length - 1)]
+  }
+
+  /** @throws RangeError when it does not ascend: that would be a hole or the past again. */
+  append(item: T): void {
+    const newest = this.newest
+    if (item.revision <= (newest?.revision ?? this.#floor)) {
+      throw new RangeError(`revision ${item.revision} does not follow ${newest?.revision ?? this.#floor}`)
+    }
+    if (this.#length === this.#slots.length) this.#grow()
+    this.#slots[(this.#head + this.#length) & (this.#slots.length - 1)] = item
+    this.#length++
+    this.#bytes += item.bytes
+    while (this.#length > this.bounds.maxItems || (this.#bytes > this.bounds.maxBytes && this.#length > 1))
+      this.#evict()
+    this.evictOlderThan(item.receivedAtMs - this.bounds.maxAgeMs)
+  }
+
+  /** Evicts what was received before `timeMs`. */
+  evictOlderThan(timeMs: number): void {
+    for (let oldest = this.at(0); oldest !== undefined && oldest.receivedAtMs < timeMs; oldest = this.at(0))
+      this.#evict()
+  }
+
+  /** Evicts the oldest until at most `maxBytes` are held. */
+  shrinkTo(maxBytes: number): void {
+    while (this.#length > 0 && this.#bytes > maxBytes) this.#evict()
+  }
+
+  /** Forgets everything; history begins after `floor`. */
+  reset(floor: Revision): void {
+    this.#slots = Array.from({ length: 64 })
+    this.#head = 0
+    this.#length = 0
+    this.#bytes = 0
+    this.#floor = floor
+  }
+
+  /** Index of the first item whose revision is above `afterRevision`; `length` when there is none. O(log n). */
+  indexAfter(afterRevision: Revision): number {
+    let low = 0
+    let high = this.#length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (this.at(middle)!.revision <= afterRevision) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  #evict(): void {
+    const oldest = this.#slots[this.#head]!
+    this.#slots[this.#head] = undefined
+    this.#head = (this.#head + 1) & (this.#slots.length - 1)
+    this.#length--
+    this.#bytes -= oldest.bytes
+    this.#floor = oldest.revision
+  }
+
+  #grow(): void {
+    const slots: (T | undefined)[] = Array.from({ length: this.#slots.length * 2 })
+    for (let i = 0; i < this.#length; i++) slots[i] = this.at(i)
+    this.#slots = slots
+    this.#head = 0
+  }
+}

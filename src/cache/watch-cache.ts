@@ -1,0 +1,539 @@
+/**
+ * Everything this process knows of one resource, under one revision: the latest objects (store) and the recent past
+ * (ring). A feed writes to it through `FeedSink`; the broadcaster listens; lists and watches read.
+ *
+ * `revision` is the position up to which every event has arrived. It moves only by what the source has said: a batch, a
+ * progress mark, a whole state. A state read from elsewhere (a linearizable read with an etcd whose progress cannot be
+ * trusted) answers one request and never moves it: put@5 and delete@6 leave a state that looks as it did before 5, and a
+ * cache that took it for 6 would tell a bookmark before the events.
+ */
+import { LRUCache } from 'lru-cache'
+import { type Batch, type Key, type KeyValue, keyToText } from '../model/event.js'
+import { type Revision, ZERO_REVISION } from '../model/revision.js'
+import {
+  ExpiredError,
+  NotImplementedError,
+  TimeoutError,
+  TooLargeResourceVersionError,
+  TooManyRequestsError,
+} from '../model/status.js'
+import { type StoredObject, type Unservable, isUnservable } from '../model/stored-object.js'
+import type { Clock } from '../support/clock.js'
+import type { Logger } from '../support/log.js'
+import { CacheBatch, CacheEvent } from './cache-batch.js'
+import { differenceBatches } from './difference.js'
+import { RingBuffer, type RingBounds } from './ring-buffer.js'
+import { type Snapshot, Store } from './store.js'
+
+/** Where a read that the cache alone cannot answer goes; the feed's side satisfies it by shape. */
+export interface FreshnessSource {
+  /** Whether an answer to `requestProgress` can be believed (etcd >= 3.4.31, >= 3.5.13). */
+  readonly trustsProgress: boolean
+  /** Linearizable; several callers may share a read that starts after all of them called. */
+  currentRevision(signal?: AbortSignal): Promise<Revision>
+  requestProgress(): void
+  /** The whole prefix at one revision (null: linearizable, now). */
+  readState(
+    revision: Revision | null,
+    signal?: AbortSignal,
+  ): Promise<{ revision: Revision; keyValues: readonly KeyValue[] }>
+  /** One key, linearizable; null when it is not there. */
+  readKey(key: Key, signal?: AbortSignal): Promise<KeyValue | null>
+}
+
+/** Told synchronously, in order of revision. */
+export interface CacheListener {
+  /** The batch is in the ring, and `revision` is its own. */
+  onBatch(batch: CacheBatch): void
+  /** Everything at or before `revision` has been told. Once after a run of batches, and on progress. */
+  onAdvance(revision: Revision): void
+  /** History before `revision` is gone: watchers that stand below it can go on nowhere. */
+  onReset(revision: Revision, isOtherHistory: boolean): void
+}
+
+export interface WatchCacheMetrics {
+  /** Events put into the cache and dispatched, and how long that took. */
+  applied(events: number, seconds: number): void
+  /** Events made from the difference of two states. */
+  coalesced(events: number): void
+  readWait(seconds: number): void
+}
+
+export type Readiness =
+  | { readonly kind: 'pending' }
+  | { readonly kind: 'ready' }
+  /** The source cannot be listed: clients are told why. */
+  | { readonly kind: 'refused'; readonly reason: string }
+
+export interface WatchCacheOptions {
+  readonly name: string
+  /** Ends in '/'. */
+  readonly prefix: Key
+  readonly ingest: (keyValue: KeyValue) => StoredObject | Unservable
+  readonly freshness: FreshnessSource
+  readonly ring: RingBounds
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly metrics: WatchCacheMetrics
+  /** How long a read waits for a revision, milliseconds. The API server waits 3 s. */
+  readonly waitLimitMs?: number
+}
+
+/** A trusted etcd drops a progress request in silence while a watcher is behind: ask again. */
+const PROGRESS_REPEAT_MS = 100
+/** Pages of a list hold on to their snapshot; more than a few pagings of different revisions at once are rare. */
+const KEPT_SNAPSHOTS = 16
+const KEPT_SNAPSHOT_MS = 5 * 60_000
+/** A key that cannot be served is logged once; the memory of that has a bound. */
+const LOGGED_KEYS = 1_000
+
+interface Waiter {
+  readonly revision: Revision
+  readonly wake: () => void
+}
+
+export class WatchCache {
+  readonly name: string
+  readonly prefix: Key
+  readonly #options: WatchCacheOptions
+  readonly #ring: RingBuffer<CacheBatch>
+  #store = new Store()
+  #unservable = new Map<Key, Revision>()
+  #snapshot: Snapshot | null = null
+  readonly #kept = new LRUCache<Revision, Snapshot>({ max: KEPT_SNAPSHOTS, ttl: KEPT_SNAPSHOT_MS })
+  readonly #loggedKeys = new LRUCache<Key, true>({ max: LOGGED_KEYS })
+  #revision: Revision = ZERO_REVISION
+  /** Revisions strictly between these were never seen one by one: nobody can resume there. */
+  #gap: { readonly after: Revision; readonly until: Revision } | null = null
+  #readiness: Readiness = { kind: 'pending' }
+  #pendingSinceMs: number
+  #disconnected: { readonly reason: string; readonly sinceMs: number } | null = null
+  #confirmedAtMs: number
+  readonly #waiters = new Set<Waiter>()
+  #listener: CacheListener | null = null
+
+  constructor(options: WatchCacheOptions) {
+    this.#options = options
+    this.name = options.name
+    this.prefix = options.prefix
+    this.#ring = new RingBuffer(options.ring, ZERO_REVISION)
+    this.#pendingSinceMs = options.clock.monotonic()
+    this.#confirmedAtMs = options.clock.monotonic()
+  }
+
+  /** One listener: the broadcaster of this resource. */
+  listen(listener: CacheListener): void {
+    this.#listener = listener
+  }
+
+  get revision(): Revision {
+    return this.#revision
+  }
+
+  /** A watch can resume after any revision at or above this. */
+  get floorRevision(): Revision {
+    return this.#ring.floorRevision
+  }
+
+  get readiness(): Readiness {
+    return this.#readiness
+  }
+
+  get size(): number {
+    return this.#store.size
+  }
+
+  get unservableCount(): number {
+    return this.#unservable.size
+  }
+
+  get ring(): { readonly batches: number; readonly bytes: number; readonly oldestMs: number | null } {
+    const oldest = this.#ring.at(0)
+    return {
+      batches: this.#ring.length,
+      bytes: this.#ring.bytes,
+      oldestMs: oldest === undefined ? null : oldest.receivedAtMs,
+    }
+  }
+
+  get waiting(): number {
+    return this.#waiters.size
+  }
+
+  /** Why the source is away; null while it is there. */
+  get disconnectedReason(): string | null {
+    return this.#disconnected?.reason ?? null
+  }
+
+  /** Milliseconds since the source last confirmed the position; 0 while it is connected. */
+  get stalenessMs(): number {
+    return this.#disconnected === null ? 0 : this.#options.clock.monotonic() - this.#confirmedAtMs
+  }
+
+  /** @throws TooManyRequestsError before the first state; NotImplementedError when it can never be listed. */
+  assertReadable(): void {
+    const readiness = this.#readiness
+    if (readiness.kind === 'ready') return
+    if (readiness.kind === 'refused')
+      throw new NotImplementedError(`${this.name} cannot be served: ${readiness.reason}`)
+    const waitedSeconds = (this.#options.clock.monotonic() - this.#pendingSinceMs) / 1000
+    const retryAfter = Math.max(1, Math.min(30, Math.round(waitedSeconds)))
+    throw new TooManyRequestsError(`${this.name}: storage is (re)initializing`, retryAfter)
+  }
+
+  // What the feed tells (FeedSink).
+
+  replace(
+    revision: Revision,
+    reason: 'initial' | 'gap' | 'coalesce' | 'history-changed',
+  ): { add(keyValues: readonly KeyValue[]): void; commit(): void; abort(): void } {
+    let store = new Store()
+    let unservable = new Map<Key, Revision>()
+    const add = (keyValues: readonly KeyValue[]): void => {
+      for (const keyValue of keyValues) this.#put(store, unservable, keyValue)
+    }
+    const abort = (): void => {
+      store = new Store()
+      unservable = new Map()
+    }
+    const commit = (): void => {
+      if (reason === 'coalesce' && this.#revision !== ZERO_REVISION && revision > this.#revision) {
+        return this.#coalesce(store, unservable, revision)
+      }
+      this.#store = store
+      this.#unservable = unservable
+      this.#snapshot = null
+      this.#kept.clear()
+      this.#gap = null
+      this.#ring.reset(revision)
+      this.#revision = revision
+      this.#listener?.onReset(revision, reason === 'history-changed')
+      this.#advanced()
+    }
+    return { add, commit, abort }
+  }
+
+  apply(batches: readonly Batch[]): void {
+    const receivedAtMs = this.#options.clock.monotonic()
+    let events = 0
+    for (const batch of batches) {
+      // The feed drops what is not above its position; this guards the ring's order whatever the source.
+      if (batch.revision <= this.#revision) continue
+      events += batch.events.length
+      this.#append(this.#ingestBatch(batch, receivedAtMs))
+    }
+    this.#connected()
+    this.#advanced()
+    this.#options.metrics.applied(events, (this.#options.clock.monotonic() - receivedAtMs) / 1000)
+  }
+
+  progress(revision: Revision): void {
+    this.#connected()
+    if (revision <= this.#revision) return
+    this.#revision = revision
+    this.#snapshot = null
+    this.#advanced()
+  }
+
+  synced(): void {
+    if (this.#readiness.kind !== 'ready') {
+      this.#readiness = { kind: 'ready' }
+      this.#options.logger.debug(
+        { resource: this.name, revision: this.#revision, objects: this.size },
+        'resource is ready',
+      )
+    }
+    this.#connected()
+  }
+
+  disconnected(reason: string): void {
+    if (this.#disconnected === null) {
+      this.#confirmedAtMs = this.#options.clock.monotonic()
+      this.#options.logger.warn({ resource: this.name, reason }, 'source is away; the cache goes on serving')
+    }
+    this.#disconnected = { reason, sinceMs: this.#options.clock.monotonic() }
+  }
+
+  refused(reason: string): void {
+    if (this.#readiness.kind === 'ready') return this.disconnected(reason)
+    if (this.#readiness.kind !== 'refused' || this.#readiness.reason !== reason) {
+      this.#options.logger.error({ resource: this.name, reason }, 'resource cannot be listed')
+    }
+    this.#readiness = { kind: 'refused', reason }
+  }
+
+  // What readers ask.
+
+  /** The state at `revision`; the same object until something changes. */
+  snapshot(): Snapshot {
+    this.#snapshot ??= this.#store.snapshot(this.#revision, this.#unservable.size)
+    return this.#snapshot
+  }
+
+  /** Waits until everything at or before `revision` has arrived. @throws TooLargeResourceVersionError after the limit. */
+  async waitUntil(revision: Revision, signal?: AbortSignal): Promise<void> {
+    if (revision <= this.#revision) return
+    const { freshness } = this.#options
+    // The revision may exist in etcd with nothing for this prefix in it: only a progress mark gets us there.
+    const reached = await this.#wait(revision, signal, () => freshness.requestProgress())
+    if (!reached) throw new TooLargeResourceVersionError(revision, this.#revision)
+  }
+
+  /** As fresh as a linearizable read. @throws TimeoutError when the source does not answer in time. */
+  async consistentSnapshot(signal?: AbortSignal): Promise<Snapshot> {
+    const { freshness } = this.#options
+    if (!freshness.trustsProgress) return await this.#readState(null, signal)
+    const revision = await this.#fromSource(freshness.currentRevision(signal))
+    const reached = await this.#wait(revision, signal, () => freshness.requestProgress())
+    if (!reached) throw new TimeoutError(`Timeout: ${this.name} did not reach revision ${revision}`, RETRY_SOON)
+    return this.snapshot()
+  }
+
+  /** One object, as fresh as a linearizable read. @throws TimeoutError when the source does not answer in time. */
+  async consistentObject(key: Key, signal?: AbortSignal): Promise<StoredObject | undefined> {
+    const { freshness, ingest } = this.#options
+    if (freshness.trustsProgress) return (await this.consistentSnapshot(signal)).get(key)
+    const keyValue = await this.#fromSource(freshness.readKey(key, signal))
+    if (keyValue === null) return undefined
+    const held = this.#store.get(key)
+    if (held !== undefined && held.modRevision === keyValue.modRevision) return held
+    const object = ingest(keyValue)
+    return isUnservable(object) ? undefined : object
+  }
+
+  /**
+   * A state not older than `revision`.
+   * @throws TooLargeResourceVersionError when etcd itself is not there after the wait limit.
+   */
+  async snapshotNotOlderThan(revision: Revision, signal?: AbortSignal): Promise<Snapshot> {
+    if (revision <= this.#revision) return this.snapshot()
+    if (this.#options.freshness.trustsProgress) {
+      await this.waitUntil(revision, signal)
+      return this.snapshot()
+    }
+    // Without trusted progress a quiet prefix stays where it is; what etcd has now may well be new enough.
+    const reached = await this.#wait(revision, signal, () => {}, UNTRUSTED_WAIT_MS)
+    if (reached) return this.snapshot()
+    const state = await this.#readState(null, signal).catch(() => null)
+    if (state === null || state.revision < revision) throw new TooLargeResourceVersionError(revision, this.#revision)
+    return state
+  }
+
+  /**
+   * Exactly the state at `revision`: kept, rebuilt by walking the ring back, or read from etcd.
+   * @throws ExpiredError when it is gone everywhere; TooLargeResourceVersionError when it is still to come.
+   */
+  async snapshotAt(revision: Revision, signal?: AbortSignal): Promise<Snapshot> {
+    const { freshness } = this.#options
+    if (revision > this.#revision) {
+      if (freshness.trustsProgress) await this.waitUntil(revision, signal)
+      else if (!(await this.#wait(revision, signal, () => {}, UNTRUSTED_WAIT_MS))) {
+        const current = await this.#fromSource(freshness.currentRevision(signal))
+        if (current < revision) throw new TooLargeResourceVersionError(revision, current)
+        return await this.#readState(revision, signal)
+      }
+    }
+    if (revision === this.#revision) return this.snapshot()
+    const kept = this.#kept.get(revision)
+    if (kept !== undefined) return kept
+    const rebuilt = this.#rebuild(revision) ?? (await this.#readState(revision, signal))
+    this.#kept.set(revision, rebuilt)
+    return rebuilt
+  }
+
+  /** Keeps a snapshot for the pages still to be asked for. */
+  keep(snapshot: Snapshot): void {
+    this.#kept.set(snapshot.revision, snapshot)
+  }
+
+  /** @throws ExpiredError when events after `afterRevision` are gone. */
+  assertResumable(afterRevision: Revision): void {
+    const floor = this.#ring.floorRevision
+    if (afterRevision < floor) throw ExpiredError.tooOld(afterRevision, (floor + 1) as Revision)
+    if (this.#gap !== null && afterRevision > this.#gap.after && afterRevision < this.#gap.until) {
+      throw ExpiredError.tooOld(afterRevision, (this.#gap.until + 1) as Revision)
+    }
+  }
+
+  /** The first batch after `afterRevision`, undefined when caught up. Ask `floorRevision` first. O(log n). */
+  batchAfter(afterRevision: Revision): CacheBatch | undefined {
+    return this.#ring.at(this.#ring.indexAfter(afterRevision))
+  }
+
+  /** Gives memory back: history only, never the latest objects. */
+  shrinkRing(maxBytes: number): void {
+    this.#ring.shrinkTo(maxBytes)
+  }
+
+  /** Evicts history by age; called from a slow timer, because a quiet resource appends nothing. */
+  evictByAge(): void {
+    this.#ring.evictOlderThan(this.#options.clock.monotonic() - this.#options.ring.maxAgeMs)
+  }
+
+  /** Keys and mod revisions at a revision that is held, unservable ones included, for the audit; null when it is not. */
+  auditState(revision: Revision): Iterable<{ key: Key; modRevision: Revision; object: StoredObject | null }> | null {
+    if (revision !== this.#revision && this.#ring.newest !== undefined && this.#ring.newest.revision > revision)
+      return null
+    if (revision < this.#ring.floorRevision) return null
+    const objects = this.snapshot().objects(this.prefix)
+    const unservable = [...this.#unservable]
+    return (function* () {
+      for (const object of objects) yield { key: object.key, modRevision: object.modRevision, object }
+      for (const [key, modRevision] of unservable) yield { key, modRevision, object: null }
+    })()
+  }
+
+  #ingestBatch(batch: Batch, receivedAtMs: number): CacheBatch {
+    const events: CacheEvent[] = []
+    for (const event of batch.events) {
+      const key = event.type === 'put' ? event.keyValue.key : event.key
+      const previous = this.#store.get(key) ?? null
+      if (event.type === 'put') {
+        const object = this.#put(this.#store, this.#unservable, event.keyValue)
+        if (object !== null || previous !== null) events.push(new CacheEvent(batch.revision, object, previous))
+      } else {
+        this.#store.delete(key)
+        this.#unservable.delete(key)
+        if (previous !== null) events.push(new CacheEvent(batch.revision, null, previous))
+      }
+    }
+    return new CacheBatch(batch.revision, events, receivedAtMs)
+  }
+
+  #append(batch: CacheBatch): void {
+    this.#snapshot = null
+    this.#ring.append(batch)
+    this.#revision = batch.revision
+    this.#listener?.onBatch(batch)
+  }
+
+  #put(store: Store, unservable: Map<Key, Revision>, keyValue: KeyValue): StoredObject | null {
+    const object = this.#options.ingest(keyValue)
+    if (!isUnservable(object)) {
+      if (unservable.size > 0) unservable.delete(keyValue.key)
+      store.set(keyValue.key, object)
+      return object
+    }
+    unservable.set(keyValue.key, keyValue.modRevision)
+    store.delete(keyValue.key)
+    if (!this.#loggedKeys.has(keyValue.key)) {
+      this.#loggedKeys.set(keyValue.key, true)
+      const fields = { resource: this.name, key: keyToText(keyValue.key), reason: object.unservable }
+      this.#options.logger.warn(fields, 'value cannot be served')
+    }
+    return null
+  }
+
+  #coalesce(store: Store, unservable: Map<Key, Revision>, revision: Revision): void {
+    const after = this.#revision
+    const receivedAtMs = this.#options.clock.monotonic()
+    const target = store.snapshot(revision, unservable.size)
+    const batches = differenceBatches(this.snapshot(), target, this.prefix, receivedAtMs)
+    this.#store = store
+    this.#unservable = unservable
+    this.#kept.clear()
+    this.#gap = { after, until: revision }
+    let events = 0
+    for (const batch of batches) {
+      events += batch.events.length
+      this.#append(batch)
+    }
+    this.#options.metrics.coalesced(events)
+    this.#revision = revision
+    this.#snapshot = null
+    this.#options.logger.warn({ resource: this.name, after, until: revision, batches: batches.length }, 'gap coalesced')
+    this.#advanced()
+  }
+
+  #rebuild(revision: Revision): Snapshot | null {
+    if (revision < this.#ring.floorRevision) return null
+    if (this.#gap !== null && revision > this.#gap.after && revision < this.#gap.until) return null
+    const store = this.snapshot().toStore()
+    const first = this.#ring.indexAfter(revision)
+    for (let i = this.#ring.length - 1; i >= first; i--) {
+      const { events } = this.#ring.at(i)!
+      for (let j = events.length - 1; j >= 0; j--) {
+        const { object, previous } = events[j]!
+        if (previous !== null) store.set(previous.key, previous)
+        else if (object !== null) store.delete(object.key)
+      }
+    }
+    return store.snapshot(revision, this.#unservable.size)
+  }
+
+  async #readState(revision: Revision | null, signal?: AbortSignal): Promise<Snapshot> {
+    const state = await this.#fromSource(this.#options.freshness.readState(revision, signal))
+    if (state.revision === this.#revision) return this.snapshot()
+    const store = new Store()
+    const unservable = new Map<Key, Revision>()
+    for (const keyValue of state.keyValues) {
+      // The very version we hold: share its bytes.
+      const held = this.#store.get(keyValue.key)
+      if (held !== undefined && held.modRevision === keyValue.modRevision) store.set(held.key, held)
+      else this.#put(store, unservable, keyValue)
+    }
+    return store.snapshot(state.revision, unservable.size)
+  }
+
+  async #fromSource<R>(answer: Promise<R>): Promise<R> {
+    try {
+      return await answer
+    } catch (error) {
+      if (isCompacted(error))
+        throw new ExpiredError('The resourceVersion for the provided list is too old.', { cause: error })
+      throw new TimeoutError(`Timeout: ${this.name}: the storage did not answer`, { ...RETRY_SOON, cause: error })
+    }
+  }
+
+  async #wait(
+    revision: Revision,
+    signal: AbortSignal | undefined,
+    nudge: () => void,
+    limitMs = this.#options.waitLimitMs ?? 3_000,
+  ): Promise<boolean> {
+    if (revision <= this.#revision) return true
+    const { clock, metrics } = this.#options
+    const startedMs = clock.monotonic()
+    const reached = await new Promise<boolean>((resolve) => {
+      const finish = (): void => {
+        this.#waiters.delete(waiter)
+        timer.cancel()
+        signal?.removeEventListener('abort', finish)
+        resolve(revision <= this.#revision)
+      }
+      const waiter: Waiter = { revision, wake: finish }
+      const repeat = (): void => {
+        if (clock.monotonic() - startedMs >= limitMs) return finish()
+        nudge()
+        timer = clock.setTimer(Math.min(PROGRESS_REPEAT_MS, limitMs), repeat)
+      }
+      let timer = clock.setTimer(Math.min(PROGRESS_REPEAT_MS, limitMs), repeat)
+      this.#waiters.add(waiter)
+      signal?.addEventListener('abort', finish, { once: true })
+      nudge()
+    })
+    metrics.readWait((clock.monotonic() - startedMs) / 1000)
+    return reached
+  }
+
+  #connected(): void {
+    if (this.#disconnected === null) return
+    this.#disconnected = null
+    this.#options.logger.info({ resource: this.name, revision: this.#revision }, 'source is back')
+  }
+
+  #advanced(): void {
+    this.#listener?.onAdvance(this.#revision)
+    for (const waiter of this.#waiters) if (waiter.revision <= this.#revision) waiter.wake()
+  }
+}
+
+/** With an etcd whose progress cannot be trusted, how long a read waits for events before it goes to etcd itself. */
+const UNTRUSTED_WAIT_MS = 200
+
+const RETRY_SOON = { details: { retryAfterSeconds: 1 } } as const
+
+/** The upstream's error, by shape: the cache does not import the upstream. */
+function isCompacted(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'compacted'
+}

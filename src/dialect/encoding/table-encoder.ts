@@ -1,0 +1,36 @@
+/** Tables, as `kubectl get` asks for them: one row per object; in a watch the first event brings the columns. */
+import type { ServedResource } from '../resource-registry.js'
+import type { IncludeObject } from '../list-options.js'
+import { TABLE_TAIL, encodeTableEvent, encodeTableRow, tableHead } from '../table/encode-table.js'
+import { COMMA, type JsonView, encodeStatus } from './json-encoder.js'
+import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
+
+/** @param now wall clock, milliseconds: ages are as of the time of encoding. */
+export function tableEncoder(
+  served: ServedResource,
+  view: JsonView,
+  include: IncludeObject,
+  now: () => number,
+): ObjectEncoder {
+  return {
+    key: `table/${include}`,
+    encode: (object, revision) => encodeTableEvent(served, view(object), revision, now(), include, false),
+    encodeFirst: (object, revision) => encodeTableEvent(served, view(object), revision, now(), include, true),
+    isSame: null,
+    bookmark: (revision, initialEventsEnd) =>
+      Buffer.from(
+        `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":${bookmarkMetadata(revision, initialEventsEnd)},"columnDefinitions":null,"rows":[]}`,
+      ),
+    status: encodeStatus,
+    listHead: (metadata) => tableHead(served, metadata),
+    listItem: (object) => encodeTableRow(served, view(object), object.modRevision, now(), include),
+    separator: COMMA,
+    listTail: TABLE_TAIL,
+    single: (object) =>
+      Buffer.concat([
+        tableHead(served, { resourceVersion: String(object.modRevision) }),
+        encodeTableRow(served, view(object), object.modRevision, now(), include),
+        TABLE_TAIL,
+      ]),
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * A list, in pieces of about 64 KB: which objects of a snapshot belong to the page, and their encoding. Looking for
+ * matches is cut into turns, so that a selector over many objects does not stall the event loop.
+ */
+import type { Snapshot } from '../cache/store.js'
+import type { Key } from '../model/event.js'
+import { formatResourceVersion } from '../model/revision.js'
+import type { StoredObject } from '../model/stored-object.js'
+import { encodeContinueToken, tokenAfter } from './continue-token.js'
+import type { ObjectEncoder } from './encoding/object-encoder.js'
+
+export interface ListPage {
+  readonly snapshot: Snapshot
+  /** Of the resource or of one namespace; ends in '/'. */
+  readonly prefix: Key
+  /** First key of the page, absolute. */
+  readonly startKey: Key
+  /** null: everything from there on. */
+  readonly limit: number | null
+  /** null: no selector. */
+  readonly matches: ((object: StoredObject) => boolean) | null
+  readonly encoder: ObjectEncoder
+}
+
+const PIECE_BYTES = 128 * 1024
+const OBJECTS_PER_TURN = 2_000
+
+/** Null pieces are turns of the event loop. */
+export function* listPieces(page: ListPage): Generator<Buffer | null, void, void> {
+  if (page.limit !== null) return yield* limitedPieces(page, page.limit)
+  const { snapshot, prefix, startKey, matches, encoder } = page
+  const pieces = new PieceWriter()
+  pieces.add(encoder.listHead({ resourceVersion: formatResourceVersion(snapshot.revision) }))
+  let isFirst = true
+  let looked = 0
+  for (const object of snapshot.objects(prefix, startKey)) {
+    if (++looked % OBJECTS_PER_TURN === 0) yield null
+    if (matches !== null && !matches(object)) continue
+    if (!isFirst) pieces.add(encoder.separator)
+    isFirst = false
+    pieces.add(encoder.listItem(object))
+    if (pieces.isFull) yield pieces.take()
+  }
+  pieces.add(encoder.listTail)
+  yield pieces.take()
+}
+
+/** The head says whether more follows, so the page is gathered before it is written: at most `limit` references. */
+function* limitedPieces(page: ListPage, limit: number): Generator<Buffer | null, void, void> {
+  const { snapshot, prefix, startKey, matches, encoder } = page
+  const objects: StoredObject[] = []
+  let hasMore = false
+  let looked = 0
+  for (const object of snapshot.objects(prefix, startKey)) {
+    if (++looked % OBJECTS_PER_TURN === 0) yield null
+    if (matches !== null && !matches(object)) continue
+    if (objects.length === limit) {
+      hasMore = true
+      break
+    }
+    objects.push(object)
+  }
+  const last = objects.at(-1)
+  const next = hasMore && last !== undefined ? encodeContinueToken(tokenAfter(prefix, last.key, snapshot.revision)) : ''
+  const metadata = {
+    resourceVersion: formatResourceVersion(snapshot.revision),
+    ...(next === '' ? {} : { continue: next }),
+    // With a selector nobody knows it without looking at everything.
+    ...(next === '' || matches !== null
+      ? {}
+      : { remainingItemCount: snapshot.count(prefix, startKey) - objects.length }),
+  }
+  const pieces = new PieceWriter()
+  pieces.add(encoder.listHead(metadata))
+  for (const [i, object] of objects.entries()) {
+    if (i > 0) pieces.add(encoder.separator)
+    pieces.add(encoder.listItem(object))
+    if (pieces.isFull) yield pieces.take()
+  }
+  pieces.add(encoder.listTail)
+  yield pieces.take()
+}
+
+class PieceWriter {
+  #buffers: Buffer[] = []
+  #length = 0
+
+  get isFull(): boolean {
+    return this.#length >= PIECE_BYTES
+  }
+
+  add(bytes: Buffer): void {
+    this.#buffers.push(bytes)
+    this.#length += bytes.length
+  }
+
+  take(): Buffer {
+    const piece = Buffer.concat(this.#buffers, this.#length)
+    this.#buffers = []
+    this.#length = 0
+    return piece
+  }
+}

@@ -1,0 +1,27 @@
+/** pino behind one file: JSON lines for machines, one readable line for people, both on standard error. */
+import { Writable } from 'node:stream'
+import { type Logger as Pino, destination, pino } from 'pino'
+
+export function createLogger(options: { readonly level: string; readonly format: 'json' | 'text' }): Pino {
+  const sink = options.format === 'json' ? destination({ fd: 2, sync: true }) : textLines()
+  return pino({ level: options.level, base: null }, sink)
+}
+
+const LEVELS: Readonly<Record<number, string>> = { 20: 'debug', 30: 'info', 40: 'WARN', 50: 'ERROR', 60: 'FATAL' }
+
+function textLines(): Writable {
+  return new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      process.stderr.write(`${textLine(chunk.toString())}\n`)
+      done()
+    },
+  })
+}
+
+function textLine(line: string): string {
+  const { level, time, msg, ...fields } = JSON.parse(line) as { level: number; time: number; msg?: string }
+  const details = Object.entries(fields).map(
+    ([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`,
+  )
+  return [new Date(time).toISOString(), (LEVELS[level] ?? String(level)).padEnd(5), msg ?? '', ...details].join(' ')
+}

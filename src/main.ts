@@ -1,0 +1,83 @@
+#!/usr/bin/env node
+/**
+ * The process: reads arguments and environment (nobody else does), starts, drains on SIGTERM. Exit codes: 0 after a clean
+ * stop, 1 when it cannot go on, 2 when the configuration is wrong.
+ */
+import { readFileSync } from 'node:fs'
+import closeWithGrace from 'close-with-grace'
+import { App } from './app.js'
+import { packageVersion } from './package-version.js'
+import { greeting } from './greeting.js'
+import { ConfigError } from './config/config-error.js'
+import { type Config, type Loaded, load } from './config/load.js'
+import { createLogger } from './logger.js'
+import type { Logger } from './support/log.js'
+import { createEmbeddedUpstream } from './upstream/embedded/embedded-upstream.js'
+import { startDemoCluster } from './upstream/embedded/demo/demo-cluster.js'
+import { connectEtcd } from './upstream/etcd/etcd-upstream.js'
+import type { Upstream } from './upstream/upstream.js'
+
+async function main(): Promise<void> {
+  const version = packageVersion()
+  const loaded = readConfig()
+  if (loaded.kind === 'help') return print(loaded.text)
+  if (loaded.kind === 'version') return print(`distributary ${version}`)
+  const { config } = loaded
+  const logger = createLogger({ level: config.logLevel, format: config.logFormat })
+  const upstream = openUpstream(config, logger)
+  const app = new App({ config, upstream, logger, version })
+  let addresses
+  try {
+    addresses = await app.start()
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    logger.error({ reason }, 'cannot listen')
+    process.exit(1)
+  }
+  logger.info({ version, address: config.bindAddress, ...addresses, embedded: config.embedded }, 'serving')
+  print(greeting(config, addresses.port))
+  // The drain has its own grace; what is left after it is cut.
+  closeWithGrace({ delay: config.shutdownGracePeriod, logger: false }, async ({ signal, err }) => {
+    if (err !== undefined) logger.error({ err }, 'stopping after an error')
+    else logger.info({ signal }, 'draining')
+    await app.drain()
+    await app.stop()
+    logger.info({}, 'stopped')
+  })
+}
+
+function readConfig(): Loaded {
+  try {
+    return load(process.argv.slice(2), process.env, (path) => readFileSync(path, 'utf8'))
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    process.stderr.write(`${error.message}\n`)
+    process.exit(2)
+  }
+}
+
+function openUpstream(config: Config, logger: Logger): Upstream {
+  if (config.embedded) {
+    const upstream = createEmbeddedUpstream()
+    startDemoCluster(upstream)
+    return upstream
+  }
+  const { etcdCafile, etcdCertfile, etcdKeyfile, etcdUsername } = config
+  const user = etcdUsername === null ? {} : { user: { name: etcdUsername, password: etcdPassword(config) } }
+  const tls = {
+    ...(etcdCafile === null ? {} : { ca: readFileSync(etcdCafile) }),
+    ...(etcdCertfile === null ? {} : { cert: readFileSync(etcdCertfile) }),
+    ...(etcdKeyfile === null ? {} : { key: readFileSync(etcdKeyfile) }),
+  }
+  return connectEtcd({ endpoints: config.etcdServers, tls, ...user, logger })
+}
+
+function etcdPassword({ etcdPasswordFile, etcdPassword: password }: Config): string {
+  return etcdPasswordFile === null ? (password ?? '') : readFileSync(etcdPasswordFile, 'utf8').replace(/\r?\n$/, '')
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`)
+}
+
+await main()

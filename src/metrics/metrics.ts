@@ -1,0 +1,265 @@
+/**
+ * Every metric of the server: name, help and labels, in one place. Stages are handed the narrow part they feed.
+ *
+ * Labels have values that the operator or the code chooses (group, resource, transport, reason), never a client.
+ */
+import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import type { BroadcastMetrics } from '../broadcast/broadcaster.js'
+import type { WatchCacheMetrics } from '../cache/watch-cache.js'
+import type { FeedMetrics } from '../feed/feed.js'
+import type { Resource } from '../model/resource.js'
+
+const RESOURCE = ['group', 'resource'] as const
+/** From 0.1 ms (one pass at the head) to 10 s (a peer that is far behind). */
+const DELAY_BUCKETS = [0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const SIZE_BUCKETS = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8]
+
+/** What is read when somebody scrapes, rather than counted as it happens. */
+export interface ResourceGauges {
+  readonly resource: Resource
+  readonly objects: number
+  readonly unservable: number
+  readonly revision: number
+  readonly ringBatches: number
+  readonly ringBytes: number
+  readonly ringAgeSeconds: number
+  readonly waiting: number
+  readonly stalenessSeconds: number
+  readonly ready: boolean
+  readonly groups: number
+  readonly logBytes: number
+  readonly blockedBytes: number
+  /** By transport and state. */
+  readonly watchers: ReadonlyMap<string, number>
+}
+
+export interface ResourceMetrics {
+  readonly feed: FeedMetrics
+  readonly cache: WatchCacheMetrics
+  readonly broadcast: BroadcastMetrics
+  list(seconds: number, bytes: number): void
+}
+
+export class Metrics {
+  readonly registry = new Registry()
+  #gauges: () => Iterable<ResourceGauges> = () => []
+
+  readonly #received = this.#counter('feed_events_received_total', 'Events received from the upstream.', RESOURCE)
+  readonly #dropped = this.#counter('feed_events_dropped_total', 'Events that had been handed over before.', RESOURCE)
+  readonly #reconnects = this.#counter(
+    'feed_reconnects_total',
+    'Upstream watches that went on after a break.',
+    RESOURCE,
+  )
+  readonly #relists = this.#counter('feed_relists_total', 'Whole states that replaced an earlier one.', [
+    ...RESOURCE,
+    'reason',
+  ])
+  readonly #compactions = this.#counter('feed_compactions_total', 'Lists and watches that met a compaction.', RESOURCE)
+  readonly #initialisations = this.#counter(
+    'feed_initializations_total',
+    'Times the first state was complete.',
+    RESOURCE,
+  )
+  readonly #initErrors = this.#counter('feed_initialization_errors_total', 'Failed attempts at it.', [
+    ...RESOURCE,
+    'code',
+  ])
+  readonly #initSeconds = this.#gauge('feed_initialization_seconds', 'What the last initialisation took.', RESOURCE)
+
+  readonly #cacheEvents = this.#counter('cache_events_total', 'Events that entered the cache.', RESOURCE)
+  readonly #coalesced = this.#counter(
+    'cache_events_coalesced_total',
+    'Events made from a gap (--on-gap=coalesce).',
+    RESOURCE,
+  )
+  readonly #readWait = this.#histogram(
+    'cache_read_wait_seconds',
+    'Waits of reads for a revision.',
+    RESOURCE,
+    DELAY_BUCKETS,
+  )
+  readonly #objects = this.#gauge('cache_objects', 'Objects held.', RESOURCE)
+  readonly #unservable = this.#gauge('cache_unservable_values', 'Values that are there and cannot be served.', RESOURCE)
+  readonly #revision = this.#gauge('cache_resource_version', 'Everything up to this revision has arrived.', RESOURCE)
+  readonly #ringBatches = this.#gauge('cache_ring_batches', 'Revisions of history held.', RESOURCE)
+  readonly #ringBytes = this.#gauge('cache_ring_bytes', 'Bytes of history held.', RESOURCE)
+  readonly #ringAge = this.#gauge('cache_ring_age_seconds', 'Age of the oldest revision held.', RESOURCE)
+  readonly #waiting = this.#gauge('cache_waiting_reads', 'Reads waiting for a revision.', RESOURCE)
+  readonly #staleness = this.#gauge(
+    'cache_staleness_seconds',
+    'Since the upstream last confirmed; 0 while connected.',
+    RESOURCE,
+  )
+  readonly #ready = this.#gauge('cache_ready', '1 when lists and watches are answered.', RESOURCE)
+
+  readonly #sentEvents = this.#counter('broadcast_events_sent_total', 'Events handed to connections.', RESOURCE)
+  readonly #sentBytes = this.#counter(
+    'broadcast_bytes_sent_total',
+    'Bytes of watch streams handed to connections.',
+    RESOURCE,
+  )
+  readonly #ended = this.#counter('broadcast_watchers_ended_total', 'Watchers that ended.', [...RESOURCE, 'reason'])
+  readonly #delay = this.#histogram(
+    'broadcast_delay_seconds',
+    'Delay of events by segment of their way.',
+    [...RESOURCE, 'segment'],
+    DELAY_BUCKETS,
+  )
+  readonly #passes = this.#histogram(
+    'broadcast_pass_slice_seconds',
+    'Slices of work between two turns of the event loop.',
+    [],
+    DELAY_BUCKETS,
+  )
+  readonly #watchers = this.#gauge('broadcast_watchers', 'Watchers now.', [...RESOURCE, 'transport', 'state'])
+  readonly #groups = this.#gauge('broadcast_groups', 'Groups of watchers that share bytes.', RESOURCE)
+  readonly #logBytes = this.#gauge('broadcast_log_bytes', 'Bytes of framed events held for groups.', RESOURCE)
+  readonly #blockedBytes = this.#gauge('broadcast_socket_bytes', 'Bytes handed to sockets and not yet taken.', RESOURCE)
+
+  readonly #requests = this.#counter('http_requests_total', 'Requests answered.', ['verb', 'code'])
+  readonly #requestSeconds = this.#histogram(
+    'http_request_seconds',
+    'Time to answer, watches excepted.',
+    ['verb'],
+    DELAY_BUCKETS,
+  )
+  readonly #rejected = this.#counter('http_rejected_total', 'Requests refused by a limit.', ['limit'])
+  readonly #listSeconds = this.#histogram('list_seconds', 'Time to answer a list.', RESOURCE, DELAY_BUCKETS)
+  readonly #listBytes = this.#histogram('list_bytes', 'Size of answered lists.', RESOURCE, SIZE_BUCKETS)
+  readonly #initialStates = this.#gauge('initial_states', 'Initial states and large lists being sent.', [])
+
+  constructor(version: string) {
+    collectDefaultMetrics({ register: this.registry })
+    this.#gauge('build_info', 'Always 1; the version is in the label.', ['version']).set({ version }, 1)
+  }
+
+  /** What a scrape reads about each resource. */
+  observe(gauges: () => Iterable<ResourceGauges>): void {
+    this.#gauges = gauges
+  }
+
+  async expose(): Promise<{ readonly contentType: string; readonly text: string }> {
+    this.#readGauges()
+    return { contentType: this.registry.contentType, text: await this.registry.metrics() }
+  }
+
+  /** The narrow parts for one resource. */
+  forResource(resource: Resource): ResourceMetrics {
+    const labels = { group: resource.group, resource: resource.plural }
+    const delay = this.#delay
+    const received = this.#received.labels(labels)
+    const cacheEvents = this.#cacheEvents.labels(labels)
+    const sentEvents = this.#sentEvents.labels(labels)
+    const sentBytes = this.#sentBytes.labels(labels)
+    const toSocket = delay.labels({ ...labels, segment: 'cache-to-socket' })
+    const toCache = delay.labels({ ...labels, segment: 'upstream-to-cache' })
+    return {
+      feed: {
+        received: (_batches, events) => received.inc(events),
+        dropped: (events) => this.#dropped.inc(labels, events),
+        reconnected: () => this.#reconnects.inc(labels),
+        relisted: (reason) => this.#relists.inc({ ...labels, reason }),
+        compacted: () => this.#compactions.inc(labels),
+        initialised: (seconds) => {
+          this.#initialisations.inc(labels)
+          this.#initSeconds.set(labels, seconds)
+        },
+        initialisationFailed: (code) => this.#initErrors.inc({ ...labels, code }),
+      },
+      cache: {
+        applied: (events, seconds) => {
+          cacheEvents.inc(events)
+          toCache.observe(seconds)
+        },
+        coalesced: (events) => this.#coalesced.inc(labels, events),
+        readWait: (seconds) => this.#readWait.observe(labels, seconds),
+      },
+      broadcast: {
+        sent: (events, bytes) => {
+          sentEvents.inc(events)
+          sentBytes.inc(bytes)
+        },
+        ended: (reason) => this.#ended.inc({ ...labels, reason }),
+        delay: (seconds) => toSocket.observe(seconds),
+      },
+      list: (seconds, bytes) => {
+        this.#listSeconds.observe(labels, seconds)
+        this.#listBytes.observe(labels, bytes)
+      },
+    }
+  }
+
+  passSlice(seconds: number): void {
+    this.#passes.observe(seconds)
+  }
+
+  request(verb: string, code: number, seconds: number | null): void {
+    this.#requests.inc({ verb, code: String(code) })
+    if (seconds !== null) this.#requestSeconds.observe({ verb }, seconds)
+  }
+
+  rejected(limit: string): void {
+    this.#rejected.inc({ limit })
+  }
+
+  initialStates(count: number): void {
+    this.#initialStates.set(count)
+  }
+
+  #readGauges(): void {
+    const gauges = [
+      this.#objects,
+      this.#unservable,
+      this.#revision,
+      this.#ringBatches,
+      this.#ringBytes,
+      this.#ringAge,
+      this.#waiting,
+      this.#staleness,
+      this.#ready,
+      this.#watchers,
+      this.#groups,
+      this.#logBytes,
+      this.#blockedBytes,
+    ]
+    for (const gauge of gauges) gauge.reset()
+    for (const state of this.#gauges()) {
+      const labels = { group: state.resource.group, resource: state.resource.plural }
+      this.#objects.set(labels, state.objects)
+      this.#unservable.set(labels, state.unservable)
+      this.#revision.set(labels, state.revision)
+      this.#ringBatches.set(labels, state.ringBatches)
+      this.#ringBytes.set(labels, state.ringBytes)
+      this.#ringAge.set(labels, state.ringAgeSeconds)
+      this.#waiting.set(labels, state.waiting)
+      this.#staleness.set(labels, state.stalenessSeconds)
+      this.#ready.set(labels, state.ready ? 1 : 0)
+      this.#groups.set(labels, state.groups)
+      this.#logBytes.set(labels, state.logBytes)
+      this.#blockedBytes.set(labels, state.blockedBytes)
+      for (const [key, count] of state.watchers) {
+        const [transport = '', watcherState = ''] = key.split(' ')
+        this.#watchers.set({ ...labels, transport, state: watcherState }, count)
+      }
+    }
+  }
+
+  #counter<L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
+    return new Counter({ name: `distributary_${name}`, help, labelNames: [...labelNames], registers: [this.registry] })
+  }
+
+  #gauge<L extends string>(name: string, help: string, labelNames: readonly L[]): Gauge<L> {
+    return new Gauge({ name: `distributary_${name}`, help, labelNames: [...labelNames], registers: [this.registry] })
+  }
+
+  #histogram<L extends string>(name: string, help: string, labelNames: readonly L[], buckets: number[]): Histogram<L> {
+    return new Histogram({
+      name: `distributary_${name}`,
+      help,
+      labelNames: [...labelNames],
+      buckets,
+      registers: [this.registry],
+    })
+  }
+}

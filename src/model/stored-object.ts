@@ -1,0 +1,39 @@
+/**
+ * One object version as the cache keeps it: its encoded bytes, where the resourceVersion goes, and nothing parsed but the
+ * few facts that selectors in use need. A tree per object would cost several times its bytes and all of the garbage
+ * collector's time.
+ */
+import type { Key } from './event.js'
+import type { Revision } from './revision.js'
+
+export class StoredObject {
+  /** What selectors in use look at, kept by `broadcast/fact-registry.ts` alone, which checks that it is still apt. */
+  facts: object | null = null
+
+  constructor(
+    readonly key: Key,
+    readonly namespace: string,
+    readonly name: string,
+    readonly createRevision: Revision,
+    readonly modRevision: Revision,
+    readonly version: number,
+    readonly leaseId: string,
+    readonly encoding: 'json' | 'protobuf',
+    /**
+     * `json`: one compact JSON object without `metadata.resourceVersion`. `protobuf`: the `k8s\0` envelope as stored.
+     * Exactly sized and its own: never a slice of a message.
+     */
+    readonly bytes: Buffer,
+    /** `json` only: offset just after the `{` of `metadata`, where `"resourceVersion":"N"` goes in. */
+    readonly metadataOffset: number,
+  ) {}
+}
+
+/** A value that cannot be served: encrypted at rest, over the size limit, a stray key. Counted, logged once, never silent. */
+export interface Unservable {
+  readonly unservable: string
+}
+
+export function isUnservable(value: StoredObject | Unservable): value is Unservable {
+  return 'unservable' in value
+}

@@ -1,0 +1,150 @@
+/**
+ * Everything under `/api`, `/apis`, `/version` and `/openapi`: from the path to discovery, a get, a list or a watch. One
+ * request, one answer; an error before the headers is a Status.
+ */
+import { isPretty, negotiate, negotiateDiscovery } from '../dialect/accept.js'
+import type { Discovery, Document } from '../dialect/discovery.js'
+import { isWatch } from '../dialect/list-options.js'
+import { type ResourcePath, parseRequestPath, unknownResource } from '../dialect/request-path.js'
+import { MethodNotAllowedError, StatusError } from '../model/status.js'
+import type { Exchange } from './exchange.js'
+import { handleGet } from './get-handler.js'
+import { httpWatch } from './http-watch.js'
+import { layOut } from './layout.js'
+import { handleList } from './list-handler.js'
+import type { LiveResource, ResourceContext } from './resource-context.js'
+import { handleWatch } from './watch-handler.js'
+
+export interface ApiOptions {
+  readonly context: ResourceContext
+  readonly discovery: Discovery
+  /** null: no such document. */
+  readonly openapi: (exchange: Exchange, path: OpenApiPath) => Answer | null
+  readonly onAnswered: (verb: string, code: number, seconds: number | null) => void
+  readonly onInternalError: (error: StatusError) => void
+}
+
+export type OpenApiPath =
+  | { readonly kind: 'openapi-v2' }
+  | { readonly kind: 'openapi-v3-index' }
+  | { readonly kind: 'openapi-v3'; readonly group: string; readonly version: string }
+
+export interface Answer extends Document {
+  readonly contentType: string
+}
+
+export type ApiHandler = (exchange: Exchange) => Promise<void>
+
+export function apiHandler(options: ApiOptions): ApiHandler {
+  return async (exchange) => {
+    let verb: Verb | 'discovery' = 'other'
+    try {
+      const find = (group: string, version: string, plural: string) =>
+        options.context.find(group, version, plural)?.served
+      const path = parseRequestPath(exchange.path, find)
+      if (path.kind === 'other') throw unknownResource()
+      if (path.kind === 'resource') {
+        const asked = verbOf(exchange, path)
+        verb = asked
+        await answerResource(options, exchange, path, asked)
+      } else {
+        verb = 'discovery'
+        requireRead(exchange)
+        answerDocument(options, exchange, path)
+      }
+    } catch (error) {
+      const status = StatusError.from(error)
+      if (status.code === 500) options.onInternalError(status)
+      if (!exchange.response.headersSent) exchange.fail(status)
+      else exchange.response.destroy()
+    } finally {
+      const seconds = verb === 'watch' ? null : (performance.now() - exchange.startedMs) / 1000
+      options.onAnswered(verb, exchange.statusCode, seconds)
+    }
+  }
+}
+
+type Verb = 'get' | 'list' | 'watch' | 'other'
+
+function verbOf(exchange: Exchange, path: ResourcePath): Verb {
+  const { method } = exchange.request
+  if (method !== 'GET' && method !== 'HEAD') return 'other'
+  if (path.legacyWatch) return 'watch'
+  if (path.name !== '') return 'get'
+  return isWatch(exchange.query) ? 'watch' : 'list'
+}
+
+async function answerResource(options: ApiOptions, exchange: Exchange, path: ResourcePath, verb: Verb): Promise<void> {
+  const { context } = options
+  const live = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
+  if (live === undefined || path.subresource !== '') throw unknownResource()
+  if (verb === 'other') {
+    throw new MethodNotAllowedError(
+      `the server does not allow this method on the requested resource: ${exchange.request.method} needs --enable-writes`,
+    )
+  }
+  exposeStaleness(exchange, live)
+  const { accept } = exchange.requestHeaders
+  const servable = context.servable(live.served)
+  if (verb === 'get') {
+    const name = { namespace: path.namespace, name: path.name }
+    return await handleGet(context, exchange, live, name, negotiate(accept, 'get', servable))
+  }
+  const collection = { namespace: path.namespace, name: path.name === '' ? null : path.name }
+  const form = negotiate(accept, verb, servable)
+  if (verb === 'list') return await handleList(context, exchange, live, collection, form)
+  await handleWatch(context, httpWatch(exchange), live, collection, form)
+}
+
+/** While the upstream is away, how old the answer may be. */
+function exposeStaleness(exchange: Exchange, { cache }: LiveResource): void {
+  const { stalenessMs } = cache
+  if (stalenessMs > 0) exchange.headers['x-distributary-staleness-seconds'] = String(Math.ceil(stalenessMs / 1000))
+}
+
+function answerDocument(
+  options: ApiOptions,
+  exchange: Exchange,
+  path: Exclude<ReturnType<typeof parseRequestPath>, ResourcePath | { kind: 'other' }>,
+): void {
+  const { discovery } = options
+  switch (path.kind) {
+    case 'version':
+      return sendDocument(exchange, discovery.version())
+    case 'api-versions':
+    case 'api-groups': {
+      const root = path.kind === 'api-versions' ? 'api' : 'apis'
+      const form = negotiateDiscovery(exchange.requestHeaders.accept)
+      if (!form.aggregated)
+        return sendDocument(exchange, root === 'api' ? discovery.apiVersions() : discovery.apiGroups())
+      const { body, etag } = discovery.aggregated(root)
+      if (exchange.requestHeaders['if-none-match'] === etag)
+        return exchange.send(304, form.contentType, Buffer.alloc(0), { etag })
+      return exchange.send(200, form.contentType, body, { etag, vary: 'Accept' })
+    }
+    case 'api-group':
+      return sendDocument(exchange, discovery.apiGroup(path.group))
+    case 'api-resources':
+      return sendDocument(exchange, discovery.apiResources(path.group, path.version))
+    case 'openapi-v2':
+    case 'openapi-v3-index':
+    case 'openapi-v3': {
+      const answer = options.openapi(exchange, path)
+      if (answer === null) throw unknownResource()
+      return exchange.send(200, answer.contentType, answer.body, { etag: answer.etag, vary: 'Accept' })
+    }
+  }
+}
+
+function sendDocument(exchange: Exchange, document: Document | null): void {
+  if (document === null) throw unknownResource()
+  const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: false })
+  const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
+  exchange.send(200, form.contentType, layout.whole(document.body), { vary: 'Accept' })
+}
+
+function requireRead({ request }: Exchange): void {
+  if (request.method !== 'GET' && request.method !== 'HEAD') {
+    throw new MethodNotAllowedError('the server does not allow this method on the requested resource')
+  }
+}

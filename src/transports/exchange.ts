@@ -1,0 +1,66 @@
+/**
+ * One HTTP request and its answer, on Node's own objects: the same on HTTP/1.1 and HTTP/2 (whose compatibility response
+ * has the same methods). What is answered here is small and whole; lists and watches write for themselves.
+ */
+import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import { isReadByPeople, negotiateStatus } from '../dialect/accept.js'
+import { statusResponse } from '../dialect/status-body.js'
+import type { StatusError } from '../model/status.js'
+
+export class Exchange {
+  readonly path: string
+  readonly query: URLSearchParams
+  readonly #abort = new AbortController()
+  readonly startedMs = performance.now()
+  /** Sent with every answer. */
+  readonly headers: OutgoingHttpHeaders = {}
+  statusCode = 0
+
+  constructor(
+    readonly request: IncomingMessage,
+    readonly response: ServerResponse,
+  ) {
+    const url = request.url ?? '/'
+    const mark = url.indexOf('?')
+    this.path = mark === -1 ? url : url.slice(0, mark)
+    this.query = new URLSearchParams(mark === -1 ? '' : url.slice(mark + 1))
+    response.once('close', () => this.#abort.abort())
+  }
+
+  get requestHeaders(): IncomingHttpHeaders {
+    return this.request.headers
+  }
+
+  /** Aborts when the client is gone or the answer is complete. */
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+
+  get isGone(): boolean {
+    return this.response.destroyed || this.response.writableEnded
+  }
+
+  writeHead(code: number, headers: OutgoingHttpHeaders): void {
+    this.statusCode = code
+    this.response.writeHead(code, { ...this.headers, ...headers })
+  }
+
+  send(code: number, contentType: string, body: Buffer, headers: OutgoingHttpHeaders = {}): void {
+    if (this.isGone) return
+    this.writeHead(code, { 'content-type': contentType, 'content-length': body.length, ...headers })
+    this.response.end(this.request.method === 'HEAD' ? undefined : body)
+  }
+
+  /** The error as a Status in the form the client reads, with Retry-After where it names a time. Only before the headers. */
+  fail(error: StatusError): void {
+    const pretty = isReadByPeople(this.requestHeaders['user-agent'])
+    const { code, headers, body } = statusResponse(error, statusEncoding(this.requestHeaders.accept), { pretty })
+    const { 'content-type': contentType = 'application/json', ...rest } = headers
+    this.send(code, contentType, body, rest)
+  }
+}
+
+/** Protobuf statuses are the protobuf encoder's; until it has one, everybody reads JSON. */
+function statusEncoding(accept: string | undefined): 'json' | 'yaml' {
+  return negotiateStatus(accept) === 'yaml' ? 'yaml' : 'json'
+}

@@ -1,0 +1,46 @@
+/** GET of one object. */
+import { type Negotiated, isPretty } from '../dialect/accept.js'
+import { type Freshness, parseGetOptions } from '../dialect/list-options.js'
+import { type ObjectName, keyOfName, type Resource } from '../model/resource.js'
+import { objectNotFoundError } from '../dialect/status-body.js'
+import type { StoredObject } from '../model/stored-object.js'
+import type { WatchCache } from '../cache/watch-cache.js'
+import type { Exchange } from './exchange.js'
+import { layOut } from './layout.js'
+import type { LiveResource, ResourceContext } from './resource-context.js'
+
+export const NO_CACHE = { 'cache-control': 'no-cache, private' } as const
+
+export async function handleGet(
+  context: ResourceContext,
+  exchange: Exchange,
+  { served, cache }: LiveResource,
+  name: ObjectName,
+  form: Negotiated,
+): Promise<void> {
+  const options = parseGetOptions(exchange.query)
+  const encoder = context.encoder(served, form, options.includeObject, null)
+  cache.assertReadable()
+  const object = await read(cache, served.resource, name, options.read, exchange.signal)
+  if (object === undefined) throw objectNotFoundError(served.resource, name.name)
+  const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
+  exchange.send(200, form.contentType, layout.whole(encoder.single(object)), { ...NO_CACHE })
+}
+
+async function read(
+  cache: WatchCache,
+  resource: Resource,
+  name: ObjectName,
+  freshness: Freshness,
+  signal: AbortSignal,
+): Promise<StoredObject | undefined> {
+  const key = keyOfName(resource, name)
+  switch (freshness.kind) {
+    case 'cached':
+      return cache.snapshot().get(key)
+    case 'not-older-than':
+      return (await cache.snapshotNotOlderThan(freshness.revision, signal)).get(key)
+    case 'consistent':
+      return await cache.consistentObject(key, signal)
+  }
+}

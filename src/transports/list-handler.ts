@@ -1,0 +1,103 @@
+/** GET of a collection that is no watch: which state, which page of it, and its shared body. */
+import type { Snapshot } from '../cache/store.js'
+import { type Negotiated, isPretty } from '../dialect/accept.js'
+import { expiredTokenError, startKeyOf } from '../dialect/continue-token.js'
+import { type ListOptions, type ListRead, parseListOptions } from '../dialect/list-options.js'
+import { listPieces } from '../dialect/list-pieces.js'
+import { acceptsGzip } from '../dialect/media-type.js'
+import { Matcher } from '../broadcast/matcher.js'
+import { namespacePrefix } from '../model/resource.js'
+import { ExpiredError } from '../model/status.js'
+import type { Exchange } from './exchange.js'
+import { NO_CACHE } from './get-handler.js'
+import { layOut } from './layout.js'
+import type { LiveResource, ResourceContext } from './resource-context.js'
+import { sendBody } from './send-body.js'
+
+export interface Collection {
+  /** '' for all. */
+  readonly namespace: string
+  /** From a path that names one object and still lists or watches; null otherwise. */
+  readonly name: string | null
+}
+
+export async function handleList(
+  context: ResourceContext,
+  exchange: Exchange,
+  live: LiveResource,
+  collection: Collection,
+  form: Negotiated,
+): Promise<void> {
+  const { served, cache } = live
+  const options = parseListOptions(exchange.query, collection.name ?? undefined)
+  const encoder = context.encoder(served, form, options.includeObject, options.projection)
+  cache.assertReadable()
+  const snapshot = await readState(live, options, exchange.signal)
+  const prefix = collection.namespace === '' ? cache.prefix : namespacePrefix(served.resource, collection.namespace)
+  const startKey = options.read.kind === 'continue' ? startKeyOf(options.read, prefix) : prefix
+  // A page larger than everything is everything.
+  const limit = options.limit !== null && options.limit < snapshot.size ? options.limit : null
+  if (limit !== null) cache.keep(snapshot)
+  const pretty = isPretty(form, exchange.query, exchange.requestHeaders['user-agent'])
+  const layout = layOut(form, pretty)
+  const key = [
+    cache.name,
+    served.resource.version,
+    snapshot.revision,
+    prefix,
+    startKey,
+    limit,
+    options.selector.canonical,
+    encoder.key,
+    layout.key,
+  ].join('\n')
+  const use = context.bodies.use(key, () => {
+    const matcher = new Matcher('', options.selector, live.broadcaster.facts)
+    const matches = options.selector.isEmpty ? null : matcher.matches.bind(matcher)
+    return layout.pieces(closing(listPieces({ snapshot, prefix, startKey, limit, matches, encoder }), matcher))
+  })
+  const warning =
+    snapshot.unservableCount === 0
+      ? {}
+      : { warning: `299 - "${snapshot.unservableCount} objects of ${cache.name} are stored and cannot be served"` }
+  const bytes = await sendBody(exchange, context.bodies, key, use, {
+    contentType: form.contentType,
+    headers: { ...NO_CACHE, ...warning },
+    acceptsGzip: acceptsGzip(exchange.requestHeaders['accept-encoding']),
+  })
+  live.metrics.list((performance.now() - exchange.startedMs) / 1000, bytes)
+}
+
+async function readState(live: LiveResource, options: ListOptions, signal: AbortSignal): Promise<Snapshot> {
+  const { cache } = live
+  const read: ListRead = options.read
+  switch (read.kind) {
+    case 'cached':
+      return cache.snapshot()
+    case 'consistent':
+      return await cache.consistentSnapshot(signal)
+    case 'not-older-than':
+      return await cache.snapshotNotOlderThan(read.revision, signal)
+    case 'exact':
+      return await cache.snapshotAt(read.revision, signal)
+    case 'continue':
+      if (read.revision === null) return await cache.consistentSnapshot(signal)
+      try {
+        return await cache.snapshotAt(read.revision, signal)
+      } catch (error) {
+        throw error instanceof ExpiredError ? expiredTokenError(read) : error
+      }
+  }
+}
+
+/** The matcher's facts are in use as long as the body is being made. */
+function* closing(
+  pieces: Generator<Buffer | null, void, void>,
+  matcher: Matcher,
+): Generator<Buffer | null, void, void> {
+  try {
+    yield* pieces
+  } finally {
+    matcher.close()
+  }
+}

@@ -1,0 +1,47 @@
+/** What the handlers of lists, gets and watches need of the rest of the process; `app.ts` puts it together. */
+import type { Broadcaster } from '../broadcast/broadcaster.js'
+import type { WatchCache } from '../cache/watch-cache.js'
+import type { ObjectEncoder } from '../dialect/encoding/object-encoder.js'
+import type { Negotiated, Servable } from '../dialect/accept.js'
+import type { IncludeObject } from '../dialect/list-options.js'
+import type { Projection } from '../dialect/projection.js'
+import type { ServedResource } from '../dialect/resource-registry.js'
+import type { ResourceMetrics } from '../metrics/metrics.js'
+import type { Clock } from '../support/clock.js'
+import type { Logger } from '../support/log.js'
+import type { Random } from '../support/random.js'
+import type { BodyCache } from './body-cache.js'
+import type { Slots } from './slots.js'
+import type { WatcherLimits } from './watcher-limits.js'
+
+/** One served resource, alive. */
+export interface LiveResource {
+  readonly served: ServedResource
+  readonly cache: WatchCache
+  readonly broadcaster: Broadcaster
+  readonly metrics: ResourceMetrics
+}
+
+export interface ResourceContext {
+  find(group: string, version: string, plural: string): LiveResource | undefined
+  /** What can be negotiated for it. */
+  servable(served: ServedResource): Servable
+  /** @throws NotAcceptableError when the resource cannot be had in that form. */
+  encoder(
+    served: ServedResource,
+    form: Negotiated,
+    include: IncludeObject,
+    projection: Projection | null,
+  ): ObjectEncoder
+  readonly bodies: BodyCache
+  /** Initial states being sent, each of which holds a state's bytes. */
+  readonly initialStates: Slots
+  readonly watchers: WatcherLimits
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  /** A watch without `timeoutSeconds` ends at a random time in [this, twice this), milliseconds. */
+  readonly minRequestTimeoutMs: number
+  /** The server is stopping: new watches are refused. */
+  isDraining(): boolean
+}

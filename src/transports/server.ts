@@ -1,0 +1,78 @@
+/**
+ * The HTTP server: fastify owns connections, limits of headers and time, and the small documents; the API itself is
+ * answered on Node's own request and response (`reply.hijack()`), because lists and watches write for themselves.
+ */
+import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
+import { encodeStatus } from '../dialect/encoding/json-encoder.js'
+import { BadRequestError, InternalError, NotFoundError, StatusError } from '../model/status.js'
+import type { ApiHandler } from './api-handler.js'
+import { Exchange } from './exchange.js'
+import { type HealthOptions, registerHealth } from './health.js'
+
+export interface ServerOptions {
+  readonly api: ApiHandler
+  readonly health: HealthOptions
+  readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>
+  readonly onInternalError: (error: StatusError) => void
+}
+
+/** Selectors travel in the URL: kube-proxies and controllers write long ones. Node's default is 16 KB. */
+const MAX_HEADER_BYTES = 64 * 1024
+/** From the first byte of a request to the end of its headers: a slow-loris holds a socket no longer. */
+const HEADERS_TIMEOUT_MS = 20_000
+/** Between two requests on one connection. Longer than the idle times of the usual load balancers (60 s). */
+const KEEP_ALIVE_TIMEOUT_MS = 75_000
+
+export function createServer(options: ServerOptions): FastifyInstance {
+  const server = fastify({
+    logger: false,
+    exposeHeadRoutes: false,
+    forceCloseConnections: true,
+    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+    http: { maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: 5_000 },
+    frameworkErrors: (_error, _request, reply: FastifyReply) => {
+      const status = new BadRequestError('the path of the request cannot be read')
+      void reply.code(status.code).type('application/json').send(encodeStatus(status.toStatus()))
+    },
+  })
+  server.all('/api', answer)
+  server.all('/api/*', answer)
+  server.all('/apis', answer)
+  server.all('/apis/*', answer)
+  server.all('/openapi/*', answer)
+  server.get('/version', answer)
+  server.get('/metrics', async (_request, reply) => {
+    const { contentType, text } = await options.metrics()
+    return await reply.type(contentType).send(text)
+  })
+  registerHealth(server, options.health)
+  // A body is never read here, whatever it says it is.
+  server.removeAllContentTypeParsers()
+  server.addContentTypeParser('*', (_request, _payload, done) => done(null))
+  server.setNotFoundHandler(async (_request, reply) => {
+    const status = new NotFoundError('the server could not find the requested resource', { details: {} })
+    return await reply.code(404).type('application/json').send(encodeStatus(status.toStatus()))
+  })
+  server.setErrorHandler(async (error, _request, reply) => {
+    const status = isClientError(error)
+      ? new BadRequestError(error.message)
+      : new InternalError('an internal error occurred', { cause: error })
+    if (status.code === 500) options.onInternalError(status)
+    return await reply.code(status.code).type('application/json').send(encodeStatus(status.toStatus()))
+  })
+  return server
+
+  function answer(
+    request: { raw: Exchange['request'] },
+    reply: { raw: Exchange['response']; hijack(): unknown },
+  ): void {
+    reply.hijack()
+    void options.api(new Exchange(request.raw, reply.raw))
+  }
+}
+
+function isClientError(error: unknown): error is Error {
+  return (
+    error instanceof Error && 'statusCode' in error && Number(error.statusCode) >= 400 && Number(error.statusCode) < 500
+  )
+}

@@ -1,0 +1,65 @@
+/**
+ * The body of a large answer as pieces of bytes that are made once, on demand of whoever is furthest, and shared by all
+ * who are sent the same. No answer is ever one giant string.
+ */
+
+/** Pieces in order. A null piece means: nothing yet, ask again in the next turn of the event loop. */
+export type Pieces = Iterator<Buffer | null, void, void> | AsyncIterator<Buffer | null, void, void>
+
+export class SharedBody {
+  readonly #pieces: Buffer[] = []
+  #source: Pieces | null
+  #making: Promise<void> | null = null
+  #bytes = 0
+  #error: unknown = null
+  readonly #onComplete: (body: SharedBody) => void
+
+  /** @param onComplete called once, when the last piece is made. */
+  constructor(source: Pieces, onComplete: (body: SharedBody) => void = () => {}) {
+    this.#source = source
+    this.#onComplete = onComplete
+  }
+
+  get isComplete(): boolean {
+    return this.#source === null
+  }
+
+  /** Made so far; all of it once complete. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** The piece at `index`, undefined after the last. Synchronous where it has been made. @throws what the source throws. */
+  piece(index: number): Buffer | undefined | Promise<Buffer | undefined> {
+    if (index < this.#pieces.length) return this.#pieces[index]
+    if (this.#source === null && this.#error === null) return undefined
+    return this.#make(index)
+  }
+
+  async #make(index: number): Promise<Buffer | undefined> {
+    while (index >= this.#pieces.length && this.#source !== null) {
+      // One makes, the others wait for it.
+      this.#making ??= this.#makeOne(this.#source).finally(() => (this.#making = null))
+      await this.#making
+    }
+    if (this.#error !== null) throw this.#error
+    return this.#pieces[index]
+  }
+
+  async #makeOne(source: Pieces): Promise<void> {
+    try {
+      const next = await source.next()
+      if (next.done) {
+        this.#source = null
+        this.#onComplete(this)
+      } else if (next.value === null) await new Promise((resolve) => setImmediate(resolve))
+      else {
+        this.#pieces.push(next.value)
+        this.#bytes += next.value.length
+      }
+    } catch (error) {
+      this.#error = error
+      this.#source = null
+    }
+  }
+}

@@ -1,0 +1,160 @@
+/**
+ * A watch, up to the moment when a cursor takes over: where it starts, in which form, on which wire. One for all
+ * transports; what differs between them is a `WatchTransport`.
+ *
+ * A revision that is gone or too far ahead is told in the stream, after a 200: that is where clients of the API server
+ * look for it. Everything else that is wrong is an ordinary answer.
+ */
+import type { WatchRequest, WatchStart } from '../broadcast/broadcaster.js'
+import type { Cursor, EndReason, WatcherSink } from '../broadcast/cursor.js'
+import { type Wire, enveloped } from '../broadcast/wire.js'
+import type { WatchCache } from '../cache/watch-cache.js'
+import type { Snapshot } from '../cache/store.js'
+import type { Negotiated } from '../dialect/accept.js'
+import type { ObjectEncoder } from '../dialect/encoding/object-encoder.js'
+import { type Freshness, type WatchOptions, parseWatchOptions } from '../dialect/list-options.js'
+import { ZERO_REVISION } from '../model/revision.js'
+import { ExpiredError, ServiceUnavailableError, StatusError, TooLargeResourceVersionError } from '../model/status.js'
+import type { Collection } from './list-handler.js'
+import type { LiveResource, ResourceContext } from './resource-context.js'
+
+/** A connection that has been answered with a 200 and now takes frames. */
+export interface OpenStream {
+  readonly wire: Wire
+  readonly sink: WatcherSink & { attach(cursor: Cursor): void }
+}
+
+export interface WatchTransport {
+  readonly query: URLSearchParams
+  readonly lastEventId: string | undefined
+  /** Who the watcher counts for. */
+  readonly client: string
+  readonly signal: AbortSignal
+  /** Sends the head. */
+  open(form: Negotiated): OpenStream
+}
+
+/** @throws StatusError before `transport.open` only. */
+export async function handleWatch(
+  context: ResourceContext,
+  transport: WatchTransport,
+  live: LiveResource,
+  collection: Collection,
+  form: Negotiated,
+): Promise<void> {
+  if (context.isDraining()) {
+    throw new ServiceUnavailableError('the server is shutting down', { details: { retryAfterSeconds: 1 } })
+  }
+  const options = parseWatchOptions(transport.query, {
+    ...(collection.name === null ? {} : { name: collection.name }),
+    ...(transport.lastEventId === undefined ? {} : { lastEventId: transport.lastEventId }),
+  })
+  const encoder = context.encoder(live.served, form, options.includeObject, options.projection)
+  live.cache.assertReadable()
+  const leave = context.watchers.enter(transport.client)
+  let releaseInitial = (): void => {}
+  try {
+    if (options.start.kind === 'initial-state') releaseInitial = context.initialStates.take()
+    const start = await startOf(live.cache, options, transport.signal)
+    if (transport.signal.aborted) return
+    const onEnd = (_reason: EndReason): void => {
+      releaseInitial()
+      leave()
+    }
+    begin(context, transport, live, { collection, form, options, encoder, start, releaseInitial, onEnd })
+  } catch (error) {
+    releaseInitial()
+    leave()
+    throw error
+  }
+  if (transport.signal.aborted) {
+    releaseInitial()
+    leave()
+  }
+}
+
+interface Prepared {
+  readonly collection: Collection
+  readonly form: Negotiated
+  readonly options: WatchOptions
+  readonly encoder: ObjectEncoder
+  /** An error is told in the stream. */
+  readonly start: WatchStart | StatusError
+  readonly releaseInitial: () => void
+  readonly onEnd: (reason: EndReason) => void
+}
+
+function begin(context: ResourceContext, transport: WatchTransport, live: LiveResource, prepared: Prepared): void {
+  const { collection, form, options, encoder, start } = prepared
+  const { wire, sink } = transport.open(form)
+  const fail = (error: StatusError): void => {
+    const status = error.toStatus()
+    const frames = [wire.frame('ERROR', encoder.status(status), null)]
+    const after = wire.afterError(status)
+    if (after !== null) frames.push(after)
+    sink.end(Buffer.concat(enveloped(wire, frames)))
+    prepared.onEnd('expired')
+  }
+  if (start instanceof StatusError) return fail(start)
+  const request: WatchRequest = {
+    namespace: collection.namespace,
+    selector: options.selector,
+    encoder,
+    wire,
+    start,
+    bookmarks: options.bookmarks,
+    deadlineMs: context.clock.monotonic() + timeoutMs(context, options),
+    onInitialComplete: prepared.releaseInitial,
+    onEnd: prepared.onEnd,
+  }
+  try {
+    sink.attach(live.broadcaster.open(request, sink))
+  } catch (error) {
+    fail(StatusError.from(error))
+  }
+}
+
+async function startOf(
+  cache: WatchCache,
+  { start }: WatchOptions,
+  signal: AbortSignal,
+): Promise<WatchStart | StatusError> {
+  try {
+    switch (start.kind) {
+      case 'after':
+        cache.assertResumable(start.revision)
+        return { kind: 'after', revision: start.revision }
+      case 'now':
+        return { kind: 'after', revision: (await fresh(cache, start.freshness, signal)).revision }
+      case 'initial-state': {
+        const snapshot = await fresh(cache, start.freshness, signal)
+        const minRevision =
+          start.freshness.kind === 'cached'
+            ? ZERO_REVISION
+            : start.freshness.kind === 'not-older-than'
+              ? start.freshness.revision
+              : snapshot.revision
+        return { kind: 'initial', snapshot, minRevision, marksEnd: start.endBookmark }
+      }
+    }
+  } catch (error) {
+    if (error instanceof ExpiredError || error instanceof TooLargeResourceVersionError) return error
+    throw error
+  }
+}
+
+async function fresh(cache: WatchCache, freshness: Freshness, signal: AbortSignal): Promise<Snapshot> {
+  switch (freshness.kind) {
+    case 'cached':
+      return cache.snapshot()
+    case 'consistent':
+      return await cache.consistentSnapshot(signal)
+    case 'not-older-than':
+      return await cache.snapshotNotOlderThan(freshness.revision, signal)
+  }
+}
+
+function timeoutMs(context: ResourceContext, options: WatchOptions): number {
+  if (options.timeoutSeconds !== null) return options.timeoutSeconds * 1000
+  return context.minRequestTimeoutMs * (1 + context.random.next())
+}
