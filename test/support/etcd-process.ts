@@ -11,7 +11,7 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Test } from 'tap'
 
@@ -107,7 +107,7 @@ class Member implements EtcdProcess {
       `--initial-advertise-peer-urls=${peerUrl}`,
       `--listen-metrics-urls=${this.metricsUrl}`,
       `--initial-cluster=${peers}`,
-      `--initial-cluster-token=${dataDirectory}`,
+      `--initial-cluster-token=${dirname(dataDirectory)}`,
       '--log-level=warn',
       ...(tls ? [`--cert-file=${tls.cert}`, `--key-file=${tls.key}`] : []),
       ...(tls?.clientCa ? [`--trusted-ca-file=${tls.clientCa}`, '--client-cert-auth'] : []),
@@ -131,7 +131,7 @@ class Member implements EtcdProcess {
     })
     this.#child = child
     const keep = (chunk: Buffer): void => {
-      this.#output = (this.#output + chunk.toString()).slice(-8_000)
+      this.#output = (this.#output + chunk.toString()).slice(-2_000)
     }
     child.stdout?.on('data', keep)
     child.stderr?.on('data', keep)
@@ -151,7 +151,7 @@ class Member implements EtcdProcess {
       if (failure) throw failure
       if (await this.#isHealthy()) return
       if (Date.now() > deadline) throw new Error(`etcd is not healthy after 30 s: ${this.#output}`)
-      await delay(20)
+      await delay(40)
     }
   }
 

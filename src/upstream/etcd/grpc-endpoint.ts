@@ -5,6 +5,8 @@
  * half of what an event costs. A channel per endpoint, and not one channel over all of them, because the choice of the
  * endpoint must be ours: a member that answers `no leader` or not at all is connected as far as gRPC can tell.
  */
+import { isIP } from 'node:net'
+import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import {
   Client,
   connectivityState,
@@ -94,10 +96,19 @@ export class GrpcEndpoint {
       'grpc-node.flow_control_window': 4 * 1024 * 1024,
     }
     const { ca, cert, key } = options.tls ?? {}
-    const channelCredentials =
-      protocol === 'https:'
-        ? credentials.createSsl(ca ?? null, key ?? null, cert ?? null)
-        : credentials.createInsecure()
+    let channelCredentials = credentials.createInsecure()
+    if (protocol === 'https:') {
+      const address = hostname.replace(/^\[(.*)\]$/, '$1')
+      const isAddress = isIP(address) !== 0
+      // An address must not go into TLS's server name (RFC 6066), yet it is what the certificate has to be for.
+      if (isAddress) channelOptions['grpc.ssl_target_name_override'] = 'localhost'
+      const verification = isAddress
+        ? {
+            checkServerIdentity: (_: string, certificate: PeerCertificate) => checkServerIdentity(address, certificate),
+          }
+        : {}
+      channelCredentials = credentials.createSsl(ca ?? null, key ?? null, cert ?? null, verification)
+    }
     this.#client = new Client(`dns:${hostname}:${port || 2379}`, channelCredentials, channelOptions)
   }
 
