@@ -1,0 +1,140 @@
+/**
+ * What a CustomResourceDefinition defines: one served resource per version, with its printer columns, short names,
+ * categories, selectable fields and schema. Pure: who watches the definitions puts the result into the registry under
+ * `ownerOfDefinition`.
+ *
+ * Both apiextensions.k8s.io/v1 and v1beta1 are read, because API servers store v1beta1 to this day. Conversion `None` only
+ * changes the apiVersion, so every served version is; with a webhook, which cannot be asked from here, only the version that
+ * is stored is served.
+ */
+import { keyFromText } from '../model/event.js'
+import type { Resource } from '../model/resource.js'
+import { type PrinterColumn, servedResource, type ServedResource } from './resource-registry.js'
+import { conditionOf, countAt, field, has, listAt, textAt } from './table/fields.js'
+import { normalizeEtcdPrefix } from './well-known-resources.js'
+
+export type DefinitionReading =
+  | {
+      readonly kind: 'defined'
+      /** One per version, in the definition's order. All have the same etcd prefix. */
+      readonly resources: readonly ServedResource[]
+      /** The version objects are written in now; older ones may still be stored in another. */
+      readonly storageVersion: string
+      readonly conversion: 'None' | 'Webhook'
+    }
+  /** The API server does not serve it either (yet), or it is no definition. */
+  | { readonly kind: 'not-served'; readonly reason: string }
+
+/** For `ResourceRegistry.set`. @param name of the CustomResourceDefinition object. */
+export function ownerOfDefinition(name: string): string {
+  return `customresourcedefinition/${name}`
+}
+
+const LABEL = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/
+const GROUP = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)+$/
+const KIND = /^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$/
+
+/**
+ * @param definition the object parsed from JSON, of any shape.
+ * @param etcdPrefix the API server's `--etcd-prefix`.
+ */
+export function readDefinition(definition: unknown, etcdPrefix: string): DefinitionReading {
+  const spec = field(definition, 'spec')
+  const names = field(spec, 'names')
+  const group = textAt(spec, 'group')
+  const plural = textAt(names, 'plural')
+  const kind = textAt(names, 'kind')
+  if (!GROUP.test(group))
+    return notServed(`spec.group ${JSON.stringify(group)} is not a DNS name of two labels or more`)
+  if (!LABEL.test(plural)) return notServed(`spec.names.plural ${JSON.stringify(plural)} is not a DNS label`)
+  if (!KIND.test(kind)) return notServed(`spec.names.kind ${JSON.stringify(kind)} is not a kind`)
+  const waiting = notYetEstablished(definition)
+  if (waiting !== null) return notServed(waiting)
+
+  const versions = versionsOf(spec)
+  const stored = versions.find(({ storage }) => storage)
+  if (stored === undefined) return notServed('no version is marked as the stored one')
+  const conversion = textAt(spec, 'conversion', 'strategy') === 'Webhook' ? 'Webhook' : 'None'
+  const resource: Omit<Resource, 'version'> = {
+    group,
+    plural,
+    singular: textAt(names, 'singular') || kind.toLowerCase(),
+    kind,
+    listKind: textAt(names, 'listKind') || `${kind}List`,
+    shortNames: strings(names, 'shortNames').filter((name) => LABEL.test(name)),
+    categories: strings(names, 'categories'),
+    namespaced: textAt(spec, 'scope') !== 'Cluster',
+    etcdPrefix: keyFromText(`${normalizeEtcdPrefix(etcdPrefix)}/${group}/${plural}/`),
+    wholeKeyNames: false,
+  }
+  const resources = versions
+    .filter((version) => version.served && (conversion === 'None' || version === stored))
+    .map(({ name, printerColumns, selectableFields, schema }) =>
+      servedResource({ ...resource, version: name }, 'custom', { printerColumns, selectableFields, schema }),
+    )
+  return { kind: 'defined', resources, storageVersion: stored.name, conversion }
+}
+
+function notServed(reason: string): DefinitionReading {
+  return { kind: 'not-served', reason }
+}
+
+/**
+ * The API server serves a definition once its controllers have accepted the names and established it. A definition with
+ * no conditions was not written by one, and is taken at its word.
+ */
+function notYetEstablished(definition: unknown): string | null {
+  if (listAt(definition, 'status', 'conditions').length === 0) return null
+  const established = textAt(conditionOf(definition, 'Established'), 'status')
+  if (established === 'True') return null
+  const refused = conditionOf(definition, 'NamesAccepted')
+  if (textAt(refused, 'status') === 'False') return `its names are not accepted: ${textAt(refused, 'message')}`
+  return 'it is not established'
+}
+
+interface Version {
+  readonly name: string
+  readonly served: boolean
+  readonly storage: boolean
+  readonly printerColumns: readonly PrinterColumn[]
+  readonly selectableFields: readonly string[]
+  readonly schema: Readonly<Record<string, unknown>> | undefined
+}
+
+/** v1beta1 may give one `version` only, and columns and schema once for all versions. */
+function versionsOf(spec: unknown): readonly Version[] {
+  const given = listAt(spec, 'versions').filter((version) => LABEL.test(textAt(version, 'name')))
+  const old = textAt(spec, 'version')
+  const list = given.length > 0 || !LABEL.test(old) ? given : [{ name: old, served: true, storage: true }]
+  return list.map((version) => {
+    const columns = listAt(version, 'additionalPrinterColumns')
+    const schema = field(version, 'schema', 'openAPIV3Schema') ?? field(spec, 'validation', 'openAPIV3Schema')
+    return {
+      name: textAt(version, 'name'),
+      served: field(version, 'served') === true,
+      storage: field(version, 'storage') === true,
+      printerColumns: (columns.length > 0 ? columns : listAt(spec, 'additionalPrinterColumns')).map(printerColumn),
+      selectableFields: listAt(version, 'selectableFields').map((entry) => textAt(entry, 'jsonPath')),
+      schema: isRecord(schema) ? schema : undefined,
+    }
+  })
+}
+
+function printerColumn(column: unknown): PrinterColumn {
+  return {
+    name: textAt(column, 'name'),
+    type: textAt(column, 'type'),
+    format: textAt(column, 'format'),
+    description: textAt(column, 'description'),
+    priority: countAt(column, 'priority'),
+    jsonPath: has(column, 'jsonPath') ? textAt(column, 'jsonPath') : textAt(column, 'JSONPath'),
+  }
+}
+
+function strings(value: unknown, member: string): readonly string[] {
+  return listAt(value, member).filter((item) => typeof item === 'string')
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
