@@ -7,8 +7,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { scanObject } from '../../src/codec/json-scan.js'
+import { readDefinition } from '../../src/dialect/crd.js'
 import { resolveResources } from '../../src/dialect/declared-resource.js'
 import { Discovery, type Document } from '../../src/dialect/discovery.js'
+import { OpenApi } from '../../src/dialect/openapi.js'
 import { parseRequestPath } from '../../src/dialect/request-path.js'
 import { ResourceRegistry, type ServedResource } from '../../src/dialect/resource-registry.js'
 import { encodeTableRow, TABLE_TAIL, tableHead } from '../../src/dialect/table/encode-table.js'
@@ -30,7 +32,34 @@ const POD = {
 
 const registry = new ResourceRegistry()
 registry.set('start', resolveResources({ names: ['flags=/flags/'] }).resources)
+const cache = readDefinition(
+  {
+    spec: {
+      group: 'edge.example.com',
+      names: { plural: 'caches', singular: 'cache', kind: 'Cache', shortNames: ['ca'] },
+      versions: [
+        {
+          name: 'v1',
+          served: true,
+          storage: true,
+          schema: {
+            openAPIV3Schema: {
+              type: 'object',
+              description: 'A cache at the edge.',
+              properties: {
+                spec: { type: 'object', properties: { size: { type: 'string', description: 'How big.' } } },
+              },
+            },
+          },
+        },
+      ],
+    },
+  },
+  '/registry',
+)
+if (cache.kind === 'defined') registry.set('crd', cache.resources)
 const discovery = new Discovery(registry, { productVersion: '0.1.0' })
+const openApi = new OpenApi(registry, { productVersion: '0.1.0' })
 const asked: string[] = []
 
 function answer(path: string, accept: string): { type: string; body: Buffer } | null {
@@ -55,7 +84,13 @@ function answer(path: string, accept: string): { type: string; body: Buffer } | 
       return json(discovery.apiResources(request.group, request.version))
     case 'resource':
       return request.served === undefined ? null : { type: 'application/json', body: list(request.served) }
-    default:
+    case 'openapi-v2':
+      return { type: 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf', body: openApi.v2('protobuf').body }
+    case 'openapi-v3-index':
+      return json(openApi.index())
+    case 'openapi-v3':
+      return json(openApi.groupVersion(request.group, request.version))
+    case 'other':
       return null
   }
 }
@@ -133,6 +168,18 @@ void t.test('kubectl finds its way with these documents alone', async (t) => {
   const wide = await kubectl(server, home, 'get', 'pods', '-n', 'a', '-o', 'wide')
   t.match(wide.out, /NOMINATED NODE +READINESS GATES$/m)
   t.match(wide.out, /10\.0\.0\.1 +n7 +<none> +<none>$/m)
+
+  const explained = await kubectl(server, home, 'explain', 'pods')
+  t.equal(explained.code, 0, explained.err)
+  t.match(explained.out, /^KIND: +Pod\nVERSION: +v1$/m)
+  t.match(explained.out, /^ +metadata\t<ObjectMeta>$/m)
+  const size = await kubectl(server, home, 'explain', 'caches.spec.size')
+  t.match(size.out, /^GROUP: +edge.example.com$/m, size.err)
+  t.match(size.out, /How big\./)
+  const flag = await kubectl(server, home, 'explain', 'flags')
+  t.match(flag.out, /^ +lease\t<string>$/m, flag.err)
+  const missing = await kubectl(server, home, 'explain', 'pods.nope')
+  t.match(missing.err, /field "nope" does not exist/)
 
   const secrets = await kubectl(server, home, 'get', 'secrets')
   t.match(secrets.err, /the server doesn't have a resource type "secrets"/)

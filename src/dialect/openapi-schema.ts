@@ -1,0 +1,213 @@
+/**
+ * OpenAPI v3 schemas of what is served: built-in kinds from a table of messages and fields (that of the protobuf codec), custom
+ * ones from their definitions, declared prefixes from the shape of a KeyValue. No field descriptions are kept, so `kubectl explain`
+ * shows fields and types; the API reference has the prose.
+ */
+import type { ServedResource } from './resource-registry.js'
+import { apiVersion } from '../model/resource.js'
+
+/** The part of a table of messages that is needed; `codec/protobuf/schema.ts` has it by shape. */
+export interface SchemaSource {
+  /** @param apiVersion `v1`, `apps/v1`. */
+  messageOfKind(apiVersion: string, kind: string): SchemaMessage | undefined
+  message(fullName: string): SchemaMessage | undefined
+}
+
+export interface SchemaMessage {
+  readonly fullName: string
+  /** `items`: in JSON it is the array in its only field. `either`: one of several things. */
+  readonly form: 'object' | 'items' | 'either'
+  readonly fields: readonly SchemaField[]
+}
+
+export interface SchemaField {
+  /** '' for a message whose members stand among the others. */
+  readonly jsonName: string
+  readonly label: 'value' | 'pointer' | 'repeated' | 'map'
+  readonly type: string
+  readonly messageName: string
+}
+
+export type JsonSchema = Readonly<Record<string, unknown>>
+
+const OBJECT_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
+const LIST_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ListMeta'
+const QUANTITY = 'io.k8s.apimachinery.pkg.api.resource.Quantity'
+const INT_OR_STRING = 'io.k8s.apimachinery.pkg.util.intstr.IntOrString'
+
+/** Where no table is given: enough to know an object by. */
+const PLAIN_OBJECT_META: JsonSchema = {
+  type: 'object',
+  properties: {
+    name: { type: 'string' },
+    namespace: { type: 'string' },
+    uid: { type: 'string' },
+    resourceVersion: { type: 'string' },
+    generation: { type: 'integer', format: 'int64' },
+    creationTimestamp: { type: 'string', format: 'date-time' },
+    deletionTimestamp: { type: 'string', format: 'date-time' },
+    labels: { type: 'object', additionalProperties: { type: 'string' } },
+    annotations: { type: 'object', additionalProperties: { type: 'string' } },
+  },
+}
+const PLAIN_LIST_META: JsonSchema = {
+  type: 'object',
+  properties: {
+    resourceVersion: { type: 'string' },
+    continue: { type: 'string' },
+    remainingItemCount: { type: 'integer', format: 'int64' },
+  },
+}
+
+const API_VERSION = { type: 'string', description: 'Group and version of this representation of the object.' }
+const KIND = { type: 'string', description: 'Kind of the object.' }
+
+/** Collects the schemas of one group version: each message once, with all that it refers to. */
+export class SchemaCollector {
+  readonly schemas: Record<string, JsonSchema> = {}
+  readonly #source: SchemaSource | undefined
+
+  constructor(source: SchemaSource | undefined) {
+    this.#source = source
+  }
+
+  /** Adds the resource's kind and its list kind. @returns the name of the kind's schema. */
+  add(served: ServedResource): string {
+    const { group, version, kind, listKind } = served.resource
+    const message =
+      served.origin === 'well-known' ? this.#source?.messageOfKind(apiVersion(served.resource), kind) : undefined
+    const name = message === undefined ? `${reversed(group)}.${version}.${kind}` : definitionName(message.fullName)
+    const schema = message === undefined ? this.#unlisted(served) : this.#message(message)
+    this.schemas[name] = {
+      description: `${kind}, as etcd holds it.`,
+      ...schema,
+      properties: { apiVersion: API_VERSION, kind: KIND, ...propertiesOf(schema) },
+      'x-kubernetes-group-version-kind': [{ group, kind, version }],
+    }
+    this.schemas[name.slice(0, -kind.length) + listKind] = {
+      description: `A list of ${kind}.`,
+      type: 'object',
+      required: ['items'],
+      properties: {
+        apiVersion: API_VERSION,
+        kind: KIND,
+        metadata: this.#metadata(LIST_META, PLAIN_LIST_META),
+        items: { type: 'array', items: reference(name) },
+      },
+      'x-kubernetes-group-version-kind': [{ group, kind: listKind, version }],
+    }
+    return name
+  }
+
+  /** A custom resource, a declared prefix, or a kind that the table does not have. */
+  #unlisted({ origin, schema }: ServedResource): JsonSchema {
+    const metadata = this.#metadata(OBJECT_META, PLAIN_OBJECT_META)
+    if (schema !== undefined) return { ...schema, properties: { ...propertiesOf(schema), metadata } }
+    const properties = origin === 'declared' ? { metadata, ...KEY_VALUE } : { metadata }
+    return { type: 'object', 'x-kubernetes-preserve-unknown-fields': true, properties }
+  }
+
+  #metadata(fullName: string, plain: JsonSchema): JsonSchema {
+    const message = this.#source?.message(fullName)
+    if (message !== undefined) return this.#reference(message)
+    const name = definitionName(fullName)
+    this.schemas[name] ??= plain
+    return reference(name)
+  }
+
+  #reference(message: SchemaMessage): JsonSchema {
+    const name = definitionName(message.fullName)
+    if (!Object.hasOwn(this.schemas, name)) {
+      // Taken first, so that a message that holds itself ends here.
+      this.schemas[name] = {}
+      this.schemas[name] = this.#message(message)
+    }
+    return reference(name)
+  }
+
+  #message(message: SchemaMessage): JsonSchema {
+    const [only] = message.fields
+    if (message.form === 'either') return { 'x-kubernetes-preserve-unknown-fields': true }
+    if (message.form === 'items' && only !== undefined) return this.#field(only)
+    const properties: Record<string, JsonSchema> = {}
+    for (const inner of message.fields) {
+      if (inner.jsonName !== '') {
+        properties[inner.jsonName] = this.#field(inner)
+        continue
+      }
+      const inlined = this.#source?.message(inner.messageName)
+      if (inlined !== undefined) Object.assign(properties, propertiesOf(this.#message(inlined)))
+    }
+    return { type: 'object', properties }
+  }
+
+  #field({ label, type, messageName }: SchemaField): JsonSchema {
+    const value = type === 'message' ? this.#messageNamed(messageName) : this.#scalar(type)
+    if (label === 'repeated') return { type: 'array', items: value }
+    return label === 'map' ? { type: 'object', additionalProperties: value } : value
+  }
+
+  #messageNamed(fullName: string): JsonSchema {
+    const message = this.#source?.message(fullName)
+    if (message === undefined) return { type: 'object' }
+    return message.form === 'object' ? this.#reference(message) : this.#message(message)
+  }
+
+  #scalar(type: string): JsonSchema {
+    switch (type) {
+      case 'bool':
+        return { type: 'boolean' }
+      case 'bytes':
+        return { type: 'string', format: 'byte' }
+      case 'time':
+      case 'microtime':
+        return { type: 'string', format: 'date-time' }
+      case 'float':
+      case 'double':
+        return { type: 'number', format: type }
+      case 'quantity':
+        this.schemas[QUANTITY] ??= { oneOf: [{ type: 'string' }, { type: 'number' }] }
+        return reference(QUANTITY)
+      case 'intorstring':
+        this.schemas[INT_OR_STRING] ??= { format: 'int-or-string', oneOf: [{ type: 'integer' }, { type: 'string' }] }
+        return reference(INT_OR_STRING)
+      case 'json':
+        return { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+      case 'string':
+      case 'enum':
+      case 'duration':
+        return { type: 'string' }
+      default:
+        return { type: 'integer', format: type.endsWith('64') ? 'int64' : 'int32' }
+    }
+  }
+}
+
+/** As `key-value-object.ts` makes them. */
+const KEY_VALUE: Record<string, JsonSchema> = {
+  key: { type: 'string', description: 'The whole key in etcd, when the value is wrapped.' },
+  text: { type: 'string', description: 'The value, when it is text.' },
+  base64: { type: 'string', format: 'byte', description: 'The value, when it is not text.' },
+  createRevision: { type: 'integer', format: 'int64', description: 'Revision at which the key was made.' },
+  version: { type: 'integer', format: 'int64', description: 'Writes since the key was made.' },
+  lease: { type: 'string', description: 'Lease that the key goes with.' },
+}
+
+function propertiesOf(schema: JsonSchema): Record<string, JsonSchema> {
+  const { properties } = schema
+  return typeof properties === 'object' && properties !== null ? (properties as Record<string, JsonSchema>) : {}
+}
+
+function reference(name: string): JsonSchema {
+  return { $ref: `#/components/schemas/${name}` }
+}
+
+/** `k8s.io.api.core.v1.Pod` is `io.k8s.api.core.v1.Pod` in OpenAPI. */
+function definitionName(fullName: string): string {
+  return fullName.replace(/^k8s\.io\./, 'io.k8s.')
+}
+
+/** `edge.example.com` is `com.example.edge`; the core group has a name of its own. */
+function reversed(group: string): string {
+  return group === '' ? 'io.k8s.api.core' : group.split('.').toReversed().join('.')
+}

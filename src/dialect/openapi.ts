@@ -1,0 +1,134 @@
+/**
+ * OpenAPI documents, as far as kubectl and its like need them: the v3 index and one v3 document per group version
+ * (`kubectl explain`), and an empty v2 document (client-go asks for one and skips validation of kinds that are not in it).
+ *
+ * A v3 document is made when it is first asked for: the one of the core group alone has hundreds of schemas. The hash in
+ * the index is that of what it is made from, so that the index is cheap and a client's cache holds until something
+ * changes.
+ */
+import { createHash } from 'node:crypto'
+
+import { apiVersion } from '../model/resource.js'
+import { document, type Document, groupsOf } from './discovery.js'
+import { type JsonSchema, SchemaCollector, type SchemaSource } from './openapi-schema.js'
+import type { ResourceRegistry, ServedResource } from './resource-registry.js'
+
+export interface OpenApiOptions {
+  /** Fields of the built-in kinds. Without it `explain` shows a kind's metadata only. */
+  readonly schemas?: SchemaSource
+  /** Part of every hash: another version of this project may make other documents. */
+  readonly productVersion?: string
+}
+
+const INFO = { title: 'distributary', version: 'v1.32.0' }
+
+export class OpenApi {
+  readonly #registry: ResourceRegistry
+  readonly #options: OpenApiOptions
+  readonly #v2Json = document({ swagger: '2.0', info: INFO, paths: {}, definitions: {} })
+  readonly #v2Protobuf = v2Protobuf()
+  #documents = new Map<string, Document>()
+  #generation = -1
+
+  constructor(registry: ResourceRegistry, options: OpenApiOptions = {}) {
+    this.#registry = registry
+    this.#options = options
+  }
+
+  /** `/openapi/v2`, in the form negotiated. */
+  v2(encoding: 'json' | 'protobuf'): Document {
+    return encoding === 'json' ? this.#v2Json : this.#v2Protobuf
+  }
+
+  /** `/openapi/v3`. */
+  index(): Document {
+    return this.#cached('index', () => {
+      const paths: Record<string, { serverRelativeURL: string }> = {}
+      for (const { name, versions } of groupsOf(this.#registry.list())) {
+        for (const version of versions) {
+          const path = name === '' ? `api/${version.name}` : `apis/${name}/${version.name}`
+          paths[path] = { serverRelativeURL: `/openapi/v3/${path}?hash=${this.#hash(version.resources)}` }
+        }
+      }
+      return { paths }
+    })
+  }
+
+  /** `/openapi/v3/apis/{group}/{version}`; null when nothing of it is served. */
+  groupVersion(group: string, version: string): Document | null {
+    const found = groupsOf(this.#registry.list())
+      .find(({ name }) => name === group)
+      ?.versions.find(({ name }) => name === version)
+    if (found === undefined) return null
+    return this.#cached(apiVersion({ group, version }), () => {
+      const collector = new SchemaCollector(this.#options.schemas)
+      const paths: Record<string, JsonSchema> = {}
+      for (const served of found.resources) Object.assign(paths, pathsOf(served, collector.add(served)))
+      return { openapi: '3.0.0', info: INFO, paths, components: { schemas: collector.schemas } }
+    })
+  }
+
+  #hash(resources: readonly ServedResource[]): string {
+    const { productVersion = '', schemas } = this.#options
+    const content = JSON.stringify([productVersion, schemas !== undefined, resources])
+    return createHash('sha256').update(content).digest('hex').toUpperCase()
+  }
+
+  #cached(path: string, make: () => object): Document {
+    if (this.#generation !== this.#registry.generation) {
+      this.#documents = new Map()
+      this.#generation = this.#registry.generation
+    }
+    let cached = this.#documents.get(path)
+    if (cached === undefined) this.#documents.set(path, (cached = document(make())))
+    return cached
+  }
+}
+
+/** kubectl finds the kind of a resource by its paths. */
+function pathsOf({ resource }: ServedResource, schemaName: string): Record<string, JsonSchema> {
+  const { group, version, kind, plural, namespaced } = resource
+  const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
+  const collection = namespaced ? `${root}/namespaces/{namespace}/${plural}` : `${root}/${plural}`
+  const parameter = (name: string): JsonSchema => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string', uniqueItems: true },
+  })
+  const operation = (action: string, schema: string): JsonSchema => ({
+    get: {
+      'x-kubernetes-action': action,
+      'x-kubernetes-group-version-kind': { group, kind, version },
+      responses: {
+        200: {
+          description: 'OK',
+          content: { 'application/json': { schema: { $ref: `#/components/schemas/${schema}` } } },
+        },
+      },
+    },
+  })
+  const listName = schemaName.slice(0, -kind.length) + resource.listKind
+  const inNamespace = namespaced ? [parameter('namespace')] : []
+  return {
+    ...(namespaced ? { [`${root}/${plural}`]: operation('list', listName) } : {}),
+    [collection]: { ...operation('list', listName), parameters: inNamespace },
+    [`${collection}/{name}`]: { ...operation('get', schemaName), parameters: [...inNamespace, parameter('name')] },
+  }
+}
+
+/** openapi.v2.Document: swagger = 1, info = 2 (title = 1, version = 2), paths = 8. */
+function v2Protobuf(): Document {
+  const text = (number: number, value: string): Buffer => delimited(number, Buffer.from(value))
+  const body = Buffer.concat([
+    text(1, '2.0'),
+    delimited(2, Buffer.concat([text(1, INFO.title), text(2, INFO.version)])),
+    delimited(8, Buffer.alloc(0)),
+  ])
+  return { body, etag: `"${createHash('sha256').update(body).digest('hex').toUpperCase()}"` }
+}
+
+/** A length-delimited field shorter than 128 bytes. */
+function delimited(number: number, value: Buffer): Buffer {
+  return Buffer.concat([Buffer.from([(number << 3) | 2, value.length]), value])
+}
