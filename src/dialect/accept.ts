@@ -157,11 +157,12 @@ export interface NegotiatedOpenApi {
   readonly contentType: string
 }
 
-/** The `@` spelling is no legal media type and is what client-go asks for. */
+/** The `@` spelling is no legal media type and is what client-go asks for; as an answer it cannot parse it. */
 const OPENAPI_V2_SUBTYPES = [
   'com.github.proto-openapi.spec.v2@v1.0+protobuf',
   'com.github.proto-openapi.spec.v2.v1.0+protobuf',
 ]
+const OPENAPI_V2_MEDIA_TYPE = 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf'
 
 /** For `/openapi/v2`. @throws as `negotiate` */
 export function negotiateOpenApiV2(accept: string | undefined): NegotiatedOpenApi {
@@ -171,7 +172,7 @@ export function negotiateOpenApiV2(accept: string | undefined): NegotiatedOpenAp
   ]
   const chosen = choose<NegotiatedOpenApi, (typeof formats)[number]>(accept, formats, (_clause, format) => ({
     encoding: format.encoding,
-    contentType: `${format.type}/${format.subtype}`,
+    contentType: format.encoding === 'json' ? JSON_MEDIA_TYPE : OPENAPI_V2_MEDIA_TYPE,
   }))
   if (chosen !== null) return chosen
   throw notAcceptable(formats.map(({ type, subtype }) => `${type}/${subtype}`))

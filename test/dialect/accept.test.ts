@@ -156,7 +156,11 @@ void t.test('discovery: aggregated when asked for as v2', async (t) => {
 void t.test('openapi: protobuf under both of its names, else JSON', async (t) => {
   for (const separator of ['@', '.']) {
     const name = `application/com.github.proto-openapi.spec.v2${separator}v1.0+protobuf`
-    t.strictSame(negotiateOpenApiV2(name), { encoding: 'protobuf', contentType: name })
+    t.strictSame(negotiateOpenApiV2(name), {
+      encoding: 'protobuf',
+      // client-go asks with `@` and cannot parse an answer that says so.
+      contentType: 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf',
+    })
   }
   t.strictSame(negotiateOpenApiV2('*/*'), { encoding: 'json', contentType: 'application/json' })
   t.throws(() => negotiateOpenApiV2('application/yaml'), { code: 406, name: 'NotAcceptableError' })

@@ -1,12 +1,13 @@
 /** kubectl as the judge of what it is told: a server that answers these documents and nothing else. */
 import { execFile } from 'node:child_process'
 import { createServer, type Server } from 'node:http'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { scanObject } from '../../src/codec/json-scan.js'
+import { negotiateDiscovery, negotiateOpenApiV2 } from '../../src/dialect/accept.js'
 import { readDefinition } from '../../src/dialect/crd.js'
 import { resolveResources } from '../../src/dialect/declared-resource.js'
 import { Discovery, type Document } from '../../src/dialect/discovery.js'
@@ -65,27 +66,28 @@ const asked: string[] = []
 function answer(path: string, accept: string): { type: string; body: Buffer } | null {
   const json = (document: Document | null): { type: string; body: Buffer } | null =>
     document === null ? null : { type: 'application/json', body: document.body }
-  const aggregated = (root: 'api' | 'apis'): { type: string; body: Buffer } => ({
-    type: 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList',
-    body: discovery.aggregated(root).body,
-  })
+  const root = (name: 'api' | 'apis', plain: Document): { type: string; body: Buffer } => {
+    const { aggregated, contentType } = negotiateDiscovery(accept)
+    return { type: contentType, body: aggregated ? discovery.aggregated(name).body : plain.body }
+  }
   const request = parseRequestPath(path, (...names) => registry.find(...names))
-  const isAggregated = accept.includes('as=APIGroupDiscoveryList')
   switch (request.kind) {
     case 'version':
       return json(discovery.version())
     case 'api-versions':
-      return isAggregated ? aggregated('api') : json(discovery.apiVersions())
+      return root('api', discovery.apiVersions())
     case 'api-groups':
-      return isAggregated ? aggregated('apis') : json(discovery.apiGroups())
+      return root('apis', discovery.apiGroups())
     case 'api-group':
       return json(discovery.apiGroup(request.group))
     case 'api-resources':
       return json(discovery.apiResources(request.group, request.version))
     case 'resource':
       return request.served === undefined ? null : { type: 'application/json', body: list(request.served) }
-    case 'openapi-v2':
-      return { type: 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf', body: openApi.v2('protobuf').body }
+    case 'openapi-v2': {
+      const { encoding, contentType } = negotiateOpenApiV2(accept)
+      return { type: contentType, body: openApi.v2(encoding).body }
+    }
     case 'openapi-v3-index':
       return json(openApi.index())
     case 'openapi-v3':
@@ -106,7 +108,7 @@ function listen(): Promise<Server> {
   const server = createServer((request, response) => {
     const path = (request.url ?? '').split('?')[0] ?? ''
     asked.push(path)
-    const found = answer(path, String(request.headers.accept))
+    const found = request.method === 'GET' ? answer(path, String(request.headers.accept)) : null
     response.writeHead(found === null ? 404 : 200, { 'content-type': found?.type ?? 'application/json' })
     response.end(found?.body ?? '{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}')
   })
@@ -180,6 +182,14 @@ void t.test('kubectl finds its way with these documents alone', async (t) => {
   t.match(flag.out, /^ +lease\t<string>$/m, flag.err)
   const missing = await kubectl(server, home, 'explain', 'pods.nope')
   t.match(missing.err, /field "nope" does not exist/)
+
+  const created = await kubectl(server, home, 'create', 'configmap', 'a', '--dry-run=client', '-o', 'json')
+  const manifest = join(home, 'configmap.json')
+  writeFileSync(manifest, created.out)
+  asked.length = 0
+  const refused = await kubectl(server, home, 'create', '-f', manifest)
+  t.match(refused.err, /Error from server/, 'validation by the empty v2 document lets it through to the server')
+  t.equal(asked.at(-1), '/api/v1/namespaces/default/configmaps', refused.err)
 
   const secrets = await kubectl(server, home, 'get', 'secrets')
   t.match(secrets.err, /the server doesn't have a resource type "secrets"/)
