@@ -385,7 +385,11 @@ export class Feed {
     try {
       await this.#takeTurn(signal)
       const status = await this.#ask(signal, (inner) => upstream.status(inner))
-      const now = await this.#ask(signal, (inner) => upstream.currentRevision(inner))
+      // Of this prefix, since there may be no right to read anything else.
+      const probe = await this.#ask(signal, (inner) =>
+        upstream.read({ prefix, limit: 1, keysOnly: true, signal: inner }),
+      )
+      const now = probe.currentRevision
       const isSameCluster = this.#clusterId === null || this.#clusterId === status.clusterId
       const plan = planList({ ...effect, now, backfillRevisions, isSameCluster })
       revision = plan.revision
