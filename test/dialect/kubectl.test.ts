@@ -104,11 +104,12 @@ function list(served: ServedResource): Buffer {
   return Buffer.concat([tableHead(served, { resourceVersion: '9' }), row, TABLE_TAIL])
 }
 
-function listen(): Promise<Server> {
+/** @param accept what to take every Accept header for, when not for what it says. */
+function listen(accept?: string): Promise<Server> {
   const server = createServer((request, response) => {
     const path = (request.url ?? '').split('?')[0] ?? ''
     asked.push(path)
-    const found = request.method === 'GET' ? answer(path, String(request.headers.accept)) : null
+    const found = request.method === 'GET' ? answer(path, accept ?? String(request.headers.accept)) : null
     response.writeHead(found === null ? 404 : 200, { 'content-type': found?.type ?? 'application/json' })
     response.end(found?.body ?? '{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}')
   })
@@ -193,4 +194,25 @@ void t.test('kubectl finds its way with these documents alone', async (t) => {
 
   const secrets = await kubectl(server, home, 'get', 'secrets')
   t.match(secrets.err, /the server doesn't have a resource type "secrets"/)
+})
+
+void t.test('an older kubectl, which knows only the old documents, finds the same', async (t) => {
+  const home = mkdtempSync(join(tmpdir(), 'kubectl-'))
+  const servers = [await listen(), await listen('application/json')]
+  t.teardown(() => {
+    for (const server of servers) {
+      server.closeAllConnections()
+      server.close()
+    }
+    rmSync(home, { recursive: true, force: true })
+  })
+  const [now, before] = await Promise.all(
+    servers.map((server) => kubectl(server, home, 'api-resources', '-o', 'wide', '--sort-by=name')),
+  )
+  t.equal(before?.code, 0, before?.err ?? '')
+  t.equal(before?.out, now?.out)
+  t.ok(
+    asked.includes('/apis/apps/v1') && asked.includes('/apis/distributary.io/v1'),
+    'the old documents were asked for',
+  )
 })

@@ -3,16 +3,15 @@
  * streamed; a watch event is a Table of one row. Cells are computed from the object parsed for looking; the object inside
  * a row is cut from the stored bytes, never written again.
  *
- * Ages are those of the moment of encoding: a Table is not worth keeping.
+ * What of the object a row carries is the query parameter `includeObject`. Ages are those of the moment of encoding: a
+ * Table is not worth keeping.
  */
 import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
 import { formatResourceVersion, type Revision } from '../../model/revision.js'
+import type { IncludeObject } from '../list-options.js'
 import { type ListMetadata, listMetadataJson, partialObject } from '../partial-object.js'
 import type { ServedResource } from '../resource-registry.js'
 import { tableColumns, tableRow } from './table-rows.js'
-
-/** The query parameter `includeObject`: what of the object a row carries. `Metadata` when it is not given. */
-export type IncludeObject = 'None' | 'Metadata' | 'Object'
 
 const NO_COLUMNS = Buffer.from('null')
 const ROWS = Buffer.from(',"rows":[')

@@ -1,4 +1,7 @@
-/** What a Table has for one kind: its columns, and the cells of an object. A column carries its own cell, so that the two cannot drift apart. */
+/**
+ * What a Table has for one kind: its columns, and the cells of an object. A column carries its own cell, so that the two
+ * cannot drift apart.
+ */
 import { ageOf } from './human-duration.js'
 import { entriesAt, field, listAt, textAt } from './fields.js'
 
