@@ -35,8 +35,11 @@ export interface EtcdProcess {
   readonly pid: number
   /** SIGKILL by default; SIGSTOP and SIGCONT return at once, what kills returns when it is dead. */
   kill(signal?: NodeJS.Signals): Promise<void>
-  /** Again on the same data and the same ports; kills it first if it runs. Returns when it answers. */
-  restart(): Promise<void>
+  /**
+   * Again on the same data and the same ports, with other `flags` in place of those of its options where given; kills it
+   * first if it runs. Returns when it answers.
+   */
+  restart(flags?: readonly string[]): Promise<void>
   stop(): Promise<void>
   /** Every sample of /metrics by its name, labels included as they stand there: `name{label="x"}`. */
   metrics(): Promise<ReadonlyMap<string, number>>
@@ -89,7 +92,8 @@ async function startCluster(t: Test, size: number, options: EtcdOptions): Promis
 class Member implements EtcdProcess {
   readonly url: string
   readonly metricsUrl: string
-  readonly #arguments: string[]
+  readonly #arguments: readonly string[]
+  #flags: readonly string[]
   #child: ChildProcess | null = null
   #output = ''
 
@@ -113,8 +117,8 @@ class Member implements EtcdProcess {
       ...(tls?.clientCa ? [`--trusted-ca-file=${tls.clientCa}`, '--client-cert-auth'] : []),
       ...(knowsFlag('unsafe-no-fsync') ? ['--unsafe-no-fsync'] : []),
       ...(knowsFlag('enable-v2') ? ['--enable-v2=false'] : []),
-      ...flags,
     ]
+    this.#flags = flags
   }
 
   get pid(): number {
@@ -125,7 +129,7 @@ class Member implements EtcdProcess {
 
   async start(): Promise<void> {
     const environment = Object.entries(process.env).filter(([name]) => !name.startsWith('ETCD_'))
-    const child = spawn(etcdBinary, this.#arguments, {
+    const child = spawn(etcdBinary, [...this.#arguments, ...this.#flags], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...Object.fromEntries(environment), ETCD_UNSUPPORTED_ARCH: process.arch },
     })
@@ -173,8 +177,9 @@ class Member implements EtcdProcess {
     await once(child, 'exit')
   }
 
-  async restart(): Promise<void> {
+  async restart(flags?: readonly string[]): Promise<void> {
     await this.kill()
+    if (flags) this.#flags = flags
     await this.start()
   }
 
