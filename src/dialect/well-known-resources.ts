@@ -161,9 +161,8 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
         alike: ['networking.k8s.io/v1beta1', 'networking.k8s.io/v1alpha1'],
       }),
       inNamespace('networkpolicies', 'NetworkPolicy', { shortNames: ['netpol'], alike: ['extensions/v1beta1'] }),
-      inCluster('servicecidrs', 'ServiceCIDR', {
-        alike: ['networking.k8s.io/v1beta1', 'networking.k8s.io/v1alpha1'],
-      }),
+      // Its first v1alpha1 had other members.
+      inCluster('servicecidrs', 'ServiceCIDR', { alike: ['networking.k8s.io/v1beta1'] }),
     ],
   ],
   [

@@ -77,12 +77,14 @@ function parseBracket(inner: string): Step | null {
   if (/^-?\d{1,9}$/.test(inner)) return { kind: 'index', index: Number(inner) }
   const name = /^(['"])(.*)\1$/.exec(inner)?.[2]
   if (name !== undefined) return { kind: 'member', name: unescape(name) }
-  const filter = /^\?\(\s*(@[^=!<>]*?)\s*(==|!=)\s*(.+?)\s*\)$/.exec(inner)
-  if (filter === null) return null
-  const [, left = '', operator, right = ''] = filter
-  const path = parseSteps(left)
-  const value = parseLiteral(right)
-  return path === null || value === null ? null : { kind: 'filter', path, equal: operator === '==', value }
+  if (!inner.startsWith('?(') || !inner.endsWith(')')) return null
+  const comparison = inner.slice(2, -1)
+  const at = comparison.search(/[=!]=/)
+  if (at === -1) return null
+  const left = comparison.slice(0, at).trim()
+  const path = left.startsWith('@') ? parseSteps(left) : null
+  const value = parseLiteral(comparison.slice(at + 2).trim())
+  return path === null || value === null ? null : { kind: 'filter', path, equal: comparison[at] === '=', value }
 }
 
 function parseLiteral(text: string): string | number | boolean | null {
