@@ -1,0 +1,237 @@
+/**
+ * Which message a kind is, and what each message's fields look like in Kubernetes' JSON. The built-in kinds come from
+ * the table in `kubernetes-schema.ts`; `descriptors.ts` adds those of a FileDescriptorSet. A message is read from its
+ * line when it is first asked for: a server that serves pods never looks at the thousand others.
+ *
+ * The table's notation, one line a message, in the order in which Go writes the members:
+ *
+ *     = m k8s.io.apimachinery.pkg.apis.meta.v1         an alias of a package, for the lines below
+ *     @ k8s.io.api.apps.v1 apps/v1                     messages of a package, and the apiVersion of its kinds
+ *     Deployment* metadata?:1:m/ObjectMeta spec?:2:DeploymentSpec
+ *
+ * After a message's name: `*` it is a kind; `[]` in JSON it is the array in its only field; `|array`, `|bool` in JSON it
+ * is its second field when that is set, else its first. A field is `jsonName:number:type`. `?` left out when empty. An
+ * empty name: its members stand among ours. Before the type: `*` a pointer, so an empty value that is there is written;
+ * `[]` repeated; `{}` a map with strings as keys. A type with a capital letter is a message (after `alias/` or a whole
+ * package and `/` if it is another package's); the others are protobuf's scalars and the six of `SpecialType`.
+ */
+import { KUBERNETES_SCHEMA } from './kubernetes-schema.js'
+
+export type ScalarType =
+  | 'string'
+  | 'bytes'
+  | 'bool'
+  | 'int32'
+  | 'int64'
+  | 'uint32'
+  | 'uint64'
+  | 'sint32'
+  | 'sint64'
+  | 'fixed32'
+  | 'fixed64'
+  | 'sfixed32'
+  | 'sfixed64'
+  | 'float'
+  | 'double'
+  | 'enum'
+
+/** Messages whose JSON is not an object of their fields. `json`: bytes that are JSON (RawExtension, FieldsV1, JSON). */
+export type SpecialType = 'time' | 'microtime' | 'duration' | 'quantity' | 'intorstring' | 'json'
+
+export interface Field {
+  readonly number: number
+  /** '' for a message whose members stand among ours. */
+  readonly jsonName: string
+  readonly isOmittedWhenEmpty: boolean
+  readonly label: 'value' | 'pointer' | 'repeated' | 'map'
+  /** Of a map's values for a map. `message` goes with `messageName`. */
+  readonly type: ScalarType | SpecialType | 'message'
+  readonly messageName: string
+  /** Only maps have one, 'string' in all of Kubernetes. */
+  readonly keyType: ScalarType
+  /** Only enums have them: what a number is called in JSON. */
+  readonly enumNames: ReadonlyMap<number, string> | null
+}
+
+export interface Message {
+  readonly fullName: string
+  readonly form: 'object' | 'items' | 'either'
+  /** Its JSON starts with kind and apiVersion. */
+  readonly isKind: boolean
+  readonly fields: readonly Field[]
+}
+
+const META_PACKAGE = 'k8s.io.apimachinery.pkg.apis.meta.v1'
+const NO_FIELDS: readonly string[] = []
+
+/** What a descriptor set adds: whole messages, and which kinds they are. */
+export interface SchemaAdditions {
+  readonly messages: Iterable<Message>
+  /** Packages in which kinds are looked for by convention, before ours. @see isPackageOf */
+  readonly packages: Iterable<string>
+  /** `group/version/Kind` (or `version/Kind` of the core group) → full message name: goes before every convention. */
+  readonly kinds: ReadonlyMap<string, string>
+}
+
+/**
+ * Whether a package holds the kinds of an apiVersion, as packages are usually named: its last part is the version, and
+ * what is before it ends in the group's labels (`edge.example.com.v1`), in the same backwards (`com.example.edge.v1`), or
+ * in the first of them (`k8s.io.api.rbac.v1` for `rbac.authorization.k8s.io/v1`); `core` for the core group. A `-` in a
+ * group is a `_` in a package.
+ */
+export function isPackageOf(packageName: string, apiVersion: string): boolean {
+  const slash = apiVersion.lastIndexOf('/')
+  const group = slash === -1 ? 'core' : apiVersion.slice(0, slash).replaceAll('-', '_')
+  const labels = group.split('.')
+  const parts = packageName.split('.')
+  if (parts.pop() !== apiVersion.slice(slash + 1)) return false
+  const before = `.${parts.join('.')}`
+  return [group, labels.toReversed().join('.'), labels[0]!].some((end) => before.endsWith(`.${end}`))
+}
+
+export class Schema {
+  private readonly messages = new Map<string, Message>()
+  /** apiVersion → kind → message. */
+  private readonly kinds = new Map<string, Map<string, Message | null>>()
+
+  private constructor(
+    private readonly lines: ReadonlyMap<string, string>,
+    private readonly packageOf: ReadonlyMap<string, string>,
+    private readonly aliases: ReadonlyMap<string, string>,
+    private readonly explicitKinds: ReadonlyMap<string, string>,
+    private readonly addedPackages: ReadonlySet<string>,
+  ) {}
+
+  /** A table in the notation above. @throws SyntaxError when a line is not in it. */
+  static parse(text: string): Schema {
+    const lines = new Map<string, string>()
+    const packageOf = new Map<string, string>()
+    const aliases = new Map<string, string>()
+    let packageName = ''
+    for (const line of text.split('\n')) {
+      if (line === '') continue
+      const words = line.split(' ', 3)
+      if (words[0] === '=') aliases.set(words[1]!, words[2]!)
+      else if (words[0] === '@') {
+        packageName = words[1]!
+        packageOf.set(words[2]!, packageName)
+      } else lines.set(`${packageName}.${/^\w+/.exec(words[0]!)?.[0]}`, line)
+    }
+    return new Schema(lines, packageOf, aliases, new Map(), new Set())
+  }
+
+  /** This schema with other messages added to it, or in the place of its own. */
+  with({ messages, packages, kinds }: SchemaAdditions): Schema {
+    const result = new Schema(
+      this.lines,
+      this.packageOf,
+      this.aliases,
+      new Map([...this.explicitKinds, ...kinds]),
+      new Set([...this.addedPackages, ...packages]),
+    )
+    for (const [name, message] of this.messages) result.messages.set(name, message)
+    for (const message of messages) result.messages.set(message.fullName, message)
+    return result
+  }
+
+  /**
+   * The message of a kind, undefined for one we have no schema of.
+   *
+   * @param apiVersion as in the envelope: `v1`, `apps/v1`.
+   */
+  messageOfKind(apiVersion: string, kind: string): Message | undefined {
+    let ofVersion = this.kinds.get(apiVersion)
+    if (ofVersion === undefined) {
+      // apiVersions come out of stored bytes: do not let them fill memory.
+      if (this.kinds.size >= 1_000) this.kinds.clear()
+      ofVersion = new Map()
+      this.kinds.set(apiVersion, ofVersion)
+    }
+    let message = ofVersion.get(kind)
+    if (message === undefined) {
+      message = this.findKind(apiVersion, kind)
+      if (ofVersion.size >= 1_000) ofVersion.clear()
+      ofVersion.set(kind, message)
+    }
+    return message ?? undefined
+  }
+
+  private findKind(apiVersion: string, kind: string): Message | null {
+    const explicit = this.explicitKinds.get(`${apiVersion}/${kind}`)
+    if (explicit !== undefined) return this.message(explicit) ?? null
+    for (const added of this.addedPackages) {
+      const message = isPackageOf(added, apiVersion) ? this.message(`${added}.${kind}`) : undefined
+      if (message?.isKind === true) return message
+    }
+    const packageName = this.packageOf.get(apiVersion)
+    const own = packageName === undefined ? undefined : this.message(`${packageName}.${kind}`)
+    if (own?.isKind === true) return own
+    // Status, WatchEvent and the options are registered in every group's version.
+    const common = this.message(`${META_PACKAGE}.${kind}`)
+    const isCommon = common !== undefined && (common.isKind || kind === 'Status' || kind === 'WatchEvent')
+    return isCommon ? common : null
+  }
+
+  /** By its full name, `k8s.io.api.core.v1.Pod`. */
+  message(fullName: string): Message | undefined {
+    const known = this.messages.get(fullName)
+    if (known !== undefined) return known
+    const line = this.lines.get(fullName)
+    if (line === undefined) return undefined
+    const message = this.parseMessage(fullName, line)
+    this.messages.set(fullName, message)
+    return message
+  }
+
+  /** Every kind with a schema as `[apiVersion, kind]`. */
+  *listKinds(): Generator<readonly [apiVersion: string, kind: string]> {
+    const versions = new Map([...this.packageOf].map(([apiVersion, packageName]) => [packageName, apiVersion]))
+    for (const [fullName, line] of this.lines) {
+      const dot = fullName.lastIndexOf('.')
+      if (/^\w+\*/.test(line)) yield [versions.get(fullName.slice(0, dot))!, fullName.slice(dot + 1)]
+    }
+    for (const name of this.explicitKinds.keys()) {
+      const slash = name.lastIndexOf('/')
+      yield [name.slice(0, slash), name.slice(slash + 1)]
+    }
+  }
+
+  private parseMessage(fullName: string, line: string): Message {
+    const [head = '', ...fields] = line === '' ? NO_FIELDS : line.split(' ')
+    const mark = head.replace(/^\w+/, '')
+    const packageName = fullName.slice(0, fullName.lastIndexOf('.'))
+    return {
+      fullName,
+      form: mark === '[]' ? 'items' : mark.startsWith('|') ? 'either' : 'object',
+      isKind: mark === '*',
+      fields: fields.map((field) => this.parseField(field, packageName)),
+    }
+  }
+
+  private parseField(text: string, packageName: string): Field {
+    const match = /^([^:?]*)(\??):(\d+):(\*|\[\]|\{\})?(.+)$/.exec(text)
+    if (match === null) throw new SyntaxError(`${text} is not a field of the schema's notation`)
+    const [, jsonName = '', omit, number, label, type = ''] = match
+    const slash = type.lastIndexOf('/')
+    const isMessage = slash !== -1 || /^[A-Z]/.test(type)
+    const prefix = slash === -1 ? packageName : (this.aliases.get(type.slice(0, slash)) ?? type.slice(0, slash))
+    return {
+      number: Number(number),
+      jsonName,
+      isOmittedWhenEmpty: omit === '?',
+      label: label === '*' ? 'pointer' : label === '[]' ? 'repeated' : label === '{}' ? 'map' : 'value',
+      type: isMessage ? 'message' : (type as ScalarType | SpecialType),
+      messageName: isMessage ? `${prefix}.${type.slice(slash + 1)}` : '',
+      keyType: 'string',
+      enumNames: null,
+    }
+  }
+}
+
+let builtIn: Schema | null = null
+
+/** The built-in kinds of Kubernetes, back to the versions of 1.16. */
+export function kubernetesSchema(): Schema {
+  builtIn ??= Schema.parse(KUBERNETES_SCHEMA)
+  return builtIn
+}
