@@ -1,0 +1,31 @@
+/**
+ * The one error of reading a stored value: bytes from etcd are somebody else's, so everything that can be wrong with
+ * them ends here, and a caller counts, logs once per key and goes on with the next object.
+ */
+
+/**
+ * - `truncated`: a length points past the end. - `malformed`: no such encoding, or text where JSON or a number should be.
+ * - `wire-type`: a known field in a wire type it cannot have. - `too-deep`, `too-large`: past our bounds.
+ * - `unknown-kind`: well formed, and no schema for it. - `unsupported`: well formed, and not something we can read.
+ */
+export type CodecErrorCode =
+  | 'truncated'
+  | 'malformed'
+  | 'wire-type'
+  | 'too-deep'
+  | 'too-large'
+  | 'unknown-kind'
+  | 'unsupported'
+
+export class CodecError extends Error {
+  override readonly name = 'CodecError'
+
+  /** @param offset byte of the value where it was noticed; -1 when no one byte is at fault. */
+  constructor(
+    readonly code: CodecErrorCode,
+    message: string,
+    readonly offset = -1,
+  ) {
+    super(offset < 0 ? message : `${message} at byte ${offset}`)
+  }
+}

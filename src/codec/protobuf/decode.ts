@@ -1,0 +1,846 @@
+/**
+ * A value stored as protobuf, as the JSON that an API server would answer for it.
+ *
+ * Each message is read in two passes over its own bytes: the first notes where each known field starts, the second writes
+ * the members in the order of the Go struct. One pass cannot do it: what is left out of the wire (an empty required
+ * field) must be written, members are not in the order of their numbers, and of a scalar given twice the last one counts.
+ * The places are numbers in one array used as a stack, and the bytes go from one buffer to the other; no object tree is
+ * made, since trees and JSON.stringify would cost several times as much.
+ *
+ * What is empty and what is absent follows Go: a value is written unless `omitempty` and empty, a struct is always
+ * written, a pointer is written when it is there, an absent array or map without `omitempty` is null. A zero
+ * `metadata.creationTimestamp` is null, as API servers before 1.34 write it; later ones leave it out, which means the same.
+ */
+import { CodecError } from './codec-error.js'
+import { missingDefaults } from './defaults.js'
+import { isProtobuf, openEnvelope } from './envelope.js'
+import { copyJson } from './json-text.js'
+import { JsonWriter } from './json-writer.js'
+import { OBJECT_META, type Plan, type PlanField, Plans, WIRE_TYPES } from './plan.js'
+import { ZERO_TIME_SECONDS, formatDouble, formatDuration, formatFloat, formatMicroTime, formatTime } from './scalars.js'
+import type { ScalarType, Schema } from './schema.js'
+import { LENGTH, VARINT, WireReader } from './wire.js'
+
+/** CRD schemas nest by far the deepest, two messages a level; every level costs a frame of the JavaScript stack. */
+export const MAX_MESSAGE_DEPTH = 200
+
+export interface DecodedObject {
+  /** Its own, exactly sized copy: compact JSON, kind and apiVersion first. */
+  readonly bytes: Buffer
+  /** Index in `bytes` just after the `{` of the top-level `metadata`; -1 when the kind has none. */
+  readonly metadataOffset: number
+  readonly apiVersion: string
+  readonly kind: string
+  /** How many fields the schema does not know: they are not in `bytes`. */
+  readonly unknownFields: number
+}
+
+export interface DecodeOptions {
+  /** By default `metadata.resourceVersion` is left out: etcd's mod revision is the true one, put in when it is served. */
+  readonly keepResourceVersion?: boolean
+  /** Nothing that is not stored: without what API servers add when they read. @see missingDefaults */
+  readonly withoutDefaults?: boolean
+  /** For an envelope that names no kind, as a frame of a watch does not: WatchEvent. */
+  readonly defaultKind?: { readonly apiVersion: string; readonly kind: string }
+}
+
+/**
+ * The stored value as JSON.
+ *
+ * @param value the whole value with its envelope.
+ * @throws CodecError for anything that is wrong with the value, and nothing else.
+ */
+export function decodeObject(value: Buffer, schema: Schema, options: DecodeOptions = {}): DecodedObject {
+  return decoder.decode(value, schema, options)
+}
+
+/** `decodeObject` for who needs the text alone. */
+export function decodeToJson(value: Buffer, schema: Schema, options: DecodeOptions = {}): Buffer {
+  return decoder.decode(value, schema, options).bytes
+}
+
+const CLAIM = 'k8s.io.api.core.v1.PersistentVolumeClaim'
+const UID_TAG = 0x2a
+
+const NULL = Buffer.from('null', 'latin1')
+const TRUE = Buffer.from('true', 'latin1')
+const FALSE = Buffer.from('false', 'latin1')
+const ZERO = Buffer.from('0', 'latin1')
+const ZERO_QUANTITY = Buffer.from('"0"', 'latin1')
+const EMPTY_STRING = Buffer.from('""', 'latin1')
+const EMPTY_ARRAY = Buffer.from('[]', 'latin1')
+const TYPE_META_OF_CLAIM = Buffer.from('"kind":"PersistentVolumeClaim","apiVersion":"v1",', 'latin1')
+const NOTHING = Buffer.alloc(0)
+const COMMA = 0x2c
+const COLON = 0x3a
+const QUOTE = 0x22
+const MINUS = 0x2d
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+
+/** One at a time: decoding is synchronous, and its buffers are used again. */
+class Decoder {
+  private readonly reader = new WireReader()
+  private readonly writer = new JsonWriter()
+  private readonly plansOf = new WeakMap<Schema, Plans>()
+  private plans!: Plans
+  /** Two per field of every message being read: where the tags of its first and last occurrence are, -1 for none. */
+  private places = new Int32Array(4_096)
+  private top = 0
+  private unknownFields = 0
+  private metadataOffset = -1
+  private keepsResourceVersion = false
+  private addsDefaults = true
+  /** The map entry found last. */
+  private keyStart = 0
+  private keyEnd = 0
+  private valueAt = -1
+  private lastSeconds = Number.NaN
+  private lastTime = ''
+
+  decode(value: Buffer, schema: Schema, options: DecodeOptions): DecodedObject {
+    const envelope = openEnvelope(value)
+    const { rawStart, rawEnd } = envelope
+    const { apiVersion, kind } = envelope.kind === '' ? (options.defaultKind ?? envelope) : envelope
+    let plans = this.plansOf.get(schema)
+    if (plans === undefined) {
+      plans = new Plans(schema)
+      this.plansOf.set(schema, plans)
+    }
+    this.plans = plans
+    this.writer.reset()
+    this.reader.bytes = value
+    this.addsDefaults = options.withoutDefaults !== true
+    let end = rawEnd
+    const defaults = this.addsDefaults ? missingDefaults(envelope) : null
+    if (defaults !== null) {
+      this.reader.bytes = Buffer.concat([value.subarray(0, rawEnd), defaults])
+      end += defaults.length
+    }
+    this.keepsResourceVersion = options.keepResourceVersion === true
+    this.top = 0
+    this.unknownFields = 0
+    this.metadataOffset = -1
+    try {
+      this.object(apiVersion, kind, rawStart, end, 0)
+      const { unknownFields, metadataOffset } = this
+      return { bytes: this.writer.copy(), metadataOffset, apiVersion, kind, unknownFields }
+    } finally {
+      this.reader.bytes = NOTHING
+    }
+  }
+
+  /** An object with its kind: the whole, or one that stands in an envelope inside another. */
+  private object(apiVersion: string, kind: string, start: number, end: number, depth: number): void {
+    const plan = this.plans.ofKind(apiVersion, kind)
+    const { writer } = this
+    writer.byte(OPEN_BRACE)
+    const open = writer.length
+    if (plan.isKind) {
+      let head = plan.heads.get(apiVersion)
+      if (head === undefined) {
+        head = Buffer.from(`"kind":${JSON.stringify(kind)},"apiVersion":${JSON.stringify(apiVersion)},`, 'utf8')
+        plan.heads.set(apiVersion, head)
+      }
+      writer.raw(head)
+    }
+    this.members(plan, start, end, depth)
+    writer.close(open, CLOSE_BRACE)
+  }
+
+  /** The members of a message, each with a comma after it. */
+  private members(plan: Plan, start: number, end: number, depth: number): void {
+    const { fields } = plan
+    const base = this.find(plan, start, end, depth)
+    for (let slot = 0; slot < fields.length; slot++) {
+      const field = fields[slot]!
+      const first = this.places[base + 2 * slot]!
+      if (first === -1 ? field.isSkippedWhenAbsent : field.isHidden) continue
+      const last = this.places[base + 2 * slot + 1]!
+      if (field.label === 'repeated') this.repeated(field, first, last, end, depth)
+      else if (field.label === 'map') this.map(field, first, last, end, depth)
+      else this.single(plan, field, first, last, end, depth)
+    }
+    this.top = base
+  }
+
+  /** The first pass. Returns where in `places` the message's are; who called gives the room back by setting `top`. */
+  private find(plan: Plan, start: number, end: number, depth: number): number {
+    if (depth > MAX_MESSAGE_DEPTH) throw new CodecError('too-deep', `it nests deeper than ${MAX_MESSAGE_DEPTH}`, start)
+    const { reader } = this
+    const { fields, slotOf } = plan
+    const base = this.top
+    this.top = base + 2 * fields.length
+    if (this.top > this.places.length) {
+      const larger = new Int32Array(Math.max(this.top, this.places.length * 2))
+      larger.set(this.places)
+      this.places = larger
+    }
+    const { places, top } = this
+    for (let i = base; i < top; i++) places[i] = -1
+    reader.pos = start
+    while (reader.pos < end) {
+      const at = reader.pos
+      const tag = reader.readTag(end)
+      const number = tag >>> 3
+      const slot = number < slotOf.length ? slotOf[number]! : -1
+      if (slot === -1) this.unknownFields++
+      else {
+        const field = fields[slot]!
+        if ((tag & 7) !== field.wireType && !(field.isPackable && (tag & 7) === LENGTH)) {
+          const name = `${plan.name} field ${number} ${field.jsonName}`
+          throw new CodecError('wire-type', `${name} has wire type ${tag & 7}, not ${field.wireType}`, at)
+        }
+        const place = base + 2 * slot
+        if (places[place] === -1) places[place] = at
+        places[place + 1] = at
+      }
+      reader.skip(tag & 7, end)
+    }
+    return base
+  }
+
+  private single(plan: Plan, field: PlanField, first: number, last: number, end: number, depth: number): void {
+    const { reader, writer } = this
+    const isPointer = field.label === 'pointer'
+    if (first === -1 && (isPointer || !field.isStruct)) {
+      this.constant(field, isPointer ? NULL : zeroText(field))
+      return
+    }
+    const before = writer.length
+    if (field.type === 'message') {
+      if (first === last) this.singleMessage(plan, field, first, end, depth)
+      else this.mergedMessage(plan, field, first, last, end, depth)
+      return
+    }
+    writer.raw(field.prefix)
+    if (first === -1) writer.raw(zeroText(field))
+    else {
+      reader.pos = last
+      reader.readTag(end)
+      if (!this.value(field, end, depth, field.omitsEmpty && !isPointer)) {
+        writer.length = before
+        return
+      }
+    }
+    writer.byte(COMMA)
+  }
+
+  private constant(field: PlanField, text: Buffer): void {
+    this.writer.raw(field.prefix)
+    this.writer.raw(text)
+    this.writer.byte(COMMA)
+  }
+
+  /** @param at where its tag is, -1 when it is absent and yet to be written. */
+  private singleMessage(plan: Plan, field: PlanField, at: number, end: number, depth: number): void {
+    const { reader } = this
+    if (at === -1) {
+      this.messageMember(plan, field, 0, 0, depth)
+      return
+    }
+    reader.pos = at
+    reader.readTag(end)
+    const length = reader.readLength(end)
+    this.messageMember(plan, field, reader.pos, reader.pos + length, depth)
+  }
+
+  /** A message given in several parts is one: their bytes one after the other. No encoder of Kubernetes does that. */
+  private mergedMessage(plan: Plan, field: PlanField, first: number, last: number, end: number, depth: number): void {
+    const { reader } = this
+    const bytes = reader.bytes
+    const parts: Buffer[] = []
+    reader.pos = first
+    while (reader.pos <= last) {
+      const tag = reader.readTag(end)
+      if (tag >>> 3 !== field.number) {
+        reader.skip(tag & 7, end)
+        continue
+      }
+      const length = reader.readLength(end)
+      parts.push(bytes.subarray(reader.pos, reader.pos + length))
+      reader.pos += length
+    }
+    reader.bytes = Buffer.concat(parts)
+    this.messageMember(plan, field, 0, reader.bytes.length, depth)
+    reader.bytes = bytes
+  }
+
+  private messageMember(plan: Plan, field: PlanField, from: number, to: number, depth: number): void {
+    const { writer } = this
+    const inner = field.plan(this.plans)
+    if (field.isInline) {
+      this.members(inner, from, to, depth + 1)
+      return
+    }
+    writer.raw(field.prefix)
+    if (depth === 0 && plan.isKind && field.jsonName === 'metadata' && inner.name === OBJECT_META) {
+      writer.byte(OPEN_BRACE)
+      this.metadataOffset = writer.length
+      this.members(this.keepsResourceVersion ? inner : this.plans.metadataPlan, from, to, 1)
+      writer.close(this.metadataOffset, CLOSE_BRACE)
+    } else if (inner.form === 'items' && from === to) {
+      // A Go slice: nothing in it is nil.
+      if (field.omitsEmpty) {
+        writer.length -= field.prefix.length
+        return
+      }
+      writer.raw(NULL)
+    } else this.message(inner, from, to, depth + 1)
+    writer.byte(COMMA)
+  }
+
+  private message(plan: Plan, from: number, to: number, depth: number): void {
+    const { writer } = this
+    if (plan.form === 'object') {
+      writer.byte(OPEN_BRACE)
+      const open = writer.length
+      this.members(plan, from, to, depth)
+      writer.close(open, CLOSE_BRACE)
+      return
+    }
+    const base = this.find(plan, from, to, depth)
+    // Of two fields the second counts when it is there; of one, the one.
+    const last = plan.fields.length - 1
+    const slot = this.places[base + 2 * last] === -1 ? 0 : last
+    this.bareField(plan.fields[slot]!, this.places[base + 2 * slot]!, this.places[base + 2 * slot + 1]!, to, depth)
+    this.top = base
+  }
+
+  /** A field's value in the place of its message's. */
+  private bareField(field: PlanField, first: number, last: number, end: number, depth: number): void {
+    const { reader, writer } = this
+    if (field.label === 'repeated') {
+      if (first === -1) writer.raw(EMPTY_ARRAY)
+      else this.elements(field, first, last, end, depth)
+    } else if (first === -1) writer.raw(field.label === 'pointer' ? NULL : zeroText(field))
+    else {
+      reader.pos = last
+      reader.readTag(end)
+      this.value(field, end, depth, false)
+    }
+  }
+
+  private repeated(field: PlanField, first: number, last: number, end: number, depth: number): void {
+    const { writer } = this
+    if (first === -1) {
+      this.constant(field, NULL)
+      return
+    }
+    const before = writer.length
+    writer.raw(field.prefix)
+    // Numbers can be packed into an occurrence that holds none.
+    if (this.elements(field, first, last, end, depth) || !field.omitsEmpty) writer.byte(COMMA)
+    else writer.length = before
+  }
+
+  /** Returns whether there is one. */
+  private elements(field: PlanField, first: number, last: number, end: number, depth: number): boolean {
+    const { reader, writer } = this
+    writer.byte(OPEN_BRACKET)
+    const open = writer.length
+    reader.pos = first
+    while (reader.pos <= last) {
+      const tag = reader.readTag(end)
+      if (tag >>> 3 !== field.number) {
+        reader.skip(tag & 7, end)
+        continue
+      }
+      if ((tag & 7) === field.wireType) {
+        this.value(field, end, depth, false)
+        writer.byte(COMMA)
+        continue
+      }
+      const length = reader.readLength(end)
+      const stop = reader.pos + length
+      while (reader.pos < stop) {
+        this.value(field, stop, depth, false)
+        writer.byte(COMMA)
+      }
+    }
+    const hasAny = writer.length > open
+    writer.close(open, CLOSE_BRACKET)
+    return hasAny
+  }
+
+  private map(field: PlanField, first: number, last: number, end: number, depth: number): void {
+    const { writer } = this
+    if (first === -1) {
+      this.constant(field, NULL)
+      return
+    }
+    writer.raw(field.prefix)
+    writer.byte(OPEN_BRACE)
+    const open = writer.length
+    if (field.keyType === 'string' && this.isSorted(field, first, last, end)) {
+      this.reader.pos = first
+      for (
+        let entryEnd = this.nextEntry(field, last, end);
+        entryEnd !== -1;
+        entryEnd = this.nextEntry(field, last, end)
+      ) {
+        writer.string(this.reader.bytes, this.keyStart, this.keyEnd)
+        this.mapValue(field, entryEnd, depth)
+      }
+    } else this.unsortedMap(field, first, last, end, depth)
+    writer.close(open, CLOSE_BRACE)
+    writer.byte(COMMA)
+  }
+
+  /** Every key above the one before it: so Go writes maps, and then they need no sorting, and no key comes twice. */
+  private isSorted(field: PlanField, first: number, last: number, end: number): boolean {
+    const { reader } = this
+    const { bytes } = reader
+    let previousStart = 0
+    let previousEnd = -1
+    reader.pos = first
+    for (
+      let entryEnd = this.nextEntry(field, last, end);
+      entryEnd !== -1;
+      entryEnd = this.nextEntry(field, last, end)
+    ) {
+      const { keyStart, keyEnd } = this
+      if (previousEnd !== -1) {
+        let i = previousStart
+        let k = keyStart
+        while (i < previousEnd && k < keyEnd && bytes[i] === bytes[k]) {
+          i++
+          k++
+        }
+        const isAbove = i === previousEnd ? k < keyEnd : k < keyEnd && bytes[k]! > bytes[i]!
+        if (!isAbove) return false
+      }
+      previousStart = keyStart
+      previousEnd = keyEnd
+      reader.pos = entryEnd
+    }
+    return true
+  }
+
+  private unsortedMap(field: PlanField, first: number, last: number, end: number, depth: number): void {
+    const { reader, writer } = this
+    const entries = new Map<string, { keyStart: number; keyEnd: number; valueAt: number; entryEnd: number }>()
+    reader.pos = first
+    for (
+      let entryEnd = this.nextEntry(field, last, end);
+      entryEnd !== -1;
+      entryEnd = this.nextEntry(field, last, end)
+    ) {
+      const { keyStart, keyEnd, valueAt } = this
+      // latin1: one unit per byte, so that strings compare as Go compares bytes.
+      const key =
+        field.keyType === 'string'
+          ? reader.bytes.toString('latin1', keyStart, keyEnd)
+          : this.numericKey(field.keyType, keyStart, keyEnd)
+      entries.set(key, { keyStart, keyEnd, valueAt, entryEnd })
+      reader.pos = entryEnd
+    }
+    const sorted = [...entries].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+    for (const [key, entry] of sorted) {
+      if (field.keyType === 'string') writer.string(reader.bytes, entry.keyStart, entry.keyEnd)
+      else writer.ascii(JSON.stringify(key))
+      this.valueAt = entry.valueAt
+      this.mapValue(field, entry.entryEnd, depth)
+    }
+  }
+
+  /** The text of a key that is a number or a boolean; only messages from a descriptor set have such maps. */
+  private numericKey(type: ScalarType, start: number, end: number): string {
+    const { reader } = this
+    if (start === end) return type === 'bool' ? 'false' : '0'
+    reader.pos = start
+    const scratch = new JsonWriter()
+    this.scalar(type, end, scratch)
+    return scratch.bytes.toString('latin1', 0, scratch.length)
+  }
+
+  /** From `reader.pos`: finds the field's next entry, notes key and value, and returns its end; -1 after the last. */
+  private nextEntry(field: PlanField, last: number, end: number): number {
+    const { reader } = this
+    while (reader.pos <= last) {
+      const tag = reader.readTag(end)
+      if (tag >>> 3 !== field.number) {
+        reader.skip(tag & 7, end)
+        continue
+      }
+      const length = reader.readLength(end)
+      const stop = reader.pos + length
+      this.keyStart = reader.pos
+      this.keyEnd = reader.pos
+      this.valueAt = -1
+      while (reader.pos < stop) {
+        const inner = reader.readTag(stop)
+        const number = inner >>> 3
+        const wireType = inner & 7
+        const expected = number === 1 ? WIRE_TYPES[field.keyType] : number === 2 ? WIRE_TYPES[field.type] : wireType
+        if (wireType !== expected) {
+          throw new CodecError('wire-type', `an entry of ${field.jsonName} has wire type ${wireType}`, reader.pos)
+        }
+        if (number === 1 && wireType === LENGTH) {
+          const size = reader.readLength(stop)
+          this.keyStart = reader.pos
+          this.keyEnd = reader.pos + size
+          reader.pos = this.keyEnd
+          continue
+        }
+        const at = reader.pos
+        reader.skip(wireType, stop)
+        if (number === 1) {
+          this.keyStart = at
+          this.keyEnd = reader.pos
+        } else if (number === 2) this.valueAt = at
+      }
+      reader.pos = stop
+      return stop
+    }
+    return -1
+  }
+
+  /** The rest of an entry after its key. */
+  private mapValue(field: PlanField, entryEnd: number, depth: number): void {
+    const { reader, writer } = this
+    writer.byte(COLON)
+    if (this.valueAt !== -1) {
+      reader.pos = this.valueAt
+      this.value(field, entryEnd, depth, false)
+    } else if (field.type === 'message') this.message(field.plan(this.plans), 0, 0, depth + 1)
+    else writer.raw(field.type === 'bytes' ? EMPTY_STRING : zeroText(field))
+    writer.byte(COMMA)
+    reader.pos = entryEnd
+  }
+
+  /**
+   * One value, from `reader.pos` on, which is left behind it. Returns false, with nothing written, when it is empty and
+   * `omitsEmpty`.
+   */
+  private value(field: PlanField, end: number, depth: number, omitsEmpty: boolean): boolean {
+    const { reader, writer } = this
+    if (field.wireType !== LENGTH && field.label !== 'map') return this.number(field, end, omitsEmpty)
+    if (field.label === 'map' && WIRE_TYPES[field.type] !== LENGTH) return this.number(field, end, false)
+    const length = reader.readLength(end)
+    const start = reader.pos
+    const stop = start + length
+    switch (field.type) {
+      case 'string':
+        if (length === 0 && omitsEmpty) return false
+        writer.string(reader.bytes, start, stop)
+        break
+      case 'message': {
+        const plan = field.plan(this.plans)
+        if (plan.name === CLAIM && field.jsonName === 'volumeClaimTemplates') this.claim(plan, start, stop, depth + 1)
+        else this.message(plan, start, stop, depth + 1)
+        break
+      }
+      case 'bytes':
+        if (length === 0 && omitsEmpty) return false
+        writer.base64(reader.bytes, start, stop)
+        break
+      case 'time':
+      case 'microtime':
+        this.time(start, stop, field.type === 'microtime')
+        break
+      case 'quantity':
+        this.quantity(start, stop)
+        break
+      case 'intorstring':
+        this.intOrString(start, stop)
+        break
+      case 'json':
+        this.embedded(start, stop, depth)
+        break
+      default:
+        this.duration(start, stop)
+    }
+    reader.pos = stop
+    return true
+  }
+
+  private number(field: PlanField, end: number, omitsEmpty: boolean): boolean {
+    const { reader, writer } = this
+    const { type } = field
+    if (type === 'bool') {
+      const isTrue = reader.readVarint(end) !== 0 || reader.high !== 0
+      if (omitsEmpty && !isTrue) return false
+      writer.raw(isTrue ? TRUE : FALSE)
+      return true
+    }
+    if (type === 'enum') {
+      const value = reader.readVarint(end) | 0
+      if (omitsEmpty && value === 0) return false
+      writer.raw(Buffer.from(JSON.stringify(field.enumNames?.get(value) ?? value), 'utf8'))
+      return true
+    }
+    const before = writer.length
+    this.scalar(type as ScalarType, end, writer)
+    // Every zero is written as this one digit, save for the double -0, which Go takes for empty too.
+    const isZero = writer.bytes[writer.length - 1] === 0x30 && writer.length - before <= 2
+    if (!omitsEmpty || !isZero || (writer.length - before === 2 && writer.bytes[before] !== MINUS)) return true
+    writer.length = before
+    return false
+  }
+
+  private scalar(type: ScalarType, end: number, writer: JsonWriter): void {
+    const { reader } = this
+    switch (type) {
+      case 'int32':
+        writeSigned32(writer, reader.readVarint(end) | 0)
+        return
+      case 'int64': {
+        const low = reader.readVarint(end)
+        writer.integer(low, reader.high, true)
+        return
+      }
+      case 'bool':
+        writer.raw(reader.readVarint(end) !== 0 || reader.high !== 0 ? TRUE : FALSE)
+        return
+      case 'uint32':
+        writer.unsigned(reader.readVarint(end))
+        return
+      case 'uint64': {
+        const low = reader.readVarint(end)
+        writer.integer(low, reader.high, false)
+        return
+      }
+      case 'sint32': {
+        const zigzag = reader.readVarint(end)
+        writeSigned32(writer, (zigzag >>> 1) ^ -(zigzag & 1))
+        return
+      }
+      case 'sint64': {
+        const low = reader.readVarint(end)
+        const { high } = reader
+        const sign = -(low & 1)
+        writer.integer((((low >>> 1) | (high << 31)) ^ sign) >>> 0, ((high >>> 1) ^ sign) >>> 0, true)
+        return
+      }
+      case 'fixed32':
+        writer.unsigned(reader.readFixed32(end))
+        return
+      case 'sfixed32':
+        writeSigned32(writer, reader.readFixed32(end) | 0)
+        return
+      case 'fixed64':
+      case 'sfixed64': {
+        const low = reader.readFixed64(end)
+        writer.integer(low, reader.high, type === 'sfixed64')
+        return
+      }
+      case 'float': {
+        const at = reader.pos
+        reader.readFixed32(end)
+        writer.ascii(formatFloat(reader.bytes.readFloatLE(at)))
+        return
+      }
+      default: {
+        const at = reader.pos
+        reader.readFixed64(end)
+        writer.ascii(formatDouble(reader.bytes.readDoubleLE(at)))
+      }
+    }
+  }
+
+  /** meta/v1 Time and MicroTime: a message of seconds and nanoseconds; none of it is Go's zero time. */
+  private time(start: number, stop: number, isMicro: boolean): void {
+    const { reader, writer } = this
+    let seconds = 0
+    let nanos = 0
+    reader.pos = start
+    while (reader.pos < stop) {
+      const tag = reader.readTag(stop)
+      const low = this.varintOf(tag, stop)
+      if (tag >>> 3 === 1) seconds = (reader.high | 0) * 4_294_967_296 + low
+      else if (tag >>> 3 === 2) nanos = low | 0
+    }
+    if (start === stop || (seconds === ZERO_TIME_SECONDS && !(isMicro && nanos !== 0))) {
+      writer.raw(NULL)
+      return
+    }
+    writer.byte(QUOTE)
+    if (isMicro) writer.ascii(formatMicroTime(seconds, nanos))
+    else {
+      // One object's times are mostly a few seconds, each many times over.
+      if (seconds !== this.lastSeconds) {
+        this.lastTime = formatTime(seconds)
+        this.lastSeconds = seconds
+      }
+      writer.ascii(this.lastTime)
+    }
+    writer.byte(QUOTE)
+  }
+
+  /** The lower half of a number in one of the small messages; 0 for a field they do not know. */
+  private varintOf(tag: number, end: number): number {
+    const { reader } = this
+    if ((tag & 7) === VARINT) return reader.readVarint(end)
+    if (tag >>> 3 <= 2) throw new CodecError('wire-type', `a number has wire type ${tag & 7}`, reader.pos)
+    this.unknownFields++
+    reader.skip(tag & 7, end)
+    return 0
+  }
+
+  /** Go writes quantities in their canonical form, so the stored text is the JSON text; no text is zero. */
+  private quantity(start: number, stop: number): void {
+    const { reader, writer } = this
+    let from = -1
+    let to = -1
+    reader.pos = start
+    while (reader.pos < stop) {
+      const tag = reader.readTag(stop)
+      if (tag === 0x0a) {
+        const length = reader.readLength(stop)
+        from = reader.pos
+        to = from + length
+        reader.pos = to
+      } else if (tag >>> 3 === 1) {
+        throw new CodecError('wire-type', `a quantity has wire type ${tag & 7}`, reader.pos)
+      } else {
+        this.unknownFields++
+        reader.skip(tag & 7, stop)
+      }
+    }
+    if (from === to) writer.raw(ZERO_QUANTITY)
+    else writer.string(reader.bytes, from, to)
+  }
+
+  private intOrString(start: number, stop: number): void {
+    const { reader, writer } = this
+    let type = 0
+    let number = 0
+    let from = 0
+    let to = 0
+    reader.pos = start
+    while (reader.pos < stop) {
+      const tag = reader.readTag(stop)
+      if (tag === 0x1a) {
+        const length = reader.readLength(stop)
+        from = reader.pos
+        to = from + length
+        reader.pos = to
+      } else {
+        const low = this.varintOf(tag, stop)
+        if (tag >>> 3 === 1) type = low
+        else if (tag >>> 3 === 2) number = low | 0
+      }
+    }
+    if (type === 0) writeSigned32(writer, number)
+    else if (type === 1) writer.string(reader.bytes, from, to)
+    else throw new CodecError('malformed', `an IntOrString of type ${type}`, start)
+  }
+
+  private duration(start: number, stop: number): void {
+    const { reader, writer } = this
+    let nanoseconds = 0n
+    reader.pos = start
+    while (reader.pos < stop) {
+      const tag = reader.readTag(stop)
+      const low = this.varintOf(tag, stop)
+      if (tag >>> 3 === 1) nanoseconds = BigInt.asIntN(64, (BigInt(reader.high) << 32n) | BigInt(low))
+    }
+    writer.raw(Buffer.from(JSON.stringify(formatDuration(nanoseconds)), 'utf8'))
+  }
+
+  /** RawExtension, FieldsV1, JSON: a message whose field 1 holds JSON, or a whole envelope again. */
+  private embedded(start: number, stop: number, depth: number): void {
+    const { reader, writer } = this
+    let from = 0
+    let to = 0
+    reader.pos = start
+    while (reader.pos < stop) {
+      const tag = reader.readTag(stop)
+      if (tag === 0x0a) {
+        const length = reader.readLength(stop)
+        from = reader.pos
+        to = from + length
+        reader.pos = to
+      } else if (tag >>> 3 === 1) {
+        throw new CodecError('wire-type', `embedded JSON has wire type ${tag & 7}`, reader.pos)
+      } else {
+        this.unknownFields++
+        reader.skip(tag & 7, stop)
+      }
+    }
+    if (from === to) {
+      writer.raw(NULL)
+      return
+    }
+    const { bytes } = reader
+    if (bytes[from] !== 0x6b) {
+      copyJson(bytes, from, to, writer)
+      return
+    }
+    const inner = bytes.subarray(from, to)
+    if (!isProtobuf(inner)) throw new CodecError('malformed', 'embedded JSON is not valid', from)
+    if (depth >= MAX_MESSAGE_DEPTH) throw new CodecError('too-deep', `it nests deeper than ${MAX_MESSAGE_DEPTH}`, from)
+    const { apiVersion, kind, rawStart, rawEnd } = openEnvelope(inner)
+    reader.bytes = inner
+    this.object(apiVersion, kind, rawStart, rawEnd, depth + 1)
+    reader.bytes = bytes
+  }
+
+  /**
+   * A claim in a StatefulSet: API servers put kind and apiVersion there when they convert it, though they are not stored.
+   * A claim with a uid is no template but a copy of something that exists, as in the API's own test data, and stays bare.
+   */
+  private claim(plan: Plan, start: number, stop: number, depth: number): void {
+    const { writer } = this
+    writer.byte(OPEN_BRACE)
+    const open = writer.length
+    if (this.addsDefaults && !this.hasUid(start, stop)) writer.raw(TYPE_META_OF_CLAIM)
+    this.members(plan, start, stop, depth)
+    writer.close(open, CLOSE_BRACE)
+  }
+
+  private hasUid(start: number, stop: number): boolean {
+    const { reader } = this
+    reader.pos = start
+    while (reader.pos < stop) {
+      const tag = reader.readTag(stop)
+      if (tag !== 0x0a) {
+        reader.skip(tag & 7, stop)
+        continue
+      }
+      const metadataEnd = reader.readLength(stop) + reader.pos
+      while (reader.pos < metadataEnd) {
+        const inner = reader.readTag(metadataEnd)
+        if (inner === UID_TAG && reader.readLength(metadataEnd) > 0) return true
+        if (inner !== UID_TAG) reader.skip(inner & 7, metadataEnd)
+      }
+    }
+    return false
+  }
+}
+
+function writeSigned32(writer: JsonWriter, value: number): void {
+  if (value < 0) writer.byte(MINUS)
+  writer.unsigned(Math.abs(value))
+}
+
+/** What is written for a field that is not there and must be. */
+function zeroText(field: PlanField): Buffer {
+  switch (field.type) {
+    case 'string':
+      return EMPTY_STRING
+    case 'bool':
+      return FALSE
+    case 'quantity':
+      return ZERO_QUANTITY
+    case 'duration':
+      return ZERO_DURATION
+    case 'bytes':
+    case 'time':
+    case 'microtime':
+    case 'json':
+    case 'message':
+      return NULL
+    case 'enum':
+      return Buffer.from(JSON.stringify(field.enumNames?.get(0) ?? 0), 'utf8')
+    default:
+      return ZERO
+  }
+}
+
+const ZERO_DURATION = Buffer.from('"0s"', 'latin1')
+
+const decoder = new Decoder()

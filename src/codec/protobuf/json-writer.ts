@@ -1,0 +1,193 @@
+/**
+ * Compact JSON text in a buffer that grows, and is used again for the next object. Members and elements are written with
+ * a comma after each; closing a container overwrites the last one. That is one test per container instead of one per
+ * member. What is written comes from protobuf bytes and from fixed texts made when a schema is compiled, so no string is
+ * ever made of them on the way, unless it is not UTF-8.
+ */
+import { isUtf8 } from 'node:buffer'
+
+import { CodecError } from './codec-error.js'
+
+/**
+ * A message of empty messages takes two bytes each on the wire and many in JSON. An object of 1.5 MiB (etcd's limit for a
+ * request) that grows past this is not one anybody wrote.
+ */
+export const MAX_JSON_BYTES = 64 * 1024 * 1024
+const FIRST_SIZE = 64 * 1024
+/** A larger buffer is let go after use: one huge object should not stay in memory. */
+const KEPT_SIZE = 2 * 1024 * 1024
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const COMMA = 0x2c
+const HEX = Buffer.from('0123456789abcdef', 'latin1')
+
+/** 0: as it is; 1: six characters; else the letter after the backslash. */
+const ESCAPES = new Uint8Array(256)
+ESCAPES.fill(1, 0, 0x20)
+for (const [code, letter] of [
+  [0x08, 'b'],
+  [0x09, 't'],
+  [0x0a, 'n'],
+  [0x0c, 'f'],
+  [0x0d, 'r'],
+  [QUOTE, '"'],
+  [BACKSLASH, '\\'],
+] as const) {
+  ESCAPES[code] = letter.charCodeAt(0)
+}
+
+export class JsonWriter {
+  bytes = Buffer.allocUnsafeSlow(FIRST_SIZE)
+  length = 0
+
+  reset(): void {
+    this.length = 0
+    if (this.bytes.length > KEPT_SIZE) this.bytes = Buffer.allocUnsafeSlow(FIRST_SIZE)
+  }
+
+  /** Its own, exactly sized copy of what has been written. */
+  copy(): Buffer {
+    const out = Buffer.allocUnsafeSlow(this.length)
+    this.bytes.copy(out, 0, 0, this.length)
+    return out
+  }
+
+  ensure(more: number): void {
+    const needed = this.length + more
+    if (needed <= this.bytes.length) return
+    if (needed > MAX_JSON_BYTES) throw new CodecError('too-large', `its JSON is larger than ${MAX_JSON_BYTES} bytes`)
+    const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.bytes.length * 2))
+    this.bytes.copy(grown, 0, 0, this.length)
+    this.bytes = grown
+  }
+
+  byte(value: number): void {
+    if (this.length === this.bytes.length) this.ensure(1)
+    this.bytes[this.length++] = value
+  }
+
+  /** Text made beforehand: short, so a loop beats a copy. */
+  raw(text: Uint8Array): void {
+    const size = text.length
+    if (this.length + size > this.bytes.length) this.ensure(size)
+    const out = this.bytes
+    let pos = this.length
+    for (let i = 0; i < size; i++) out[pos++] = text[i]!
+    this.length = pos
+  }
+
+  ascii(text: string): void {
+    this.ensure(text.length)
+    this.length += this.bytes.write(text, this.length, 'latin1')
+  }
+
+  /** Puts `bracket` in the place of the comma after the last element, or after `open` when there was none. */
+  close(open: number, bracket: number): void {
+    if (this.length > open && this.bytes[this.length - 1] === COMMA) this.bytes[this.length - 1] = bracket
+    else this.byte(bracket)
+  }
+
+  /** A string of the source, quoted and escaped. What is not UTF-8 becomes U+FFFD byte by byte, as Go writes it. */
+  string(source: Buffer, start: number, end: number): void {
+    // No escape is longer than six bytes; room for all of them is asked for only when one is met.
+    if (this.length + (end - start) + 2 > this.bytes.length) this.ensure(end - start + 2)
+    const open = this.length
+    let out = this.bytes
+    let pos = open
+    let highBits = 0
+    out[pos++] = QUOTE
+    for (let i = start; i < end; i++) {
+      const byte = source[i]!
+      const escape = ESCAPES[byte]!
+      if (escape === 0) {
+        highBits |= byte
+        out[pos++] = byte
+        continue
+      }
+      this.length = pos
+      this.ensure(6 + (end - i) + 1)
+      out = this.bytes
+      out[pos++] = BACKSLASH
+      if (escape !== 1) {
+        out[pos++] = escape
+        continue
+      }
+      out[pos++] = 0x75
+      out[pos++] = 0x30
+      out[pos++] = 0x30
+      out[pos++] = HEX[byte >>> 4]!
+      out[pos++] = HEX[byte & 15]!
+    }
+    out[pos++] = QUOTE
+    this.length = pos
+    if (highBits >= 0x80 && !isUtf8(source.subarray(start, end))) {
+      this.length = open
+      this.invalidString(source, start, end)
+    }
+  }
+
+  private invalidString(source: Buffer, start: number, end: number): void {
+    let text = ''
+    for (let i = start; i < end;) {
+      const size = sequenceLength(source, i, end)
+      text += size === 0 ? '\ufffd' : source.toString('utf8', i, i + size)
+      i += size === 0 ? 1 : size
+    }
+    const quoted = JSON.stringify(text)
+    this.ensure(quoted.length * 3)
+    this.length += this.bytes.write(quoted, this.length, 'utf8')
+  }
+
+  /** An integer in two halves as an unsigned or two's complement 64-bit number, to the last digit. */
+  integer(low: number, high: number, isSigned: boolean): void {
+    if (high === 0) {
+      this.unsigned(low)
+      return
+    }
+    if (isSigned && high === 0xffffffff && low >= 0x80000000) {
+      this.byte(0x2d)
+      this.unsigned(0x100000000 - low)
+      return
+    }
+    const value = (BigInt(high) << 32n) | BigInt(low)
+    this.ascii((isSigned ? BigInt.asIntN(64, value) : value).toString())
+  }
+
+  /** Of at most 2^53. */
+  unsigned(value: number): void {
+    if (value < 10) {
+      this.byte(0x30 + value)
+      return
+    }
+    this.ensure(16)
+    if (value >= 0x80000000) {
+      this.length += this.bytes.write(String(value), this.length, 'latin1')
+      return
+    }
+    let digits = 2
+    for (let bound = 100; value >= bound && digits < 10; bound *= 10) digits++
+    let rest = value
+    for (let pos = this.length + digits - 1; pos >= this.length; pos--) {
+      const tenth = (rest / 10) | 0
+      this.bytes[pos] = 0x30 + rest - tenth * 10
+      rest = tenth
+    }
+    this.length += digits
+  }
+
+  base64(source: Buffer, start: number, end: number): void {
+    this.ensure(Math.ceil((end - start) / 3) * 4 + 2)
+    this.bytes[this.length++] = QUOTE
+    this.length += this.bytes.write(source.toString('base64', start, end), this.length, 'latin1')
+    this.bytes[this.length++] = QUOTE
+  }
+}
+
+/** Bytes of the well-formed UTF-8 sequence at `at`, 0 when there is none. */
+function sequenceLength(source: Buffer, at: number, end: number): number {
+  const first = source[at]!
+  const size = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2
+  if (at + size > end) return 0
+  return isUtf8(source.subarray(at, at + size)) ? size : 0
+}

@@ -1,0 +1,159 @@
+/**
+ * The metadata of an object stored as protobuf, without its spec and status: what a resource needs that only protobuf
+ * clients watch without field selectors. The kinds of Kubernetes all have ObjectMeta as field 1, so no schema is asked.
+ */
+import { CodecError } from './codec-error.js'
+import { type Envelope, openEnvelope } from './envelope.js'
+import { formatTime } from './scalars.js'
+import { LENGTH, VARINT, WireReader } from './wire.js'
+
+export interface ObjectMetadata {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly name: string
+  /** '' when cluster-scoped. */
+  readonly namespace: string
+  readonly uid: string
+  readonly labels: ReadonlyMap<string, string>
+  readonly annotations: ReadonlyMap<string, string>
+  /** A decimal string of an int64. */
+  readonly generation: string
+  /** RFC 3339; null when it is not being deleted. */
+  readonly deletionTimestamp: string | null
+  /** RFC 3339; null for an object that has none. */
+  readonly creationTimestamp: string | null
+  /** As stored, which is '' in etcd. */
+  readonly resourceVersion: string
+}
+
+/** Where in `envelope.bytes` the object's ObjectMeta is; null when it has none. Of several the last. */
+export interface MetadataPlace {
+  /** Offset of the field's tag. */
+  readonly tagAt: number
+  readonly start: number
+  readonly end: number
+}
+
+const METADATA_TAG = (1 << 3) | LENGTH
+const NO_TEXTS: ReadonlyMap<string, string> = new Map()
+const reader = new WireReader()
+
+/** @throws CodecError when the envelope or the metadata cannot be read; what stands beside them is only passed over. */
+export function readMetadata(value: Buffer): ObjectMetadata {
+  const envelope = openEnvelope(value)
+  const { apiVersion, kind } = envelope
+  const place = findMetadata(envelope)
+  let name = ''
+  let namespace = ''
+  let uid = ''
+  let labels: Map<string, string> | null = null
+  let annotations: Map<string, string> | null = null
+  let generation = '0'
+  let creationTimestamp: string | null = null
+  let deletionTimestamp: string | null = null
+  let resourceVersion = ''
+  reader.bytes = value
+  reader.pos = place?.start ?? 0
+  const end = place?.end ?? 0
+  while (reader.pos < end) {
+    const tag = reader.readTag(end)
+    const number = tag >>> 3
+    const wireType = tag & 7
+    const expected = number === 7 || number === 10 ? VARINT : number <= 12 ? LENGTH : wireType
+    if (wireType !== expected) {
+      throw new CodecError(
+        'wire-type',
+        `metadata field ${number} has wire type ${wireType}, not ${expected}`,
+        reader.pos,
+      )
+    }
+    if (number === 7) {
+      const low = reader.readVarint(end)
+      generation =
+        reader.high === 0 ? String(low) : String(BigInt.asIntN(64, (BigInt(reader.high) << 32n) | BigInt(low)))
+      continue
+    }
+    if (wireType !== LENGTH) {
+      reader.skip(wireType, end)
+      continue
+    }
+    const length = reader.readLength(end)
+    const start = reader.pos
+    const stop = start + length
+    if (number === 1) name = reader.text(start, stop)
+    else if (number === 3) namespace = reader.text(start, stop)
+    else if (number === 5) uid = reader.text(start, stop)
+    else if (number === 6) resourceVersion = reader.text(start, stop)
+    else if (number === 8) creationTimestamp = readTime(stop)
+    else if (number === 9) deletionTimestamp = readTime(stop)
+    else if (number === 11) readEntry((labels ??= new Map()), stop)
+    else if (number === 12) readEntry((annotations ??= new Map()), stop)
+    reader.pos = stop
+  }
+  return {
+    apiVersion,
+    kind,
+    name,
+    namespace,
+    uid,
+    labels: labels ?? NO_TEXTS,
+    annotations: annotations ?? NO_TEXTS,
+    generation,
+    creationTimestamp,
+    deletionTimestamp,
+    resourceVersion,
+  }
+}
+
+export function findMetadata(envelope: Envelope): MetadataPlace | null {
+  const { rawStart, rawEnd } = envelope
+  let place: MetadataPlace | null = null
+  reader.bytes = envelope.bytes
+  reader.pos = rawStart
+  while (reader.pos < rawEnd) {
+    const tagAt = reader.pos
+    const tag = reader.readTag(rawEnd)
+    if (tag !== METADATA_TAG) {
+      if (tag >>> 3 === 1) throw new CodecError('wire-type', `metadata has wire type ${tag & 7}`, tagAt)
+      reader.skip(tag & 7, rawEnd)
+      continue
+    }
+    const length = reader.readLength(rawEnd)
+    place = { tagAt, start: reader.pos, end: reader.pos + length }
+    reader.pos += length
+  }
+  return place
+}
+
+function readTime(end: number): string | null {
+  let seconds = 0
+  const isEmpty = reader.pos === end
+  while (reader.pos < end) {
+    const tag = reader.readTag(end)
+    if (tag !== 0x08) {
+      reader.skip(tag & 7, end)
+      continue
+    }
+    const low = reader.readVarint(end)
+    seconds = (reader.high | 0) * 4_294_967_296 + low
+  }
+  return isEmpty ? null : formatTime(seconds)
+}
+
+function readEntry(into: Map<string, string>, end: number): void {
+  let key = ''
+  let value = ''
+  while (reader.pos < end) {
+    const tag = reader.readTag(end)
+    if (tag !== 0x0a && tag !== 0x12) {
+      reader.skip(tag & 7, end)
+      continue
+    }
+    const length = reader.readLength(end)
+    const text = reader.text(reader.pos, reader.pos + length)
+    if (tag === 0x0a) key = text
+    else value = text
+    reader.pos += length
+  }
+  into.set(key, value)
+}

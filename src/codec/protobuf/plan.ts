@@ -1,0 +1,162 @@
+/**
+ * A message of the schema made ready for the decoder: which slot a field number has, which wire type it must come in, and
+ * the bytes that stand before its value in JSON. Made once per message and schema, at first use.
+ */
+import { CodecError } from './codec-error.js'
+import type { Field, Message, ScalarType, Schema, SpecialType } from './schema.js'
+import { FIXED32, FIXED64, LENGTH, VARINT } from './wire.js'
+
+export type FieldType = ScalarType | SpecialType | 'message'
+
+export const OBJECT_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
+
+/** Above every number in Kubernetes by far; the table by number has this size at most. */
+const MAX_FIELD_NUMBER = 10_000
+
+export const WIRE_TYPES: Record<FieldType, number> = {
+  string: LENGTH,
+  bytes: LENGTH,
+  bool: VARINT,
+  int32: VARINT,
+  int64: VARINT,
+  uint32: VARINT,
+  uint64: VARINT,
+  sint32: VARINT,
+  sint64: VARINT,
+  fixed32: FIXED32,
+  fixed64: FIXED64,
+  sfixed32: FIXED32,
+  sfixed64: FIXED64,
+  float: FIXED32,
+  double: FIXED64,
+  enum: VARINT,
+  time: LENGTH,
+  microtime: LENGTH,
+  duration: LENGTH,
+  quantity: LENGTH,
+  intorstring: LENGTH,
+  json: LENGTH,
+  message: LENGTH,
+}
+
+/** Go structs: written even when empty, whatever their tag says. */
+const STRUCT_TYPES = new Set<FieldType>(['time', 'microtime', 'duration', 'quantity', 'intorstring', 'json', 'message'])
+
+export class PlanField {
+  readonly number: number
+  readonly jsonName: string
+  readonly type: FieldType
+  readonly label: Field['label']
+  /** Of one occurrence: of a map's entry for a map, of an element for what is repeated. */
+  readonly wireType: number
+  /** May also come as many numbers in one length-delimited occurrence. */
+  readonly isPackable: boolean
+  readonly isInline: boolean
+  /** Not written when there is nothing in it. */
+  readonly omitsEmpty: boolean
+  readonly isStruct: boolean
+  /** Nothing is written when it is not there: so for most fields of most messages, and they are passed by at once. */
+  readonly isSkippedWhenAbsent: boolean
+  /** Known, and yet not written. */
+  readonly isHidden: boolean
+  /** `"name":` */
+  readonly prefix: Buffer
+  readonly keyType: ScalarType
+  readonly enumNames: ReadonlyMap<number, string> | null
+  private readonly messageName: string
+  private messagePlan: Plan | null = null
+
+  constructor(field: Field, isHidden: boolean) {
+    this.number = field.number
+    this.jsonName = field.jsonName
+    this.type = field.type
+    this.label = field.label
+    this.wireType = field.label === 'map' ? LENGTH : WIRE_TYPES[field.type]
+    this.isPackable = field.label === 'repeated' && this.wireType !== LENGTH
+    this.isInline = field.jsonName === ''
+    this.omitsEmpty = field.isOmittedWhenEmpty
+    this.isStruct = STRUCT_TYPES.has(field.type)
+    this.isSkippedWhenAbsent =
+      isHidden ||
+      (field.label === 'value' && this.isStruct
+        ? false
+        : this.omitsEmpty || (field.label === 'pointer' && this.isInline))
+    this.isHidden = isHidden
+    this.prefix = Buffer.from(`${JSON.stringify(field.jsonName)}:`, 'utf8')
+    this.keyType = field.keyType
+    this.enumNames = field.enumNames
+    this.messageName = field.messageName
+  }
+
+  /** The plan of the field's message: looked up at first use, because schemas are recursive. */
+  plan(plans: Plans): Plan {
+    this.messagePlan ??= plans.ofMessage(this.messageName)
+    return this.messagePlan
+  }
+}
+
+export class Plan {
+  readonly name: string
+  readonly form: Message['form']
+  readonly isKind: boolean
+  /** In the order in which they are written. */
+  readonly fields: readonly PlanField[]
+  /** Field number → index in `fields`, -1 for none. */
+  readonly slotOf: Int16Array
+  /** apiVersion → `"kind":…,"apiVersion":…,`: some messages are kinds of many versions. */
+  readonly heads = new Map<string, Buffer>()
+
+  /** @param hiddenName a field that is read over without a word. */
+  constructor(message: Message, hiddenName?: string) {
+    this.name = message.fullName
+    this.form = message.form
+    this.isKind = message.isKind
+    this.fields = message.fields.map((field) => new PlanField(field, field.jsonName === hiddenName))
+    const highest = this.fields.reduce((max, field) => Math.max(max, field.number), 0)
+    if (highest > MAX_FIELD_NUMBER) {
+      throw new CodecError('unsupported', `${message.fullName} has field ${highest}, above ${MAX_FIELD_NUMBER}`)
+    }
+    this.slotOf = new Int16Array(highest + 1).fill(-1)
+    for (const [slot, field] of this.fields.entries()) this.slotOf[field.number] = slot
+  }
+}
+
+/** The plans of one schema. */
+export class Plans {
+  private readonly byName = new Map<string, Plan>()
+
+  private metadata: Plan | null = null
+
+  constructor(readonly schema: Schema) {}
+
+  /** ObjectMeta as it is served: the resourceVersion in it is put in later. */
+  get metadataPlan(): Plan {
+    this.metadata ??= this.ofMessage(OBJECT_META, 'resourceVersion')
+    return this.metadata
+  }
+
+  ofKind(apiVersion: string, kind: string): Plan {
+    const message = this.schema.messageOfKind(apiVersion, kind)
+    if (message === undefined) {
+      throw new CodecError('unknown-kind', `no schema for kind ${quote(kind)} of ${quote(apiVersion)}`)
+    }
+    return this.ofMessage(message.fullName)
+  }
+
+  ofMessage(fullName: string, hiddenName?: string): Plan {
+    const key = hiddenName === undefined ? fullName : `${fullName} without ${hiddenName}`
+    let plan = this.byName.get(key)
+    if (plan === undefined) {
+      const message = this.schema.message(fullName)
+      if (message === undefined) throw new CodecError('unknown-kind', `no schema for message ${quote(fullName)}`)
+      plan = new Plan(message, hiddenName)
+      this.byName.set(key, plan)
+    }
+    return plan
+  }
+}
+
+/** Names from stored bytes, short enough for a log line. */
+function quote(text: string): string {
+  return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)
+}

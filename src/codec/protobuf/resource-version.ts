@@ -1,0 +1,163 @@
+/**
+ * A stored protobuf object with its resourceVersion in it: ObjectMeta's field 6, put in at wire level with the three
+ * lengths around it (metadata, the raw message, nothing else) made right. Every other byte of the object stays as it was
+ * stored, so fields that no schema of ours knows reach the client untouched. Decoding and encoding again was rejected for
+ * that reason, and for its cost.
+ *
+ *     k8s\0 │ typeMeta │ raw { … metadata { …before │ 6: resourceVersion │ after… } …rest } │ the rest of the envelope
+ */
+import { CodecError } from './codec-error.js'
+import { type Envelope, MAGIC, openEnvelope } from './envelope.js'
+import { findMetadata } from './metadata.js'
+import { LENGTH, WireReader, fieldLength, varintLength, writeHeader } from './wire.js'
+
+const RESOURCE_VERSION_NUMBER = 6
+
+/** Where the pieces of an object are that stay the same for every resourceVersion: offsets into the stored value. */
+export interface StoredObject {
+  readonly bytes: Buffer
+  readonly apiVersion: string
+  readonly kind: string
+  readonly rawStart: number
+  readonly rawEnd: number
+  /** The tag of metadata; rawStart when there is none. */
+  readonly metadataTagAt: number
+  readonly metadataEnd: number
+  /** Runs of metadata's bytes before and after its resourceVersion, as pairs of offsets. */
+  readonly before: readonly number[]
+  readonly after: readonly number[]
+  readonly keptLength: number
+}
+
+const reader = new WireReader()
+
+/** Looks a stored value over once; a few µs. @throws CodecError when envelope or metadata cannot be read. */
+export function openStored(value: Buffer): StoredObject {
+  return locate(openEnvelope(value))
+}
+
+function locate(envelope: Envelope): StoredObject {
+  const { bytes, rawStart, rawEnd } = envelope
+  const place = findMetadata(envelope) ?? { tagAt: rawStart, start: rawStart, end: rawStart }
+  const before: number[] = []
+  const after: number[] = []
+  let keptLength = 0
+  reader.bytes = bytes
+  reader.pos = place.start
+  // Fields stay in the order of their numbers: everything up to the first above 6, or up to the old one, is before.
+  let into = before
+  let runStart = place.start
+  const closeRun = (runEnd: number): void => {
+    if (runEnd > runStart) into.push(runStart, runEnd)
+    keptLength += runEnd - runStart
+    runStart = runEnd
+  }
+  while (reader.pos < place.end) {
+    const tagAt = reader.pos
+    const tag = reader.readTag(place.end)
+    const number = tag >>> 3
+    if (into === before && number >= RESOURCE_VERSION_NUMBER) {
+      closeRun(tagAt)
+      into = after
+    }
+    reader.skip(tag & 7, place.end)
+    if (number !== RESOURCE_VERSION_NUMBER) continue
+    if ((tag & 7) !== LENGTH) throw new CodecError('wire-type', `resourceVersion has wire type ${tag & 7}`, tagAt)
+    closeRun(tagAt)
+    runStart = reader.pos
+  }
+  closeRun(place.end)
+  return {
+    bytes,
+    apiVersion: envelope.apiVersion,
+    kind: envelope.kind,
+    rawStart,
+    rawEnd,
+    metadataTagAt: place.tagAt,
+    metadataEnd: place.end,
+    before,
+    after,
+    keptLength,
+  }
+}
+
+/** Bytes of the object's own message with this resourceVersion, without its envelope. */
+export function rawLength(object: StoredObject, resourceVersion: string): number {
+  const metadata = fieldLength(metadataLength(object, resourceVersion))
+  return object.rawEnd - object.rawStart - (object.metadataEnd - object.metadataTagAt) + metadata
+}
+
+/** Writes `rawLength` bytes and returns the offset after them. */
+export function writeRaw(object: StoredObject, resourceVersion: string, out: Buffer, offset: number): number {
+  const { bytes } = object
+  let pos = offset + bytes.copy(out, offset, object.rawStart, object.metadataTagAt)
+  pos = writeMetadata(object, resourceVersion, out, pos)
+  return pos + bytes.copy(out, pos, object.metadataEnd, object.rawEnd)
+}
+
+/** Bytes of the object's metadata alone with this resourceVersion. */
+export function metadataLength(object: StoredObject, resourceVersion: string): number {
+  return object.keptLength + fieldLength(resourceVersion.length)
+}
+
+/** The metadata as field 1, tag and length included. Returns the offset after it. */
+export function writeMetadata(object: StoredObject, resourceVersion: string, out: Buffer, offset: number): number {
+  const { bytes, before, after } = object
+  let pos = writeHeader(1, metadataLength(object, resourceVersion), out, offset)
+  for (let i = 0; i < before.length; i += 2) pos += bytes.copy(out, pos, before[i]!, before[i + 1]!)
+  pos = writeHeader(RESOURCE_VERSION_NUMBER, resourceVersion.length, out, pos)
+  pos += out.write(resourceVersion, pos, 'latin1')
+  for (let i = 0; i < after.length; i += 2) pos += bytes.copy(out, pos, after[i]!, after[i + 1]!)
+  return pos
+}
+
+/**
+ * The value as an API server serves it, in an envelope of its own.
+ *
+ * @param resourceVersion decimal digits.
+ * @param apiVersion another than the stored one for kinds whose versions have the same message under two names.
+ * @throws CodecError when envelope or metadata cannot be read.
+ */
+export function withResourceVersion(value: Buffer, resourceVersion: string, apiVersion?: string): Buffer {
+  const object = openStored(value)
+  return encodeEnvelope(
+    apiVersion ?? object.apiVersion,
+    object.kind,
+    rawLength(object, resourceVersion),
+    (out, offset) => writeRaw(object, resourceVersion, out, offset),
+  )
+}
+
+/** The envelope's end as API servers write it: no content encoding, no content type, both spelled out. */
+export const ENVELOPE_END = Buffer.from([0x1a, 0x00, 0x22, 0x00])
+
+/** Magic, typeMeta, and the tag and length of raw: everything before the object's own message. */
+export function envelopeStart(apiVersion: string, kind: string, length: number): Buffer {
+  const versionLength = Buffer.byteLength(apiVersion, 'utf8')
+  const kindLength = Buffer.byteLength(kind, 'utf8')
+  const typeMetaLength = fieldLength(versionLength) + fieldLength(kindLength)
+  const out = Buffer.allocUnsafe(MAGIC.length + fieldLength(typeMetaLength) + 1 + varintLength(length))
+  let pos = MAGIC.copy(out, 0)
+  pos = writeHeader(1, typeMetaLength, out, pos)
+  pos = writeHeader(1, versionLength, out, pos)
+  pos += out.write(apiVersion, pos, 'utf8')
+  pos = writeHeader(2, kindLength, out, pos)
+  pos += out.write(kind, pos, 'utf8')
+  writeHeader(2, length, out, pos)
+  return out
+}
+
+/** A whole enveloped value in one buffer of its own. */
+export function encodeEnvelope(
+  apiVersion: string,
+  kind: string,
+  length: number,
+  write: (out: Buffer, offset: number) => number,
+): Buffer {
+  const start = envelopeStart(apiVersion, kind, length)
+  const out = Buffer.allocUnsafeSlow(start.length + length + ENVELOPE_END.length)
+  start.copy(out, 0)
+  const end = write(out, start.length)
+  ENVELOPE_END.copy(out, end)
+  return out
+}

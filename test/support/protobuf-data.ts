@@ -1,0 +1,67 @@
+/** The stored objects that tests of the protobuf codec share. `test/data/protobuf/README.md` says where they are from. */
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import { gunzipSync } from 'node:zlib'
+
+const ROOT = new URL('../../../', import.meta.url)
+
+export interface Pair {
+  readonly name: string
+  readonly protobuf: Buffer
+  readonly json: Record<string, unknown>
+}
+
+export interface StoredKey {
+  readonly key: string
+  readonly value: Buffer
+  readonly modRevision: number
+}
+
+export interface Answer {
+  readonly path: string
+  readonly object: { apiVersion: string; kind: string; metadata: Record<string, unknown> }
+}
+
+/** Every field filled, as an envelope and as JSON. */
+export function apiTestData(file: 'head' | 'removed'): readonly Pair[] {
+  const text = readFileSync(new URL(`test/data/protobuf/api-testdata-${file}.jsonl`, ROOT), 'utf8')
+  return lines(text).map((line) => {
+    const pair = JSON.parse(line) as { name: string; protobuf: string; json: Record<string, unknown> }
+    return { ...pair, protobuf: Buffer.from(pair.protobuf, 'base64') }
+  })
+}
+
+/** More pairs, `GROUP.VERSION.KIND.{pb,json}`, from a directory beside the repository; none when it is not there. */
+export function sharedTestData(): readonly Pair[] {
+  const directory = new URL('../shared/fixtures/api-testdata/', ROOT)
+  if (!existsSync(directory)) return []
+  return readdirSync(directory)
+    .filter((file) => file.endsWith('.pb'))
+    .map((file) => ({
+      name: file.slice(0, -3),
+      protobuf: readFileSync(new URL(file, directory)),
+      json: JSON.parse(readFileSync(new URL(`${file.slice(0, -3)}.json`, directory), 'utf8')) as Pair['json'],
+    }))
+}
+
+/** What kube-apiserver 1.20 had in etcd, and its answers by key. */
+export function apiServer120(): {
+  readonly stored: readonly StoredKey[]
+  readonly answers: ReadonlyMap<string, Answer>
+} {
+  const directory = new URL('test/data/kube-apiserver-1.20/', ROOT)
+  const stored = lines(readFileSync(new URL('etcd.jsonl', directory), 'utf8')).map((line) => {
+    const entry = JSON.parse(line) as { key: string; value: string; modRevision: number }
+    return { ...entry, value: Buffer.from(entry.value, 'base64') }
+  })
+  const answers = JSON.parse(readFileSync(new URL('answers.json', directory), 'utf8')) as Record<string, Answer>
+  return { stored, answers: new Map(Object.entries(answers)) }
+}
+
+/** A FileDescriptorSet of Kubernetes 1.33. */
+export function kubernetesDescriptors(): Buffer {
+  return gunzipSync(readFileSync(new URL('test/data/protobuf/kubernetes-1.33.binpb.gz', ROOT)))
+}
+
+function lines(text: string): readonly string[] {
+  return text.split('\n').filter((line) => line !== '')
+}
