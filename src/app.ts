@@ -6,7 +6,10 @@ import type { Config } from './config/load.js'
 import { Discovery } from './dialect/discovery.js'
 import { chooseEncoder } from './dialect/encoding/encoders.js'
 import { ResourceRegistry } from './dialect/resource-registry.js'
-import { RunningResource } from './live-resource.js'
+import { DefinitionFollower } from './definition-follower.js'
+import { OpenApi } from './dialect/openapi.js'
+import type { ResourceSource } from './resource-source.js'
+import { Resources } from './resources.js'
 import { Metrics } from './metrics/metrics.js'
 import { resourceId } from './model/resource.js'
 import { NotAcceptableError, type StatusError } from './model/status.js'
@@ -49,10 +52,10 @@ export class App {
   readonly #clock: Clock
   readonly #random: Random
   readonly #pump: Pump
-  readonly #resources = new Map<string, RunningResource>()
-  readonly #turns: Limiter
+  readonly #resources: Resources
   readonly #server: FastifyInstance
   readonly #context: ResourceContext
+  #wasReady = false
   #isDraining = false
   #isStopped = false
 
@@ -63,16 +66,42 @@ export class App {
     this.#random = options.random ?? systemRandom
     const metrics = new Metrics(options.version)
     this.metrics = metrics
-    this.#turns = new Limiter(config.embedded ? EMBEDDED_FEEDS_AT_ONCE : FEEDS_AT_ONCE)
     this.#pump = new Pump({ metrics: { passSlice: (seconds) => metrics.passSlice(seconds) } })
-    metrics.observe(() => [...this.#resources.values()].map((resource) => resource.gauges()))
+    this.registry.set('configured', config.resources)
+    this.#resources = new Resources(this.registry, {
+      upstream: options.upstream,
+      jsonOf: (object) => view(object).bytes,
+      pump: this.#pump,
+      clock: this.#clock,
+      random: this.#random,
+      logger,
+      metrics,
+      turns: new Limiter(config.embedded ? EMBEDDED_FEEDS_AT_ONCE : FEEDS_AT_ONCE),
+      ring: {
+        maxItems: config.defaultWatchCacheSize,
+        maxBytes: config.watchCacheBytes,
+        maxAgeMs: config.watchCacheAge,
+      },
+      backfillRevisions: config.backfillRevisions,
+      onGap: config.onGap,
+      bookmarkIntervalMs: config.bookmarkInterval,
+      maxValueBytes: MAX_VALUE_BYTES,
+    })
+    const definitions = this.#resources.find('apiextensions.k8s.io', 'v1', 'customresourcedefinitions')
+    if (definitions !== undefined) {
+      const { cache } = definitions
+      const { etcdPrefix } = config
+      const jsonOf = (object: StoredObject): Buffer => view(object).bytes
+      void new DefinitionFollower({ cache, registry: this.registry, etcdPrefix, jsonOf, logger })
+    }
+    metrics.observe(() => [...this.#resources.sources()].map((source) => source.gauges()))
 
     const initialStates = new Slots(config.maxInitialStates, 'initial states being sent', () =>
       metrics.rejected('initial-states'),
     )
     const bodySlots = new Slots(config.maxInitialStates, 'different lists being sent', () => metrics.rejected('lists'))
     this.#context = {
-      find: (group, version, plural) => this.#resources.get(`${group}/${version}/${plural}`),
+      find: (group, version, plural) => this.#resources.find(group, version, plural),
       servable: () => ({ protobufObjects: false, protobufPartial: false }),
       encoder: (served, form, include, projection) =>
         chooseEncoder({ view, now: () => this.#clock.now() }, served, form, include, projection),
@@ -90,13 +119,11 @@ export class App {
       isDraining: () => this.#isDraining,
     }
     const onInternalError = (error: StatusError): void => logger.error({ err: error.cause ?? error }, 'internal error')
-    this.registry.set('configured', config.resources)
-    for (const served of config.resources) this.#add(served)
     this.#server = createServer({
       api: apiHandler({
         context: this.#context,
         discovery: new Discovery(this.registry, { productVersion: options.version }),
-        openapi: () => null,
+        openApi: new OpenApi(this.registry, { productVersion: options.version }),
         onAnswered: (verb, code, seconds) => metrics.request(verb, code, seconds),
         onInternalError,
       }),
@@ -106,8 +133,8 @@ export class App {
     })
   }
 
-  get resources(): Iterable<RunningResource> {
-    return this.#resources.values()
+  get sources(): Iterable<ResourceSource> {
+    return this.#resources.sources()
   }
 
   get isReady(): boolean {
@@ -117,7 +144,7 @@ export class App {
   /** Listens, and begins to feed. @returns the plain HTTP port. @throws when the port is taken. */
   async start(): Promise<{ readonly port: number | null }> {
     const { config } = this.#options
-    for (const resource of this.#resources.values()) resource.start()
+    this.#resources.start()
     this.#logWhenReady(this.#clock.monotonic())
     if (config.port === null) return { port: null }
     await this.#server.listen({ host: config.bindAddress, port: config.port })
@@ -128,7 +155,7 @@ export class App {
   async drain(): Promise<void> {
     if (this.#isDraining) return
     this.#isDraining = true
-    const cursors = [...this.#resources.values()].flatMap(({ broadcaster }) =>
+    const cursors = [...this.#resources.sources()].flatMap(({ broadcaster }) =>
       [...broadcaster.cursors].map((cursor) => ({ broadcaster, cursor })),
     )
     const graceMs = this.#options.config.shutdownWatchTerminationGracePeriod
@@ -144,35 +171,10 @@ export class App {
     if (this.#isStopped) return
     this.#isDraining = true
     this.#isStopped = true
-    await Promise.all([...this.#resources.values()].map((resource) => resource.stop()))
+    await this.#resources.stop()
     await this.#server.close()
     this.#pump.stop()
     await this.#options.upstream.close()
-  }
-
-  #add(served: Config['resources'][number]): void {
-    const { config, upstream, logger } = this.#options
-    const { group, version, plural } = served.resource
-    const resource = new RunningResource(served, {
-      upstream,
-      view,
-      pump: this.#pump,
-      clock: this.#clock,
-      random: this.#random,
-      logger,
-      metrics: this.metrics,
-      turns: this.#turns,
-      ring: {
-        maxItems: config.defaultWatchCacheSize,
-        maxBytes: config.watchCacheBytes,
-        maxAgeMs: config.watchCacheAge,
-      },
-      backfillRevisions: config.backfillRevisions,
-      onGap: config.onGap,
-      bookmarkIntervalMs: config.bookmarkInterval,
-      maxValueBytes: MAX_VALUE_BYTES,
-    })
-    this.#resources.set(`${group}/${version}/${plural}`, resource)
   }
 
   #logWhenReady(startedMs: number): void {
@@ -181,22 +183,25 @@ export class App {
       this.#clock.setTimer(READY_POLL_MS, () => this.#logWhenReady(startedMs))
       return
     }
-    const objects = [...this.#resources.values()].reduce((sum, { cache }) => sum + cache.size, 0)
+    this.#wasReady = true
+    const sources = [...this.#resources.sources()]
+    const objects = sources.reduce((sum, { cache }) => sum + cache.size, 0)
     const seconds = (this.#clock.monotonic() - startedMs) / 1000
-    this.#options.logger.info({ resources: this.#resources.size, objects, seconds }, 'ready')
+    this.#options.logger.info({ resources: sources.length, objects, seconds }, 'ready')
   }
 
   #readiness(): readonly HealthCheck[] {
     const checks: HealthCheck[] = [
       { name: 'shutdown', problem: () => (this.#isDraining ? 'the server is shutting down' : null) },
     ]
-    for (const { served, cache } of this.#resources.values()) {
+    for (const { resource, cache } of this.#resources.sources()) {
       const { readiness } = cache
       checks.push({
-        name: `cache-${resourceId(served.resource)}`,
+        name: `cache-${resourceId(resource)}`,
         problem: () =>
           readiness.kind === 'ready' ? null : readiness.kind === 'refused' ? readiness.reason : 'not listed yet',
-        isInformational: readiness.kind === 'refused',
+        // What appears later (a custom resource) answers 429 until it is listed, and makes nobody else unready.
+        isInformational: readiness.kind === 'refused' || this.#wasReady,
       })
     }
     return checks

@@ -9,6 +9,8 @@ import type { StoredObject } from '../model/stored-object.js'
 export interface BodyEncoder {
   /** Distinct per encoding, transform and projection: part of a group's key. */
   readonly key: string
+  /** The version of the resource it writes. */
+  readonly apiVersion: string
   /** The object with `revision` as its resourceVersion. */
   encode(object: StoredObject, revision: Revision): Buffer
   /** The first object a watcher is sent, where that differs (a Table's columns); else null. */

@@ -191,6 +191,13 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     if (cursor.state !== 'ended') this.#endWithError(cursor, error, reason)
   }
 
+  /** One version of the resource is no longer served: its watchers end cleanly. */
+  endVersion(apiVersion: string): void {
+    for (const cursor of this.#cursors) {
+      if (cursor.group.encoder.apiVersion === apiVersion) this.#endCleanly(cursor, 'removed')
+    }
+  }
+
   /** The resource is no longer served: every watcher ends cleanly. */
   close(): void {
     for (const cursor of this.#cursors) this.#endCleanly(cursor, 'removed')

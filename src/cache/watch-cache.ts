@@ -110,7 +110,7 @@ export class WatchCache {
   #disconnected: { readonly reason: string; readonly sinceMs: number } | null = null
   #confirmedAtMs: number
   readonly #waiters = new Set<Waiter>()
-  #listener: CacheListener | null = null
+  readonly #listeners: CacheListener[] = []
 
   constructor(options: WatchCacheOptions) {
     this.#options = options
@@ -121,9 +121,9 @@ export class WatchCache {
     this.#confirmedAtMs = options.clock.monotonic()
   }
 
-  /** One listener: the broadcaster of this resource. */
+  /** Before the first state arrives, and for good. */
   listen(listener: CacheListener): void {
-    this.#listener = listener
+    this.#listeners.push(listener)
   }
 
   get revision(): Revision {
@@ -207,7 +207,7 @@ export class WatchCache {
       this.#gap = null
       this.#ring.reset(revision)
       this.#revision = revision
-      this.#listener?.onReset(revision, reason === 'history-changed')
+      for (const listener of this.#listeners) listener.onReset(revision, reason === 'history-changed')
       this.#advanced()
     }
     return { add, commit, abort }
@@ -404,7 +404,7 @@ export class WatchCache {
     this.#snapshot = null
     this.#ring.append(batch)
     this.#revision = batch.revision
-    this.#listener?.onBatch(batch)
+    for (const listener of this.#listeners) listener.onBatch(batch)
   }
 
   #put(store: Store, unservable: Map<Key, Revision>, keyValue: KeyValue): StoredObject | null {
@@ -523,7 +523,7 @@ export class WatchCache {
   }
 
   #advanced(): void {
-    this.#listener?.onAdvance(this.#revision)
+    for (const listener of this.#listeners) listener.onAdvance(this.#revision)
     for (const waiter of this.#waiters) if (waiter.revision <= this.#revision) waiter.wake()
   }
 }

@@ -2,8 +2,9 @@
  * Everything under `/api`, `/apis`, `/version` and `/openapi`: from the path to discovery, a get, a list or a watch. One
  * request, one answer; an error before the headers is a Status.
  */
-import { isPretty, negotiate, negotiateDiscovery } from '../dialect/accept.js'
+import { isPretty, negotiate, negotiateDiscovery, negotiateOpenApiV2 } from '../dialect/accept.js'
 import type { Discovery, Document } from '../dialect/discovery.js'
+import type { OpenApi } from '../dialect/openapi.js'
 import { isWatch } from '../dialect/list-options.js'
 import { type ResourcePath, parseRequestPath, unknownResource } from '../dialect/request-path.js'
 import { MethodNotAllowedError, StatusError } from '../model/status.js'
@@ -18,19 +19,9 @@ import { handleWatch } from './watch-handler.js'
 export interface ApiOptions {
   readonly context: ResourceContext
   readonly discovery: Discovery
-  /** null: no such document. */
-  readonly openapi: (exchange: Exchange, path: OpenApiPath) => Answer | null
+  readonly openApi: OpenApi
   readonly onAnswered: (verb: string, code: number, seconds: number | null) => void
   readonly onInternalError: (error: StatusError) => void
-}
-
-export type OpenApiPath =
-  | { readonly kind: 'openapi-v2' }
-  | { readonly kind: 'openapi-v3-index' }
-  | { readonly kind: 'openapi-v3'; readonly group: string; readonly version: string }
-
-export interface Answer extends Document {
-  readonly contentType: string
 }
 
 export type ApiHandler = (exchange: Exchange) => Promise<void>
@@ -107,7 +98,7 @@ function answerDocument(
   exchange: Exchange,
   path: Exclude<ReturnType<typeof parseRequestPath>, ResourcePath | { kind: 'other' }>,
 ): void {
-  const { discovery } = options
+  const { discovery, openApi } = options
   switch (path.kind) {
     case 'version':
       return sendDocument(exchange, discovery.version())
@@ -126,13 +117,15 @@ function answerDocument(
       return sendDocument(exchange, discovery.apiGroup(path.group))
     case 'api-resources':
       return sendDocument(exchange, discovery.apiResources(path.group, path.version))
-    case 'openapi-v2':
-    case 'openapi-v3-index':
-    case 'openapi-v3': {
-      const answer = options.openapi(exchange, path)
-      if (answer === null) throw unknownResource()
-      return exchange.send(200, answer.contentType, answer.body, { etag: answer.etag, vary: 'Accept' })
+    case 'openapi-v2': {
+      const { encoding, contentType } = negotiateOpenApiV2(exchange.requestHeaders.accept)
+      const { body, etag } = openApi.v2(encoding)
+      return exchange.send(200, contentType, body, { etag, vary: 'Accept' })
     }
+    case 'openapi-v3-index':
+      return sendDocument(exchange, openApi.index())
+    case 'openapi-v3':
+      return sendDocument(exchange, openApi.groupVersion(path.group, path.version))
   }
 }
 

@@ -36,7 +36,7 @@ export function chooseEncoder(
     case 'table':
       return tableEncoder(served, view, include, now)
     case 'partial':
-      return partialEncoder(view)
+      return partialEncoder(served.resource, view)
     case 'none': {
       const whole = jsonEncoder(served.resource, view)
       return projection === null ? whole : projectedEncoder(whole, view, projection)

@@ -20,7 +20,8 @@ export function jsonEncoder(resource: Resource, view: JsonView): ObjectEncoder {
   const version = JSON.stringify(apiVersion(resource))
   const listKind = JSON.stringify(resource.listKind)
   return {
-    key: 'json',
+    key: `json/${apiVersion(resource)}`,
+    apiVersion: apiVersion(resource),
     encode: (object, revision) => spliceResourceVersion(view(object), revision),
     encodeFirst: null,
     isSame: null,

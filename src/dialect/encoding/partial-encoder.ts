@@ -1,11 +1,13 @@
 /** PartialObjectMetadata in JSON: each object reduced to its metadata. */
+import { type Resource, apiVersion } from '../../model/resource.js'
 import { LIST_TAIL, partialObject, partialObjectListHead } from '../partial-object.js'
 import { COMMA, type JsonView, encodeStatus } from './json-encoder.js'
 import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
 
-export function partialEncoder(view: JsonView): ObjectEncoder {
+export function partialEncoder(resource: Resource, view: JsonView): ObjectEncoder {
   return {
-    key: 'partial',
+    key: `partial/${apiVersion(resource)}`,
+    apiVersion: apiVersion(resource),
     encode: (object, revision) => partialObject(view(object), revision),
     encodeFirst: null,
     isSame: null,

@@ -1,4 +1,5 @@
 /** Tables, as `kubectl get` asks for them: one row per object; in a watch the first event brings the columns. */
+import { apiVersion } from '../../model/resource.js'
 import type { ServedResource } from '../resource-registry.js'
 import type { IncludeObject } from '../list-options.js'
 import { TABLE_TAIL, encodeTableEvent, encodeTableRow, tableHead } from '../table/encode-table.js'
@@ -12,8 +13,11 @@ export function tableEncoder(
   include: IncludeObject,
   now: () => number,
 ): ObjectEncoder {
+  const version = apiVersion(served.resource)
   return {
-    key: `table/${include}`,
+    // The columns of a custom resource change with its definition.
+    key: `table/${version}/${include}/${columnsKey(served)}`,
+    apiVersion: version,
     encode: (object, revision) => encodeTableEvent(served, view(object), revision, now(), include, false),
     encodeFirst: (object, revision) => encodeTableEvent(served, view(object), revision, now(), include, true),
     isSame: null,
@@ -33,4 +37,8 @@ export function tableEncoder(
         TABLE_TAIL,
       ]),
   }
+}
+
+function columnsKey({ printerColumns }: ServedResource): string {
+  return printerColumns === undefined ? '' : JSON.stringify(printerColumns)
 }

@@ -1,28 +1,27 @@
 /**
- * One resource from its upstream to its watchers: feed → cache → broadcast, wired together. The only file besides `app.ts`
- * that knows both arms.
+ * One etcd prefix from its upstream to its watchers: feed → cache → broadcast, wired together. However many versions of a
+ * resource are served from it, etcd sees one watch.
  */
 import { Broadcaster } from './broadcast/broadcaster.js'
 import type { Pump } from './broadcast/pump.js'
 import { WatchCache } from './cache/watch-cache.js'
 import { createIngest } from './codec/ingest.js'
-import type { JsonView } from './dialect/encoding/json-encoder.js'
 import { keyValueObject } from './dialect/key-value-object.js'
-import type { ServedResource } from './dialect/resource-registry.js'
 import { Feed } from './feed/feed.js'
 import { Freshness } from './feed/freshness.js'
 import type { Metrics, ResourceGauges, ResourceMetrics } from './metrics/metrics.js'
-import { resourceId } from './model/resource.js'
+import { type Resource, resourceId } from './model/resource.js'
+import type { StoredObject } from './model/stored-object.js'
 import type { Clock } from './support/clock.js'
 import type { Limiter } from './support/limiter.js'
 import type { Logger } from './support/log.js'
 import type { Random } from './support/random.js'
-import type { LiveResource } from './transports/resource-context.js'
 import type { Upstream } from './upstream/upstream.js'
 
-export interface LiveResourceOptions {
+export interface ResourceSourceOptions {
   readonly upstream: Upstream
-  readonly view: JsonView
+  /** The JSON of what is stored, for selectors. null: it has none. */
+  readonly jsonOf: (object: StoredObject) => Buffer | null
   readonly pump: Pump
   readonly clock: Clock
   readonly random: Random
@@ -45,19 +44,19 @@ const REQUEST_TIMEOUT_MS = 15_000
 const STATE_TIMEOUT_MS = 30_000
 const REFUSED_RETRY_MS = 30_000
 
-export class RunningResource implements LiveResource {
+export class ResourceSource {
   readonly cache: WatchCache
   readonly broadcaster: Broadcaster
   readonly feed: Feed
   readonly metrics: ResourceMetrics
   readonly #clock: Clock
 
+  /** @param resource one of those served from it: it gives names to logs and metrics, and the shape of keys. */
   constructor(
-    readonly served: ServedResource,
-    options: LiveResourceOptions,
+    readonly resource: Resource,
+    options: ResourceSourceOptions,
   ) {
     const { upstream, clock, random, logger, ring } = options
-    const { resource } = served
     const name = resourceId(resource)
     const prefix = resource.etcdPrefix
     this.#clock = clock
@@ -99,7 +98,7 @@ export class RunningResource implements LiveResource {
     })
     this.broadcaster = new Broadcaster({
       cache: this.cache,
-      jsonOf: (object) => options.view(object).bytes,
+      jsonOf: options.jsonOf,
       pump: options.pump,
       clock,
       random,
@@ -153,7 +152,7 @@ export class RunningResource implements LiveResource {
       logBytes += group.log.capacity
     }
     return {
-      resource: this.served.resource,
+      resource: this.resource,
       objects: cache.size,
       unservable: cache.unservableCount,
       revision: cache.revision,
