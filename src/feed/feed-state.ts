@@ -117,6 +117,8 @@ export type FeedInput =
   | { readonly kind: 'other-history'; readonly why: string }
   | { readonly kind: 'verify-compacted' }
   | { readonly kind: 'verify-failed'; readonly message: string; readonly at: number }
+  /** What was handed over is not to be trusted, somebody found. */
+  | { readonly kind: 'rebuild'; readonly why: string }
 
 export type FeedEffect =
   | {
@@ -166,6 +168,7 @@ export function next(state: FeedState, input: FeedInput, rules: FeedRules): Tran
     case 'verifying':
       return fromVerifying(state, input, rules)
     case 'backing-off':
+      if (input.kind === 'rebuild') return stay({ ...state, relist: { reason: 'history-changed', floor: null } })
       if (input.kind !== 'timer') return stay(state)
       if (state.relist !== null) return list(state.relist.reason, state.relist.floor, state.place, state.attempt)
       return state.place === null ? list('initial', null, null, state.attempt) : verify(state.place, state.attempt)
@@ -242,6 +245,8 @@ function fromOpen(
       const why = `an event at revision ${input.revision}, of which etcd had said that nothing was left to tell`
       return relist(state.place, attemptAfter(state, input.at), 'history-changed', null, why)
     }
+    case 'rebuild':
+      return relist(state.place, 1, 'history-changed', null, input.why)
     case 'watch-compacted':
       return gap(state.place, attemptAfter(state, input.at), input.compactRevision, rules)
     case 'watch-failed':
@@ -268,6 +273,7 @@ function fromVerifying(
     case 'same-history':
       return follow(place, input.now, openedAt, attempt, [{ kind: 'release-held' }])
     case 'other-history':
+    case 'rebuild':
       return relist(place, 1, 'history-changed', null, input.why)
     case 'contradicted':
       return relist(place, attemptAfter(state, input.at), 'history-changed', null, `an event at ${input.revision}`)

@@ -11,83 +11,24 @@
  * At most one job (list, comparison of history, search for that proof) runs at a time, and it is given up with the state
  * that began it. Nothing here reconnects by itself: a lost watch is an input like any other.
  */
-import type { Batch, Key } from '../model/event.js'
+import type { Batch } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
-import { backoffMs, type BackoffOptions } from '../support/backoff.js'
-import { sleep, type Clock, type Timer } from '../support/clock.js'
+import { backoffMs } from '../support/backoff.js'
+import { sleep, type Timer } from '../support/clock.js'
 import { withDeadline } from '../support/deadline.js'
-import type { Limiter } from '../support/limiter.js'
-import type { Logger } from '../support/log.js'
-import type { Random } from '../support/random.js'
-import {
-  UpstreamError,
-  type UpstreamErrorCode,
-  type UpstreamReader,
-  type UpstreamStatus,
-  type UpstreamWatch,
-  type UpstreamWatcher,
-  type WatchEnd,
-} from '../upstream/upstream.js'
-import type { FeedSink, Replacement, ReplaceReason } from './feed-sink.js'
+import { UpstreamError, type UpstreamStatus, type UpstreamWatch, type WatchEnd } from '../upstream/upstream.js'
+import type { FeedOptions, FeedStatus } from './feed-options.js'
+import type { Replacement, ReplaceReason } from './feed-sink.js'
 import { IDLE, next, type FeedEffect, type FeedInput, type FeedState } from './feed-state.js'
+import { HeldBatches } from './held-batches.js'
 import { learnCompactRevision, planList } from './list-plan.js'
 import { readPages, summariseKeys, type KeysSummary } from './read-pages.js'
 import { canBridge, compareHistory } from './same-history.js'
 import { screen } from './screen.js'
 import { Witness } from './witness.js'
 
-/** Bound to the resource by whoever passes it in. */
-export interface FeedMetrics {
-  received(batches: number, events: number): void
-  /** Events that had been handed over before: etcd has had duplicates. */
-  dropped(events: number): void
-  /** The watch goes on after a lost connection. */
-  reconnected(): void
-  /** A whole state replaced an earlier one. */
-  relisted(reason: ReplaceReason): void
-  /** A list or a watch met a compaction. */
-  compacted(): void
-  /** From the beginning of the list to `synced`. */
-  initialised(seconds: number): void
-  initialisationFailed(code: UpstreamErrorCode): void
-}
+export type { FeedMetrics, FeedOptions, FeedStatus } from './feed-options.js'
 
-export interface FeedOptions {
-  /** For logs. */
-  readonly name: string
-  readonly prefix: Key
-  readonly upstream: UpstreamReader & UpstreamWatcher
-  readonly sink: FeedSink
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
-  readonly metrics: FeedMetrics
-  /** Shared by all feeds of one etcd: how many list and replay at once. */
-  readonly turns: Limiter
-  /** How many revisions of history to replay at the start; 0: list the present. */
-  readonly backfillRevisions: number
-  readonly onGap: 'expire' | 'coalesce'
-  readonly backoff: BackoffOptions
-  /** Most keys in one page of a list. */
-  readonly pageKeys: number
-  /** Bound on one read, and on etcd's accepting a watch. */
-  readonly requestTimeoutMs: number
-  /** Between attempts to list what was refused. */
-  readonly refusedRetryMs: number
-}
-
-export interface FeedStatus {
-  readonly state: FeedState['kind']
-  /** Everything at or before it has been handed over; null before the first list. */
-  readonly revision: Revision | null
-  /** Milliseconds since the epoch, null while not watching. */
-  readonly connectedSince: number | null
-  /** Why it is not watching, null when it is or nothing is wrong. */
-  readonly reason: string | null
-}
-
-/** Most that is held back while the history is compared, which takes milliseconds. */
-const MAX_HELD_BYTES = 64 * 1_048_576
 /** etcd drops a request in silence while the stream is behind. */
 const PROGRESS_INTERVAL_MS = 100
 /** After so many unanswered requests the keys are compared as well. */
@@ -115,9 +56,7 @@ export class Feed {
   #timer: Timer | null = null
   #job: AbortController | null = null
   readonly #jobs = new Set<Promise<void>>()
-  #held: Batch[] = []
-  #heldBytes = 0
-  #isHeldWhole = true
+  readonly #held = new HeldBatches()
   #releaseTurn: (() => void) | null = null
   #turnTimer: Timer | null = null
 
@@ -141,6 +80,11 @@ export class Feed {
   async stop(): Promise<void> {
     this.#send({ kind: 'stop' })
     while (this.#jobs.size > 0) await Promise.allSettled(this.#jobs)
+  }
+
+  /** Lists anew because what was handed over is not to be trusted (an audit found a difference); watchers end with 410. */
+  rebuild(why: string): void {
+    this.#send({ kind: 'rebuild', why })
   }
 
   get status(): FeedStatus {
@@ -223,7 +167,7 @@ export class Feed {
       case 'seek':
         return this.#run((signal) => this.#seek(signal))
       case 'hold':
-        return this.#hold(effect.batches)
+        return this.#held.add(effect.batches)
       case 'release-held':
         return this.#release()
       case 'set-timer': {
@@ -313,37 +257,18 @@ export class Feed {
   #close(): void {
     const entry = this.#watch
     this.#watch = null
-    this.#forgetHeld()
+    this.#held.take()
     this.#giveUpJob()
     entry?.timer.cancel()
     entry?.watch?.close()
   }
 
-  /** Beyond the bound the rest is let go: the watch begins again after what was held, so that each attempt gets on. */
-  #hold(batches: readonly Batch[]): void {
-    for (const batch of batches) {
-      if (this.#heldBytes > MAX_HELD_BYTES) {
-        this.#isHeldWhole = false
-        return
-      }
-      this.#held.push(batch)
-      this.#heldBytes += sizeOf(batch)
-    }
-  }
-
   #release(): void {
     const entry = this.#watch
-    const { batches, isWhole } = { batches: this.#held, isWhole: this.#isHeldWhole }
-    this.#forgetHeld()
+    const { batches, isWhole } = this.#held.take()
     if (entry === null) return
     if (batches.length > 0) this.#send({ kind: 'arrived', from: entry, batches })
-    if (!isWhole) this.#failed(entry, `more than ${MAX_HELD_BYTES} bytes came before the history was compared`)
-  }
-
-  #forgetHeld(): void {
-    this.#held = []
-    this.#heldBytes = 0
-    this.#isHeldWhole = true
+    if (!isWhole) this.#failed(entry, 'more came before the history was compared than could be held')
   }
 
   // Jobs
@@ -410,8 +335,8 @@ export class Feed {
       this.#send({ kind: 'listed', revision, now })
     } catch (cause) {
       replacement?.abort()
-      if (signal.aborted) return
       const error = this.#asUpstreamError(cause)
+      if (signal.aborted) return
       metrics.initialisationFailed(error.code)
       if (error.code !== 'compacted')
         return this.#send({ kind: 'list-failed', code: error.code, message: error.message })
@@ -456,8 +381,8 @@ export class Feed {
         this.#send({ kind: 'verify-compacted' })
       }
     } catch (cause) {
-      if (signal.aborted) return
       const { message } = this.#asUpstreamError(cause)
+      if (signal.aborted) return
       this.#send({ kind: 'verify-failed', message, at: this.#options.clock.monotonic() })
     }
   }
@@ -522,10 +447,4 @@ function countEvents(batches: readonly Batch[]): number {
   let events = 0
   for (const batch of batches) events += batch.events.length
   return events
-}
-
-function sizeOf(batch: Batch): number {
-  let bytes = 0
-  for (const event of batch.events) bytes += event.type === 'put' ? event.keyValue.value.length + 256 : 256
-  return bytes
 }

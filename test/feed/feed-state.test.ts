@@ -47,6 +47,7 @@ const inputs: { [K in FeedInput['kind']]: Extract<FeedInput, { kind: K }> } = {
   'other-history': { kind: 'other-history', why: 'restored' },
   'verify-compacted': { kind: 'verify-compacted' },
   'verify-failed': { kind: 'verify-failed', message: 'no answer', at: 5 },
+  rebuild: { kind: 'rebuild', why: 'an audit' },
 }
 
 const lost = 'backing-off: close-watch disconnected set-timer'
@@ -73,6 +74,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'other-history': '-',
     'verify-compacted': '-',
     'verify-failed': '-',
+    rebuild: '-',
   },
   listing: {
     start: '-',
@@ -92,6 +94,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'other-history': '-',
     'verify-compacted': '-',
     'verify-failed': '-',
+    rebuild: '-',
   },
   'catching-up': {
     start: '-',
@@ -111,6 +114,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'other-history': '-',
     'verify-compacted': '-',
     'verify-failed': '-',
+    rebuild: anew,
   },
   watching: {
     start: '-',
@@ -130,6 +134,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'other-history': '-',
     'verify-compacted': '-',
     'verify-failed': '-',
+    rebuild: anew,
   },
   verifying: {
     start: '-',
@@ -149,6 +154,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'other-history': anew,
     'verify-compacted': anew,
     'verify-failed': lost,
+    rebuild: anew,
   },
   'backing-off': {
     start: '-',
@@ -168,6 +174,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'other-history': '-',
     'verify-compacted': '-',
     'verify-failed': '-',
+    rebuild: 'backing-off:',
   },
   refused: {
     start: '-',
@@ -187,6 +194,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'other-history': '-',
     'verify-compacted': '-',
     'verify-failed': '-',
+    rebuild: '-',
   },
 }
 
@@ -308,6 +316,11 @@ void t.test('another history is never bridged, whatever the policy', async (t) =
     const from = input.kind === 'other-history' ? states.verifying : states.watching
     t.match(effect(next(from, input, coalesce).effects, 'list'), { reason: 'history-changed', floor: null })
   }
+})
+
+void t.test('a rebuild asked for while away is done when etcd is back', async (t) => {
+  const { state } = next(states['backing-off'], inputs.rebuild, coalesce)
+  t.match(effect(next(state, inputs.timer, coalesce).effects, 'list'), { reason: 'history-changed', place })
 })
 
 void t.test('waits grow until a connection has been healthy', async (t) => {

@@ -370,6 +370,20 @@ void t.test('what cannot be listed is refused, tried again slowly, and holds up 
   t.equal(feed.status.reason, null)
 })
 
+void t.test('a rebuild lists anew and ends what was before', async (t) => {
+  const { feed, sink, etcd, write, settle, pass } = harness(t)
+  write(put('a'))
+  feed.start()
+  await settle()
+  sink.state.clear()
+  feed.rebuild('an audit found a difference')
+  await pass(1_000)
+  t.strictSame(sink.of('replace').at(-1), '1 history-changed')
+  t.equal(sink.state.size, 1)
+  t.equal(feed.status.state, 'watching')
+  t.equal(etcd.watchCount, 1)
+})
+
 void t.test('etcd away at the start: it waits and says why', async (t) => {
   const { feed, sink, etcd, pass } = harness(t)
   etcd.setUnavailable(true)
