@@ -1,0 +1,293 @@
+/**
+ * A TCP proxy on loopback that does to connections what networks do: it stalls, cuts, delays and refuses them.
+ *
+ * It knows bytes, not protocols, so it stands before etcd, NATS and distributary alike. Faults hold for the connections
+ * there are and, where it says so, for new ones. Real time: what it delays, it delays with the system's timers.
+ */
+import net from 'node:net'
+
+export type Direction = 'to-server' | 'to-client'
+/** A FIN ends a connection politely, an RST breaks it. */
+export type Cut = 'fin' | 'rst'
+
+export interface FaultProxyOptions {
+  readonly targetPort: number
+  /** Default: 127.0.0.1. */
+  readonly targetHost?: string
+}
+
+export async function startFaultProxy(options: FaultProxyOptions): Promise<FaultProxy> {
+  const proxy = new FaultProxy(options)
+  await proxy.listen()
+  return proxy
+}
+
+/** Chunks on their way through the latency; the source is not read beyond that. */
+const maxQueuedChunks = 1024
+
+const directions: readonly Direction[] = ['to-server', 'to-client']
+
+export class FaultProxy {
+  readonly #options: FaultProxyOptions
+  readonly #connections = new Set<Connection>()
+  readonly #stalled = new Set<Direction>()
+  #server: net.Server | null = null
+  #port = 0
+  #latencyMs = 0
+  #isBlackhole = false
+  #accepted = 0
+
+  constructor(options: FaultProxyOptions) {
+    this.#options = options
+  }
+
+  /** Stays the same when it refuses for a while. */
+  get port(): number {
+    return this.#port
+  }
+
+  get connectionCount(): number {
+    return this.#connections.size
+  }
+
+  /** Connections ever taken, those into a blackhole included. */
+  get acceptedCount(): number {
+    return this.#accepted
+  }
+
+  async listen(): Promise<void> {
+    const server = net.createServer({ allowHalfOpen: true }, (client) => this.#accept(client))
+    this.#server = server
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(this.#port, '127.0.0.1', resolve)
+    })
+    this.#port = (server.address() as net.AddressInfo).port
+  }
+
+  /** Bytes stop and nothing closes, of old and new connections, until released. Default: both directions. */
+  stall(...which: Direction[]): void {
+    for (const direction of which.length === 0 ? directions : which) this.#stalled.add(direction)
+    this.#applyStalls()
+  }
+
+  release(...which: Direction[]): void {
+    for (const direction of which.length === 0 ? directions : which) this.#stalled.delete(direction)
+    this.#applyStalls()
+  }
+
+  /** Ends every connection there is; new ones are taken. */
+  cut(how: Cut = 'rst'): void {
+    for (const connection of this.#connections) connection.cut(how)
+  }
+
+  /** Every connection there is ends when this many more bytes went that way: in the middle of a message. */
+  cutAfter(bytes: number, direction: Direction = 'to-client', how: Cut = 'rst'): void {
+    for (const connection of this.#connections) connection.cutAfter(bytes, direction, how)
+  }
+
+  /** Each way, from now on, for old and new connections. */
+  setLatency(latencyMs: number): void {
+    this.#latencyMs = latencyMs
+  }
+
+  /** New connections are refused, as by a process that is not there; those there are stay. */
+  async refuse(): Promise<void> {
+    const server = this.#server
+    this.#server = null
+    // Waiting for `close` would wait for the connections that stay.
+    server?.close()
+    await Promise.resolve()
+  }
+
+  /** Ends `refuse`. */
+  async accept(): Promise<void> {
+    if (this.#server === null) await this.listen()
+  }
+
+  /** New connections are taken and nothing ever comes of them; those there are go on. */
+  setBlackhole(isBlackhole: boolean): void {
+    this.#isBlackhole = isBlackhole
+  }
+
+  async close(): Promise<void> {
+    const server = this.#server
+    this.#server = null
+    for (const connection of this.#connections) connection.cut('rst')
+    if (server !== null) await new Promise((resolve) => server.close(resolve))
+  }
+
+  #accept(client: net.Socket): void {
+    this.#accepted++
+    const { targetPort, targetHost = '127.0.0.1' } = this.#options
+    const server = this.#isBlackhole ? null : net.connect({ port: targetPort, host: targetHost, allowHalfOpen: true })
+    const connection = new Connection(
+      client,
+      server,
+      () => this.#latencyMs,
+      () => this.#connections.delete(connection),
+    )
+    this.#connections.add(connection)
+    connection.setStalled(this.#stalled)
+  }
+
+  #applyStalls(): void {
+    for (const connection of this.#connections) connection.setStalled(this.#stalled)
+  }
+}
+
+/** One connection: two pipes. */
+class Connection {
+  readonly #client: net.Socket
+  readonly #server: net.Socket | null
+  readonly #pipes: ReadonlyMap<Direction, Pipe>
+
+  /** @param server null in a blackhole: what the client says is read by nobody. */
+  constructor(client: net.Socket, server: net.Socket | null, latencyMs: () => number, onClosed: () => void) {
+    this.#client = client
+    this.#server = server
+    this.#pipes =
+      server === null
+        ? new Map()
+        : new Map([
+            ['to-server', new Pipe(client, server, latencyMs, (how) => this.cut(how))],
+            ['to-client', new Pipe(server, client, latencyMs, (how) => this.cut(how))],
+          ])
+    for (const socket of [client, server]) {
+      socket?.setNoDelay(true)
+      // The other side is told by `close`, which follows.
+      socket?.on('error', () => {})
+    }
+    let open = server === null ? 1 : 2
+    const closed = (): void => {
+      if (--open === 0) onClosed()
+    }
+    client.on('close', (hadError) => {
+      this.#pipes.get('to-server')?.afterQueued(() => closeLike(server, hadError))
+      closed()
+    })
+    server?.on('close', (hadError) => {
+      this.#pipes.get('to-client')?.afterQueued(() => closeLike(client, hadError))
+      closed()
+    })
+  }
+
+  setStalled(stalled: ReadonlySet<Direction>): void {
+    for (const [direction, pipe] of this.#pipes) pipe.setStalled(stalled.has(direction))
+  }
+
+  cutAfter(bytes: number, direction: Direction, how: Cut): void {
+    this.#pipes.get(direction)?.cutAfter(bytes, how)
+  }
+
+  cut(how: Cut): void {
+    for (const pipe of this.#pipes.values()) pipe.stop()
+    for (const socket of [this.#client, this.#server]) {
+      if (how === 'rst') reset(socket)
+      else socket?.destroySoon()
+    }
+  }
+}
+
+/** One direction of a connection: a queue of chunks and ends, each with the time at which it may go on. */
+class Pipe {
+  readonly #source: net.Socket
+  readonly #target: net.Socket
+  readonly #latencyMs: () => number
+  readonly #onCut: (how: Cut) => void
+  readonly #queue: { readonly dueMs: number; readonly task: () => void }[] = []
+  #timer: NodeJS.Timeout | null = null
+  #isStalled = false
+  #isStopped = false
+  #isFull = false
+  #bytesLeft = Number.POSITIVE_INFINITY
+  #cut: Cut = 'rst'
+
+  constructor(source: net.Socket, target: net.Socket, latencyMs: () => number, onCut: (how: Cut) => void) {
+    this.#source = source
+    this.#target = target
+    this.#latencyMs = latencyMs
+    this.#onCut = onCut
+    source.on('data', (chunk: Buffer) => this.afterQueued(() => this.#forward(chunk)))
+    source.on('end', () => this.afterQueued(() => target.end()))
+    target.on('drain', () => {
+      this.#isFull = false
+      this.#updateReading()
+    })
+  }
+
+  setStalled(isStalled: boolean): void {
+    this.#isStalled = isStalled
+    this.#drain()
+    this.#updateReading()
+  }
+
+  cutAfter(bytes: number, how: Cut): void {
+    this.#bytesLeft = bytes
+    this.#cut = how
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    this.#queue.length = 0
+    if (this.#timer !== null) clearTimeout(this.#timer)
+  }
+
+  /** Behind all that came before it, after the latency, and not while the direction is stalled. */
+  afterQueued(task: () => void): void {
+    if (this.#isStopped) return
+    const before = this.#queue.at(-1)?.dueMs ?? 0
+    this.#queue.push({ dueMs: Math.max(before, performance.now() + this.#latencyMs()), task })
+    this.#drain()
+    this.#updateReading()
+  }
+
+  #drain(): void {
+    if (this.#timer !== null) return
+    while (!this.#isStopped && !this.#isStalled) {
+      const [next] = this.#queue
+      if (next === undefined) return
+      const waitMs = next.dueMs - performance.now()
+      if (waitMs > 0) {
+        this.#timer = setTimeout(() => {
+          this.#timer = null
+          this.#drain()
+          this.#updateReading()
+        }, Math.ceil(waitMs))
+        return
+      }
+      this.#queue.shift()
+      next.task()
+    }
+  }
+
+  #forward(chunk: Buffer): void {
+    if (this.#target.destroyed) return
+    if (chunk.length >= this.#bytesLeft) {
+      this.stop()
+      this.#target.write(chunk.subarray(0, this.#bytesLeft), () => this.#onCut(this.#cut))
+      return
+    }
+    this.#bytesLeft -= chunk.length
+    this.#isFull = !this.#target.write(chunk)
+  }
+
+  #updateReading(): void {
+    if (this.#isStopped) return
+    if (this.#isStalled || this.#isFull || this.#queue.length >= maxQueuedChunks) this.#source.pause()
+    else this.#source.resume()
+  }
+}
+
+function closeLike(socket: net.Socket | null, hadError: boolean): void {
+  if (hadError) reset(socket)
+  else socket?.destroySoon()
+}
+
+/**
+ * Nothing but an RST. `resetAndDestroy` says FIN first and is often heard as a polite end; the flag that it sets beside
+ * that is what makes `destroy` reset.
+ */
+function reset(socket: net.Socket | null): void {
+  if (socket !== null) Object.assign(socket, { resetAndClosing: true }).destroy()
+}
