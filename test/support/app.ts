@@ -1,0 +1,99 @@
+/**
+ * The whole server in this process, on free ports, over an upstream of the test's: what a test of sockets starts with.
+ * Time is real here, because sockets are; a test waits for what it wants to see (`until`), never for a while.
+ */
+import { readFileSync } from 'node:fs'
+import type { Test } from 'tap'
+import { App } from '../../src/app.js'
+import { type Config, load } from '../../src/config/load.js'
+import { keyFromText } from '../../src/model/event.js'
+import type { Revision } from '../../src/model/revision.js'
+import { silentLogger } from '../../src/support/log.js'
+import { createEmbeddedUpstream, type EmbeddedControls } from '../../src/upstream/embedded/embedded-upstream.js'
+import type { Upstream, WriteOperation } from '../../src/upstream/upstream.js'
+
+export interface AppHarnessOptions {
+  /** As on the command line. `--port 0` is given already; the upstream is the embedded one unless `upstream` says otherwise. */
+  readonly flags?: readonly string[]
+  /** Over what the flags give, unchecked: for values below an option's minimum. */
+  readonly config?: Partial<Config>
+  /** Default: an empty embedded one, without the demo's writer. */
+  readonly upstream?: Upstream
+  /** Objects there from the start, by their key under `/registry/`. */
+  readonly objects?: Readonly<Record<string, object>>
+  /** false: do not wait until everything has been listed. */
+  readonly ready?: boolean
+}
+
+export interface AppHarness {
+  readonly app: App
+  readonly config: Config
+  /** Of the embedded upstream; commits nothing anybody reads where the test brought its own. */
+  readonly upstream: EmbeddedControls
+  readonly port: number
+  /** `http://127.0.0.1:PORT` */
+  readonly url: string
+  /** Stores an object, which needs its metadata. @param key under `/registry/`: `pods/default/web-0`. */
+  put(key: string, object: object): Revision
+  /** Several keys in one revision; null deletes. */
+  commit(objects: Readonly<Record<string, object | null>>): Revision
+  delete(key: string): Revision
+  /** Running watches of all resources. */
+  readonly watchers: number
+}
+
+export async function startApp(t: Test, options: AppHarnessOptions = {}): Promise<AppHarness> {
+  const loaded = load(['--port', '0', ...(options.flags ?? [])], {}, (path) => readFileSync(path, 'utf8'))
+  if (loaded.kind !== 'run') throw new Error('the flags of a test must run')
+  const config = { ...loaded.config, ...options.config }
+  const embedded = createEmbeddedUpstream()
+  const commit = (objects: Readonly<Record<string, object | null>>): Revision => {
+    const operations = Object.entries(objects).map(([key, object]): WriteOperation => {
+      const stored = keyFromText(`/registry/${key}`)
+      if (object === null) return { type: 'delete', key: stored }
+      return { type: 'put', key: stored, value: Buffer.from(JSON.stringify(object)) }
+    })
+    embedded.commit(operations)
+    return embedded.revision
+  }
+  for (const [key, object] of Object.entries(options.objects ?? {})) commit({ [key]: object })
+  const app = new App({ config, upstream: options.upstream ?? embedded, logger: silentLogger, version: '0.0.0-test' })
+  t.teardown(() => app.stop())
+  const { port } = await app.start()
+  if (options.ready !== false) await until(() => app.isReady, 'the app is ready')
+  return {
+    app,
+    config,
+    upstream: embedded,
+    port: port ?? -1,
+    url: `http://127.0.0.1:${port}`,
+    put: (key, object) => commit({ [key]: object }),
+    commit,
+    delete: (key) => commit({ [key]: null }),
+    get watchers() {
+      return [...app.resources].reduce((sum, { broadcaster }) => sum + broadcaster.watchers, 0)
+    },
+  }
+}
+
+export interface PodFields {
+  readonly namespace?: string
+  readonly labels?: Readonly<Record<string, string>>
+  readonly spec?: object
+  readonly status?: object
+}
+
+export function pod(name: string, fields: PodFields = {}): object {
+  const { namespace = 'default', labels, spec = {}, status = { phase: 'Running' } } = fields
+  const metadata = { name, namespace, uid: `uid-${namespace}-${name}`, ...(labels === undefined ? {} : { labels }) }
+  return { kind: 'Pod', apiVersion: 'v1', metadata, spec, status }
+}
+
+/** Resolves when the condition holds. @throws Error that says what did not come, after `withinMs`. */
+export async function until(condition: () => boolean, what: string, withinMs = 10_000): Promise<void> {
+  const end = performance.now() + withinMs
+  while (!condition()) {
+    if (performance.now() > end) throw new Error(`not within ${withinMs} ms: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, 2))
+  }
+}
