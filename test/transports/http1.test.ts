@@ -33,25 +33,28 @@ async function rawSocket(t: Test, port: number): Promise<{ socket: Socket; text:
   return { socket, text: () => heard, ended }
 }
 
-t.test('a watch begins with the state, goes on with events, and its headers are those of the API server', async (t) => {
-  const h = await startApp(t, {
-    objects: { 'pods/default/a': pod('a'), 'pods/other/b': pod('b', { namespace: 'other' }) },
-  })
-  const { events, response } = await watch(h, '')
-  t.equal(response.statusCode, 200)
-  t.match(response.headers, {
-    'content-type': 'application/json',
-    'cache-control': 'no-cache, private',
-    'transfer-encoding': 'chunked',
-  })
-  await events.first(2)
-  const put = h.put('pods/default/a', pod('a', { status: { phase: 'Failed' } }))
-  const removed = h.delete('pods/other/b')
-  t.same((await events.first(4)).map(brief), ['ADDED a@2', 'ADDED b@3', `MODIFIED a@${put}`, `DELETED b@${removed}`])
-  response.destroy()
-})
+void t.test(
+  'a watch begins with the state, goes on with events, and its headers are those of the API server',
+  async (t) => {
+    const h = await startApp(t, {
+      objects: { 'pods/default/a': pod('a'), 'pods/other/b': pod('b', { namespace: 'other' }) },
+    })
+    const { events, response } = await watch(h, '')
+    t.equal(response.statusCode, 200)
+    t.match(response.headers, {
+      'content-type': 'application/json',
+      'cache-control': 'no-cache, private',
+      'transfer-encoding': 'chunked',
+    })
+    await events.first(2)
+    const put = h.put('pods/default/a', pod('a', { status: { phase: 'Failed' } }))
+    const removed = h.delete('pods/other/b')
+    t.same((await events.first(4)).map(brief), ['ADDED a@2', 'ADDED b@3', `MODIFIED a@${put}`, `DELETED b@${removed}`])
+    response.destroy()
+  },
+)
 
-t.test('selectors and namespaces choose what a watch carries', async (t) => {
+void t.test('selectors and namespaces choose what a watch carries', async (t) => {
   const h = await startApp(t)
   const { events, response } = await watch(
     h,
@@ -68,7 +71,7 @@ t.test('selectors and namespaces choose what a watch carries', async (t) => {
   response.destroy()
 })
 
-t.test('an error in the stream is an ERROR event and a clean end', async (t) => {
+void t.test('an error in the stream is an ERROR event and a clean end', async (t) => {
   const h = await startApp(t, {
     flags: ['--backfill-revisions', '0'],
     objects: { 'pods/default/a': pod('a'), 'pods/default/b': pod('b') },
@@ -79,7 +82,7 @@ t.test('an error in the stream is an ERROR event and a clean end', async (t) => 
   t.equal(events.ending, 'clean')
 })
 
-t.test('a watch with a timeout ends cleanly and its connection serves the next request', async (t) => {
+void t.test('a watch with a timeout ends cleanly and its connection serves the next request', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.teardown(() => agent.destroy())
@@ -101,7 +104,7 @@ t.test('a watch with a timeout ends cleanly and its connection serves the next r
   again.response.destroy()
 })
 
-t.test('an answer that is still under way is not disturbed by a watch pipelined behind it', async (t) => {
+void t.test('an answer that is still under way is not disturbed by a watch pipelined behind it', async (t) => {
   const objects = Object.fromEntries(
     Array.from({ length: 400 }, (_, i) => [
       `pods/default/p${i}`,
@@ -125,7 +128,7 @@ t.test('an answer that is still under way is not disturbed by a watch pipelined 
   t.match(dechunk(answers[1]!), `"resourceVersion":"${put}"`)
 })
 
-t.test('a client of HTTP/1.0 gets lines without chunks, and the end of the connection as the end', async (t) => {
+void t.test('a client of HTTP/1.0 gets lines without chunks, and the end of the connection as the end', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   const { socket, text, ended } = await rawSocket(t, h.port)
   socket.write(`GET ${PODS}?watch=1&timeoutSeconds=1 HTTP/1.0\r\n\r\n`)
@@ -135,7 +138,7 @@ t.test('a client of HTTP/1.0 gets lines without chunks, and the end of the conne
   t.match(JSON.parse(body.trim()), { type: 'ADDED', object: { metadata: { name: 'a' } } })
 })
 
-t.test('a client that goes away is forgotten', async (t) => {
+void t.test('a client that goes away is forgotten', async (t) => {
   const h = await startApp(t)
   const watches = await Promise.all(Array.from({ length: 20 }, () => watch(h, '&resourceVersion=1')))
   t.equal(h.watchers, 20)
@@ -147,7 +150,7 @@ t.test('a client that goes away is forgotten', async (t) => {
   response.destroy()
 })
 
-t.test('a reader that takes nothing holds up nobody, and misses nothing when it reads again', async (t) => {
+void t.test('a reader that takes nothing holds up nobody, and misses nothing when it reads again', async (t) => {
   const h = await startApp(t, { flags: ['--watch-cache-bytes', '256Mi'] })
   const slow = await watch(h, '&resourceVersion=1')
   slow.response.pause()
