@@ -167,6 +167,13 @@ void t.test('two clusters under one name are refused', async (t) => {
   await t.rejects(upstream.status(), { name: 'UpstreamError', code: 'protocol' })
 })
 
+void t.test('an endpoint that is no URL of ours is refused when it is given', async (t) => {
+  for (const url of ['localhost:2379', 'ftp://localhost', 'http//x', '']) {
+    t.throws(() => connectEtcd({ endpoints: [url] }), TypeError, url)
+  }
+  t.throws(() => connectEtcd({ endpoints: [] }), RangeError)
+})
+
 function connect(t: Test, options: EtcdUpstreamOptions): Upstream {
   const upstream = connectEtcd(options)
   t.teardown(() => upstream.close())

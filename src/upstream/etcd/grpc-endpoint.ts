@@ -75,6 +75,9 @@ export class GrpcEndpoint {
   constructor(options: GrpcEndpointOptions) {
     this.url = options.url
     const { protocol, hostname, port } = new URL(options.url)
+    if (protocol !== 'http:' && protocol !== 'https:') {
+      throw new TypeError(`etcd endpoint ${options.url} is neither http:// nor https://`)
+    }
     const channelOptions: ClientOptions = {
       // etcd itself limits nothing on the way out, and a page or a revision may be larger than gRPC's 4 MB.
       'grpc.max_receive_message_length': -1,
