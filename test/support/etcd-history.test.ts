@@ -1,0 +1,72 @@
+import t from 'tap'
+import { type Key, keyFromText } from '../../src/model/event.js'
+import { toRevision } from '../../src/model/revision.js'
+import { ordered } from '../guarantees/ordered.js'
+import { unique } from '../guarantees/unique.js'
+import { recordEtcdHistory } from './etcd-history.js'
+import { type EtcdProcess, startEtcd } from './etcd-process.js'
+import type { ReferenceHistory, Scope } from './history.js'
+
+const scope: Scope = { prefix: keyFromText('/registry/pods/') }
+const base64 = (text: string): string => Buffer.from(text).toString('base64')
+
+async function put(etcd: EtcdProcess, name: string, value: number): Promise<number> {
+  const body = { key: base64(`/registry/pods/${name}`), value: base64(JSON.stringify({ value })) }
+  const { header } = (await etcd.call('kv/put', body)) as { header: { revision: string } }
+  return Number(header.revision)
+}
+
+function lines(reference: ReferenceHistory, after = 0): string[] {
+  return reference
+    .expectedEvents(scope, toRevision(after), reference.revision)
+    .map(({ type, id, revision }) => `${type} ${id}@${revision}`)
+}
+
+void t.test(
+  'the history of a running etcd is recorded through compactions, restarts and many keys at once',
+  async (t) => {
+    const etcd = await startEtcd(t)
+    const recorder = await recordEtcdHistory(etcd)
+    t.teardown(() => recorder.close())
+    const first = await put(etcd, 'a/x', 1)
+    await put(etcd, 'a/x', 2)
+    const names = Array.from({ length: 100 }, (_, i) => `b/${String(i).padStart(3, '0')}`)
+    await etcd.call('kv/txn', {
+      success: names.map((name) => ({ request_put: { key: base64(`/registry/pods/${name}`), value: base64('{}') } })),
+    })
+    await etcd.call('kv/deleterange', { key: base64('/registry/pods/a/x') })
+    await put(etcd, 'c/z', 5)
+    await etcd.compact(first + 3)
+    await etcd.kill()
+    await etcd.restart()
+    const last = await put(etcd, 'c/z', 6)
+    const reference = await recorder.finish()
+    t.same(lines(reference), [
+      `ADDED a/x@${first}`,
+      `MODIFIED a/x@${first + 1}`,
+      ...names.map((name) => `ADDED ${name}@${first + 2}`),
+      `DELETED a/x@${first + 3}`,
+      `ADDED c/z@${first + 4}`,
+      `MODIFIED c/z@${last}`,
+    ])
+    t.equal(reference.stateAt(scope, toRevision(last)).size, 101)
+
+    const control = { watches: [recorder.control(scope.prefix)], lists: [], writes: [] }
+    t.equal(control.watches[0]?.items.length, 105)
+    t.same([...ordered(control, reference), ...unique(control)], [])
+
+    const late = await recordEtcdHistory(etcd)
+    const rest = await late.finish()
+    t.same(lines(rest), [`ADDED c/z@${first + 4}`, `MODIFIED c/z@${last}`], 'begun late, it has what is left')
+    t.same(
+      [...rest.stateAt(scope, toRevision(last))],
+      [...reference.stateAt(scope, toRevision(last))],
+      'and the state that was there',
+    )
+    await t.rejects(recordEtcdHistory(etcd, toRevision(first)), { message: /compacted/ })
+    t.equal(
+      rest.batches.some(({ changes }) => changes.some(({ key }) => key === ('/registry/pods/a/x' as Key))),
+      false,
+    )
+  },
+)

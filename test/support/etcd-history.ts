@@ -1,0 +1,254 @@
+/**
+ * etcd's own history, read with another client: the log that watchers of a real etcd are judged by.
+ *
+ * It goes over etcd's JSON gateway with node's `http`, so no client of ours can hide its own mistakes. It starts before the
+ * test writes and stays beside it, since what is compacted meanwhile could not be read at the end; a broken connection is
+ * taken up again after the last revision. It watches every key, so that a key written at the end tells when all has come.
+ *
+ * An etcd whose history goes back (restored from a backup) is another history: one recorder for each.
+ */
+import http from 'node:http'
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Batch, type Key, keyFromBytes, type KeyEvent, keyToText, type KeyValue } from '../../src/model/event.js'
+import { nextRevision, type Revision, toRevision } from '../../src/model/revision.js'
+import type { EtcdProcess } from './etcd-process.js'
+import { type Describe, describeJson, type ObjectItem, ReferenceHistory, type WatchRecord } from './history.js'
+import { LineSplitter } from './json-lines.js'
+
+type Etcd = Pick<EtcdProcess, 'url' | 'call'>
+
+interface WireKeyValue {
+  readonly key: string
+  readonly value?: string
+  readonly create_revision?: string
+  readonly mod_revision?: string
+  readonly version?: string
+  readonly lease?: string
+}
+
+interface WireWatchResponse {
+  readonly created?: boolean
+  readonly canceled?: boolean
+  readonly compact_revision?: string
+  readonly cancel_reason?: string
+  readonly events?: readonly {
+    readonly type?: 'PUT' | 'DELETE'
+    readonly kv: WireKeyValue
+    readonly prev_kv?: WireKeyValue
+  }[]
+}
+
+/** Under no prefix that a test serves. */
+const endKey = '/distributary-test/end-of-history'
+
+/** base64 of a single zero byte: from the first key, and to the last. */
+const everyKey = { key: 'AA==', range_end: 'AA==' }
+
+/** Starts at `firstRevision`, by default with everything that etcd has not compacted. Returns when etcd took the watch. */
+export async function recordEtcdHistory(etcd: Etcd, firstRevision?: Revision): Promise<EtcdHistoryRecorder> {
+  const recorder = new EtcdHistoryRecorder(etcd, firstRevision ?? toRevision(1))
+  await recorder.start(firstRevision === undefined)
+  return recorder
+}
+
+export class EtcdHistoryRecorder {
+  readonly #etcd: Etcd
+  readonly #batches: Batch[] = []
+  /** What etcd's own watch sent, as it came; the ids are whole keys. */
+  readonly #items: ObjectItem[] = []
+  #initial: ReadonlyMap<Key, { value: Buffer; revision: Revision }> = new Map()
+  #firstRevision: Revision
+  #request: http.ClientRequest | null = null
+  #isClosed = false
+  #failure: Error | null = null
+  #onProgress = (): void => {}
+
+  constructor(etcd: Etcd, firstRevision: Revision) {
+    this.#etcd = etcd
+    this.#firstRevision = firstRevision
+  }
+
+  /** @param mayStartLater when history is compacted: start at what is left, with the state there. */
+  async start(mayStartLater: boolean): Promise<void> {
+    const compacted = await this.#open()
+    if (compacted === null) return
+    if (!mayStartLater) throw new Error(`the history before ${compacted} is compacted`)
+    this.#firstRevision = compacted
+    this.#initial = await this.#stateAt(compacted)
+    if ((await this.#open()) !== null) throw new Error('the history was compacted while it was read')
+  }
+
+  /** Everything until now. Writes one key of its own, away from what tests serve. @throws Error when history was lost. */
+  async finish(describe: Describe = describeJson): Promise<ReferenceHistory> {
+    const key = Buffer.from(endKey).toString('base64')
+    const value = Buffer.from(String(process.hrtime.bigint())).toString('base64')
+    const { header } = (await this.#etcd.call('kv/put', { key, value })) as { header: { revision: string } }
+    const end = toRevision(header.revision)
+    const deadline = performance.now() + 30_000
+    while (this.#newest < end) {
+      if (this.#failure === null && performance.now() > deadline) {
+        this.#failure = new Error(`etcd's own watch is at ${this.#newest}, not at ${end}`)
+      }
+      if (this.#failure !== null) {
+        this.close()
+        throw this.#failure
+      }
+      await Promise.race([new Promise<void>((resolve) => (this.#onProgress = resolve)), delay(100)])
+    }
+    this.close()
+    return new ReferenceHistory(this.#batches, { revision: this.#firstRevision, state: this.#initial }, describe)
+  }
+
+  /**
+   * What etcd's own watch sent of a prefix, in its order, as a record to be judged like any other. The reference is made of
+   * the same events, so it shows what etcd sent twice or out of order; what it lost shows only against another recorder.
+   */
+  control(prefix: Key): WatchRecord {
+    const items = this.#items
+      .filter(({ id }) => id.startsWith(prefix))
+      .map((item): ObjectItem => ({ ...item, id: keyToText(item.id.slice(prefix.length) as Key) }))
+    const start = { kind: 'after', revision: this.#firstRevision } as const
+    return { name: 'etcd itself', scope: { prefix }, start, items, end: 'cut', requestedAtMs: 0 }
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#request?.destroy()
+  }
+
+  get #newest(): Revision {
+    return this.#batches.at(-1)?.revision ?? this.#firstRevision
+  }
+
+  /** Resolves with null when etcd took the watch, with the compact revision when it cannot. Rejects when nobody answers. */
+  async #open(): Promise<Revision | null> {
+    const start = nextRevision(this.#newest)
+    // etcd says "created" in any case, and only some 100 ms later that the revision is compacted.
+    const isCompacted = await this.#isCompacted(start)
+    return new Promise((resolve, reject) => {
+      let isTaken = false
+      const create = { ...everyKey, start_revision: String(start), prev_kv: true }
+      const request = http.request(
+        new URL('/v3/watch', this.#etcd.url),
+        { method: 'POST', agent: false },
+        (response) => {
+          const lines = new LineSplitter((line) => {
+            const { result } = JSON.parse(line) as { result?: WireWatchResponse }
+            if (result?.canceled) {
+              if (result.compact_revision === undefined) reject(new Error(`etcd: ${result.cancel_reason ?? line}`))
+              else resolve(toRevision(result.compact_revision))
+              request.destroy()
+            } else if (result !== undefined) {
+              this.#receive(result)
+              if (!result.created || isCompacted) return
+              isTaken = true
+              resolve(null)
+            }
+          })
+          response.on('data', (chunk: Buffer) => lines.push(chunk))
+          response.on('error', () => {})
+          response.on('close', () => {
+            if (isTaken) void this.#reopen()
+            else reject(new Error('the watch was closed before it began'))
+          })
+        },
+      )
+      request.on('error', reject)
+      this.#request = request
+      request.end(JSON.stringify({ create_request: create }))
+    })
+  }
+
+  /** After a lost connection, until etcd is back. */
+  async #reopen(): Promise<void> {
+    while (!this.#isClosed && this.#failure === null) {
+      await delay(100)
+      try {
+        const compacted = await this.#open()
+        if (compacted !== null) this.#failure = new Error(`etcd compacted to ${compacted} while its history was away`)
+        return
+      } catch {
+        // Not back yet.
+      }
+    }
+  }
+
+  async #isCompacted(revision: Revision): Promise<boolean> {
+    try {
+      await this.#etcd.call('kv/range', { ...everyKey, limit: '1', keys_only: true, revision: String(revision) })
+      return false
+    } catch (error) {
+      return String(error).includes('compacted')
+    }
+  }
+
+  #receive({ events = [] }: WireWatchResponse): void {
+    for (const { type, kv, prev_kv: previous } of events) {
+      const revision = toRevision(kv.mod_revision ?? 'none')
+      const key = keyOf(kv)
+      const event: KeyEvent = type === 'DELETE' ? { type: 'delete', key } : { type: 'put', keyValue: keyValueOf(kv) }
+      const isNew = kv.create_revision === kv.mod_revision
+      this.#items.push({
+        type: type === 'DELETE' ? 'DELETED' : isNew ? 'ADDED' : 'MODIFIED',
+        revision,
+        id: key,
+        fingerprint: describeJson(key, valueOf(type === 'DELETE' ? previous : kv))?.fingerprint ?? null,
+      })
+      if (revision <= this.#newest && this.#batches.at(-1)?.revision !== revision) continue
+      const last = this.#batches.at(-1)
+      if (last?.revision === revision) {
+        const events = last.events.filter((other) => eventKey(other) !== key)
+        this.#batches[this.#batches.length - 1] = { revision, events: [...events, event] }
+      } else {
+        this.#batches.push({ revision, events: [event] })
+      }
+    }
+    if (events.length > 0) this.#onProgress()
+  }
+
+  async #stateAt(revision: Revision): Promise<Map<Key, { value: Buffer; revision: Revision }>> {
+    const state = new Map<Key, { value: Buffer; revision: Revision }>()
+    let key = everyKey.key
+    for (let more = true; more;) {
+      const page = (await this.#etcd.call('kv/range', {
+        ...everyKey,
+        key,
+        revision: String(revision),
+        limit: '500',
+      })) as {
+        kvs?: WireKeyValue[]
+        more?: boolean
+      }
+      for (const kv of page.kvs ?? []) {
+        state.set(keyOf(kv), { value: valueOf(kv), revision: toRevision(kv.mod_revision ?? 'none') })
+      }
+      const last = page.kvs?.at(-1)
+      more = page.more === true && last !== undefined
+      if (last !== undefined) key = Buffer.concat([Buffer.from(last.key, 'base64'), Buffer.alloc(1)]).toString('base64')
+    }
+    return state
+  }
+}
+
+function keyOf({ key }: WireKeyValue): Key {
+  return keyFromBytes(Buffer.from(key, 'base64'))
+}
+
+function valueOf(kv: WireKeyValue | undefined): Buffer {
+  return Buffer.from(kv?.value ?? '', 'base64')
+}
+
+function keyValueOf(kv: WireKeyValue): KeyValue {
+  return {
+    key: keyOf(kv),
+    value: valueOf(kv),
+    createRevision: toRevision(kv.create_revision ?? 'none'),
+    modRevision: toRevision(kv.mod_revision ?? 'none'),
+    version: Number(kv.version ?? 1),
+    leaseId: kv.lease ?? '0',
+  }
+}
+
+function eventKey(event: KeyEvent): Key {
+  return event.type === 'put' ? event.keyValue.key : event.key
+}
