@@ -1,12 +1,11 @@
 /**
  * The loop list → watch → (gap) → relist of one resource, as a pure function: it decides, `feed.ts` performs.
  *
- *     idle ─start─▶ listing ─listed─▶ catching-up ─target reached─▶ watching
- *                    │  ▲  ▲              │                            │
- *        cannot be   │  │  └── compacted, other history ────────────────┤
- *          listed    ▼  │                                              │ lost
- *                 refused            verifying ◀─timer─ backing-off ◀──┘
- *                                        └─ same history ─▶ catching-up or watching
+ *     idle ─start─▶ listing ─listed─▶ verifying ─same history─▶ catching-up ─target reached─▶ watching
+ *                    │  ▲  ▲             │  ▲                        │                         │
+ *        cannot be   │  │  └─────────────┴──│── compacted, or another history ────────────────┤
+ *          listed    ▼  │                   │                        │                         │
+ *                 refused                   └─ timer ── backing-off ◀┴───────── lost ──────────┘
  *
  * Two revisions say how far the sink has been brought, and they are kept apart on purpose. Everything at or before
  * `settled` was handed over as a list or as events. Everything at or before `position` is known to have been handed
@@ -68,9 +67,13 @@ export type FeedState =
       readonly openedAt: number | null
       readonly attempt: number
     }
-  /** The watch is open again and its events are held back until it is known to be the same history. */
+  /**
+   * The watch is on its way, and its events are held back until it is known to be of the same history: also after a list,
+   * for etcd may have been restored between the two.
+   */
   | {
       readonly kind: 'verifying'
+      readonly after: 'list' | 'loss'
       readonly place: Place
       /** Where the watch starts: `settled + 1`, or `position + 1` when that is too far back or compacted. */
       readonly startRevision: Revision
@@ -99,8 +102,8 @@ export type FeedInput =
   | { readonly kind: 'stop' }
   /** The wait of `backing-off` or `refused` is over. */
   | { readonly kind: 'timer' }
-  /** The state at `revision` is committed; `now` was etcd's revision when the list began. */
-  | { readonly kind: 'listed'; readonly revision: Revision; readonly now: Revision }
+  /** The state at `revision` is committed. */
+  | { readonly kind: 'listed'; readonly revision: Revision }
   | { readonly kind: 'list-compacted'; readonly compactRevision: Revision | null }
   | { readonly kind: 'list-failed'; readonly code: UpstreamErrorCode; readonly message: string }
   | { readonly kind: 'opened'; readonly at: number }
@@ -171,7 +174,9 @@ export function next(state: FeedState, input: FeedInput, rules: FeedRules): Tran
       if (input.kind === 'rebuild') return stay({ ...state, relist: { reason: 'history-changed', floor: null } })
       if (input.kind !== 'timer') return stay(state)
       if (state.relist !== null) return list(state.relist.reason, state.relist.floor, state.place, state.attempt)
-      return state.place === null ? list('initial', null, null, state.attempt) : verify(state.place, state.attempt)
+      return state.place === null
+        ? list('initial', null, null, state.attempt)
+        : verify('loss', state.place, state.attempt)
     case 'refused':
       return input.kind === 'timer' ? list(state.reason, null, state.place, state.attempt) : stay(state)
     default:
@@ -185,8 +190,7 @@ function fromListing(state: Extract<FeedState, { kind: 'listing' }>, input: Feed
   switch (input.kind) {
     case 'listed': {
       const place: Place = { settled: input.revision, position: input.revision }
-      const watch: FeedEffect = { kind: 'watch', startRevision: nextRevision(input.revision) }
-      return follow(place, input.now, null, state.attempt, [watch])
+      return verify('list', place, state.attempt)
     }
     case 'list-compacted': {
       const floor = input.compactRevision ?? state.floor
@@ -261,11 +265,11 @@ function fromVerifying(
   input: FeedInput,
   rules: FeedRules,
 ): Transition {
-  const { place, startRevision, openedAt, attempt } = state
+  const { after, place, startRevision, openedAt, attempt } = state
   switch (input.kind) {
     case 'opened':
       return {
-        state: { kind: 'verifying', place, startRevision, openedAt: input.at, attempt },
+        state: { kind: 'verifying', after, place, startRevision, openedAt: input.at, attempt },
         effects: [{ kind: 'verify', place, startRevision }],
       }
     case 'batches':
@@ -285,7 +289,7 @@ function fromVerifying(
         return gap(place, attemptAfter(state, input.at), input.compactRevision, rules)
       }
       return {
-        state: { kind: 'verifying', place, startRevision: resume, openedAt: null, attempt },
+        state: { kind: 'verifying', after, place, startRevision: resume, openedAt: null, attempt },
         effects: [{ kind: 'close-watch' }, { kind: 'watch', startRevision: resume }],
       }
     }
@@ -308,11 +312,11 @@ function list(reason: ReplaceReason, floor: Revision | null, place: Place | null
   }
 }
 
-function verify(place: Place, attempt: number): Transition {
+function verify(after: 'list' | 'loss', place: Place, attempt: number): Transition {
   const isNear = place.position - place.settled <= REPLAY_REVISIONS
   const startRevision = nextRevision(isNear ? place.settled : place.position)
   return {
-    state: { kind: 'verifying', place, startRevision, openedAt: null, attempt },
+    state: { kind: 'verifying', after, place, startRevision, openedAt: null, attempt },
     effects: [{ kind: 'watch', startRevision }],
   }
 }

@@ -201,7 +201,7 @@ export class Feed {
   #changed(before: FeedState, state: FeedState): void {
     const { logger, clock, name, metrics } = this.#options
     const isOpen = state.kind === 'catching-up' || state.kind === 'watching'
-    if (before.kind === 'verifying' && isOpen) metrics.reconnected()
+    if (before.kind === 'verifying' && before.after === 'loss' && isOpen) metrics.reconnected()
     this.#connectedSince = state.kind === 'watching' ? clock.now() : null
     if (state.kind !== 'catching-up') this.#later = null
     if (state.kind === 'watching') this.#giveUpJob()
@@ -332,7 +332,7 @@ export class Feed {
       this.#witness = witness
       this.#learned(status)
       if (reason !== 'initial') metrics.relisted(reason)
-      this.#send({ kind: 'listed', revision, now })
+      this.#send({ kind: 'listed', revision })
     } catch (cause) {
       replacement?.abort()
       const error = this.#asUpstreamError(cause)

@@ -43,3 +43,18 @@ export function faulty<U extends Upstream>(upstream: U, tap: WatchTap): U {
     },
   })
 }
+
+/** A way that carries nothing but the acceptance of a watch, until it is let go. */
+export function slowWay(): WatchTap & { letGo(): void } {
+  let isHeld = true
+  const held: (() => void)[] = []
+  const carry = (what: () => void): void => void (isHeld ? held.push(what) : what())
+  return {
+    batches: (batches, say) => carry(() => say.onBatches(batches)),
+    progress: (revision, say) => carry(() => say.onProgress(revision)),
+    letGo: () => {
+      isHeld = false
+      for (const what of held.splice(0)) what()
+    },
+  }
+}

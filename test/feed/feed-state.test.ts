@@ -24,7 +24,7 @@ const states: { [K in FeedState['kind']]: Extract<FeedState, { kind: K }> } = {
   listing: { kind: 'listing', reason: 'initial', floor: null, restarts: 0, attempt: 0, place: null },
   'catching-up': { kind: 'catching-up', place, target: rev(200), openedAt: 0, attempt: 0 },
   watching: { kind: 'watching', place, openedAt: 0, attempt: 0 },
-  verifying: { kind: 'verifying', place, startRevision: rev(91), openedAt: 0, attempt: 1 },
+  verifying: { kind: 'verifying', after: 'loss', place, startRevision: rev(91), openedAt: 0, attempt: 1 },
   'backing-off': { kind: 'backing-off', attempt: 1, why: 'gone', place, relist: null },
   refused: { kind: 'refused', reason: 'initial', attempt: 1, why: 'denied', place: null },
 }
@@ -33,7 +33,7 @@ const inputs: { [K in FeedInput['kind']]: Extract<FeedInput, { kind: K }> } = {
   start: { kind: 'start' },
   stop: { kind: 'stop' },
   timer: { kind: 'timer' },
-  listed: { kind: 'listed', revision: rev(100), now: rev(200) },
+  listed: { kind: 'listed', revision: rev(100) },
   'list-compacted': { kind: 'list-compacted', compactRevision: rev(120) },
   'list-failed': { kind: 'list-failed', code: 'unavailable', message: 'no answer' },
   opened: { kind: 'opened', at: 5 },
@@ -80,7 +80,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     start: '-',
     stop: 'idle: cancel',
     timer: '-',
-    listed: 'catching-up: seek watch',
+    listed: 'verifying: watch',
     'list-compacted': 'listing: list',
     'list-failed': 'backing-off: disconnected set-timer',
     opened: '-',
@@ -222,19 +222,10 @@ function effect<K extends FeedEffect['kind']>(
   return found as Extract<FeedEffect, { kind: K }>
 }
 
-void t.test('the watch begins right after the list', async (t) => {
+void t.test('the watch begins right after the list, and is verified like any other', async (t) => {
   const { state, effects } = next(states.listing, inputs.listed, expire)
-  t.match(state, { kind: 'catching-up', place: { settled: 100, position: 100 }, target: 200 })
+  t.match(state, { kind: 'verifying', after: 'list', place: { settled: 100, position: 100 } })
   t.equal(effect(effects, 'watch').startRevision, 101)
-})
-
-void t.test('a list of the present is synced at once', async (t) => {
-  const { state, effects } = next(states.listing, { kind: 'listed', revision: rev(200), now: rev(200) }, expire)
-  t.equal(state.kind, 'watching')
-  t.strictSame(
-    effects.map((one) => one.kind),
-    ['synced', 'watch'],
-  )
 })
 
 void t.test('synced exactly when the target is reached', async (t) => {

@@ -3,6 +3,7 @@ import { toRevision as rev } from '../../src/model/revision.js'
 import { Limiter } from '../../src/support/limiter.js'
 import { UpstreamError } from '../../src/upstream/upstream.js'
 import type { Key } from '../../src/model/event.js'
+import { slowWay } from './faulty-watcher.js'
 import { elsewhere, harness, key, put, remove } from './harness.js'
 
 void t.test('an empty prefix is synced and then follows', async (t) => {
@@ -102,42 +103,44 @@ void t.test('untrusted progress: synced by equality of the state, and the positi
 })
 
 void t.test('untrusted progress: a key put and deleted leaves no trace, and its events still come', async (t) => {
-  const { feed, sink, etcd, write, pass } = harness(
+  const way = slowWay()
+  const { feed, sink, write, pass } = harness(
     t,
     { backfillRevisions: 2 },
     { trustsProgress: false, progressIntervalMs: 1e9 },
+    way,
   )
   write(put('a'))
   write(put('b'))
   write(put('gone'))
   write(remove('gone'))
-  etcd.holdDelivery('/p/' as Key)
   feed.start()
   await pass(1_000)
   t.ok(sink.isSynced, 'the state at 3 is the state at 5')
   t.equal(sink.revision, 3)
-  etcd.releaseDelivery()
+  way.letGo()
   await pass(100)
   t.strictSame(sink.of('apply').join(',').split(','), ['4', '5'])
 })
 
 void t.test('untrusted progress: not synced while a put, an update or a delete is still to come', async (t) => {
   for (const change of [put('new'), put('a', 'updated'), remove('a')]) {
-    const { feed, sink, etcd, write, pass } = harness(
+    const way = slowWay()
+    const { feed, sink, write, pass } = harness(
       t,
       { backfillRevisions: 2 },
       { trustsProgress: false, progressIntervalMs: 1e9 },
+      way,
     )
     write(put('a'))
     write(put('b'))
     write(change)
     write(elsewhere)
-    etcd.holdDelivery('/p/' as Key)
     feed.start()
     await pass(3_000)
     t.notOk(sink.isSynced)
     t.equal(feed.status.state, 'catching-up')
-    etcd.releaseDelivery()
+    way.letGo()
     await pass(100)
     t.ok(sink.isSynced)
     t.equal(sink.revision, 4)
@@ -334,6 +337,23 @@ void t.test('a gap is not bridged to a key that was created at another time', as
   await pass(2_000)
   t.equal(metrics.of('relisted history-changed'), 1)
   t.strictSame([...sink.state.keys()], [key('a')])
+})
+
+void t.test('a restore between the list and the watch is noticed', async (t) => {
+  const { feed, sink, etcd, metrics, write, pass } = harness(t, { backfillRevisions: 0 })
+  write(put('a'))
+  const backup = etcd.snapshot()
+  write(put('lost'))
+  etcd.setDelays({ readMs: 100 })
+  feed.start()
+  await pass(380)
+  t.strictSame(sink.calls, ['replace 3 initial'])
+  etcd.restore(backup, { clusterId: '1' })
+  for (let i = 0; i < 5; i++) write(put('b', `${i}`))
+  await pass(5_000)
+  t.equal(metrics.of('relisted history-changed'), 1)
+  t.strictSame([...sink.state.keys()], [key('a'), key('b')])
+  t.equal(feed.status.state, 'watching')
 })
 
 void t.test('another cluster is another history, whatever its revisions say', async (t) => {
