@@ -1,0 +1,93 @@
+/**
+ * One version of a built-in kind as another, on JSON: what an API server does between the version in etcd and the one a
+ * client asks for. A pair that is not here cannot be had, and is not made up.
+ *
+ * Bytes in, bytes out: what a conversion does not touch stays as it was written, to the last digit.
+ */
+import * as definition from './custom-resource-definition.js'
+import * as slice from './endpoint-slice.js'
+import * as event from './event.js'
+import * as autoscaler from './horizontal-pod-autoscaler.js'
+import * as ingress from './ingress.js'
+import { JsonObject } from './json-object.js'
+import { renamedVersions } from './renamed-kinds.js'
+import * as small from './small-differences.js'
+
+/** Changes the object it is given; null when this one object has what the other version cannot say. */
+type Conversion = (object: JsonObject) => JsonObject | null
+
+const CONVERSIONS = new Map<string, Conversion>()
+
+function add(kind: string, from: string, to: string, conversion: Conversion): void {
+  CONVERSIONS.set(`${kind} ${from} ${to}`, conversion)
+}
+
+add('CustomResourceDefinition', 'apiextensions.k8s.io/v1beta1', 'apiextensions.k8s.io/v1', definition.toV1)
+for (const group of ['networking.k8s.io', 'extensions']) {
+  add('Ingress', `${group}/v1beta1`, 'networking.k8s.io/v1', ingress.toV1)
+  add('Ingress', 'networking.k8s.io/v1', `${group}/v1beta1`, ingress.toV1beta1)
+}
+add('Ingress', 'extensions/v1beta1', 'networking.k8s.io/v1beta1', (object) => object)
+add('Ingress', 'networking.k8s.io/v1beta1', 'extensions/v1beta1', (object) => object)
+for (const version of ['v1', 'v1beta1']) {
+  add('Event', 'v1', `events.k8s.io/${version}`, event.toEventsGroup)
+  add('Event', `events.k8s.io/${version}`, 'v1', event.toCore)
+}
+add('Event', 'events.k8s.io/v1beta1', 'events.k8s.io/v1', event.sameGroup)
+add('Event', 'events.k8s.io/v1', 'events.k8s.io/v1beta1', event.sameGroup)
+add('EndpointSlice', 'discovery.k8s.io/v1beta1', 'discovery.k8s.io/v1', slice.toV1)
+add('EndpointSlice', 'discovery.k8s.io/v1alpha1', 'discovery.k8s.io/v1', slice.toV1)
+add('EndpointSlice', 'discovery.k8s.io/v1', 'discovery.k8s.io/v1beta1', slice.toV1beta1)
+for (const version of ['v2', 'v2beta2']) {
+  add('HorizontalPodAutoscaler', 'autoscaling/v1', `autoscaling/${version}`, autoscaler.toV2)
+  add('HorizontalPodAutoscaler', `autoscaling/${version}`, 'autoscaling/v1', autoscaler.toV1)
+}
+add('PodDisruptionBudget', 'policy/v1beta1', 'policy/v1', small.disruptionBudgetToV1)
+add('PodDisruptionBudget', 'policy/v1', 'policy/v1beta1', small.disruptionBudgetToV1beta1)
+add('CertificateSigningRequest', 'certificates.k8s.io/v1beta1', 'certificates.k8s.io/v1', small.signingRequestToV1)
+for (const version of ['v1', 'v1beta1']) {
+  add('RuntimeClass', 'node.k8s.io/v1alpha1', `node.k8s.io/${version}`, small.runtimeClassFromV1alpha1)
+}
+for (const older of ['v1beta1', 'v1beta2']) {
+  for (const newer of ['v1beta3', 'v1']) {
+    const group = 'flowcontrol.apiserver.k8s.io'
+    const shares = ['assuredConcurrencyShares', 'nominalConcurrencyShares'] as const
+    const kind = 'PriorityLevelConfiguration'
+    add(kind, `${group}/${older}`, `${group}/${newer}`, small.renameShares(shares[0], shares[1]))
+    add(kind, `${group}/${newer}`, `${group}/${older}`, small.renameShares(shares[1], shares[0]))
+  }
+}
+
+/**
+ * The object in the other version.
+ *
+ * @param json valid JSON of an object, with or without `metadata.resourceVersion`. `scanObject` of the result finds where
+ *   the resourceVersion goes.
+ * @returns the same bytes when the versions are the same; null when there is no conversion, or this object has what the
+ *   other version cannot say.
+ */
+export function convert(json: Buffer, fromApiVersion: string, toApiVersion: string, kind: string): Buffer | null {
+  if (fromApiVersion === toApiVersion) return json
+  const conversion = CONVERSIONS.get(`${kind} ${fromApiVersion} ${toApiVersion}`)
+  if (conversion === undefined && !hasSameMessage(fromApiVersion, toApiVersion, kind)) return null
+  const object = JsonObject.parse(json)
+  if (object === null) return null
+  const converted = conversion === undefined ? object : conversion(object)
+  return converted?.set('apiVersion', toApiVersion).toBuffer() ?? null
+}
+
+export function canConvert(fromApiVersion: string, toApiVersion: string, kind: string): boolean {
+  return (
+    fromApiVersion === toApiVersion ||
+    CONVERSIONS.has(`${kind} ${fromApiVersion} ${toApiVersion}`) ||
+    hasSameMessage(fromApiVersion, toApiVersion, kind)
+  )
+}
+
+/**
+ * Whether the two versions differ in name alone, in protobuf too: then `withResourceVersion(value, rv, toApiVersion)`
+ * converts a stored protobuf object. Any other conversion of a protobuf object ends in JSON.
+ */
+export function hasSameMessage(fromApiVersion: string, toApiVersion: string, kind: string): boolean {
+  return fromApiVersion === toApiVersion || renamedVersions(fromApiVersion, kind).includes(toApiVersion)
+}

@@ -1,0 +1,68 @@
+/**
+ * core/v1 Event and events.k8s.io Event are one thing under two names: API servers keep both under one prefix and show
+ * each as the other. What an older version of the group has besides (`series.state`) means nothing to anybody and goes.
+ */
+import { JsonObject } from './json-object.js'
+
+/** core name → events.k8s.io name, in the order of the latter's struct. */
+const NAMES: readonly (readonly [core: string, events: string])[] = [
+  ['metadata', 'metadata'],
+  ['eventTime', 'eventTime'],
+  ['series', 'series'],
+  ['reportingComponent', 'reportingController'],
+  ['reportingInstance', 'reportingInstance'],
+  ['action', 'action'],
+  ['reason', 'reason'],
+  ['involvedObject', 'regarding'],
+  ['related', 'related'],
+  ['message', 'note'],
+  ['type', 'type'],
+  ['source', 'deprecatedSource'],
+  ['firstTimestamp', 'deprecatedFirstTimestamp'],
+  ['lastTimestamp', 'deprecatedLastTimestamp'],
+  ['count', 'deprecatedCount'],
+]
+/** Written even when empty: Go structs without a pointer. */
+const STRUCTS: Record<string, string> = { eventTime: 'null', firstTimestamp: 'null', lastTimestamp: 'null' }
+
+export function toEventsGroup(event: JsonObject): JsonObject {
+  const result = JsonObject.empty().setIfAny('kind', event.get('kind')).setIfAny('apiVersion', event.get('apiVersion'))
+  for (const [core, name] of NAMES) {
+    const value = event.get(core) ?? structOf(core)
+    // Required in core and left out when empty here.
+    const isEmpty = name.startsWith('reporting') && event.text(core) === ''
+    if (value !== undefined && !isEmpty) result.set(name, value)
+  }
+  return withSeries(result, true)
+}
+
+export function toCore(event: JsonObject): JsonObject {
+  const result = JsonObject.empty().setIfAny('kind', event.get('kind')).setIfAny('apiVersion', event.get('apiVersion'))
+  for (const [core, name] of NAMES) {
+    const value = event.get(name) ?? structOf(core)
+    if (value !== undefined) result.set(core, value)
+    else if (core.startsWith('reporting')) result.set(core, '')
+  }
+  return withSeries(result, false)
+}
+
+/** Between versions of the events.k8s.io group. */
+export function sameGroup(event: JsonObject): JsonObject {
+  return withSeries(event, true)
+}
+
+function structOf(core: string): Buffer | undefined {
+  const text = STRUCTS[core] ?? (core === 'source' || core === 'involvedObject' ? '{}' : undefined)
+  return text === undefined ? undefined : Buffer.from(text, 'latin1')
+}
+
+function withSeries(event: JsonObject, countIsRequired: boolean): JsonObject {
+  const series = event.object('series')
+  if (series === null) return event
+  const count = series.get('count') ?? (countIsRequired ? Buffer.from('0') : undefined)
+  const isLeftOut = !countIsRequired && count?.toString('latin1') === '0'
+  const rebuilt = JsonObject.empty()
+  if (!isLeftOut) rebuilt.setIfAny('count', count)
+  rebuilt.set('lastObservedTime', series.get('lastObservedTime') ?? Buffer.from('null'))
+  return event.set('series', rebuilt)
+}

@@ -1,0 +1,78 @@
+/** Kinds whose versions differ in one thing each. */
+import { JsonObject, parseArray } from './json-object.js'
+
+/** What stands for "no pod" where an empty selector means every pod, and for "every pod" where it means none. */
+const EMPTY_SELECTOR_KEY = 'pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match'
+
+/** An empty selector of policy/v1beta1 selects no pod, one of policy/v1 every pod; API servers keep what was meant. */
+export function disruptionBudgetToV1(budget: JsonObject): JsonObject {
+  return exchangeSelector(budget, 'Exists', 'DoesNotExist')
+}
+
+export function disruptionBudgetToV1beta1(budget: JsonObject): JsonObject {
+  return exchangeSelector(budget, 'DoesNotExist', 'Exists')
+}
+
+function exchangeSelector(budget: JsonObject, operatorForEmpty: string, operatorToEmpty: string): JsonObject {
+  const spec = budget.object('spec')
+  const selector = spec?.object('selector') ?? null
+  if (spec === null || selector === null) return budget
+  const labels = selector.object('matchLabels')?.names().length ?? 0
+  const expressions = selector.objects('matchExpressions') ?? []
+  if (labels > 0 || expressions.length > 1) return budget
+  const [expression] = expressions
+  if (expression === undefined) {
+    const placeholder = JsonObject.empty().set('key', EMPTY_SELECTOR_KEY).set('operator', operatorForEmpty)
+    return budget.set('spec', spec.set('selector', JsonObject.empty().set('matchExpressions', [placeholder])))
+  }
+  const isPlaceholder = expression.text('key') === EMPTY_SELECTOR_KEY && expression.text('operator') === operatorToEmpty
+  return isPlaceholder ? budget.set('spec', spec.set('selector', JsonObject.empty())) : budget
+}
+
+/** `assuredConcurrencyShares` of v1beta1 and v1beta2 is `nominalConcurrencyShares` from v1beta3 on. */
+export function renameShares(from: string, to: string): (configuration: JsonObject) => JsonObject {
+  return (configuration) => {
+    const spec = configuration.object('spec')
+    const limited = spec?.object('limited') ?? null
+    if (spec === null || limited === null) return configuration
+    return configuration.set('spec', spec.set('limited', limited.rename(from, to)))
+  }
+}
+
+/** Conditions of certificates.k8s.io/v1 must have a status; v1beta1 had none at first, and then a condition was true. */
+export function signingRequestToV1(request: JsonObject): JsonObject {
+  const status = request.object('status')
+  const conditions = status?.objects('conditions') ?? null
+  if (status === null || conditions === null || conditions.every((condition) => condition.text('status') !== '')) {
+    return request
+  }
+  const completed = conditions.map((condition) => {
+    if (condition.text('status') !== '') return condition
+    const result = JsonObject.empty().setIfAny('type', condition.get('type')).set('status', 'True')
+    for (const name of condition.names()) if (!result.has(name)) result.setIfAny(name, condition.get(name))
+    return result
+  })
+  return request.set('status', status.set('conditions', completed))
+}
+
+/** node.k8s.io/v1alpha1 had everything in a spec. */
+export function runtimeClassFromV1alpha1(runtimeClass: JsonObject): JsonObject {
+  const spec = runtimeClass.object('spec') ?? JsonObject.empty()
+  return runtimeClass
+    .delete('spec')
+    .set('handler', spec.get('runtimeHandler') ?? '')
+    .setIfAny('overhead', spec.get('overhead'))
+    .setIfAny('scheduling', spec.get('scheduling'))
+}
+
+/** Objects of an annotation that holds a JSON array; null when it is absent or holds none. */
+export function arrayInAnnotation(annotations: JsonObject | null, name: string): JsonObject[] | null {
+  const text = annotations?.text(name) ?? ''
+  if (text === '') return null
+  try {
+    JSON.parse(text)
+  } catch {
+    return null
+  }
+  return parseArray(Buffer.from(text, 'utf8'))
+}
