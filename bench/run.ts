@@ -7,6 +7,7 @@ import { fanout } from './fanout.js'
 import { ingest } from './ingest.js'
 import { list } from './list.js'
 import { memory } from './memory.js'
+import { protobufDecode } from './protobuf-decode.js'
 import { report } from './report.js'
 import { selectors } from './selectors.js'
 import { slow } from './slow.js'
@@ -23,6 +24,7 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   list: { ask: list, about: 'full lists asked for at once: CPU each, memory at the worst' },
   slow: { ask: slow, about: 'delay of the others while one in a hundred reads nothing' },
   ingest: { ask: ingest, about: 'events a second that come in, and their lag' },
+  'protobuf-decode': { ask: protobufDecode, about: 'a pod stored as protobuf until it is JSON' },
   memory: { ask: memory, about: 'resident memory of an idle watcher, by wire' },
 }
 

@@ -366,8 +366,11 @@ void t.test('a HorizontalPodAutoscaler says the same in v1 and v2', (t) => {
     status: { currentReplicas: 0, desiredReplicas: 0 },
   }
   t.same(converted(plain, 'autoscaling/v1', 'autoscaling/v2', kind), {
-    ...{ kind, apiVersion: 'autoscaling/v2' },
-    ...{ metadata: { name: 'h' }, spec: { maxReplicas: 1 }, status: { desiredReplicas: 0, currentMetrics: null } },
+    kind,
+    apiVersion: 'autoscaling/v2',
+    metadata: { name: 'h' },
+    spec: { maxReplicas: 1 },
+    status: { desiredReplicas: 0, currentMetrics: null },
   })
   const unknown = { spec: { metrics: [{ type: 'Future', future: {} }] } }
   t.equal(converted(unknown, 'autoscaling/v2', 'autoscaling/v1', kind), null)
