@@ -1,13 +1,14 @@
 /**
- * Question: do readers that stall hurt the others? The same load twice in one process: first everybody reads, then one
- * in a hundred reads nothing for 10 s. Receive buffers are small (64 KiB asked for), or the kernel would hide the stall.
+ * Question: do readers that stall hurt the others? The same load twice on one server: first everybody reads, then one in
+ * a hundred reads nothing for 10 s. Segments are an Ethernet's and receive buffers small, as the loopback's own would take
+ * three megabytes for each reader before a server felt anything; objects are of 4 KiB for the same reason.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'
 import { sleep } from './support/processes.js'
 import { withScene } from './support/scene.js'
 
-const RECEIVE_BUFFER_BYTES = 64 * 1024
+const SOCKETS = { receiveBufferBytes: 32 * 1024, segmentBytes: 1448 }
 
 export const slow: Question = async (choice) => {
   for (const target of targets(choice, [
@@ -22,11 +23,11 @@ export const slow: Question = async (choice) => {
 
 async function one(choice: Choice, target: Target): Promise<void> {
   const count = choice.watchers[0] ?? (choice.quick ? 100 : 1_000)
-  const rate = choice.rates[0] ?? 50
+  const rate = choice.rates[0] ?? 20
   const stallMs = (choice.seconds ?? (choice.quick ? 2 : 10)) * 1000
-  const objects = { count: 100, nodes: 100, bytes: 1024 }
+  const objects = { count: 100, nodes: 100, bytes: 4096 }
   await withScene({ ...choice, ...target, watchers: count, objects }, async ({ subject, source, openWatchers }) => {
-    const watchers = await openWatchers({ receiveBufferBytes: RECEIVE_BUFFER_BYTES })
+    const watchers = await openWatchers(SOCKETS)
     const warm = await source.run({ rate, count: 1e9, ms: 2_000 })
     await watchers.caughtUp(warm.next, 30_000)
     const options = { subject, source, watchers, run: { rate, count: 1e9, ms: stallMs } }

@@ -109,13 +109,14 @@ static inline volatile uint64_t *map_progress(const char *path) {
   return at;
 }
 
-/* A receive buffer of 0 is the kernel's own choice. */
-static inline int connect_loopback(int port, int receive_buffer) {
+/* 0 for the kernel's own choice of a receive buffer and of the largest segment. */
+static inline int connect_loopback(int port, int receive_buffer, int segment) {
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) die("socket");
   int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   if (receive_buffer) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+  if (segment) setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (connect(fd, (struct sockaddr *)&to, sizeof to) < 0 && errno != EINPROGRESS) {

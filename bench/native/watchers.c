@@ -53,7 +53,7 @@ typedef struct {
 } connection;
 
 static struct {
-  int port, connections, streams, tls, h2, base64, burst, stride, receive_buffer;
+  int port, connections, streams, tls, h2, base64, burst, stride, receive_buffer, segment;
   uint64_t first;
   const char *path, *method, *authority, *progress;
   const char *header[32];
@@ -458,7 +458,7 @@ static void open_next(void) {
   c->first = (uint32_t)(opened * option.streams);
   c->count = (uint32_t)option.streams;
   opened++;
-  c->fd = connect_loopback(option.port, option.receive_buffer);
+  c->fd = connect_loopback(option.port, option.receive_buffer, option.segment);
   c->state = OPENING;
   opening++;
   if (c->fd < 0) {
@@ -660,6 +660,7 @@ static void read_options(int argc, char **argv) {
     else if (!strcmp(name, "--base64")) option.base64 = atoi(value);
     else if (!strcmp(name, "--burst")) option.burst = atoi(value);
     else if (!strcmp(name, "--receive-buffer")) option.receive_buffer = atoi(value);
+    else if (!strcmp(name, "--segment")) option.segment = atoi(value);
     else if (!strcmp(name, "--stride")) option.stride = atoi(value);
     else if (!strcmp(name, "--first")) option.first = strtoull(value, NULL, 10);
     else if (!strcmp(name, "--path")) option.path = value;

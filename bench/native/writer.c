@@ -209,7 +209,7 @@ int main(int argc, char **argv) {
   }
   load_objects(argv[2]);
   progress = map_progress(argv[3]);
-  fd = connect_loopback(atoi(argv[1]), 0);
+  fd = connect_loopback(atoi(argv[1]), 0, 0);
   if (fd < 0) die("connect to etcd");
   epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   struct epoll_event want = {.events = EPOLLOUT, .data.fd = fd};

@@ -20,10 +20,16 @@ async function svg(spec: TopLevelSpec): Promise<string> {
 
 const base = { $schema: 'https://vega.github.io/schema/vega-lite/v6.json', width: WIDTH, background: 'white' } as const
 
+/** The names in order; told as a list, because layers may not each sort by a field. */
+function byValue<T extends { readonly who: string }>(values: readonly T[], value: (row: T) => number): string[] {
+  return [...values].sort((a, b) => value(a) - value(b)).map((row) => row.who)
+}
+
 /** One bar for each row, the highest first; ours stand out. */
 export function barChart(rows: readonly Row[], label: Label, name: string, title: string): Promise<string> {
   const values = rows.map((row) => ({ who: label(row), value: row[name], isOurs: row.subject === 'distributary' }))
-  const y = { field: 'who', type: 'nominal', sort: '-x', title: null, axis: { labelLimit: 300 } } as const
+  const sort = byValue(values, (row) => -Number(row.value))
+  const y = { field: 'who', type: 'nominal', sort, title: null, axis: { labelLimit: 300 } } as const
   const x = { field: 'value', type: 'quantitative', title: null, axis: { format: '~s' } } as const
   return svg({
     ...base,
@@ -50,7 +56,8 @@ export function delayChart(rows: readonly Row[], label: Label, title: string): P
     p99: Math.max(0.01, Number(row['p99Ms'])),
     isOurs: row.subject === 'distributary',
   }))
-  const y = { field: 'who', type: 'nominal', sort: { field: 'p99' }, title: null, axis: { labelLimit: 300 } } as const
+  const sort = byValue(values, (row) => row.p99)
+  const y = { field: 'who', type: 'nominal', sort, title: null, axis: { labelLimit: 300 } } as const
   const x = { field: 'p50', type: 'quantitative', scale: { type: 'log' }, title: 'ms' } as const
   const color = { condition: { test: 'datum.isOurs', value: OURS }, value: '#888' } as const
   return svg({

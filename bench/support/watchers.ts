@@ -30,6 +30,8 @@ export interface WatchersOptions {
   readonly burst?: number
   /** Of each socket, bytes; unset for the kernel's own choice, which takes megabytes before a server feels a slow reader. */
   readonly receiveBufferBytes?: number
+  /** Largest TCP segment, bytes: on the loopback's 64 KiB ones the kernel grants a server 2.6 MB of send buffer. */
+  readonly segmentBytes?: number
   /** Shared with the writer, which reads from it how far the watchers are. */
   readonly progressFile?: string
   readonly readyTimeoutMs?: number
@@ -106,6 +108,7 @@ export function startWatchers(
     ['stride', options.stride ?? 1],
     ['burst', options.burst ?? 128],
     ['receive-buffer', options.receiveBufferBytes ?? 0],
+    ['segment', options.segmentBytes ?? 0],
     ...(request.headers ?? []).map((header): [string, string] => ['header', header]),
   ]
   if (request.bodyFile !== undefined) flags.push(['body-file', request.bodyFile])

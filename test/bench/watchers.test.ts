@@ -1,9 +1,12 @@
 /** The bench's receiving side must notice every fault that a server can commit: a figure from it rests on that. */
+import { readFileSync } from 'node:fs'
+import { createSecureServer } from 'node:http2'
 import { createServer, type Server } from 'node:net'
 import t from 'tap'
 import { MAGIC } from '../../bench/support/objects.js'
 import { endAll } from '../../bench/support/processes.js'
 import { openWatchers, type WatchRequest, type WatchersReport } from '../../bench/support/watchers.js'
+import { createWorkspace } from '../../bench/support/workspace.js'
 
 t.teardown(endAll)
 
@@ -105,4 +108,27 @@ void t.test('with a stride, each watcher is owed its own events and no other', a
   t.match(right, { event: 'caught-up', received: 4, missing: 0, repeated: 0, strays: 0 })
   const wrong = await served((index) => [index === 0 ? one(0, 1, 2) : one(1, 3)], 4, { watchers: 2, stride: 2 })
   t.match(wrong, { received: 5, strays: 1 })
+})
+
+void t.test('streams of HTTP/2 over TLS are told apart, however their frames are cut', async (t) => {
+  const workspace = createWorkspace()
+  t.teardown(() => workspace.remove())
+  const { certFile, keyFile } = workspace.tls()
+  const server = createSecureServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) })
+  let opened = 0
+  server.on('stream', (stream) => {
+    const index = opened++
+    stream.respond({ ':status': 200 })
+    stream.write(event(0) + event(1).slice(0, 5 * index + 3))
+    setImmediate(() => stream.write(event(1).slice(5 * index + 3) + event(2)))
+  })
+  server.on('sessionError', () => {})
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const address = server.address()
+  const port = address && typeof address === 'object' ? address.port : 0
+  const watchers = await openWatchers({ port, path: '/', tls: true, http2: true }, { connections: 2, streams: 10 })
+  const report = await watchers.caughtUp(3, 2_000)
+  await watchers.end()
+  t.match(report, { event: 'caught-up', received: 60, missing: 0, repeated: 0, strays: 0, ended: 0 })
 })
