@@ -62,7 +62,7 @@ async function one(
       const idle = usage(subject.pid).residentBytes
       const opened = await openWatchers()
       const open = usage(subject.pid).residentBytes
-      const run: RunOptions = { rate, count: 1e9, ms: 0, window: WINDOW, watchers, eventsPerWrite }
+      const run: RunOptions = { rate, count: 1e9, ms: 0, window: WINDOW, watchers: opened.count, eventsPerWrite }
       const warm = await source.run({ ...run, ms: choice.quick ? 500 : 2_000 })
       await opened.caughtUp(warm.next, 60_000)
       await sleep(200)
@@ -72,13 +72,13 @@ async function one(
         question: 'fanout',
         subject: subject.name,
         wire: subject.wire,
-        watchers,
+        watchers: opened.count,
         load: rate > 0 ? 'paced' : 'saturated',
         rate,
         window: rate > 0 ? null : WINDOW,
         eventsPerSend: subject.source ? eventsPerWrite : null,
         openedMs: opened.openedMs,
-        kbPerWatcher: (open - idle) / 1024 / watchers,
+        kbPerWatcher: (open - idle) / 1024 / opened.count,
         ...columns,
         ...(subject.source ? { deliveriesPerWrite: eventsPerWrite } : {}), // `send` is not in /proc's count
       })

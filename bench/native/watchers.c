@@ -55,7 +55,7 @@ typedef struct {
 static struct {
   int port, connections, streams, tls, h2, base64, burst, stride, receive_buffer, segment;
   uint64_t first;
-  const char *path, *method, *authority, *progress;
+  const char *path, *method, *authority, *progress, *expect;
   const char *header[32];
   int headers;
   bytes body;
@@ -317,7 +317,8 @@ static void send_requests(connection *c) {
 static void begin_body(connection *c, watcher *w) {
   append(&c->head, "", 1);
   int status = atoi(c->head.at + 9);
-  watcher_answered(w, status == 200 || status == 101);
+  int is_expected = !option.expect || strcasestr(c->head.at, option.expect);
+  watcher_answered(w, is_expected && (status == 200 || status == 101));
   const char *length = strcasestr(c->head.at, "\r\ncontent-length:");
   if (status == 101) c->h1 = H1_RAW;
   else if (strcasestr(c->head.at, "\r\ntransfer-encoding: chunked")) c->h1 = H1_CHUNK_SIZE;
@@ -661,6 +662,7 @@ static void read_options(int argc, char **argv) {
     else if (!strcmp(name, "--burst")) option.burst = atoi(value);
     else if (!strcmp(name, "--receive-buffer")) option.receive_buffer = atoi(value);
     else if (!strcmp(name, "--segment")) option.segment = atoi(value);
+    else if (!strcmp(name, "--expect")) option.expect = value; /* what an HTTP/1.1 answer's head must contain */
     else if (!strcmp(name, "--stride")) option.stride = atoi(value);
     else if (!strcmp(name, "--first")) option.first = strtoull(value, NULL, 10);
     else if (!strcmp(name, "--path")) option.path = value;

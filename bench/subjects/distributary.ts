@@ -14,7 +14,12 @@ export const distributarySubject: SubjectKind = {
   isAvailable: () => existsSync(program),
   async start({ workspace, wire, etcdPort, nodeFlags = [], serverFlags = [] }) {
     const plainPort = await freePort()
-    const flags = [`--etcd-servers=http://127.0.0.1:${etcdPort}`, `--port=${plainPort}`]
+    const flags = [
+      `--etcd-servers=http://127.0.0.1:${etcdPort}`,
+      `--port=${plainPort}`,
+      '--log-level=warn',
+      '--shutdown-watch-termination-grace-period=0ms', // the watchers are gone by then; --cpu-prof wants a clean end
+    ]
     let port = plainPort
     if (wire.endsWith('-tls')) {
       const { certFile, keyFile } = workspace.tls()

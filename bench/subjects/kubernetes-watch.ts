@@ -20,11 +20,16 @@ export function podWatch({ port, wire, headers = [] }: Endpoint, query: WatchQue
   const parameters = ['watch=1', 'timeoutSeconds=3600']
   if (query.afterRevision !== undefined) parameters.push(`resourceVersion=${query.afterRevision}`)
   if (query.fieldSelector !== undefined) parameters.push(`fieldSelector=${query.fieldSelector.replaceAll('=', '%3D')}`)
-  const byWire = wire.startsWith('websocket') ? upgrade : wire.startsWith('sse') ? ['Accept: text/event-stream'] : []
+  const [byWire, expect] = wire.startsWith('websocket')
+    ? [upgrade, 'HTTP/1.1 101']
+    : wire.startsWith('sse')
+      ? [['Accept: text/event-stream'], 'text/event-stream']
+      : [[], 'application/json']
   return {
     port,
     path: `/api/v1/pods?${parameters.join('&')}`,
     headers: [...headers, ...byWire],
+    expect,
     tls: wire.endsWith('-tls'),
     http2: wire.startsWith('http2'),
   }

@@ -12,6 +12,8 @@ export interface WatchRequest {
   /** `Name: value` */
   readonly headers?: readonly string[]
   readonly bodyFile?: string
+  /** What the head of an HTTP/1.1 answer must contain, lest one wire is taken for another. */
+  readonly expect?: string
   readonly tls?: boolean
   readonly http2?: boolean
   /** Objects come as base64 (etcd's JSON gateway). */
@@ -111,6 +113,7 @@ export function startWatchers(
     ['segment', options.segmentBytes ?? 0],
     ...(request.headers ?? []).map((header): [string, string] => ['header', header]),
   ]
+  if (request.expect !== undefined) flags.push(['expect', request.expect])
   if (request.bodyFile !== undefined) flags.push(['body-file', request.bodyFile])
   if (options.progressFile !== undefined) flags.push(['progress', options.progressFile])
   const command = [nativeProgram('watchers'), ...flags.flatMap(([name, value]) => [`--${name}`, String(value)])]
