@@ -1,0 +1,82 @@
+/**
+ * What is taken from a client's TLS certificate, and by which authority it was signed. One server asks for certificates
+ * of two kinds (users, front proxies) and OpenSSL says only that *some* authority of the union signed it, so each
+ * authenticator checks against its own bundle again.
+ */
+import { X509Certificate } from 'node:crypto'
+import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
+
+export interface PeerCertificate {
+  /** '' when there is none. */
+  readonly commonName: string
+  readonly organizations: readonly string[]
+  /** Leaf first, as the client sent it and as OpenSSL completed it. */
+  readonly chain: readonly X509Certificate[]
+  /** OpenSSL's own verdict: signatures, dates, purpose, against all the authorities of the server. */
+  readonly verified: boolean
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number
+}
+
+/** Longer chains are not followed. */
+const MAX_CHAIN = 8
+
+/**
+ * null when the client showed none. Costs a walk over the chain: once for each connection.
+ *
+ * `getPeerX509Certificate` would be the natural way in, but on a server in Node 20 it has no issuers, and after one call
+ * of it `getPeerCertificate` has none any more either.
+ */
+export function peerCertificateOf(socket: TLSSocket): PeerCertificate | null {
+  const chain: X509Certificate[] = []
+  let next: DetailedPeerCertificate | undefined = socket.getPeerCertificate(true)
+  // Without a certificate Node answers an empty object; a root is its own issuer.
+  while (next?.raw !== undefined && chain.length < MAX_CHAIN) {
+    chain.push(new X509Certificate(next.raw))
+    next = next.issuerCertificate === next ? undefined : next.issuerCertificate
+  }
+  return describePeer(chain, socket.authorized)
+}
+
+/** @param chain leaf first; null when it is empty. */
+export function describePeer(chain: readonly X509Certificate[], verified: boolean): PeerCertificate | null {
+  const [leaf] = chain
+  if (leaf === undefined) return null
+  const subject = leaf.toLegacyObject().subject as Readonly<Record<string, string | readonly string[] | undefined>>
+  return {
+    // Go, and so the API server, takes the last of several.
+    commonName: listOf(subject['CN']).at(-1) ?? '',
+    organizations: listOf(subject['O']),
+    chain,
+    verified,
+    expiresAt: Date.parse(leaf.validTo),
+  }
+}
+
+/** Whether the leaf leads, signature by signature, to a certificate of this bundle. */
+export function isSignedBy(peer: PeerCertificate, authorities: readonly X509Certificate[]): boolean {
+  let [current] = peer.chain
+  for (const next of [...peer.chain.slice(1), undefined]) {
+    if (current === undefined) return false
+    const issued = current
+    if (authorities.some((authority) => issues(authority, issued))) return true
+    if (next === undefined || !issues(next, issued)) return false
+    current = next
+  }
+  return false
+}
+
+function issues(issuer: X509Certificate, issued: X509Certificate): boolean {
+  return issuer.ca && issued.checkIssued(issuer) && issued.verify(issuer.publicKey)
+}
+
+/** Every certificate of a PEM file. @throws Error when it holds none or a broken one. */
+export function parseCertificates(pem: string): readonly X509Certificate[] {
+  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []
+  if (blocks.length === 0) throw new Error('no certificate in PEM form')
+  return blocks.map((block) => new X509Certificate(block))
+}
+
+function listOf(value: string | readonly string[] | undefined): readonly string[] {
+  return value === undefined ? [] : typeof value === 'string' ? [value] : value
+}

@@ -1,0 +1,104 @@
+/**
+ * A file whose content is read again when it changes. It is looked at every few seconds rather than watched by the
+ * operating system: Kubernetes swaps mounted secrets by renaming a symbolic link two levels up, which `fs.watch` on the
+ * file never sees, and a missed change here is a right that is not taken away.
+ */
+import { readFileSync } from 'node:fs'
+
+import type { Clock, Timer } from '../support/clock.js'
+import type { Logger } from '../support/log.js'
+
+export interface WatchedFilesOptions {
+  readonly paths: readonly string[]
+  readonly clock: Clock
+  readonly logger: Logger
+  /** Default 2 s: "within seconds" with room for the work after it. */
+  readonly intervalMs?: number
+  /** For tests. */
+  readonly readFile?: (path: string) => Buffer
+}
+
+/** What it is to be: certificates, tokens and policies are small; a larger file is a mistake that would cost memory. */
+const MAX_FILE_BYTES = 16 * 2 ** 20
+
+/**
+ * Parses files that belong together (a certificate and its key), now and whenever one of them changes. A later content
+ * that cannot be parsed is logged once and the last good one stays.
+ */
+export class WatchedFiles<T> {
+  #value: T
+  #seen: readonly Buffer[]
+  #timer: Timer
+  readonly #listeners = new Set<(value: T) => void>()
+  readonly #options: WatchedFilesOptions
+  readonly #parse: (...contents: Buffer[]) => T
+
+  /** @throws what reading or `parse` throws: at start a broken file stops us. */
+  constructor(options: WatchedFilesOptions, parse: (...contents: Buffer[]) => T) {
+    this.#options = options
+    this.#parse = parse
+    this.#seen = this.#read()
+    this.#value = parse(...this.#seen)
+    this.#timer = this.#schedule()
+  }
+
+  get value(): T {
+    return this.#value
+  }
+
+  onChange(listener: (value: T) => void): () => void {
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
+  }
+
+  close(): void {
+    this.#timer.cancel()
+    this.#listeners.clear()
+  }
+
+  #schedule(): Timer {
+    return this.#options.clock.setTimer(this.#options.intervalMs ?? 2_000, () => {
+      this.#timer = this.#schedule()
+      this.#look()
+    })
+  }
+
+  #look(): void {
+    const { paths, logger } = this.#options
+    let contents: readonly Buffer[]
+    try {
+      contents = this.#read()
+    } catch (error) {
+      // In the middle of a swap a file can be away for a moment; one that stays away is said at every look.
+      logger.warn({ paths, reason: messageOf(error) }, 'a watched file cannot be read; its last content stays in force')
+      return
+    }
+    if (contents.every((content, i) => content.equals(this.#seen[i] ?? Buffer.alloc(0)))) return
+    this.#seen = contents
+    try {
+      this.#value = this.#parse(...contents)
+    } catch (error) {
+      logger.error(
+        { paths, reason: messageOf(error) },
+        'a changed file is not valid; its last good content stays in force',
+      )
+      return
+    }
+    logger.info({ paths }, 'a changed file was read')
+    for (const listener of this.#listeners) listener(this.#value)
+  }
+
+  #read(): readonly Buffer[] {
+    const read = this.#options.readFile ?? readFileSync
+    return this.#options.paths.map((path) => {
+      const content = read(path)
+      if (content.length > MAX_FILE_BYTES)
+        throw new Error(`${path} has ${content.length} bytes, more than ${MAX_FILE_BYTES}`)
+      return content
+    })
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
