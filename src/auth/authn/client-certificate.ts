@@ -1,0 +1,29 @@
+/**
+ * Users by client certificate: the common name is the user, the organizations are the groups, as in the API server. The
+ * TLS layer has checked signature, dates and purpose; here the certificate must lead to an authority *for users*.
+ */
+import type { X509Certificate } from 'node:crypto'
+
+import { UnauthorizedError } from '../../model/status.js'
+import { isSignedBy } from '../peer-certificate.js'
+import type { WatchedFiles } from '../watched-file.js'
+import type { Authenticator } from './authenticator.js'
+
+/** @param authorities `--client-ca-file`, read again when it changes. */
+export function clientCertificate(authorities: WatchedFiles<readonly X509Certificate[]>): Authenticator {
+  return {
+    async authenticate({ tlsPeerCertificate: peer }) {
+      if (peer === null) return null
+      if (!peer.verified || !isSignedBy(peer, authorities.value)) {
+        throw new UnauthorizedError('Unauthorized', {
+          cause: 'client certificate not signed by an authority for users',
+        })
+      }
+      if (peer.commonName === '') return null
+      return { name: peer.commonName, uid: '', groups: peer.organizations, extra: {}, expiresAt: peer.expiresAt }
+    },
+    changesSilently: false,
+    onChange: (listener) => authorities.onChange(listener),
+    close: () => authorities.close(),
+  }
+}

@@ -1,0 +1,176 @@
+/**
+ * JWTs of one OpenID Connect issuer. jose verifies; here is what is demanded of a token and how its claims become a user.
+ *
+ * Keys come from the issuer's own discovery document, never from a header of the token (`jku`, `jwk`, `x5u`). A key id
+ * that is not known leads to one new look at the key set, at most every 30 s, so that invented ids cannot make us hammer
+ * the issuer. Names that begin with `system:` are never taken from an issuer without a prefix: whoever runs it would be
+ * able to name an administrator of the cluster.
+ */
+import {
+  createRemoteJWKSet,
+  customFetch,
+  decodeJwt,
+  errors,
+  type JWTPayload,
+  jwtVerify,
+  type JWTVerifyGetKey,
+} from 'jose'
+
+import { ServiceUnavailableError, UnauthorizedError } from '../../model/status.js'
+import type { Clock } from '../../support/clock.js'
+import { type JsonClient, textOf, textsOf } from '../https-json.js'
+import type { User } from '../user.js'
+import type { Authenticator } from './authenticator.js'
+import { cachedTokens } from './cached-tokens.js'
+
+export interface OidcOptions {
+  /** Exactly as the issuer writes it. */
+  readonly issuerUrl: string
+  /** A token must be meant for one of them. */
+  readonly audiences: readonly string[]
+  readonly usernameClaim: string
+  /** null: `ISSUER#` unless the claim is email; '-': none. */
+  readonly usernamePrefix: string | null
+  /** null: no groups. */
+  readonly groupsClaim: string | null
+  readonly groupsPrefix: string | null
+  readonly signingAlgorithms: readonly string[]
+  readonly clockSkewMs: number
+  /** Towards the issuer, with its certificate authority. */
+  readonly client: Pick<JsonClient, 'get' | 'close'>
+  readonly clock: Clock
+}
+
+/** A decision is thought over again this often, so that a key taken back counts for no longer. */
+const POSITIVE_MS = 5 * 60_000
+const NEGATIVE_MS = 10_000
+const JWKS_COOLDOWN_MS = 30_000
+const JWKS_MAX_AGE_MS = 10 * 60_000
+
+export function oidc(options: OidcOptions): Authenticator {
+  let keys: Promise<JWTVerifyGetKey> | null = null
+  let retryAt = 0
+  /** Not at start: an issuer that is away must not keep a server down whose other callers need no issuer. */
+  function keySet(): Promise<JWTVerifyGetKey> {
+    if (keys !== null) return keys
+    if (options.clock.monotonic() < retryAt) throw unavailable('discovery failed a moment ago')
+    const discovering = discover(options).catch((error: unknown) => {
+      keys = null
+      retryAt = options.clock.monotonic() + 1_000
+      throw error
+    })
+    keys = discovering
+    return discovering
+  }
+
+  return cachedTokens({
+    clock: options.clock,
+    positiveMs: POSITIVE_MS,
+    negativeMs: NEGATIVE_MS,
+    // A token's end is known in advance; what else can change is a key taken back, and that shows when a decision is old.
+    changesSilently: true,
+    close: () => options.client.close(),
+    async judge(token) {
+      if (!isOurs(token, options.issuerUrl)) return null
+      return userOf(await verify(token, await keySet(), options), options)
+    },
+  })
+}
+
+/** By the unverified claim, to tell our tokens from those of others: a lie here only leads to the verification. */
+function isOurs(token: string, issuerUrl: string): boolean {
+  try {
+    return decodeJwt(token).iss === issuerUrl
+  } catch {
+    return false
+  }
+}
+
+async function discover({ client, issuerUrl }: OidcOptions): Promise<JWTVerifyGetKey> {
+  const answer = await client
+    .get(`${issuerUrl.replace(/\/$/, '')}/.well-known/openid-configuration`)
+    .catch((error: unknown) => {
+      throw unavailable('the issuer cannot be reached', error)
+    })
+  const document = answer.body as Readonly<Record<string, unknown>> | undefined
+  const jwksUri = textOf(document?.['jwks_uri'])
+  if (answer.status !== 200 || document?.['issuer'] !== issuerUrl || !URL.canParse(jwksUri)) {
+    throw unavailable(`the discovery document (${answer.status}) is not that of ${issuerUrl}`)
+  }
+  if (new URL(jwksUri).protocol !== 'https:' && issuerUrl.startsWith('https:')) {
+    throw unavailable(`the key set ${jwksUri} is not at an https URL`)
+  }
+  return createRemoteJWKSet(new URL(jwksUri), {
+    cooldownDuration: JWKS_COOLDOWN_MS,
+    cacheMaxAge: JWKS_MAX_AGE_MS,
+    [customFetch]: async (url) => {
+      const { status, body } = await client.get(url)
+      return new Response(JSON.stringify(body ?? null), { status })
+    },
+  })
+}
+
+async function verify(token: string, keys: JWTVerifyGetKey, options: OidcOptions): Promise<JWTPayload> {
+  try {
+    const { payload } = await jwtVerify(token, keys, {
+      issuer: options.issuerUrl,
+      audience: [...options.audiences],
+      algorithms: [...options.signingAlgorithms],
+      clockTolerance: options.clockSkewMs / 1_000,
+      currentDate: new Date(options.clock.now()),
+      requiredClaims: ['exp', options.usernameClaim],
+    })
+    return payload
+  } catch (error) {
+    if (isTokensFault(error)) throw new UnauthorizedError('Unauthorized', { cause: error })
+    throw unavailable('the keys of the issuer cannot be had', error)
+  }
+}
+
+/** jose's errors name the token's fault, but for those of fetching the key set. */
+function isTokensFault(error: unknown): boolean {
+  if (!(error instanceof errors.JOSEError)) return false
+  return !(
+    error instanceof errors.JWKSTimeout ||
+    error instanceof errors.JWKSInvalid ||
+    error.code === 'ERR_JOSE_GENERIC'
+  )
+}
+
+function userOf(claims: JWTPayload, options: OidcOptions): User {
+  const claimed = claims[options.usernameClaim]
+  if (typeof claimed !== 'string' || claimed === '') throw refused(`claim ${options.usernameClaim} is not a text`)
+  const isEmail = options.usernameClaim === 'email'
+  if (isEmail && claims['email_verified'] !== undefined && claims['email_verified'] !== true) {
+    throw refused('the email is not verified')
+  }
+  const prefix = options.usernamePrefix ?? (isEmail ? '-' : `${options.issuerUrl}#`)
+  const name = prefix === '-' ? claimed : prefix + claimed
+  if (name.startsWith('system:') && claimed === name) throw refused('an issuer cannot name a system: user')
+  return {
+    name,
+    uid: '',
+    groups: groupsOf(claims, options),
+    extra: {},
+    expiresAt: (claims.exp ?? 0) * 1_000 + options.clockSkewMs,
+  }
+}
+
+function groupsOf(claims: JWTPayload, { groupsClaim, groupsPrefix }: OidcOptions): readonly string[] {
+  if (groupsClaim === null) return []
+  const claimed = claims[groupsClaim]
+  const groups = typeof claimed === 'string' ? [claimed] : textsOf(claimed)
+  if (groupsPrefix !== null && groupsPrefix !== '') return groups.map((group) => groupsPrefix + group)
+  return groups.filter((group) => !group.startsWith('system:'))
+}
+
+function refused(cause: string): UnauthorizedError {
+  return new UnauthorizedError('Unauthorized', { cause })
+}
+
+function unavailable(cause: string, inner?: unknown): ServiceUnavailableError {
+  return new ServiceUnavailableError('authentication is not possible now', {
+    cause: new Error(cause, { cause: inner }),
+    details: { retryAfterSeconds: 1 },
+  })
+}

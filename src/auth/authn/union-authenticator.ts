@@ -1,0 +1,69 @@
+/**
+ * All configured authenticators as one. The first that knows the caller counts; a wrong credential of one kind does not
+ * hide a right one of another, but it never falls through to anonymous.
+ */
+import { ServiceUnavailableError, StatusError, UnauthorizedError } from '../../model/status.js'
+import { ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, type User } from '../user.js'
+import type { Authenticator } from './authenticator.js'
+import { bearerToken } from './bearer-token.js'
+import { unknownToken } from './token-file.js'
+
+export interface UnionOptions {
+  /** In the order they are asked. */
+  readonly authenticators: readonly Authenticator[]
+  /** Whether a request without any credential is `system:anonymous`; otherwise it is a 401. */
+  readonly anonymous: boolean
+}
+
+/** Never answers null. */
+export interface UnionAuthenticator extends Authenticator {
+  /** @throws UnauthorizedError, always with the message "Unauthorized": why is for our log (`cause`), not for the caller. */
+  authenticate(request: Parameters<Authenticator['authenticate']>[0]): Promise<User>
+}
+
+export function unionAuthenticator({ authenticators, anonymous }: UnionOptions): UnionAuthenticator {
+  return {
+    async authenticate(request) {
+      const token = bearerToken(request)
+      const errors: unknown[] = []
+      for (const authenticator of authenticators) {
+        try {
+          const user = await authenticator.authenticate(request)
+          if (user !== null) return withAuthenticatedGroup(user)
+        } catch (error) {
+          errors.push(error)
+        }
+      }
+      // Who could not be judged now may come again; who was judged wrong may not.
+      const unavailable = errors.find((error) => !(error instanceof UnauthorizedError))
+      if (unavailable !== undefined) {
+        throw unavailable instanceof StatusError
+          ? unavailable
+          : new ServiceUnavailableError('authentication is not possible now', { cause: unavailable })
+      }
+      if (errors[0] !== undefined) throw errors[0]
+      if (token !== null) throw unknownToken()
+      if (anonymous) return ANONYMOUS
+      throw new UnauthorizedError('Unauthorized', { cause: 'no credentials' })
+    },
+    changesSilently: authenticators.some((authenticator) => authenticator.changesSilently),
+    onChange(listener) {
+      const ends = authenticators.map((authenticator) => authenticator.onChange(listener))
+      return () => ends.forEach((end) => end())
+    },
+    close: () => authenticators.forEach((authenticator) => authenticator.close()),
+  }
+}
+
+/** Where no authenticator is configured: everybody is anonymous, a token they happen to send included. */
+export const nobodyAsked: UnionAuthenticator = {
+  authenticate: async () => ANONYMOUS,
+  changesSilently: false,
+  onChange: () => () => {},
+  close() {},
+}
+
+function withAuthenticatedGroup(user: User): User {
+  const known = user.groups.some((group) => group === ALL_AUTHENTICATED || group === ALL_UNAUTHENTICATED)
+  return known ? user : { ...user, groups: [...user.groups, ALL_AUTHENTICATED] }
+}

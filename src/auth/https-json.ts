@@ -1,0 +1,118 @@
+/**
+ * One small JSON exchange with a server that judges for us: an issuer, an API server. Node's `https` rather than `fetch`:
+ * only it takes a certificate authority and a client certificate without another dependency. Redirects are not followed:
+ * whoever answers one could send our credentials elsewhere.
+ */
+import http from 'node:http'
+import https from 'node:https'
+
+export interface JsonServer {
+  /** `https://…`; `http://` too, for an API server on loopback. */
+  readonly url: string
+  /** PEM. Default: the system's authorities. */
+  readonly ca?: string | Buffer
+  readonly cert?: string | Buffer
+  readonly key?: string | Buffer
+  /** The name the certificate must have, where it is not the URL's. */
+  readonly tlsServerName?: string
+  readonly insecureSkipTlsVerify?: boolean
+  /** Asked at each request, so that a rotated token file is read. */
+  readonly authorization?: () => string | null
+}
+
+export interface JsonAnswer {
+  readonly status: number
+  /** undefined when the body is not JSON. */
+  readonly body: unknown
+}
+
+const TIMEOUT_MS = 5_000
+/** Discovery documents, key sets and reviews are a few KB. */
+const MAX_BODY_BYTES = 2 ** 20
+
+/** Keeps a few connections open; `close` ends them. */
+export class JsonClient {
+  readonly #server: JsonServer
+  readonly #agent: http.Agent
+
+  constructor(server: JsonServer) {
+    this.#server = server
+    const options = { keepAlive: true, maxSockets: 8, maxFreeSockets: 2 }
+    this.#agent = server.url.startsWith('http:')
+      ? new http.Agent(options)
+      : new https.Agent({
+          ...options,
+          minVersion: 'TLSv1.2',
+          rejectUnauthorized: server.insecureSkipTlsVerify !== true,
+          ...(server.ca === undefined ? {} : { ca: server.ca }),
+          ...(server.cert === undefined ? {} : { cert: server.cert }),
+          ...(server.key === undefined ? {} : { key: server.key }),
+          ...(server.tlsServerName === undefined ? {} : { servername: server.tlsServerName }),
+        })
+  }
+
+  /** @throws Error when nobody answers within 5 s, or with more than 1 MiB. */
+  get(url: string): Promise<JsonAnswer> {
+    return this.#request(url, 'GET', null)
+  }
+
+  /** @param path below the server's URL. @throws Error as `get`. */
+  post(path: string, body: object): Promise<JsonAnswer> {
+    return this.#request(this.#server.url.replace(/\/$/, '') + path, 'POST', JSON.stringify(body))
+  }
+
+  close(): void {
+    this.#agent.destroy()
+  }
+
+  #request(url: string, method: string, body: string | null): Promise<JsonAnswer> {
+    const authorization = this.#server.authorization?.() ?? null
+    const headers = {
+      accept: 'application/json',
+      ...(body === null ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
+      ...(authorization === null ? {} : { authorization }),
+    }
+    return new Promise((resolve, reject) => {
+      const { request: start } = url.startsWith('http:') ? http : https
+      const signal = AbortSignal.timeout(TIMEOUT_MS)
+      const request = start(url, { method, headers, agent: this.#agent, signal }, (response) => {
+        const chunks: Buffer[] = []
+        let size = 0
+        response.on('data', (chunk: Buffer) => {
+          size += chunk.length
+          if (size > MAX_BODY_BYTES) response.destroy(new Error(`the answer is larger than ${MAX_BODY_BYTES} bytes`))
+          else chunks.push(chunk)
+        })
+        response.on('error', reject)
+        response.on('end', () =>
+          resolve({ status: response.statusCode ?? 0, body: parse(Buffer.concat(chunks).toString('utf8')) }),
+        )
+      })
+      request.on('error', reject)
+      request.end(body ?? undefined)
+    })
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** A member of something from the wire; undefined when it is no object or has none of its own. */
+export function member(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as Readonly<Record<string, unknown>>)[name]
+    : undefined
+}
+
+export function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
+
+export function textsOf(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : []
+}
