@@ -1,0 +1,92 @@
+/** What an authorizer is asked and what it says. Each mode is one file here; `union-authorizer.ts` puts them in order. */
+import { resourceId, type Resource } from '../../model/resource.js'
+import type { User } from '../user.js'
+
+/** One request in the API server's terms. */
+export interface Attributes {
+  /** `get`, `list`, `watch`, `create`…; for a path the method in lower case. */
+  readonly verb: string
+  readonly isResourceRequest: boolean
+  /** Of a resource request; '' otherwise, and for the core group. */
+  readonly group: string
+  readonly version: string
+  readonly resource: string
+  readonly subresource: string
+  /** '' for a cluster-scoped resource and for all namespaces: that is a right of its own. */
+  readonly namespace: string
+  /** '' unless the request is for one object; a field selector `metadata.name=x` counts as naming it. */
+  readonly name: string
+  /** As decoded and normalised once by the router; the one that is routed is the one that is judged. */
+  readonly path: string
+}
+
+export interface Decision {
+  readonly allowed: boolean
+  /** For the caller, after the 403's own words; '' when there is nothing to add. */
+  readonly reason: string
+  /** What decided, for the audit log; null when nothing said yes. */
+  readonly rule: string | null
+}
+
+export interface Authorizer {
+  /** @throws ServiceUnavailableError when nobody could decide now. */
+  authorize(user: User, attributes: Attributes): Promise<Decision>
+  /** Told when answers given before may no longer hold. @returns a function that ends it. */
+  onChange(listener: () => void): () => void
+  /** True when answers can change without `onChange`: running watches are then asked about again from time to time. */
+  readonly changesSilently: boolean
+  close(): void
+}
+
+export interface ResourceRequest {
+  readonly verb: string
+  readonly resource: Pick<Resource, 'group' | 'version' | 'plural'>
+  readonly subresource?: string
+  readonly namespace: string
+  readonly name: string
+  readonly path: string
+}
+
+/** A Namespace is, for its own rights, in itself: a RoleBinding in `a` can grant `get` on the Namespace `a`. */
+export function resourceAttributes(request: ResourceRequest): Attributes {
+  const { group, version, plural } = request.resource
+  const isNamespace = group === '' && plural === 'namespaces' && request.verb !== 'list' && request.verb !== 'watch'
+  return {
+    verb: request.verb,
+    isResourceRequest: true,
+    group,
+    version,
+    resource: plural,
+    subresource: request.subresource ?? '',
+    namespace: isNamespace ? request.name : request.namespace,
+    name: request.name,
+    path: request.path,
+  }
+}
+
+/** `/metrics`, `/healthz`, discovery. */
+export function pathAttributes(method: string, path: string): Attributes {
+  const verb = method.toLowerCase()
+  return {
+    verb,
+    isResourceRequest: false,
+    group: '',
+    version: '',
+    resource: '',
+    subresource: '',
+    namespace: '',
+    name: '',
+    path,
+  }
+}
+
+export function attributesKey(a: Attributes): string {
+  return a.isResourceRequest
+    ? JSON.stringify([a.verb, a.group, a.version, a.resource, a.subresource, a.namespace, a.name])
+    : JSON.stringify([a.verb, a.path])
+}
+
+/** `deployments.apps`. */
+export function attributesResource(attributes: Attributes): string {
+  return resourceId({ group: attributes.group, plural: attributes.resource })
+}

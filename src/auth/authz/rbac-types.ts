@@ -1,0 +1,141 @@
+/**
+ * Roles and bindings, narrowed once from the JSON of `rbac.authorization.k8s.io/v1`. What does not have the shape grants
+ * nothing: an authorizer that guesses is open.
+ */
+import { member, textOf, textsOf } from '../https-json.js'
+
+export interface PolicyRule {
+  readonly verbs: readonly string[]
+  readonly apiGroups: readonly string[]
+  readonly resources: readonly string[]
+  readonly resourceNames: readonly string[]
+  readonly nonResourceURLs: readonly string[]
+}
+
+export interface Role {
+  /** '' for a ClusterRole. */
+  readonly namespace: string
+  readonly name: string
+  readonly labels: Readonly<Record<string, string>>
+  readonly rules: readonly PolicyRule[]
+  /** null when the role is not made of others. */
+  readonly aggregates: readonly LabelSelector[] | null
+}
+
+export interface Binding {
+  /** '' for a ClusterRoleBinding. */
+  readonly namespace: string
+  readonly name: string
+  readonly roleKind: string
+  readonly roleName: string
+  readonly subjects: readonly Subject[]
+}
+
+export interface Subject {
+  readonly kind: string
+  readonly name: string
+  /** Of a ServiceAccount; '' means the binding's own. */
+  readonly namespace: string
+}
+
+export interface LabelSelector {
+  readonly matchLabels: Readonly<Record<string, string>>
+  readonly matchExpressions: readonly {
+    readonly key: string
+    readonly operator: string
+    readonly values: readonly string[]
+  }[]
+}
+
+/** null for what is no role. */
+export function parseRole(object: unknown): Role | null {
+  const metadata = member(object, 'metadata')
+  const name = textOf(member(metadata, 'name'))
+  if (name === '') return null
+  const aggregationRule = member(object, 'aggregationRule')
+  return {
+    namespace: textOf(member(metadata, 'namespace')),
+    name,
+    labels: textMap(member(metadata, 'labels')),
+    rules: arrayOf(member(object, 'rules')).map(parseRule),
+    aggregates:
+      typeof aggregationRule === 'object' && aggregationRule !== null
+        ? arrayOf(member(aggregationRule, 'clusterRoleSelectors')).map(parseSelector)
+        : null,
+  }
+}
+
+/** null for what is no binding. */
+export function parseBinding(object: unknown): Binding | null {
+  const metadata = member(object, 'metadata')
+  const roleRef = member(object, 'roleRef')
+  const name = textOf(member(metadata, 'name'))
+  if (name === '') return null
+  return {
+    namespace: textOf(member(metadata, 'namespace')),
+    name,
+    roleKind: textOf(member(roleRef, 'kind')),
+    roleName: textOf(member(roleRef, 'name')),
+    subjects: arrayOf(member(object, 'subjects')).map((subject) => ({
+      kind: textOf(member(subject, 'kind')),
+      name: textOf(member(subject, 'name')),
+      namespace: textOf(member(subject, 'namespace')),
+    })),
+  }
+}
+
+/** A selector that says nothing matches everything; an operator it does not know, nothing. */
+export function matchesLabels(selector: LabelSelector, labels: Readonly<Record<string, string>>): boolean {
+  const value = (key: string): string | undefined => (Object.hasOwn(labels, key) ? labels[key] : undefined)
+  return (
+    Object.entries(selector.matchLabels).every(([key, wanted]) => value(key) === wanted) &&
+    selector.matchExpressions.every(({ key, operator, values }) => {
+      const held = value(key)
+      if (operator === 'In') return held !== undefined && values.includes(held)
+      if (operator === 'NotIn') return held === undefined || !values.includes(held)
+      if (operator === 'Exists') return held !== undefined
+      return operator === 'DoesNotExist' && held === undefined
+    })
+  )
+}
+
+function parseRule(rule: unknown): PolicyRule {
+  return {
+    verbs: textsOf(member(rule, 'verbs')),
+    apiGroups: textsOf(member(rule, 'apiGroups')),
+    resources: textsOf(member(rule, 'resources')),
+    resourceNames: resourceNames(member(rule, 'resourceNames')),
+    nonResourceURLs: textsOf(member(rule, 'nonResourceURLs')),
+  }
+}
+
+/** No names mean every name, so what is no name must not vanish from the list: it becomes one that nothing has. */
+function resourceNames(value: unknown): readonly string[] {
+  if (value === undefined || value === null) return []
+  if (!Array.isArray(value)) return [NOBODYS_NAME]
+  return value.map((item: unknown) => (typeof item === 'string' ? item : NOBODYS_NAME))
+}
+
+const NOBODYS_NAME = '\0'
+
+function parseSelector(selector: unknown): LabelSelector {
+  return {
+    matchLabels: textMap(member(selector, 'matchLabels')),
+    matchExpressions: arrayOf(member(selector, 'matchExpressions')).map((expression) => ({
+      key: textOf(member(expression, 'key')),
+      operator: textOf(member(expression, 'operator')),
+      values: textsOf(member(expression, 'values')),
+    })),
+  }
+}
+
+function textMap(value: unknown): Readonly<Record<string, string>> {
+  if (typeof value !== 'object' || value === null) return {}
+  return Object.fromEntries(
+    Object.entries(value).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
+  )
+}
+
+function arrayOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}

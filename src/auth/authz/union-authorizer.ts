@@ -1,0 +1,32 @@
+/** The configured modes as one: asked in order, one yes is enough, and nobody's silence is a yes. */
+import { ServiceUnavailableError } from '../../model/status.js'
+import type { Authorizer } from './authorizer.js'
+
+export function unionAuthorizer(authorizers: readonly Authorizer[]): Authorizer {
+  return {
+    changesSilently: authorizers.some((authorizer) => authorizer.changesSilently),
+    async authorize(user, attributes) {
+      const reasons: string[] = []
+      let failure: unknown
+      for (const authorizer of authorizers) {
+        try {
+          const decision = await authorizer.authorize(user, attributes)
+          if (decision.allowed) return decision
+          if (decision.reason !== '') reasons.push(decision.reason)
+        } catch (error) {
+          failure = error
+        }
+      }
+      // The one that could not be asked might have said yes: that is not a 403.
+      if (failure instanceof ServiceUnavailableError) throw failure
+      if (failure !== undefined)
+        throw new ServiceUnavailableError('authorization is not possible now', { cause: failure })
+      return { allowed: false, reason: reasons.join('; '), rule: null }
+    },
+    onChange(listener) {
+      const ends = authorizers.map((authorizer) => authorizer.onChange(listener))
+      return () => ends.forEach((end) => end())
+    },
+    close: () => authorizers.forEach((authorizer) => authorizer.close()),
+  }
+}

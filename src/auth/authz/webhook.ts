@@ -1,0 +1,76 @@
+/**
+ * The Webhook mode: an API server decides (SubjectAccessReview, `authorization.k8s.io/v1`). Its answers are kept, yes and
+ * no for times of their own, and many who ask the same at one time ask once.
+ */
+import { LRUCache } from 'lru-cache'
+
+import { ServiceUnavailableError } from '../../model/status.js'
+import type { Clock } from '../../support/clock.js'
+import { type JsonClient, member, textOf } from '../https-json.js'
+import { digest, identityKey, type User } from '../user.js'
+import { type Attributes, attributesKey, type Authorizer, type Decision } from './authorizer.js'
+
+export interface WebhookOptions {
+  /** From `--authorization-kubeconfig`. Its own identity needs `create` on subjectaccessreviews. */
+  readonly client: Pick<JsonClient, 'post' | 'close'>
+  readonly authorizedMs: number
+  readonly unauthorizedMs: number
+  readonly clock: Clock
+}
+
+/** About 300 bytes each. */
+const MAX_DECISIONS = 65_536
+
+export function webhook(options: WebhookOptions): Authorizer {
+  const { client, clock } = options
+  const kept = new LRUCache<string, { readonly decision: Decision; readonly until: number }>({ max: MAX_DECISIONS })
+  const running = new Map<string, Promise<Decision>>()
+
+  async function ask(key: string, user: User, attributes: Attributes): Promise<Decision> {
+    const decision = await review(client, user, attributes)
+    kept.set(key, { decision, until: clock.now() + (decision.allowed ? options.authorizedMs : options.unauthorizedMs) })
+    return decision
+  }
+
+  return {
+    changesSilently: true,
+    async authorize(user, attributes) {
+      const key = digest(identityKey(user) + attributesKey(attributes))
+      const known = kept.get(key)
+      if (known !== undefined && clock.now() < known.until) return known.decision
+      const asking = running.get(key) ?? ask(key, user, attributes).finally(() => running.delete(key))
+      running.set(key, asking)
+      return asking
+    },
+    onChange: () => () => {},
+    close: () => client.close(),
+  }
+}
+
+async function review(client: WebhookOptions['client'], user: User, attributes: Attributes): Promise<Decision> {
+  const { verb, group, version, resource, subresource, namespace, name, path } = attributes
+  const what = attributes.isResourceRequest
+    ? { resourceAttributes: { verb, group, version, resource, subresource, namespace, name } }
+    : { nonResourceAttributes: { verb, path } }
+  const spec = { user: user.name, uid: user.uid, groups: user.groups, extra: user.extra, ...what }
+  const answer = await client
+    .post('/apis/authorization.k8s.io/v1/subjectaccessreviews', {
+      apiVersion: 'authorization.k8s.io/v1',
+      kind: 'SubjectAccessReview',
+      spec,
+    })
+    .catch((error: unknown) => {
+      throw unavailable(error)
+    })
+  const status = member(answer.body, 'status')
+  if (answer.status < 200 || answer.status > 299 || typeof member(status, 'allowed') !== 'boolean') {
+    throw unavailable(new Error(`SubjectAccessReview answered ${answer.status}`))
+  }
+  const allowed = member(status, 'allowed') === true && member(status, 'denied') !== true
+  const reason = textOf(member(status, 'reason'))
+  return { allowed, reason: allowed ? '' : reason, rule: allowed ? `Webhook: ${reason}` : null }
+}
+
+function unavailable(cause: unknown): ServiceUnavailableError {
+  return new ServiceUnavailableError('authorization is not possible now', { cause, details: { retryAfterSeconds: 1 } })
+}
