@@ -1,0 +1,164 @@
+/**
+ * Authenticators and authorizers put together from plain options: the one place that knows all of their kinds. Files are
+ * read here for the first time, so that a broken one stops the start.
+ */
+import { readFileSync } from 'node:fs'
+
+import type { Clock } from '../support/clock.js'
+import type { Logger } from '../support/log.js'
+import type { Authenticator } from './authn/authenticator.js'
+import { clientCertificate } from './authn/client-certificate.js'
+import { oidc } from './authn/oidc.js'
+import { requestHeader } from './authn/request-header.js'
+import { parseTokenFile, tokenFile } from './authn/token-file.js'
+import { tokenReview } from './authn/token-review.js'
+import { nobodyAsked, unionAuthenticator, type UnionAuthenticator } from './authn/union-authenticator.js'
+import { alwaysAllow } from './authz/always-allow.js'
+import type { Authorizer } from './authz/authorizer.js'
+import { parsePolicy, policy } from './authz/policy.js'
+import { rbac, type RbacSource } from './authz/rbac.js'
+import { unionAuthorizer } from './authz/union-authorizer.js'
+import { webhook } from './authz/webhook.js'
+import { JsonClient } from './https-json.js'
+import { loadKubeconfig } from './kubeconfig.js'
+import { parseCertificates } from './peer-certificate.js'
+import { WatchedFiles } from './watched-file.js'
+
+/** Durations in milliseconds; null for what is not configured. The loaded config satisfies it by shape. */
+export interface AuthenticationOptions {
+  readonly clientCaFile: string | null
+  readonly tokenAuthFile: string | null
+  readonly oidcIssuerUrl: string | null
+  readonly oidcClientId: string | null
+  readonly oidcAudiences: readonly string[]
+  readonly oidcCaFile: string | null
+  readonly oidcUsernameClaim: string
+  readonly oidcUsernamePrefix: string | null
+  readonly oidcGroupsClaim: string | null
+  readonly oidcGroupsPrefix: string | null
+  readonly oidcSigningAlgs: readonly string[]
+  readonly oidcClockSkew: number
+  readonly authenticationKubeconfig: string | null
+  readonly authenticationTokenWebhookCacheTtl: number
+  readonly requestheaderClientCaFile: string | null
+  readonly requestheaderAllowedNames: readonly string[]
+  readonly requestheaderUsernameHeaders: readonly string[]
+  readonly requestheaderGroupHeaders: readonly string[]
+  readonly requestheaderExtraHeadersPrefix: readonly string[]
+  readonly anonymousAuth: boolean
+}
+
+export interface AuthorizationOptions {
+  readonly authorizationMode: readonly ('AlwaysAllow' | 'Policy' | 'RBAC' | 'Webhook')[]
+  readonly authorizationPolicyFile: string | null
+  readonly authorizationKubeconfig: string | null
+  readonly authorizationWebhookCacheAuthorizedTtl: number
+  readonly authorizationWebhookCacheUnauthorizedTtl: number
+}
+
+interface Surroundings {
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+/**
+ * Without any authenticator everybody is anonymous, whatever they show: on loopback, or where `--insecure-bind-any` says so.
+ *
+ * @throws Error that names a file which is not what it should be.
+ */
+export function buildAuthenticator(
+  options: AuthenticationOptions,
+  { clock, logger }: Surroundings,
+): UnionAuthenticator {
+  const watch = <T>(path: string, parse: (text: string) => T): WatchedFiles<T> =>
+    new WatchedFiles({ paths: [path], clock, logger }, (content) => naming(path, () => parse(content.toString('utf8'))))
+  // In the API server's order: front proxy, certificate, then tokens, the cheapest first.
+  const authenticators: Authenticator[] = []
+  if (options.requestheaderClientCaFile !== null) {
+    authenticators.push(
+      requestHeader({
+        authorities: watch(options.requestheaderClientCaFile, parseCertificates),
+        allowedNames: options.requestheaderAllowedNames,
+        usernameHeaders: options.requestheaderUsernameHeaders,
+        groupHeaders: options.requestheaderGroupHeaders,
+        extraHeaderPrefixes: options.requestheaderExtraHeadersPrefix,
+      }),
+    )
+  }
+  if (options.clientCaFile !== null)
+    authenticators.push(clientCertificate(watch(options.clientCaFile, parseCertificates)))
+  if (options.tokenAuthFile !== null) authenticators.push(tokenFile(watch(options.tokenAuthFile, parseTokenFile)))
+  if (options.oidcIssuerUrl !== null && options.oidcClientId !== null) {
+    authenticators.push(
+      oidc({
+        issuerUrl: options.oidcIssuerUrl,
+        audiences: [options.oidcClientId, ...options.oidcAudiences],
+        usernameClaim: options.oidcUsernameClaim,
+        usernamePrefix: options.oidcUsernamePrefix,
+        groupsClaim: options.oidcGroupsClaim,
+        groupsPrefix: options.oidcGroupsPrefix,
+        signingAlgorithms: options.oidcSigningAlgs,
+        clockSkewMs: options.oidcClockSkew,
+        client: new JsonClient({
+          url: options.oidcIssuerUrl,
+          ...(options.oidcCaFile === null ? {} : { ca: readFileSync(options.oidcCaFile) }),
+        }),
+        clock,
+      }),
+    )
+  }
+  if (options.authenticationKubeconfig !== null) {
+    const client = new JsonClient(loadKubeconfig(options.authenticationKubeconfig))
+    authenticators.push(tokenReview({ client, cacheMs: options.authenticationTokenWebhookCacheTtl, clock }))
+  }
+  return authenticators.length === 0
+    ? nobodyAsked
+    : unionAuthenticator({ authenticators, anonymous: options.anonymousAuth })
+}
+
+/**
+ * @param rbacSource for the RBAC mode; null when there is none, which is an error in that mode.
+ * @throws Error that names a file which is not what it should be.
+ */
+export function buildAuthorizer(
+  options: AuthorizationOptions,
+  { clock, logger }: Surroundings,
+  rbacSource: RbacSource | null,
+): Authorizer {
+  const modes = options.authorizationMode.map((mode): Authorizer => {
+    switch (mode) {
+      case 'AlwaysAllow':
+        return alwaysAllow
+      case 'Policy': {
+        const path = needed(options.authorizationPolicyFile, mode)
+        const parse = (content: Buffer) => naming(path, () => parsePolicy(content.toString('utf8')))
+        return policy(new WatchedFiles({ paths: [path], clock, logger }, parse))
+      }
+      case 'RBAC':
+        return rbac(needed(rbacSource, mode))
+      case 'Webhook':
+        return webhook({
+          client: new JsonClient(loadKubeconfig(needed(options.authorizationKubeconfig, mode))),
+          authorizedMs: options.authorizationWebhookCacheAuthorizedTtl,
+          unauthorizedMs: options.authorizationWebhookCacheUnauthorizedTtl,
+          clock,
+        })
+      default:
+        return mode satisfies never
+    }
+  })
+  return unionAuthorizer(modes)
+}
+
+function needed<T>(value: T | null, mode: string): T {
+  if (value === null) throw new Error(`authorization mode ${mode} lacks what it reads from`)
+  return value
+}
+
+function naming<T>(path: string, parse: () => T): T {
+  try {
+    return parse()
+  } catch (error) {
+    throw new Error(`${path}: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
+  }
+}

@@ -1,0 +1,116 @@
+/**
+ * One JSON line for each request: who, what, the answer, and by which rule. Only named facts go in, never headers, bodies
+ * or the query, where tokens can stand. Rotation is the platform's: move the file and call `reopen` (on SIGHUP).
+ *
+ * The queue to the disk is bounded. When it is full, lines are dropped and counted: a full disk must not stop the server,
+ * and an audit log that has holes must say so, which it does with a line of its own.
+ */
+import { createWriteStream, type WriteStream } from 'node:fs'
+import type { Writable } from 'node:stream'
+
+import type { Clock } from '../support/clock.js'
+import type { Logger } from '../support/log.js'
+
+export interface AuditRecord {
+  readonly user: string
+  readonly groups: readonly string[]
+  readonly sourceAddress: string
+  readonly userAgent: string
+  readonly transport: string
+  readonly verb: string
+  readonly group: string
+  readonly resource: string
+  readonly subresource: string
+  readonly namespace: string
+  readonly name: string
+  /** Without the query. */
+  readonly path: string
+  readonly code: number
+  /** From the request's arrival to its end; of a watch, its whole life. */
+  readonly latencySeconds: number
+  readonly decision: 'allow' | 'forbid' | 'unauthenticated' | 'none'
+  /** What allowed it; null when nothing did. */
+  readonly rule: string | null
+}
+
+export interface AuditLog {
+  write(record: AuditRecord): void
+  /** After the platform has moved the file. */
+  reopen(): void
+  readonly dropped: number
+  close(): Promise<void>
+}
+
+export interface AuditLogOptions {
+  /** A file that is appended to, or '-' for standard output. */
+  readonly path: string
+  readonly clock: Clock
+  readonly logger: Logger
+  /** For '-' and tests. */
+  readonly stdout: Writable
+}
+
+const MAX_QUEUED_BYTES = 4 * 2 ** 20
+/** The caller chooses these; the rest is bounded by the router. */
+const MAX_TEXT = 1_024
+
+export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): AuditLog {
+  const open = (): Writable => {
+    if (path === '-') return stdout
+    const stream: WriteStream = createWriteStream(path, { flags: 'a', mode: 0o600 })
+    stream.on('error', (error) => logger.error({ path, reason: error.message }, 'the audit log cannot be written'))
+    return stream
+  }
+  let stream = open()
+  let dropped = 0
+  let unreported = 0
+
+  function line(fields: object): void {
+    stream.write(`${JSON.stringify({ time: new Date(clock.now()).toISOString(), ...fields })}\n`)
+  }
+
+  return {
+    get dropped() {
+      return dropped
+    },
+    write(record) {
+      if (stream.writableLength > MAX_QUEUED_BYTES || stream.destroyed) {
+        dropped++
+        unreported++
+        return
+      }
+      if (unreported > 0) {
+        line({ dropped: unreported })
+        unreported = 0
+      }
+      line({
+        ...record,
+        user: short(record.user),
+        userAgent: short(record.userAgent),
+        name: short(record.name),
+        path: short(withoutQuery(record.path)),
+      })
+    },
+    reopen() {
+      if (path === '-') return
+      stream.end()
+      stream = open()
+    },
+    close() {
+      if (path === '-') return Promise.resolve()
+      return new Promise((resolve) => {
+        if (stream.destroyed) resolve()
+        else stream.end(resolve)
+      })
+    },
+  }
+}
+
+function short(text: string): string {
+  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text
+}
+
+function withoutQuery(path: string): string {
+  const query = path.search(/[?#]/)
+  return query === -1 ? path : path.slice(0, query)
+}

@@ -1,0 +1,40 @@
+/** Whose request it is by address: the peer's, unless the peer is a proxy that we were told to believe. */
+import { BlockList, isIP } from 'node:net'
+
+export interface TrustedProxies {
+  has(address: string): boolean
+}
+
+/** @param ranges addresses and CIDR ranges, already checked by the config. */
+export function trustedProxies(ranges: readonly string[]): TrustedProxies {
+  const list = new BlockList()
+  for (const range of ranges) {
+    const [address = '', bits] = range.split('/')
+    const family = isIP(address) === 6 ? 'ipv6' : 'ipv4'
+    list.addSubnet(address, bits === undefined ? (family === 'ipv6' ? 128 : 32) : Number(bits), family)
+  }
+  return { has: (address) => isIP(address) !== 0 && list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4') }
+}
+
+/**
+ * The address that the nearest proxy we do not trust, or else the client, has. From right to left: what stands left of an
+ * untrusted address was written by it, and anyone can write anything.
+ *
+ * @param forwardedFor every X-Forwarded-For value, in order.
+ */
+export function clientAddress(peer: string, forwardedFor: readonly string[], proxies: TrustedProxies): string {
+  const hops = forwardedFor.flatMap((value) => value.split(',').map((hop) => hop.trim()))
+  let current = plain(peer)
+  while (proxies.has(current)) {
+    const next = plain(hops.pop() ?? '')
+    if (isIP(next) === 0) break
+    current = next
+  }
+  return current
+}
+
+/** ::ffff:10.0.0.1 on a socket for both families is 10.0.0.1. */
+function plain(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
+  return mapped?.[1] ?? address
+}

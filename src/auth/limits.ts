@@ -1,0 +1,89 @@
+/**
+ * What one identity may take: requests a second, running watches, bytes of initial state a second; and a fair queue for
+ * the initial states themselves, because they are what costs memory. One noisy tenant is told 429 before others notice.
+ *
+ * Buckets are kept in a bounded table: with more identities than that the coldest is forgotten, which gives it a full
+ * bucket again and nothing else. Running watches are counted exactly; that table is as large as the watches allowed.
+ */
+import { LRUCache } from 'lru-cache'
+
+import { TooManyRequestsError } from '../model/status.js'
+import type { Clock } from '../support/clock.js'
+
+export interface IdentityLimitsOptions {
+  readonly clock: Clock
+  readonly requestsPerSecond: number
+  readonly maxWatchersPerClient: number
+  /** null: unlimited. */
+  readonly initialBytesPerSecond: number | null
+}
+
+interface Bucket {
+  tokens: number
+  at: number
+}
+
+/** Seconds of the sustained rate that may come at once: an informer start is a burst of lists. */
+const BURST_SECONDS = 10
+const MAX_IDENTITIES = 65_536
+
+export class IdentityLimits {
+  readonly #options: IdentityLimitsOptions
+  readonly #requests = new LRUCache<string, Bucket>({ max: MAX_IDENTITIES })
+  readonly #bytes = new LRUCache<string, Bucket>({ max: MAX_IDENTITIES })
+  readonly #watches = new Map<string, number>()
+
+  constructor(options: IdentityLimitsOptions) {
+    this.#options = options
+  }
+
+  /** @param identity the user's name, or the client's address where nobody authenticates. @throws TooManyRequestsError */
+  admitRequest(identity: string): void {
+    const { requestsPerSecond: rate } = this.#options
+    const bucket = this.#refill(this.#requests, identity, rate, rate * BURST_SECONDS)
+    if (bucket.tokens < 1) {
+      const wait = Math.ceil((1 - bucket.tokens) / rate)
+      throw new TooManyRequestsError(`too many requests: more than ${rate} a second`, Math.max(1, wait))
+    }
+    bucket.tokens -= 1
+  }
+
+  /** @returns a function to call once, when the watch ends. @throws TooManyRequestsError */
+  startWatch(identity: string): () => void {
+    const running = this.#watches.get(identity) ?? 0
+    const most = this.#options.maxWatchersPerClient
+    if (running >= most)
+      throw new TooManyRequestsError(`too many watches: ${running} are running, ${most} are allowed`, 5)
+    this.#watches.set(identity, running + 1)
+    let ended = false
+    return () => {
+      if (ended) return
+      ended = true
+      const left = (this.#watches.get(identity) ?? 1) - 1
+      if (left === 0) this.#watches.delete(identity)
+      else this.#watches.set(identity, left)
+    }
+  }
+
+  /**
+   * Counts bytes of a list or initial state about to be sent.
+   *
+   * @returns milliseconds to wait before sending more; the bytes asked about may go now, so any size is possible.
+   */
+  spendInitialBytes(identity: string, bytes: number): number {
+    const rate = this.#options.initialBytesPerSecond
+    if (rate === null) return 0
+    const bucket = this.#refill(this.#bytes, identity, rate, rate)
+    bucket.tokens -= bytes
+    return bucket.tokens >= 0 ? 0 : Math.ceil((-bucket.tokens / rate) * 1_000)
+  }
+
+  #refill(table: LRUCache<string, Bucket>, identity: string, perSecond: number, most: number): Bucket {
+    const now = this.#options.clock.monotonic()
+    const bucket = table.get(identity) ?? { tokens: most, at: now }
+    bucket.tokens = Math.min(most, bucket.tokens + ((now - bucket.at) / 1_000) * perSecond)
+    bucket.at = now
+    table.set(identity, bucket)
+    return bucket
+  }
+}
