@@ -1,0 +1,144 @@
+import t from 'tap'
+
+import { clientAddress, trustedProxies } from '../../src/auth/client-address.js'
+import { FairGate } from '../../src/auth/fair-gate.js'
+import { IdentityLimits } from '../../src/auth/limits.js'
+import { TooManyRequestsError } from '../../src/model/status.js'
+import { VirtualClock } from '../support/virtual-clock.js'
+
+function limits(clock: VirtualClock) {
+  return new IdentityLimits({ clock, requestsPerSecond: 2, maxWatchersPerClient: 3, initialBytesPerSecond: 1_000 })
+}
+
+void t.test('requests: a burst, then the rate, and one identity does not use up another', async (t) => {
+  const clock = new VirtualClock()
+  const limit = limits(clock)
+  for (let i = 0; i < 20; i++) limit.admitRequest('noisy')
+  t.throws(() => limit.admitRequest('noisy'), { code: 429, details: { retryAfterSeconds: 1 } })
+  t.doesNotThrow(() => limit.admitRequest('quiet'))
+  clock.advance(499)
+  t.throws(() => limit.admitRequest('noisy'), TooManyRequestsError)
+  clock.advance(1)
+  t.doesNotThrow(() => limit.admitRequest('noisy'))
+  t.throws(() => limit.admitRequest('noisy'), TooManyRequestsError)
+  clock.advance(3_600_000)
+  for (let i = 0; i < 20; i++) limit.admitRequest('noisy')
+  t.throws(() => limit.admitRequest('noisy'), TooManyRequestsError, 'rest does not add up beyond the burst')
+})
+
+void t.test('watches: so many run at one time, each ends once', async (t) => {
+  const limit = limits(new VirtualClock())
+  const ends = [limit.startWatch('a'), limit.startWatch('a'), limit.startWatch('a')]
+  t.throws(() => limit.startWatch('a'), { code: 429, message: /3 are running, 3 are allowed/ })
+  t.doesNotThrow(() => limit.startWatch('b'))
+  ends[0]?.()
+  ends[0]?.()
+  limit.startWatch('a')
+  t.throws(() => limit.startWatch('a'), TooManyRequestsError, 'ending twice gives back one')
+})
+
+void t.test('bytes: what is over is waited for', async (t) => {
+  const clock = new VirtualClock()
+  const limit = limits(clock)
+  t.equal(limit.spendInitialBytes('a', 1_000), 0)
+  t.equal(limit.spendInitialBytes('a', 500), 500)
+  t.equal(limit.spendInitialBytes('b', 1), 0)
+  clock.advance(500)
+  t.equal(limit.spendInitialBytes('a', 0), 0)
+  t.equal(limit.spendInitialBytes('a', 10_000_000), 10_000_000, 'a size beyond any bucket goes too, and is waited for')
+  const without = new IdentityLimits({
+    clock,
+    requestsPerSecond: 1,
+    maxWatchersPerClient: 1,
+    initialBytesPerSecond: null,
+  })
+  t.equal(without.spendInitialBytes('a', 1e12), 0)
+})
+
+const settled = () => new Promise((resolve) => setImmediate(resolve))
+
+void t.test(
+  'turns go round between identities: one that asks for much waits behind one that asks for little',
+  async (t) => {
+    const gate = new FairGate({ turns: 1, maxWaiting: 100, maxWaitingPerIdentity: 50 })
+    const order: string[] = []
+    const leave = await gate.enter('noisy')
+    const enter = async (identity: string) => {
+      const end = await gate.enter(identity)
+      order.push(identity)
+      end()
+    }
+    const all = ['noisy', 'noisy', 'noisy', 'noisy', 'quiet', 'calm', 'quiet'].map(enter)
+    t.match(gate, { running: 1, waiting: 7 })
+    leave()
+    leave()
+    await Promise.all(all)
+    t.same(order, ['noisy', 'quiet', 'calm', 'noisy', 'quiet', 'noisy', 'noisy'])
+    t.match(gate, { running: 0, waiting: 0 })
+  },
+)
+
+void t.test('never more turns than allowed at one time', async (t) => {
+  const gate = new FairGate({ turns: 3, maxWaiting: 100, maxWaitingPerIdentity: 100 })
+  let running = 0
+  let most = 0
+  await Promise.all(
+    Array.from({ length: 50 }, async (_, i) => {
+      const end = await gate.enter(`i${i % 4}`)
+      most = Math.max(most, ++running)
+      await settled()
+      running--
+      end()
+    }),
+  )
+  t.equal(most, 3)
+  t.match(gate, { running: 0, waiting: 0 })
+})
+
+void t.test('what waits is bounded, in all and for each', async (t) => {
+  const gate = new FairGate({ turns: 1, maxWaiting: 3, maxWaitingPerIdentity: 2 })
+  const leave = await gate.enter('a')
+  const waiting = [gate.enter('a'), gate.enter('a')]
+  await t.rejects(gate.enter('a'), { code: 429 }, 'one identity cannot fill the queue')
+  waiting.push(gate.enter('b'))
+  await t.rejects(gate.enter('c'), { code: 429, details: { retryAfterSeconds: 1 } })
+  leave()
+  await Promise.all(waiting.map(async (one) => (await one)()))
+  t.match(gate, { running: 0, waiting: 0 })
+})
+
+void t.test('who goes away while waiting leaves the queue, and costs no turn', async (t) => {
+  const gate = new FairGate({ turns: 1, maxWaiting: 10, maxWaitingPerIdentity: 10 })
+  const leave = await gate.enter('a')
+  const gone = new AbortController()
+  const waiting = gate.enter('b', gone.signal)
+  const next = gate.enter('c')
+  gone.abort()
+  await t.rejects(waiting, { name: 'AbortError' })
+  t.equal(gate.waiting, 1)
+  leave()
+  ;(await next)()
+  await t.rejects(gate.enter('d', AbortSignal.abort()), { name: 'AbortError' })
+  t.match(gate, { running: 0, waiting: 0 })
+})
+
+void t.test('X-Forwarded-For is believed from named proxies only, and only as far as they vouch', async (t) => {
+  const proxies = trustedProxies(['10.0.0.0/8', '192.168.1.1', 'fd00::/8'])
+  const rows: readonly (readonly [string, string, readonly string[], string])[] = [
+    ['no header', '1.2.3.4', [], '1.2.3.4'],
+    ['a stranger says so', '1.2.3.4', ['5.6.7.8'], '1.2.3.4'],
+    ['a proxy says so', '10.0.0.1', ['5.6.7.8'], '5.6.7.8'],
+    ['a chain of proxies', '10.0.0.1', ['5.6.7.8, 10.0.0.2'], '5.6.7.8'],
+    ['the client lies to the left', '10.0.0.1', ['9.9.9.9, 5.6.7.8'], '5.6.7.8'],
+    ['in two headers', '10.0.0.1', ['9.9.9.9', '5.6.7.8'], '5.6.7.8'],
+    ['nothing but proxies', '10.0.0.1', ['10.0.0.2'], '10.0.0.2'],
+    ['a proxy without a header', '10.0.0.1', [], '10.0.0.1'],
+    ['nonsense', '10.0.0.1', ['unknown'], '10.0.0.1'],
+    ['nonsense before a proxy', '10.0.0.1', ['"; drop, 10.0.0.2'], '10.0.0.2'],
+    ['an IPv4 address on an IPv6 socket', '::ffff:10.0.0.1', ['5.6.7.8'], '5.6.7.8'],
+    ['IPv6', 'fd00::1', ['2001:db8::1'], '2001:db8::1'],
+    ['one address of a range', '192.168.1.2', ['5.6.7.8'], '192.168.1.2'],
+  ]
+  for (const [name, peer, header, expected] of rows) t.equal(clientAddress(peer, header, proxies), expected, name)
+  t.equal(clientAddress('127.0.0.1', ['5.6.7.8'], trustedProxies([])), '127.0.0.1')
+})
