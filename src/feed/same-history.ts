@@ -45,10 +45,13 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
   if (now < place.position) return { kind: 'other', why: `etcd is at revision ${now}, behind our ${place.position}` }
 
   try {
-    const { newest, keyCount } = witness
+    const { newest, lastDelete, keyCount } = witness
     if (newest !== null) {
       const found = await readWitness(options, newest.key, place.position)
       if (!isSameValue(newest, found)) return { kind: 'other', why: differenceOf(newest, found, place.position) }
+    }
+    if (lastDelete !== null && !(await isDeleted(options, lastDelete.key, lastDelete.revision))) {
+      return { kind: 'other', why: `a key deleted at ${lastDelete.revision} is there, or never was` }
     }
     const { position: revision } = place
     const page = await ask(options, (signal) => upstream.read({ prefix, revision, limit: 1, keysOnly: true, signal }))
@@ -84,6 +87,17 @@ export async function canBridge(
   if (found === null || found.createRevision > position) return true
   if (found.modRevision <= position) return isSameValue(newest, found)
   return found.createRevision === newest.createRevision && found.version > newest.version
+}
+
+/** Gone at our revision, and there before it went, where that can still be read. */
+async function isDeleted(options: SameHistoryOptions, key: Key, revision: Revision): Promise<boolean> {
+  if ((await readWitness(options, key, options.place.position)) !== null) return false
+  try {
+    return (await readWitness(options, key, (revision - 1) as Revision)) !== null
+  } catch (error) {
+    if (error instanceof UpstreamError && error.code === 'compacted') return true
+    throw error
+  }
 }
 
 function readWitness(

@@ -1,17 +1,24 @@
 /**
  * The little a feed remembers of what it handed over, enough to recognise the history again: the newest put that is still
- * there, and how many keys there are. A copy of all keys was rejected: the sink has one, and this feed would double it.
+ * there, the deletion after it, and how many keys there are. A copy of all keys was rejected: the sink has one, and this feed would double it.
  */
-import type { Batch, KeyValue } from '../model/event.js'
+import type { Batch, Key, KeyValue } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
 
 export class Witness {
   #newest: KeyValue | null = null
+  #lastDelete: { readonly key: Key; readonly revision: Revision } | null = null
   #keyCount = 0
   #isCountKnown = true
 
   /** The newest value handed over that has not been deleted since; null before the first one and after its deletion. */
   get newest(): KeyValue | null {
     return this.#newest
+  }
+
+  /** The last event, where that was a deletion. */
+  get lastDelete(): { readonly key: Key; readonly revision: Revision } | null {
+    return this.#lastDelete
   }
 
   /** Keys under the prefix; null where the source does not tell a creation from an update. */
@@ -35,8 +42,10 @@ export class Witness {
           if (version === 1) this.#keyCount++
           else if (version < 1) this.#isCountKnown = false
           this.#newest = event.keyValue
+          this.#lastDelete = null
         } else {
           this.#keyCount--
+          this.#lastDelete = { key: event.key, revision: batch.revision }
           if (event.key === this.#newest?.key) this.#newest = null
         }
       }

@@ -339,6 +339,43 @@ void t.test('a gap is not bridged to a key that was created at another time', as
   t.strictSame([...sink.state.keys()], [key('a')])
 })
 
+void t.test('a restored history that differs only in what was deleted last is noticed', async (t) => {
+  for (const isCompacted of [false, true]) {
+    const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
+    feed.start()
+    await settle()
+    write(put('a'), put('b'), put('c'))
+    const backup = etcd.snapshot()
+    write(remove('a'))
+    await settle()
+    etcd.restore(backup, { clusterId: '1' })
+    write(remove('b'))
+    write(elsewhere)
+    if (isCompacted) etcd.compact(rev(3))
+    await pass(2_000)
+    t.equal(metrics.of('relisted history-changed'), 1)
+    t.strictSame([...sink.state.keys()], [key('a'), key('c')])
+  }
+})
+
+void t.test('a deletion as the last event is recognised again, also when only just compacted', async (t) => {
+  for (const isCompacted of [false, true]) {
+    const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
+    feed.start()
+    await settle()
+    write(put('a'), put('b'))
+    write(remove('b'))
+    await settle()
+    etcd.cutWatches()
+    if (isCompacted) etcd.compact(rev(3))
+    write(put('c'))
+    await pass(2_000)
+    t.equal(metrics.of('reconnected'), 1)
+    t.equal(sink.of('replace').length, 1)
+    t.equal(sink.revision, 4)
+  }
+})
+
 void t.test('a restore between the list and the watch is noticed', async (t) => {
   const { feed, sink, etcd, metrics, write, pass } = harness(t, { backfillRevisions: 0 })
   write(put('a'))
