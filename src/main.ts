@@ -10,6 +10,7 @@ import { packageVersion } from './package-version.js'
 import { greeting } from './greeting.js'
 import { ConfigError } from './config/config-error.js'
 import { type Config, type Loaded, load } from './config/load.js'
+import { unservedProblems } from './config/unserved.js'
 import { createLogger } from './logger.js'
 import type { Logger } from './support/log.js'
 import { createEmbeddedUpstream } from './upstream/embedded/embedded-upstream.js'
@@ -48,7 +49,10 @@ async function main(): Promise<void> {
 
 function readConfig(): Loaded {
   try {
-    return load(process.argv.slice(2), process.env, (path) => readFileSync(path, 'utf8'))
+    const loaded = load(process.argv.slice(2), process.env, (path) => readFileSync(path, 'utf8'))
+    const unserved = loaded.kind === 'run' ? unservedProblems(loaded.sources) : []
+    if (unserved.length > 0) throw new ConfigError(unserved)
+    return loaded
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     process.stderr.write(`${error.message}\n`)
