@@ -16,10 +16,12 @@ import { missingDefaults } from './defaults.js'
 import { isProtobuf, openEnvelope } from './envelope.js'
 import { copyJson } from './json-text.js'
 import { JsonWriter } from './json-writer.js'
+import { MapEntries } from './map-entries.js'
+import { writeNumber, writeScalar } from './number-values.js'
 import { OBJECT_META, type Plan, type PlanField, Plans, WIRE_TYPES } from './plan.js'
-import { ZERO_TIME_SECONDS, formatDouble, formatDuration, formatFloat, formatMicroTime, formatTime } from './scalars.js'
 import type { ScalarType, Schema } from './schema.js'
-import { LENGTH, VARINT, WireReader } from './wire.js'
+import { SpecialValues, ZERO_QUANTITY } from './special-values.js'
+import { LENGTH, WireReader } from './wire.js'
 
 /** CRD schemas nest by far the deepest, two messages a level; every level costs a frame of the JavaScript stack. */
 export const MAX_MESSAGE_DEPTH = 200
@@ -63,18 +65,15 @@ const CLAIM = 'k8s.io.api.core.v1.PersistentVolumeClaim'
 const UID_TAG = 0x2a
 
 const NULL = Buffer.from('null', 'latin1')
-const TRUE = Buffer.from('true', 'latin1')
 const FALSE = Buffer.from('false', 'latin1')
 const ZERO = Buffer.from('0', 'latin1')
-const ZERO_QUANTITY = Buffer.from('"0"', 'latin1')
+const ZERO_DURATION = Buffer.from('"0s"', 'latin1')
 const EMPTY_STRING = Buffer.from('""', 'latin1')
 const EMPTY_ARRAY = Buffer.from('[]', 'latin1')
 const TYPE_META_OF_CLAIM = Buffer.from('"kind":"PersistentVolumeClaim","apiVersion":"v1",', 'latin1')
 const NOTHING = Buffer.alloc(0)
 const COMMA = 0x2c
 const COLON = 0x3a
-const QUOTE = 0x22
-const MINUS = 0x2d
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
@@ -84,6 +83,8 @@ const CLOSE_BRACKET = 0x5d
 class Decoder {
   private readonly reader = new WireReader()
   private readonly writer = new JsonWriter()
+  private readonly entries = new MapEntries(this.reader)
+  private readonly special = new SpecialValues(this.reader, this.writer)
   private readonly plansOf = new WeakMap<Schema, Plans>()
   private plans!: Plans
   /** Two per field of every message being read: where the tags of its first and last occurrence are, -1 for none. */
@@ -93,12 +94,6 @@ class Decoder {
   private metadataOffset = -1
   private keepsResourceVersion = false
   private addsDefaults = true
-  /** The map entry found last. */
-  private keyStart = 0
-  private keyEnd = 0
-  private valueAt = -1
-  private lastSeconds = Number.NaN
-  private lastTime = ''
 
   decode(value: Buffer, schema: Schema, options: DecodeOptions): DecodedObject {
     const envelope = openEnvelope(value)
@@ -122,11 +117,12 @@ class Decoder {
     this.keepsResourceVersion = options.keepResourceVersion === true
     this.top = 0
     this.unknownFields = 0
+    this.special.unknownFields = 0
     this.metadataOffset = -1
     try {
       this.object(apiVersion, kind, rawStart, end, 0)
-      const { unknownFields, metadataOffset } = this
-      return { bytes: this.writer.copy(), metadataOffset, apiVersion, kind, unknownFields }
+      const unknownFields = this.unknownFields + this.special.unknownFields
+      return { bytes: this.writer.copy(), metadataOffset: this.metadataOffset, apiVersion, kind, unknownFields }
     } finally {
       this.reader.bytes = NOTHING
     }
@@ -374,14 +370,14 @@ class Decoder {
     writer.raw(field.prefix)
     writer.byte(OPEN_BRACE)
     const open = writer.length
-    if (field.keyType === 'string' && this.isSorted(field, first, last, end)) {
+    if (field.keyType === 'string' && this.entries.isSorted(field, first, last, end)) {
       this.reader.pos = first
       for (
-        let entryEnd = this.nextEntry(field, last, end);
+        let entryEnd = this.entries.next(field, last, end);
         entryEnd !== -1;
-        entryEnd = this.nextEntry(field, last, end)
+        entryEnd = this.entries.next(field, last, end)
       ) {
-        writer.string(this.reader.bytes, this.keyStart, this.keyEnd)
+        writer.string(this.reader.bytes, this.entries.keyStart, this.entries.keyEnd)
         this.mapValue(field, entryEnd, depth)
       }
     } else this.unsortedMap(field, first, last, end, depth)
@@ -389,59 +385,29 @@ class Decoder {
     writer.byte(COMMA)
   }
 
-  /** Every key above the one before it: so Go writes maps, and then they need no sorting, and no key comes twice. */
-  private isSorted(field: PlanField, first: number, last: number, end: number): boolean {
-    const { reader } = this
-    const { bytes } = reader
-    let previousStart = 0
-    let previousEnd = -1
-    reader.pos = first
-    for (
-      let entryEnd = this.nextEntry(field, last, end);
-      entryEnd !== -1;
-      entryEnd = this.nextEntry(field, last, end)
-    ) {
-      const { keyStart, keyEnd } = this
-      if (previousEnd !== -1) {
-        let i = previousStart
-        let k = keyStart
-        while (i < previousEnd && k < keyEnd && bytes[i] === bytes[k]) {
-          i++
-          k++
-        }
-        const isAbove = i === previousEnd ? k < keyEnd : k < keyEnd && bytes[k]! > bytes[i]!
-        if (!isAbove) return false
-      }
-      previousStart = keyStart
-      previousEnd = keyEnd
-      reader.pos = entryEnd
-    }
-    return true
-  }
-
   private unsortedMap(field: PlanField, first: number, last: number, end: number, depth: number): void {
     const { reader, writer } = this
-    const entries = new Map<string, { keyStart: number; keyEnd: number; valueAt: number; entryEnd: number }>()
+    const found = new Map<string, { keyStart: number; keyEnd: number; valueAt: number; entryEnd: number }>()
     reader.pos = first
     for (
-      let entryEnd = this.nextEntry(field, last, end);
+      let entryEnd = this.entries.next(field, last, end);
       entryEnd !== -1;
-      entryEnd = this.nextEntry(field, last, end)
+      entryEnd = this.entries.next(field, last, end)
     ) {
-      const { keyStart, keyEnd, valueAt } = this
+      const { keyStart, keyEnd, valueAt } = this.entries
       // latin1: one unit per byte, so that strings compare as Go compares bytes.
       const key =
         field.keyType === 'string'
           ? reader.bytes.toString('latin1', keyStart, keyEnd)
           : this.numericKey(field.keyType, keyStart, keyEnd)
-      entries.set(key, { keyStart, keyEnd, valueAt, entryEnd })
+      found.set(key, { keyStart, keyEnd, valueAt, entryEnd })
       reader.pos = entryEnd
     }
-    const sorted = [...entries].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+    const sorted = [...found].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
     for (const [key, entry] of sorted) {
       if (field.keyType === 'string') writer.string(reader.bytes, entry.keyStart, entry.keyEnd)
       else writer.ascii(JSON.stringify(key))
-      this.valueAt = entry.valueAt
+      this.entries.valueAt = entry.valueAt
       this.mapValue(field, entry.entryEnd, depth)
     }
   }
@@ -452,58 +418,16 @@ class Decoder {
     if (start === end) return type === 'bool' ? 'false' : '0'
     reader.pos = start
     const scratch = new JsonWriter()
-    this.scalar(type, end, scratch)
+    writeScalar(type, reader, scratch, end)
     return scratch.bytes.toString('latin1', 0, scratch.length)
-  }
-
-  /** From `reader.pos`: finds the field's next entry, notes key and value, and returns its end; -1 after the last. */
-  private nextEntry(field: PlanField, last: number, end: number): number {
-    const { reader } = this
-    while (reader.pos <= last) {
-      const tag = reader.readTag(end)
-      if (tag >>> 3 !== field.number) {
-        reader.skip(tag & 7, end)
-        continue
-      }
-      const length = reader.readLength(end)
-      const stop = reader.pos + length
-      this.keyStart = reader.pos
-      this.keyEnd = reader.pos
-      this.valueAt = -1
-      while (reader.pos < stop) {
-        const inner = reader.readTag(stop)
-        const number = inner >>> 3
-        const wireType = inner & 7
-        const expected = number === 1 ? WIRE_TYPES[field.keyType] : number === 2 ? WIRE_TYPES[field.type] : wireType
-        if (wireType !== expected) {
-          throw new CodecError('wire-type', `an entry of ${field.jsonName} has wire type ${wireType}`, reader.pos)
-        }
-        if (number === 1 && wireType === LENGTH) {
-          const size = reader.readLength(stop)
-          this.keyStart = reader.pos
-          this.keyEnd = reader.pos + size
-          reader.pos = this.keyEnd
-          continue
-        }
-        const at = reader.pos
-        reader.skip(wireType, stop)
-        if (number === 1) {
-          this.keyStart = at
-          this.keyEnd = reader.pos
-        } else if (number === 2) this.valueAt = at
-      }
-      reader.pos = stop
-      return stop
-    }
-    return -1
   }
 
   /** The rest of an entry after its key. */
   private mapValue(field: PlanField, entryEnd: number, depth: number): void {
     const { reader, writer } = this
     writer.byte(COLON)
-    if (this.valueAt !== -1) {
-      reader.pos = this.valueAt
+    if (this.entries.valueAt !== -1) {
+      reader.pos = this.entries.valueAt
       this.value(field, entryEnd, depth, false)
     } else if (field.type === 'message') this.message(field.plan(this.plans), 0, 0, depth + 1)
     else writer.raw(field.type === 'bytes' ? EMPTY_STRING : zeroText(field))
@@ -517,8 +441,9 @@ class Decoder {
    */
   private value(field: PlanField, end: number, depth: number, omitsEmpty: boolean): boolean {
     const { reader, writer } = this
-    if (field.wireType !== LENGTH && field.label !== 'map') return this.number(field, end, omitsEmpty)
-    if (field.label === 'map' && WIRE_TYPES[field.type] !== LENGTH) return this.number(field, end, false)
+    if (field.wireType !== LENGTH && field.label !== 'map') return writeNumber(field, reader, writer, end, omitsEmpty)
+    if (field.label === 'map' && WIRE_TYPES[field.type] !== LENGTH)
+      return writeNumber(field, reader, writer, end, false)
     const length = reader.readLength(end)
     const start = reader.pos
     const stop = start + length
@@ -539,228 +464,29 @@ class Decoder {
         break
       case 'time':
       case 'microtime':
-        this.time(start, stop, field.type === 'microtime')
+        this.special.time(start, stop, field.type === 'microtime')
         break
       case 'quantity':
-        this.quantity(start, stop)
+        this.special.quantity(start, stop)
         break
       case 'intorstring':
-        this.intOrString(start, stop)
+        this.special.intOrString(start, stop)
         break
       case 'json':
         this.embedded(start, stop, depth)
         break
       default:
-        this.duration(start, stop)
+        this.special.duration(start, stop)
     }
     reader.pos = stop
     return true
   }
 
-  private number(field: PlanField, end: number, omitsEmpty: boolean): boolean {
-    const { reader, writer } = this
-    const { type } = field
-    if (type === 'bool') {
-      const isTrue = reader.readVarint(end) !== 0 || reader.high !== 0
-      if (omitsEmpty && !isTrue) return false
-      writer.raw(isTrue ? TRUE : FALSE)
-      return true
-    }
-    if (type === 'enum') {
-      const value = reader.readVarint(end) | 0
-      if (omitsEmpty && value === 0) return false
-      writer.raw(Buffer.from(JSON.stringify(field.enumNames?.get(value) ?? value), 'utf8'))
-      return true
-    }
-    const before = writer.length
-    this.scalar(type as ScalarType, end, writer)
-    // Every zero is written as this one digit, save for the double -0, which Go takes for empty too.
-    const isZero = writer.bytes[writer.length - 1] === 0x30 && writer.length - before <= 2
-    if (!omitsEmpty || !isZero || (writer.length - before === 2 && writer.bytes[before] !== MINUS)) return true
-    writer.length = before
-    return false
-  }
-
-  private scalar(type: ScalarType, end: number, writer: JsonWriter): void {
-    const { reader } = this
-    switch (type) {
-      case 'int32':
-        writeSigned32(writer, reader.readVarint(end) | 0)
-        return
-      case 'int64': {
-        const low = reader.readVarint(end)
-        writer.integer(low, reader.high, true)
-        return
-      }
-      case 'bool':
-        writer.raw(reader.readVarint(end) !== 0 || reader.high !== 0 ? TRUE : FALSE)
-        return
-      case 'uint32':
-        writer.unsigned(reader.readVarint(end))
-        return
-      case 'uint64': {
-        const low = reader.readVarint(end)
-        writer.integer(low, reader.high, false)
-        return
-      }
-      case 'sint32': {
-        const zigzag = reader.readVarint(end)
-        writeSigned32(writer, (zigzag >>> 1) ^ -(zigzag & 1))
-        return
-      }
-      case 'sint64': {
-        const low = reader.readVarint(end)
-        const { high } = reader
-        const sign = -(low & 1)
-        writer.integer((((low >>> 1) | (high << 31)) ^ sign) >>> 0, ((high >>> 1) ^ sign) >>> 0, true)
-        return
-      }
-      case 'fixed32':
-        writer.unsigned(reader.readFixed32(end))
-        return
-      case 'sfixed32':
-        writeSigned32(writer, reader.readFixed32(end) | 0)
-        return
-      case 'fixed64':
-      case 'sfixed64': {
-        const low = reader.readFixed64(end)
-        writer.integer(low, reader.high, type === 'sfixed64')
-        return
-      }
-      case 'float': {
-        const at = reader.pos
-        reader.readFixed32(end)
-        writer.ascii(formatFloat(reader.bytes.readFloatLE(at)))
-        return
-      }
-      default: {
-        const at = reader.pos
-        reader.readFixed64(end)
-        writer.ascii(formatDouble(reader.bytes.readDoubleLE(at)))
-      }
-    }
-  }
-
-  /** meta/v1 Time and MicroTime: a message of seconds and nanoseconds; none of it is Go's zero time. */
-  private time(start: number, stop: number, isMicro: boolean): void {
-    const { reader, writer } = this
-    let seconds = 0
-    let nanos = 0
-    reader.pos = start
-    while (reader.pos < stop) {
-      const tag = reader.readTag(stop)
-      const low = this.varintOf(tag, stop)
-      if (tag >>> 3 === 1) seconds = (reader.high | 0) * 4_294_967_296 + low
-      else if (tag >>> 3 === 2) nanos = low | 0
-    }
-    if (start === stop || (seconds === ZERO_TIME_SECONDS && !(isMicro && nanos !== 0))) {
-      writer.raw(NULL)
-      return
-    }
-    writer.byte(QUOTE)
-    if (isMicro) writer.ascii(formatMicroTime(seconds, nanos))
-    else {
-      // One object's times are mostly a few seconds, each many times over.
-      if (seconds !== this.lastSeconds) {
-        this.lastTime = formatTime(seconds)
-        this.lastSeconds = seconds
-      }
-      writer.ascii(this.lastTime)
-    }
-    writer.byte(QUOTE)
-  }
-
-  /** The lower half of a number in one of the small messages; 0 for a field they do not know. */
-  private varintOf(tag: number, end: number): number {
-    const { reader } = this
-    if ((tag & 7) === VARINT) return reader.readVarint(end)
-    if (tag >>> 3 <= 2) throw new CodecError('wire-type', `a number has wire type ${tag & 7}`, reader.pos)
-    this.unknownFields++
-    reader.skip(tag & 7, end)
-    return 0
-  }
-
-  /** Go writes quantities in their canonical form, so the stored text is the JSON text; no text is zero. */
-  private quantity(start: number, stop: number): void {
-    const { reader, writer } = this
-    let from = -1
-    let to = -1
-    reader.pos = start
-    while (reader.pos < stop) {
-      const tag = reader.readTag(stop)
-      if (tag === 0x0a) {
-        const length = reader.readLength(stop)
-        from = reader.pos
-        to = from + length
-        reader.pos = to
-      } else if (tag >>> 3 === 1) {
-        throw new CodecError('wire-type', `a quantity has wire type ${tag & 7}`, reader.pos)
-      } else {
-        this.unknownFields++
-        reader.skip(tag & 7, stop)
-      }
-    }
-    if (from === to) writer.raw(ZERO_QUANTITY)
-    else writer.string(reader.bytes, from, to)
-  }
-
-  private intOrString(start: number, stop: number): void {
-    const { reader, writer } = this
-    let type = 0
-    let number = 0
-    let from = 0
-    let to = 0
-    reader.pos = start
-    while (reader.pos < stop) {
-      const tag = reader.readTag(stop)
-      if (tag === 0x1a) {
-        const length = reader.readLength(stop)
-        from = reader.pos
-        to = from + length
-        reader.pos = to
-      } else {
-        const low = this.varintOf(tag, stop)
-        if (tag >>> 3 === 1) type = low
-        else if (tag >>> 3 === 2) number = low | 0
-      }
-    }
-    if (type === 0) writeSigned32(writer, number)
-    else if (type === 1) writer.string(reader.bytes, from, to)
-    else throw new CodecError('malformed', `an IntOrString of type ${type}`, start)
-  }
-
-  private duration(start: number, stop: number): void {
-    const { reader, writer } = this
-    let nanoseconds = 0n
-    reader.pos = start
-    while (reader.pos < stop) {
-      const tag = reader.readTag(stop)
-      const low = this.varintOf(tag, stop)
-      if (tag >>> 3 === 1) nanoseconds = BigInt.asIntN(64, (BigInt(reader.high) << 32n) | BigInt(low))
-    }
-    writer.raw(Buffer.from(JSON.stringify(formatDuration(nanoseconds)), 'utf8'))
-  }
-
-  /** RawExtension, FieldsV1, JSON: a message whose field 1 holds JSON, or a whole envelope again. */
+  /** RawExtension, FieldsV1, JSON: JSON as it is, or a whole envelope again. */
   private embedded(start: number, stop: number, depth: number): void {
     const { reader, writer } = this
-    let from = 0
-    let to = 0
-    reader.pos = start
-    while (reader.pos < stop) {
-      const tag = reader.readTag(stop)
-      if (tag === 0x0a) {
-        const length = reader.readLength(stop)
-        from = reader.pos
-        to = from + length
-        reader.pos = to
-      } else if (tag >>> 3 === 1) {
-        throw new CodecError('wire-type', `embedded JSON has wire type ${tag & 7}`, reader.pos)
-      } else {
-        this.unknownFields++
-        reader.skip(tag & 7, stop)
-      }
-    }
+    const from = this.special.embeddedStart(start, stop)
+    const to = reader.pos
     if (from === to) {
       writer.raw(NULL)
       return
@@ -812,11 +538,6 @@ class Decoder {
   }
 }
 
-function writeSigned32(writer: JsonWriter, value: number): void {
-  if (value < 0) writer.byte(MINUS)
-  writer.unsigned(Math.abs(value))
-}
-
 /** What is written for a field that is not there and must be. */
 function zeroText(field: PlanField): Buffer {
   switch (field.type) {
@@ -840,7 +561,5 @@ function zeroText(field: PlanField): Buffer {
       return ZERO
   }
 }
-
-const ZERO_DURATION = Buffer.from('"0s"', 'latin1')
 
 const decoder = new Decoder()

@@ -1,0 +1,82 @@
+/** The entries of a map on the wire: one message each, with the key as field 1 and the value as field 2. */
+import { CodecError } from './codec-error.js'
+import { type PlanField, WIRE_TYPES } from './plan.js'
+import { LENGTH, type WireReader } from './wire.js'
+
+export class MapEntries {
+  /** Of the entry found last: its key's bytes. */
+  keyStart = 0
+  keyEnd = 0
+  /** Where its value is, -1 when it has none. */
+  valueAt = -1
+
+  constructor(private readonly reader: WireReader) {}
+
+  /** From `reader.pos`: finds the field's next entry, notes key and value, and returns the entry's end; -1 after the last. */
+  next(field: PlanField, last: number, end: number): number {
+    const { reader } = this
+    while (reader.pos <= last) {
+      const tag = reader.readTag(end)
+      if (tag >>> 3 !== field.number) {
+        reader.skip(tag & 7, end)
+        continue
+      }
+      const length = reader.readLength(end)
+      const stop = reader.pos + length
+      this.keyStart = reader.pos
+      this.keyEnd = reader.pos
+      this.valueAt = -1
+      while (reader.pos < stop) {
+        const inner = reader.readTag(stop)
+        const number = inner >>> 3
+        const wireType = inner & 7
+        const expected = number === 1 ? WIRE_TYPES[field.keyType] : number === 2 ? WIRE_TYPES[field.type] : wireType
+        if (wireType !== expected) {
+          throw new CodecError('wire-type', `an entry of ${field.jsonName} has wire type ${wireType}`, reader.pos)
+        }
+        if (number === 1 && wireType === LENGTH) {
+          const size = reader.readLength(stop)
+          this.keyStart = reader.pos
+          this.keyEnd = reader.pos + size
+          reader.pos = this.keyEnd
+          continue
+        }
+        const at = reader.pos
+        reader.skip(wireType, stop)
+        if (number === 1) {
+          this.keyStart = at
+          this.keyEnd = reader.pos
+        } else if (number === 2) this.valueAt = at
+      }
+      reader.pos = stop
+      return stop
+    }
+    return -1
+  }
+
+  /** Every key above the one before it: so Go writes maps, and then they need no sorting, and no key comes twice. */
+  isSorted(field: PlanField, first: number, last: number, end: number): boolean {
+    const { reader } = this
+    const { bytes } = reader
+    let previousStart = 0
+    let previousEnd = -1
+    reader.pos = first
+    for (let entryEnd = this.next(field, last, end); entryEnd !== -1; entryEnd = this.next(field, last, end)) {
+      const { keyStart, keyEnd } = this
+      if (previousEnd !== -1) {
+        let i = previousStart
+        let k = keyStart
+        while (i < previousEnd && k < keyEnd && bytes[i] === bytes[k]) {
+          i++
+          k++
+        }
+        const isAbove = i === previousEnd ? k < keyEnd : k < keyEnd && bytes[k]! > bytes[i]!
+        if (!isAbove) return false
+      }
+      previousStart = keyStart
+      previousEnd = keyEnd
+      reader.pos = entryEnd
+    }
+    return true
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * The messages whose JSON is a text or a number: times, durations, quantities and IntOrString. Each is small and known to
+ * the byte, so they are read without a schema.
+ */
+import { CodecError } from './codec-error.js'
+import type { JsonWriter } from './json-writer.js'
+import { writeSigned32 } from './number-values.js'
+import { ZERO_TIME_SECONDS, formatDuration, formatMicroTime, formatTime } from './scalars.js'
+import { VARINT, type WireReader } from './wire.js'
+
+const NULL = Buffer.from('null', 'latin1')
+export const ZERO_QUANTITY = Buffer.from('"0"', 'latin1')
+const QUOTE = 0x22
+
+export class SpecialValues {
+  /** Fields in them that nobody knows, since it was last set to 0. */
+  unknownFields = 0
+  private lastSeconds = Number.NaN
+  private lastTime = ''
+
+  constructor(
+    private readonly reader: WireReader,
+    private readonly writer: JsonWriter,
+  ) {}
+
+  /** meta/v1 Time and MicroTime: a message of seconds and nanoseconds; none of it is Go's zero time. */
+  time(start: number, stop: number, isMicro: boolean): void {
+    const { reader, writer } = this
+    let seconds = 0
+    let nanos = 0
+    reader.pos = start
+    while (reader.pos < stop) {
+      const tag = reader.readTag(stop)
+      const low = this.varintOf(tag, stop)
+      if (tag >>> 3 === 1) seconds = (reader.high | 0) * 4_294_967_296 + low
+      else if (tag >>> 3 === 2) nanos = low | 0
+    }
+    if (start === stop || (seconds === ZERO_TIME_SECONDS && !(isMicro && nanos !== 0))) {
+      writer.raw(NULL)
+      return
+    }
+    writer.byte(QUOTE)
+    if (isMicro) writer.ascii(formatMicroTime(seconds, nanos))
+    else {
+      // One object's times are mostly a few seconds, each many times over.
+      if (seconds !== this.lastSeconds) {
+        this.lastTime = formatTime(seconds)
+        this.lastSeconds = seconds
+      }
+      writer.ascii(this.lastTime)
+    }
+    writer.byte(QUOTE)
+  }
+
+  /** The lower half of a number in one of the small messages; 0 for a field they do not know. */
+  private varintOf(tag: number, end: number): number {
+    const { reader } = this
+    if ((tag & 7) === VARINT) return reader.readVarint(end)
+    if (tag >>> 3 <= 2) throw new CodecError('wire-type', `a number has wire type ${tag & 7}`, reader.pos)
+    this.unknownFields++
+    reader.skip(tag & 7, end)
+    return 0
+  }
+
+  /** Go writes quantities in their canonical form, so the stored text is the JSON text; no text is zero. */
+  quantity(start: number, stop: number): void {
+    const { reader, writer } = this
+    let from = -1
+    let to = -1
+    reader.pos = start
+    while (reader.pos < stop) {
+      const tag = reader.readTag(stop)
+      if (tag === 0x0a) {
+        const length = reader.readLength(stop)
+        from = reader.pos
+        to = from + length
+        reader.pos = to
+      } else if (tag >>> 3 === 1) {
+        throw new CodecError('wire-type', `a quantity has wire type ${tag & 7}`, reader.pos)
+      } else {
+        this.unknownFields++
+        reader.skip(tag & 7, stop)
+      }
+    }
+    if (from === to) writer.raw(ZERO_QUANTITY)
+    else writer.string(reader.bytes, from, to)
+  }
+
+  intOrString(start: number, stop: number): void {
+    const { reader, writer } = this
+    let type = 0
+    let number = 0
+    let from = 0
+    let to = 0
+    reader.pos = start
+    while (reader.pos < stop) {
+      const tag = reader.readTag(stop)
+      if (tag === 0x1a) {
+        const length = reader.readLength(stop)
+        from = reader.pos
+        to = from + length
+        reader.pos = to
+      } else {
+        const low = this.varintOf(tag, stop)
+        if (tag >>> 3 === 1) type = low
+        else if (tag >>> 3 === 2) number = low | 0
+      }
+    }
+    if (type === 0) writeSigned32(writer, number)
+    else if (type === 1) writer.string(reader.bytes, from, to)
+    else throw new CodecError('malformed', `an IntOrString of type ${type}`, start)
+  }
+
+  duration(start: number, stop: number): void {
+    const { reader, writer } = this
+    let nanoseconds = 0n
+    reader.pos = start
+    while (reader.pos < stop) {
+      const tag = reader.readTag(stop)
+      const low = this.varintOf(tag, stop)
+      if (tag >>> 3 === 1) nanoseconds = BigInt.asIntN(64, (BigInt(reader.high) << 32n) | BigInt(low))
+    }
+    writer.raw(Buffer.from(JSON.stringify(formatDuration(nanoseconds)), 'utf8'))
+  }
+
+  /** Where the bytes of a RawExtension, FieldsV1 or JSON start; they end at `reader.pos` then, and may be none. */
+  embeddedStart(start: number, stop: number): number {
+    const { reader } = this
+    let from = 0
+    let to = 0
+    reader.pos = start
+    while (reader.pos < stop) {
+      const tag = reader.readTag(stop)
+      if (tag === 0x0a) {
+        const length = reader.readLength(stop)
+        from = reader.pos
+        to = from + length
+        reader.pos = to
+      } else if (tag >>> 3 === 1) {
+        throw new CodecError('wire-type', `embedded JSON has wire type ${tag & 7}`, reader.pos)
+      } else {
+        this.unknownFields++
+        reader.skip(tag & 7, stop)
+      }
+    }
+    reader.pos = to
+    return from
+  }
+}
