@@ -81,6 +81,8 @@ const EITHER: Record<string, string> = {
   JSONSchemaPropsOrBool: '|bool',
   JSONSchemaPropsOrStringArray: '|array',
 }
+/** Younger than their messages say: the message took the place of another one, which had the rest of its fields. */
+const YOUNGER = new Set(['IngressClassParametersReference.scope'])
 const ALIASES: Record<string, string> = { m: META, c: 'k8s.io.api.core.v1' }
 
 function parseProto(text: string): { name: string; messages: Map<string, ProtoField[]> } {
@@ -164,7 +166,8 @@ function outputMessage(from: Package, name: string, all: Map<string, Package>): 
     if (declared === undefined) continue
     proto.delete(field.number)
     if (field.jsonName === '-' && !field.isInline) continue
-    fields.push(outputField(from, declared, field))
+    const output = outputField(from, declared, field)
+    fields.push(YOUNGER.has(`${name}.${field.jsonName}`) ? { ...output, text: output.legacyText } : output)
   }
   // A slice type has no struct; a struct that lost a member while its proto kept it does not write it.
   if (struct === undefined) for (const declared of proto.values()) fields.push(outputField(from, declared, undefined))

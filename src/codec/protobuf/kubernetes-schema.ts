@@ -769,7 +769,7 @@ IPBlock cidr:1:string except?:2:[]string
 Ingress* metadata?:1:m/ObjectMeta spec?:2:IngressSpec status?:3:IngressStatus
 IngressBackend service?:4:*IngressServiceBackend resource?:3:*c/TypedLocalObjectReference
 IngressClass* metadata?:1:m/ObjectMeta spec?:2:IngressClassSpec
-IngressClassParametersReference apiGroup?:1:*string kind:2:string name:3:string scope:4:*string namespace?:5:*string
+IngressClassParametersReference apiGroup?:1:*string kind:2:string name:3:string scope?:4:*string namespace?:5:*string
 IngressClassSpec controller?:1:string parameters?:2:*IngressClassParametersReference
 IngressLoadBalancerIngress ip?:1:string hostname?:2:string ports?:4:[]IngressPortStatus
 IngressLoadBalancerStatus ingress?:1:[]IngressLoadBalancerIngress
@@ -800,7 +800,7 @@ IPAddressSpec parentRef?:1:*ParentReference
 Ingress* metadata?:1:m/ObjectMeta spec?:2:IngressSpec status?:3:IngressStatus
 IngressBackend serviceName?:1:string servicePort?:2:intorstring resource?:3:*c/TypedLocalObjectReference
 IngressClass* metadata?:1:m/ObjectMeta spec?:2:IngressClassSpec
-IngressClassParametersReference apiGroup?:1:*string kind:2:string name:3:string scope:4:*string namespace?:5:*string
+IngressClassParametersReference apiGroup?:1:*string kind:2:string name:3:string scope?:4:*string namespace?:5:*string
 IngressClassSpec controller?:1:string parameters?:2:*IngressClassParametersReference
 IngressLoadBalancerIngress ip?:1:string hostname?:2:string ports?:4:[]IngressPortStatus
 IngressLoadBalancerStatus ingress?:1:[]IngressLoadBalancerIngress
