@@ -1,0 +1,300 @@
+/**
+ * The whole server over the embedded store, under a seeded random schedule: writes of one and of many keys, watchers that
+ * come, go, stop reading and resume too early or too late, an upstream that is cut, stalled and compacted. Whatever the
+ * schedule, every stream and every list has to satisfy every guarantee.
+ */
+import t, { type Test } from 'tap'
+import { type Batch, keyFromText } from '../../src/model/event.js'
+import type { Revision } from '../../src/model/revision.js'
+import { randomInteger, type Random, seededRandom } from '../../src/support/random.js'
+import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
+import type { Upstream, WatchHandlers, WriteOperation } from '../../src/upstream/upstream.js'
+import { type AppHarness, pod, startApp, until } from '../support/app.js'
+import { ReferenceHistory, type WriteRecord } from '../support/history.js'
+import {
+  ListError,
+  type RecordedWatch,
+  type RequestScope,
+  type Target,
+  WatchRecorder,
+} from '../support/watch-recorder.js'
+import { nextTurn } from '../support/virtual-clock.js'
+import { assertGuarantees, validate } from './validate.js'
+
+const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
+const namespaces = ['a', 'ab', 'b']
+const apps = ['web', 'db', 'api']
+const nodes = ['n1', 'n2']
+
+interface TestPod {
+  readonly metadata: { readonly labels: { readonly app: string } }
+  readonly spec: { readonly nodeName: string }
+}
+
+const scopes: readonly RequestScope[] = [
+  { target: pods },
+  { target: pods, namespace: 'a' },
+  { target: pods, labelSelector: 'app=web', selects: (object) => (object as TestPod).metadata.labels.app === 'web' },
+  {
+    target: pods,
+    labelSelector: 'app in (db,api)',
+    fieldSelector: 'spec.nodeName!=n1',
+    selects: (object) =>
+      (object as TestPod).metadata.labels.app !== 'web' && (object as TestPod).spec.nodeName !== 'n1',
+  },
+  { target: pods, fieldSelector: 'spec.nodeName=n1', selects: (object) => (object as TestPod).spec.nodeName === 'n1' },
+]
+
+const watchersAtOnce = 24
+const steps = 2_500
+
+/** A new one each time, or the one to look at again: `TEST_SEED=123`. */
+const fresh = Number(process.env['TEST_SEED'] ?? Date.now() % 1_000_000)
+for (const seed of [1, 2, fresh]) {
+  void t.test(`every guarantee holds, whatever happens (seed ${seed})`, async (t) => {
+    const random = seededRandom(seed)
+    const h = await startApp(t, {
+      config: { defaultWatchCacheSize: 150, bookmarkInterval: 100 },
+    })
+    const recorder = new WatchRecorder({ url: h.url })
+    t.teardown(() => recorder.close())
+    const schedule = new Schedule(h, recorder, random)
+    for (let step = 0; step < steps; step++) {
+      await schedule.step()
+      await nextTurn()
+    }
+    const { batches, writes, last } = await schedule.settle()
+    const history = recorder.history(writes)
+    const reference = new ReferenceHistory(batches)
+    assertGuarantees(t, history, reference, { settledRevision: last })
+    const received = history.watches.reduce((sum, { items }) => sum + items.length, 0)
+    t.ok(received > 500 && history.lists.length > 20, `${received} items and ${history.lists.length} lists were judged`)
+    t.same(
+      recorder.watches.flatMap(({ malformed }) => malformed ?? []),
+      [],
+    )
+    const codes = new Set(history.watches.flatMap(({ code }) => code ?? []))
+    // Too old; and too new, when the upstream was held for longer than a consistent start waits.
+    t.same(
+      [...codes].filter((code) => code !== 410 && code !== 504),
+      [],
+      'no stream ends in any other error',
+    )
+  })
+}
+
+type Fault = (handlers: WatchHandlers) => WatchHandlers
+
+/** Does what etcd did (#15220): says that all is told, and then tells more. */
+const earlyProgress: Fault = (handlers) => ({
+  ...handlers,
+  onBatches(batches) {
+    const last = batches.at(-1)
+    if (last !== undefined && last.revision % 5 === 0) handlers.onProgress(last.revision)
+    handlers.onBatches(batches)
+  },
+})
+
+/** What a feed could do wrong, and the guarantees that it then breaks. */
+const faults: Record<string, Fault> = {
+  'skips a revision now and then': (handlers) => ({
+    ...handlers,
+    onBatches: (batches) => handlers.onBatches(batches.filter(({ revision }) => revision % 37 !== 0)),
+  }),
+  'splits a revision and loses its rest': (handlers) => ({
+    ...handlers,
+    onBatches: (batches) =>
+      handlers.onBatches(batches.map(({ revision, events }) => ({ revision, events: events.slice(0, 1) }))),
+  }),
+}
+for (const [name, breakHandlers] of Object.entries(faults)) {
+  void t.test(`the harness notices a server that ${name}`, async (t) => {
+    const { violations } = await judged(t, breakHandlers)
+    const broken = [...new Set(violations.map(({ guarantee }) => guarantee))]
+    t.ok(
+      broken.some((guarantee) => guarantee === 'reliable' || guarantee === 'atomic'),
+      `not ${broken.join(', ')}`,
+    )
+  })
+}
+
+void t.test('events after progress that covered them: nobody loses one in silence (etcd #15220)', async (t) => {
+  const { violations, ends } = await judged(t, earlyProgress)
+  t.same(violations.map(String), [])
+  t.same(ends, ['error 410', 'error 410'], 'everybody is told to start afresh')
+})
+
+/** Two watches of a server whose watch of the pods is broken, while 150 revisions are written. */
+async function judged(t: Test, breakHandlers: Fault) {
+  const embedded = createEmbeddedUpstream()
+  const upstream: Upstream = {
+    read: (options) => embedded.read(options),
+    readKey: (key, options) => embedded.readKey(key, options),
+    currentRevision: (signal) => embedded.currentRevision(signal),
+    status: (signal) => embedded.status(signal),
+    watch: (options, handlers) =>
+      embedded.watch(options, options.prefix === pods.prefix ? breakHandlers(handlers) : handlers),
+    write: (compares, operations) => embedded.write(compares, operations),
+    grantLease: (ttlSeconds) => embedded.grantLease(ttlSeconds),
+    close: () => embedded.close(),
+  }
+  const h = await startApp(t, { upstream, config: { bookmarkInterval: 50 } })
+  const recorder = new WatchRecorder({ url: h.url })
+  t.teardown(() => recorder.close())
+  recorder.watch({ target: pods, sendInitialEvents: true })
+  recorder.watch({ target: pods, resourceVersion: '1' })
+  const schedule = new Schedule({ ...h, upstream: embedded }, recorder, seededRandom(1))
+  for (let i = 0; i < 150; i++) {
+    schedule.write()
+    await nextTurn()
+  }
+  const { batches, writes, last } = await schedule.settle()
+  const history = recorder.history(writes)
+  const violations = validate(history, new ReferenceHistory(batches), { settledRevision: last })
+  return { violations, ends: history.watches.map(({ end, code }) => `${end} ${code ?? ''}`.trim()) }
+}
+
+class Schedule {
+  readonly #h: AppHarness
+  readonly #recorder: WatchRecorder
+  readonly #random: Random
+  readonly #batches: Batch[] = []
+  readonly #writes: WriteRecord[] = []
+  readonly #paused = new Set<RecordedWatch>()
+  readonly #lists: Promise<unknown>[] = []
+  #isHeld = false
+
+  constructor(h: AppHarness, recorder: WatchRecorder, random: Random) {
+    this.#h = h
+    this.#recorder = recorder
+    this.#random = random
+  }
+
+  async step(): Promise<void> {
+    const { upstream } = this.#h
+    const choice = this.#random.next()
+    if (choice < 0.6) this.write()
+    else if (choice < 0.72) this.#watch()
+    else if (choice < 0.76) this.#running()?.destroy()
+    else if (choice < 0.8) this.#pause()
+    else if (choice < 0.86) this.#unpause()
+    else if (choice < 0.93) this.#list()
+    else if (choice < 0.935) upstream.cutWatches()
+    else if (choice < 0.955) this.#hold()
+    else if (choice < 0.957) this.#compact()
+    else await new Promise((resolve) => setTimeout(resolve, randomInteger(this.#random, 0, 15)))
+  }
+
+  /** Lets everything through that is held up, and waits until every running watch has been told of the last revision. */
+  async settle(): Promise<{ batches: readonly Batch[]; writes: readonly WriteRecord[]; last: Revision }> {
+    this.#h.upstream.releaseDelivery()
+    for (const watch of this.#paused) watch.unpause()
+    this.write()
+    const last = this.#h.upstream.revision
+    await Promise.all(this.#lists)
+    await this.#recorder.list({ target: pods })
+    // Whoever started in the future is not told before; the others get a bookmark at the head.
+    const running = this.#recorder.watches.filter(
+      ({ end, request }) =>
+        end === 'open' && request.allowWatchBookmarks !== false && Number(request.resourceVersion) <= last,
+    )
+    const reached = ({ end, items }: RecordedWatch): boolean => end !== 'open' || (items.at(-1)?.revision ?? 0) >= last
+    await until(() => running.every(reached), `${running.length} watches come to revision ${last}`, 20_000)
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    return { batches: this.#batches, writes: this.#writes, last }
+  }
+
+  write(): void {
+    const count = this.#random.next() < 0.15 ? randomInteger(this.#random, 2, 30) : 1
+    const keys = new Set(
+      Array.from({ length: count }, () => `${this.#pick(namespaces)}/p${randomInteger(this.#random, 0, 19)}`),
+    )
+    const operations = [...keys].map((id): WriteOperation => {
+      const key = keyFromText(`/registry/pods/${id}`)
+      const [namespace = '', name = ''] = id.split('/')
+      if (this.#random.next() < 0.25) return { type: 'delete', key }
+      const labels = { app: this.#pick(apps), note: String(randomInteger(this.#random, 0, 1e9)) }
+      const object = pod(name, { namespace, labels, spec: { nodeName: this.#pick(nodes) } })
+      return { type: 'put', key, value: Buffer.from(JSON.stringify(object)) }
+    })
+    const batch = this.#h.upstream.commit(operations)
+    if (batch === null) return
+    this.#batches.push(batch)
+    this.#writes.push({ revision: batch.revision, returnedAtMs: performance.now() })
+  }
+
+  /** A new watch, or an ended one again; as many at once as are good for a test. */
+  #watch(): void {
+    const open = this.#recorder.watches.filter(({ end }) => end === 'open')
+    if (open.length >= watchersAtOnce) return
+    const ended = this.#recorder.watches.filter(({ end }) => end === 'cut' || end === 'eof')
+    const again = ended[randomInteger(this.#random, 0, ended.length - 1)]
+    if (again !== undefined && this.#random.next() < 0.5) {
+      this.#recorder.resume(again, this.#random.next() < 0.5 ? 'bookmark' : 'event')
+      return
+    }
+    const scope = this.#pick(scopes)
+    const choice = this.#random.next()
+    const offset = this.#h.upstream.revision + randomInteger(this.#random, -100, 20)
+    if (choice < 0.4) this.#recorder.watch({ ...scope, resourceVersion: String(Math.max(1, offset)) })
+    else if (choice < 0.7) this.#recorder.watch({ ...scope, sendInitialEvents: true })
+    else if (choice < 0.8) this.#recorder.watch({ ...scope, resourceVersion: '0' })
+    else if (choice < 0.9) this.#recorder.watch({ ...scope, resourceVersion: '0', allowWatchBookmarks: false })
+    else this.#recorder.watch({ ...scope, sendInitialEvents: true, timeoutSeconds: 1 })
+  }
+
+  #running(): RecordedWatch | undefined {
+    return this.#pick(this.#recorder.watches.filter(({ end }) => end === 'open'))
+  }
+
+  #pause(): void {
+    const watch = this.#running()
+    if (watch === undefined) return
+    watch.pause()
+    this.#paused.add(watch)
+  }
+
+  #unpause(): void {
+    const [watch] = this.#paused
+    if (watch === undefined) return
+    watch.unpause()
+    this.#paused.delete(watch)
+  }
+
+  #list(): void {
+    const scope = this.#pick(scopes)
+    const choice = this.#random.next()
+    const revision = String(Math.max(1, this.#h.upstream.revision - randomInteger(this.#random, 0, 50)))
+    const limit = randomInteger(this.#random, 1, 20)
+    const request =
+      choice < 0.4
+        ? scope
+        : choice < 0.55
+          ? { ...scope, resourceVersion: '0' }
+          : choice < 0.7
+            ? { ...scope, resourceVersion: revision, resourceVersionMatch: 'NotOlderThan' as const }
+            : choice < 0.85
+              ? { ...scope, limit }
+              : { ...scope, resourceVersion: revision, resourceVersionMatch: 'Exact' as const }
+    const list = this.#recorder.list(request).catch((error: unknown) => {
+      // Compacted meanwhile, or held up for too long: an honest answer. Anything else is not.
+      if (!(error instanceof ListError) || ![410, 429, 504].includes(error.status)) throw error
+    })
+    this.#lists.push(list)
+  }
+
+  #hold(): void {
+    this.#isHeld = !this.#isHeld && this.#random.next() < 0.3
+    if (this.#isHeld) this.#h.upstream.holdDelivery(pods.prefix)
+    else this.#h.upstream.releaseDelivery()
+  }
+
+  #compact(): void {
+    const { upstream } = this.#h
+    if (upstream.revision > upstream.compactRevision) upstream.compact(upstream.revision)
+  }
+
+  #pick<T>(from: readonly T[]): T {
+    return from[randomInteger(this.#random, 0, from.length - 1)] as T
+  }
+}
