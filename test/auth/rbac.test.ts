@@ -94,6 +94,7 @@ const WORLD: World = {
     clusterRole('metrics', [{ verbs: ['get'], nonResourceURLs: ['/metrics'] }]),
     clusterRole('node-reader', [{ verbs: READ, apiGroups: [''], resources: ['nodes', 'namespaces'] }]),
     clusterRole('empty', undefined),
+    clusterRole('odd', [{ verbs: ['get'], apiGroups: [''], resources: ['*/', 'po*', '/log', 'pods/*'] }]),
     aggregated('view', 'aggregate-to-view', { 'aggregate-to-edit': 'true' }),
     aggregated('edit', 'aggregate-to-edit'),
     clusterRole('view-apps', [{ verbs: READ, apiGroups: ['apps'], resources: ['deployments'] }], {
@@ -128,6 +129,7 @@ const WORLD: World = {
     binding('', 'a-role-cannot-be-cluster-wide', 'Role', 'pod-reader', [user('dan')]),
     binding('', 'account-without-namespace', 'ClusterRole', 'cluster-admin', [account('lost')]),
     binding('', 'nobody', 'ClusterRole', 'cluster-admin', undefined),
+    binding('', 'odd', 'ClusterRole', 'odd', [user('odd')]),
     binding('', 'nothing', 'ClusterRole', 'empty', [user('eve')]),
   ],
   roleBindings: [
@@ -155,6 +157,7 @@ const CALLERS: Readonly<Record<string, Pick<Question, 'user' | 'groups'>>> = {
   bob: { user: 'bob', groups: ['system:authenticated'] },
   cat: { user: 'cat', groups: ['system:authenticated'] },
   dan: { user: 'dan', groups: ['system:authenticated'] },
+  odd: { user: 'odd', groups: ['system:authenticated'] },
   eve: { user: 'eve', groups: ['system:authenticated'] },
   kim: { user: 'kim', groups: ['system:authenticated'] },
   lou: { user: 'lou', groups: ['system:authenticated'] },
@@ -238,6 +241,8 @@ const BY_HAND: readonly (readonly [keyof typeof CALLERS, string, boolean])[] = [
   ['cat', 'get pods web p', false],
   ['dan', 'list pods', false],
   ['dan', 'get pods web p', false],
+  ['odd', 'get pods web p', false],
+  ['odd', 'get pods/log web p', false],
   ['eve', 'get /healthz', true],
   ['eve', 'get pods web p', false],
   ['kim', 'get secrets web a', true],

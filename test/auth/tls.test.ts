@@ -11,6 +11,7 @@ import { peerCertificateOf } from '../../src/auth/peer-certificate.js'
 import { ServerTls, type TlsOptions } from '../../src/auth/tls.js'
 import { ALL_AUTHENTICATED } from '../../src/auth/user.js'
 import { StatusError } from '../../src/model/status.js'
+import { load } from '../../src/config/load.js'
 import { silentLogger } from '../../src/support/log.js'
 import { VirtualClock } from '../support/virtual-clock.js'
 import { Folder, issue, NOW } from './fixtures.js'
@@ -281,4 +282,20 @@ void t.test('what is configured is built; a broken file names itself', async (t)
   folder.write('policy.yaml', 'rules: 5')
   t.throws(() => buildAuthorizer(authorization, surroundings, null), /policy\.yaml: line 1: rules must be a list/)
   t.ok(readFileSync(authorization.authorizationPolicyFile).length > 0)
+})
+
+void t.test('the loaded config is what access control is built from', async (t) => {
+  const folder = new Folder(t)
+  const tokens = folder.write('tokens.csv', 't1,ann,1')
+  const loaded = load([`--token-auth-file=${tokens}`], {}, (path) => readFileSync(path, 'utf8'))
+  if (loaded.kind !== 'run') throw new Error(loaded.kind)
+  const surroundings = { clock: new VirtualClock(NOW), logger: silentLogger }
+  const authenticator = buildAuthenticator(loaded.config, surroundings)
+  const authorizer = buildAuthorizer(loaded.config, surroundings, null)
+  t.teardown(() => authenticator.close())
+  const user = await authenticator.authenticate({
+    rawHeaders: ['Authorization', 'Bearer t1'],
+    tlsPeerCertificate: null,
+  })
+  t.match(await authorizer.authorize(user, pathAttributes('GET', '/')), { allowed: true, rule: 'AlwaysAllow' })
 })

@@ -63,9 +63,8 @@ function allows(rule: PolicyFileRule, attributes: Attributes): boolean {
   return (
     covers(rule.apiGroups, attributes.group) &&
     rule.resources.some((one) => one === '*' || one === wanted || (subresource !== '' && one === `*/${subresource}`)) &&
-    (rule.namespaces === null ||
-      (namespace === '' ? rule.namespaces.includes('*') : matchesOne(rule.namespaces, namespace))) &&
-    (rule.names === null || (name === '' ? rule.names.includes('*') : matchesOne(rule.names, name)))
+    (rule.namespaces === null || matchesOne(rule.namespaces, namespace)) &&
+    (rule.names === null || matchesOne(rule.names, name))
   )
 }
 
@@ -73,6 +72,7 @@ function covers(allowed: readonly string[], wanted: string): boolean {
   return allowed.includes('*') || allowed.includes(wanted)
 }
 
+/** All namespaces at once are the empty text, which only "*" covers: no pattern is empty. */
 function matchesOne(patterns: readonly string[], text: string): boolean {
   return patterns.some((pattern) => covered(pattern, text))
 }
