@@ -510,7 +510,7 @@ export const options = {
   }),
 
   // ── Authorization ─────────────────────────────────────────────────────────────────────────────────────────────────
-  authorizationMode: list({
+  authorizationMode: list<(typeof AUTHORIZATION_MODES)[number]>({
     flag: '--authorization-mode',
     group: 'Authorization',
     default: ['AlwaysAllow'],
