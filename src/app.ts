@@ -2,16 +2,21 @@
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { Pump } from './broadcast/pump.js'
+import { ObjectViews, type ViewTarget } from './codec/object-views.js'
+import { readMetadata } from './codec/protobuf/metadata.js'
+import { type Schema, kubernetesSchema } from './codec/protobuf/schema.js'
 import type { Config } from './config/load.js'
 import { Discovery } from './dialect/discovery.js'
 import { chooseEncoder } from './dialect/encoding/encoders.js'
-import { ResourceRegistry } from './dialect/resource-registry.js'
+import { unknownResourceError } from './dialect/status-body.js'
+import { ResourceRegistry, type ServedResource } from './dialect/resource-registry.js'
 import { DefinitionFollower } from './definition-follower.js'
 import { OpenApi } from './dialect/openapi.js'
 import type { ResourceSource } from './resource-source.js'
 import { Resources } from './resources.js'
 import { Metrics } from './metrics/metrics.js'
-import { resourceId } from './model/resource.js'
+import { apiVersion, resourceId } from './model/resource.js'
+import { keyToText } from './model/event.js'
 import { NotAcceptableError, type StatusError } from './model/status.js'
 import type { StoredObject } from './model/stored-object.js'
 import { type Clock, sleep, systemClock } from './support/clock.js'
@@ -21,7 +26,7 @@ import { type Random, systemRandom } from './support/random.js'
 import { apiHandler } from './transports/api-handler.js'
 import { BodyCache } from './transports/body-cache.js'
 import type { HealthCheck } from './transports/health.js'
-import type { ResourceContext } from './transports/resource-context.js'
+import type { LiveResource, ResourceContext } from './transports/resource-context.js'
 import { createServer } from './transports/server.js'
 import { Slots } from './transports/slots.js'
 import { WatcherLimits } from './transports/watcher-limits.js'
@@ -32,6 +37,8 @@ export interface AppOptions {
   readonly upstream: Upstream
   readonly logger: Logger
   readonly version: string
+  /** Of what is stored as protobuf. Default: Kubernetes' own kinds. */
+  readonly schema?: Schema
   readonly clock?: Clock
   readonly random?: Random
 }
@@ -67,10 +74,28 @@ export class App {
     const metrics = new Metrics(options.version)
     this.metrics = metrics
     this.#pump = new Pump({ metrics: { passSlice: (seconds) => metrics.passSlice(seconds) } })
+    const onInternalError = (error: StatusError): void => logger.error({ err: error.cause ?? error }, 'internal error')
+    const schema = options.schema ?? kubernetesSchema()
+    const views = new ObjectViews({
+      schema,
+      maxBytes: config.listCacheBytes,
+      onUnreadable: (object, reason) => {
+        metrics.unreadable()
+        logger.warn(
+          { key: keyToText(object.key), revision: object.modRevision, reason },
+          'object cannot be shown as JSON',
+        )
+      },
+      onUnknownFields: (count) => metrics.unknownFields(count),
+    })
     this.registry.set('configured', config.resources)
     this.#resources = new Resources(this.registry, {
       upstream: options.upstream,
-      jsonOf: (object) => view(object).bytes,
+      jsonOf: (resource, object, onlyMetadata) => {
+        if (onlyMetadata && object.encoding === 'protobuf') return metadataJson(object)
+        return views.json(object, targetOf({ resource, origin: 'well-known' }))?.bytes ?? null
+      },
+      onInternalError,
       pump: this.#pump,
       clock: this.#clock,
       random: this.#random,
@@ -91,7 +116,8 @@ export class App {
     if (definitions !== undefined) {
       const { cache } = definitions
       const { etcdPrefix } = config
-      const jsonOf = (object: StoredObject): Buffer => view(object).bytes
+      const target = targetOf(definitions.served)
+      const jsonOf = (object: StoredObject): Buffer | null => views.json(object, target)?.bytes ?? null
       void new DefinitionFollower({ cache, registry: this.registry, etcdPrefix, jsonOf, logger })
     }
     metrics.observe(() => [...this.#resources.sources()].map((source) => source.gauges()))
@@ -102,9 +128,16 @@ export class App {
     const bodySlots = new Slots(config.maxInitialStates, 'different lists being sent', () => metrics.rejected('lists'))
     this.#context = {
       find: (group, version, plural) => this.#resources.find(group, version, plural),
-      servable: () => ({ protobufObjects: false, protobufPartial: false }),
-      encoder: (served, form, include, projection) =>
-        chooseEncoder({ view, now: () => this.#clock.now() }, served, form, include, projection),
+      servable: (served) => {
+        const { cache } = this.#live(served)
+        return { protobufObjects: cache.isAllProtobuf, protobufPartial: cache.isAllProtobuf }
+      },
+      encoder: (served, form, include, projection) => {
+        const target = targetOf(served)
+        if (form.encoding !== 'protobuf') this.#assertReadable(served, views, target)
+        const view = (object: StoredObject) => views.json(object, target)
+        return chooseEncoder({ view, now: () => this.#clock.now() }, served, form, include, projection)
+      },
       bodies: new BodyCache({ maxBytes: config.listCacheBytes, slots: bodySlots }),
       initialStates,
       watchers: new WatcherLimits({
@@ -118,12 +151,11 @@ export class App {
       minRequestTimeoutMs: config.minRequestTimeout,
       isDraining: () => this.#isDraining,
     }
-    const onInternalError = (error: StatusError): void => logger.error({ err: error.cause ?? error }, 'internal error')
     this.#server = createServer({
       api: apiHandler({
         context: this.#context,
         discovery: new Discovery(this.registry, { productVersion: options.version }),
-        openApi: new OpenApi(this.registry, { productVersion: options.version }),
+        openApi: new OpenApi(this.registry, { productVersion: options.version, schemas: schema }),
         onAnswered: (verb, code, seconds) => metrics.request(verb, code, seconds),
         onInternalError,
       }),
@@ -177,6 +209,25 @@ export class App {
     await this.#options.upstream.close()
   }
 
+  #live({ resource }: ServedResource): LiveResource {
+    const live = this.#resources.find(resource.group, resource.version, resource.plural)
+    if (live === undefined) throw unknownResourceError()
+    return live
+  }
+
+  /** @throws NotAcceptableError when what is stored has no JSON here. */
+  #assertReadable(served: ServedResource, views: ObjectViews, target: ViewTarget): void {
+    const { cache } = this.#live(served)
+    if (!cache.isAllProtobuf) return
+    for (const object of cache.snapshot().objects(cache.prefix)) {
+      if (views.canShow(object, target)) return
+      throw new NotAcceptableError(
+        `${served.resource.plural} are stored as protobuf (${object.kind} of ${object.apiVersion}) without a schema for ` +
+          `${target.apiVersion}: ask for application/vnd.kubernetes.protobuf, or start with --proto-descriptors`,
+      )
+    }
+  }
+
   #logWhenReady(startedMs: number): void {
     if (this.#isStopped) return
     if (!this.isReady) {
@@ -208,7 +259,12 @@ export class App {
   }
 }
 
-function view(object: StoredObject): StoredObject {
-  if (object.encoding === 'json') return object
-  throw new NotAcceptableError('the object is stored as protobuf, and no schema for it is known')
+/** Custom resources convert by name: `None` is the only conversion that can be made here. */
+function targetOf({ resource, origin }: Pick<ServedResource, 'resource' | 'origin'>): ViewTarget {
+  return { apiVersion: apiVersion(resource), convertsByName: origin !== 'well-known' }
+}
+
+/** Enough for label selectors, at a fraction of the cost of the whole. */
+function metadataJson(object: StoredObject): Buffer {
+  return Buffer.from(JSON.stringify({ metadata: { labels: Object.fromEntries(readMetadata(object.bytes).labels) } }))
 }

@@ -11,6 +11,8 @@ import { greeting } from './greeting.js'
 import { ConfigError } from './config/config-error.js'
 import { type Config, type Loaded, load } from './config/load.js'
 import { unservedProblems } from './config/unserved.js'
+import { loadDescriptors } from './codec/protobuf/descriptors.js'
+import { type Schema, kubernetesSchema } from './codec/protobuf/schema.js'
 import { createLogger } from './logger.js'
 import type { Logger } from './support/log.js'
 import { createEmbeddedUpstream } from './upstream/embedded/embedded-upstream.js'
@@ -25,8 +27,9 @@ async function main(): Promise<void> {
   if (loaded.kind === 'version') return print(`distributary ${version}`)
   const { config } = loaded
   const logger = createLogger({ level: config.logLevel, format: config.logFormat })
+  const schema = readSchema(config)
   const upstream = openUpstream(config, logger)
-  const app = new App({ config, upstream, logger, version })
+  const app = new App({ config, upstream, logger, version, schema })
   let addresses
   try {
     addresses = await app.start()
@@ -56,6 +59,18 @@ function readConfig(): Loaded {
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     process.stderr.write(`${error.message}\n`)
+    process.exit(2)
+  }
+}
+
+function readSchema({ protoDescriptors }: Config): Schema {
+  if (protoDescriptors === null) return kubernetesSchema()
+  try {
+    return loadDescriptors(readFileSync(protoDescriptors), kubernetesSchema())
+  } catch (error) {
+    process.stderr.write(
+      `--proto-descriptors: ${protoDescriptors}: ${error instanceof Error ? error.message : String(error)}\n`,
+    )
     process.exit(2)
   }
 }

@@ -11,6 +11,7 @@ import { Feed } from './feed/feed.js'
 import { Freshness } from './feed/freshness.js'
 import type { Metrics, ResourceGauges, ResourceMetrics } from './metrics/metrics.js'
 import { type Resource, resourceId } from './model/resource.js'
+import type { StatusError } from './model/status.js'
 import type { StoredObject } from './model/stored-object.js'
 import type { Clock } from './support/clock.js'
 import type { Limiter } from './support/limiter.js'
@@ -21,7 +22,8 @@ import type { Upstream } from './upstream/upstream.js'
 export interface ResourceSourceOptions {
   readonly upstream: Upstream
   /** The JSON of what is stored, for selectors. null: it has none. */
-  readonly jsonOf: (object: StoredObject) => Buffer | null
+  readonly jsonOf: (resource: Resource, object: StoredObject, onlyMetadata: boolean) => Buffer | null
+  readonly onInternalError: (error: StatusError) => void
   readonly pump: Pump
   readonly clock: Clock
   readonly random: Random
@@ -98,7 +100,8 @@ export class ResourceSource {
     })
     this.broadcaster = new Broadcaster({
       cache: this.cache,
-      jsonOf: options.jsonOf,
+      jsonOf: (object, onlyMetadata) => options.jsonOf(resource, object, onlyMetadata),
+      onInternalError: options.onInternalError,
       pump: options.pump,
       clock,
       random,

@@ -11,10 +11,13 @@ export interface BodyEncoder {
   readonly key: string
   /** The version of the resource it writes. */
   readonly apiVersion: string
-  /** The object with `revision` as its resourceVersion. */
-  encode(object: StoredObject, revision: Revision): Buffer
+  /**
+   * The object with `revision` as its resourceVersion. null: it cannot be read, which has been counted and logged.
+   * @throws StatusError when the stream cannot go on in this encoding: its watchers are told and ended.
+   */
+  encode(object: StoredObject, revision: Revision): Buffer | null
   /** The first object a watcher is sent, where that differs (a Table's columns); else null. */
-  readonly encodeFirst: ((object: StoredObject, revision: Revision) => Buffer) | null
+  readonly encodeFirst: ((object: StoredObject, revision: Revision) => Buffer | null) | null
   /** Only for projections: whether a watcher would see no difference. */
   readonly isSame: ((older: StoredObject, newer: StoredObject) => boolean) | null
   /** @param initialEventsEnd marks the end of the initial state. */

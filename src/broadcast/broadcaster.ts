@@ -44,6 +44,8 @@ export interface BroadcasterOptions {
   readonly logBytes: number
   /** Frames of ring batches kept for lagging cursors, bytes. */
   readonly replayBytes: number
+  /** An encoder failed on one of our bugs. */
+  readonly onInternalError: (error: StatusError) => void
 }
 
 export type WatchStart =
@@ -284,6 +286,15 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
 
   advanceOther(cursor: Cursor): boolean {
     if (cursor.isBlocked) return false
+    try {
+      return this.#advanceInTurn(cursor)
+    } catch (error) {
+      this.#endWithError(cursor, this.#unwritable(error), 'error')
+      return false
+    }
+  }
+
+  #advanceInTurn(cursor: Cursor): boolean {
     switch (cursor.state) {
       case 'initial':
         return this.#advanceInitial(cursor)
@@ -310,7 +321,13 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   #appendTo(group: Group, batch: CacheBatch, sightings: readonly Sighting[]): void {
     for (const cursor of group.parked) this.#unpark(cursor, batch)
     if (group.active.length === 0) return
-    if (group.append(batch, sightings) === 0) return
+    try {
+      if (group.append(batch, sightings) === 0) return
+    } catch (error) {
+      const status = this.#unwritable(error)
+      for (const cursor of group.active.slice()) this.#endWithError(cursor, status, 'error')
+      return
+    }
     if (group.log.capacity > this.#options.logBytes) group.log.trim()
     this.#options.pump.enqueueGroup(group, this)
   }
@@ -419,6 +436,13 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     cursor.group.parked.delete(cursor)
     cursor.revision = (next.revision - 1) as Revision
     this.wake(cursor)
+  }
+
+  /** An event that its encoding cannot say ends the streams that wait for it: a hole would be worse. */
+  #unwritable(error: unknown): StatusError {
+    const status = StatusError.from(error)
+    if (status.code === 500) this.#options.onInternalError(status)
+    return status
   }
 
   /** @returns whether more can be written. */

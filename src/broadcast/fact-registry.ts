@@ -8,8 +8,11 @@
 import { type FactPlan, Facts, extractFacts, planFacts } from '../codec/json-facts.js'
 import type { StoredObject } from '../model/stored-object.js'
 
-/** Bytes of the object as JSON; for what is stored otherwise, its decoded form. null: it cannot be looked at. */
-export type JsonOf = (object: StoredObject) => Buffer | null
+/**
+ * Bytes of the object as JSON; for what is stored otherwise, its decoded form, or of its metadata where that is enough.
+ * null: it cannot be looked at.
+ */
+export type JsonOf = (object: StoredObject, onlyMetadata: boolean) => Buffer | null
 
 const EMPTY = Buffer.from('{}')
 
@@ -17,6 +20,7 @@ export class FactRegistry {
   readonly #users = new Map<string, number>()
   readonly #jsonOf: JsonOf
   #plan: FactPlan = planFacts([])
+  #onlyMetadata = true
 
   constructor(jsonOf: JsonOf) {
     this.#jsonOf = jsonOf
@@ -30,7 +34,10 @@ export class FactRegistry {
       this.#users.set(path, users + 1)
       isNew ||= users === 0 && !this.#plan.slotOf.has(path)
     }
-    if (isNew) this.#plan = planFacts(this.#users.keys())
+    if (isNew) {
+      this.#plan = planFacts(this.#users.keys())
+      this.#onlyMetadata = this.#plan.paths.every((path) => path.startsWith('metadata.labels['))
+    }
     return () => {
       for (const path of paths) {
         const users = this.#users.get(path)! - 1
@@ -45,7 +52,7 @@ export class FactRegistry {
   subject(object: StoredObject): Facts {
     const { facts } = object
     if (facts instanceof Facts && facts.plan === this.#plan) return facts
-    const json = this.#plan.paths.length === 0 ? EMPTY : (this.#jsonOf(object) ?? EMPTY)
+    const json = this.#plan.paths.length === 0 ? EMPTY : (this.#jsonOf(object, this.#onlyMetadata) ?? EMPTY)
     const extracted = extractFacts(json, this.#plan, { namespace: object.namespace, name: object.name })
     object.facts = extracted
     return extracted

@@ -69,14 +69,23 @@ export class Group {
   ): { frames: readonly Buffer[]; events: number } | null {
     const shown = this.encoder.isSame === null ? sightings : sightings.filter((sighting) => this.#isShown(sighting))
     if (shown.length === 0) return null
+    const bodies: (Buffer | null)[] = []
+    const types: Sighting['type'][] = []
     const frames: Buffer[] = []
     for (let i = 0; i < shown.length; i++) {
       const { type, object, event } = shown[i]!
       const body = isFirst && i === 0 ? this.encoder.encodeFirst!(object, revision) : this.#bodyOf(object, event)
-      // No point to resume from lies inside a revision.
-      frames.push(this.wire.frame(type, body, i === shown.length - 1 ? revision : null))
+      bodies.push(body)
+      types.push(type)
     }
-    return { frames: enveloped(this.wire, frames), events: shown.length }
+    const last = bodies.findLastIndex((body) => body !== null)
+    if (last === -1) return null
+    for (let i = 0; i <= last; i++) {
+      const body = bodies[i]!
+      // No point to resume from lies inside a revision.
+      if (body !== null) frames.push(this.wire.frame(types[i]!, body, i === last ? revision : null))
+    }
+    return { frames: enveloped(this.wire, frames), events: frames.length }
   }
 
   /** Puts one revision's events into the log. @returns bytes appended. */
@@ -126,10 +135,11 @@ export class Group {
       }
     }
     let isFirst = this.encoder.encodeFirst !== null
-    const frame = (object: StoredObject): Buffer => {
+    const frame = (object: StoredObject): Buffer | null => {
       const body = isFirst
         ? this.encoder.encodeFirst!(object, object.modRevision)
         : this.encoder.encode(object, object.modRevision)
+      if (body === null) return null
       isFirst = false
       return this.wire.frame('ADDED', body, null)
     }
@@ -171,7 +181,7 @@ export class Group {
   }
 
   /** Groups that differ in their wire alone share it. */
-  #bodyOf(object: StoredObject, event: CacheEvent): Buffer {
+  #bodyOf(object: StoredObject, event: CacheEvent): Buffer | null {
     // One event can be a MODIFIED to one selector and, with the previous object, a DELETED to another.
     const key = object === event.object ? this.encoder.key : `previous\n${this.encoder.key}`
     let body = event.bodies?.get(key)

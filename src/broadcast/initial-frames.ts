@@ -28,7 +28,7 @@ export class InitialFrames {
     snapshot: Snapshot,
     prefix: Key,
     private readonly matches: (object: StoredObject) => boolean,
-    private readonly frame: (object: StoredObject) => Buffer,
+    private readonly frame: (object: StoredObject) => Buffer | null,
     private readonly envelope: (frames: readonly Buffer[]) => readonly Buffer[],
     readonly startedAtMs: number,
   ) {
@@ -50,6 +50,7 @@ export class InitialFrames {
       }
       if (!this.matches(next.value)) continue
       const frame = this.frame(next.value)
+      if (frame === null) continue
       frames.push(frame)
       length += frame.length
     }

@@ -8,7 +8,7 @@ const EVENT_OVERHEAD_BYTES = 256
 
 export class CacheEvent {
   /** Encoded bodies, filled by the broadcast's groups while the event is new and let go after its dispatch. */
-  bodies: Map<string, Buffer> | null = null
+  bodies: Map<string, Buffer | null> | null = null
 
   constructor(
     readonly revision: Revision,

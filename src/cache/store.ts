@@ -24,6 +24,8 @@ export class Snapshot {
     tree: Tree,
     /** Keys present in etcd that could not be served at that time. */
     readonly unservableCount: number,
+    /** How many objects are stored as protobuf. */
+    readonly protobufCount: number,
   ) {
     this.#tree = tree
   }
@@ -61,15 +63,22 @@ export class Snapshot {
 
   /** A store that starts as this state and leaves it untouched. */
   toStore(): Store {
-    return new Store(this.#tree.clone())
+    return new Store(this.#tree.clone(), this.protobufCount)
   }
 }
 
 export class Store {
   readonly #tree: Tree
 
-  constructor(tree: Tree = new BTree<Key, StoredObject>(undefined, compareKeys)) {
+  #protobufCount: number
+
+  constructor(tree: Tree = new BTree<Key, StoredObject>(undefined, compareKeys), protobufCount = 0) {
     this.#tree = tree
+    this.#protobufCount = protobufCount
+  }
+
+  get protobufCount(): number {
+    return this.#protobufCount
   }
 
   get size(): number {
@@ -81,14 +90,17 @@ export class Store {
   }
 
   set(key: Key, object: StoredObject): void {
+    if (this.#protobufCount > 0 && this.#tree.get(key)?.encoding === 'protobuf') this.#protobufCount--
+    if (object.encoding === 'protobuf') this.#protobufCount++
     this.#tree.set(key, object)
   }
 
   delete(key: Key): void {
+    if (this.#protobufCount > 0 && this.#tree.get(key)?.encoding === 'protobuf') this.#protobufCount--
     this.#tree.delete(key)
   }
 
   snapshot(revision: Revision, unservableCount: number): Snapshot {
-    return new Snapshot(revision, this.#tree.clone(), unservableCount)
+    return new Snapshot(revision, this.#tree.clone(), unservableCount, this.#protobufCount)
   }
 }

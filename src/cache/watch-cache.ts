@@ -143,6 +143,11 @@ export class WatchCache {
     return this.#store.size
   }
 
+  /** Everything that is held is stored as protobuf, and something is. */
+  get isAllProtobuf(): boolean {
+    return this.#store.size > 0 && this.#store.protobufCount === this.#store.size
+  }
+
   get unservableCount(): number {
     return this.#unservable.size
   }

@@ -2,9 +2,12 @@
  * A value from etcd as the cache will keep it. JSON objects are checked and made compact once; Kubernetes' protobuf
  * envelope is kept as it is; anything else is wrapped as a `KeyValue` object, so that any prefix can be served.
  */
+import { LRUCache } from 'lru-cache'
 import { type KeyValue, keyToText } from '../model/event.js'
-import { type ObjectName, type Resource, nameOfKey } from '../model/resource.js'
+import { type ObjectName, type Resource, apiVersion, nameOfKey } from '../model/resource.js'
 import { StoredObject, type Unservable } from '../model/stored-object.js'
+import { CodecError } from './protobuf/codec-error.js'
+import { openStored } from './protobuf/resource-version.js'
 import { type Spliceable, scanObject } from './json-scan.js'
 
 export interface IngestOptions {
@@ -33,39 +36,60 @@ export function createIngest({
       return { unservable: `its ${value.length} bytes exceed the limit of ${maxValueBytes}` }
     if (startsWith(value, ENCRYPTED_MAGIC)) return { unservable: 'it is encrypted at rest' }
     if (startsWith(value, PROTOBUF_MAGIC)) {
-      const bytes = Buffer.allocUnsafeSlow(value.length)
-      value.copy(bytes)
-      return stored(keyValue, name, 'protobuf', bytes, -1)
+      return ingestProtobuf(keyValue, name)
     }
     const scanned = looksLikeObject(value) ? scanObject(value) : null
     if (scanned !== null && scanned.metadataOffset >= 0) {
-      return stored(keyValue, name, 'json', scanned.bytes, scanned.metadataOffset)
+      return stored(keyValue, name, { encoding: 'json', ...scanned })
     }
-    const wrapped = wrap(resource, name, keyValue)
-    return stored(keyValue, name, 'json', wrapped.bytes, wrapped.metadataOffset)
+    const { bytes, metadataOffset } = wrap(resource, name, keyValue)
+    const { kind } = resource
+    return stored(keyValue, name, { encoding: 'json', apiVersion: apiVersion(resource), kind, bytes, metadataOffset })
   }
 }
 
-function stored(
-  keyValue: KeyValue,
-  { namespace, name }: ObjectName,
-  encoding: 'json' | 'protobuf',
-  bytes: Buffer,
-  metadataOffset: number,
-): StoredObject {
+/** The envelope is opened, so that what is broken is known at once; the object inside is decoded when somebody wants it. */
+function ingestProtobuf(keyValue: KeyValue, name: ObjectName): StoredObject | Unservable {
+  const bytes = Buffer.allocUnsafeSlow(keyValue.value.length)
+  keyValue.value.copy(bytes)
+  try {
+    const { apiVersion, kind } = openStored(bytes)
+    return stored(keyValue, name, { encoding: 'protobuf', apiVersion, kind, bytes, metadataOffset: -1 })
+  } catch (error) {
+    if (!(error instanceof CodecError)) throw error
+    return { unservable: `it cannot be read as protobuf: ${error.message}` }
+  }
+}
+
+type Content = Pick<StoredObject, 'encoding' | 'apiVersion' | 'kind' | 'bytes' | 'metadataOffset'>
+
+function stored(keyValue: KeyValue, { namespace, name }: ObjectName, content: Content): StoredObject {
   const { key, createRevision, modRevision, version, leaseId } = keyValue
+  const { encoding, apiVersion, kind, bytes, metadataOffset } = content
   return new StoredObject(
     key,
-    namespace,
+    shared(namespace),
     name,
     createRevision,
     modRevision,
     version,
     leaseId,
     encoding,
+    shared(apiVersion),
+    shared(kind),
     bytes,
     metadataOffset,
   )
+}
+
+/** Namespaces and kinds repeat by the thousand: one string each, as long as there are not absurdly many. */
+const strings = new LRUCache<string, string>({ max: 10_000 })
+
+function shared(text: string): string {
+  const known = strings.get(text)
+  if (known !== undefined) return known
+  strings.set(text, text)
+  return text
 }
 
 function startsWith(value: Buffer, magic: Buffer): boolean {

@@ -33,7 +33,6 @@ export const UNSERVED: readonly OptionName[] = [
   'oidcSigningAlgs',
   'oidcUsernameClaim',
   'oidcUsernamePrefix',
-  'protoDescriptors',
   'requestTimeout',
   'requestheaderAllowedNames',
   'requestheaderClientCaFile',

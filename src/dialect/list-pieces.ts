@@ -27,7 +27,9 @@ const OBJECTS_PER_TURN = 2_000
 
 /** Null pieces are turns of the event loop. */
 export function* listPieces(page: ListPage): Generator<Buffer | null, void, void> {
-  if (page.limit !== null) return yield* limitedPieces(page, page.limit)
+  if (page.limit !== null || page.encoder.list !== undefined) {
+    return yield* gatheredPieces(page, page.limit ?? Number.POSITIVE_INFINITY)
+  }
   const { snapshot, prefix, startKey, matches, encoder } = page
   const pieces = new PieceWriter()
   pieces.add(encoder.listHead({ resourceVersion: formatResourceVersion(snapshot.revision) }))
@@ -36,17 +38,19 @@ export function* listPieces(page: ListPage): Generator<Buffer | null, void, void
   for (const object of snapshot.objects(prefix, startKey)) {
     if (++looked % OBJECTS_PER_TURN === 0) yield null
     if (matches !== null && !matches(object)) continue
+    const item = encoder.listItem(object)
+    if (item === null) continue
     if (!isFirst) pieces.add(encoder.separator)
     isFirst = false
-    pieces.add(encoder.listItem(object))
+    pieces.add(item)
     if (pieces.isFull) yield pieces.take()
   }
   pieces.add(encoder.listTail)
   yield pieces.take()
 }
 
-/** The head says whether more follows, so the page is gathered before it is written: at most `limit` references. */
-function* limitedPieces(page: ListPage, limit: number): Generator<Buffer | null, void, void> {
+/** The head says whether more follows, or how long it is, so the objects are gathered first: references, no bytes. */
+function* gatheredPieces(page: ListPage, limit: number): Generator<Buffer | null, void, void> {
   const { snapshot, prefix, startKey, matches, encoder } = page
   const objects: StoredObject[] = []
   let hasMore = false
@@ -70,11 +74,16 @@ function* limitedPieces(page: ListPage, limit: number): Generator<Buffer | null,
       ? {}
       : { remainingItemCount: snapshot.count(prefix, startKey) - objects.length }),
   }
+  if (encoder.list !== undefined) return yield* encoder.list(metadata, objects)
   const pieces = new PieceWriter()
   pieces.add(encoder.listHead(metadata))
-  for (const [i, object] of objects.entries()) {
-    if (i > 0) pieces.add(encoder.separator)
-    pieces.add(encoder.listItem(object))
+  let isFirst = true
+  for (const object of objects) {
+    const item = encoder.listItem(object)
+    if (item === null) continue
+    if (!isFirst) pieces.add(encoder.separator)
+    isFirst = false
+    pieces.add(item)
     if (pieces.isFull) yield pieces.take()
   }
   pieces.add(encoder.listTail)

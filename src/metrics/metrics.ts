@@ -117,6 +117,12 @@ export class Metrics {
   readonly #logBytes = this.#gauge('broadcast_log_bytes', 'Bytes of framed events held for groups.', RESOURCE)
   readonly #blockedBytes = this.#gauge('broadcast_socket_bytes', 'Bytes handed to sockets and not yet taken.', RESOURCE)
 
+  readonly #unreadable = this.#counter('codec_unreadable_objects_total', 'Object versions that have no JSON here.', [])
+  readonly #unknownFields = this.#counter(
+    'codec_unknown_fields_total',
+    'Fields of protobuf values that no schema knows: JSON clients miss them.',
+    [],
+  )
   readonly #requests = this.#counter('http_requests_total', 'Requests answered.', ['verb', 'code'])
   readonly #requestSeconds = this.#histogram(
     'http_request_seconds',
@@ -197,6 +203,14 @@ export class Metrics {
   request(verb: string, code: number, seconds: number | null): void {
     this.#requests.inc({ verb, code: String(code) })
     if (seconds !== null) this.#requestSeconds.observe({ verb }, seconds)
+  }
+
+  unreadable(): void {
+    this.#unreadable.inc()
+  }
+
+  unknownFields(count: number): void {
+    this.#unknownFields.inc(count)
   }
 
   rejected(limit: string): void {

@@ -19,6 +19,9 @@ export class StoredObject {
     readonly version: number,
     readonly leaseId: string,
     readonly encoding: 'json' | 'protobuf',
+    /** What the bytes say they are; '' when they do not. Shared strings: many objects have the same. */
+    readonly apiVersion: string,
+    readonly kind: string,
     /**
      * `json`: one compact JSON object without `metadata.resourceVersion`. `protobuf`: the `k8s\0` envelope as stored.
      * Exactly sized and its own: never a slice of a message.

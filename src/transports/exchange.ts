@@ -10,11 +10,12 @@ import type { StatusError } from '../model/status.js'
 export class Exchange {
   readonly path: string
   readonly query: URLSearchParams
-  readonly #abort = new AbortController()
+  #abort: AbortController | null = null
   readonly startedMs = performance.now()
   /** Sent with every answer. */
   readonly headers: OutgoingHttpHeaders = {}
   statusCode = 0
+  readonly #onClose = (): void => this.#abort?.abort()
 
   constructor(
     readonly request: IncomingMessage,
@@ -24,16 +25,26 @@ export class Exchange {
     const mark = url.indexOf('?')
     this.path = mark === -1 ? url : url.slice(0, mark)
     this.query = new URLSearchParams(mark === -1 ? '' : url.slice(mark + 1))
-    response.once('close', () => this.#abort.abort())
   }
 
   get requestHeaders(): IncomingHttpHeaders {
     return this.request.headers
   }
 
-  /** Aborts when the client is gone or the answer is complete. */
+  /** Aborts when the client is gone or the answer is complete. Made when first asked for: most answers do without. */
   get signal(): AbortSignal {
+    if (this.#abort === null) {
+      this.#abort = new AbortController()
+      if (this.isGone) this.#abort.abort()
+      else this.response.once('close', this.#onClose)
+    }
     return this.#abort.signal
+  }
+
+  /** A watch has begun: nothing here is needed for as long as it runs, and thousands run. */
+  release(): void {
+    this.response.off('close', this.#onClose)
+    this.#abort = null
   }
 
   get isGone(): boolean {

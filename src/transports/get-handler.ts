@@ -3,6 +3,7 @@ import { type Negotiated, isPretty } from '../dialect/accept.js'
 import { type Freshness, parseGetOptions } from '../dialect/list-options.js'
 import { type ObjectName, keyOfName, type Resource } from '../model/resource.js'
 import { objectNotFoundError } from '../dialect/status-body.js'
+import { NotAcceptableError } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { WatchCache } from '../cache/watch-cache.js'
 import type { Exchange } from './exchange.js'
@@ -24,7 +25,12 @@ export async function handleGet(
   const object = await read(cache, served.resource, name, options.read, exchange.signal)
   if (object === undefined) throw objectNotFoundError(served.resource, name.name)
   const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
-  exchange.send(200, form.contentType, layout.whole(encoder.single(object)), { ...NO_CACHE })
+  const body = encoder.single(object)
+  if (body === null)
+    throw new NotAcceptableError(
+      `${served.resource.plural} ${JSON.stringify(name.name)} is stored in a form that cannot be read`,
+    )
+  exchange.send(200, form.contentType, layout.whole(body), { ...NO_CACHE })
 }
 
 async function read(

@@ -4,6 +4,7 @@ import type { Exchange } from './exchange.js'
 import { ResponseSink } from './http1/response-sink.js'
 import { SocketSink, canWriteToSocket } from './http1/socket-sink.js'
 import { chunkedJsonLines, plainJsonLines } from './http1/json-lines-wire.js'
+import { chunkedProtobuf, plainProtobuf } from './http1/protobuf-wire.js'
 import type { OpenStream, WatchTransport } from './watch-handler.js'
 
 export function httpWatch(exchange: Exchange): WatchTransport {
@@ -13,6 +14,7 @@ export function httpWatch(exchange: Exchange): WatchTransport {
     client: exchange.request.socket.remoteAddress ?? '',
     signal: exchange.signal,
     open: (form) => openStream(exchange, form),
+    begun: () => exchange.release(),
   }
 }
 
@@ -20,6 +22,9 @@ function openStream(exchange: Exchange, form: Negotiated): OpenStream {
   const { request, response } = exchange
   exchange.writeHead(200, { 'content-type': form.contentType, 'cache-control': 'no-cache, private' })
   response.flushHeaders()
-  if (canWriteToSocket(request, response)) return { wire: chunkedJsonLines, sink: new SocketSink(response) }
-  return { wire: plainJsonLines, sink: new ResponseSink(response) }
+  const isProtobuf = form.stream === 'protobuf-frames'
+  if (canWriteToSocket(request, response)) {
+    return { wire: isProtobuf ? chunkedProtobuf : chunkedJsonLines, sink: new SocketSink(response) }
+  }
+  return { wire: isProtobuf ? plainProtobuf : plainJsonLines, sink: new ResponseSink(response) }
 }

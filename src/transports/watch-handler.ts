@@ -32,6 +32,8 @@ export interface WatchTransport {
   readonly signal: AbortSignal
   /** Sends the head. */
   open(form: Negotiated): OpenStream
+  /** The cursor has taken over: what belongs to the request alone may go. */
+  begun(): void
 }
 
 /** @throws StatusError before `transport.open` only. */
@@ -56,7 +58,11 @@ export async function handleWatch(
   try {
     if (options.start.kind === 'initial-state') releaseInitial = context.initialStates.take()
     const start = await startOf(live.cache, options, transport.signal)
-    if (transport.signal.aborted) return
+    if (transport.signal.aborted) {
+      releaseInitial()
+      leave()
+      return
+    }
     const onEnd = (_reason: EndReason): void => {
       releaseInitial()
       leave()
@@ -66,10 +72,6 @@ export async function handleWatch(
     releaseInitial()
     leave()
     throw error
-  }
-  if (transport.signal.aborted) {
-    releaseInitial()
-    leave()
   }
 }
 
@@ -109,6 +111,7 @@ function begin(context: ResourceContext, transport: WatchTransport, live: LiveRe
   }
   try {
     sink.attach(live.broadcaster.open(request, sink))
+    transport.begun()
   } catch (error) {
     fail(StatusError.from(error))
   }

@@ -1,5 +1,5 @@
 /** Which encoder writes a negotiated form of a resource. */
-import { BadRequestError, NotAcceptableError } from '../../model/status.js'
+import { BadRequestError } from '../../model/status.js'
 import type { Negotiated } from '../accept.js'
 import type { IncludeObject } from '../list-options.js'
 import type { Projection } from '../projection.js'
@@ -8,6 +8,7 @@ import { type JsonView, jsonEncoder } from './json-encoder.js'
 import type { ObjectEncoder } from './object-encoder.js'
 import { partialEncoder } from './partial-encoder.js'
 import { projectedEncoder } from './projected-encoder.js'
+import { protobufEncoder } from './protobuf-encoder.js'
 import { tableEncoder } from './table-encoder.js'
 
 export interface EncodersOptions {
@@ -16,7 +17,7 @@ export interface EncodersOptions {
   readonly now: () => number
 }
 
-/** @throws NotAcceptableError, BadRequestError */
+/** @throws BadRequestError */
 export function chooseEncoder(
   { view, now }: EncodersOptions,
   served: ServedResource,
@@ -24,14 +25,12 @@ export function chooseEncoder(
   include: IncludeObject,
   projection: Projection | null,
 ): ObjectEncoder {
-  if (form.encoding === 'protobuf') {
-    throw new NotAcceptableError(`${served.resource.plural} cannot be had as protobuf: they are not stored so`)
+  const isPlain = form.encoding !== 'protobuf' && form.transform === 'none'
+  if (projection !== null && !isPlain) {
+    throw new BadRequestError('fields goes with whole objects in JSON or YAML')
   }
-  if (projection !== null && form.transform !== 'none') {
-    throw new BadRequestError(
-      `fields cannot be combined with as=${form.transform === 'table' ? 'Table' : 'PartialObjectMetadata'}`,
-    )
-  }
+  if (form.encoding === 'protobuf' && form.transform !== 'table')
+    return protobufEncoder(served.resource, form.transform)
   switch (form.transform) {
     case 'table':
       return tableEncoder(served, view, include, now)

@@ -1,13 +1,14 @@
 /** Whole objects in JSON: the stored bytes with the resourceVersion put in. */
 import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
 import { type Resource, apiVersion } from '../../model/resource.js'
+import type { Revision } from '../../model/revision.js'
 import type { Status } from '../../model/status.js'
 import type { StoredObject } from '../../model/stored-object.js'
 import { LIST_TAIL, listMetadataJson } from '../partial-object.js'
 import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
 
-/** The JSON of an object, whatever it is stored as. @throws StatusError when it has none. */
-export type JsonView = (object: StoredObject) => Spliceable
+/** The JSON of an object, whatever it is stored as; null when it has none. */
+export type JsonView = (object: StoredObject) => Spliceable | null
 
 export const COMMA = Buffer.from(',')
 
@@ -19,10 +20,14 @@ export function jsonEncoder(resource: Resource, view: JsonView): ObjectEncoder {
   const kind = JSON.stringify(resource.kind)
   const version = JSON.stringify(apiVersion(resource))
   const listKind = JSON.stringify(resource.listKind)
+  const splice = (object: StoredObject, revision: Revision): Buffer | null => {
+    const json = view(object)
+    return json === null ? null : spliceResourceVersion(json, revision)
+  }
   return {
     key: `json/${apiVersion(resource)}`,
     apiVersion: apiVersion(resource),
-    encode: (object, revision) => spliceResourceVersion(view(object), revision),
+    encode: splice,
     encodeFirst: null,
     isSame: null,
     bookmark: (revision, initialEventsEnd) =>
@@ -32,9 +37,9 @@ export function jsonEncoder(resource: Resource, view: JsonView): ObjectEncoder {
     status: encodeStatus,
     listHead: (metadata) =>
       Buffer.from(`{"kind":${listKind},"apiVersion":${version},"metadata":${listMetadataJson(metadata)},"items":[`),
-    listItem: (object) => spliceResourceVersion(view(object), object.modRevision),
+    listItem: (object) => splice(object, object.modRevision),
     separator: COMMA,
     listTail: LIST_TAIL,
-    single: (object) => spliceResourceVersion(view(object), object.modRevision),
+    single: (object) => splice(object, object.modRevision),
   }
 }

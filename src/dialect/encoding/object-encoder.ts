@@ -10,11 +10,14 @@ import type { ListMetadata } from '../partial-object.js'
 export interface ObjectEncoder extends BodyEncoder {
   /** A list as bytes in pieces: `listHead`, items with `separator` between them, `listTail`. */
   listHead(metadata: ListMetadata): Buffer
-  listItem(object: StoredObject): Buffer
+  /** null: it cannot be read and is left out, which has been counted and logged. */
+  listItem(object: StoredObject): Buffer | null
   readonly separator: Buffer
   readonly listTail: Buffer
-  /** One object as the whole answer. */
-  single(object: StoredObject): Buffer
+  /** For encodings whose lists begin with their length: all of it instead of the pieces above. */
+  readonly list?: (metadata: ListMetadata, objects: readonly StoredObject[]) => Iterable<Buffer>
+  /** One object as the whole answer; null as for `listItem`. */
+  single(object: StoredObject): Buffer | null
 }
 
 /** The annotation of the bookmark that ends an initial state. */

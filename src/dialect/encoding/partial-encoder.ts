@@ -1,14 +1,20 @@
 /** PartialObjectMetadata in JSON: each object reduced to its metadata. */
 import { type Resource, apiVersion } from '../../model/resource.js'
+import type { Revision } from '../../model/revision.js'
+import type { StoredObject } from '../../model/stored-object.js'
 import { LIST_TAIL, partialObject, partialObjectListHead } from '../partial-object.js'
 import { COMMA, type JsonView, encodeStatus } from './json-encoder.js'
 import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
 
 export function partialEncoder(resource: Resource, view: JsonView): ObjectEncoder {
+  const reduce = (object: StoredObject, revision: Revision): Buffer | null => {
+    const json = view(object)
+    return json === null ? null : partialObject(json, revision)
+  }
   return {
     key: `partial/${apiVersion(resource)}`,
     apiVersion: apiVersion(resource),
-    encode: (object, revision) => partialObject(view(object), revision),
+    encode: reduce,
     encodeFirst: null,
     isSame: null,
     bookmark: (revision, initialEventsEnd) =>
@@ -17,9 +23,9 @@ export function partialEncoder(resource: Resource, view: JsonView): ObjectEncode
       ),
     status: encodeStatus,
     listHead: partialObjectListHead,
-    listItem: (object) => partialObject(view(object), object.modRevision),
+    listItem: (object) => reduce(object, object.modRevision),
     separator: COMMA,
     listTail: LIST_TAIL,
-    single: (object) => partialObject(view(object), object.modRevision),
+    single: (object) => reduce(object, object.modRevision),
   }
 }

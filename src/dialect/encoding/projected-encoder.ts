@@ -1,5 +1,6 @@
 /** Objects reduced to the fields a client named; a change of none of them is no event to it. */
-import { spliceResourceVersion } from '../../codec/json-scan.js'
+import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
+import type { Revision } from '../../model/revision.js'
 import type { StoredObject } from '../../model/stored-object.js'
 import { type Projection, project } from '../projection.js'
 import type { JsonView } from './json-encoder.js'
@@ -7,13 +8,23 @@ import type { ObjectEncoder } from './object-encoder.js'
 
 /** @param whole how the same resource is written without a projection. */
 export function projectedEncoder(whole: ObjectEncoder, view: JsonView, projection: Projection): ObjectEncoder {
-  const reduce = (object: StoredObject) => project(view(object).bytes, projection)
+  const reduce = (object: StoredObject): Spliceable | null => {
+    const json = view(object)
+    return json === null ? null : project(json.bytes, projection)
+  }
+  const encode = (object: StoredObject, revision: Revision): Buffer | null => {
+    const reduced = reduce(object)
+    return reduced === null ? null : spliceResourceVersion(reduced, revision)
+  }
   return {
     ...whole,
     key: `${whole.key}/fields=${projection.canonical}`,
-    encode: (object, revision) => spliceResourceVersion(reduce(object), revision),
-    isSame: (older, newer) => reduce(older).bytes.equals(reduce(newer).bytes),
-    listItem: (object) => spliceResourceVersion(reduce(object), object.modRevision),
-    single: (object) => spliceResourceVersion(reduce(object), object.modRevision),
+    encode,
+    isSame: (older, newer) => {
+      const [before, after] = [reduce(older), reduce(newer)]
+      return before !== null && after !== null && before.bytes.equals(after.bytes)
+    },
+    listItem: (object) => encode(object, object.modRevision),
+    single: (object) => encode(object, object.modRevision),
   }
 }

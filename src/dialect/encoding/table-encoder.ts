@@ -1,5 +1,7 @@
 /** Tables, as `kubectl get` asks for them: one row per object; in a watch the first event brings the columns. */
 import { apiVersion } from '../../model/resource.js'
+import type { Revision } from '../../model/revision.js'
+import type { StoredObject } from '../../model/stored-object.js'
 import type { ServedResource } from '../resource-registry.js'
 import type { IncludeObject } from '../list-options.js'
 import { TABLE_TAIL, encodeTableEvent, encodeTableRow, tableHead } from '../table/encode-table.js'
@@ -14,12 +16,20 @@ export function tableEncoder(
   now: () => number,
 ): ObjectEncoder {
   const version = apiVersion(served.resource)
+  const event = (object: StoredObject, revision: Revision, withColumns: boolean): Buffer | null => {
+    const json = view(object)
+    return json === null ? null : encodeTableEvent(served, json, revision, now(), include, withColumns)
+  }
+  const row = (object: StoredObject): Buffer | null => {
+    const json = view(object)
+    return json === null ? null : encodeTableRow(served, json, object.modRevision, now(), include)
+  }
   return {
     // The columns of a custom resource change with its definition.
     key: `table/${version}/${include}/${columnsKey(served)}`,
     apiVersion: version,
-    encode: (object, revision) => encodeTableEvent(served, view(object), revision, now(), include, false),
-    encodeFirst: (object, revision) => encodeTableEvent(served, view(object), revision, now(), include, true),
+    encode: (object, revision) => event(object, revision, false),
+    encodeFirst: (object, revision) => event(object, revision, true),
     isSame: null,
     bookmark: (revision, initialEventsEnd) =>
       Buffer.from(
@@ -27,15 +37,14 @@ export function tableEncoder(
       ),
     status: encodeStatus,
     listHead: (metadata) => tableHead(served, metadata),
-    listItem: (object) => encodeTableRow(served, view(object), object.modRevision, now(), include),
+    listItem: row,
     separator: COMMA,
     listTail: TABLE_TAIL,
-    single: (object) =>
-      Buffer.concat([
-        tableHead(served, { resourceVersion: String(object.modRevision) }),
-        encodeTableRow(served, view(object), object.modRevision, now(), include),
-        TABLE_TAIL,
-      ]),
+    single: (object) => {
+      const only = row(object)
+      if (only === null) return null
+      return Buffer.concat([tableHead(served, { resourceVersion: String(object.modRevision) }), only, TABLE_TAIL])
+    },
   }
 }
 

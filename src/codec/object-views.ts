@@ -1,0 +1,109 @@
+/**
+ * The JSON of a stored object as one version of its resource: the stored bytes themselves where they are that already,
+ * else decoded from protobuf, converted between versions, and kept in an LRU under a bound of bytes. Decoding is lazy: a
+ * resource that only protobuf clients watch is never decoded here.
+ */
+import { LRUCache } from 'lru-cache'
+import type { StoredObject } from '../model/stored-object.js'
+import { type Spliceable, scanObject } from './json-scan.js'
+import { CodecError } from './protobuf/codec-error.js'
+import { type DecodedObject, decodeObject } from './protobuf/decode.js'
+import type { Schema } from './protobuf/schema.js'
+import { canConvert, convert } from './versions/convert.js'
+import { JsonObject } from './versions/json-object.js'
+
+export interface ViewTarget {
+  /** The version served. */
+  readonly apiVersion: string
+  /** Custom resources without a conversion: versions differ in name alone. */
+  readonly convertsByName: boolean
+}
+
+export interface ObjectViewsOptions {
+  readonly schema: Schema
+  readonly maxBytes: number
+  /** A value that has no JSON here; once per object version and target. */
+  readonly onUnreadable: (object: StoredObject, reason: string) => void
+  /** Fields of a protobuf value that the schema does not know: JSON clients do not see them. */
+  readonly onUnknownFields: (count: number) => void
+}
+
+interface View {
+  readonly apiVersion: string
+  /** null: it cannot be shown as that version. */
+  readonly json: Spliceable | null
+}
+
+/** Around the bytes of a view. */
+const VIEW_OVERHEAD_BYTES = 128
+
+export class ObjectViews {
+  readonly #options: ObjectViewsOptions
+  readonly #views: LRUCache<StoredObject, readonly View[]>
+
+  constructor(options: ObjectViewsOptions) {
+    this.#options = options
+    this.#views = new LRUCache({
+      maxSize: options.maxBytes,
+      sizeCalculation: (views: readonly View[]) =>
+        views.reduce((bytes, { json }) => bytes + VIEW_OVERHEAD_BYTES + (json?.bytes.length ?? 0), 0),
+    })
+  }
+
+  get bytes(): number {
+    return this.#views.calculatedSize
+  }
+
+  /** null when it has no JSON as that version: not silent, `onUnreadable` has been told. */
+  json(object: StoredObject, target: ViewTarget): Spliceable | null {
+    // A value that does not say its version is of whatever is served.
+    const isThatVersion = object.apiVersion === target.apiVersion || object.apiVersion === ''
+    if (object.encoding === 'json' && isThatVersion) return object
+    const views = this.#views.get(object) ?? []
+    const known = views.find(({ apiVersion }) => apiVersion === target.apiVersion)
+    if (known !== undefined) return known.json
+    const json = this.#make(object, target)
+    this.#views.set(object, [...views, { apiVersion: target.apiVersion, json }])
+    return json
+  }
+
+  /** Whether objects stored as this kind and version can be shown as the target at all. */
+  canShow(object: Pick<StoredObject, 'encoding' | 'apiVersion' | 'kind'>, target: ViewTarget): boolean {
+    if (
+      object.encoding === 'protobuf' &&
+      this.#options.schema.messageOfKind(object.apiVersion, object.kind) === undefined
+    ) {
+      return false
+    }
+    return (
+      target.convertsByName || object.apiVersion === '' || canConvert(object.apiVersion, target.apiVersion, object.kind)
+    )
+  }
+
+  #make(object: StoredObject, target: ViewTarget): Spliceable | null {
+    try {
+      const decoded: Spliceable = object.encoding === 'json' ? object : this.#decode(object)
+      if (object.apiVersion === target.apiVersion || object.apiVersion === '') return decoded
+      const converted = target.convertsByName
+        ? (JsonObject.parse(decoded.bytes)?.set('apiVersion', target.apiVersion).toBuffer() ?? null)
+        : convert(decoded.bytes, object.apiVersion, target.apiVersion, object.kind)
+      const scanned = converted === null ? null : scanObject(converted)
+      if (scanned !== null && scanned.metadataOffset >= 0) return scanned
+      this.#options.onUnreadable(
+        object,
+        `${object.kind} of ${object.apiVersion} cannot be converted to ${target.apiVersion}`,
+      )
+    } catch (error) {
+      if (!(error instanceof CodecError)) throw error
+      this.#options.onUnreadable(object, error.message)
+    }
+    return null
+  }
+
+  #decode(object: StoredObject): DecodedObject {
+    const decoded = decodeObject(object.bytes, this.#options.schema)
+    if (decoded.unknownFields > 0) this.#options.onUnknownFields(decoded.unknownFields)
+    if (decoded.metadataOffset < 0) throw new CodecError('malformed', `${decoded.kind} has no metadata`)
+    return decoded
+  }
+}
