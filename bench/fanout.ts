@@ -76,6 +76,7 @@ async function one(
         load: rate > 0 ? 'paced' : 'saturated',
         rate,
         window: rate > 0 ? null : WINDOW,
+        serverFlags: target.kind.name === 'distributary' ? choice.serverFlags.join(' ') : '',
         eventsPerSend: subject.source ? eventsPerWrite : null,
         openedMs: opened.openedMs,
         kbPerWatcher: (open - idle) / 1024 / opened.count,

@@ -64,7 +64,8 @@ function latest(rows: readonly Row[], question: string): Row[] {
   return candidates.filter((row) => row['run'] === run)
 }
 
-const label = (row: Row): string => `${row.subject} ${row.wire}`
+const label = (row: Row): string =>
+  [row.subject, row.wire, String(row['serverFlags'] ?? '')].filter((word) => word !== '').join(' ')
 
 const figure = (value: Value | undefined, digits = 3): string =>
   typeof value !== 'number' || !Number.isFinite(value)
