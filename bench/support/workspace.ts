@@ -17,6 +17,8 @@ export interface Workspace {
 
 export function createWorkspace(): Workspace {
   const directory = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'distributary-bench-'))
+  const removeNow = (): void => rmSync(directory, { recursive: true, force: true })
+  process.once('exit', removeNow) // also when a signal ends the run
   const path = (name: string): string => join(directory, name)
   return {
     directory,
@@ -31,6 +33,9 @@ export function createWorkspace(): Workspace {
       })
       return pair
     },
-    remove: () => rmSync(directory, { recursive: true, force: true }),
+    remove() {
+      process.off('exit', removeNow)
+      removeNow()
+    },
   }
 }
