@@ -388,6 +388,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     cursor.state = 'lagging'
     cursor.options.onInitialComplete()
     if (cursor.initialMark) this.#write(cursor, group.bookmark(revision, true))
+    else if (group.wire.mark !== null) this.#write(cursor, group.mark(revision))
   }
 
   #advanceLagging(cursor: Cursor): boolean {
@@ -476,14 +477,17 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
         cursor.isBookmarkDue = true
         if (this.#isAtHead(cursor) && !cursor.isBlocked) this.#writeBookmark(cursor)
         cursor.nextBookmarkMs = Number.POSITIVE_INFINITY
+        return this.#scheduleNext(cursor, nowMs)
       }
     }
+    if (cursor.group.wire.mark !== null && this.#isAtHead(cursor) && !cursor.isBlocked) this.#writeMark(cursor)
     this.#scheduleNext(cursor, nowMs)
   }
 
   #scheduleNext(cursor: Cursor, nowMs: number): void {
     const { deadlineMs, bookmarks } = cursor.options
-    let dueMs = deadlineMs
+    const { mark } = cursor.group.wire
+    let dueMs = mark === null ? deadlineMs : Math.min(deadlineMs, nowMs + mark.everyMs)
     if (bookmarks) {
       if (cursor.nextBookmarkMs === Number.POSITIVE_INFINITY) {
         const interval = this.#options.bookmarkIntervalMs
@@ -508,6 +512,12 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     this.#write(cursor, cursor.group.bookmark(revision, false))
   }
 
+  #writeMark(cursor: Cursor): void {
+    const { revision } = this.#cache
+    cursor.revision = revision
+    this.#write(cursor, cursor.group.mark(revision))
+  }
+
   #endAtDeadline(cursor: Cursor): void {
     if (cursor.state === 'initial') {
       const error = new ServiceUnavailableError('the watch timed out before its initial state was complete', {
@@ -520,18 +530,20 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
 
   #endCleanly(cursor: Cursor, reason: EndReason): void {
     let last: Buffer | null = null
-    if (reason === 'drain' && cursor.options.bookmarks && this.#isAtHead(cursor) && !cursor.isBlocked) {
-      last = cursor.group.bookmark(this.#cache.revision, false)
+    if (this.#isAtHead(cursor) && !cursor.isBlocked) {
+      const { group } = cursor
+      if (reason === 'drain' && cursor.options.bookmarks) last = group.bookmark(this.#cache.revision, false)
+      else if (group.wire.mark !== null) last = group.mark(this.#cache.revision)
     }
     this.finish(cursor, reason)
-    cursor.sink.end(last)
+    cursor.sink.end(last, null)
   }
 
   #endWithError(cursor: Cursor, error: StatusError, reason: EndReason): void {
     const status: Status = error.toStatus()
     const bytes = cursor.group.error(status)
     this.finish(cursor, reason)
-    cursor.sink.end(bytes)
+    cursor.sink.end(bytes, status)
   }
 
   #expire(cursor: Cursor): void {

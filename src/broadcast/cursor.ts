@@ -13,6 +13,7 @@
  * The pump moves it and the group holds it; a transport tells it when its socket drains or closes.
  */
 import type { Revision } from '../model/revision.js'
+import type { Status } from '../model/status.js'
 import type { Group } from './group.js'
 import type { InitialFrames } from './initial-frames.js'
 
@@ -34,8 +35,8 @@ export type EndReason =
 export interface WatcherSink {
   /** Takes framed bytes. false: full; nothing more until `cursor.drained()`. */
   write(bytes: Buffer): boolean
-  /** Last bytes, then a clean end of the stream. */
-  end(bytes: Buffer | null): void
+  /** Last bytes, then a clean end of the stream. @param error what the last bytes tell, where they tell an error. */
+  end(bytes: Buffer | null, error: Status | null): void
   /** For a peer that takes nothing any more. */
   destroy(): void
   /** Bytes taken from us that the peer has not taken yet. */

@@ -119,6 +119,11 @@ export class Group {
     return this.#bookmark
   }
 
+  /** What a wire with marks says at a revision. */
+  mark(revision: Revision): Buffer {
+    return Buffer.concat(enveloped(this.wire, [this.wire.mark!.frame(revision)]))
+  }
+
   error(status: Status): Buffer {
     const frame = this.wire.frame('ERROR', this.encoder.status(status), null)
     const after = this.wire.afterError(status)

@@ -24,6 +24,15 @@ export interface Wire {
   readonly envelope: Envelope | null
   /** What follows an ERROR to tell the client how to come back (SSE's `retry:` and `id:`); null for nothing. */
   afterError(status: Status): Buffer | null
+  /** Told to a quiet watcher that asked for no bookmarks, and after its initial state; null where it would be an event. */
+  readonly mark: Mark | null
+}
+
+/** How far a watcher has come, in bytes that are no event to it (SSE's `id:`); or a mere sign of life. */
+export interface Mark {
+  frame(revision: Revision): Buffer
+  /** The longest silence, milliseconds: proxies close connections that say nothing. */
+  readonly everyMs: number
 }
 
 export interface Envelope {

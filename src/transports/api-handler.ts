@@ -10,7 +10,7 @@ import { type ResourcePath, parseRequestPath, unknownResource } from '../dialect
 import { MethodNotAllowedError, StatusError } from '../model/status.js'
 import type { Exchange } from './exchange.js'
 import { handleGet } from './get-handler.js'
-import { httpWatch } from './http-watch.js'
+import { failAsEvents, httpWatch } from './http-watch.js'
 import { layOut } from './layout.js'
 import { handleList } from './list-handler.js'
 import type { LiveResource, ResourceContext } from './resource-context.js'
@@ -46,8 +46,8 @@ export function apiHandler(options: ApiOptions): ApiHandler {
     } catch (error) {
       const status = StatusError.from(error)
       if (status.code === 500) options.onInternalError(status)
-      if (!exchange.response.headersSent) exchange.fail(status)
-      else exchange.response.destroy()
+      if (exchange.response.headersSent) exchange.response.destroy()
+      else if (verb !== 'watch' || !failAsEvents(exchange, status)) exchange.fail(status)
     } finally {
       const seconds = verb === 'watch' ? null : (performance.now() - exchange.startedMs) / 1000
       options.onAnswered(verb, exchange.statusCode, seconds)
@@ -84,7 +84,7 @@ async function answerResource(options: ApiOptions, exchange: Exchange, path: Res
   const collection = { namespace: path.namespace, name: path.name === '' ? null : path.name }
   const form = negotiate(accept, verb, servable)
   if (verb === 'list') return await handleList(context, exchange, live, collection, form)
-  await handleWatch(context, httpWatch(exchange), live, collection, form)
+  await handleWatch(context, httpWatch(exchange, form), live, collection, form)
 }
 
 /** While the upstream is away, how old the answer may be. */

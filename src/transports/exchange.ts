@@ -48,12 +48,13 @@ export class Exchange {
   }
 
   get isGone(): boolean {
-    return this.response.destroyed || this.response.writableEnded
+    return this.signal.aborted || this.response.destroyed || this.response.writableEnded
   }
 
   writeHead(code: number, headers: OutgoingHttpHeaders): void {
     this.statusCode = code
-    this.response.writeHead(code, { ...this.headers, ...headers })
+    const vary = [this.headers['vary'], headers['vary']].filter((names) => names !== undefined).join(', ')
+    this.response.writeHead(code, { ...this.headers, ...headers, ...(vary === '' ? {} : { vary }) })
   }
 
   send(code: number, contentType: string, body: Buffer, headers: OutgoingHttpHeaders = {}): void {

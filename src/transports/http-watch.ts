@@ -1,30 +1,79 @@
-/** A watch as the body of an HTTP answer: chunked on HTTP/1.1, a stream on HTTP/2, lines or server-sent events. */
-import type { Negotiated } from '../dialect/accept.js'
+/** A watch as the body of an HTTP answer: which wire, and which way to the client. */
+import type { ServerHttp2Stream } from 'node:http2'
+import type { WatcherSink } from '../broadcast/cursor.js'
+import { enveloped } from '../broadcast/wire.js'
+import { type Negotiated, negotiate } from '../dialect/accept.js'
+import { encodeStatus } from '../dialect/encoding/json-encoder.js'
+import type { StatusError } from '../model/status.js'
 import type { Exchange } from './exchange.js'
+import { type Carrier, framings, wireOf } from './framing.js'
+import { EVENT_STREAM_START } from './framing/server-sent-events.js'
 import { ResponseSink } from './http1/response-sink.js'
 import { SocketSink, canWriteToSocket } from './http1/socket-sink.js'
-import { chunkedJsonLines, plainJsonLines } from './http1/json-lines-wire.js'
-import { chunkedProtobuf, plainProtobuf } from './http1/protobuf-wire.js'
+import { StreamSink } from './http2/stream-sink.js'
 import type { OpenStream, WatchTransport } from './watch-handler.js'
 
-export function httpWatch(exchange: Exchange): WatchTransport {
+/** What an EventSource gives up on for good, though it would be cured by coming again. */
+const CURABLE: ReadonlySet<number> = new Set([429, 503, 504])
+
+export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport {
   return {
     query: exchange.query,
-    lastEventId: undefined,
+    lastEventId: form.stream === 'sse' ? lastEventId(exchange) : undefined,
     client: exchange.request.socket.remoteAddress ?? '',
     signal: exchange.signal,
-    open: (form) => openStream(exchange, form),
+    open: () => openStream(exchange, form),
     begun: () => exchange.release(),
   }
 }
 
-function openStream(exchange: Exchange, form: Negotiated): OpenStream {
-  const { request, response } = exchange
-  exchange.writeHead(200, { 'content-type': form.contentType, 'cache-control': 'no-cache, private' })
-  response.flushHeaders()
-  const isProtobuf = form.stream === 'protobuf-frames'
-  if (canWriteToSocket(request, response)) {
-    return { wire: isProtobuf ? chunkedProtobuf : chunkedJsonLines, sink: new SocketSink(response) }
+/**
+ * An error as a stream with one event, for an EventSource, which never comes again after any status but 200.
+ * @returns false: not for this client or this error, which is an ordinary answer then.
+ */
+export function failAsEvents(exchange: Exchange, error: StatusError): boolean {
+  if (!CURABLE.has(error.code) || !asksForEvents(exchange)) return false
+  const status = error.toStatus()
+  const { wire, sink } = openStream(exchange, negotiate('text/event-stream', 'watch'))
+  const frames = [wire.frame('ERROR', encodeStatus(status), null)]
+  const after = wire.afterError(status)
+  if (after !== null) frames.push(after)
+  sink.end(Buffer.concat(enveloped(wire, frames)), status)
+  return true
+}
+
+function asksForEvents(exchange: Exchange): boolean {
+  try {
+    return negotiate(exchange.requestHeaders.accept, 'watch').stream === 'sse'
+  } catch {
+    return false
   }
-  return { wire: isProtobuf ? plainProtobuf : plainJsonLines, sink: new ResponseSink(response) }
+}
+
+function openStream(exchange: Exchange, form: Negotiated): OpenStream {
+  const { response } = exchange
+  const isSse = form.stream === 'sse'
+  exchange.writeHead(200, {
+    'content-type': isSse ? `${form.contentType}; charset=utf-8` : form.contentType,
+    'cache-control': 'no-cache, private',
+    // nginx would gather a stream of small events until its buffer is full.
+    ...(isSse ? { 'x-accel-buffering': 'no' } : {}),
+  })
+  response.flushHeaders()
+  const [carrier, sink] = carry(exchange)
+  const wire = wireOf(framings[form.stream === 'none' ? 'json-lines' : form.stream], carrier)
+  if (isSse) sink.write(Buffer.concat(enveloped(wire, [EVENT_STREAM_START])))
+  return { wire, sink }
+}
+
+function carry({ request, response }: Exchange): [Carrier, OpenStream['sink'] & WatcherSink] {
+  const { stream } = response as { stream?: ServerHttp2Stream }
+  if (stream !== undefined) return ['http2', new StreamSink(stream)]
+  if (canWriteToSocket(request, response)) return ['http1-chunked', new SocketSink(response)]
+  return ['http1', new ResponseSink(response)]
+}
+
+function lastEventId({ requestHeaders }: Exchange): string | undefined {
+  const value = requestHeaders['last-event-id']
+  return Array.isArray(value) ? value[0] : value
 }

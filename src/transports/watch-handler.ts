@@ -31,7 +31,7 @@ export interface WatchTransport {
   readonly client: string
   readonly signal: AbortSignal
   /** Sends the head. */
-  open(form: Negotiated): OpenStream
+  open(): OpenStream
   /** The cursor has taken over: what belongs to the request alone may go. */
   begun(): void
 }
@@ -87,14 +87,14 @@ interface Prepared {
 }
 
 function begin(context: ResourceContext, transport: WatchTransport, live: LiveResource, prepared: Prepared): void {
-  const { collection, form, options, encoder, start } = prepared
-  const { wire, sink } = transport.open(form)
+  const { collection, options, encoder, start } = prepared
+  const { wire, sink } = transport.open()
   const fail = (error: StatusError): void => {
     const status = error.toStatus()
     const frames = [wire.frame('ERROR', encoder.status(status), null)]
     const after = wire.afterError(status)
     if (after !== null) frames.push(after)
-    sink.end(Buffer.concat(enveloped(wire, frames)))
+    sink.end(Buffer.concat(enveloped(wire, frames)), status)
     prepared.onEnd('expired')
   }
   if (start instanceof StatusError) return fail(start)

@@ -1,0 +1,43 @@
+/**
+ * A wire is a framing (how an event looks: a JSON line, a server-sent event, a protobuf message) on a carrier (what the
+ * frames travel in). Each pair is made once, so that watchers of one pair share a group.
+ */
+import { type Transport, type Wire, chunkEnvelope } from '../broadcast/wire.js'
+import type { Stream } from '../dialect/accept.js'
+import { jsonLines } from './framing/json-lines.js'
+import { protobufFrames } from './framing/protobuf-frames.js'
+import { serverSentEvents } from './framing/server-sent-events.js'
+
+export interface Framing extends Pick<Wire, 'frame' | 'afterError' | 'mark'> {
+  readonly key: string
+  /** What it counts as, where that is not the carrier's name. */
+  readonly transport: Transport | null
+}
+
+/** `http1-chunked`: on a socket that we write chunks to ourselves. `http1`: on a response that Node writes. */
+export type Carrier = 'http1-chunked' | 'http1' | 'http2'
+
+export const framings: Readonly<Record<Exclude<Stream, 'none'>, Framing>> = {
+  'json-lines': jsonLines,
+  'protobuf-frames': protobufFrames,
+  sse: serverSentEvents,
+}
+
+const wires = new Map<string, Wire>()
+
+export function wireOf(framing: Framing, carrier: Carrier): Wire {
+  const key = `${framing.key}/${carrier}`
+  let wire = wires.get(key)
+  if (wire === undefined) {
+    wire = {
+      key,
+      transport: framing.transport ?? (carrier === 'http2' ? 'http2' : 'http1'),
+      frame: framing.frame,
+      afterError: framing.afterError,
+      mark: framing.mark,
+      envelope: carrier === 'http1-chunked' ? chunkEnvelope : null,
+    }
+    wires.set(key, wire)
+  }
+  return wire
+}
