@@ -1,6 +1,4 @@
 /** The composition root: the only file that knows every stage. `main.ts` runs it; tests run the same. */
-import type { AddressInfo } from 'node:net'
-import type { FastifyInstance } from 'fastify'
 import { Pump } from './broadcast/pump.js'
 import { ObjectViews, type ViewTarget } from './codec/object-views.js'
 import { readMetadata } from './codec/protobuf/metadata.js'
@@ -12,6 +10,7 @@ import { unknownResourceError } from './dialect/status-body.js'
 import { ResourceRegistry, type ServedResource } from './dialect/resource-registry.js'
 import { DefinitionFollower } from './definition-follower.js'
 import { OpenApi } from './dialect/openapi.js'
+import { type PortNumbers, Ports } from './ports.js'
 import type { ResourceSource } from './resource-source.js'
 import { Resources } from './resources.js'
 import { Metrics } from './metrics/metrics.js'
@@ -27,7 +26,6 @@ import { apiHandler } from './transports/api-handler.js'
 import { BodyCache } from './transports/body-cache.js'
 import type { HealthCheck } from './transports/health.js'
 import type { LiveResource, ResourceContext } from './transports/resource-context.js'
-import { createServer } from './transports/server.js'
 import { Slots } from './transports/slots.js'
 import { WatcherLimits } from './transports/watcher-limits.js'
 import type { Upstream } from './upstream/upstream.js'
@@ -60,7 +58,7 @@ export class App {
   readonly #random: Random
   readonly #pump: Pump
   readonly #resources: Resources
-  readonly #server: FastifyInstance
+  readonly #ports: Ports
   readonly #context: ResourceContext
   #wasReady = false
   #isDraining = false
@@ -151,17 +149,23 @@ export class App {
       minRequestTimeoutMs: config.minRequestTimeout,
       isDraining: () => this.#isDraining,
     }
-    this.#server = createServer({
-      api: apiHandler({
-        context: this.#context,
-        discovery: new Discovery(this.registry, { productVersion: options.version }),
-        openApi: new OpenApi(this.registry, { productVersion: options.version, schemas: schema }),
-        onAnswered: (verb, code, seconds) => metrics.request(verb, code, seconds),
+    this.#ports = new Ports({
+      config,
+      clock: this.#clock,
+      logger,
+      server: {
+        api: apiHandler({
+          context: this.#context,
+          discovery: new Discovery(this.registry, { productVersion: options.version }),
+          openApi: new OpenApi(this.registry, { productVersion: options.version, schemas: schema }),
+          onAnswered: (verb, code, seconds) => metrics.request(verb, code, seconds),
+          onInternalError,
+        }),
+        health: { livez: () => [{ name: 'ping', problem: () => null }], readyz: () => this.#readiness() },
+        metrics: () => metrics.expose(),
         onInternalError,
-      }),
-      health: { livez: () => [{ name: 'ping', problem: () => null }], readyz: () => this.#readiness() },
-      metrics: () => metrics.expose(),
-      onInternalError,
+        corsAllowedOrigins: config.corsAllowedOrigins,
+      },
     })
   }
 
@@ -173,14 +177,11 @@ export class App {
     return this.#readiness().every((check) => check.isInformational === true || check.problem() === null)
   }
 
-  /** Listens, and begins to feed. @returns the plain HTTP port. @throws when the port is taken. */
-  async start(): Promise<{ readonly port: number | null }> {
-    const { config } = this.#options
+  /** Listens, and begins to feed. @throws when a port is taken. */
+  async start(): Promise<PortNumbers> {
     this.#resources.start()
     this.#logWhenReady(this.#clock.monotonic())
-    if (config.port === null) return { port: null }
-    await this.#server.listen({ host: config.bindAddress, port: config.port })
-    return { port: (this.#server.server.address() as AddressInfo).port }
+    return await this.#ports.start()
   }
 
   /** No new watches; running ones end, spread over the grace period. */
@@ -204,7 +205,7 @@ export class App {
     this.#isDraining = true
     this.#isStopped = true
     await this.#resources.stop()
-    await this.#server.close()
+    await this.#ports.stop()
     this.#pump.stop()
     await this.#options.upstream.close()
   }

@@ -1,17 +1,25 @@
 /** What a first run prints: what is served, and lines to try. */
 import type { Config } from './config/load.js'
+import type { PortNumbers } from './ports.js'
 
-export function greeting(config: Config, port: number | null): string {
-  const lines: string[] = []
+export function greeting(config: Config, { port, securePort }: PortNumbers): string {
   const host = config.bindAddress.includes(':') ? `[${config.bindAddress}]` : config.bindAddress
   const source = config.embedded ? 'the embedded sample cluster' : config.etcdServers.join(', ')
-  if (port === null) return `distributary serves ${config.resources.length} resources of ${source}`
-  const url = `http://${host}:${port}`
-  lines.push(`distributary serves ${config.resources.length} resources of ${source} on ${url}`)
+  const plain = port === null ? null : `http://${host}:${port}`
+  const secure = securePort === null ? null : `https://${host}:${securePort}`
+  const urls = [plain, secure].filter((url) => url !== null)
+  const lines = [`distributary serves ${config.resources.length} resources of ${source} on ${urls.join(' and ')}`]
   lines.push('', 'Try:')
-  lines.push(`  kubectl -s ${url} get pods -A`)
-  lines.push(`  kubectl -s ${url} get pods -A -w`)
-  lines.push(`  curl -N '${url}/api/v1/pods?watch=1'`)
-  lines.push(`  curl -s ${url}/readyz?verbose`)
+  if (plain !== null) {
+    lines.push(`  kubectl -s ${plain} get pods -A`)
+    lines.push(`  kubectl -s ${plain} get pods -A -w`)
+    lines.push(`  curl -N '${plain}/api/v1/pods?watch=1'`)
+    lines.push(`  curl -s ${plain}/readyz?verbose`)
+  }
+  if (secure !== null) {
+    const trust = config.tlsSelfSigned ? '-k ' : ''
+    lines.push(`  curl ${trust}-N --http2 '${secure}/api/v1/pods?watch=1'`)
+    lines.push(`  curl ${trust}-s ${secure}/readyz?verbose`)
+  }
   return lines.join('\n')
 }

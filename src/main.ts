@@ -6,6 +6,7 @@
 import { readFileSync } from 'node:fs'
 import closeWithGrace from 'close-with-grace'
 import { App } from './app.js'
+import type { PortNumbers } from './ports.js'
 import { packageVersion } from './package-version.js'
 import { greeting } from './greeting.js'
 import { ConfigError } from './config/config-error.js'
@@ -29,17 +30,18 @@ async function main(): Promise<void> {
   const logger = createLogger({ level: config.logLevel, format: config.logFormat })
   const schema = readSchema(config)
   const upstream = openUpstream(config, logger)
-  const app = new App({ config, upstream, logger, version, schema })
-  let addresses
+  let app: App
+  let ports: PortNumbers
   try {
-    addresses = await app.start()
+    app = new App({ config, upstream, logger, version, schema })
+    ports = await app.start()
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    logger.error({ reason }, 'cannot listen')
+    logger.error({ reason }, 'cannot start')
     process.exit(1)
   }
-  logger.info({ version, address: config.bindAddress, ...addresses, embedded: config.embedded }, 'serving')
-  print(greeting(config, addresses.port))
+  logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
+  print(greeting(config, ports))
   // The drain has its own grace; what is left after it is cut.
   closeWithGrace({ delay: config.shutdownGracePeriod, logger: false }, async ({ signal, err }) => {
     if (err !== undefined) logger.error({ err }, 'stopping after an error')

@@ -48,7 +48,9 @@ export class Exchange {
   }
 
   get isGone(): boolean {
-    return this.signal.aborted || this.response.destroyed || this.response.writableEnded
+    // The compatibility response of HTTP/2 does not say that it is destroyed; its stream does.
+    const { stream = this.response } = this.response as { stream?: { readonly destroyed: boolean } }
+    return stream.destroyed || this.response.writableEnded
   }
 
   writeHead(code: number, headers: OutgoingHttpHeaders): void {

@@ -1,11 +1,13 @@
 /**
- * The HTTP server: fastify owns connections, limits of headers and time, and the small documents; the API itself is
+ * The HTTP server of one port: fastify owns its life, the routes and the small documents; the API itself is
  * answered on Node's own request and response (`reply.hijack()`), because lists and watches write for themselves.
  */
+import type { RequestListener, Server } from 'node:http'
 import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
 import { encodeStatus } from '../dialect/encoding/json-encoder.js'
 import { BadRequestError, InternalError, NotFoundError, StatusError } from '../model/status.js'
 import type { ApiHandler } from './api-handler.js'
+import { handleCors } from './cors.js'
 import { Exchange } from './exchange.js'
 import { type HealthOptions, registerHealth } from './health.js'
 
@@ -14,22 +16,18 @@ export interface ServerOptions {
   readonly health: HealthOptions
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>
   readonly onInternalError: (error: StatusError) => void
+  readonly corsAllowedOrigins: readonly string[]
 }
 
-/** Selectors travel in the URL: kube-proxies and controllers write long ones. Node's default is 16 KB. */
-const MAX_HEADER_BYTES = 64 * 1024
-/** From the first byte of a request to the end of its headers: a slow-loris holds a socket no longer. */
-const HEADERS_TIMEOUT_MS = 20_000
-/** Between two requests on one connection. Longer than the idle times of the usual load balancers (60 s). */
-const KEEP_ALIVE_TIMEOUT_MS = 75_000
+/** Makes the port that a server listens on. */
+export type MakeListener = (handler: RequestListener) => Server
 
-export function createServer(options: ServerOptions): FastifyInstance {
+export function createServer(options: ServerOptions, makeListener: MakeListener): FastifyInstance {
   const server = fastify({
     logger: false,
     exposeHeadRoutes: false,
     forceCloseConnections: true,
-    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-    http: { maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: 5_000 },
+    serverFactory: (handler) => makeListener(handler),
     frameworkErrors: (_error, _request, reply: FastifyReply) => {
       const status = new BadRequestError('the path of the request cannot be read')
       void reply.code(status.code).type('application/json').send(encodeStatus(status.toStatus()))
@@ -67,7 +65,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
     reply: { raw: Exchange['response']; hijack(): unknown },
   ): void {
     reply.hijack()
-    void options.api(new Exchange(request.raw, reply.raw))
+    const exchange = new Exchange(request.raw, reply.raw)
+    if (!handleCors(exchange, options.corsAllowedOrigins)) void options.api(exchange)
   }
 }
 

@@ -8,6 +8,7 @@ import { App } from '../../src/app.js'
 import { type Config, load } from '../../src/config/load.js'
 import { keyFromText } from '../../src/model/event.js'
 import type { Revision } from '../../src/model/revision.js'
+import type { Clock } from '../../src/support/clock.js'
 import { silentLogger } from '../../src/support/log.js'
 import { createEmbeddedUpstream, type EmbeddedControls } from '../../src/upstream/embedded/embedded-upstream.js'
 import type { Upstream, WriteOperation } from '../../src/upstream/upstream.js'
@@ -23,6 +24,8 @@ export interface AppHarnessOptions {
   readonly objects?: Readonly<Record<string, object>>
   /** false: do not wait until everything has been listed. */
   readonly ready?: boolean
+  /** Default: real time, because sockets are real; a virtual one for what happens once a minute. */
+  readonly clock?: Clock
 }
 
 export interface AppHarness {
@@ -33,6 +36,8 @@ export interface AppHarness {
   readonly port: number
   /** `http://127.0.0.1:PORT` */
   readonly url: string
+  /** `https://127.0.0.1:PORT`, with the flags for it (`--tls-self-signed --secure-port 0`). */
+  readonly secureUrl: string
   /** Stores an object, which needs its metadata. @param key under `/registry/`: `pods/default/web-0`. */
   put(key: string, object: object): Revision
   /** Several keys in one revision; null deletes. */
@@ -46,7 +51,8 @@ export async function startApp(t: Test, options: AppHarnessOptions = {}): Promis
   const loaded = load(['--port', '0', ...(options.flags ?? [])], {}, (path) => readFileSync(path, 'utf8'))
   if (loaded.kind !== 'run') throw new Error('the flags of a test must run')
   const config = { ...loaded.config, ...options.config }
-  const embedded = createEmbeddedUpstream()
+  const clock = options.clock === undefined ? {} : { clock: options.clock }
+  const embedded = createEmbeddedUpstream(clock)
   const commit = (objects: Readonly<Record<string, object | null>>): Revision => {
     const operations = Object.entries(objects).map(([key, object]): WriteOperation => {
       const stored = keyFromText(`/registry/${key}`)
@@ -57,9 +63,15 @@ export async function startApp(t: Test, options: AppHarnessOptions = {}): Promis
     return embedded.revision
   }
   for (const [key, object] of Object.entries(options.objects ?? {})) commit({ [key]: object })
-  const app = new App({ config, upstream: options.upstream ?? embedded, logger: silentLogger, version: '0.0.0-test' })
+  const app = new App({
+    config,
+    upstream: options.upstream ?? embedded,
+    logger: silentLogger,
+    version: '0.0.0-test',
+    ...clock,
+  })
   t.teardown(() => app.stop())
-  const { port } = await app.start()
+  const { port, securePort } = await app.start()
   if (options.ready !== false) await until(() => app.isReady, 'the app is ready')
   return {
     app,
@@ -67,6 +79,7 @@ export async function startApp(t: Test, options: AppHarnessOptions = {}): Promis
     upstream: embedded,
     port: port ?? -1,
     url: `http://127.0.0.1:${port}`,
+    secureUrl: `https://127.0.0.1:${securePort}`,
     put: (key, object) => commit({ [key]: object }),
     commit,
     delete: (key) => commit({ [key]: null }),
