@@ -1,5 +1,6 @@
 /** The composition root: the only file that knows every stage. `main.ts` runs it; tests run the same. */
 import { Pump } from './broadcast/pump.js'
+import { chooseFeeds } from './choose-feeds.js'
 import { ObjectViews, type ViewTarget } from './codec/object-views.js'
 import { readMetadata } from './codec/protobuf/metadata.js'
 import { type Schema, kubernetesSchema } from './codec/protobuf/schema.js'
@@ -9,6 +10,7 @@ import { chooseEncoder } from './dialect/encoding/encoders.js'
 import { unknownResourceError } from './dialect/status-body.js'
 import { ResourceRegistry, type ServedResource } from './dialect/resource-registry.js'
 import { DefinitionFollower } from './definition-follower.js'
+import type { OpenFeed } from './feed/resource-feed.js'
 import { OpenApi } from './dialect/openapi.js'
 import { type PortNumbers, Ports } from './ports.js'
 import type { ResourceSource } from './resource-source.js'
@@ -19,7 +21,6 @@ import { keyToText } from './model/event.js'
 import { NotAcceptableError, type StatusError } from './model/status.js'
 import type { StoredObject } from './model/stored-object.js'
 import { type Clock, sleep, systemClock } from './support/clock.js'
-import { Limiter } from './support/limiter.js'
 import type { Logger } from './support/log.js'
 import { type Random, systemRandom } from './support/random.js'
 import { apiHandler } from './transports/api-handler.js'
@@ -33,6 +34,8 @@ import type { Upstream } from './upstream/upstream.js'
 export interface AppOptions {
   readonly config: Config
   readonly upstream: Upstream
+  /** Where the resources come from. Default: as the configuration says. */
+  readonly openFeed?: OpenFeed
   readonly logger: Logger
   readonly version: string
   /** Of what is stored as protobuf. Default: Kubernetes' own kinds. */
@@ -41,9 +44,6 @@ export interface AppOptions {
   readonly random?: Random
 }
 
-/** A deep replay is dear for etcd: so many resources at once. The in-process store is asked by all. */
-const FEEDS_AT_ONCE = 8
-const EMBEDDED_FEEDS_AT_ONCE = 256
 const READY_POLL_MS = 50
 /** etcd refuses larger requests by default; what somebody raised it to is still bounded here. */
 const MAX_VALUE_BYTES = 8 * 1024 * 1024
@@ -88,7 +88,7 @@ export class App {
     })
     this.registry.set('configured', config.resources)
     this.#resources = new Resources(this.registry, {
-      upstream: options.upstream,
+      openFeed: options.openFeed ?? chooseFeeds({ ...options, clock: this.#clock, random: this.#random }),
       jsonOf: (resource, object, onlyMetadata) => {
         if (onlyMetadata && object.encoding === 'protobuf') return metadataJson(object)
         return views.json(object, targetOf({ resource, origin: 'well-known' }))?.bytes ?? null
@@ -99,14 +99,11 @@ export class App {
       random: this.#random,
       logger,
       metrics,
-      turns: new Limiter(config.embedded ? EMBEDDED_FEEDS_AT_ONCE : FEEDS_AT_ONCE),
       ring: {
         maxItems: config.defaultWatchCacheSize,
         maxBytes: config.watchCacheBytes,
         maxAgeMs: config.watchCacheAge,
       },
-      backfillRevisions: config.backfillRevisions,
-      onGap: config.onGap,
       bookmarkIntervalMs: config.bookmarkInterval,
       maxValueBytes: MAX_VALUE_BYTES,
     })

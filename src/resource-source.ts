@@ -1,5 +1,5 @@
 /**
- * One etcd prefix from its upstream to its watchers: feed → cache → broadcast, wired together. However many versions of a
+ * One etcd prefix from its source to its watchers: feed → cache → broadcast, wired together. However many versions of a
  * resource are served from it, etcd sees one watch.
  */
 import { Broadcaster } from './broadcast/broadcaster.js'
@@ -7,20 +7,17 @@ import type { Pump } from './broadcast/pump.js'
 import { WatchCache } from './cache/watch-cache.js'
 import { createIngest } from './codec/ingest.js'
 import { keyValueObject } from './dialect/key-value-object.js'
-import { Feed } from './feed/feed.js'
-import { Freshness } from './feed/freshness.js'
+import type { FeedFreshness, OpenFeed, ResourceFeed } from './feed/resource-feed.js'
 import type { Metrics, ResourceGauges, ResourceMetrics } from './metrics/metrics.js'
 import { type Resource, resourceId } from './model/resource.js'
 import type { StatusError } from './model/status.js'
 import type { StoredObject } from './model/stored-object.js'
 import type { Clock } from './support/clock.js'
-import type { Limiter } from './support/limiter.js'
 import type { Logger } from './support/log.js'
 import type { Random } from './support/random.js'
-import type { Upstream } from './upstream/upstream.js'
 
 export interface ResourceSourceOptions {
-  readonly upstream: Upstream
+  readonly openFeed: OpenFeed
   /** The JSON of what is stored, for selectors. null: it has none. */
   readonly jsonOf: (resource: Resource, object: StoredObject, onlyMetadata: boolean) => Buffer | null
   readonly onInternalError: (error: StatusError) => void
@@ -29,11 +26,7 @@ export interface ResourceSourceOptions {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: Metrics
-  /** Shared by all: how many list and replay at once. */
-  readonly turns: Limiter
   readonly ring: { readonly maxItems: number; readonly maxBytes: number; readonly maxAgeMs: number }
-  readonly backfillRevisions: number
-  readonly onGap: 'expire' | 'coalesce'
   readonly bookmarkIntervalMs: number
   readonly maxValueBytes: number
 }
@@ -41,15 +34,11 @@ export interface ResourceSourceOptions {
 /** A share of the ring's bytes is the most that one group's log and the frames for lagging cursors may take. */
 const LOG_SHARE = 1 / 8
 const REPLAY_SHARE = 1 / 8
-const PAGE_KEYS = 1_000
-const REQUEST_TIMEOUT_MS = 15_000
-const STATE_TIMEOUT_MS = 30_000
-const REFUSED_RETRY_MS = 30_000
 
 export class ResourceSource {
   readonly cache: WatchCache
   readonly broadcaster: Broadcaster
-  readonly feed: Feed
+  readonly feed: ResourceFeed
   readonly metrics: ResourceMetrics
   readonly #clock: Clock
 
@@ -58,40 +47,25 @@ export class ResourceSource {
     readonly resource: Resource,
     options: ResourceSourceOptions,
   ) {
-    const { upstream, clock, random, logger, ring } = options
+    const { clock, random, logger, ring } = options
     const name = resourceId(resource)
     const prefix = resource.etcdPrefix
     this.#clock = clock
     this.metrics = options.metrics.forResource(resource)
-    // Each needs the other: the cache asks for freshness only once it is running.
-    const feedOf = (): Feed => this.feed
-    const freshness = new Freshness({
-      upstream,
-      prefix,
-      feed: {
-        get trustsProgress() {
-          return feedOf().trustsProgress
-        },
-        requestProgress: () => feedOf().requestProgress(),
-      },
-      clock,
-      pageKeys: PAGE_KEYS,
-      revisionTimeoutMs: 3_000,
-      stateTimeoutMs: STATE_TIMEOUT_MS,
-      exactReads: 2,
-    })
+    // Each needs the other: the cache asks for freshness only once the feed is running.
+    const freshness = (): FeedFreshness => this.feed.freshness
     this.cache = new WatchCache({
       name,
       prefix,
       ingest: createIngest({ resource, maxValueBytes: options.maxValueBytes, wrap: keyValueObject }),
       freshness: {
         get trustsProgress() {
-          return freshness.trustsProgress
+          return freshness().trustsProgress
         },
-        currentRevision: (signal) => freshness.currentRevision(signal),
-        requestProgress: () => freshness.requestProgress(),
-        readState: (revision, signal) => freshness.readState(revision, signal),
-        readKey: (key, signal) => upstream.readKey(key, signal === undefined ? {} : { signal }),
+        currentRevision: (signal) => freshness().currentRevision(signal),
+        requestProgress: () => freshness().requestProgress(),
+        readState: (revision, signal) => freshness().readState(revision, signal),
+        readKey: (key, signal) => freshness().readKey(key, signal),
       },
       ring,
       clock,
@@ -110,23 +84,7 @@ export class ResourceSource {
       logBytes: Math.floor(ring.maxBytes * LOG_SHARE),
       replayBytes: Math.floor(ring.maxBytes * REPLAY_SHARE),
     })
-    this.feed = new Feed({
-      name,
-      prefix,
-      upstream,
-      sink: this.cache,
-      clock,
-      random,
-      logger,
-      metrics: this.metrics.feed,
-      turns: options.turns,
-      backfillRevisions: options.backfillRevisions,
-      onGap: options.onGap,
-      backoff: { firstMs: 100, capMs: 10_000 },
-      pageKeys: PAGE_KEYS,
-      requestTimeoutMs: REQUEST_TIMEOUT_MS,
-      refusedRetryMs: REFUSED_RETRY_MS,
-    })
+    this.feed = options.openFeed({ resource, sink: this.cache, metrics: this.metrics.feed })
   }
 
   start(): void {

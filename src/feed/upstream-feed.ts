@@ -1,0 +1,95 @@
+/** The usual source: this process lists and watches the upstream itself, and reads it where the cache cannot tell. */
+import { type KeyValue, type Key } from '../model/event.js'
+import { resourceId } from '../model/resource.js'
+import type { Clock } from '../support/clock.js'
+import type { Limiter } from '../support/limiter.js'
+import type { Logger } from '../support/log.js'
+import type { Random } from '../support/random.js'
+import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
+import { Feed } from './feed.js'
+import type { FeedStatus } from './feed-options.js'
+import { Freshness } from './freshness.js'
+import type { FeedFreshness, FeedRequest, OpenFeed, ResourceFeed } from './resource-feed.js'
+
+export interface UpstreamFeedOptions {
+  readonly upstream: UpstreamReader & UpstreamWatcher
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  /** Shared by all: how many list and replay at once. */
+  readonly turns: Limiter
+  readonly backfillRevisions: number
+  readonly onGap: 'expire' | 'coalesce'
+}
+
+const PAGE_KEYS = 1_000
+const REQUEST_TIMEOUT_MS = 15_000
+const REVISION_TIMEOUT_MS = 3_000
+const STATE_TIMEOUT_MS = 30_000
+const REFUSED_RETRY_MS = 30_000
+/** Each holds a whole state. */
+const EXACT_READS = 2
+
+export function upstreamFeeds(options: UpstreamFeedOptions): OpenFeed {
+  return (request) => new UpstreamFeed(request, options)
+}
+
+export class UpstreamFeed implements ResourceFeed {
+  readonly feed: Feed
+  readonly freshness: FeedFreshness
+
+  constructor({ resource, sink, metrics }: FeedRequest, options: UpstreamFeedOptions) {
+    const { upstream, clock, random, logger, turns, backfillRevisions, onGap } = options
+    const prefix = resource.etcdPrefix
+    const feed = new Feed({
+      name: resourceId(resource),
+      prefix,
+      upstream,
+      sink,
+      clock,
+      random,
+      logger,
+      metrics,
+      turns,
+      backfillRevisions,
+      onGap,
+      backoff: { firstMs: 100, capMs: 10_000 },
+      pageKeys: PAGE_KEYS,
+      requestTimeoutMs: REQUEST_TIMEOUT_MS,
+      refusedRetryMs: REFUSED_RETRY_MS,
+    })
+    const freshness = new Freshness({
+      upstream,
+      prefix,
+      feed,
+      clock,
+      pageKeys: PAGE_KEYS,
+      revisionTimeoutMs: REVISION_TIMEOUT_MS,
+      stateTimeoutMs: STATE_TIMEOUT_MS,
+      exactReads: EXACT_READS,
+    })
+    this.feed = feed
+    this.freshness = {
+      get trustsProgress() {
+        return freshness.trustsProgress
+      },
+      currentRevision: (signal) => freshness.currentRevision(signal),
+      requestProgress: () => freshness.requestProgress(),
+      readState: (revision, signal) => freshness.readState(revision, signal),
+      readKey: (key: Key, signal?: AbortSignal): Promise<KeyValue | null> =>
+        upstream.readKey(key, signal === undefined ? {} : { signal }),
+    }
+  }
+
+  get status(): FeedStatus {
+    return this.feed.status
+  }
+
+  start(): void {
+    this.feed.start()
+  }
+
+  stop(): Promise<void> {
+    return this.feed.stop()
+  }
+}
