@@ -185,15 +185,20 @@ export class App {
   async drain(): Promise<void> {
     if (this.#isDraining) return
     this.#isDraining = true
-    const cursors = [...this.#resources.sources()].flatMap(({ broadcaster }) =>
+    let running = [...this.#resources.sources()].flatMap(({ broadcaster }) =>
       [...broadcaster.cursors].map((cursor) => ({ broadcaster, cursor })),
     )
     const graceMs = this.#options.config.shutdownWatchTerminationGracePeriod
-    const steps = Math.max(1, Math.floor(graceMs / DRAIN_STEP_MS))
-    const perStep = Math.ceil(cursors.length / steps)
-    for (let at = 0; at < cursors.length && !this.#isStopped; at += perStep) {
-      for (const { broadcaster, cursor } of cursors.slice(at, at + perStep)) broadcaster.drain(cursor)
-      if (at + perStep < cursors.length) await sleep(this.#clock, DRAIN_STEP_MS)
+    for (
+      let steps = Math.max(1, Math.floor(graceMs / DRAIN_STEP_MS));
+      running.length > 0 && !this.#isStopped;
+      steps--
+    ) {
+      const now = Math.ceil(running.length / Math.max(1, steps))
+      for (const { broadcaster, cursor } of running.slice(0, now)) broadcaster.drain(cursor)
+      // Many leave by themselves meanwhile: they are not waited for.
+      running = running.slice(now).filter(({ cursor }) => cursor.state !== 'ended')
+      if (running.length > 0) await sleep(this.#clock, DRAIN_STEP_MS)
     }
   }
 

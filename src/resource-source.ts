@@ -125,6 +125,8 @@ export class ResourceSource {
       ready: cache.readiness.kind === 'ready',
       groups,
       logBytes,
+      sentEvents: broadcaster.sent.events,
+      sentBytes: broadcaster.sent.bytes,
       blockedBytes,
       watchers,
     }

@@ -24,8 +24,6 @@ import { Schedule } from './schedule.js'
 import type { Wire } from './wire.js'
 
 export interface BroadcastMetrics {
-  /** Events handed to sockets, and their bytes. */
-  sent(events: number, bytes: number): void
   ended(reason: EndReason): void
   /** From the arrival of an event to the end of the pass that wrote it. */
   delay(seconds: number): void
@@ -107,6 +105,8 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   readonly #schedule: Schedule
   readonly #replays: LRUCache<string, Replay>
   #groupSequence = 0
+  #sentEvents = 0
+  #sentBytes = 0
   readonly #stuckTimer: { cancel(): void }
   #stuckHandle: { cancel(): void } | null = null
 
@@ -132,6 +132,11 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
 
   get watchers(): number {
     return this.#cursors.size
+  }
+
+  /** Events handed to connections since the start, and their bytes. */
+  get sent(): { readonly events: number; readonly bytes: number } {
+    return { events: this.#sentEvents, bytes: this.#sentBytes }
   }
 
   get groups(): Iterable<Group> {
@@ -275,7 +280,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
       const slice = log.sliceFrom(cursor.offset, this.#cache.revision)
       cursor.offset = slice.endOffset
       cursor.revision = slice.revision
-      this.#options.metrics.sent(slice.events, slice.bytes.length)
+      this.#count(slice.events, slice.bytes.length)
       if (!cursor.sink.write(slice.bytes)) {
         cursor.isBlocked = true
         return
@@ -316,6 +321,12 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     const { log } = group
     // Kept for those whose sockets are full; the rest is at the head.
     if (group.active.every((cursor) => cursor.offset >= log.endOffset)) log.release(this.#cache.revision)
+  }
+
+  /** Sums of plain numbers on the hot path; a counter with labels costs several times as much per write. */
+  #count(events: number, bytes: number): void {
+    this.#sentEvents += events
+    this.#sentBytes += bytes
   }
 
   #appendTo(group: Group, batch: CacheBatch, sightings: readonly Sighting[]): void {
@@ -376,7 +387,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     cursor.initialAt++
     // The shared units carry a Table's columns in their first event.
     cursor.needsFirst = false
-    this.#options.metrics.sent(unit.events, unit.bytes.length)
+    this.#count(unit.events, unit.bytes.length)
     return this.#write(cursor, unit.bytes)
   }
 
@@ -415,7 +426,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
       if (replay.events === 0) continue
       cursor.needsFirst = false
       bytes += replay.bytes.length
-      this.#options.metrics.sent(replay.events, replay.bytes.length)
+      this.#count(replay.events, replay.bytes.length)
       if (!this.#write(cursor, replay.bytes)) return false
     }
     return true

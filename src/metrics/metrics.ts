@@ -28,6 +28,9 @@ export interface ResourceGauges {
   readonly ready: boolean
   readonly groups: number
   readonly logBytes: number
+  /** Since the start. */
+  readonly sentEvents: number
+  readonly sentBytes: number
   readonly blockedBytes: number
   /** By transport and state. */
   readonly watchers: ReadonlyMap<string, number>
@@ -43,6 +46,8 @@ export interface ResourceMetrics {
 export class Metrics {
   readonly registry = new Registry()
   #gauges: () => Iterable<ResourceGauges> = () => []
+  /** What the counters of sent events and bytes have been told. */
+  readonly #sentTotals = new Map<string, number>()
 
   readonly #received = this.#counter('feed_events_received_total', 'Events received from the upstream.', RESOURCE)
   readonly #dropped = this.#counter('feed_events_dropped_total', 'Events that had been handed over before.', RESOURCE)
@@ -156,8 +161,6 @@ export class Metrics {
     const delay = this.#delay
     const received = this.#received.labels(labels)
     const cacheEvents = this.#cacheEvents.labels(labels)
-    const sentEvents = this.#sentEvents.labels(labels)
-    const sentBytes = this.#sentBytes.labels(labels)
     const toSocket = delay.labels({ ...labels, segment: 'cache-to-socket' })
     const toCache = delay.labels({ ...labels, segment: 'upstream-to-cache' })
     return {
@@ -182,10 +185,6 @@ export class Metrics {
         readWait: (seconds) => this.#readWait.observe(labels, seconds),
       },
       broadcast: {
-        sent: (events, bytes) => {
-          sentEvents.inc(events)
-          sentBytes.inc(bytes)
-        },
         ended: (reason) => this.#ended.inc({ ...labels, reason }),
         delay: (seconds) => toSocket.observe(seconds),
       },
@@ -252,6 +251,8 @@ export class Metrics {
       this.#groups.set(labels, state.groups)
       this.#logBytes.set(labels, state.logBytes)
       this.#blockedBytes.set(labels, state.blockedBytes)
+      raise(this.#sentEvents, labels, this.#sentTotals, `${labels.group}/${labels.resource} events`, state.sentEvents)
+      raise(this.#sentBytes, labels, this.#sentTotals, `${labels.group}/${labels.resource} bytes`, state.sentBytes)
       for (const [key, count] of state.watchers) {
         const [transport = '', watcherState = ''] = key.split(' ')
         this.#watchers.set({ ...labels, transport, state: watcherState }, count)
@@ -276,4 +277,17 @@ export class Metrics {
       registers: [this.registry],
     })
   }
+}
+
+/** Brings a counter up to a total that is kept elsewhere; a source that began anew counts from zero. */
+function raise<L extends string>(
+  counter: Counter<L>,
+  labels: Record<L, string>,
+  totals: Map<string, number>,
+  key: string,
+  total: number,
+): void {
+  const before = totals.get(key) ?? 0
+  counter.inc(labels, total >= before ? total - before : total)
+  totals.set(key, total)
 }
