@@ -157,6 +157,7 @@ export class App {
           openApi: new OpenApi(this.registry, { productVersion: options.version, schemas: schema }),
           onAnswered: (verb, code, seconds) => metrics.request(verb, code, seconds),
           onInternalError,
+          webSocketAllowedOrigins: config.websocketAllowedOrigins,
         }),
         health: { livez: () => [{ name: 'ping', problem: () => null }], readyz: () => this.#readiness() },
         metrics: () => metrics.expose(),

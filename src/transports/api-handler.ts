@@ -15,8 +15,11 @@ import { layOut } from './layout.js'
 import { handleList } from './list-handler.js'
 import type { LiveResource, ResourceContext } from './resource-context.js'
 import { handleWatch } from './watch-handler.js'
+import { isWebSocket, webSocketWatch } from './websocket/websocket-watch.js'
 
 export interface ApiOptions {
+  /** Whose pages may open a WebSocket, besides the server's own. */
+  readonly webSocketAllowedOrigins: readonly string[]
   readonly context: ResourceContext
   readonly discovery: Discovery
   readonly openApi: OpenApi
@@ -84,7 +87,10 @@ async function answerResource(options: ApiOptions, exchange: Exchange, path: Res
   const collection = { namespace: path.namespace, name: path.name === '' ? null : path.name }
   const form = negotiate(accept, verb, servable)
   if (verb === 'list') return await handleList(context, exchange, live, collection, form)
-  await handleWatch(context, httpWatch(exchange, form), live, collection, form)
+  const transport = isWebSocket(exchange)
+    ? webSocketWatch(exchange, form, options.webSocketAllowedOrigins)
+    : httpWatch(exchange, form)
+  await handleWatch(context, transport, live, collection, form)
 }
 
 /** While the upstream is away, how old the answer may be. */

@@ -15,7 +15,7 @@ export interface Framing extends Pick<Wire, 'frame' | 'afterError' | 'mark'> {
 }
 
 /** `http1-chunked`: on a socket that we write chunks to ourselves. `http1`: on a response that Node writes. */
-export type Carrier = 'http1-chunked' | 'http1' | 'http2'
+export type Carrier = 'http1-chunked' | 'http1' | 'http2' | 'websocket'
 
 export const framings: Readonly<Record<Exclude<Stream, 'none'>, Framing>> = {
   'json-lines': jsonLines,
@@ -31,7 +31,7 @@ export function wireOf(framing: Framing, carrier: Carrier): Wire {
   if (wire === undefined) {
     wire = {
       key,
-      transport: framing.transport ?? (carrier === 'http2' ? 'http2' : 'http1'),
+      transport: framing.transport ?? (carrier.startsWith('http1') ? 'http1' : 'http2'),
       frame: framing.frame,
       afterError: framing.afterError,
       mark: framing.mark,

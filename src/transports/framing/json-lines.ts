@@ -2,7 +2,8 @@
 import type { EventType } from '../../broadcast/wire.js'
 import type { Framing } from '../framing.js'
 
-const END = Buffer.from('}\n', 'latin1')
+const CLOSE = Buffer.from('}', 'latin1')
+const CLOSE_LINE = Buffer.from('}\n', 'latin1')
 const STARTS = new Map<EventType, Buffer>(
   (['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR'] as const).map((type) => [
     type,
@@ -10,14 +11,15 @@ const STARTS = new Map<EventType, Buffer>(
   ]),
 )
 
-export function jsonLine(type: EventType, body: Buffer): Buffer {
-  return Buffer.concat([STARTS.get(type)!, body, END])
+/** `{"type":…,"object":…}` */
+export function jsonEvent(type: EventType, body: Buffer): Buffer {
+  return Buffer.concat([STARTS.get(type)!, body, CLOSE])
 }
 
 export const jsonLines: Framing = {
   key: 'json-lines',
   transport: null,
-  frame: jsonLine,
+  frame: (type, body) => Buffer.concat([STARTS.get(type)!, body, CLOSE_LINE]),
   afterError: () => null,
   mark: null,
 }

@@ -1,0 +1,71 @@
+/**
+ * A watch on a WebSocket: `ws` has made the handshake, reads what the client sends, and answers pings and closes; events
+ * go to the socket past it, as frames made already. The two never tear each other's frames, because either writes whole
+ * frames, and each in one synchronous step.
+ */
+import type { Socket } from 'node:net'
+import type { WebSocket } from 'ws'
+import type { Cursor, WatcherSink } from '../../broadcast/cursor.js'
+import type { Status } from '../../model/status.js'
+
+const NORMAL = 1000
+const SERVER_ERROR = 1011
+const TRY_AGAIN_LATER = 1013
+/** `ws.readyState` */
+const OPEN = 1
+
+export class WebSocketSink implements WatcherSink {
+  readonly #webSocket: WebSocket
+  readonly #socket: Socket
+  #cursor: Cursor | null = null
+
+  constructor(webSocket: WebSocket, socket: Socket) {
+    this.#webSocket = webSocket
+    this.#socket = socket
+    // A client that breaks the protocol or the connection: `close` follows.
+    webSocket.on('error', () => {})
+  }
+
+  attach(cursor: Cursor): void {
+    this.#cursor = cursor
+    this.#socket.on('drain', this.#onDrain)
+    this.#webSocket.on('close', this.#onClose)
+    if (this.#socket.destroyed) this.#onClose()
+  }
+
+  get pendingBytes(): number {
+    return this.#socket.writableLength
+  }
+
+  write(bytes: Buffer): boolean {
+    // After a close frame nothing may follow; the end of the connection will tell the cursor.
+    if (this.#webSocket.readyState !== OPEN) return false
+    return this.#socket.write(bytes)
+  }
+
+  end(bytes: Buffer | null, error: Status | null): void {
+    if (bytes !== null) this.write(bytes)
+    this.#detach()
+    if (error === null) this.#webSocket.close(NORMAL)
+    else this.#webSocket.close(error.code === 429 || error.code === 503 ? TRY_AGAIN_LATER : SERVER_ERROR, error.reason)
+  }
+
+  destroy(): void {
+    this.#detach()
+    this.#webSocket.terminate()
+  }
+
+  #detach(): void {
+    this.#socket.off('drain', this.#onDrain)
+    this.#webSocket.off('close', this.#onClose)
+    this.#cursor = null
+  }
+
+  readonly #onDrain = (): void => this.#cursor?.drained()
+
+  readonly #onClose = (): void => {
+    const cursor = this.#cursor
+    this.#detach()
+    cursor?.closed()
+  }
+}
