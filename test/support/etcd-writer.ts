@@ -1,0 +1,91 @@
+/**
+ * Writes to a real etcd as another program would: over its JSON gateway, with no code of ours in between, and keeps what
+ * etcd answered, for the validators. A write whose answer never came may have happened or not: etcd's own history tells.
+ */
+import { type Revision, toRevision } from '../../src/model/revision.js'
+import type { EtcdProcess } from './etcd-process.js'
+import type { WriteRecord } from './history.js'
+
+/** An object becomes JSON, text and bytes go as they are, null deletes. */
+export type Written = object | string | Buffer | null
+
+export class EtcdWriter {
+  readonly writes: WriteRecord[] = []
+  /** Writes that were not answered. */
+  unanswered = 0
+  readonly #members: readonly Pick<EtcdProcess, 'url'>[]
+  #at = 0
+
+  constructor(members: readonly Pick<EtcdProcess, 'url'>[]) {
+    this.#members = members
+  }
+
+  /** One revision, at most 128 keys of any prefix. @throws Error when no member answers in time. */
+  async commit(values: Readonly<Record<string, Written>>, timeoutMs = 3_000): Promise<Revision> {
+    const success = Object.entries(values).map(([key, value]) =>
+      value === null
+        ? { request_delete_range: { key: base64(key) } }
+        : { request_put: { key: base64(key), value: base64(asBytes(value)) } },
+    )
+    const { header } = await this.#call('kv/txn', { success }, timeoutMs)
+    const revision = toRevision(header.revision)
+    this.writes.push({ revision, returnedAtMs: performance.now() })
+    return revision
+  }
+
+  async put(key: string, value: Exclude<Written, null>): Promise<Revision> {
+    return await this.commit({ [key]: value })
+  }
+
+  /** As `commit`, but an etcd that is away is no error: null. */
+  async tryCommit(values: Readonly<Record<string, Written>>): Promise<Revision | null> {
+    try {
+      return await this.commit(values, 1_000)
+    } catch {
+      this.unanswered++
+      return null
+    }
+  }
+
+  /** Many keys, a hundred to a transaction, four transactions at once. */
+  async fill(values: ReadonlyMap<string, Written>): Promise<void> {
+    const entries = [...values]
+    const batches: Record<string, Written>[] = []
+    for (let at = 0; at < entries.length; at += 100) batches.push(Object.fromEntries(entries.slice(at, at + 100)))
+    const lane = async (): Promise<void> => {
+      for (let batch = batches.shift(); batch !== undefined; batch = batches.shift()) await this.commit(batch, 20_000)
+    }
+    await Promise.all([lane(), lane(), lane(), lane()])
+  }
+
+  /** Starts with the member that answered last. */
+  async #call(path: string, body: object, timeoutMs: number): Promise<{ header: { revision: string } }> {
+    let failure: unknown
+    for (let attempt = 0; attempt < this.#members.length; attempt++) {
+      const { url } = this.#members[this.#at]!
+      try {
+        const response = await fetch(`${url}/v3/${path}`, {
+          method: 'POST',
+          body: JSON.stringify(body),
+          signal: AbortSignal.timeout(timeoutMs),
+        })
+        const text = await response.text()
+        if (!response.ok) throw new Error(`etcd ${path}: ${response.status} ${text}`)
+        return JSON.parse(text) as { header: { revision: string } }
+      } catch (error) {
+        failure = error
+        this.#at = (this.#at + 1) % this.#members.length
+      }
+    }
+    throw failure
+  }
+}
+
+function asBytes(value: Exclude<Written, null>): Buffer {
+  if (Buffer.isBuffer(value)) return value
+  return Buffer.from(typeof value === 'string' ? value : JSON.stringify(value))
+}
+
+function base64(text: string | Buffer): string {
+  return Buffer.from(text).toString('base64')
+}

@@ -1,0 +1,81 @@
+/**
+ * A watcher light enough to have a thousand of: it keeps the resourceVersions of its stream, in their order, and nothing
+ * else. A few watchers of `watch-recorder.ts` beside it look at everything.
+ */
+import http from 'node:http'
+
+const MARK = Buffer.from('"resourceVersion":"')
+
+export class LightWatcher {
+  readonly revisions: number[] = []
+  end: 'open' | 'eof' | 'cut' = 'open'
+  status = 0
+  /** An ERROR was in the stream. */
+  hasError = false
+  readonly #request: http.ClientRequest
+  #rest: Buffer = Buffer.alloc(0)
+  #onChange = (): void => {}
+
+  /** @param url of the watch, with its query. */
+  constructor(
+    readonly url: string,
+    headers: Readonly<Record<string, string>> = {},
+  ) {
+    this.#request = http.get(url, { agent: false, headers }, (response) => {
+      this.status = response.statusCode ?? 0
+      response.on('data', (chunk: Buffer) => this.#scan(chunk))
+      response.on('error', () => {})
+      response.on('close', () => this.#finish(response.complete ? 'eof' : 'cut'))
+      this.#onChange()
+    })
+    this.#request.on('error', () => this.#finish('cut'))
+  }
+
+  /** Resolves when it has come so far. @throws Error when it ends, or after `withinMs`. */
+  until(condition: (watcher: this) => boolean, withinMs = 30_000): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(
+        () => done(new Error(`not within ${withinMs} ms: ${this.revisions.length} revisions, ${this.end}`)),
+        withinMs,
+      )
+      const done = (error: Error | null): void => {
+        clearTimeout(timer)
+        this.#onChange = () => {}
+        if (error === null) resolve()
+        else reject(error)
+      }
+      this.#onChange = () => {
+        if (condition(this)) done(null)
+        else if (this.end !== 'open') done(new Error(`ended (${this.end}, status ${this.status})`))
+      }
+      this.#onChange()
+    })
+  }
+
+  destroy(): void {
+    this.#finish('cut')
+    this.#request.destroy()
+  }
+
+  #scan(chunk: Buffer): void {
+    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
+    // Only whole lines: a mark, or a number, may lie across two chunks.
+    const end = bytes.lastIndexOf(10)
+    this.#rest = bytes.subarray(end + 1)
+    if (end < 0) return
+    this.hasError ||= bytes.subarray(0, end).includes('{"type":"ERROR"')
+    for (let at = bytes.indexOf(MARK); at >= 0 && at < end; at = bytes.indexOf(MARK, at)) {
+      at += MARK.length
+      let revision = 0
+      for (; bytes[at] !== 34; at++) revision = revision * 10 + bytes[at]! - 48
+      this.revisions.push(revision)
+    }
+    this.#onChange()
+  }
+
+  #finish(end: 'eof' | 'cut'): void {
+    if (this.end !== 'open') return
+    this.end = end
+    this.#onChange()
+  }
+}

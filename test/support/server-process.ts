@@ -1,0 +1,145 @@
+/**
+ * distributary as its users run it: a process of its own, on a free port, known by what it prints. For what a test in the
+ * same process cannot show: exit codes, signals, kill -9, limits of the system, memory.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
+
+const program = fileURLToPath(new URL('../../src/main.js', import.meta.url))
+
+export interface ServerProcessOptions {
+  /** Default: `--port 0`, unless a port is among them. */
+  readonly flags: readonly string[]
+  /** A shell line that sets limits before the server starts: `ulimit -n 200`. */
+  readonly limits?: string
+  readonly environment?: Readonly<Record<string, string>>
+  /** false: return when it listens. Default: when it is ready. */
+  readonly ready?: boolean
+}
+
+export interface ServerProcess {
+  readonly url: string
+  readonly port: number
+  readonly pid: number
+  /** Resolves with the exit code, or the signal's name. */
+  readonly exited: Promise<number | string>
+  kill(signal?: NodeJS.Signals): Promise<number | string>
+  /** Everything it has written: its log, a JSON object per line. */
+  log(): string
+  /** Bytes of resident memory, now and at the most. */
+  memory(): { readonly now: number; readonly peak: number }
+  /** Samples of /metrics by name, labels included. */
+  metrics(): Promise<ReadonlyMap<string, number>>
+}
+
+export interface Finished {
+  readonly code: number | string
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs it to its end: for what it refuses. */
+export async function runServer(t: Test, flags: readonly string[], withinMs = 20_000): Promise<Finished> {
+  const child = spawnServer(t, { flags })
+  const out = collect(child)
+  const timer = setTimeout(() => child.kill('SIGKILL'), withinMs)
+  const code = await exitOf(child)
+  clearTimeout(timer)
+  return { code, ...out }
+}
+
+/** @throws Error with its log when it ends before it serves. */
+export async function startServer(t: Test, options: ServerProcessOptions): Promise<ServerProcess> {
+  const child = spawnServer(t, options)
+  const out = collect(child)
+  const exited = exitOf(child)
+  let ended: number | string | null = null
+  void exited.then((code) => (ended = code))
+  const log = (): string => out.stderr
+  const wanted = options.ready === false ? 'serving' : 'ready'
+  const deadline = Date.now() + 30_000
+  while (!hasLine(log(), wanted)) {
+    if (ended !== null) throw new Error(`the server ended (${String(ended)}): ${log()}`)
+    if (Date.now() > deadline) throw new Error(`the server is not ${wanted} after 30 s: ${log()}`)
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+  const port = Number((lineOf(log(), 'serving') as { port?: number }).port)
+  const url = `http://127.0.0.1:${port}`
+  return {
+    url,
+    port,
+    pid: child.pid!,
+    exited,
+    async kill(signal = 'SIGKILL') {
+      child.kill(signal)
+      return await exited
+    },
+    log,
+    memory: () => memoryOf(child.pid!),
+    async metrics() {
+      const text = await (await fetch(`${url}/metrics`)).text()
+      const samples = new Map<string, number>()
+      for (const line of text.split('\n')) {
+        const space = line.lastIndexOf(' ')
+        if (space > 0 && !line.startsWith('#')) samples.set(line.slice(0, space), Number(line.slice(space + 1)))
+      }
+      return samples
+    },
+  }
+}
+
+/** The sum of all samples of one name, whatever their labels. */
+export function total(samples: ReadonlyMap<string, number>, name: string): number {
+  let sum = 0
+  for (const [key, value] of samples) if (key === name || key.startsWith(`${name}{`)) sum += value
+  return sum
+}
+
+function spawnServer(t: Test, { flags, limits, environment }: ServerProcessOptions): ChildProcess {
+  const port = flags.some((flag) => flag === '--port' || flag.startsWith('--port=')) ? [] : ['--port', '0']
+  const line = [process.execPath, program, ...flags, ...port]
+  const [command = '', ...args] = limits === undefined ? line : ['/bin/sh', '-c', `${limits}; exec "$@"`, 'sh', ...line]
+  const child = spawn(command, args, {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, NODE_OPTIONS: '', ...environment },
+  })
+  const killWithUs = (): void => void child.kill('SIGKILL')
+  process.once('exit', killWithUs)
+  child.once('exit', () => process.off('exit', killWithUs))
+  t.teardown(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+  })
+  return child
+}
+
+function collect(child: ChildProcess): { stdout: string; stderr: string } {
+  const out = { stdout: '', stderr: '' }
+  child.stdout?.on('data', (chunk: Buffer) => (out.stdout += chunk.toString()))
+  child.stderr?.on('data', (chunk: Buffer) => (out.stderr += chunk.toString()))
+  return out
+}
+
+/** After its last output. */
+async function exitOf(child: ChildProcess): Promise<number | string> {
+  const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
+  return code ?? signal ?? 'unknown'
+}
+
+function hasLine(log: string, message: string): boolean {
+  return log.includes(`"msg":"${message}"`)
+}
+
+function lineOf(log: string, message: string): unknown {
+  return JSON.parse(log.split('\n').find((line) => hasLine(line, message)) ?? '{}')
+}
+
+function memoryOf(pid: number): { now: number; peak: number } {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+  const kilobytes = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0)
+  return { now: kilobytes('VmRSS') * 1024, peak: kilobytes('VmHWM') * 1024 }
+}
