@@ -1,0 +1,88 @@
+/** History that etcd has forgotten before the server saw it: an explicit end or the difference, never a hole. */
+import t from 'tap'
+import { pod } from '../support/app.js'
+import { ends, pods, scopes, startScenario, whileCutOff } from './scenario.js'
+
+void t.test('compaction while cut off: 410 for who has missed something, never a hole', async (t) => {
+  const s = await startScenario(t)
+  const watches = await s.watchAll()
+  await s.reached(await s.write())
+  await whileCutOff(s, async () => {
+    for (let i = 0; i < 30; i++) await s.write()
+    await s.etcd.compact(await s.write())
+  })
+  await Promise.all(watches.map((watch) => watch.ended))
+  t.same(ends(watches), [`error 410 ×${watches.length}`])
+  // Who comes back where he was is told so, too; who asks for the state gets it.
+  const again = watches.map((watch) => s.recorder.resume(watch, 'event')).filter((watch) => watch !== null)
+  await Promise.all(again.map((watch) => watch.ended))
+  t.same(ends(again), [`error 410 ×${again.length}`])
+  await s.watchAll()
+  const last = await s.settle()
+  t.ok((await s.relists()) > 0)
+  await s.judge(t, last)
+})
+
+void t.test(
+  'compaction on a delete that the server has not seen (etcd #18089, #19179): the delete is not lost',
+  async (t) => {
+    for (const missed of [1, 2]) {
+      const s = await startScenario(t)
+      await s.writer.put('/registry/pods/a/doomed', pod('doomed', { namespace: 'a' }))
+      const watches = await s.watchAll()
+      await s.reached(await s.write())
+      await whileCutOff(s, async () => {
+        if (missed === 2) await s.writer.put('/registry/pods/b/other', pod('other', { namespace: 'b' }))
+        await s.etcd.compact(await s.writer.commit({ '/registry/pods/a/doomed': null }))
+      })
+      const last = await s.settle()
+      const list = await s.recorder.list({ target: pods, namespace: 'a', resourceVersion: '0' })
+      t.notOk(list.items.some(({ id }) => id === 'a/doomed'))
+      t.ok(
+        watches.every(({ end, items }) => end !== 'open' || items.some((item) => item.type === 'DELETED')) ||
+          ends(watches).join() === `error 410 ×${watches.length}`,
+        'told of the delete, or told to start afresh',
+      )
+      await s.judge(t, last)
+    }
+  },
+)
+
+void t.test('a gap with --on-gap=coalesce: watches stay, and end in the state that etcd has', async (t) => {
+  const s = await startScenario(t, { flags: ['--on-gap', 'coalesce'] })
+  const before = await s.write()
+  await s.reached(before)
+  const watches = scopes.map((scope) => s.recorder.watch({ ...scope, sendInitialEvents: true }))
+  await Promise.all(watches.map((watch) => watch.until(({ items }) => items.some((item) => item.type === 'BOOKMARK'))))
+  let inGap = before
+  await whileCutOff(s, async () => {
+    for (let i = 0; i < 20; i++) inGap = await s.write()
+    await s.writer.commit({ '/registry/pods/a/p1': null, '/registry/pods/b/p1': null })
+    for (let i = 0; i < 20; i++) await s.write()
+    await s.etcd.compact(await s.write())
+  })
+  const last = await s.settle()
+  t.same(ends(watches), [`open ×${watches.length}`])
+  const reference = await s.control.finish()
+  for (const watch of watches) {
+    const state = new Map<string, string | null>()
+    for (const item of watch.items) {
+      if (item.type === 'BOOKMARK') continue
+      if (item.type === 'DELETED') state.delete(item.id)
+      else state.set(item.id, item.fingerprint)
+    }
+    const expected = reference.stateAt({ ...watch.request, prefix: pods.prefix }, last)
+    const wanted = [...expected.values()].map(({ id, fingerprint }) => [id, fingerprint])
+    t.same(Object.fromEntries(state), Object.fromEntries(wanted), watch.name)
+    const revisions = watch.items.filter(({ type }) => type === 'BOOKMARK').map(({ revision }) => revision)
+    t.same(
+      revisions,
+      revisions.toSorted((a, b) => a - b),
+      'it never goes back',
+    )
+  }
+  t.ok((await s.count('cache_events_coalesced_total')) > 0)
+  const inside = s.recorder.watch({ target: pods, resourceVersion: String(inGap) })
+  await inside.ended
+  t.equal(inside.code, 410, 'nobody resumes inside the gap')
+})

@@ -1,0 +1,332 @@
+/**
+ * What every test of faults is made of: a real etcd (or three), a proxy before each member that breaks what networks break,
+ * the server behind the proxies, watchers that record, a load that writes, and etcd's own history read past the proxies.
+ *
+ * `settle` ends all faults and waits until every running watch has been told of the last write; `judge` holds what was
+ * recorded against every guarantee. Waits are for things to happen, never for a while.
+ */
+import type { Test } from 'tap'
+import { type Config, load } from '../../src/config/load.js'
+import { keyFromText } from '../../src/model/event.js'
+import type { Revision } from '../../src/model/revision.js'
+import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
+import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
+import type { Upstream } from '../../src/upstream/upstream.js'
+import { assertGuarantees, validate } from '../guarantees/validate.js'
+import type { Violation } from '../guarantees/violation.js'
+import { type AppHarness, pod, startApp, until } from '../support/app.js'
+import { type EtcdHistoryRecorder, recordEtcdHistory } from '../support/etcd-history.js'
+import { type EtcdProcess, startEtcd, startEtcdCluster } from '../support/etcd-process.js'
+import { EtcdWriter, type Written } from '../support/etcd-writer.js'
+import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.js'
+import { type RequestScope, type Target, type RecordedWatch, WatchRecorder } from '../support/watch-recorder.js'
+
+export const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
+/** One is a prefix of another, whose events it must not be sent. */
+export const namespaces = ['a', 'ab', 'b'] as const
+export const apps = ['web', 'db', 'api'] as const
+export const nodes = ['n1', 'n2'] as const
+
+interface TestPod {
+  readonly metadata: { readonly labels?: { readonly app?: string } }
+  readonly spec: { readonly nodeName?: string }
+}
+
+const appOf = (object: unknown): string => (object as TestPod).metadata.labels?.app ?? ''
+const nodeOf = (object: unknown): string => (object as TestPod).spec.nodeName ?? ''
+
+export const scopes: readonly RequestScope[] = [
+  { target: pods },
+  { target: pods, namespace: 'a' },
+  { target: pods, labelSelector: 'app=web', selects: (object) => appOf(object) === 'web' },
+  {
+    target: pods,
+    labelSelector: 'app in (db,api)',
+    fieldSelector: 'spec.nodeName!=n1',
+    selects: (object) => ['db', 'api'].includes(appOf(object)) && nodeOf(object) !== 'n1',
+  },
+  { target: pods, fieldSelector: 'spec.nodeName=n1', selects: (object) => nodeOf(object) === 'n1' },
+  { target: pods, namespace: 'b', labelSelector: '!app', selects: (object) => appOf(object) === '' },
+]
+
+export interface ScenarioOptions {
+  readonly members?: 1 | 3
+  readonly seed?: number
+  readonly flags?: readonly string[]
+  readonly config?: Partial<Config>
+  readonly etcdFlags?: readonly string[]
+  /** Something between the server and its upstream: how a broken build is made. */
+  readonly wrap?: (upstream: Upstream) => Upstream
+}
+
+/** A few of the table are enough here, and start sooner: what holds for one holds for all. */
+const loaded = load([], {}, () => '')
+const servedHere =
+  loaded.kind === 'run'
+    ? loaded.config.resources.filter(({ resource }) => ['pods', 'configmaps', 'nodes'].includes(resource.plural))
+    : []
+
+/** So that a dead peer is noticed within a second; etcd must be told that so many pings are no attack. */
+const KEEP_ALIVE = { keepAliveTimeMs: 700, keepAliveTimeoutMs: 500, requestTimeoutMs: 3_000, connectTimeoutMs: 1_000 }
+const ALLOW_PINGS = ['--grpc-keepalive-min-time=200ms']
+const SETTLE_MS = 45_000
+
+export async function startScenario(t: Test, options: ScenarioOptions = {}): Promise<Scenario> {
+  const flags = [...ALLOW_PINGS, ...(options.etcdFlags ?? [])]
+  const members = options.members === 3 ? await startEtcdCluster(t, { flags }) : [await startEtcd(t, { flags })]
+  const proxies = await Promise.all(
+    members.map(({ url }) => startFaultProxy({ targetPort: Number(new URL(url).port) })),
+  )
+  t.teardown(() => Promise.all(proxies.map((proxy) => proxy.close())))
+  const scenario = new Scenario(t, members, proxies, options)
+  await scenario.start()
+  return scenario
+}
+
+export class Scenario {
+  readonly random: Random
+  readonly writer: EtcdWriter
+  recorder!: WatchRecorder
+  control!: EtcdHistoryRecorder
+  h!: AppHarness
+  readonly #t: Test
+  readonly #options: ScenarioOptions
+  #isLoaded = false
+  #load: Promise<void> = Promise.resolve()
+  readonly #paused = new Set<RecordedWatch>()
+
+  constructor(
+    t: Test,
+    readonly members: readonly EtcdProcess[],
+    readonly proxies: readonly FaultProxy[],
+    options: ScenarioOptions,
+  ) {
+    this.#t = t
+    this.#options = options
+    this.random = seededRandom(options.seed ?? 1)
+    this.writer = new EtcdWriter(members)
+  }
+
+  /** The only one, or the first. */
+  get etcd(): EtcdProcess {
+    return this.members[0]!
+  }
+
+  get proxy(): FaultProxy {
+    return this.proxies[0]!
+  }
+
+  async start(): Promise<void> {
+    this.control = await recordEtcdHistory(this.etcd)
+    this.#t.teardown(() => this.control.close())
+    await this.write()
+    await this.startServer()
+  }
+
+  /** A server of its own; the earlier one, if any, goes on until the test ends. */
+  async startServer(): Promise<void> {
+    const endpoints = this.proxies.map(({ port }) => `http://127.0.0.1:${port}`)
+    const upstream = connectEtcd({ endpoints, ...KEEP_ALIVE })
+    const { wrap, flags = [], config } = this.#options
+    this.h = await startApp(this.#t, {
+      upstream: wrap?.(upstream) ?? upstream,
+      flags: ['--etcd-servers', endpoints.join(), ...flags],
+      config: { bookmarkInterval: 200, resources: servedHere, ...config },
+    })
+    this.recorder = new WatchRecorder({ url: this.h.url })
+    const { recorder } = this
+    this.#t.teardown(() => recorder.close())
+  }
+
+  /** After a restore: records anew, what clients see and what etcd has done. */
+  async forget(): Promise<void> {
+    this.control = await recordEtcdHistory(this.etcd)
+    this.#t.teardown(() => this.control.close())
+    this.writer.writes.length = 0
+    this.recorder.close()
+    const recorder = new WatchRecorder({ url: this.h.url })
+    this.recorder = recorder
+    this.#t.teardown(() => recorder.close())
+  }
+
+  /** Some random change of a few pods: one revision, now and then with many keys. */
+  async write(): Promise<Revision> {
+    return await this.writer.commit(this.randomChange(), 20_000)
+  }
+
+  randomChange(): Record<string, Written> {
+    const { random } = this
+    const count = random.next() < 0.1 ? randomInteger(random, 2, 30) : 1
+    const change: Record<string, Written> = {}
+    for (let i = 0; i < count; i++) {
+      const namespace = this.pick(namespaces)
+      const name = `p${randomInteger(random, 0, 19)}`
+      const labels = {
+        ...(random.next() < 0.8 ? { app: this.pick(apps) } : {}),
+        note: String(randomInteger(random, 0, 1e9)),
+      }
+      const object = pod(name, { namespace, labels, spec: { nodeName: this.pick(nodes) } })
+      change[`/registry/pods/${namespace}/${name}`] = random.next() < 0.25 ? null : object
+    }
+    return change
+  }
+
+  pick<T>(from: readonly T[]): T {
+    return from[randomInteger(this.random, 0, from.length - 1)] as T
+  }
+
+  /** Writes all the time, until `settle`; an etcd that is away holds it up and no more. */
+  startLoad(lanes = 2): void {
+    if (this.#isLoaded) return
+    this.#isLoaded = true
+    const lane = async (): Promise<void> => {
+      while (this.#isLoaded) {
+        if ((await this.writer.tryCommit(this.randomChange())) === null) await pause(20)
+      }
+    }
+    this.#load = Promise.all(Array.from({ length: lanes }, lane)).then(() => {})
+  }
+
+  async stopLoad(): Promise<void> {
+    this.#isLoaded = false
+    await this.#load
+  }
+
+  /** Watches of every scope: from now on, from some revisions ago, and with the state first. */
+  async watchAll(): Promise<readonly RecordedWatch[]> {
+    const now = await this.write()
+    const watches = scopes.flatMap((scope) => [
+      this.recorder.watch({ ...scope, resourceVersion: String(now) }),
+      this.recorder.watch({ ...scope, resourceVersion: '1' }),
+      this.recorder.watch({ ...scope, sendInitialEvents: true }),
+    ])
+    const ended = (): number => watches.filter(({ end }) => end !== 'open').length
+    await until(() => this.h.watchers + ended() >= watches.length, 'all watches run')
+    return watches
+  }
+
+  pauseWatch(watch: RecordedWatch): void {
+    watch.pause()
+    this.#paused.add(watch)
+  }
+
+  unpauseAll(): void {
+    for (const watch of this.#paused) watch.unpause()
+    this.#paused.clear()
+  }
+
+  /** How far the server's cache of the pods is. */
+  get cacheRevision(): Revision {
+    return this.podSource.cache.revision
+  }
+
+  get podSource() {
+    for (const source of this.h.app.sources) if (source.resource.plural === 'pods') return source
+    throw new Error('no pods are served')
+  }
+
+  /** Returns when the cache has come so far. */
+  async reached(revision: Revision, withinMs = SETTLE_MS): Promise<void> {
+    await until(() => this.cacheRevision >= revision, `the cache comes to revision ${revision}`, withinMs)
+  }
+
+  /** The sum over all resources of one of our counters. */
+  async count(metric: string, label = ''): Promise<number> {
+    const { text } = await this.h.app.metrics.expose()
+    let sum = 0
+    for (const line of text.split('\n')) {
+      if (!line.startsWith(`distributary_${metric}`) || !line.includes(label)) continue
+      sum += Number(line.slice(line.lastIndexOf(' ') + 1))
+    }
+    return sum
+  }
+
+  async relists(): Promise<number> {
+    return await this.count('feed_relists_total')
+  }
+
+  /** Heals everything, and waits until all that run have been told of a last write that concerns every scope. */
+  async settle(): Promise<Revision> {
+    for (const proxy of this.proxies) {
+      proxy.release()
+      proxy.setLatency(0)
+      proxy.setBlackhole(false)
+      await proxy.accept()
+    }
+    this.unpauseAll()
+    await this.stopLoad()
+    const last = await this.writeMarks()
+    await this.reached(last)
+    const running = this.recorder.watches.filter(
+      ({ end, request }) => end === 'open' && Number(request.resourceVersion ?? 0) <= last,
+    )
+    const arrived = ({ end, items }: RecordedWatch): boolean => end !== 'open' || (items.at(-1)?.revision ?? 0) >= last
+    await until(() => running.every(arrived), `${running.length} watches come to revision ${last}`, SETTLE_MS)
+    await this.recorder.list({ target: pods })
+    await this.recorder.list({ target: pods, resourceVersion: '0' })
+    await this.recorder.list({ target: pods, limit: 7 })
+    // What a server sends beyond what is right comes after that.
+    await pause(100)
+    return last
+  }
+
+  /** One revision in which there is something for everybody. */
+  async writeMarks(): Promise<Revision> {
+    const change: Record<string, Written> = {}
+    for (const namespace of namespaces) {
+      for (const node of nodes) {
+        for (const app of [...apps, null]) {
+          const name = `mark-${node}-${app}`
+          const labels = { ...(app === null ? {} : { app }), note: String(randomInteger(this.random, 0, 1e9)) }
+          change[`/registry/pods/${namespace}/${name}`] = pod(name, { namespace, labels, spec: { nodeName: node } })
+        }
+      }
+    }
+    const end = performance.now() + SETTLE_MS
+    for (;;) {
+      const revision = await this.writer.tryCommit(change)
+      if (revision !== null) return revision
+      if (performance.now() > end) throw new Error('etcd takes no writes')
+      await pause(50)
+    }
+  }
+
+  /** Every guarantee, over everything that was recorded. */
+  async judge(t: Test, settledRevision: Revision): Promise<void> {
+    const reference = await this.control.finish()
+    assertGuarantees(t, this.recorder.history(this.writer.writes), reference, { settledRevision })
+    t.same(
+      this.recorder.watches.flatMap(({ malformed }) => malformed ?? []),
+      [],
+      'every line is an event',
+    )
+  }
+
+  async violations(settledRevision: Revision): Promise<Violation[]> {
+    const reference = await this.control.finish()
+    return validate(this.recorder.history(this.writer.writes), reference, { settledRevision })
+  }
+}
+
+export async function pause(ms: number): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, ms))
+}
+
+/** How the watches ended, each way once, with how often: `open ×12`. */
+export function ends(watches: readonly RecordedWatch[]): string[] {
+  const counts = new Map<string, number>()
+  for (const { end, code } of watches) {
+    const way = code === undefined ? end : `${end} ${code}`
+    counts.set(way, (counts.get(way) ?? 0) + 1)
+  }
+  return [...counts].map(([way, count]) => `${way} ×${count}`).sort()
+}
+
+/** Cuts the server off, lets `meanwhile` happen to etcd, and lets it come back. */
+export async function whileCutOff(s: Scenario, meanwhile: () => Promise<void>): Promise<void> {
+  await s.proxy.refuse()
+  s.proxy.cut()
+  await until(() => s.podSource.cache.disconnectedReason !== null, 'the feed is away')
+  await meanwhile()
+  await s.proxy.accept()
+}
