@@ -1,4 +1,5 @@
 /** The composition root: the only file that knows every stage. `main.ts` runs it; tests run the same. */
+import { type Access, openAccess } from './access.js'
 import { Pump } from './broadcast/pump.js'
 import { chooseFeeds } from './choose-feeds.js'
 import { ObjectViews, type ViewTarget } from './codec/object-views.js'
@@ -13,6 +14,7 @@ import { DefinitionFollower } from './definition-follower.js'
 import type { OpenFeed } from './feed/resource-feed.js'
 import { OpenApi } from './dialect/openapi.js'
 import { type PortNumbers, Ports } from './ports.js'
+import { rbacSource } from './rbac-source.js'
 import type { ResourceSource } from './resource-source.js'
 import { Resources } from './resources.js'
 import { Metrics } from './metrics/metrics.js'
@@ -60,6 +62,7 @@ export class App {
   readonly #resources: Resources
   readonly #ports: Ports
   readonly #context: ResourceContext
+  readonly #access: Access
   #wasReady = false
   #isDraining = false
   #isStopped = false
@@ -146,6 +149,17 @@ export class App {
       minRequestTimeoutMs: config.minRequestTimeout,
       isDraining: () => this.#isDraining,
     }
+    const jsonOfLive = (live: LiveResource, object: StoredObject): Buffer | null =>
+      views.json(object, targetOf(live.served))?.bytes ?? null
+    this.#access = openAccess({
+      config,
+      clock: this.#clock,
+      logger,
+      rbacSource: () =>
+        rbacSource((group, version, plural) => this.#resources.find(group, version, plural), jsonOfLive),
+      onRejected: (limit) => metrics.rejected(limit),
+    })
+    const { admission } = this.#access
     this.#ports = new Ports({
       config,
       clock: this.#clock,
@@ -153,6 +167,7 @@ export class App {
       server: {
         api: apiHandler({
           context: this.#context,
+          admission,
           discovery: new Discovery(this.registry, { productVersion: options.version }),
           openApi: new OpenApi(this.registry, { productVersion: options.version, schemas: schema }),
           onAnswered: (verb, code, seconds) => metrics.request(verb, code, seconds),
@@ -163,12 +178,18 @@ export class App {
         metrics: () => metrics.expose(),
         onInternalError,
         corsAllowedOrigins: config.corsAllowedOrigins,
+        admission,
       },
     })
   }
 
   get sources(): Iterable<ResourceSource> {
     return this.#resources.sources()
+  }
+
+  /** SIGHUP: after the platform has moved the audit log. */
+  reopenLogs(): void {
+    this.#access.reopenAuditLog()
   }
 
   get isReady(): boolean {
@@ -208,6 +229,7 @@ export class App {
     this.#isDraining = true
     this.#isStopped = true
     await this.#resources.stop()
+    await this.#access.close()
     await this.#ports.stop()
     this.#pump.stop()
     await this.#options.upstream.close()

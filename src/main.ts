@@ -43,7 +43,9 @@ async function main(): Promise<void> {
   logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
   print(greeting(config, ports))
   // The drain has its own grace; what is left after it is cut.
-  closeWithGrace({ delay: config.shutdownGracePeriod, logger: false }, async ({ signal, err }) => {
+  process.on('SIGHUP', () => app.reopenLogs())
+  const skip: closeWithGrace.AllEvents[] = ['SIGHUP']
+  closeWithGrace({ delay: config.shutdownGracePeriod, logger: false, skip }, async ({ signal, err }) => {
     if (err !== undefined) logger.error({ err }, 'stopping after an error')
     else logger.info({ signal }, 'draining')
     await app.drain()

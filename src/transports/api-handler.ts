@@ -8,6 +8,9 @@ import type { OpenApi } from '../dialect/openapi.js'
 import { isWatch } from '../dialect/list-options.js'
 import { type ResourcePath, parseRequestPath, unknownResource } from '../dialect/request-path.js'
 import { MethodNotAllowedError, StatusError } from '../model/status.js'
+import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
+import { parseFieldSelector } from '../dialect/field-selector.js'
+import type { Admission, Admitted } from './admission.js'
 import type { Exchange } from './exchange.js'
 import { handleGet } from './get-handler.js'
 import { failAsEvents, httpWatch } from './http-watch.js'
@@ -23,6 +26,7 @@ export interface ApiOptions {
   readonly context: ResourceContext
   readonly discovery: Discovery
   readonly openApi: OpenApi
+  readonly admission: Admission
   readonly onAnswered: (verb: string, code: number, seconds: number | null) => void
   readonly onInternalError: (error: StatusError) => void
 }
@@ -40,9 +44,16 @@ export function apiHandler(options: ApiOptions): ApiHandler {
       if (path.kind === 'resource') {
         const asked = verbOf(exchange, path)
         verb = asked
-        await answerResource(options, exchange, path, asked)
+        const admitting = options.admission.admit(exchange, attributesOf(exchange, path, asked))
+        const admitted = admitting instanceof Promise ? await admitting : admitting
+        await answerResource(options, exchange, path, asked, admitted)
       } else {
         verb = 'discovery'
+        const admitting = options.admission.admit(
+          exchange,
+          pathAttributes(exchange.request.method ?? '', exchange.path),
+        )
+        if (admitting instanceof Promise) await admitting
         requireRead(exchange)
         answerDocument(options, exchange, path)
       }
@@ -68,7 +79,45 @@ function verbOf(exchange: Exchange, path: ResourcePath): Verb {
   return isWatch(exchange.query) ? 'watch' : 'list'
 }
 
-async function answerResource(options: ApiOptions, exchange: Exchange, path: ResourcePath, verb: Verb): Promise<void> {
+const WRITE_VERBS: Readonly<Record<string, string>> = {
+  POST: 'create',
+  PUT: 'update',
+  PATCH: 'patch',
+  DELETE: 'delete',
+}
+
+/** What is judged is what is routed. A selector of one name is a request for that object. */
+function attributesOf(exchange: Exchange, path: ResourcePath, verb: Verb): Attributes {
+  const write = WRITE_VERBS[exchange.request.method ?? ''] ?? 'other'
+  const asked = verb !== 'other' ? verb : write === 'delete' && path.name === '' ? 'deletecollection' : write
+  return resourceAttributes({
+    verb: asked,
+    resource: path,
+    subresource: path.subresource,
+    namespace: path.namespace,
+    name: path.name !== '' ? path.name : selectedName(exchange.query),
+    path: exchange.path,
+  })
+}
+
+/** '' when the selector does not name exactly one object, or is malformed, which is refused later. */
+function selectedName(query: URLSearchParams): string {
+  const text = query.get('fieldSelector')
+  if (text === null || text === '') return ''
+  try {
+    return parseFieldSelector(text).requiredValue('metadata.name') ?? ''
+  } catch {
+    return ''
+  }
+}
+
+async function answerResource(
+  options: ApiOptions,
+  exchange: Exchange,
+  path: ResourcePath,
+  verb: Verb,
+  admitted: Admitted,
+): Promise<void> {
   const { context } = options
   const live = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
   if (live === undefined || path.subresource !== '') throw unknownResource()
@@ -88,8 +137,8 @@ async function answerResource(options: ApiOptions, exchange: Exchange, path: Res
   const form = negotiate(accept, verb, servable)
   if (verb === 'list') return await handleList(context, exchange, live, collection, form)
   const transport = isWebSocket(exchange)
-    ? webSocketWatch(exchange, form, options.webSocketAllowedOrigins)
-    : httpWatch(exchange, form)
+    ? webSocketWatch(exchange, form, admitted, options.webSocketAllowedOrigins)
+    : httpWatch(exchange, form, admitted)
   await handleWatch(context, transport, live, collection, form)
 }
 

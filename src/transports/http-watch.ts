@@ -5,6 +5,7 @@ import { enveloped } from '../broadcast/wire.js'
 import { type Negotiated, negotiate } from '../dialect/accept.js'
 import { encodeStatus } from '../dialect/encoding/json-encoder.js'
 import type { StatusError } from '../model/status.js'
+import type { Admitted } from './admission.js'
 import type { Exchange } from './exchange.js'
 import { type Carrier, framings, wireOf } from './framing.js'
 import { EVENT_STREAM_START } from './framing/server-sent-events.js'
@@ -16,11 +17,11 @@ import type { OpenStream, WatchTransport } from './watch-handler.js'
 /** What an EventSource gives up on for good, though it would be cured by coming again. */
 const CURABLE: ReadonlySet<number> = new Set([429, 503, 504])
 
-export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport {
+export function httpWatch(exchange: Exchange, form: Negotiated, admitted: Admitted): WatchTransport {
   return {
     query: exchange.query,
     lastEventId: form.stream === 'sse' ? lastEventId(exchange) : undefined,
-    client: exchange.request.socket.remoteAddress ?? '',
+    admitted,
     signal: exchange.signal,
     open: () => openStream(exchange, form),
     begun: () => exchange.release(),

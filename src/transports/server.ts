@@ -6,6 +6,8 @@ import type { RequestListener, Server } from 'node:http'
 import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
 import { encodeStatus } from '../dialect/encoding/json-encoder.js'
 import { BadRequestError, InternalError, NotFoundError, StatusError } from '../model/status.js'
+import { pathAttributes } from '../auth/authz/authorizer.js'
+import type { Admission } from './admission.js'
 import type { ApiHandler } from './api-handler.js'
 import { handleCors } from './cors.js'
 import { Exchange } from './exchange.js'
@@ -17,6 +19,8 @@ export interface ServerOptions {
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>
   readonly onInternalError: (error: StatusError) => void
   readonly corsAllowedOrigins: readonly string[]
+  /** Health is for probes, which show nothing; everything else is behind it. */
+  readonly admission: Admission
 }
 
 /** Makes the port that a server listens on. */
@@ -39,9 +43,18 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
   server.all('/apis/*', answer)
   server.all('/openapi/*', answer)
   server.get('/version', answer)
-  server.get('/metrics', async (_request, reply) => {
-    const { contentType, text } = await options.metrics()
-    return await reply.type(contentType).send(text)
+  server.get('/metrics', async (request, reply) => {
+    const exchange = new Exchange(request.raw, reply.raw)
+    reply.hijack()
+    try {
+      await options.admission.admit(exchange, pathAttributes('GET', '/metrics'))
+      const { contentType, text } = await options.metrics()
+      exchange.send(200, contentType, Buffer.from(text))
+    } catch (error) {
+      const status = StatusError.from(error)
+      if (status.code === 500) options.onInternalError(status)
+      exchange.fail(status)
+    }
   })
   registerHealth(server, options.health)
   // A body is never read here, whatever it says it is.

@@ -15,6 +15,7 @@ import type { ObjectEncoder } from '../dialect/encoding/object-encoder.js'
 import { type Freshness, type WatchOptions, parseWatchOptions } from '../dialect/list-options.js'
 import { ZERO_REVISION } from '../model/revision.js'
 import { ExpiredError, ServiceUnavailableError, StatusError, TooLargeResourceVersionError } from '../model/status.js'
+import type { Admitted } from './admission.js'
 import type { Collection } from './list-handler.js'
 import type { LiveResource, ResourceContext } from './resource-context.js'
 
@@ -27,8 +28,8 @@ export interface OpenStream {
 export interface WatchTransport {
   readonly query: URLSearchParams
   readonly lastEventId: string | undefined
-  /** Who the watcher counts for. */
-  readonly client: string
+  /** Whose watch it is, and whether it still may run. */
+  readonly admitted: Admitted
   readonly signal: AbortSignal
   /** Sends the head. */
   open(): OpenStream
@@ -53,7 +54,7 @@ export async function handleWatch(
   })
   const encoder = context.encoder(live.served, form, options.includeObject, options.projection)
   live.cache.assertReadable()
-  const leave = context.watchers.enter(transport.client)
+  const leave = context.watchers.enter(transport.admitted.identity)
   let releaseInitial = (): void => {}
   try {
     if (options.start.kind === 'initial-state') releaseInitial = context.initialStates.take()
@@ -63,11 +64,16 @@ export async function handleWatch(
       leave()
       return
     }
+    let stopKeeping = (): void => {}
     const onEnd = (_reason: EndReason): void => {
       releaseInitial()
       leave()
+      stopKeeping()
     }
-    begin(context, transport, live, { collection, form, options, encoder, start, releaseInitial, onEnd })
+    const cursor = begin(context, transport, live, { collection, options, encoder, start, releaseInitial, onEnd })
+    if (cursor !== null && cursor.state !== 'ended') {
+      stopKeeping = transport.admitted.keep((error) => live.broadcaster.fail(cursor, error, 'revoked'))
+    }
   } catch (error) {
     releaseInitial()
     leave()
@@ -77,7 +83,6 @@ export async function handleWatch(
 
 interface Prepared {
   readonly collection: Collection
-  readonly form: Negotiated
   readonly options: WatchOptions
   readonly encoder: ObjectEncoder
   /** An error is told in the stream. */
@@ -86,16 +91,23 @@ interface Prepared {
   readonly onEnd: (reason: EndReason) => void
 }
 
-function begin(context: ResourceContext, transport: WatchTransport, live: LiveResource, prepared: Prepared): void {
+/** null: it ended with an error at once. */
+function begin(
+  context: ResourceContext,
+  transport: WatchTransport,
+  live: LiveResource,
+  prepared: Prepared,
+): Cursor | null {
   const { collection, options, encoder, start } = prepared
   const { wire, sink } = transport.open()
-  const fail = (error: StatusError): void => {
+  const fail = (error: StatusError): null => {
     const status = error.toStatus()
     const frames = [wire.frame('ERROR', encoder.status(status), null)]
     const after = wire.afterError(status)
     if (after !== null) frames.push(after)
     sink.end(Buffer.concat(enveloped(wire, frames)), status)
     prepared.onEnd('expired')
+    return null
   }
   if (start instanceof StatusError) return fail(start)
   const request: WatchRequest = {
@@ -110,10 +122,12 @@ function begin(context: ResourceContext, transport: WatchTransport, live: LiveRe
     onEnd: prepared.onEnd,
   }
   try {
-    sink.attach(live.broadcaster.open(request, sink))
+    const cursor = live.broadcaster.open(request, sink)
+    sink.attach(cursor)
     transport.begun()
+    return cursor
   } catch (error) {
-    fail(StatusError.from(error))
+    return fail(StatusError.from(error))
   }
 }
 

@@ -7,6 +7,7 @@
 import { WebSocketServer, type WebSocket } from 'ws'
 import type { Negotiated } from '../../dialect/accept.js'
 import { BadRequestError, ForbiddenError, UnauthorizedError } from '../../model/status.js'
+import type { Admitted } from '../admission.js'
 import type { Exchange } from '../exchange.js'
 import { wireOf } from '../framing.js'
 import { webSocketJson, webSocketProtobuf } from '../framing/websocket-messages.js'
@@ -41,6 +42,7 @@ export function isWebSocket({ request, requestHeaders }: Exchange): boolean {
 export function webSocketWatch(
   exchange: Exchange,
   form: Negotiated,
+  admitted: Admitted,
   allowedOrigins: readonly string[],
 ): WatchTransport {
   checkOrigin(exchange, allowedOrigins)
@@ -48,7 +50,7 @@ export function webSocketWatch(
   return {
     query: exchange.query,
     lastEventId: undefined,
-    client: exchange.request.socket.remoteAddress ?? '',
+    admitted,
     signal: exchange.signal,
     open: () => openWebSocket(exchange, form),
     begun: () => exchange.release(),
