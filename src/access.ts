@@ -50,7 +50,7 @@ export function openAccess({ config, clock, logger, rbacSource, onRejected }: Ac
     clock,
     requestsPerSecond: config.requestsPerSecond,
     maxWatchersPerClient: config.maxWatchersPerClient,
-    initialBytesPerSecond: config.initialBytesPerSecond,
+    initialBytesPerSecond: null,
   })
   const audit: AuditLog | null =
     config.auditLogPath === null

@@ -14,7 +14,6 @@ export const UNSERVED: readonly OptionName[] = [
   'requestTimeout',
   'watchCache',
   'watchCacheSizes',
-  'websocketAllowedOrigins',
   'workers',
 ]
 
