@@ -50,7 +50,7 @@ export function openAccess({ config, clock, logger, rbacSource, onRejected }: Ac
     clock,
     requestsPerSecond: config.requestsPerSecond,
     maxWatchersPerClient: config.maxWatchersPerClient,
-    initialBytesPerSecond: null,
+    initialBytesPerSecond: config.initialBytesPerSecond,
   })
   const audit: AuditLog | null =
     config.auditLogPath === null
@@ -68,6 +68,7 @@ export function openAccess({ config, clock, logger, rbacSource, onRejected }: Ac
         throw error
       }
     },
+    spendInitialBytes: (identity, bytes) => limits.spendInitialBytes(identity, bytes),
     proxies: trustedProxies(config.trustedProxies),
     audit,
   })

@@ -68,6 +68,8 @@ export interface WatchRequest {
   readonly bookmarks: boolean
   /** Monotonic milliseconds. */
   readonly deadlineMs: number
+  /** Told of the bytes of initial state that were sent. @returns milliseconds to wait before more. */
+  readonly pace: (bytes: number) => number
   readonly onInitialComplete: () => void
   readonly onEnd: (reason: EndReason) => void
 }
@@ -159,6 +161,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     const options: CursorOptions = {
       bookmarks: request.bookmarks,
       deadlineMs: request.deadlineMs,
+      pace: request.pace,
       onInitialComplete: request.onInitialComplete,
       onEnd: request.onEnd,
     }
@@ -377,6 +380,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   }
 
   #advanceInitial(cursor: Cursor): boolean {
+    if (cursor.isPaced) return false
     const initial = cursor.initial!
     const unit = initial.unit(cursor.initialAt)
     if (unit === null) {
@@ -388,7 +392,15 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     // The shared units carry a Table's columns in their first event.
     cursor.needsFirst = false
     this.#count(unit.events, unit.bytes.length)
-    return this.#write(cursor, unit.bytes)
+    const hasRoom = this.#write(cursor, unit.bytes)
+    const waitMs = cursor.options.pace(unit.bytes.length)
+    if (waitMs <= 0) return hasRoom
+    cursor.isPaced = true
+    this.#options.clock.setTimer(waitMs, () => {
+      cursor.isPaced = false
+      if (cursor.state === 'initial') this.wake(cursor)
+    })
+    return false
   }
 
   #completeInitial(cursor: Cursor, revision: Revision): void {

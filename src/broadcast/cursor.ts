@@ -48,6 +48,8 @@ export interface CursorOptions {
   readonly bookmarks: boolean
   /** Monotonic milliseconds at which the stream ends cleanly. */
   readonly deadlineMs: number
+  /** Told of the bytes of initial state that were sent. @returns milliseconds to wait before more. */
+  readonly pace: (bytes: number) => number
   /** The initial state has been handed over, or there was none. Called once at the most, before `onEnd`. */
   readonly onInitialComplete: () => void
   /** Called once. */
@@ -72,6 +74,8 @@ export class Cursor {
   needsFirst: boolean
   initial: InitialFrames | null = null
   initialAt = 0
+  /** Its initial state goes on when a timer says so. */
+  isPaced = false
   /** Its end is to be marked by a bookmark. */
   initialMark = false
   /** A bookmark fell due while it was not at the head. */

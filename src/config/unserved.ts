@@ -9,7 +9,6 @@ import type { Sources } from './load.js'
 export const UNSERVED: readonly OptionName[] = [
   'compress',
   'enableWrites',
-  'initialBytesPerSecond',
   'memoryTarget',
   'requestTimeout',
   'watchCache',

@@ -22,6 +22,8 @@ export interface AdmissionOptions {
   readonly guard: AccessGuard | null
   /** Requests of one identity. @throws TooManyRequestsError */
   readonly admitRequest: (identity: string) => void
+  /** Bytes of lists and initial states of one identity. @returns milliseconds to wait. */
+  readonly spendInitialBytes: (identity: string, bytes: number) => number
   readonly proxies: TrustedProxies
   readonly audit: AuditLog | null
 }
@@ -30,6 +32,8 @@ export interface AdmissionOptions {
 export interface Admitted {
   /** Whose limits it counts against: the user, or the address where nobody says who they are. */
   readonly identity: string
+  /** Counts bytes of a list or initial state. @returns milliseconds to wait before more is sent. */
+  pace(bytes: number): number
   /** Watches over a running request. @returns what ends that. */
   keep(revoked: (error: StatusError) => void): () => void
 }
@@ -47,12 +51,12 @@ export class Admission {
 
   /** @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError */
   admit(exchange: Exchange, attributes: Attributes): Admitted | Promise<Admitted> {
-    const { guard, admitRequest, audit } = this.#options
+    const { guard, admitRequest, spendInitialBytes, audit } = this.#options
     const address = this.#addressOf(exchange.request)
     if (guard === null) {
       admitRequest(address)
       if (audit !== null) this.#audit(exchange, attributes, address, null, null)
-      return { identity: address, keep: () => nothing }
+      return { identity: address, pace: (bytes) => spendInitialBytes(address, bytes), keep: () => nothing }
     }
     return this.#admitGuarded(guard, exchange, attributes, address)
   }
@@ -76,7 +80,11 @@ export class Admission {
       this.#options.admitRequest(identity)
       const access = await guard.authorize(user, attributes)
       rule = access.decision.rule
-      return { identity, keep: (revoked) => guard.keep(asked, attributes, access, revoked) }
+      return {
+        identity,
+        pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),
+        keep: (revoked) => guard.keep(asked, attributes, access, revoked),
+      }
     } finally {
       this.#audit(exchange, attributes, address, user, rule)
     }

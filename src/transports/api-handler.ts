@@ -135,7 +135,7 @@ async function answerResource(
   }
   const collection = { namespace: path.namespace, name: path.name === '' ? null : path.name }
   const form = negotiate(accept, verb, servable)
-  if (verb === 'list') return await handleList(context, exchange, live, collection, form)
+  if (verb === 'list') return await handleList(context, exchange, live, collection, form, admitted)
   const transport = isWebSocket(exchange)
     ? webSocketWatch(exchange, form, admitted, options.webSocketAllowedOrigins)
     : httpWatch(exchange, form, admitted)

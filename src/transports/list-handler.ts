@@ -8,6 +8,7 @@ import { acceptsGzip } from '../dialect/media-type.js'
 import { Matcher } from '../broadcast/matcher.js'
 import { namespacePrefix } from '../model/resource.js'
 import { ExpiredError } from '../model/status.js'
+import type { Admitted } from './admission.js'
 import type { Exchange } from './exchange.js'
 import { NO_CACHE } from './get-handler.js'
 import { layOut } from './layout.js'
@@ -27,6 +28,7 @@ export async function handleList(
   live: LiveResource,
   collection: Collection,
   form: Negotiated,
+  admitted: Admitted,
 ): Promise<void> {
   const { served, cache } = live
   const options = parseListOptions(exchange.query, collection.name ?? undefined)
@@ -63,6 +65,7 @@ export async function handleList(
   const bytes = await sendBody(exchange, context.bodies, key, use, {
     contentType: form.contentType,
     headers: { ...NO_CACHE, ...warning },
+    pace: (sent) => admitted.pace(sent),
     acceptsGzip: acceptsGzip(exchange.requestHeaders['accept-encoding']),
   })
   live.metrics.list((performance.now() - exchange.startedMs) / 1000, bytes)

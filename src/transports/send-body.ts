@@ -16,6 +16,8 @@ export interface BodyAnswer {
   readonly contentType: string
   readonly headers?: OutgoingHttpHeaders
   readonly acceptsGzip: boolean
+  /** Told of the bytes sent. @returns milliseconds to wait before more. */
+  readonly pace: (bytes: number) => number
 }
 
 /**
@@ -43,13 +45,13 @@ export async function sendBody(
     }
     if (!answer.acceptsGzip) {
       exchange.writeHead(200, { 'content-type': answer.contentType, ...headers })
-      await writePieces(exchange, use.body)
+      await writePieces(exchange, use.body, answer.pace)
       return use.body.bytes
     }
     const gzipped = cache.use(`${key}\ngzip`, () => gzip(use.body))
     try {
       exchange.writeHead(200, { 'content-type': answer.contentType, 'content-encoding': 'gzip', ...headers })
-      await writePieces(exchange, gzipped.body)
+      await writePieces(exchange, gzipped.body, answer.pace)
     } finally {
       gzipped.release()
     }
@@ -59,14 +61,16 @@ export async function sendBody(
   }
 }
 
-async function writePieces(exchange: Exchange, body: SharedBody): Promise<void> {
+async function writePieces(exchange: Exchange, body: SharedBody, pace: BodyAnswer['pace']): Promise<void> {
   const { response } = exchange
   for (let i = 0; !exchange.isGone; i++) {
     const next = body.piece(i)
     const piece = next instanceof Promise ? await next : next
     if (piece === undefined) break
     const hasRoom = response.write(piece)
-    if (!hasRoom) await drained(exchange)
+    const waitMs = pace(piece.length)
+    if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs))
+    if (!hasRoom && response.writableNeedDrain) await drained(exchange)
     else if (i % PIECES_PER_TURN === PIECES_PER_TURN - 1) await new Promise((resolve) => setImmediate(resolve))
   }
   if (!exchange.isGone) response.end()

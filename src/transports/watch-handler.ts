@@ -118,6 +118,7 @@ function begin(
     start,
     bookmarks: options.bookmarks,
     deadlineMs: context.clock.monotonic() + timeoutMs(context, options),
+    pace: (bytes) => transport.admitted.pace(bytes),
     onInitialComplete: prepared.releaseInitial,
     onEnd: prepared.onEnd,
   }

@@ -172,7 +172,12 @@ async function secured(t: Test, flags: readonly string[] = []): Promise<Secured>
   const app = await startApp(t, {
     objects: OBJECTS,
     flags: [
-      ...['--token-auth-file', tokenFile, '--authorization-mode', 'Policy', '--authorization-policy-file', policyFile],
+      '--token-auth-file',
+      tokenFile,
+      '--authorization-mode',
+      'Policy',
+      '--authorization-policy-file',
+      policyFile,
       ...flags,
     ],
   })
