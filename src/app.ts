@@ -147,6 +147,7 @@ export class App {
       random: this.#random,
       logger,
       minRequestTimeoutMs: config.minRequestTimeout,
+      requestTimeoutMs: config.requestTimeout,
       isDraining: () => this.#isDraining,
     }
     const jsonOfLive = (live: LiveResource, object: StoredObject): Buffer | null =>

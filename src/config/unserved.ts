@@ -10,7 +10,6 @@ export const UNSERVED: readonly OptionName[] = [
   'compress',
   'enableWrites',
   'memoryTarget',
-  'requestTimeout',
   'watchCache',
   'watchCacheSizes',
   'workers',

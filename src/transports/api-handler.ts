@@ -135,7 +135,15 @@ async function answerResource(
   }
   const collection = { namespace: path.namespace, name: path.name === '' ? null : path.name }
   const form = negotiate(accept, verb, servable)
-  if (verb === 'list') return await handleList(context, exchange, live, collection, form, admitted)
+  if (verb === 'list') {
+    // A client that reads its list for ever holds the list's bytes for ever.
+    const timer = context.clock.setTimer(context.requestTimeoutMs, () => exchange.response.destroy())
+    try {
+      return await handleList(context, exchange, live, collection, form, admitted)
+    } finally {
+      timer.cancel()
+    }
+  }
   const transport = isWebSocket(exchange)
     ? webSocketWatch(exchange, form, admitted, options.webSocketAllowedOrigins)
     : httpWatch(exchange, form, admitted)

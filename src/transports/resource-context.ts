@@ -42,6 +42,8 @@ export interface ResourceContext {
   readonly logger: Logger
   /** A watch without `timeoutSeconds` ends at a random time in [this, twice this), milliseconds. */
   readonly minRequestTimeoutMs: number
+  /** A list that is not sent by then is cut off, milliseconds. */
+  readonly requestTimeoutMs: number
   /** The server is stopping: new watches are refused. */
   isDraining(): boolean
 }
