@@ -320,8 +320,10 @@ export class WatchCache {
     const reached = await this.#wait(revision, signal, () => {}, UNTRUSTED_WAIT_MS)
     if (reached) return this.snapshot()
     const state = await this.#readState(null, signal).catch(() => null)
-    if (state === null || state.revision < revision) throw new TooLargeResourceVersionError(revision, this.#revision)
-    return state
+    if (state !== null && state.revision >= revision) return state
+    // etcd was not there when it was read, and may be before the limit.
+    await this.waitUntil(revision, signal)
+    return this.snapshot()
   }
 
   /**
@@ -334,8 +336,8 @@ export class WatchCache {
       if (freshness.trustsProgress) await this.waitUntil(revision, signal)
       else if (!(await this.#wait(revision, signal, () => {}, UNTRUSTED_WAIT_MS))) {
         const current = await this.#fromSource(freshness.currentRevision(signal))
-        if (current < revision) throw new TooLargeResourceVersionError(revision, current)
-        return await this.#readState(revision, signal)
+        if (current >= revision) return await this.#readState(revision, signal)
+        await this.waitUntil(revision, signal)
       }
     }
     if (revision === this.#revision) return this.snapshot()
