@@ -3,7 +3,7 @@
  *
  * Labels have values that the operator or the code chooses (group, resource, transport, reason), never a client.
  */
-import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import { AggregatorRegistry, Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import type { BroadcastMetrics } from '../broadcast/broadcaster.js'
 import type { WatchCacheMetrics } from '../cache/watch-cache.js'
 import type { FeedMetrics } from '../feed/feed.js'
@@ -13,6 +13,8 @@ const RESOURCE = ['group', 'resource'] as const
 /** From 0.1 ms (one pass at the head) to 10 s (a peer that is far behind). */
 const DELAY_BUCKETS = [0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const SIZE_BUCKETS = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8]
+
+const NO_WORKERS = { running: 0, queuedBytes: 0 }
 
 /** What is read when somebody scrapes, rather than counted as it happens. */
 export interface ResourceGauges {
@@ -70,7 +72,12 @@ export class Metrics {
     ...RESOURCE,
     'code',
   ])
-  readonly #initSeconds = this.#gauge('feed_initialization_seconds', 'What the last initialisation took.', RESOURCE)
+  readonly #initSeconds = this.#gauge(
+    'feed_initialization_seconds',
+    'What the last initialisation took.',
+    RESOURCE,
+    'max',
+  )
 
   readonly #cacheEvents = this.#counter('cache_events_total', 'Events that entered the cache.', RESOURCE)
   readonly #coalesced = this.#counter(
@@ -84,19 +91,30 @@ export class Metrics {
     RESOURCE,
     DELAY_BUCKETS,
   )
-  readonly #objects = this.#gauge('cache_objects', 'Objects held.', RESOURCE)
-  readonly #unservable = this.#gauge('cache_unservable_values', 'Values that are there and cannot be served.', RESOURCE)
-  readonly #revision = this.#gauge('cache_resource_version', 'Everything up to this revision has arrived.', RESOURCE)
-  readonly #ringBatches = this.#gauge('cache_ring_batches', 'Revisions of history held.', RESOURCE)
+  readonly #objects = this.#gauge('cache_objects', 'Objects held.', RESOURCE, 'max')
+  readonly #unservable = this.#gauge(
+    'cache_unservable_values',
+    'Values that are there and cannot be served.',
+    RESOURCE,
+    'max',
+  )
+  readonly #revision = this.#gauge(
+    'cache_resource_version',
+    'Everything up to this revision has arrived.',
+    RESOURCE,
+    'min',
+  )
+  readonly #ringBatches = this.#gauge('cache_ring_batches', 'Revisions of history held.', RESOURCE, 'min')
   readonly #ringBytes = this.#gauge('cache_ring_bytes', 'Bytes of history held.', RESOURCE)
-  readonly #ringAge = this.#gauge('cache_ring_age_seconds', 'Age of the oldest revision held.', RESOURCE)
+  readonly #ringAge = this.#gauge('cache_ring_age_seconds', 'Age of the oldest revision held.', RESOURCE, 'min')
   readonly #waiting = this.#gauge('cache_waiting_reads', 'Reads waiting for a revision.', RESOURCE)
   readonly #staleness = this.#gauge(
     'cache_staleness_seconds',
     'Since the upstream last confirmed; 0 while connected.',
     RESOURCE,
+    'max',
   )
-  readonly #ready = this.#gauge('cache_ready', '1 when lists and watches are answered.', RESOURCE)
+  readonly #ready = this.#gauge('cache_ready', '1 when lists and watches are answered.', RESOURCE, 'min')
 
   readonly #sentEvents = this.#counter('broadcast_events_sent_total', 'Events handed to connections.', RESOURCE)
   readonly #sentBytes = this.#counter(
@@ -140,9 +158,14 @@ export class Metrics {
   readonly #listBytes = this.#histogram('list_bytes', 'Size of answered lists.', RESOURCE, SIZE_BUCKETS)
   readonly #initialStates = this.#gauge('initial_states', 'Initial states and large lists being sent.', [])
 
+  readonly #workers = this.#gauge('workers', 'Worker processes linked to their primary.', [])
+  readonly #workerQueue = this.#gauge('worker_queue_bytes', 'Bytes on their way from the primary to its workers.', [])
+  readonly #workerRestarts = this.#counter('worker_restarts_total', 'Workers that ended and were replaced.', [])
+  #readWorkers: () => { readonly running: number; readonly queuedBytes: number } = () => NO_WORKERS
+
   constructor(version: string) {
     collectDefaultMetrics({ register: this.registry })
-    this.#gauge('build_info', 'Always 1; the version is in the label.', ['version']).set({ version }, 1)
+    this.#gauge('build_info', 'Always 1; the version is in the label.', ['version'], 'first').set({ version }, 1)
   }
 
   /** What a scrape reads about each resource. */
@@ -153,6 +176,31 @@ export class Metrics {
   async expose(): Promise<{ readonly contentType: string; readonly text: string }> {
     this.#readGauges()
     return { contentType: this.registry.contentType, text: await this.registry.metrics() }
+  }
+
+  /** For `merge` in another process. */
+  async collect(): Promise<string> {
+    this.#readGauges()
+    return JSON.stringify(await this.registry.getMetricsAsJSON())
+  }
+
+  /** One scrape of this process and others: counters and shares are summed, replicas of one thing are not. */
+  async merge(collected: readonly string[]): Promise<string> {
+    const all = [await this.collect(), ...collected].map((text) => JSON.parse(text) as object[])
+    return await AggregatorRegistry.aggregate(all).metrics()
+  }
+
+  /** Of the process that has workers. */
+  observeWorkers(read: () => { readonly running: number; readonly queuedBytes: number }): void {
+    this.#readWorkers = read
+  }
+
+  workerRestarted(): void {
+    this.#workerRestarts.inc()
+  }
+
+  get contentType(): string {
+    return this.registry.contentType
   }
 
   /** The narrow parts for one resource. */
@@ -237,6 +285,9 @@ export class Metrics {
       this.#blockedBytes,
     ]
     for (const gauge of gauges) gauge.reset()
+    const { running, queuedBytes } = this.#readWorkers()
+    this.#workers.set(running)
+    this.#workerQueue.set(queuedBytes)
     for (const state of this.#gauges()) {
       const labels = { group: state.resource.group, resource: state.resource.plural }
       this.#objects.set(labels, state.objects)
@@ -264,8 +315,20 @@ export class Metrics {
     return new Counter({ name: `distributary_${name}`, help, labelNames: [...labelNames], registers: [this.registry] })
   }
 
-  #gauge<L extends string>(name: string, help: string, labelNames: readonly L[]): Gauge<L> {
-    return new Gauge({ name: `distributary_${name}`, help, labelNames: [...labelNames], registers: [this.registry] })
+  /** @param ofWorkers what several processes say of one thing comes to: their sum where each has its own share of it. */
+  #gauge<L extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly L[],
+    ofWorkers: 'sum' | 'min' | 'max' | 'first' = 'sum',
+  ): Gauge<L> {
+    return new Gauge({
+      name: `distributary_${name}`,
+      help,
+      labelNames: [...labelNames],
+      registers: [this.registry],
+      aggregator: ofWorkers,
+    })
   }
 
   #histogram<L extends string>(name: string, help: string, labelNames: readonly L[], buckets: number[]): Histogram<L> {
