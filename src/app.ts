@@ -38,6 +38,8 @@ export interface AppOptions {
   readonly upstream: Upstream
   /** Where the resources come from. Default: as the configuration says. */
   readonly openFeed?: OpenFeed
+  /** What a scrape is answered with. Default: the metrics of this process. */
+  readonly exposeMetrics?: () => Promise<{ readonly contentType: string; readonly text: string }>
   readonly logger: Logger
   readonly version: string
   /** Of what is stored as protobuf. Default: Kubernetes' own kinds. */
@@ -176,7 +178,7 @@ export class App {
           webSocketAllowedOrigins: config.websocketAllowedOrigins,
         }),
         health: { livez: () => [{ name: 'ping', problem: () => null }], readyz: () => this.#readiness() },
-        metrics: () => metrics.expose(),
+        metrics: options.exposeMetrics ?? (() => metrics.expose()),
         onInternalError,
         corsAllowedOrigins: config.corsAllowedOrigins,
         admission,
@@ -197,10 +199,12 @@ export class App {
     return this.#readiness().every((check) => check.isInformational === true || check.problem() === null)
   }
 
-  /** Listens, and begins to feed. @throws when a port is taken. */
-  async start(): Promise<PortNumbers> {
+  /** Begins to feed, and listens: at once, or when it is ready, after `readyWithinMs` at the latest. @throws when a port is taken. */
+  async start({ readyWithinMs = 0 } = {}): Promise<PortNumbers> {
+    const startedMs = this.#clock.monotonic()
     this.#resources.start()
-    this.#logWhenReady(this.#clock.monotonic())
+    this.#logWhenReady(startedMs)
+    while (!this.isReady && this.#clock.monotonic() - startedMs < readyWithinMs) await sleep(this.#clock, READY_POLL_MS)
     return await this.#ports.start()
   }
 

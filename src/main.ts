@@ -3,6 +3,7 @@
  * The process: reads arguments and environment (nobody else does), starts, drains on SIGTERM. Exit codes: 0 after a clean
  * stop, 1 when it cannot go on, 2 when the configuration is wrong.
  */
+import cluster from 'node:cluster'
 import { readFileSync } from 'node:fs'
 import closeWithGrace from 'close-with-grace'
 import { App } from './app.js'
@@ -15,6 +16,8 @@ import { unservedProblems } from './config/unserved.js'
 import { loadDescriptors } from './codec/protobuf/descriptors.js'
 import { type Schema, kubernetesSchema } from './codec/protobuf/schema.js'
 import { createLogger } from './logger.js'
+import { runPrimary } from './run-primary.js'
+import { runWorker } from './run-worker.js'
 import type { Logger } from './support/log.js'
 import { createEmbeddedUpstream } from './upstream/embedded/embedded-upstream.js'
 import { startDemoCluster } from './upstream/embedded/demo/demo-cluster.js'
@@ -29,7 +32,9 @@ async function main(): Promise<void> {
   const { config } = loaded
   const logger = createLogger({ level: config.logLevel, format: config.logFormat })
   const schema = readSchema(config)
+  if (cluster.isWorker) return await runWorker({ config, logger, version, schema })
   const upstream = openUpstream(config, logger)
+  if (config.workers > 1) return runPrimary({ config, upstream, logger, version, print })
   let app: App
   let ports: PortNumbers
   try {

@@ -12,7 +12,6 @@ export const UNSERVED: readonly OptionName[] = [
   'memoryTarget',
   'watchCache',
   'watchCacheSizes',
-  'workers',
 ]
 
 /** One problem for each that was given. */

@@ -1,0 +1,191 @@
+/**
+ * What primary and worker say to each other. A feed is named by a number that the primary gives it, the same for all
+ * workers, so that a batch is encoded once however many workers there are.
+ *
+ *     worker → primary   subscribe, unsubscribe, request-progress, ask, cancel, metrics, started
+ *     primary → worker   hello, subscribed, replace … page … commit, batches, progress, synced, disconnected, refused,
+ *                        answer, collect, drain
+ */
+import type { Batch, Key, KeyEvent, KeyValue } from '../../model/event.js'
+import type { Revision } from '../../model/revision.js'
+import { UpstreamError, type UpstreamErrorCode } from '../../upstream/upstream.js'
+import type { ReplaceReason } from '../../feed/feed-sink.js'
+import { type FrameReader, FrameWriter } from './frames.js'
+
+export const ToWorker = {
+  hello: 1,
+  subscribed: 2,
+  replace: 3,
+  page: 4,
+  commit: 5,
+  batches: 6,
+  progress: 7,
+  synced: 8,
+  disconnected: 9,
+  refused: 10,
+  answer: 11,
+  collect: 12,
+  drain: 13,
+} as const
+
+export const ToPrimary = {
+  subscribe: 1,
+  unsubscribe: 2,
+  requestProgress: 3,
+  ask: 4,
+  cancel: 5,
+  metrics: 6,
+  started: 7,
+} as const
+
+/** What a worker can ask; the first three of one feed, the others of the primary's upstream or of the primary itself. */
+export const Question = {
+  currentRevision: 1,
+  readState: 2,
+  readKey: 3,
+  upstream: 4,
+  metrics: 5,
+} as const
+
+export const Answer = {
+  failed: 0,
+  revision: 1,
+  /** Some of a state's keys; more follow. */
+  page: 2,
+  /** The last of them. */
+  lastPage: 3,
+  keyValue: 4,
+  nothing: 5,
+  text: 6,
+} as const
+
+const REASONS: readonly ReplaceReason[] = ['initial', 'gap', 'coalesce', 'history-changed']
+const PUT = 0
+const DELETE = 1
+/** Of a frame made of many parts: a few of the socket's buffers, so that a long state does not hold up what is live. */
+export const PAGE_BYTES = 256 * 1024
+const KEY_VALUE_OVERHEAD_BYTES = 48
+
+export function replaceFrame(feed: number, revision: Revision, reason: ReplaceReason): Buffer {
+  return new FrameWriter(ToWorker.replace).count(feed).number(revision).byte(REASONS.indexOf(reason)).done()
+}
+
+export function readReplace(reader: FrameReader): { readonly revision: Revision; readonly reason: ReplaceReason } {
+  const revision = reader.number() as Revision
+  const reason = REASONS[reader.byte()]
+  if (reason === undefined) throw new RangeError('no such reason of a replacement')
+  return { revision, reason }
+}
+
+/** Whole batches in frames of about `PAGE_BYTES`. */
+export function* batchFrames(feed: number, batches: readonly Batch[]): Generator<Buffer, void, void> {
+  let first = 0
+  let bytes = 0
+  for (let i = 0; i < batches.length; i++) {
+    bytes += batchBytes(batches[i]!)
+    if (bytes < PAGE_BYTES && i < batches.length - 1) continue
+    const writer = new FrameWriter(ToWorker.batches, bytes + 16).count(feed).count(i + 1 - first)
+    for (let j = first; j <= i; j++) writeBatch(writer, batches[j]!)
+    yield writer.done()
+    first = i + 1
+    bytes = 0
+  }
+}
+
+export function readBatches(reader: FrameReader): Batch[] {
+  const batches: Batch[] = []
+  for (let left = reader.count(); left > 0; left--) batches.push(readBatch(reader))
+  return batches
+}
+
+/** What it takes on the wire, and about what it takes in memory. */
+export function batchBytes(batch: Batch): number {
+  let bytes = 16
+  for (const event of batch.events) {
+    bytes += event.type === 'put' ? keyValueBytes(event.keyValue) : KEY_VALUE_OVERHEAD_BYTES + event.key.length
+  }
+  return bytes
+}
+
+export function keyValueBytes({ key, value }: KeyValue): number {
+  return KEY_VALUE_OVERHEAD_BYTES + key.length + value.length
+}
+
+export function writeKeyValue(writer: FrameWriter, keyValue: KeyValue): void {
+  const { key, value, createRevision, modRevision, version, leaseId } = keyValue
+  writer.key(key).number(createRevision).number(modRevision).number(version).key(leaseId).bytes(value)
+}
+
+/** Its value is a slice of the frame: whoever keeps it copies it, as `codec/ingest.ts` does. */
+export function readKeyValue(reader: FrameReader): KeyValue {
+  return {
+    key: reader.key(),
+    createRevision: reader.number() as Revision,
+    modRevision: reader.number() as Revision,
+    version: reader.number(),
+    leaseId: reader.key(),
+    value: reader.bytes(),
+  }
+}
+
+/** Key-values in runs of about `PAGE_BYTES`. */
+export function* pagesOf(keyValues: Iterable<KeyValue>): Generator<readonly KeyValue[], void, void> {
+  let page: KeyValue[] = []
+  let bytes = 0
+  for (const keyValue of keyValues) {
+    page.push(keyValue)
+    bytes += keyValueBytes(keyValue)
+    if (bytes < PAGE_BYTES) continue
+    yield page
+    page = []
+    bytes = 0
+  }
+  if (page.length > 0) yield page
+}
+
+export function writePage(writer: FrameWriter, keyValues: readonly KeyValue[]): FrameWriter {
+  writer.count(keyValues.length)
+  for (const keyValue of keyValues) writeKeyValue(writer, keyValue)
+  return writer
+}
+
+export function readPage(reader: FrameReader): KeyValue[] {
+  const keyValues: KeyValue[] = []
+  for (let left = reader.count(); left > 0; left--) keyValues.push(readKeyValue(reader))
+  return keyValues
+}
+
+/** An error as the worker is to see it; one that is no `UpstreamError` is the primary's bug. */
+export function failureFrame(id: number, error: unknown): Buffer {
+  const writer = new FrameWriter(ToWorker.answer).count(id).byte(Answer.failed)
+  const known = error instanceof UpstreamError ? error : null
+  const message = error instanceof Error ? error.message : String(error)
+  writer.text(known?.code ?? 'unavailable').text(message)
+  return writer.number(known?.compactRevision ?? -1).done()
+}
+
+export function readFailure(reader: FrameReader): UpstreamError {
+  const code = reader.text() as UpstreamErrorCode
+  const message = reader.text()
+  const compactRevision = reader.number()
+  return new UpstreamError(code, message, compactRevision < 0 ? {} : { compactRevision: compactRevision as Revision })
+}
+
+function writeBatch(writer: FrameWriter, { revision, events }: Batch): void {
+  writer.number(revision).count(events.length)
+  for (const event of events) {
+    if (event.type === 'put') writeKeyValue(writer.byte(PUT), event.keyValue)
+    else writer.byte(DELETE).key(event.key)
+  }
+}
+
+function readBatch(reader: FrameReader): Batch {
+  const revision = reader.number() as Revision
+  const events: KeyEvent[] = []
+  for (let left = reader.count(); left > 0; left--) {
+    const isPut = reader.byte() === PUT
+    if (isPut) events.push({ type: 'put', keyValue: readKeyValue(reader) })
+    else events.push({ type: 'delete', key: reader.key() satisfies Key })
+  }
+  return { revision, events }
+}

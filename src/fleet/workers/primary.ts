@@ -1,0 +1,134 @@
+/**
+ * The primary's share of a server with workers: it owns the upstream's watches, one per prefix that any worker wants, and
+ * a link to each worker. It has no cache of objects and no client.
+ *
+ *     upstream ─▶ feed ─▶ relay ─┬▶ link ═▶ worker
+ *                                └▶ link ═▶ worker
+ *
+ * Which prefixes there are, the workers say: they see the definitions of custom resources in their own caches. Starting
+ * and ending processes is `supervisor.ts`.
+ */
+import type { Duplex } from 'node:stream'
+import type { Key } from '../../model/event.js'
+import type { Resource } from '../../model/resource.js'
+import type { Clock, Timer } from '../../support/clock.js'
+import type { FeedMetrics } from '../../feed/feed-options.js'
+import type { OpenFeed } from '../../feed/resource-feed.js'
+import type { Upstream } from '../../upstream/upstream.js'
+import { Relay } from './relay.js'
+import type { HistoryBounds } from './replayable-state.js'
+import { answerUpstreamCall } from './upstream-calls.js'
+import { WorkerLink } from './worker-link.js'
+
+export interface PrimaryOptions {
+  readonly openFeed: OpenFeed
+  /** For what workers ask of it besides their feeds. */
+  readonly upstream: Upstream
+  readonly feedMetrics: (resource: Resource) => FeedMetrics
+  /** The primary's own metrics and those of the workers that answered, as one scrape. */
+  readonly mergeMetrics: (ofWorkers: readonly string[]) => Promise<string>
+  readonly history: HistoryBounds
+  readonly clock: Clock
+  /** Most bytes on their way to one worker; beyond it the worker is dropped. */
+  readonly maxQueuedBytes?: number
+}
+
+/** A worker that reads nothing for a second of a busy cluster (100,000 events of 1 KiB) is still within it. */
+const MAX_QUEUED_BYTES = 128 * 1024 * 1024
+/** A feed that nobody wants goes on for so long: the worker may only be on its way back. */
+const LINGER_MS = 60_000
+
+export interface LinkEvents {
+  /** The worker serves clients, and says where. */
+  readonly onStarted: (text: string) => void
+  /** Once, with the reason why: what is behind the socket is of no more use. */
+  readonly onClosed: (reason: string) => void
+}
+
+interface OpenRelay {
+  readonly relay: Relay
+  linger: Timer | null
+}
+
+export class Primary {
+  readonly #options: PrimaryOptions
+  readonly #relays = new Map<Key, OpenRelay>()
+  readonly #links = new Set<WorkerLink>()
+  readonly #stopping = new Set<Promise<void>>()
+  #nextId = 1
+
+  constructor(options: PrimaryOptions) {
+    this.#options = options
+  }
+
+  get links(): ReadonlySet<WorkerLink> {
+    return this.#links
+  }
+
+  *relays(): Generator<Relay> {
+    for (const { relay } of this.#relays.values()) yield relay
+  }
+
+  attach(socket: Duplex, { onStarted, onClosed }: LinkEvents): WorkerLink {
+    const { upstream, maxQueuedBytes = MAX_QUEUED_BYTES } = this.#options
+    const link: WorkerLink = new WorkerLink({
+      socket,
+      open: (resource) => this.#open(resource),
+      find: (prefix) => this.#relays.get(prefix)?.relay,
+      callUpstream: (request, signal) => answerUpstreamCall(upstream, request, signal),
+      exposeMetrics: () => this.#exposeMetrics(),
+      maxQueuedBytes,
+      onStarted,
+      onRelayLeft: (relay) => this.#left(relay),
+      onClosed: (reason) => {
+        this.#links.delete(link)
+        onClosed(reason)
+      },
+    })
+    this.#links.add(link)
+    return link
+  }
+
+  async stop(): Promise<void> {
+    for (const link of this.#links) link.close('the primary stops')
+    for (const { relay, linger } of this.#relays.values()) {
+      linger?.cancel()
+      this.#end(relay)
+    }
+    await Promise.all(this.#stopping)
+  }
+
+  async #exposeMetrics(): Promise<string> {
+    const collected = await Promise.all([...this.#links].map((link) => link.collect()))
+    return await this.#options.mergeMetrics(collected.filter((text) => text !== null))
+  }
+
+  #open(resource: Resource): Relay {
+    const open = this.#relays.get(resource.etcdPrefix)
+    if (open !== undefined) {
+      open.linger?.cancel()
+      open.linger = null
+      return open.relay
+    }
+    const { openFeed, feedMetrics, history, clock } = this.#options
+    const metrics = feedMetrics(resource)
+    const relay = new Relay({ id: this.#nextId++, resource, openFeed, metrics, history, clock })
+    this.#relays.set(resource.etcdPrefix, { relay, linger: null })
+    relay.feed.start()
+    return relay
+  }
+
+  #left(relay: Relay): void {
+    const open = this.#relays.get(relay.prefix)
+    if (open === undefined || relay.subscribers > 0) return
+    open.linger?.cancel()
+    open.linger = this.#options.clock.setTimer(LINGER_MS, () => this.#end(relay))
+  }
+
+  #end(relay: Relay): void {
+    this.#relays.delete(relay.prefix)
+    const stopped = relay.feed.stop()
+    this.#stopping.add(stopped)
+    void stopped.finally(() => this.#stopping.delete(stopped))
+  }
+}

@@ -1,0 +1,185 @@
+/**
+ * One feed of the primary, handed on to the workers that want it: what the feed says goes to each of them once, encoded
+ * once; a worker that comes later is first told the state and the history kept here.
+ *
+ * What is kept is raw, as etcd has it. It answers nobody: reads that a worker's cache cannot answer go to the feed's own
+ * freshness. Whether a worker keeps up is its link's affair.
+ */
+import type { Batch, Key, KeyValue } from '../../model/event.js'
+import type { Resource } from '../../model/resource.js'
+import { type Revision, ZERO_REVISION } from '../../model/revision.js'
+import type { Clock } from '../../support/clock.js'
+import type { FeedMetrics } from '../../feed/feed-options.js'
+import type { FeedSink, ReplaceReason, Replacement } from '../../feed/feed-sink.js'
+import type { OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
+import { FrameWriter } from './frames.js'
+import { batchFrames, pagesOf, replaceFrame, ToWorker, writePage } from './messages.js'
+import { type HistoryBounds, ReplayableState } from './replayable-state.js'
+
+/** A worker, as a relay sees it. */
+export interface RelaySubscriber {
+  /** Sends it after everything before. */
+  send(feed: number, frame: Buffer): void
+  /** Frames made one by one while there is room; what is sent for the same feed meanwhile comes after them. */
+  sendAll(feed: number, frames: Iterator<Buffer>): void
+}
+
+export interface RelayOptions {
+  readonly id: number
+  readonly resource: Resource
+  readonly openFeed: OpenFeed
+  readonly metrics: FeedMetrics
+  readonly history: HistoryBounds
+  readonly clock: Clock
+}
+
+/** The worse reason of two replacements of which a worker has seen neither whole. */
+const SEVERITY: readonly ReplaceReason[] = ['coalesce', 'gap', 'history-changed', 'initial']
+
+export class Relay implements FeedSink {
+  readonly id: number
+  readonly prefix: Key
+  readonly feed: ResourceFeed
+  readonly #clock: Clock
+  readonly #state: ReplayableState
+  /** With the reason of a replacement that is still on its way, null when there is none. */
+  readonly #subscribers = new Map<RelaySubscriber, ReplaceReason | null>()
+  #position: Revision = ZERO_REVISION
+  #hasState = false
+  #isSynced = false
+  #trouble: { readonly kind: 'disconnected' | 'refused'; readonly reason: string } | null = null
+
+  constructor(options: RelayOptions) {
+    const { id, resource, openFeed, metrics, history, clock } = options
+    this.id = id
+    this.prefix = resource.etcdPrefix
+    this.#clock = clock
+    this.#state = new ReplayableState(history)
+    this.feed = openFeed({ resource, sink: this, metrics })
+  }
+
+  get subscribers(): number {
+    return this.#subscribers.size
+  }
+
+  get history(): { readonly batches: number; readonly bytes: number } {
+    return { batches: this.#state.batches, bytes: this.#state.bytes }
+  }
+
+  subscribe(subscriber: RelaySubscriber): void {
+    this.#subscribers.set(subscriber, 'initial')
+    if (this.#hasState) this.#hand(subscriber, 'initial')
+    else if (this.#trouble !== null) subscriber.send(this.id, this.#troubleFrame(this.#trouble))
+  }
+
+  unsubscribe(subscriber: RelaySubscriber): void {
+    this.#subscribers.delete(subscriber)
+  }
+
+  // What the feed tells (FeedSink).
+
+  replace(revision: Revision, reason: ReplaceReason): Replacement {
+    let keyValues: KeyValue[] = []
+    return {
+      add: (page) => {
+        for (const keyValue of page) keyValues.push(keyValue)
+      },
+      commit: () => {
+        this.#state.reset(revision, keyValues)
+        keyValues = []
+        this.#position = revision
+        this.#hasState = true
+        for (const [subscriber, unfinished] of this.#subscribers) this.#hand(subscriber, worse(unfinished, reason))
+      },
+      abort: () => {
+        keyValues = []
+      },
+    }
+  }
+
+  apply(batches: readonly Batch[]): void {
+    const last = batches.at(-1)
+    if (last === undefined) return
+    this.#trouble = null
+    const receivedAtMs = this.#clock.monotonic()
+    for (const batch of batches) this.#state.append(batch, receivedAtMs)
+    this.#position = last.revision
+    if (this.#subscribers.size === 0) return
+    for (const frame of batchFrames(this.id, batches)) this.#tell(frame)
+  }
+
+  progress(revision: Revision): void {
+    this.#trouble = null
+    this.#position = revision
+    this.#tell(this.#progressFrame())
+  }
+
+  synced(): void {
+    this.#trouble = null
+    this.#isSynced = true
+    this.#tell(this.#syncedFrame())
+  }
+
+  disconnected(reason: string): void {
+    this.#trouble = { kind: 'disconnected', reason }
+    this.#tell(this.#troubleFrame(this.#trouble))
+  }
+
+  refused(reason: string): void {
+    this.#trouble = { kind: 'refused', reason }
+    this.#tell(this.#troubleFrame(this.#trouble))
+  }
+
+  #tell(frame: Buffer): void {
+    for (const subscriber of this.#subscribers.keys()) subscriber.send(this.id, frame)
+  }
+
+  #hand(subscriber: RelaySubscriber, reason: ReplaceReason): void {
+    this.#subscribers.set(subscriber, reason)
+    subscriber.sendAll(this.id, this.#whole(subscriber, reason))
+  }
+
+  /** All that is known at the time of the call, as the feed would have told it. */
+  #whole(subscriber: RelaySubscriber, reason: ReplaceReason): Generator<Buffer, void, void> {
+    const { id } = this
+    const { revision, keyValues, batches } = this.#state.replay()
+    const position = this.#position
+    const after: Buffer[] = []
+    if (position > (batches.at(-1)?.revision ?? revision)) after.push(this.#progressFrame())
+    if (this.#isSynced) after.push(this.#syncedFrame())
+    if (this.#trouble !== null) after.push(this.#troubleFrame(this.#trouble))
+    const committed = (): void => {
+      if (this.#subscribers.has(subscriber)) this.#subscribers.set(subscriber, null)
+    }
+    return (function* () {
+      yield replaceFrame(id, revision, reason)
+      for (const page of pagesOf(keyValues)) yield writePage(new FrameWriter(ToWorker.page).count(id), page).done()
+      // From here on the worker holds this state: the next replacement has a reason of its own.
+      committed()
+      yield new FrameWriter(ToWorker.commit).count(id).done()
+      yield* batchFrames(id, batches)
+      yield* after
+    })()
+  }
+
+  #progressFrame(): Buffer {
+    return new FrameWriter(ToWorker.progress).count(this.id).number(this.#position).done()
+  }
+
+  #syncedFrame(): Buffer {
+    return new FrameWriter(ToWorker.synced)
+      .count(this.id)
+      .byte(this.feed.freshness.trustsProgress ? 1 : 0)
+      .done()
+  }
+
+  #troubleFrame({ kind, reason }: { readonly kind: 'disconnected' | 'refused'; readonly reason: string }): Buffer {
+    return new FrameWriter(ToWorker[kind]).count(this.id).text(reason).done()
+  }
+}
+
+/** A worker that has seen no state yet gets its first one, whatever became of those that were on their way. */
+function worse(unfinished: ReplaceReason | null, reason: ReplaceReason): ReplaceReason {
+  if (unfinished === null) return reason
+  return SEVERITY.indexOf(unfinished) > SEVERITY.indexOf(reason) ? unfinished : reason
+}

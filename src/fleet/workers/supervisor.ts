@@ -1,0 +1,129 @@
+/**
+ * The worker processes: started, replaced when they end, ended together. They listen through `node:cluster`, so they share
+ * ports; their data comes over a socket pair of its own (descriptor 4), because the cluster's channel writes JSON.
+ *
+ * A worker that dies is replaced at once, one that dies young after a pause that grows. As long as none has ever served,
+ * a worker that gives up takes the server with it: the reason (a taken port, a bad file) would be the same for the next.
+ */
+import cluster, { type Worker } from 'node:cluster'
+import type { Duplex } from 'node:stream'
+import { backoffMs } from '../../support/backoff.js'
+import { type Clock, sleep } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { Random } from '../../support/random.js'
+import type { Primary } from './primary.js'
+import type { WorkerLink } from './worker-link.js'
+
+/** Of the socket to the primary, in a worker: after the standard ones and the cluster's own. */
+export const LINK_DESCRIPTOR = 4
+
+export interface SupervisorOptions {
+  readonly workers: number
+  readonly primary: Primary
+  /** What a worker is told first. @param isReplacement others serve already: it may take its time. */
+  readonly hello: (isReplacement: boolean) => string
+  readonly logger: Logger
+  readonly clock: Clock
+  readonly random: Random
+  /** How long workers have to end by themselves. */
+  readonly graceMs: number
+  readonly onRestart: () => void
+  /** The first worker that serves clients has said where. */
+  readonly onServing: (text: string) => void
+  /** No worker could begin. */
+  readonly onGivenUp: () => void
+}
+
+interface Running {
+  readonly worker: Worker
+  readonly link: WorkerLink
+  readonly startedMs: number
+}
+
+const RESTART = { firstMs: 100, capMs: 10_000 }
+/** A worker that lived so long was healthy. */
+const HEALTHY_MS = 10_000
+
+export class Supervisor {
+  readonly #options: SupervisorOptions
+  readonly #running = new Map<number, Running>()
+  #attempt = 0
+  #hasServed = false
+  #isStopping = false
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options
+  }
+
+  get size(): number {
+    return this.#running.size
+  }
+
+  start(): void {
+    cluster.setupPrimary({ stdio: ['inherit', 'inherit', 'inherit', 'ipc', 'pipe'] })
+    for (let i = 0; i < this.#options.workers; i++) this.#fork(false)
+  }
+
+  /** Workers end their watches, spread over the grace period, and then themselves; what is left after it is killed. */
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    const { clock, graceMs, logger } = this.#options
+    const ended = [...this.#running.values()].map(
+      ({ worker }) => new Promise<void>((resolve) => void worker.once('exit', () => resolve())),
+    )
+    for (const { link } of this.#running.values()) link.drain()
+    const late = new AbortController()
+    await Promise.race([Promise.all(ended), sleep(clock, graceMs, late.signal)])
+    late.abort()
+    for (const { worker } of this.#running.values()) {
+      logger.warn({ worker: worker.process.pid }, 'worker did not end in time')
+      worker.process.kill('SIGKILL')
+    }
+    await Promise.all(ended)
+  }
+
+  #fork(isReplacement: boolean): void {
+    const { primary, hello, clock, logger } = this.#options
+    const worker = cluster.fork()
+    const socket = worker.process.stdio[LINK_DESCRIPTOR] as Duplex | null | undefined
+    if (socket === null || socket === undefined) throw new Error('a worker has no socket to its primary')
+    const link = primary.attach(socket, {
+      onStarted: (text) => this.#started(text),
+      onClosed: (reason) => {
+        if (this.#isStopping || worker.isDead()) return
+        logger.warn({ worker: worker.process.pid, reason }, 'worker dropped')
+        worker.process.kill('SIGKILL')
+      },
+    })
+    this.#running.set(worker.id, { worker, link, startedMs: clock.monotonic() })
+    worker.once('exit', (code, signal) => this.#ended(worker.id, code, signal))
+    worker.on('error', (error) => logger.warn({ worker: worker.process.pid, reason: error.message }, 'worker failed'))
+    link.hello(hello(isReplacement))
+  }
+
+  #started(text: string): void {
+    if (this.#hasServed) return
+    this.#hasServed = true
+    this.#options.onServing(text)
+  }
+
+  #ended(id: number, code: number | null, signal: string | null): void {
+    const { clock, logger, random, onRestart, onGivenUp } = this.#options
+    const running = this.#running.get(id)
+    this.#running.delete(id)
+    if (running === undefined || this.#isStopping) return
+    running.link.close('the process ended')
+    if (!this.#hasServed && signal === null && code !== 0) {
+      this.#isStopping = true
+      return onGivenUp()
+    }
+    const wasHealthy = clock.monotonic() - running.startedMs >= HEALTHY_MS
+    this.#attempt = wasHealthy ? 0 : this.#attempt + 1
+    const delayMs = this.#attempt <= 1 ? 0 : backoffMs(RESTART, this.#attempt - 1, random)
+    logger.warn({ worker: running.worker.process.pid, code, signal, restartMs: Math.round(delayMs) }, 'worker ended')
+    onRestart()
+    clock.setTimer(delayMs, () => {
+      if (!this.#isStopping) this.#fork(this.#running.size > 0)
+    })
+  }
+}

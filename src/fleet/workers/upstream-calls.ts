@@ -1,0 +1,113 @@
+/**
+ * The primary's upstream, as a worker calls it: for what no cache is asked for (writes above all). Calls and answers are
+ * JSON with values in base64; they are rare beside events, and small.
+ */
+import type { KeyValue } from '../../model/event.js'
+import type { Revision } from '../../model/revision.js'
+import {
+  type Compare,
+  type Page,
+  type ReadOptions,
+  type Upstream,
+  UpstreamError,
+  type UpstreamStatus,
+  type WriteOperation,
+  type WriteResult,
+} from '../../upstream/upstream.js'
+
+type Call =
+  | { readonly method: 'read'; readonly options: Omit<ReadOptions, 'signal'> }
+  | { readonly method: 'readKey'; readonly key: KeyValue['key']; readonly revision: Revision | null }
+  | { readonly method: 'currentRevision' | 'status' }
+  | { readonly method: 'write'; readonly compares: readonly Compare[]; readonly operations: readonly WriteOperation[] }
+  | { readonly method: 'grantLease'; readonly ttlSeconds: number }
+
+/** Sends a call to the primary. @throws UpstreamError */
+export type CallUpstream = (request: string, signal?: AbortSignal) => Promise<string>
+
+/** In the primary. @throws UpstreamError */
+export async function answerUpstreamCall(upstream: Upstream, request: string, signal: AbortSignal): Promise<string> {
+  const call = parse(request) as Call
+  return stringify(await perform(upstream, call, signal))
+}
+
+function perform(upstream: Upstream, call: Call, signal: AbortSignal): Promise<unknown> {
+  switch (call.method) {
+    case 'read':
+      return upstream.read({ ...call.options, signal })
+    case 'readKey':
+      return upstream.readKey(call.key, { signal, ...(call.revision === null ? {} : { revision: call.revision }) })
+    case 'currentRevision':
+      return upstream.currentRevision(signal)
+    case 'status':
+      return upstream.status(signal)
+    case 'write':
+      return upstream.write(call.compares, call.operations)
+    case 'grantLease':
+      return upstream.grantLease(call.ttlSeconds)
+    default:
+      throw new UpstreamError('protocol', `no such call: ${JSON.stringify(call satisfies never)}`)
+  }
+}
+
+/** In a worker. It has no watches: the primary has them. */
+export class PrimaryUpstream implements Upstream {
+  readonly #call: CallUpstream
+
+  constructor(call: CallUpstream) {
+    this.#call = call
+  }
+
+  async read({ signal, ...options }: ReadOptions): Promise<Page> {
+    return (await this.#ask({ method: 'read', options }, signal)) as Page
+  }
+
+  async readKey(
+    key: KeyValue['key'],
+    { revision, signal }: { revision?: Revision; signal?: AbortSignal } = {},
+  ): Promise<KeyValue | null> {
+    return (await this.#ask({ method: 'readKey', key, revision: revision ?? null }, signal)) as KeyValue | null
+  }
+
+  async currentRevision(signal?: AbortSignal): Promise<Revision> {
+    return (await this.#ask({ method: 'currentRevision' }, signal)) as Revision
+  }
+
+  async status(signal?: AbortSignal): Promise<UpstreamStatus> {
+    return (await this.#ask({ method: 'status' }, signal)) as UpstreamStatus
+  }
+
+  watch(): never {
+    throw new Error('a worker is fed by its primary: it watches nothing')
+  }
+
+  async write(compares: readonly Compare[], operations: readonly WriteOperation[]): Promise<WriteResult> {
+    return (await this.#ask({ method: 'write', compares, operations })) as WriteResult
+  }
+
+  async grantLease(ttlSeconds: number): Promise<string> {
+    return (await this.#ask({ method: 'grantLease', ttlSeconds })) as string
+  }
+
+  async close(): Promise<void> {}
+
+  async #ask(call: Call, signal?: AbortSignal): Promise<unknown> {
+    return parse(await this.#call(stringify(call), signal))
+  }
+}
+
+/** A Buffer writes itself as an object of numbers, several times its size. */
+function stringify(value: unknown): string {
+  return JSON.stringify(value, function (this: Record<string, unknown>, name, plain: unknown) {
+    const original = this[name]
+    return Buffer.isBuffer(original) ? { $base64: original.toString('base64') } : plain
+  })
+}
+
+function parse(text: string): unknown {
+  return JSON.parse(text, (_name, value: unknown) =>
+    typeof value === 'object' && value !== null && '$base64' in value
+      ? Buffer.from(String(value.$base64), 'base64')
+      : value,
+  )
+}

@@ -1,0 +1,283 @@
+/**
+ * The primary's end of one worker's socket: sends frames in order, answers questions, and cuts a worker that does not
+ * keep up.
+ *
+ * Two ways out. What is live is handed to the socket at once. A whole state is made frame by frame while the socket has
+ * room, and what is live for the same feed waits behind it. Everything that waits, here or in the socket, counts against
+ * one bound; a worker beyond it is dropped, and the one that takes its place is told everything anew: there is never a
+ * hole. Leaving out what a slow worker has no room for was rejected for that reason.
+ */
+import type { Duplex } from 'node:stream'
+import type { Key } from '../../model/event.js'
+import type { Resource } from '../../model/resource.js'
+import type { Revision } from '../../model/revision.js'
+import { type FeedFreshness } from '../../feed/resource-feed.js'
+import { UpstreamError } from '../../upstream/upstream.js'
+import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
+import { Answer, failureFrame, pagesOf, Question, ToPrimary, ToWorker, writeKeyValue, writePage } from './messages.js'
+import type { Relay, RelaySubscriber } from './relay.js'
+
+export interface WorkerLinkOptions {
+  readonly socket: Duplex
+  /** The relay of the resource's prefix, begun if it is the first to ask for it. */
+  readonly open: (resource: Resource) => Relay
+  /** Of a prefix that some worker has subscribed. */
+  readonly find: (prefix: Key) => Relay | undefined
+  /** A worker's call of the upstream, as JSON. @throws UpstreamError */
+  readonly callUpstream: (request: string, signal: AbortSignal) => Promise<string>
+  /** The metrics of all, as a scrape wants them. */
+  readonly exposeMetrics: () => Promise<string>
+  /** It serves clients, and says where. */
+  readonly onStarted: (text: string) => void
+  /** Most bytes on their way to it. */
+  readonly maxQueuedBytes: number
+  /** It wants that one no more. */
+  readonly onRelayLeft: (relay: Relay) => void
+  /** Once: it was cut, or cut itself. */
+  readonly onClosed: (reason: string) => void
+}
+
+/** Of states and answers, which can wait, so many bytes are in the socket at once. */
+const ROOM_BYTES = 1024 * 1024
+/** A worker asks fewer things at once. */
+const MAX_QUESTIONS = 1_024
+const COLLECT_TIMEOUT_MS = 2_000
+
+interface Whole {
+  readonly feed: number
+  readonly frames: Iterator<Buffer>
+  /** Live meanwhile. */
+  readonly behind: Buffer[]
+}
+
+export class WorkerLink implements RelaySubscriber {
+  readonly #options: WorkerLinkOptions
+  readonly #splitter = new FrameSplitter()
+  readonly #wholes = new Map<number, Whole>()
+  readonly #relays = new Set<Relay>()
+  readonly #questions = new Map<number, AbortController>()
+  readonly #collections = new Map<number, (text: string | null) => void>()
+  readonly #waitingForRoom: (() => void)[] = []
+  #nextCollection = 1
+  #behindBytes = 0
+  #isClosed = false
+
+  constructor(options: WorkerLinkOptions) {
+    this.#options = options
+    const { socket } = options
+    socket.on('data', (chunk: Buffer) => this.#received(chunk))
+    socket.on('drain', () => this.#drained())
+    socket.on('error', (error) => this.close(error.message))
+    socket.on('close', () => this.close('its end of the socket closed'))
+    socket.on('end', () => this.close('its end of the socket closed'))
+  }
+
+  get queuedBytes(): number {
+    return this.#isClosed ? 0 : this.#behindBytes + this.#options.socket.writableLength
+  }
+
+  /** What the worker is to know before it begins. */
+  hello(text: string): void {
+    this.#write(new FrameWriter(ToWorker.hello).text(text).done())
+  }
+
+  /** It ends its watches, and then itself. */
+  drain(): void {
+    this.#write(new FrameWriter(ToWorker.drain).done())
+  }
+
+  /** Its metrics as JSON; null when it does not answer in time. */
+  collect(): Promise<string | null> {
+    if (this.#isClosed) return Promise.resolve(null)
+    const id = this.#nextCollection++
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => finish(null), COLLECT_TIMEOUT_MS)
+      const finish = (text: string | null): void => {
+        clearTimeout(timer)
+        this.#collections.delete(id)
+        resolve(text)
+      }
+      this.#collections.set(id, finish)
+      this.#write(new FrameWriter(ToWorker.collect).count(id).done())
+    })
+  }
+
+  close(reason: string): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    for (const relay of this.#relays) this.#leave(relay)
+    for (const question of this.#questions.values()) question.abort(new UpstreamError('unavailable', reason))
+    for (const finish of this.#collections.values()) finish(null)
+    for (const goOn of this.#waitingForRoom.splice(0)) goOn()
+    this.#wholes.clear()
+    this.#options.socket.destroy()
+    this.#options.onClosed(reason)
+  }
+
+  send(feed: number, frame: Buffer): void {
+    const whole = this.#wholes.get(feed)
+    if (whole === undefined) return this.#write(frame)
+    whole.behind.push(frame)
+    this.#behindBytes += frame.length
+    this.#checkBound()
+  }
+
+  sendAll(feed: number, frames: Iterator<Buffer>): void {
+    const before = this.#wholes.get(feed)
+    // A newer state takes the place of one that is not told yet, and of what was to come after it.
+    if (before !== undefined) for (const frame of before.behind) this.#behindBytes -= frame.length
+    this.#wholes.delete(feed)
+    this.#wholes.set(feed, { feed, frames, behind: [] })
+    this.#drained()
+  }
+
+  get #hasRoom(): boolean {
+    return this.#options.socket.writableLength < ROOM_BYTES
+  }
+
+  #drained(): void {
+    while (this.#hasRoom && !this.#isClosed) {
+      const goOn = this.#waitingForRoom.shift()
+      if (goOn === undefined) break
+      goOn()
+    }
+    for (const whole of this.#wholes.values()) {
+      while (this.#hasRoom && !this.#isClosed) {
+        const next = whole.frames.next()
+        if (next.done === true) {
+          this.#wholes.delete(whole.feed)
+          for (const frame of whole.behind) {
+            this.#behindBytes -= frame.length
+            this.#write(frame)
+          }
+          break
+        }
+        this.#write(next.value)
+      }
+      if (!this.#hasRoom || this.#isClosed) return
+    }
+  }
+
+  #write(frame: Buffer): void {
+    if (this.#isClosed) return
+    this.#options.socket.write(frame)
+    this.#checkBound()
+  }
+
+  #checkBound(): void {
+    const { maxQueuedBytes } = this.#options
+    if (this.queuedBytes > maxQueuedBytes) this.close(`it is more than ${maxQueuedBytes} bytes behind`)
+  }
+
+  async #room(): Promise<void> {
+    while (!this.#hasRoom && !this.#isClosed) await new Promise<void>((resolve) => this.#waitingForRoom.push(resolve))
+  }
+
+  #received(chunk: Buffer): void {
+    try {
+      this.#splitter.push(chunk, (frame) => this.#heard(new FrameReader(frame)))
+    } catch (error) {
+      this.close(`it sent what cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+    }
+  }
+
+  #heard(reader: FrameReader): void {
+    if (this.#isClosed) return
+    switch (reader.type) {
+      case ToPrimary.subscribe: {
+        const resource = JSON.parse(reader.text()) as Resource
+        const relay = this.#options.open(resource)
+        this.#relays.add(relay)
+        this.#write(new FrameWriter(ToWorker.subscribed).count(relay.id).key(relay.prefix).done())
+        return relay.subscribe(this)
+      }
+      case ToPrimary.unsubscribe: {
+        const relay = this.#options.find(reader.key())
+        if (relay === undefined || !this.#relays.has(relay)) return
+        const whole = this.#wholes.get(relay.id)
+        if (whole !== undefined) for (const frame of whole.behind) this.#behindBytes -= frame.length
+        this.#wholes.delete(relay.id)
+        return this.#leave(relay)
+      }
+      case ToPrimary.requestProgress:
+        return this.#options.find(reader.key())?.feed.freshness.requestProgress()
+      case ToPrimary.ask:
+        return this.#asked(reader)
+      case ToPrimary.cancel:
+        return this.#questions.get(reader.count())?.abort(new UpstreamError('unavailable', 'given up'))
+      case ToPrimary.metrics:
+        return this.#collections.get(reader.count())?.(reader.text())
+      case ToPrimary.started:
+        return this.#options.onStarted(reader.text())
+      default:
+        throw new RangeError(`no message has the type ${reader.type}`)
+    }
+  }
+
+  #leave(relay: Relay): void {
+    this.#relays.delete(relay)
+    relay.unsubscribe(this)
+    this.#options.onRelayLeft(relay)
+  }
+
+  #asked(reader: FrameReader): void {
+    const id = reader.count()
+    if (this.#questions.size >= MAX_QUESTIONS) {
+      return this.#write(failureFrame(id, new UpstreamError('unavailable', 'too many questions at once')))
+    }
+    const controller = new AbortController()
+    this.#questions.set(id, controller)
+    void this.#answer(id, reader, controller.signal)
+      .catch((error: unknown) => this.#write(failureFrame(id, error)))
+      .finally(() => this.#questions.delete(id))
+  }
+
+  async #answer(id: number, reader: FrameReader, signal: AbortSignal): Promise<void> {
+    const begin = (kind: number): FrameWriter => new FrameWriter(ToWorker.answer).count(id).byte(kind)
+    const question = reader.byte()
+    switch (question) {
+      case Question.currentRevision: {
+        const revision = await this.#freshness(reader.key()).currentRevision(signal)
+        return this.#write(begin(Answer.revision).number(revision).done())
+      }
+      case Question.readState: {
+        const freshness = this.#freshness(reader.key())
+        const asked = reader.number()
+        const state = await freshness.readState(asked < 0 ? null : (asked as Revision), signal)
+        for (const page of pagesOf(state.keyValues)) {
+          await this.#room()
+          signal.throwIfAborted()
+          this.#write(writePage(begin(Answer.page).number(state.revision), page).done())
+        }
+        return this.#write(writePage(begin(Answer.lastPage).number(state.revision), []).done())
+      }
+      case Question.readKey: {
+        const freshness = this.#freshness(reader.key())
+        const keyValue = await freshness.readKey(reader.key(), signal)
+        if (keyValue === null) return this.#write(begin(Answer.nothing).done())
+        const writer = begin(Answer.keyValue)
+        writeKeyValue(writer, keyValue)
+        await this.#room()
+        return this.#write(writer.done())
+      }
+      case Question.upstream: {
+        const text = await this.#options.callUpstream(reader.text(), signal)
+        await this.#room()
+        return this.#write(begin(Answer.text).text(text).done())
+      }
+      case Question.metrics: {
+        const text = await this.#options.exposeMetrics()
+        await this.#room()
+        return this.#write(begin(Answer.text).text(text).done())
+      }
+      default:
+        throw new RangeError(`no question has the number ${question}`)
+    }
+  }
+
+  #freshness(prefix: Key): FeedFreshness {
+    const relay = this.#options.find(prefix)
+    if (relay === undefined) throw new UpstreamError('unavailable', 'the prefix is not fed')
+    return relay.feed.freshness
+  }
+}

@@ -1,0 +1,328 @@
+/**
+ * A worker's end of the socket: its resources are fed through it, and what its caches cannot answer is asked through it.
+ *
+ * A link that breaks is not mended. The worker has lost its place, and its process ends; the primary starts another,
+ * which begins with the primary's state and history.
+ */
+import type { Duplex } from 'node:stream'
+import type { Key, KeyValue } from '../../model/event.js'
+import type { Revision } from '../../model/revision.js'
+import type { Clock } from '../../support/clock.js'
+import { Limiter } from '../../support/limiter.js'
+import type { FeedStatus } from '../../feed/feed-options.js'
+import type { FeedSink, Replacement } from '../../feed/feed-sink.js'
+import type { StateAtRevision } from '../../feed/freshness.js'
+import type { FeedFreshness, FeedRequest, OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
+import { UpstreamError } from '../../upstream/upstream.js'
+import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
+import {
+  Answer,
+  Question,
+  readBatches,
+  readFailure,
+  readKeyValue,
+  readPage,
+  readReplace,
+  ToPrimary,
+  ToWorker,
+} from './messages.js'
+
+export interface WorkerChannelOptions {
+  readonly socket: Duplex
+  readonly clock: Clock
+  /** What the primary says first. */
+  readonly onHello: (text: string) => void
+  /** The primary wants it to end its watches and itself. */
+  readonly onDrain: () => void
+  /** Once. Nothing more comes. */
+  readonly onClosed: (reason: string) => void
+  /** Its own metrics, as JSON. */
+  readonly collectMetrics: () => Promise<string>
+}
+
+/** Questions on their way; the others wait here. */
+const QUESTIONS_AT_ONCE = 256
+
+interface Asked {
+  /** More parts come after `false`. */
+  readonly heard: (kind: number, reader: FrameReader) => boolean
+  readonly failed: (error: Error) => void
+}
+
+export class WorkerChannel {
+  readonly #options: WorkerChannelOptions
+  readonly #splitter = new FrameSplitter()
+  readonly #feeds = new Map<Key, PrimaryFeed>()
+  readonly #feedsById = new Map<number, PrimaryFeed>()
+  readonly #questions = new Map<number, Asked>()
+  readonly #turns = new Limiter(QUESTIONS_AT_ONCE)
+  #nextQuestion = 1
+  #closed: UpstreamError | null = null
+
+  constructor(options: WorkerChannelOptions) {
+    this.#options = options
+    const { socket } = options
+    socket.on('data', (chunk: Buffer) =>
+      this.#splitter.push(chunk, (frame) => {
+        if (this.#closed === null) this.#heard(new FrameReader(frame))
+      }),
+    )
+    socket.on('error', (error) => this.#close(error.message))
+    socket.on('close', () => this.#close('the primary is gone'))
+    socket.on('end', () => this.#close('the primary is gone'))
+  }
+
+  /** Resources as the primary feeds them. */
+  readonly openFeed: OpenFeed = (request) => {
+    const feed: PrimaryFeed = new PrimaryFeed(request, {
+      clock: this.#options.clock,
+      start: () => {
+        this.#feeds.set(feed.prefix, feed)
+        this.#send(new FrameWriter(ToPrimary.subscribe).text(JSON.stringify(request.resource)))
+      },
+      stop: () => {
+        if (this.#feeds.get(feed.prefix) !== feed) return
+        this.#feeds.delete(feed.prefix)
+        if (feed.id !== null) this.#feedsById.delete(feed.id)
+        this.#send(new FrameWriter(ToPrimary.unsubscribe).key(feed.prefix))
+      },
+      requestProgress: () => this.#send(new FrameWriter(ToPrimary.requestProgress).key(feed.prefix)),
+      currentRevision: (signal) => this.#currentRevision(feed.prefix, signal),
+      readState: (revision, signal) => this.#readState(feed.prefix, revision, signal),
+      readKey: (key, signal) => this.#readKey(feed.prefix, key, signal),
+    })
+    return feed
+  }
+
+  /** A call of the primary's upstream. @throws UpstreamError */
+  readonly callUpstream = (request: string, signal?: AbortSignal): Promise<string> =>
+    this.#ask((writer) => writer.byte(Question.upstream).text(request), onlyText, signal)
+
+  /** The metrics of the primary and of all its workers. @throws UpstreamError */
+  exposeMetrics(): Promise<string> {
+    return this.#ask((writer) => writer.byte(Question.metrics), onlyText)
+  }
+
+  /** Tells the primary that clients are served, and where. */
+  started(text: string): void {
+    this.#send(new FrameWriter(ToPrimary.started).text(text))
+  }
+
+  close(): void {
+    this.#close('closed here')
+  }
+
+  #currentRevision(prefix: Key, signal?: AbortSignal): Promise<Revision> {
+    return this.#ask(
+      (writer) => writer.byte(Question.currentRevision).key(prefix),
+      (kind, reader) => (kind === Answer.revision ? { value: reader.number() as Revision } : null),
+      signal,
+    )
+  }
+
+  #readState(prefix: Key, revision: Revision | null, signal?: AbortSignal): Promise<StateAtRevision> {
+    const keyValues: KeyValue[] = []
+    return this.#ask(
+      (writer) =>
+        writer
+          .byte(Question.readState)
+          .key(prefix)
+          .number(revision ?? -1),
+      (kind, reader) => {
+        const at = reader.number() as Revision
+        for (const keyValue of readPage(reader)) keyValues.push(keyValue)
+        return kind === Answer.lastPage ? { value: { revision: at, keyValues } } : null
+      },
+      signal,
+    )
+  }
+
+  #readKey(prefix: Key, key: Key, signal?: AbortSignal): Promise<KeyValue | null> {
+    return this.#ask(
+      (writer) => writer.byte(Question.readKey).key(prefix).key(key),
+      (kind, reader) => ({ value: kind === Answer.nothing ? null : readKeyValue(reader) }),
+      signal,
+    )
+  }
+
+  /** @param part gives the value once the answer is whole, null before. */
+  async #ask<T>(
+    question: (writer: FrameWriter) => FrameWriter,
+    part: (kind: number, reader: FrameReader) => { readonly value: T } | null,
+    signal?: AbortSignal,
+  ): Promise<T> {
+    const release = await this.#turns.acquire(signal)
+    const id = this.#nextQuestion++
+    let onAbort: (() => void) | null = null
+    try {
+      return await new Promise<T>((resolve, reject) => {
+        if (this.#closed !== null) throw this.#closed
+        onAbort = () => {
+          this.#send(new FrameWriter(ToPrimary.cancel).count(id))
+          reject(signal?.reason as Error)
+        }
+        signal?.addEventListener('abort', onAbort, { once: true })
+        const heard = (kind: number, reader: FrameReader): boolean => {
+          const whole = part(kind, reader)
+          if (whole !== null) resolve(whole.value)
+          return whole !== null
+        }
+        this.#questions.set(id, { heard, failed: reject })
+        this.#send(question(new FrameWriter(ToPrimary.ask).count(id)))
+      })
+    } finally {
+      this.#questions.delete(id)
+      if (onAbort !== null) signal?.removeEventListener('abort', onAbort)
+      release()
+    }
+  }
+
+  #heard(reader: FrameReader): void {
+    switch (reader.type) {
+      case ToWorker.hello:
+        return this.#options.onHello(reader.text())
+      case ToWorker.drain:
+        return this.#options.onDrain()
+      case ToWorker.subscribed: {
+        const id = reader.count()
+        const feed = this.#feeds.get(reader.key())
+        if (feed === undefined) return
+        feed.id = id
+        this.#feedsById.set(id, feed)
+        return
+      }
+      case ToWorker.answer: {
+        const question = this.#questions.get(reader.count())
+        const kind = reader.byte()
+        if (kind === Answer.failed) question?.failed(readFailure(reader))
+        else question?.heard(kind, reader)
+        return
+      }
+      case ToWorker.collect: {
+        const id = reader.count()
+        void this.#options
+          .collectMetrics()
+          .then((text) => this.#send(new FrameWriter(ToPrimary.metrics, text.length + 8).count(id).text(text)))
+        return
+      }
+      default:
+        // Nothing for a feed that was stopped meanwhile.
+        return this.#feedsById.get(reader.count())?.heard(reader)
+    }
+  }
+
+  #send(writer: FrameWriter): void {
+    if (this.#closed === null) this.#options.socket.write(writer.done())
+  }
+
+  #close(reason: string): void {
+    if (this.#closed !== null) return
+    this.#closed = new UpstreamError('unavailable', reason)
+    for (const question of this.#questions.values()) question.failed(this.#closed)
+    this.#options.socket.destroy()
+    this.#options.onClosed(reason)
+  }
+}
+
+interface PrimaryFeedLink extends Omit<FeedFreshness, 'trustsProgress'> {
+  readonly clock: Clock
+  start(): void
+  stop(): void
+}
+
+/** One resource, fed by the primary. */
+class PrimaryFeed implements ResourceFeed {
+  readonly prefix: Key
+  readonly freshness: FeedFreshness
+  /** As the primary calls it, once it has said so. */
+  id: number | null = null
+  readonly #sink: FeedSink
+  readonly #link: PrimaryFeedLink
+  #replacement: Replacement | null = null
+  #replacingAt: Revision | null = null
+  #trustsProgress = false
+  #revision: Revision | null = null
+  #status: Omit<FeedStatus, 'revision'> = { state: 'idle', connectedSince: null, reason: null }
+
+  constructor({ resource, sink }: FeedRequest, link: PrimaryFeedLink) {
+    this.prefix = resource.etcdPrefix
+    this.#sink = sink
+    this.#link = link
+    const trusts = (): boolean => this.#trustsProgress
+    this.freshness = {
+      get trustsProgress() {
+        return trusts()
+      },
+      requestProgress: () => link.requestProgress(),
+      currentRevision: (signal) => link.currentRevision(signal),
+      readState: (revision, signal) => link.readState(revision, signal),
+      readKey: (key, signal) => link.readKey(key, signal),
+    }
+  }
+
+  get status(): FeedStatus {
+    return { ...this.#status, revision: this.#revision }
+  }
+
+  start(): void {
+    this.#status = { ...this.#status, state: 'listing' }
+    this.#link.start()
+  }
+
+  async stop(): Promise<void> {
+    this.#replacement?.abort()
+    this.#replacement = null
+    this.#status = { state: 'idle', connectedSince: null, reason: null }
+    this.#link.stop()
+  }
+
+  heard(reader: FrameReader): void {
+    const sink = this.#sink
+    switch (reader.type) {
+      case ToWorker.batches: {
+        const batches = readBatches(reader)
+        this.#moved(batches.at(-1)?.revision ?? null)
+        return sink.apply(batches)
+      }
+      case ToWorker.progress: {
+        const revision = reader.number() as Revision
+        this.#moved(revision)
+        return sink.progress(revision)
+      }
+      case ToWorker.replace: {
+        const { revision, reason } = readReplace(reader)
+        this.#replacement?.abort()
+        this.#replacement = sink.replace(revision, reason)
+        this.#replacingAt = revision
+        return
+      }
+      case ToWorker.page:
+        return this.#replacement?.add(readPage(reader))
+      case ToWorker.commit:
+        this.#replacement?.commit()
+        this.#replacement = null
+        return this.#moved(this.#replacingAt)
+      case ToWorker.synced:
+        this.#trustsProgress = reader.byte() === 1
+        this.#status = { ...this.#status, state: 'watching', connectedSince: this.#link.clock.now(), reason: null }
+        return sink.synced()
+      case ToWorker.disconnected:
+      case ToWorker.refused: {
+        const reason = reader.text()
+        const isRefused = reader.type === ToWorker.refused
+        this.#status = { ...this.#status, state: isRefused ? 'refused' : 'backing-off', connectedSince: null, reason }
+        return isRefused ? sink.refused(reason) : sink.disconnected(reason)
+      }
+      default:
+        throw new RangeError(`no message has the type ${reader.type}`)
+    }
+  }
+
+  #moved(revision: Revision | null): void {
+    this.#revision = revision ?? this.#revision
+  }
+}
+
+function onlyText(kind: number, reader: FrameReader): { readonly value: string } | null {
+  return kind === Answer.text ? { value: reader.text() } : null
+}

@@ -1,0 +1,75 @@
+/** The process with `--workers` above one: the upstream's watches and the worker processes, and no client. */
+import closeWithGrace from 'close-with-grace'
+import { chooseFeeds } from './choose-feeds.js'
+import type { Config } from './config/load.js'
+import { Primary } from './fleet/workers/primary.js'
+import { Supervisor } from './fleet/workers/supervisor.js'
+import { greeting } from './greeting.js'
+import { Metrics } from './metrics/metrics.js'
+import type { PortNumbers } from './ports.js'
+import type { WorkerHello } from './run-worker.js'
+import { systemClock as clock } from './support/clock.js'
+import type { Logger } from './support/log.js'
+import { systemRandom as random } from './support/random.js'
+import type { Upstream } from './upstream/upstream.js'
+
+export interface PrimaryParts {
+  readonly config: Config
+  readonly upstream: Upstream
+  readonly logger: Logger
+  readonly version: string
+  readonly print: (text: string) => void
+}
+
+/** Beyond what workers give themselves. */
+const GRACE_MS = 1_000
+
+export function runPrimary({ config, upstream, logger, version, print }: PrimaryParts): void {
+  const metrics = new Metrics(version)
+  const primary = new Primary({
+    openFeed: chooseFeeds({ config, upstream, clock, random, logger }),
+    upstream,
+    feedMetrics: (resource) => metrics.forResource(resource).feed,
+    mergeMetrics: (ofWorkers) => metrics.merge(ofWorkers),
+    history: {
+      maxItems: config.defaultWatchCacheSize,
+      maxBytes: config.watchCacheBytes,
+      maxAgeMs: config.watchCacheAge,
+    },
+    clock,
+  })
+  metrics.observeWorkers(() => {
+    let queuedBytes = 0
+    for (const link of primary.links) queuedBytes += link.queuedBytes
+    return { running: primary.links.size, queuedBytes }
+  })
+  const supervisor = new Supervisor({
+    workers: config.workers,
+    primary,
+    hello: (isReplacement) => JSON.stringify({ isReplacement } satisfies WorkerHello),
+    logger,
+    clock,
+    random,
+    graceMs: config.shutdownGracePeriod + GRACE_MS,
+    onRestart: () => metrics.workerRestarted(),
+    onServing: (text) => {
+      const ports = JSON.parse(text) as PortNumbers
+      const { workers, bindAddress: address, embedded } = config
+      logger.info({ version, address, ...ports, embedded, workers }, 'serving')
+      print(greeting(config, ports))
+    },
+    onGivenUp: () => {
+      logger.error({}, 'no worker could start')
+      process.exit(1)
+    },
+  })
+  closeWithGrace({ delay: config.shutdownGracePeriod + 2 * GRACE_MS, logger: false }, async ({ signal, err }) => {
+    if (err !== undefined) logger.error({ err }, 'stopping after an error')
+    else logger.info({ signal }, 'draining the workers')
+    await supervisor.stop()
+    await primary.stop()
+    await upstream.close()
+    logger.info({}, 'stopped')
+  })
+  supervisor.start()
+}

@@ -1,0 +1,87 @@
+/**
+ * A worker process: the whole server but for its source, which is the primary.
+ *
+ * It ends with its link: what the link would have told is lost, and the worker that takes its place begins afresh. A
+ * signal and the primary's word may come both, in either order (a service manager signals every process), so the second
+ * is not taken for impatience; SIGINT, which a terminal sends to all, is the primary's to hear.
+ */
+import { Socket } from 'node:net'
+import { App } from './app.js'
+import type { Schema } from './codec/protobuf/schema.js'
+import type { Config } from './config/load.js'
+import { LINK_DESCRIPTOR } from './fleet/workers/supervisor.js'
+import { PrimaryUpstream } from './fleet/workers/upstream-calls.js'
+import { WorkerChannel } from './fleet/workers/worker.js'
+import { systemClock as clock } from './support/clock.js'
+import type { Logger } from './support/log.js'
+
+/** What the primary says first. */
+export interface WorkerHello {
+  /** Others serve already. */
+  readonly isReplacement: boolean
+}
+
+export interface WorkerParts {
+  readonly config: Config
+  readonly logger: Logger
+  readonly version: string
+  readonly schema: Schema
+}
+
+/** A worker that takes another's place takes no connections before its caches are full, but not for ever. */
+const READY_WITHIN_MS = 10_000
+
+export async function runWorker({ config, logger, version, schema }: WorkerParts): Promise<void> {
+  let isStopping = false
+  let app: App | null = null
+  const stop = (): void => {
+    if (isStopping) return
+    isStopping = true
+    setTimeout(() => process.exit(1), config.shutdownGracePeriod).unref()
+    const end = async (): Promise<void> => {
+      await app?.drain()
+      await app?.stop()
+    }
+    void end().finally(() => process.exit(0))
+  }
+  process.on('SIGTERM', stop)
+  process.on('SIGINT', () => {})
+
+  let greet!: (hello: WorkerHello) => void
+  const greeted = new Promise<WorkerHello>((resolve) => {
+    greet = resolve
+  })
+  const channel = new WorkerChannel({
+    socket: new Socket({ fd: LINK_DESCRIPTOR }),
+    clock,
+    onHello: (text) => greet(JSON.parse(text) as WorkerHello),
+    onDrain: stop,
+    onClosed: (reason) => {
+      if (isStopping) return
+      logger.error({ reason }, 'the link to the primary is lost')
+      process.exit(1)
+    },
+    collectMetrics: async () => (await app?.metrics.collect()) ?? '[]',
+  })
+  const { isReplacement } = await greeted
+  try {
+    app = new App({
+      config,
+      upstream: new PrimaryUpstream(channel.callUpstream),
+      openFeed: channel.openFeed,
+      exposeMetrics: async () => ({
+        contentType: app?.metrics.contentType ?? '',
+        text: await channel.exposeMetrics(),
+      }),
+      logger,
+      version,
+      schema,
+    })
+    const ports = await app.start({ readyWithinMs: isReplacement ? READY_WITHIN_MS : 0 })
+    channel.started(JSON.stringify(ports))
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    logger.error({ reason }, 'cannot start')
+    process.exit(1)
+  }
+}
