@@ -1,0 +1,140 @@
+/** A primary and workers in one process, joined by real sockets; the source is the test's own, call by call. */
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import type { Test } from 'tap'
+import type { FeedSink } from '../../src/feed/feed-sink.js'
+import type { FeedFreshness, ResourceFeed } from '../../src/feed/resource-feed.js'
+import { Primary, type PrimaryOptions } from '../../src/fleet/workers/primary.js'
+import { WorkerChannel } from '../../src/fleet/workers/worker.js'
+import type { WorkerLink } from '../../src/fleet/workers/worker-link.js'
+import type { Key } from '../../src/model/event.js'
+import type { Resource } from '../../src/model/resource.js'
+import type { Revision } from '../../src/model/revision.js'
+import { systemClock } from '../../src/support/clock.js'
+import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
+import { CountingMetrics } from '../feed/harness.js'
+import { RecordingSink } from '../feed/recording-sink.js'
+
+export const resource: Resource = {
+  group: '',
+  version: 'v1',
+  plural: 'things',
+  singular: 'thing',
+  kind: 'Thing',
+  listKind: 'ThingList',
+  shortNames: [],
+  categories: [],
+  namespaced: false,
+  etcdPrefix: '/registry/things/' as Key,
+  wholeKeyNames: false,
+}
+
+/** What a feed is to a primary, played by the test. */
+export class ScriptedFeed implements ResourceFeed {
+  readonly status = { state: 'watching', revision: null, connectedSince: null, reason: null } as const
+  isRunning = false
+  progressRequests = 0
+  freshness: FeedFreshness = {
+    trustsProgress: true,
+    currentRevision: async () => 1 as Revision,
+    requestProgress: () => void this.progressRequests++,
+    readState: async (revision) => ({ revision: revision ?? (1 as Revision), keyValues: [] }),
+    readKey: async () => null,
+  }
+
+  constructor(readonly sink: FeedSink) {}
+
+  start(): void {
+    this.isRunning = true
+  }
+
+  async stop(): Promise<void> {
+    this.isRunning = false
+  }
+}
+
+export interface TestWorker {
+  readonly link: WorkerLink
+  readonly channel: WorkerChannel
+  readonly sink: RecordingSink
+  readonly feed: ResourceFeed
+  readonly socket: Socket
+  /** Why the primary dropped it; null while it has not. */
+  readonly dropped: string | null
+}
+
+export interface PrimaryHarness {
+  readonly primary: Primary
+  readonly feeds: readonly ScriptedFeed[]
+  /** Linked, and subscribed to `resource`. */
+  worker(): Promise<TestWorker>
+}
+
+export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): PrimaryHarness {
+  const feeds: ScriptedFeed[] = []
+  const primary = new Primary({
+    openFeed: ({ sink }) => {
+      const feed = new ScriptedFeed(sink)
+      feeds.push(feed)
+      return feed
+    },
+    upstream: createEmbeddedUpstream(),
+    feedMetrics: () => new CountingMetrics(),
+    mergeMetrics: async (ofWorkers) => ofWorkers.join('+'),
+    history: { maxItems: 1_000, maxBytes: 1e9, maxAgeMs: 1e9 },
+    clock: systemClock,
+    ...options,
+  })
+  t.teardown(() => primary.stop())
+  return {
+    primary,
+    feeds,
+    async worker() {
+      const [near, far] = await socketPair(t)
+      let dropped: string | null = null
+      const link = primary.attach(near, {
+        onStarted: () => {},
+        onClosed: (reason) => {
+          dropped = reason
+        },
+      })
+      const channel = new WorkerChannel({
+        socket: far,
+        clock: systemClock,
+        onHello: () => {},
+        onDrain: () => {},
+        onClosed: () => {},
+        collectMetrics: async () => 'own',
+      })
+      t.teardown(() => channel.close())
+      const sink = new RecordingSink()
+      const feed = channel.openFeed({ resource, sink, metrics: new CountingMetrics() })
+      feed.start()
+      return {
+        link,
+        channel,
+        sink,
+        feed,
+        socket: far,
+        get dropped() {
+          return dropped
+        },
+      }
+    },
+  }
+}
+
+async function socketPair(t: Test): Promise<readonly [Socket, Socket]> {
+  const server = createServer()
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const accepted = once(server, 'connection') as Promise<[Socket]>
+  const far = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  const [near] = await accepted
+  server.close()
+  t.teardown(() => {
+    near.destroy()
+    far.destroy()
+  })
+  return [near, far]
+}
