@@ -63,7 +63,10 @@ export function runPrimary({ config, upstream, logger, version, print }: Primary
       process.exit(1)
     },
   })
-  closeWithGrace({ delay: config.shutdownGracePeriod + 2 * GRACE_MS, logger: false }, async ({ signal, err }) => {
+  process.on('SIGHUP', () => supervisor.signal('SIGHUP'))
+  const delay = config.shutdownGracePeriod + 2 * GRACE_MS
+  const skip: closeWithGrace.AllEvents[] = ['SIGHUP']
+  closeWithGrace({ delay, logger: false, skip }, async ({ signal, err }) => {
     if (err !== undefined) logger.error({ err }, 'stopping after an error')
     else logger.info({ signal }, 'draining the workers')
     await supervisor.stop()

@@ -46,6 +46,7 @@ export async function runWorker({ config, logger, version, schema }: WorkerParts
   }
   process.on('SIGTERM', stop)
   process.on('SIGINT', () => {})
+  process.on('SIGHUP', () => app?.reopenLogs())
 
   let greet!: (hello: WorkerHello) => void
   const greeted = new Promise<WorkerHello>((resolve) => {

@@ -64,6 +64,10 @@ export class Supervisor {
     for (let i = 0; i < this.#options.workers; i++) this.#fork(false)
   }
 
+  signal(signal: 'SIGHUP'): void {
+    for (const { worker } of this.#running.values()) worker.process.kill(signal)
+  }
+
   /** Workers end their watches, spread over the grace period, and then themselves; what is left after it is killed. */
   async stop(): Promise<void> {
     this.#isStopping = true
