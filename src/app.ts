@@ -150,6 +150,7 @@ export class App {
       logger,
       minRequestTimeoutMs: config.minRequestTimeout,
       requestTimeoutMs: config.requestTimeout,
+      compressesWatches: config.compress,
       isDraining: () => this.#isDraining,
     }
     const jsonOfLive = (live: LiveResource, object: StoredObject): Buffer | null =>

@@ -21,7 +21,7 @@ import { Matcher, type Sighting, type WatchSelector, matcherKey } from './matche
 import { MatcherIndex } from './matcher-index.js'
 import type { Advance, Pump } from './pump.js'
 import { Schedule } from './schedule.js'
-import type { Wire } from './wire.js'
+import type { Wire, WriteUnit } from './wire.js'
 
 export interface BroadcastMetrics {
   ended(reason: EndReason): void
@@ -284,7 +284,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
       cursor.offset = slice.endOffset
       cursor.revision = slice.revision
       this.#count(slice.events, slice.bytes.length)
-      if (!cursor.sink.write(slice.bytes)) {
+      if (!cursor.sink.write(slice.bytes, slice.checksum)) {
         cursor.isBlocked = true
         return
       }
@@ -392,7 +392,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     // The shared units carry a Table's columns in their first event.
     cursor.needsFirst = false
     this.#count(unit.events, unit.bytes.length)
-    const hasRoom = this.#write(cursor, unit.bytes)
+    const hasRoom = this.#write(cursor, unit)
     const waitMs = cursor.options.pace(unit.bytes.length)
     if (waitMs <= 0) return hasRoom
     cursor.isPaced = true
@@ -439,7 +439,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
       cursor.needsFirst = false
       bytes += replay.bytes.length
       this.#count(replay.events, replay.bytes.length)
-      if (!this.#write(cursor, replay.bytes)) return false
+      if (!this.#write(cursor, replay)) return false
     }
     return true
   }
@@ -470,8 +470,8 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   }
 
   /** @returns whether more can be written. */
-  #write(cursor: Cursor, bytes: Buffer): boolean {
-    if (cursor.sink.write(bytes)) return true
+  #write(cursor: Cursor, { bytes, checksum }: WriteUnit): boolean {
+    if (cursor.sink.write(bytes, checksum)) return true
     cursor.isBlocked = true
     return false
   }
@@ -552,21 +552,21 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   }
 
   #endCleanly(cursor: Cursor, reason: EndReason): void {
-    let last: Buffer | null = null
+    let last: WriteUnit | null = null
     if (this.#isAtHead(cursor) && !cursor.isBlocked) {
       const { group } = cursor
       if (reason === 'drain' && cursor.options.bookmarks) last = group.bookmark(this.#cache.revision, false)
       else if (group.wire.mark !== null) last = group.mark(this.#cache.revision)
     }
     this.finish(cursor, reason)
-    cursor.sink.end(last, null)
+    cursor.sink.end(last?.bytes ?? null, null, last?.checksum ?? null)
   }
 
   #endWithError(cursor: Cursor, error: StatusError, reason: EndReason): void {
     const status: Status = error.toStatus()
-    const bytes = cursor.group.error(status)
+    const { bytes, checksum } = cursor.group.error(status)
     this.finish(cursor, reason)
-    cursor.sink.end(bytes, status)
+    cursor.sink.end(bytes, status, checksum)
   }
 
   #expire(cursor: Cursor): void {

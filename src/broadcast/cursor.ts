@@ -14,6 +14,7 @@
  */
 import type { Revision } from '../model/revision.js'
 import type { Status } from '../model/status.js'
+import type { Checksum } from '../support/crc32.js'
 import type { Group } from './group.js'
 import type { InitialFrames } from './initial-frames.js'
 
@@ -31,12 +32,15 @@ export type EndReason =
   | 'removed'
   | 'error'
 
-/** A connection, as the broadcast sees it. Bytes given are shared and never changed afterwards. */
+/**
+ * A connection, as the broadcast sees it. Bytes given are shared and never changed afterwards; on a compressed wire they
+ * come with the checksum of what they hold, else with null.
+ */
 export interface WatcherSink {
   /** Takes framed bytes. false: full; nothing more until `cursor.drained()`. */
-  write(bytes: Buffer): boolean
+  write(bytes: Buffer, checksum: Checksum | null): boolean
   /** Last bytes, then a clean end of the stream. @param error what the last bytes tell, where they tell an error. */
-  end(bytes: Buffer | null, error: Status | null): void
+  end(bytes: Buffer | null, error: Status | null, checksum: Checksum | null): void
   /** For a peer that takes nothing any more. */
   destroy(): void
   /** Bytes taken from us that the peer has not taken yet. */

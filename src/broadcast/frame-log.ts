@@ -11,6 +11,8 @@
  * dropped at any time: a cursor below `startOffset` goes on from the ring instead.
  */
 import type { Revision } from '../model/revision.js'
+import { type Checksum, EMPTY_CHECKSUM, joined } from '../support/crc32.js'
+import type { WriteUnit } from './wire.js'
 
 interface Segment {
   readonly buffer: Buffer
@@ -19,8 +21,7 @@ interface Segment {
 }
 
 /** What a cursor is given to write: `bytes`, after which it stands at `endOffset`, having seen up to `revision`. */
-export interface LogSlice {
-  readonly bytes: Buffer
+export interface LogSlice extends WriteUnit {
   readonly endOffset: number
   readonly revision: Revision
   readonly events: number
@@ -40,6 +41,8 @@ export class FrameLog {
   #end = 0
   /** Events appended before the log began, and up to each end. */
   #counts: number[] = []
+  /** Per appended revision, on a compressed wire; empty on the others. */
+  #checksums: Checksum[] = []
   #startCount = 0
   #count = 0
   #floor: Revision
@@ -72,7 +75,13 @@ export class FrameLog {
   }
 
   /** All frames of one revision: `length` bytes, `events` events. */
-  append(revision: Revision, frames: readonly Buffer[], length: number, events: number): void {
+  append(
+    revision: Revision,
+    frames: readonly Buffer[],
+    length: number,
+    events: number,
+    checksum: Checksum | null = null,
+  ): void {
     let segment = this.#segments.at(-1)
     if (segment === undefined || segment.used + length > segment.buffer.length) segment = this.#newSegment(length)
     for (const frame of frames) {
@@ -84,6 +93,7 @@ export class FrameLog {
     this.#ends.push(this.#end)
     this.#count += events
     this.#counts.push(this.#count)
+    if (checksum !== null) this.#checksums.push(checksum)
   }
 
   /** Where a cursor stands that has seen everything up to `revision`. @throws RangeError below the floor. */
@@ -128,7 +138,8 @@ export class FrameLog {
       if (endOffset < this.#end) revision = this.#revisions[cut]!
     }
     const bytes = segment.buffer.subarray(offset - segment.start, endOffset - segment.start)
-    const slice = { bytes, endOffset, revision, events: countAtEnd - this.#countAt(offset) }
+    const checksum = this.#checksums.length === 0 ? null : this.#checksumOf(offset, endOffset)
+    const slice = { bytes, checksum, endOffset, revision, events: countAtEnd - this.#countAt(offset) }
     this.#lastSlice = slice
     this.#lastSliceOffset = offset
     return slice
@@ -154,6 +165,7 @@ export class FrameLog {
     this.#ends = this.#ends.slice(cut + 1)
     this.#startCount = this.#counts[cut]!
     this.#counts = this.#counts.slice(cut + 1)
+    this.#checksums = this.#checksums.slice(cut + 1)
     this.#start = newest.start
     this.#segments = [newest]
     this.#lastSlice = null
@@ -170,9 +182,19 @@ export class FrameLog {
     this.#revisions = []
     this.#ends = []
     this.#counts = []
+    this.#checksums = []
     this.#startCount = this.#count
     this.#start = this.#end
     this.#lastSlice = null
+  }
+
+  #checksumOf(offset: number, endOffset: number): Checksum {
+    let checksum = EMPTY_CHECKSUM
+    const first = offset <= this.#start ? 0 : this.#boundaryAtOrAfter(offset) + 1
+    for (let i = first; i < this.#ends.length && this.#ends[i]! <= endOffset; i++) {
+      checksum = joined(checksum, this.#checksums[i]!)
+    }
+    return checksum
   }
 
   #countAt(offset: number): number {

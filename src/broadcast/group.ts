@@ -13,7 +13,7 @@ import type { Cursor, EndReason } from './cursor.js'
 import { FrameLog } from './frame-log.js'
 import { InitialFrames } from './initial-frames.js'
 import type { Matcher, Sighting } from './matcher.js'
-import { type Wire, enveloped, totalLength } from './wire.js'
+import { type Wire, type WriteUnit, packed, totalLength, writeUnit } from './wire.js'
 
 /** What a cursor asks of the broadcaster of its resource. */
 export interface GroupOwner {
@@ -23,12 +23,11 @@ export interface GroupOwner {
 }
 
 /** All frames of one revision, ready to be written; shared by every lagging cursor of the group. */
-export interface Replay {
-  readonly bytes: Buffer
+export interface Replay extends WriteUnit {
   readonly events: number
 }
 
-export const NO_REPLAY: Replay = { bytes: Buffer.alloc(0), events: 0 }
+export const NO_REPLAY: Replay = { bytes: Buffer.alloc(0), checksum: null, events: 0 }
 
 /** An initial state that began this recently is shared by those who may be given a state of that age. */
 const INITIAL_SHARE_MS = 2_000
@@ -48,7 +47,7 @@ export class Group {
   receivedAtMs = 0
   readonly #initial = new Map<Revision, InitialFrames>()
   #bookmarkRevision = -1
-  #bookmark: Buffer | null = null
+  #bookmark: WriteUnit | null = null
 
   constructor(
     readonly key: string,
@@ -61,12 +60,8 @@ export class Group {
     this.log = new FrameLog(revision)
   }
 
-  /** Frames of what one revision means here, in a write unit; null when there is nothing to deliver. */
-  framesOf(
-    sightings: readonly Sighting[],
-    revision: Revision,
-    isFirst = false,
-  ): { frames: readonly Buffer[]; events: number } | null {
+  /** Frames of what one revision means here; null when there is nothing to deliver. */
+  framesOf(sightings: readonly Sighting[], revision: Revision, isFirst = false): readonly Buffer[] | null {
     const shown = this.encoder.isSame === null ? sightings : sightings.filter((sighting) => this.#isShown(sighting))
     if (shown.length === 0) return null
     const bodies: (Buffer | null)[] = []
@@ -85,15 +80,16 @@ export class Group {
       // No point to resume from lies inside a revision.
       if (body !== null) frames.push(this.wire.frame(types[i]!, body, i === last ? revision : null))
     }
-    return { frames: enveloped(this.wire, frames), events: frames.length }
+    return frames
   }
 
   /** Puts one revision's events into the log. @returns bytes appended. */
   append(batch: CacheBatch, sightings: readonly Sighting[]): number {
-    const framed = this.framesOf(sightings, batch.revision)
-    if (framed === null) return 0
-    const length = totalLength(framed.frames)
-    this.log.append(batch.revision, framed.frames, length, framed.events)
+    const frames = this.framesOf(sightings, batch.revision)
+    if (frames === null) return 0
+    const { parts, checksum } = packed(this.wire, frames)
+    const length = totalLength(parts)
+    this.log.append(batch.revision, parts, length, frames.length, checksum)
     this.receivedAtMs = batch.receivedAtMs
     return length
   }
@@ -105,12 +101,12 @@ export class Group {
       const sighting = this.matcher.sight(event)
       if (sighting !== null) sightings.push(sighting)
     }
-    const framed = this.framesOf(sightings, batch.revision, isFirst)
-    return framed === null ? NO_REPLAY : { bytes: Buffer.concat(framed.frames), events: framed.events }
+    const frames = this.framesOf(sightings, batch.revision, isFirst)
+    return frames === null ? NO_REPLAY : { ...writeUnit(this.wire, frames), events: frames.length }
   }
 
   /** A bookmark in its write unit. */
-  bookmark(revision: Revision, initialEventsEnd: boolean): Buffer {
+  bookmark(revision: Revision, initialEventsEnd: boolean): WriteUnit {
     if (initialEventsEnd) return this.#frameOne('BOOKMARK', this.encoder.bookmark(revision, true), revision)
     if (this.#bookmark === null || this.#bookmarkRevision !== revision) {
       this.#bookmark = this.#frameOne('BOOKMARK', this.encoder.bookmark(revision, false), revision)
@@ -120,14 +116,14 @@ export class Group {
   }
 
   /** What a wire with marks says at a revision. */
-  mark(revision: Revision): Buffer {
-    return Buffer.concat(enveloped(this.wire, [this.wire.mark!.frame(revision)]))
+  mark(revision: Revision): WriteUnit {
+    return writeUnit(this.wire, [this.wire.mark!.frame(revision)])
   }
 
-  error(status: Status): Buffer {
+  error(status: Status): WriteUnit {
     const frame = this.wire.frame('ERROR', this.encoder.status(status), null)
     const after = this.wire.afterError(status)
-    return Buffer.concat(enveloped(this.wire, after === null ? [frame] : [frame, after]))
+    return writeUnit(this.wire, after === null ? [frame] : [frame, after])
   }
 
   /** @param minRevision what the watcher may be shown at the oldest; null: only the very snapshot given. */
@@ -148,9 +144,9 @@ export class Group {
       isFirst = false
       return this.wire.frame('ADDED', body, null)
     }
-    const envelope = (frames: readonly Buffer[]): readonly Buffer[] => enveloped(this.wire, frames)
+    const pack = (frames: readonly Buffer[]): WriteUnit => writeUnit(this.wire, frames)
     const matches = (object: StoredObject): boolean => this.matcher.matches(object)
-    const frames = new InitialFrames(snapshot, prefix, matches, frame, envelope, nowMs)
+    const frames = new InitialFrames(snapshot, prefix, matches, frame, pack, nowMs)
     frames.users = 1
     this.#initial.set(frames.revision, frames)
     return frames
@@ -201,7 +197,7 @@ export class Group {
     return type !== 'MODIFIED' || !this.encoder.isSame!(event.previous!, event.object!)
   }
 
-  #frameOne(type: 'BOOKMARK', body: Buffer, revision: Revision): Buffer {
-    return Buffer.concat(enveloped(this.wire, [this.wire.frame(type, body, revision)]))
+  #frameOne(type: 'BOOKMARK', body: Buffer, revision: Revision): WriteUnit {
+    return writeUnit(this.wire, [this.wire.frame(type, body, revision)])
   }
 }

@@ -6,13 +6,13 @@ import type { Snapshot } from '../cache/store.js'
 import type { Key } from '../model/event.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { Revision } from '../model/revision.js'
+import type { WriteUnit } from './wire.js'
 
 const UNIT_BYTES = 64 * 1024
 /** Objects looked at for one unit at the most, so that a selector that matches nothing does not stall the event loop. */
 const OBJECTS_LOOKED_AT = 2_000
 
-export interface InitialUnit {
-  readonly bytes: Buffer
+export interface InitialUnit extends WriteUnit {
   readonly events: number
 }
 
@@ -29,7 +29,7 @@ export class InitialFrames {
     prefix: Key,
     private readonly matches: (object: StoredObject) => boolean,
     private readonly frame: (object: StoredObject) => Buffer | null,
-    private readonly envelope: (frames: readonly Buffer[]) => readonly Buffer[],
+    private readonly pack: (frames: readonly Buffer[]) => WriteUnit,
     readonly startedAtMs: number,
   ) {
     this.revision = snapshot.revision
@@ -55,12 +55,11 @@ export class InitialFrames {
       length += frame.length
     }
     if (frames.length === 0) return this.#isComplete ? null : NOTHING_YET
-    const bytes = Buffer.concat(this.envelope(frames))
-    this.bytes += bytes.length
-    const unit = { bytes, events: frames.length }
+    const unit = { ...this.pack(frames), events: frames.length }
+    this.bytes += unit.bytes.length
     this.#units.push(unit)
     return unit
   }
 }
 
-const NOTHING_YET: InitialUnit = { bytes: Buffer.alloc(0), events: 0 }
+const NOTHING_YET: InitialUnit = { bytes: Buffer.alloc(0), checksum: null, events: 0 }

@@ -4,6 +4,8 @@
  */
 import type { Revision } from '../model/revision.js'
 import type { Status } from '../model/status.js'
+import { type Checksum, checksumOf } from '../support/crc32.js'
+import { deflateBlock } from './gzip.js'
 
 export type EventType = 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'
 
@@ -26,6 +28,8 @@ export interface Wire {
   afterError(status: Status): Buffer | null
   /** Told to a quiet watcher that asked for no bookmarks, and after its initial state; null where it would be an event. */
   readonly mark: Mark | null
+  /** Each write unit is compressed, once for the group. */
+  readonly isGzip: boolean
 }
 
 /** How far a watcher has come, in bytes that are no event to it (SSE's `id:`); or a mere sign of life. */
@@ -46,10 +50,30 @@ export const chunkEnvelope: Envelope = {
   after: Buffer.from('\r\n', 'latin1'),
 }
 
-/** The frames as one write unit. */
-export function enveloped(wire: Wire, frames: readonly Buffer[]): readonly Buffer[] {
-  if (wire.envelope === null) return frames
-  return [wire.envelope.before(totalLength(frames)), ...frames, wire.envelope.after]
+/** What is written in one step, or as part of one. */
+export interface WriteUnit {
+  readonly bytes: Buffer
+  /** Of what was compressed; null where nothing was. */
+  readonly checksum: Checksum | null
+}
+
+/** The frames as one write unit, in parts that are not yet put together. */
+export function packed(
+  wire: Wire,
+  frames: readonly Buffer[],
+): { readonly parts: readonly Buffer[]; readonly checksum: Checksum | null } {
+  if (!wire.isGzip) return { parts: enclosed(wire.envelope, frames), checksum: null }
+  const bytes = Buffer.concat(frames)
+  return { parts: enclosed(wire.envelope, [deflateBlock(bytes)]), checksum: checksumOf(bytes) }
+}
+
+export function writeUnit(wire: Wire, frames: readonly Buffer[]): WriteUnit {
+  const { parts, checksum } = packed(wire, frames)
+  return { bytes: Buffer.concat(parts), checksum }
+}
+
+export function enclosed(envelope: Envelope | null, parts: readonly Buffer[]): readonly Buffer[] {
+  return envelope === null ? parts : [envelope.before(totalLength(parts)), ...parts, envelope.after]
 }
 
 export function totalLength(buffers: readonly Buffer[]): number {

@@ -3,6 +3,7 @@
  * has the same methods). What is answered here is small and whole; lists and watches write for themselves.
  */
 import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { Writable } from 'node:stream'
 import { isReadByPeople, negotiateStatus } from '../dialect/accept.js'
 import { statusResponse } from '../dialect/status-body.js'
 import type { StatusError } from '../model/status.js'
@@ -48,9 +49,17 @@ export class Exchange {
   }
 
   get isGone(): boolean {
-    // The compatibility response of HTTP/2 does not say that it is destroyed; its stream does.
-    const { stream = this.response } = this.response as { stream?: { readonly destroyed: boolean } }
-    return stream.destroyed || this.response.writableEnded
+    return this.#writable.destroyed || this.response.writableEnded
+  }
+
+  /** What was written has not been taken yet: `drain` will come. */
+  get needsDrain(): boolean {
+    return this.#writable.writableNeedDrain
+  }
+
+  /** The compatibility response of HTTP/2 does not say how it stands; its stream does. */
+  get #writable(): Pick<Writable, 'destroyed' | 'writableNeedDrain'> {
+    return (this.response as { stream?: Writable }).stream ?? this.response
   }
 
   writeHead(code: number, headers: OutgoingHttpHeaders): void {

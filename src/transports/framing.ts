@@ -25,8 +25,8 @@ export const framings: Readonly<Record<Exclude<Stream, 'none'>, Framing>> = {
 
 const wires = new Map<string, Wire>()
 
-export function wireOf(framing: Framing, carrier: Carrier): Wire {
-  const key = `${framing.key}/${carrier}`
+export function wireOf(framing: Framing, carrier: Carrier, isGzip = false): Wire {
+  const key = `${framing.key}/${carrier}${isGzip ? '/gzip' : ''}`
   let wire = wires.get(key)
   if (wire === undefined) {
     wire = {
@@ -35,6 +35,7 @@ export function wireOf(framing: Framing, carrier: Carrier): Wire {
       frame: framing.frame,
       afterError: framing.afterError,
       mark: framing.mark,
+      isGzip,
       envelope: carrier === 'http1-chunked' ? chunkEnvelope : null,
     }
     wires.set(key, wire)

@@ -1,14 +1,16 @@
 /** A watch as the body of an HTTP answer: which wire, and which way to the client. */
 import type { ServerHttp2Stream } from 'node:http2'
 import type { WatcherSink } from '../broadcast/cursor.js'
-import { enveloped } from '../broadcast/wire.js'
+import { writeUnit } from '../broadcast/wire.js'
 import { type Negotiated, negotiate } from '../dialect/accept.js'
+import { acceptsGzip } from '../dialect/media-type.js'
 import { encodeStatus } from '../dialect/encoding/json-encoder.js'
 import type { StatusError } from '../model/status.js'
 import type { Admitted } from './admission.js'
 import type { Exchange } from './exchange.js'
 import { type Carrier, framings, wireOf } from './framing.js'
 import { EVENT_STREAM_START } from './framing/server-sent-events.js'
+import { GzipSink } from './gzip-sink.js'
 import { ResponseSink } from './http1/response-sink.js'
 import { SocketSink, canWriteToSocket } from './http1/socket-sink.js'
 import { StreamSink } from './http2/stream-sink.js'
@@ -23,7 +25,7 @@ export function httpWatch(exchange: Exchange, form: Negotiated, admitted: Admitt
     lastEventId: form.stream === 'sse' ? lastEventId(exchange) : undefined,
     admitted,
     signal: exchange.signal,
-    open: () => openStream(exchange, form),
+    open: (compress) => openStream(exchange, form, compress),
     begun: () => exchange.release(),
   }
 }
@@ -35,11 +37,12 @@ export function httpWatch(exchange: Exchange, form: Negotiated, admitted: Admitt
 export function failAsEvents(exchange: Exchange, error: StatusError): boolean {
   if (!CURABLE.has(error.code) || !asksForEvents(exchange)) return false
   const status = error.toStatus()
-  const { wire, sink } = openStream(exchange, negotiate('text/event-stream', 'watch'))
+  const { wire, sink } = openStream(exchange, negotiate('text/event-stream', 'watch'), false)
   const frames = [wire.frame('ERROR', encodeStatus(status), null)]
   const after = wire.afterError(status)
   if (after !== null) frames.push(after)
-  sink.end(Buffer.concat(enveloped(wire, frames)), status)
+  const { bytes, checksum } = writeUnit(wire, frames)
+  sink.end(bytes, status, checksum)
   return true
 }
 
@@ -51,19 +54,26 @@ function asksForEvents(exchange: Exchange): boolean {
   }
 }
 
-function openStream(exchange: Exchange, form: Negotiated): OpenStream {
+function openStream(exchange: Exchange, form: Negotiated, compress: boolean): OpenStream {
   const { response } = exchange
+  const isGzip = compress && acceptsGzip(exchange.requestHeaders['accept-encoding'])
   const isSse = form.stream === 'sse'
   exchange.writeHead(200, {
     'content-type': isSse ? `${form.contentType}; charset=utf-8` : form.contentType,
     'cache-control': 'no-cache, private',
     // nginx would gather a stream of small events until its buffer is full.
     ...(isSse ? { 'x-accel-buffering': 'no' } : {}),
+    ...(compress ? { vary: 'Accept-Encoding' } : {}),
+    ...(isGzip ? { 'content-encoding': 'gzip' } : {}),
   })
   response.flushHeaders()
-  const [carrier, sink] = carry(exchange)
-  const wire = wireOf(framings[form.stream === 'none' ? 'json-lines' : form.stream], carrier)
-  if (isSse) sink.write(Buffer.concat(enveloped(wire, [EVENT_STREAM_START])))
+  const [carrier, plain] = carry(exchange)
+  const wire = wireOf(framings[form.stream === 'none' ? 'json-lines' : form.stream], carrier, isGzip)
+  const sink = isGzip ? new GzipSink(plain, wire.envelope) : plain
+  if (isSse) {
+    const { bytes, checksum } = writeUnit(wire, [EVENT_STREAM_START])
+    sink.write(bytes, checksum)
+  }
   return { wire, sink }
 }
 

@@ -55,8 +55,10 @@ export function createPlainListener(handler: RequestListener, limits: ListenerLi
   const sessions = followSessions(http2)
   const [accept] = http1.listeners('connection') as [(socket: Socket) => void]
   http1.removeAllListeners('connection')
+  // Browsers open connections ahead of need: silent ones, which neither server knows of yet.
+  const undecided = new Set<Socket>()
   http1.on('connection', (socket: Socket) => {
-    sniff(socket, (isHttp2) => {
+    sniff(socket, undecided, (isHttp2) => {
       if (!isHttp2) return accept.call(http1, socket)
       // A server of HTTP/1.1 lets a client half-close; one of HTTP/2 would wait for a peer that is gone.
       socket.allowHalfOpen = false
@@ -66,6 +68,7 @@ export function createPlainListener(handler: RequestListener, limits: ListenerLi
   http1.on('upgrade', upgradeAsRequest(handler))
   const closeHttp1 = http1.closeAllConnections.bind(http1)
   http1.closeAllConnections = () => {
+    for (const socket of undecided) socket.destroy()
     sessions.destroyAll()
     closeHttp1()
   }
@@ -121,13 +124,21 @@ function asHttp2Handler(
   return handler as unknown as (request: Http2ServerRequest, response: Http2ServerResponse) => void
 }
 
-/** Calls back once, when it is known what the client speaks; never for a client that does not say so in time. */
-function sniff(socket: Socket, then: (isHttp2: boolean) => void): void {
+/**
+ * Calls back once, when it is known what the client speaks; never for a client that does not say so in time.
+ * @param undecided holds the socket until then.
+ */
+function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) => void): void {
   const giveUp = (): void => {
     socket.destroy()
   }
+  const forget = (): void => {
+    undecided.delete(socket)
+  }
+  undecided.add(socket)
   socket.setTimeout(HEADERS_TIMEOUT_MS, giveUp)
   socket.on('error', giveUp)
+  socket.on('close', forget)
   let seen: Buffer | null = null
   const onData = (bytes: Buffer): void => {
     seen = seen === null ? bytes : Buffer.concat([seen, bytes])
@@ -136,6 +147,8 @@ function sniff(socket: Socket, then: (isHttp2: boolean) => void): void {
     if (couldBe && seen.length < PREFACE_SIGN_BYTES) return
     socket.off('data', onData)
     socket.off('error', giveUp)
+    socket.off('close', forget)
+    forget()
     socket.setTimeout(0)
     socket.off('timeout', giveUp)
     // What was read goes back, and is read again by the one who takes over, in the next turn when it is set up.
@@ -196,6 +209,7 @@ function upgradeAsRequest(handler: RequestListener) {
     response.once('finish', () => {
       response.detachSocket(socket)
       socket.end()
+      process.nextTick(() => response.emit('close'))
     })
     handler(request, response as Parameters<RequestListener>[1])
   }

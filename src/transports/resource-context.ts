@@ -44,6 +44,8 @@ export interface ResourceContext {
   readonly minRequestTimeoutMs: number
   /** A list that is not sent by then is cut off, milliseconds. */
   readonly requestTimeoutMs: number
+  /** Watches are compressed for everyone who accepts gzip, not only for those who ask. */
+  readonly compressesWatches: boolean
   /** The server is stopping: new watches are refused. */
   isDraining(): boolean
 }

@@ -70,7 +70,7 @@ async function writePieces(exchange: Exchange, body: SharedBody, pace: BodyAnswe
     const hasRoom = response.write(piece)
     const waitMs = pace(piece.length)
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs))
-    if (!hasRoom && response.writableNeedDrain) await drained(exchange)
+    if (!hasRoom && exchange.needsDrain) await drained(exchange)
     else if (i % PIECES_PER_TURN === PIECES_PER_TURN - 1) await new Promise((resolve) => setImmediate(resolve))
   }
   if (!exchange.isGone) response.end()

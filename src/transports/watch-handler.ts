@@ -7,7 +7,7 @@
  */
 import type { WatchRequest, WatchStart } from '../broadcast/broadcaster.js'
 import type { Cursor, EndReason, WatcherSink } from '../broadcast/cursor.js'
-import { type Wire, enveloped } from '../broadcast/wire.js'
+import { type Wire, writeUnit } from '../broadcast/wire.js'
 import type { WatchCache } from '../cache/watch-cache.js'
 import type { Snapshot } from '../cache/store.js'
 import type { Negotiated } from '../dialect/accept.js'
@@ -31,8 +31,8 @@ export interface WatchTransport {
   /** Whose watch it is, and whether it still may run. */
   readonly admitted: Admitted
   readonly signal: AbortSignal
-  /** Sends the head. */
-  open(): OpenStream
+  /** Sends the head. @param compress the stream is to be gzipped, if the client accepts that and the transport can. */
+  open(compress: boolean): OpenStream
   /** The cursor has taken over: what belongs to the request alone may go. */
   begun(): void
 }
@@ -99,13 +99,14 @@ function begin(
   prepared: Prepared,
 ): Cursor | null {
   const { collection, options, encoder, start } = prepared
-  const { wire, sink } = transport.open()
+  const { wire, sink } = transport.open(options.compress || context.compressesWatches)
   const fail = (error: StatusError): null => {
     const status = error.toStatus()
     const frames = [wire.frame('ERROR', encoder.status(status), null)]
     const after = wire.afterError(status)
     if (after !== null) frames.push(after)
-    sink.end(Buffer.concat(enveloped(wire, frames)), status)
+    const { bytes, checksum } = writeUnit(wire, frames)
+    sink.end(bytes, status, checksum)
     prepared.onEnd('expired')
     return null
   }

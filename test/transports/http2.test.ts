@@ -204,6 +204,27 @@ void t.test('a connection that does not say what it speaks is only waited for', 
   t.equal(await firstLine(patient), 'HTTP/1.1 200 OK', 'a request letter by letter is understood')
 })
 
+void t.test('silent connections do not hold up a stop', async (t) => {
+  const h = await startApp(t, { flags: SECURE })
+  const ports = [h.port, Number(new URL(h.secureUrl).port)]
+  const sockets = await Promise.all(
+    ports.map(async (port) => {
+      const socket = connectTcp(port, '127.0.0.1')
+      socket.on('error', () => {})
+      t.teardown(() => socket.destroy())
+      await new Promise((resolve) => socket.once('connect', resolve))
+      return socket
+    }),
+  )
+  // One that is let in after them has been let in, so they have been too.
+  await request(`${h.url}/livez`)
+  const closed = Promise.all(sockets.map((socket) => new Promise((resolve) => socket.resume().once('close', resolve))))
+  const startedMs = performance.now()
+  await h.app.stop()
+  await closed
+  t.ok(performance.now() - startedMs < 5_000)
+})
+
 async function firstLine(socket: Socket): Promise<string> {
   let heard = ''
   for await (const bytes of socket) {

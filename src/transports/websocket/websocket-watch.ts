@@ -53,7 +53,7 @@ export function webSocketWatch(
     admitted,
     signal: exchange.signal,
     open: () => openWebSocket(exchange, form),
-    begun: () => exchange.release(),
+    begun: () => {},
   }
 }
 
@@ -62,10 +62,13 @@ function openWebSocket(exchange: Exchange, form: Negotiated): OpenStream {
   const { socket } = request
   // The library would drop it in silence.
   if (!socket.readable || !socket.writable) throw new BadRequestError('the connection was closed before the upgrade')
+  exchange.release()
   response.detachSocket(socket)
   exchange.statusCode = 101
   socket.setKeepAlive(true, KEEPALIVE_MS)
   const webSocket = upgrade(exchange)
+  // Whoever waits for the end of the answer waits for the end of the watch.
+  if (response.listenerCount('close') > 0) webSocket.once('close', () => response.emit('close'))
   const framing = form.stream === 'protobuf-frames' ? webSocketProtobuf : webSocketJson
   return { wire: wireOf(framing, 'websocket'), sink: new WebSocketSink(webSocket, socket) }
 }

@@ -1,0 +1,35 @@
+/**
+ * One gzip stream for each watcher out of blocks that all of them share.
+ *
+ *     header │ block │ block │ block │ … │ last block (empty) │ CRC-32, length
+ *      own   │ shared by the group       │        own
+ *
+ * A block is compressed by itself and ends on a byte, by a full flush: it refers to nothing before it, so a watcher may
+ * begin with any. Only the checksum differs, and it follows from those of the blocks. A gzip member for each batch was
+ * rejected: browsers drop all after the first member, curl fails on it, and Go delays each event by one.
+ *
+ * Source: RFC 1951, RFC 1952.
+ */
+import { constants, deflateRawSync } from 'node:zlib'
+
+export const GZIP_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255])
+
+/** A final block of nothing, by fixed codes. */
+const LAST_BLOCK = [0x03, 0x00]
+/** Nearly the size of level 6 in half its time: a batch is compressed while its watchers wait. */
+const LEVEL = 3
+
+export function deflateBlock(bytes: Buffer): Buffer {
+  const block = deflateRawSync(bytes, { level: LEVEL, finishFlush: constants.Z_FULL_FLUSH })
+  // Node cuts it out of a buffer of 16 KB, which it would keep alive.
+  return Buffer.from(block)
+}
+
+/** @param length bytes before compression. */
+export function gzipTrailer(crc: number, length: number): Buffer {
+  const trailer = Buffer.alloc(10)
+  trailer.set(LAST_BLOCK)
+  trailer.writeUInt32LE(crc, 2)
+  trailer.writeUInt32LE(length % 2 ** 32, 6)
+  return trailer
+}
