@@ -275,6 +275,7 @@ export class App {
 
   #readiness(): readonly HealthCheck[] {
     const checks: HealthCheck[] = [
+      { name: 'ping', problem: () => null },
       { name: 'shutdown', problem: () => (this.#isDraining ? 'the server is shutting down' : null) },
     ]
     for (const { resource, cache } of this.#resources.sources()) {

@@ -56,9 +56,7 @@ export class OpenApi {
 
   /** `/openapi/v3/apis/{group}/{version}`; null when nothing of it is served. */
   groupVersion(group: string, version: string): Document | null {
-    const found = groupsOf(this.#registry.list())
-      .find(({ name }) => name === group)
-      ?.versions.find(({ name }) => name === version)
+    const found = this.#find(group, version)
     if (found === undefined) return null
     return this.#cached(apiVersion({ group, version }), () => {
       const collector = new SchemaCollector(this.#options.schemas)
@@ -66,6 +64,18 @@ export class OpenApi {
       for (const served of found.resources) Object.assign(paths, pathsOf(served, collector.add(served)))
       return { openapi: '3.0.0', info: INFO, paths, components: { schemas: collector.schemas } }
     })
+  }
+
+  /** As in the index: changes when the document may have; null when nothing of it is served. */
+  hash(group: string, version: string): string | null {
+    const found = this.#find(group, version)
+    return found === undefined ? null : this.#hash(found.resources)
+  }
+
+  #find(group: string, version: string) {
+    return groupsOf(this.#registry.list())
+      .find(({ name }) => name === group)
+      ?.versions.find(({ name }) => name === version)
   }
 
   #hash(resources: readonly ServedResource[]): string {

@@ -1,9 +1,10 @@
 /**
- * Errors on their way out: the Status object as JSON or YAML, the headers that go with it, and the texts that clients of the
- * API server know, so that every stage words them alike. Protobuf is encoded elsewhere from `error.toStatus()`.
+ * Errors on their way out: the Status object as JSON, YAML or protobuf, the headers that go with it, and the texts that clients of the
+ * API server know, so that every stage words them alike.
  */
 import { indentJson } from '../codec/json-indent.js'
 import { jsonToYaml } from '../codec/json-to-yaml.js'
+import { encodeStatus } from '../codec/protobuf/encode.js'
 import { type Resource, resourceId } from '../model/resource.js'
 import {
   AlreadyExistsError,
@@ -15,7 +16,7 @@ import {
   type StatusError,
   UnauthorizedError,
 } from '../model/status.js'
-import { JSON_MEDIA_TYPE, YAML_MEDIA_TYPE } from './accept.js'
+import { type Encoding, JSON_MEDIA_TYPE, PROTOBUF_MEDIA_TYPE, YAML_MEDIA_TYPE } from './accept.js'
 
 export interface StatusResponse {
   readonly code: number
@@ -26,10 +27,14 @@ export interface StatusResponse {
 
 export function statusResponse(
   error: StatusError,
-  encoding: 'json' | 'yaml',
+  encoding: Encoding,
   options: { pretty?: boolean } = {},
 ): StatusResponse {
-  const json = Buffer.from(JSON.stringify(error.toStatus()))
+  const status = error.toStatus()
+  if (encoding === 'protobuf') {
+    return { code: error.code, headers: statusHeaders(error, PROTOBUF_MEDIA_TYPE), body: encodeStatus(status) }
+  }
+  const json = Buffer.from(JSON.stringify(status))
   const contentType = encoding === 'yaml' ? YAML_MEDIA_TYPE : JSON_MEDIA_TYPE
   const body =
     encoding === 'yaml'

@@ -2,7 +2,7 @@
  * Everything under `/api`, `/apis`, `/version` and `/openapi`: from the path to discovery, a get, a list or a watch. One
  * request, one answer; an error before the headers is a Status.
  */
-import { isPretty, negotiate, negotiateDiscovery, negotiateOpenApiV2 } from '../dialect/accept.js'
+import { JSON_MEDIA_TYPE, isPretty, negotiate, negotiateDiscovery, negotiateOpenApiV2 } from '../dialect/accept.js'
 import type { Discovery, Document } from '../dialect/discovery.js'
 import type { OpenApi } from '../dialect/openapi.js'
 import { isWatch } from '../dialect/list-options.js'
@@ -172,9 +172,7 @@ function answerDocument(
       if (!form.aggregated)
         return sendDocument(exchange, root === 'api' ? discovery.apiVersions() : discovery.apiGroups())
       const { body, etag } = discovery.aggregated(root)
-      if (exchange.requestHeaders['if-none-match'] === etag)
-        return exchange.send(304, form.contentType, Buffer.alloc(0), { etag })
-      return exchange.send(200, form.contentType, body, { etag, vary: 'Accept' })
+      return exchange.sendTagged(form.contentType, body, etag)
     }
     case 'api-group':
       return sendDocument(exchange, discovery.apiGroup(path.group))
@@ -183,14 +181,35 @@ function answerDocument(
     case 'openapi-v2': {
       const { encoding, contentType } = negotiateOpenApiV2(exchange.requestHeaders.accept)
       const { body, etag } = openApi.v2(encoding)
-      return exchange.send(200, contentType, body, { etag, vary: 'Accept' })
+      return exchange.sendTagged(contentType, body, etag)
     }
     case 'openapi-v3-index':
       return sendDocument(exchange, openApi.index())
     case 'openapi-v3':
-      return sendDocument(exchange, openApi.groupVersion(path.group, path.version))
+      return sendOpenApi(exchange, openApi, path)
   }
 }
+
+/** What is asked for by its hash never changes, and is kept for as long as that; an old hash leads to the present one. */
+function sendOpenApi(
+  exchange: Exchange,
+  openApi: OpenApi,
+  path: { readonly group: string; readonly version: string },
+): void {
+  const document = openApi.groupVersion(path.group, path.version)
+  if (document === null) throw unknownResource()
+  const hash = exchange.query.get('hash')
+  if (hash === null) return exchange.sendTagged(JSON_MEDIA_TYPE, document.body, document.etag)
+  const current = openApi.hash(path.group, path.version)
+  if (hash === current) {
+    const expires = new Date(Date.now() + YEAR_MS).toUTCString()
+    const forEver = { 'cache-control': 'public, immutable', expires }
+    return exchange.sendTagged(JSON_MEDIA_TYPE, document.body, document.etag, forEver)
+  }
+  exchange.send(301, 'text/plain; charset=utf-8', Buffer.alloc(0), { location: `${exchange.path}?hash=${current}` })
+}
+
+const YEAR_MS = 365 * 24 * 3_600_000
 
 function sendDocument(exchange: Exchange, document: Document | null): void {
   if (document === null) throw unknownResource()

@@ -13,8 +13,8 @@ export class Exchange {
   readonly query: URLSearchParams
   #abort: AbortController | null = null
   readonly startedMs = performance.now()
-  /** Sent with every answer. */
-  readonly headers: OutgoingHttpHeaders = {}
+  /** Sent with every answer, unless it says otherwise itself. */
+  readonly headers: OutgoingHttpHeaders = { 'cache-control': 'no-cache, private' }
   statusCode = 0
   readonly #onClose = (): void => this.#abort?.abort()
 
@@ -74,16 +74,20 @@ export class Exchange {
     this.response.end(this.request.method === 'HEAD' ? undefined : body)
   }
 
+  /** A document that the client keeps under its ETag: 304 when it has this one. */
+  sendTagged(contentType: string, body: Buffer, etag: string, headers: OutgoingHttpHeaders = {}): void {
+    const kept = this.requestHeaders['if-none-match'] ?? ''
+    const isKept = kept.trim() === '*' || kept.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag)
+    if (!isKept) return this.send(200, contentType, body, { etag, vary: 'Accept', ...headers })
+    this.writeHead(304, { etag, vary: 'Accept', ...headers })
+    this.response.end()
+  }
+
   /** The error as a Status in the form the client reads, with Retry-After where it names a time. Only before the headers. */
   fail(error: StatusError): void {
     const pretty = isReadByPeople(this.requestHeaders['user-agent'])
-    const { code, headers, body } = statusResponse(error, statusEncoding(this.requestHeaders.accept), { pretty })
+    const { code, headers, body } = statusResponse(error, negotiateStatus(this.requestHeaders.accept), { pretty })
     const { 'content-type': contentType = 'application/json', ...rest } = headers
     this.send(code, contentType, body, rest)
   }
-}
-
-/** Protobuf statuses are the protobuf encoder's; until it has one, everybody reads JSON. */
-function statusEncoding(accept: string | undefined): 'json' | 'yaml' {
-  return negotiateStatus(accept) === 'yaml' ? 'yaml' : 'json'
 }

@@ -1,5 +1,5 @@
 /** `/livez`, `/readyz`, `/healthz`, each with `?verbose` and with one path per check; the forms of the API server. */
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 
 export interface HealthCheck {
   /** As in `/readyz/{name}`. */
@@ -18,40 +18,50 @@ export interface HealthOptions {
 export function registerHealth(server: FastifyInstance, options: HealthOptions): void {
   const endpoints = { livez: options.livez, healthz: options.readyz, readyz: options.readyz }
   for (const [endpoint, checksOf] of Object.entries(endpoints)) {
-    server.get(`/${endpoint}`, async (request, reply) => {
-      const excluded = new Set([queryValues(request.query, 'exclude')].flat())
-      const { ok, text } = report(
-        endpoint,
-        checksOf().filter(({ name }) => !excluded.has(name)),
-      )
-      const verbose = queryValues(request.query, 'verbose').length > 0
-      return await reply
-        .code(ok ? 200 : 500)
-        .type('text/plain; charset=utf-8')
-        .send(ok && !verbose ? 'ok' : text)
+    server.route({
+      method: ['GET', 'HEAD'],
+      url: `/${endpoint}`,
+      handler: async (request, reply) => {
+        const { ok, text } = report(endpoint, checksOf(), new Set(queryValues(request.query, 'exclude')))
+        const verbose = queryValues(request.query, 'verbose').length > 0
+        return await plain(reply, ok ? 200 : 500, ok && !verbose ? 'ok' : text)
+      },
     })
-    server.get<{ Params: { check: string } }>(`/${endpoint}/:check`, async (request, reply) => {
-      const check = checksOf().find(({ name }) => name === request.params.check)
-      if (check === undefined) return await reply.code(404).type('text/plain; charset=utf-8').send('no such check\n')
-      const problem = check.problem()
-      const code = problem === null || check.isInformational === true ? 200 : 500
-      return await reply
-        .code(code)
-        .type('text/plain; charset=utf-8')
-        .send(problem ?? 'ok')
+    server.route<{ Params: { check: string } }>({
+      method: ['GET', 'HEAD'],
+      url: `/${endpoint}/:check`,
+      handler: async (request, reply) => {
+        const check = checksOf().find(({ name }) => name === request.params.check)
+        if (check === undefined) return await plain(reply, 404, 'no such check\n')
+        const problem = check.problem()
+        return await plain(reply, problem === null || check.isInformational === true ? 200 : 500, problem ?? 'ok')
+      },
     })
   }
 }
 
-function report(endpoint: string, checks: readonly HealthCheck[]): { ok: boolean; text: string } {
+async function plain(reply: FastifyReply, code: number, text: string): Promise<FastifyReply> {
+  return await reply.code(code).type('text/plain; charset=utf-8').header('x-content-type-options', 'nosniff').send(text)
+}
+
+function report(
+  endpoint: string,
+  checks: readonly HealthCheck[],
+  excluded: Set<string>,
+): { ok: boolean; text: string } {
   let ok = true
   const lines = checks.map((check) => {
+    if (excluded.delete(check.name)) return `[+]${check.name} excluded: ok`
     const problem = check.problem()
     if (problem === null) return `[+]${check.name} ok`
     if (check.isInformational === true) return `[*]${check.name} not served: ${problem}`
     ok = false
     return `[-]${check.name} failed: ${problem}`
   })
+  if (excluded.size > 0) {
+    const names = [...excluded].map((name) => JSON.stringify(name)).join(', ')
+    lines.push(`warn: some health checks cannot be excluded: no matches for ${names}`)
+  }
   lines.push(ok ? `${endpoint} check passed` : `${endpoint} check failed`, '')
   return { ok, text: lines.join('\n') }
 }

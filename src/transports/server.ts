@@ -23,6 +23,8 @@ export interface ServerOptions {
   readonly admission: Admission
 }
 
+const NO_CACHE = { 'cache-control': 'no-cache, private' }
+
 /** Makes the port that a server listens on. */
 export type MakeListener = (handler: RequestListener) => Server
 
@@ -34,15 +36,18 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
     serverFactory: (handler) => makeListener(handler),
     frameworkErrors: (_error, _request, reply: FastifyReply) => {
       const status = new BadRequestError('the path of the request cannot be read')
-      void reply.code(status.code).type('application/json').send(encodeStatus(status.toStatus()))
+      void reply.code(status.code).headers(NO_CACHE).type('application/json').send(encodeStatus(status.toStatus()))
     },
+  })
+  server.addHook('onSend', async (_request, reply) => {
+    if (!reply.hasHeader('cache-control')) reply.headers(NO_CACHE)
   })
   server.all('/api', answer)
   server.all('/api/*', answer)
   server.all('/apis', answer)
   server.all('/apis/*', answer)
   server.all('/openapi/*', answer)
-  server.get('/version', answer)
+  server.all('/version', answer)
   server.get('/metrics', async (request, reply) => {
     const exchange = new Exchange(request.raw, reply.raw)
     reply.hijack()
