@@ -87,6 +87,14 @@ const KEPT_SNAPSHOT_MS = 5 * 60_000
 /** A key that cannot be served is logged once; the memory of that has a bound. */
 const LOGGED_KEYS = 1_000
 
+/** Beyond as many gaps in one ring the oldest two count as one: more is refused than must be, never less. */
+const MAX_GAPS = 64
+
+interface Gap {
+  readonly after: Revision
+  readonly until: Revision
+}
+
 interface Waiter {
   readonly revision: Revision
   readonly wake: () => void
@@ -104,7 +112,7 @@ export class WatchCache {
   readonly #loggedKeys = new LRUCache<Key, true>({ max: LOGGED_KEYS })
   #revision: Revision = ZERO_REVISION
   /** Revisions strictly between these were never seen one by one: nobody can resume there. */
-  #gap: { readonly after: Revision; readonly until: Revision } | null = null
+  #gaps: readonly Gap[] = []
   #readiness: Readiness = { kind: 'pending' }
   #pendingSinceMs: number
   #disconnected: { readonly reason: string; readonly sinceMs: number } | null = null
@@ -202,17 +210,19 @@ export class WatchCache {
       unservable = new Map()
     }
     const commit = (): void => {
-      if (reason === 'coalesce' && this.#revision !== ZERO_REVISION && revision > this.#revision) {
-        return this.#coalesce(store, unservable, revision)
+      let isOtherHistory = reason === 'history-changed'
+      if (reason === 'coalesce' && this.#revision !== ZERO_REVISION) {
+        isOtherHistory = revision < this.#revision || !this.#continuesInto(store, unservable)
+        if (!isOtherHistory) return this.#coalesce(store, unservable, revision)
       }
       this.#store = store
       this.#unservable = unservable
       this.#snapshot = null
       this.#kept.clear()
-      this.#gap = null
+      this.#gaps = []
       this.#ring.reset(revision)
       this.#revision = revision
-      for (const listener of this.#listeners) listener.onReset(revision, reason === 'history-changed')
+      for (const listener of this.#listeners) listener.onReset(revision, isOtherHistory)
       this.#advanced()
     }
     return { add, commit, abort }
@@ -357,9 +367,13 @@ export class WatchCache {
   assertResumable(afterRevision: Revision): void {
     const floor = this.#ring.floorRevision
     if (afterRevision < floor) throw ExpiredError.tooOld(afterRevision, (floor + 1) as Revision)
-    if (this.#gap !== null && afterRevision > this.#gap.after && afterRevision < this.#gap.until) {
-      throw ExpiredError.tooOld(afterRevision, (this.#gap.until + 1) as Revision)
-    }
+    const gap = this.#gapAround(afterRevision)
+    if (gap !== undefined) throw ExpiredError.tooOld(afterRevision, (gap.until + 1) as Revision)
+  }
+
+  /** Whether every event after it is held, or still to come. */
+  canResumeAfter(revision: Revision): boolean {
+    return revision >= this.#ring.floorRevision && this.#gapAround(revision) === undefined
   }
 
   /** The first batch after `afterRevision`, undefined when caught up. Ask `floorRevision` first. O(log n). */
@@ -431,6 +445,22 @@ export class WatchCache {
     return null
   }
 
+  #gapAround(revision: Revision): Gap | undefined {
+    return this.#gaps.find(({ after, until }) => revision > after && revision < until)
+  }
+
+  /** Whether a newer state can be of our history: what it says was written by now is what we hold. */
+  #continuesInto(store: Store, unservable: ReadonlyMap<Key, Revision>): boolean {
+    const held = (key: Key): Revision | undefined => this.#store.get(key)?.modRevision ?? this.#unservable.get(key)
+    for (const { key, modRevision } of store.snapshot(this.#revision, 0).objects(this.prefix)) {
+      if (modRevision <= this.#revision && held(key) !== modRevision) return false
+    }
+    for (const [key, modRevision] of unservable) {
+      if (modRevision <= this.#revision && held(key) !== modRevision) return false
+    }
+    return true
+  }
+
   #coalesce(store: Store, unservable: Map<Key, Revision>, revision: Revision): void {
     const after = this.#revision
     const receivedAtMs = this.#options.clock.monotonic()
@@ -438,8 +468,9 @@ export class WatchCache {
     const batches = differenceBatches(this.snapshot(), target, this.prefix, receivedAtMs)
     this.#store = store
     this.#unservable = unservable
-    this.#kept.clear()
-    this.#gap = { after, until: revision }
+    const gaps = this.#gaps.filter(({ until }) => until > this.#ring.floorRevision)
+    if (gaps.length >= MAX_GAPS) gaps.splice(0, 2, { after: gaps[0]!.after, until: gaps[1]!.until })
+    this.#gaps = [...gaps, { after, until: revision }]
     let events = 0
     for (const batch of batches) {
       events += batch.events.length
@@ -454,7 +485,7 @@ export class WatchCache {
 
   #rebuild(revision: Revision): Snapshot | null {
     if (revision < this.#ring.floorRevision) return null
-    if (this.#gap !== null && revision > this.#gap.after && revision < this.#gap.until) return null
+    if (this.#gapAround(revision) !== undefined) return null
     const store = this.snapshot().toStore()
     const first = this.#ring.indexAfter(revision)
     for (let i = this.#ring.length - 1; i >= first; i--) {
@@ -499,6 +530,7 @@ export class WatchCache {
     limitMs = this.#options.waitLimitMs ?? 3_000,
   ): Promise<boolean> {
     if (revision <= this.#revision) return true
+    if (signal?.aborted) return false
     const { clock, metrics } = this.#options
     const startedMs = clock.monotonic()
     const reached = await new Promise<boolean>((resolve) => {

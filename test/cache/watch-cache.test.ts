@@ -1,0 +1,596 @@
+import t from 'tap'
+import type { CacheBatch } from '../../src/cache/cache-batch.js'
+import { type FreshnessSource, WatchCache, type WatchCacheOptions } from '../../src/cache/watch-cache.js'
+import type { KeyValue } from '../../src/model/event.js'
+import {
+  ExpiredError,
+  NotImplementedError,
+  TimeoutError,
+  TooLargeResourceVersionError,
+  TooManyRequestsError,
+} from '../../src/model/status.js'
+import { silentLogger } from '../../src/support/log.js'
+import { PODS, batch, del, ingestPod, podKey, podKeyValue, put, putEncrypted, rev } from '../support/objects.js'
+import { VirtualClock, nextTurn } from '../support/virtual-clock.js'
+
+interface Told {
+  readonly batches: string[]
+  readonly advances: number[]
+  readonly resets: string[]
+}
+
+/** A cache whose source is what the test says; listed at `revision` with `objects` unless told otherwise. */
+function setUp(
+  options: {
+    readonly freshness?: Partial<FreshnessSource>
+    readonly ring?: Partial<WatchCacheOptions['ring']>
+    readonly revision?: number
+    readonly objects?: readonly KeyValue[]
+    readonly isListed?: boolean
+  } = {},
+) {
+  const clock = new VirtualClock()
+  const asked = { progress: 0, states: 0 }
+  const warnings: string[] = []
+  const coalesced: number[] = []
+  const cache: WatchCache = new WatchCache({
+    name: 'pods',
+    prefix: PODS.etcdPrefix,
+    ingest: ingestPod,
+    freshness: {
+      trustsProgress: true,
+      currentRevision: async () => cache.revision,
+      requestProgress: () => asked.progress++,
+      readState: async () => {
+        throw new Error('nobody should read')
+      },
+      readKey: async () => null,
+      ...options.freshness,
+    },
+    ring: { maxItems: 1_000, maxBytes: 1e9, maxAgeMs: 1e9, ...options.ring },
+    clock,
+    logger: { ...silentLogger, warn: (_fields, message) => warnings.push(message) },
+    metrics: { applied: () => {}, coalesced: (events) => coalesced.push(events), readWait: () => {} },
+  })
+  const told: Told = { batches: [], advances: [], resets: [] }
+  cache.listen({
+    onBatch: (given) => told.batches.push(textOf(given)),
+    onAdvance: (revision) => told.advances.push(revision),
+    onReset: (revision, isOther) => told.resets.push(`${revision}${isOther ? ' other' : ''}`),
+  })
+  const replace = (revision: number, reason: Parameters<WatchCache['replace']>[1], ...objects: KeyValue[]): void => {
+    const state = cache.replace(rev(revision), reason)
+    state.add(objects)
+    state.commit()
+  }
+  if (options.isListed !== false) {
+    replace(options.revision ?? 10, 'initial', ...(options.objects ?? []))
+    cache.synced()
+    told.resets.length = 0
+    told.advances.length = 0
+  }
+  return { cache, clock, told, asked, warnings, coalesced, replace }
+}
+
+/** `12: +a ~b -c` */
+function textOf({ revision, events }: CacheBatch): string {
+  const texts = events.map(({ object, previous }) =>
+    object === null ? `-${previous!.name}` : previous === null ? `+${object.name}` : `~${object.name}`,
+  )
+  return `${revision}: ${texts.join(' ')}`.trim()
+}
+
+const namesIn = (snapshot: {
+  objects(prefix: typeof PODS.etcdPrefix): Iterable<{ name: string; modRevision: number }>
+}) => [...snapshot.objects(PODS.etcdPrefix)].map(({ name, modRevision }) => `${name}@${modRevision}`)
+
+/** A promise whose outcome can be looked at. */
+interface Outcome<T> {
+  readonly state: 'pending' | 'done' | 'failed'
+  readonly value?: T
+  readonly error?: unknown
+}
+
+function watched<T>(promise: Promise<T>): Outcome<T> {
+  const seen: Outcome<T> = { state: 'pending' }
+  promise.then(
+    (value) => Object.assign(seen, { state: 'done', value }),
+    (error: unknown) => Object.assign(seen, { state: 'failed', error }),
+  )
+  return seen
+}
+
+void t.test('batches', (t) => {
+  void t.test('what arrives is in the store, in the ring and told, each revision once', (t) => {
+    const { cache, told } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+    cache.apply([batch(11, put('x', 'a', 11, {}, 5), put('x', 'b', 11)), batch(12, del('x', 'a'))])
+    t.same(told.batches, ['11: ~a +b', '12: -a'])
+    t.same(told.advances, [12], 'one advance for a run of batches')
+    t.same(namesIn(cache.snapshot()), ['b@11'])
+    t.equal(cache.revision, 12)
+    t.equal(cache.floorRevision, 10)
+    t.same(cache.ring.batches, 2)
+    t.end()
+  })
+  void t.test('what it has already is dropped', (t) => {
+    const { cache, told } = setUp()
+    cache.apply([batch(11, put('x', 'a', 11))])
+    cache.apply([batch(10, put('x', 'z', 10)), batch(11, put('x', 'z', 11)), batch(12, put('x', 'b', 12))])
+    t.same(told.batches, ['11: +a', '12: +b'])
+    cache.progress(rev(20))
+    cache.apply([batch(20, put('x', 'z', 20))])
+    t.same(told.batches, ['11: +a', '12: +b'], 'progress counts as having it')
+    t.end()
+  })
+  void t.test('a delete of what is not there is no event', (t) => {
+    const { cache, told } = setUp()
+    cache.apply([batch(11, del('x', 'never'))])
+    t.same(told.batches, ['11:'])
+    t.equal(cache.revision, 11)
+    t.end()
+  })
+  void t.test('progress moves the revision, never back, and adds no history', (t) => {
+    const { cache, told } = setUp()
+    cache.progress(rev(15))
+    cache.progress(rev(12))
+    t.equal(cache.revision, 15)
+    t.same(told.advances, [15])
+    t.equal(cache.ring.batches, 0)
+    t.equal(cache.snapshot().revision, 15)
+    t.end()
+  })
+  void t.test('a snapshot is the same object until something changes', (t) => {
+    const { cache } = setUp()
+    const first = cache.snapshot()
+    t.equal(cache.snapshot(), first)
+    cache.apply([batch(11, put('x', 'a', 11))])
+    t.not(cache.snapshot(), first)
+    t.same(namesIn(first), [])
+    t.end()
+  })
+  void t.test('the next batch after a revision is found; none at the head', (t) => {
+    const { cache } = setUp()
+    cache.apply([batch(12, put('x', 'a', 12)), batch(15, put('x', 'b', 15))])
+    const cases: [after: number, next: number | undefined][] = [
+      [10, 12],
+      [11, 12],
+      [12, 15],
+      [14, 15],
+      [15, undefined],
+      [16, undefined],
+    ]
+    for (const [after, next] of cases) t.equal(cache.batchAfter(rev(after))?.revision, next, `after ${after}`)
+    t.end()
+  })
+  t.end()
+})
+
+void t.test('whole states', (t) => {
+  void t.test('nothing is visible before the commit, and an aborted one never is', (t) => {
+    const { cache, told, replace } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+    const state = cache.replace(rev(20), 'gap')
+    state.add([podKeyValue('x', 'b', 15)])
+    t.same(namesIn(cache.snapshot()), ['a@5'])
+    state.abort()
+    t.same(namesIn(cache.snapshot()), ['a@5'])
+    t.same(told.resets, [])
+    replace(20, 'gap', podKeyValue('x', 'c', 15))
+    t.same(namesIn(cache.snapshot()), ['c@15'])
+    t.end()
+  })
+  void t.test('each reason: what is told and where history begins', (t) => {
+    const cases: [reason: 'initial' | 'gap' | 'history-changed', resets: string[]][] = [
+      ['initial', ['20']],
+      ['gap', ['20']],
+      ['history-changed', ['20 other']],
+    ]
+    for (const [reason, resets] of cases) {
+      const { cache, told, replace } = setUp()
+      cache.apply([batch(11, put('x', 'a', 11))])
+      replace(20, reason, podKeyValue('x', 'b', 15))
+      t.same(told.resets, resets, reason)
+      t.equal(cache.floorRevision, 20, `${reason}: nobody can resume below it`)
+      t.throws(() => cache.assertResumable(rev(19)), ExpiredError)
+      cache.assertResumable(rev(20))
+    }
+    t.end()
+  })
+  void t.test('another history may be behind ours', (t) => {
+    const { cache, told, replace } = setUp({ revision: 100 })
+    replace(40, 'history-changed', podKeyValue('x', 'a', 30))
+    t.equal(cache.revision, 40)
+    cache.apply([batch(41, put('x', 'b', 41))])
+    t.same(told.batches, ['41: +b'])
+    t.end()
+  })
+  t.end()
+})
+
+void t.test('a coalesced gap', (t) => {
+  void t.test('is told as the difference, and watchers go on', (t) => {
+    const { cache, told, coalesced, replace } = setUp({ objects: [podKeyValue('x', 'a', 5), podKeyValue('x', 'b', 6)] })
+    replace(20, 'coalesce', podKeyValue('x', 'a', 14, {}, 5), podKeyValue('x', 'c', 17))
+    t.same(told.resets, [])
+    t.same(told.batches, ['14: ~a', '17: +c', '20: -b'])
+    t.same(coalesced, [3])
+    t.equal(cache.revision, 20)
+    t.equal(cache.floorRevision, 10)
+    t.end()
+  })
+  void t.test('can be resumed at its ends, not inside', (t) => {
+    const { cache, replace } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+    replace(20, 'coalesce', podKeyValue('x', 'a', 14, {}, 5))
+    const cases: [after: number, isResumable: boolean][] = [
+      [9, false],
+      [10, true],
+      [11, false],
+      [14, false],
+      [19, false],
+      [20, true],
+      [25, true],
+    ]
+    for (const [after, isResumable] of cases) {
+      t.equal(cache.canResumeAfter(rev(after)), isResumable, `after ${after}`)
+      if (isResumable) cache.assertResumable(rev(after))
+      else t.throws(() => cache.assertResumable(rev(after)), ExpiredError, `after ${after}`)
+    }
+    t.end()
+  })
+  void t.test('stays one when another follows', (t) => {
+    const { cache, replace } = setUp()
+    replace(20, 'coalesce', podKeyValue('x', 'a', 15))
+    cache.apply([batch(21, put('x', 'b', 21))])
+    replace(30, 'coalesce', podKeyValue('x', 'a', 15), podKeyValue('x', 'b', 21))
+    for (const after of [11, 19, 22, 29]) t.equal(cache.canResumeAfter(rev(after)), false, `after ${after}`)
+    for (const after of [10, 20, 21, 30]) t.equal(cache.canResumeAfter(rev(after)), true, `after ${after}`)
+    t.end()
+  })
+  void t.test('a hundred of them are still refused, and remembered in a bounded way', (t) => {
+    const { cache, replace } = setUp()
+    for (let i = 1; i <= 100; i++) replace(10 + i * 10, 'coalesce')
+    for (let i = 1; i <= 100; i++) {
+      if (cache.canResumeAfter(rev(10 + i * 10 - 5))) t.fail(`gap ${i} was forgotten`)
+    }
+    t.equal(cache.canResumeAfter(rev(1_010)), true)
+    t.end()
+  })
+  void t.test('an object that cannot be of our history makes it another history', (t) => {
+    const cases: [name: string, state: KeyValue[], told: string][] = [
+      ['written when we were there, and not seen', [podKeyValue('x', 'z', 8)], '20 other'],
+      ['another version of what we hold', [podKeyValue('x', 'a', 7, {}, 5)], '20 other'],
+      ['what we hold', [podKeyValue('x', 'a', 5)], ''],
+      ['written after we left', [podKeyValue('x', 'a', 11, {}, 5)], ''],
+    ]
+    for (const [name, state, resets] of cases) {
+      const { told, replace } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+      replace(20, 'coalesce', ...state)
+      t.equal(told.resets.join(), resets, name)
+    }
+    const behind = setUp({ revision: 100 })
+    behind.replace(40, 'coalesce')
+    t.same(behind.told.resets, ['40 other'], 'an older etcd')
+    t.end()
+  })
+  void t.test('pages of a list begun before it go on', async (t) => {
+    const { cache, replace } = setUp({ ring: { maxItems: 1 }, objects: [podKeyValue('x', 'a', 5)] })
+    cache.keep(cache.snapshot())
+    replace(20, 'coalesce', podKeyValue('x', 'b', 14), podKeyValue('x', 'c', 17))
+    t.equal(cache.floorRevision, 17)
+    t.same(namesIn(await cache.snapshotAt(rev(10))), ['a@5'])
+  })
+  t.end()
+})
+
+void t.test('values that cannot be served', (t) => {
+  void t.test('are a DELETED on the way out and an ADDED on the way back, and counted', (t) => {
+    const { cache, told } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+    cache.apply([batch(11, putEncrypted('x', 'a', 11, 5))])
+    t.equal(cache.unservableCount, 1)
+    t.equal(cache.snapshot().unservableCount, 1)
+    t.same(namesIn(cache.snapshot()), [])
+    cache.apply([batch(12, putEncrypted('x', 'a', 12, 5))])
+    cache.apply([batch(13, put('x', 'a', 13, {}, 5))])
+    t.equal(cache.unservableCount, 0)
+    t.same(told.batches, ['11: -a', '12:', '13: +a'])
+    cache.apply([batch(14, putEncrypted('x', 'a', 14, 5)), batch(15, del('x', 'a'))])
+    t.equal(cache.unservableCount, 0, 'deleted')
+    t.same(told.batches.slice(3), ['14: -a', '15:'])
+    t.end()
+  })
+  void t.test('are logged once a key', (t) => {
+    const { cache, warnings } = setUp()
+    for (let i = 11; i < 20; i++) cache.apply([batch(i, putEncrypted('x', i % 2 === 0 ? 'a' : 'b', i))])
+    t.equal(warnings.length, 2)
+    t.end()
+  })
+  void t.test('are among what a coalesced gap is held against', (t) => {
+    const encrypted = putEncrypted('x', 'a', 5)
+    if (encrypted.type !== 'put') throw new Error('a put')
+    const { told, replace } = setUp({ objects: [encrypted.keyValue] })
+    replace(20, 'coalesce', encrypted.keyValue)
+    t.same(told.resets, [])
+    t.end()
+  })
+  t.end()
+})
+
+void t.test('waiting for a revision', (t) => {
+  void t.test('ends when it comes, by event or by progress, and asks for progress meanwhile', async (t) => {
+    const { cache, clock, asked } = setUp()
+    await cache.waitUntil(rev(10))
+    t.equal(asked.progress, 0, 'nothing to wait for')
+    const first = watched(cache.waitUntil(rev(11)))
+    const second = watched(cache.waitUntil(rev(15)))
+    t.equal(asked.progress, 2, 'asked at once')
+    clock.advance(250)
+    t.equal(asked.progress, 6, 'and every 100 ms')
+    cache.apply([batch(12, put('x', 'a', 12))])
+    await nextTurn()
+    t.same([first.state, second.state], ['done', 'pending'])
+    cache.progress(rev(15))
+    await nextTurn()
+    t.equal(second.state, 'done')
+    t.equal(cache.waiting, 0)
+    t.equal(clock.pending, 0, 'no timer is left')
+  })
+  void t.test('is given up after 3 s: too large', async (t) => {
+    const { cache, clock } = setUp()
+    const wait = watched(cache.waitUntil(rev(11)))
+    clock.advance(2_999)
+    await nextTurn()
+    t.equal(wait.state, 'pending')
+    clock.advance(101)
+    await nextTurn()
+    t.ok(wait.error instanceof TooLargeResourceVersionError)
+    t.match(wait.error, { message: 'Timeout: Too large resource version: 11, current: 10' })
+    t.equal(cache.waiting, 0)
+  })
+  void t.test('ends with its client, also one that had gone before', async (t) => {
+    const { cache, clock } = setUp()
+    const controller = new AbortController()
+    const wait = watched(cache.waitUntil(rev(11), controller.signal))
+    controller.abort()
+    await nextTurn()
+    t.equal(wait.state, 'failed')
+    const late = watched(cache.waitUntil(rev(11), controller.signal))
+    await nextTurn()
+    t.equal(late.state, 'failed')
+    t.equal(cache.waiting, 0)
+    t.equal(clock.pending, 0)
+  })
+  t.end()
+})
+
+void t.test('as fresh as a linearizable read', (t) => {
+  void t.test('where progress can be trusted: up to the revision etcd says, from the cache', async (t) => {
+    const { cache } = setUp({ freshness: { currentRevision: async () => rev(15) } })
+    const read = watched(cache.consistentSnapshot())
+    await nextTurn()
+    t.equal(read.state, 'pending', 'etcd is further than we are')
+    cache.apply([batch(12, put('x', 'a', 12))])
+    await nextTurn()
+    t.equal(read.state, 'pending')
+    cache.progress(rev(15))
+    await nextTurn()
+    t.equal(read.value?.revision, 15)
+    t.same(namesIn(read.value!), ['a@12'])
+  })
+  void t.test('where it cannot: etcd itself is read, and the cache does not move', async (t) => {
+    const keyValues = [podKeyValue('x', 'a', 5), podKeyValue('x', 'b', 12)]
+    const { cache, told } = setUp({
+      objects: [podKeyValue('x', 'a', 5)],
+      freshness: { trustsProgress: false, readState: async () => ({ revision: rev(15), keyValues }) },
+    })
+    const snapshot = await cache.consistentSnapshot()
+    t.equal(snapshot.revision, 15)
+    t.same(namesIn(snapshot), ['a@5', 'b@12'])
+    t.equal(snapshot.get(podKey('x', 'a')), cache.snapshot().get(podKey('x', 'a')), 'what is held is shared')
+    t.equal(cache.revision, 10, 'never a revision that no event or progress has told')
+    t.same(namesIn(cache.snapshot()), ['a@5'])
+    t.same(told.advances, [])
+  })
+  void t.test('is a timeout when etcd does not answer or progress does not come', async (t) => {
+    const silent = setUp({
+      freshness: {
+        currentRevision: async () => {
+          throw new Error('etcd is away')
+        },
+      },
+    })
+    await t.rejects(silent.cache.consistentSnapshot(), TimeoutError)
+    const stuck = setUp({ freshness: { currentRevision: async () => rev(15) } })
+    const read = watched(stuck.cache.consistentSnapshot())
+    await nextTurn()
+    stuck.clock.advance(3_100)
+    await nextTurn()
+    t.ok(read.error instanceof TimeoutError)
+    t.match(read.error, { details: { retryAfterSeconds: 1 } })
+  })
+  void t.test('of one object: a linearizable read of its key where progress cannot be trusted', async (t) => {
+    const { cache } = setUp({
+      objects: [podKeyValue('x', 'a', 5), podKeyValue('x', 'c', 6)],
+      freshness: {
+        trustsProgress: false,
+        readKey: async (key) =>
+          key === podKey('x', 'a')
+            ? podKeyValue('x', 'a', 12, {}, 5)
+            : key === podKey('x', 'c')
+              ? podKeyValue('x', 'c', 6)
+              : null,
+      },
+    })
+    t.equal((await cache.consistentObject(podKey('x', 'a')))?.modRevision, 12)
+    t.equal(await cache.consistentObject(podKey('x', 'c')), cache.snapshot().get(podKey('x', 'c')))
+    t.equal(await cache.consistentObject(podKey('x', 'gone')), undefined)
+    t.equal(cache.snapshot().get(podKey('x', 'a'))?.modRevision, 5, 'the cache does not move')
+  })
+  t.end()
+})
+
+void t.test('not older than a revision', (t) => {
+  void t.test('the cache as it is, when it is there', async (t) => {
+    const { cache } = setUp()
+    t.equal((await cache.snapshotNotOlderThan(rev(10))).revision, 10)
+    t.equal((await cache.snapshotNotOlderThan(rev(3))).revision, 10)
+  })
+  void t.test('with an etcd whose progress cannot be trusted, its own state after a moment', async (t) => {
+    let revision = 15
+    const { cache, clock } = setUp({
+      freshness: { trustsProgress: false, readState: async () => ({ revision: rev(revision), keyValues: [] }) },
+    })
+    const read = watched(cache.snapshotNotOlderThan(rev(13)))
+    clock.advance(200)
+    await nextTurn()
+    t.equal(read.value?.revision, 15)
+    t.equal(cache.revision, 10)
+    revision = 12
+    const late = watched(cache.snapshotNotOlderThan(rev(13)))
+    clock.advance(200)
+    await nextTurn()
+    t.equal(late.state, 'pending', 'etcd is not there either, and may be in time')
+    clock.advance(3_100)
+    await nextTurn()
+    t.ok(late.error instanceof TooLargeResourceVersionError)
+  })
+  t.end()
+})
+
+void t.test('exactly a revision', (t) => {
+  const history = [
+    batch(11, put('x', 'a', 11, {}, 5)),
+    batch(13, put('x', 'b', 13), put('x', 'c', 13)),
+    batch(14, del('x', 'a')),
+    batch(16, put('x', 'a', 16), putEncrypted('x', 'b', 16, 13)),
+    batch(18, put('x', 'b', 18, {}, 13)),
+  ]
+  const states: [revision: number, names: string[]][] = [
+    [10, ['a@5']],
+    [11, ['a@11']],
+    [12, ['a@11']],
+    [13, ['a@11', 'b@13', 'c@13']],
+    [14, ['b@13', 'c@13']],
+    [15, ['b@13', 'c@13']],
+    [16, ['a@16', 'c@13']],
+    [17, ['a@16', 'c@13']],
+    [18, ['a@16', 'b@18', 'c@13']],
+    [19, ['a@16', 'b@18', 'c@13']],
+  ]
+  void t.test('is rebuilt by walking the ring back', async (t) => {
+    const { cache } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+    cache.apply(history)
+    cache.progress(rev(19))
+    for (const [revision, names] of states) {
+      const snapshot = await cache.snapshotAt(rev(revision))
+      t.same(namesIn(snapshot), names, `at ${revision}`)
+      t.equal(snapshot.revision, revision)
+      t.equal(await cache.snapshotAt(rev(revision)), snapshot, 'and kept')
+    }
+    t.same(namesIn(cache.snapshot()), states.at(-1)![1], 'the present is untouched')
+  })
+  void t.test('below the ring is read from etcd, and 410 when it is gone there too', async (t) => {
+    let reads = 0
+    const { cache } = setUp({
+      ring: { maxItems: 2 },
+      objects: [podKeyValue('x', 'a', 5)],
+      freshness: {
+        readState: async (revision) => {
+          reads++
+          if (revision === 11) throw Object.assign(new Error('compacted'), { code: 'compacted' })
+          return { revision: revision!, keyValues: [podKeyValue('x', 'a', 11, {}, 5), podKeyValue('x', 'q', 13)] }
+        },
+      },
+    })
+    cache.apply(history)
+    t.equal(cache.floorRevision, 14)
+    t.same(namesIn(await cache.snapshotAt(rev(14))), states[4]![1], 'at the floor: rebuilt')
+    t.equal(reads, 0)
+    t.same(namesIn(await cache.snapshotAt(rev(13))), ['a@11', 'q@13'], 'one below: read')
+    await cache.snapshotAt(rev(13))
+    t.equal(reads, 1, 'and kept')
+    await t.rejects(cache.snapshotAt(rev(11)), ExpiredError)
+  })
+  void t.test('inside a coalesced gap only etcd knows', async (t) => {
+    const { cache, replace } = setUp({
+      freshness: { readState: async (revision) => ({ revision: revision!, keyValues: [podKeyValue('x', 'e', 12)] }) },
+    })
+    replace(20, 'coalesce', podKeyValue('x', 'a', 15))
+    t.same(namesIn(await cache.snapshotAt(rev(16))), ['e@12'])
+    t.same(namesIn(await cache.snapshotAt(rev(10))), [], 'across it the ring is right again')
+  })
+  void t.test('still to come is waited for, then too large', async (t) => {
+    const { cache, clock } = setUp()
+    const read = watched(cache.snapshotAt(rev(12)))
+    cache.apply([batch(12, put('x', 'a', 12)), batch(13, put('x', 'b', 13))])
+    await nextTurn()
+    t.same(namesIn(read.value!), ['a@12'], 'exactly, although more has come since')
+    const never = watched(cache.snapshotAt(rev(99)))
+    clock.advance(3_100)
+    await nextTurn()
+    t.ok(never.error instanceof TooLargeResourceVersionError)
+  })
+  void t.test('a kept one outlives the ring', async (t) => {
+    const { cache } = setUp({ ring: { maxItems: 1 }, objects: [podKeyValue('x', 'a', 5)] })
+    const page = cache.snapshot()
+    cache.keep(page)
+    cache.apply(history)
+    t.equal(await cache.snapshotAt(rev(10)), page)
+  })
+  t.end()
+})
+
+void t.test('a cache that is not listed yet says when to come back, later and later', (t) => {
+  const { cache, clock, replace } = setUp({ isListed: false })
+  const retryAfter = (): number | undefined => {
+    try {
+      cache.assertReadable()
+    } catch (error) {
+      if (error instanceof TooManyRequestsError) return error.details?.retryAfterSeconds
+      throw error
+    }
+    return undefined
+  }
+  const cases: [afterMs: number, seconds: number][] = [
+    [0, 1],
+    [1_000, 1],
+    [9_000, 10],
+    [10_000, 20],
+    [100_000, 30],
+  ]
+  for (const [afterMs, seconds] of cases) {
+    clock.advance(afterMs)
+    t.equal(retryAfter(), seconds, `after ${clock.monotonic()} ms`)
+  }
+  replace(10, 'initial')
+  t.equal(retryAfter(), 30, 'the history after the list is still to come')
+  cache.synced()
+  t.equal(retryAfter(), undefined)
+  t.end()
+})
+
+void t.test('a resource that cannot be listed says why; one that could be goes on', (t) => {
+  const { cache, replace } = setUp({ isListed: false })
+  cache.refused('permission denied')
+  t.throws(() => cache.assertReadable(), new NotImplementedError('pods cannot be served: permission denied'))
+  replace(10, 'initial')
+  cache.synced()
+  cache.assertReadable()
+  cache.refused('permission denied')
+  cache.assertReadable()
+  t.equal(cache.disconnectedReason, 'permission denied')
+  t.end()
+})
+
+void t.test('staleness counts from the last word of the source', (t) => {
+  const { cache, clock } = setUp()
+  clock.advance(5_000)
+  t.equal(cache.stalenessMs, 0, 'silence is no staleness')
+  cache.disconnected('reset by peer')
+  clock.advance(2_000)
+  cache.disconnected('connection refused')
+  t.equal(cache.stalenessMs, 2_000)
+  t.equal(cache.disconnectedReason, 'connection refused')
+  cache.progress(rev(10))
+  t.equal(cache.stalenessMs, 0)
+  t.equal(cache.disconnectedReason, null)
+  t.end()
+})
