@@ -33,6 +33,7 @@ export interface ResourceSourceOptions {
 
 /** A share of the ring's bytes is the most that one group's log and the frames for lagging cursors may take. */
 const LOG_SHARE = 1 / 8
+const ALL_LOGS_SHARE = 1 / 4
 const REPLAY_SHARE = 1 / 8
 
 export class ResourceSource {
@@ -82,6 +83,7 @@ export class ResourceSource {
       metrics: this.metrics.broadcast,
       bookmarkIntervalMs: options.bookmarkIntervalMs,
       logBytes: Math.floor(ring.maxBytes * LOG_SHARE),
+      allLogBytes: Math.floor(ring.maxBytes * ALL_LOGS_SHARE),
       replayBytes: Math.floor(ring.maxBytes * REPLAY_SHARE),
     })
     this.feed = options.openFeed({ resource, sink: this.cache, metrics: this.metrics.feed })

@@ -11,11 +11,12 @@ import type { CacheListener, WatchCache } from '../cache/watch-cache.js'
 import { type Key, keyFromText } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import { ExpiredError, ServiceUnavailableError, type Status, StatusError } from '../model/status.js'
-import type { Clock } from '../support/clock.js'
+import type { Clock, Timer } from '../support/clock.js'
 import { type Random, randomInteger } from '../support/random.js'
 import type { BodyEncoder } from './body-encoder.js'
 import { Cursor, type CursorOptions, type EndReason, type WatcherSink } from './cursor.js'
 import { FactRegistry, type JsonOf } from './fact-registry.js'
+import type { LogUsage } from './frame-log.js'
 import { Group, type GroupOwner, type Replay } from './group.js'
 import { Matcher, type Sighting, type WatchSelector, matcherKey } from './matcher.js'
 import { MatcherIndex } from './matcher-index.js'
@@ -40,6 +41,8 @@ export interface BroadcasterOptions {
   readonly bookmarkIntervalMs: number
   /** Bytes of one group's log; beyond it the slow go on from the ring. */
   readonly logBytes: number
+  /** Bytes of all logs together; beyond it a log keeps nothing for the slow. */
+  readonly allLogBytes: number
   /** Frames of ring batches kept for lagging cursors, bytes. */
   readonly replayBytes: number
   /** An encoder failed on one of our bugs. */
@@ -109,8 +112,9 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   #groupSequence = 0
   #sentEvents = 0
   #sentBytes = 0
-  readonly #stuckTimer: { cancel(): void }
-  #stuckHandle: { cancel(): void } | null = null
+  readonly #logUsage: LogUsage = { bytes: 0 }
+  #stuckTimer: Timer
+  #isClosed = false
 
   constructor(options: BroadcasterOptions) {
     this.#options = options
@@ -125,10 +129,9 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     })
     const check = (): void => {
       this.#checkStuck()
-      this.#stuckHandle = options.clock.setTimer(STUCK_CHECK_MS, check)
+      this.#stuckTimer = options.clock.setTimer(STUCK_CHECK_MS, check)
     }
-    this.#stuckHandle = options.clock.setTimer(STUCK_CHECK_MS, check)
-    this.#stuckTimer = { cancel: () => this.#stuckHandle?.cancel() }
+    this.#stuckTimer = options.clock.setTimer(STUCK_CHECK_MS, check)
     this.#cache.listen(this)
   }
 
@@ -141,6 +144,16 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     return { events: this.#sentEvents, bytes: this.#sentBytes }
   }
 
+  /** Different selectors in use. */
+  get matchers(): number {
+    return this.#matchers.size
+  }
+
+  /** Ends and bookmarks that are still to fall due. */
+  get scheduled(): number {
+    return this.#schedule.size
+  }
+
   get groups(): Iterable<Group> {
     return this.#groups.values()
   }
@@ -151,9 +164,10 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
 
   /**
    * A new watcher. Bytes may be written before this returns only by the pump's next turn, never within.
-   * @throws ExpiredError when the revision is gone.
+   * @throws ExpiredError when the revision is gone; ServiceUnavailableError when the resource is no longer served.
    */
   open(request: WatchRequest, sink: WatcherSink): Cursor {
+    if (this.#isClosed) throw noLongerServed()
     const { start } = request
     if (start.kind === 'after') this.#cache.assertResumable(start.revision)
     const group = this.#groupFor(request)
@@ -171,7 +185,8 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     if (start.kind === 'initial') {
       const nowMs = this.#options.clock.monotonic()
       const prefix = this.#prefixOf(request.namespace)
-      cursor.initial = group.initialFrames(start.snapshot, prefix, start.minRevision, nowMs)
+      const oldest = start.minRevision === null ? null : maxRevision(start.minRevision, this.#cache.floorRevision)
+      cursor.initial = group.initialFrames(start.snapshot, prefix, oldest, nowMs)
       cursor.revision = cursor.initial.revision
       cursor.initialMark = start.marksEnd
       cursor.state = 'initial'
@@ -204,13 +219,14 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   /** One version of the resource is no longer served: its watchers end cleanly. */
   endVersion(apiVersion: string): void {
     for (const cursor of this.#cursors) {
-      if (cursor.group.encoder.apiVersion === apiVersion) this.#endCleanly(cursor, 'removed')
+      if (cursor.group.encoder.apiVersion === apiVersion) this.#remove(cursor)
     }
   }
 
   /** The resource is no longer served: every watcher ends cleanly. */
   close(): void {
-    for (const cursor of this.#cursors) this.#endCleanly(cursor, 'removed')
+    this.#isClosed = true
+    for (const cursor of this.#cursors) this.#remove(cursor)
     this.#schedule.stop()
     this.#stuckTimer.cancel()
   }
@@ -222,12 +238,12 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     if (this.#groups.size === 0) return
     const touched: GroupMatcher[] = []
     for (const event of batch.events) {
-      event.bodies = new Map()
       for (const matcher of this.#index.candidates(event)) {
         const sighting = matcher.sight(event)
         if (sighting === null) continue
         if (matcher.sightings.length === 0) touched.push(matcher)
         matcher.sightings.push(sighting)
+        event.bodies ??= new Map()
       }
     }
     for (const matcher of touched) {
@@ -263,6 +279,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     cursor.state = 'ended'
     this.#cursors.delete(cursor)
     this.#waiting.delete(cursor)
+    this.#schedule.remove(cursor)
     const { group } = cursor
     group.parked.delete(cursor)
     if (cursor.initial !== null) group.releaseInitial(cursor.initial)
@@ -278,16 +295,12 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   advanceActive(cursor: Cursor): void {
     if (cursor.isBlocked) return
     const { log } = cursor.group
-    if (cursor.offset < log.startOffset) return this.#lag(cursor)
     while (cursor.offset < log.endOffset) {
       const slice = log.sliceFrom(cursor.offset, this.#cache.revision)
       cursor.offset = slice.endOffset
       cursor.revision = slice.revision
       this.#count(slice.events, slice.bytes.length)
-      if (!cursor.sink.write(slice.bytes, slice.checksum)) {
-        cursor.isBlocked = true
-        return
-      }
+      if (!this.#write(cursor, slice)) return
     }
     if (cursor.isBookmarkDue) this.#writeBookmark(cursor)
   }
@@ -335,6 +348,13 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   #appendTo(group: Group, batch: CacheBatch, sightings: readonly Sighting[]): void {
     for (const cursor of group.parked) this.#unpark(cursor, batch)
     if (group.active.length === 0) return
+    const { logBytes, allLogBytes, pump } = this.#options
+    const { log } = group
+    if (this.#logUsage.bytes > allLogBytes && log.capacity > 0) {
+      this.#lagBelow(group, log.endOffset, batch)
+      log.release((batch.revision - 1) as Revision)
+      if (group.active.length === 0) return
+    }
     try {
       if (group.append(batch, sightings) === 0) return
     } catch (error) {
@@ -342,18 +362,28 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
       for (const cursor of group.active.slice()) this.#endWithError(cursor, status, 'error')
       return
     }
-    if (group.log.capacity > this.#options.logBytes) group.log.trim()
-    this.#options.pump.enqueueGroup(group, this)
+    if (log.capacity > logBytes && log.newestOffset > log.startOffset) {
+      this.#lagBelow(group, log.newestOffset, batch)
+      log.trim()
+    }
+    pump.enqueueGroup(group, this)
   }
 
-  /** Gives a cursor its place: in the log, in the ring, or outside until its revision comes. */
+  /** The log is about to be trimmed up to there: who has not come so far goes on from the ring. */
+  #lagBelow(group: Group, offset: number, batch: CacheBatch): void {
+    for (const cursor of group.active.filter((cursor) => cursor.offset < offset)) {
+      cursor.revision = group.log.revisionAt(cursor.offset, (batch.revision - 1) as Revision)
+      this.#lag(cursor)
+    }
+  }
+
+  /** Gives a cursor its place: in the ring, or outside until its revision comes; 410 when that is gone. */
   #follow(cursor: Cursor): void {
     if (cursor.revision > this.#cache.revision) {
       cursor.state = 'waiting'
       this.#waiting.add(cursor)
-      return
-    }
-    this.#lag(cursor)
+    } else if (this.#cache.canResumeAfter(cursor.revision)) this.#lag(cursor)
+    else this.#expire(cursor)
   }
 
   #lag(cursor: Cursor): void {
@@ -382,10 +412,15 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   #advanceInitial(cursor: Cursor): boolean {
     if (cursor.isPaced) return false
     const initial = cursor.initial!
+    if (initial.revision < this.#cache.floorRevision) {
+      // What happened since is gone: the rest of the state would be of no use.
+      this.#expire(cursor)
+      return false
+    }
     const unit = initial.unit(cursor.initialAt)
     if (unit === null) {
       this.#completeInitial(cursor, initial.revision)
-      return cursor.state === 'lagging'
+      return !hasEnded(cursor)
     }
     if (unit.events === 0) return true
     cursor.initialAt++
@@ -408,15 +443,19 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     group.releaseInitial(cursor.initial!)
     cursor.initial = null
     cursor.revision = revision
-    cursor.state = 'lagging'
+    cursor.state = 'starting'
     cursor.options.onInitialComplete()
     if (cursor.initialMark) this.#write(cursor, group.bookmark(revision, true))
     else if (group.wire.mark !== null) this.#write(cursor, group.mark(revision))
+    // A state read from the source itself may be ahead of the cache: what it holds already must not be told again.
+    if (!hasEnded(cursor)) this.#follow(cursor)
   }
 
   #advanceLagging(cursor: Cursor): boolean {
     const cache = this.#cache
     let bytes = 0
+    // It is at the head, whatever it was written last.
+    if (cursor.group.parked.has(cursor)) cursor.revision = cache.revision
     for (let batches = 0; batches < TURN_BATCHES && bytes < TURN_BYTES; batches++) {
       if (cursor.revision < cache.floorRevision) {
         this.#expire(cursor)
@@ -469,18 +508,17 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     return status
   }
 
-  /** @returns whether more can be written. */
+  /** @returns whether more can be written: the socket may be full, or have closed over it. */
   #write(cursor: Cursor, { bytes, checksum }: WriteUnit): boolean {
-    if (cursor.sink.write(bytes, checksum)) return true
-    cursor.isBlocked = true
-    return false
+    if (!cursor.sink.write(bytes, checksum)) cursor.isBlocked = true
+    return !cursor.isBlocked && !hasEnded(cursor)
   }
 
   #activateWaiting(revision: Revision): void {
     for (const cursor of this.#waiting) {
       if (cursor.revision > revision) continue
       this.#waiting.delete(cursor)
-      this.#lag(cursor)
+      this.#follow(cursor)
     }
   }
 
@@ -569,6 +607,11 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     cursor.sink.end(bytes, status, checksum)
   }
 
+  #remove(cursor: Cursor): void {
+    if (cursor.state === 'initial') this.#endWithError(cursor, noLongerServed(), 'removed')
+    else this.#endCleanly(cursor, 'removed')
+  }
+
   #expire(cursor: Cursor): void {
     const oldest = (this.#cache.floorRevision + 1) as Revision
     this.#endWithError(cursor, ExpiredError.tooOld(cursor.revision, oldest), 'expired')
@@ -593,8 +636,9 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
 
   /** The revision up to which it has been written to. */
   #positionOf(cursor: Cursor): Revision {
-    const isAtHead = cursor.state === 'active' && cursor.offset === cursor.group.log.endOffset
-    return isAtHead ? this.#cache.revision : cursor.revision
+    const { group } = cursor
+    if (cursor.state === 'active') return group.log.revisionAt(cursor.offset, this.#cache.revision)
+    return group.parked.has(cursor) ? this.#cache.revision : cursor.revision
   }
 
   // Groups
@@ -605,7 +649,15 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     if (existing !== undefined) return existing
     const matcher = this.#matcherFor(namespace, selector)
     // A short key of its own: frames are cached under it, and no later group with the same long key may find them.
-    const group = new Group(String(++this.#groupSequence), this, matcher, encoder, wire, this.#cache.revision)
+    const group = new Group(
+      String(++this.#groupSequence),
+      this,
+      matcher,
+      encoder,
+      wire,
+      this.#cache.revision,
+      this.#logUsage,
+    )
     matcher.groups.add(group)
     this.#groups.set(key, group)
     return group
@@ -625,6 +677,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   #removeGroup(group: Group): void {
     const matcher = group.matcher as GroupMatcher
     this.#groups.delete(groupKey(matcher.key, group.encoder, group.wire))
+    group.log.reset(this.#cache.revision)
     matcher.groups.delete(group)
     if (matcher.groups.size > 0) return
     this.#matchers.delete(matcher.key)
@@ -636,6 +689,19 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     const { prefix } = this.#cache
     return namespace === '' ? prefix : ((prefix + keyFromText(`${namespace}/`)) as Key)
   }
+}
+
+/** Asked anew after anything that may have ended it. */
+function hasEnded(cursor: Cursor): boolean {
+  return cursor.state === 'ended'
+}
+
+function noLongerServed(): ServiceUnavailableError {
+  return new ServiceUnavailableError('the resource is no longer served here', { details: { retryAfterSeconds: 1 } })
+}
+
+function maxRevision(a: Revision, b: Revision): Revision {
+  return a > b ? a : b
 }
 
 function groupKey(matcher: string, encoder: BodyEncoder, wire: Wire): string {

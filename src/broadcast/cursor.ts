@@ -86,6 +86,8 @@ export class Cursor {
   isBookmarkDue = false
   nextBookmarkMs = Number.POSITIVE_INFINITY
   hasFinalBookmark = false
+  /** Its place in the schedule; -1: none. */
+  dueTick = -1
 
   constructor(
     readonly group: Group,

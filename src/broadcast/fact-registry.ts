@@ -26,6 +26,10 @@ export class FactRegistry {
     this.#jsonOf = jsonOf
   }
 
+  get pathsInUse(): number {
+    return this.#users.size
+  }
+
   /** @returns what takes the paths out of use again. */
   use(paths: readonly string[]): () => void {
     let isNew = false

@@ -20,6 +20,11 @@ interface Segment {
   used: number
 }
 
+/** Memory held by several logs together. */
+export interface LogUsage {
+  bytes: number
+}
+
 /** What a cursor is given to write: `bytes`, after which it stands at `endOffset`, having seen up to `revision`. */
 export interface LogSlice extends WriteUnit {
   readonly endOffset: number
@@ -46,11 +51,16 @@ export class FrameLog {
   #startCount = 0
   #count = 0
   #floor: Revision
+  #capacity = 0
   #nextSegmentBytes = SMALLEST_SEGMENT_BYTES
   #lastSlice: LogSlice | null = null
   #lastSliceOffset = -1
 
-  constructor(revision: Revision) {
+  /** @param usage of all logs that share a bound. */
+  constructor(
+    revision: Revision,
+    readonly usage: LogUsage = { bytes: 0 },
+  ) {
     this.#floor = revision
   }
 
@@ -69,9 +79,12 @@ export class FrameLog {
 
   /** Memory held. */
   get capacity(): number {
-    let bytes = 0
-    for (const segment of this.#segments) bytes += segment.buffer.length
-    return bytes
+    return this.#capacity
+  }
+
+  /** What `trim` would leave begins here. */
+  get newestOffset(): number {
+    return this.#segments.at(-1)?.start ?? this.#end
   }
 
   /** All frames of one revision: `length` bytes, `events` events. */
@@ -107,6 +120,18 @@ export class FrameLog {
       else high = middle
     }
     return low === 0 ? this.#start : this.#ends[low - 1]!
+  }
+
+  /**
+   * Up to which revision a cursor at `offset` has seen everything: just before the first frame it lacks. What it has been
+   * written last may be far older than that.
+   *
+   * @param offset at or above `startOffset`.
+   */
+  revisionAt(offset: number, headRevision: Revision): Revision {
+    if (offset >= this.#end) return headRevision
+    const first = offset < this.#start ? 0 : this.#boundaryAtOrAfter(offset + 1)
+    return (this.#revisions[first]! - 1) as Revision
   }
 
   /**
@@ -168,6 +193,7 @@ export class FrameLog {
     this.#checksums = this.#checksums.slice(cut + 1)
     this.#start = newest.start
     this.#segments = [newest]
+    this.#holds(newest.buffer.length)
     this.#lastSlice = null
   }
 
@@ -179,6 +205,7 @@ export class FrameLog {
 
   #drop(): void {
     this.#segments = []
+    this.#holds(0)
     this.#revisions = []
     this.#ends = []
     this.#counts = []
@@ -195,6 +222,11 @@ export class FrameLog {
       checksum = joined(checksum, this.#checksums[i]!)
     }
     return checksum
+  }
+
+  #holds(bytes: number): void {
+    this.usage.bytes += bytes - this.#capacity
+    this.#capacity = bytes
   }
 
   #countAt(offset: number): number {
@@ -219,6 +251,7 @@ export class FrameLog {
     const buffer = Buffer.allocUnsafeSlow(Math.max(length, this.#nextSegmentBytes))
     const segment = { buffer, start: this.#end, used: 0 }
     this.#segments.push(segment)
+    this.#holds(this.#capacity + buffer.length)
     return segment
   }
 }

@@ -10,7 +10,7 @@ import type { Status } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { BodyEncoder } from './body-encoder.js'
 import type { Cursor, EndReason } from './cursor.js'
-import { FrameLog } from './frame-log.js'
+import { FrameLog, type LogUsage } from './frame-log.js'
 import { InitialFrames } from './initial-frames.js'
 import type { Matcher, Sighting } from './matcher.js'
 import { type Wire, type WriteUnit, packed, totalLength, writeUnit } from './wire.js'
@@ -36,8 +36,9 @@ export class Group {
   readonly log: FrameLog
   /** Active cursors; the order is the pump's. */
   readonly active: Cursor[] = []
-  /** Where the pump's pass over `active` stands. */
-  passIndex = 0
+  /** Where the pass over `active` stands: on the way up the visited are below it, on the way down those still to come. */
+  #passIndex = 0
+  #isUpward = false
   isDirty = false
   /** Lagging cursors at the head that still wait for their first event. */
   readonly parked = new Set<Cursor>()
@@ -56,8 +57,9 @@ export class Group {
     readonly encoder: BodyEncoder,
     readonly wire: Wire,
     revision: Revision,
+    logUsage: LogUsage,
   ) {
-    this.log = new FrameLog(revision)
+    this.log = new FrameLog(revision, logUsage)
   }
 
   /** Frames of what one revision means here; null when there is nothing to deliver. */
@@ -157,21 +159,36 @@ export class Group {
     if (frames.users === 0 && this.#initial.get(frames.revision) === frames) this.#initial.delete(frames.revision)
   }
 
+  /** Every other pass goes the other way, so that nobody is always last. */
+  beginPass(): void {
+    this.#isUpward = !this.#isUpward
+    this.#passIndex = this.#isUpward ? 0 : this.active.length
+  }
+
+  get isPassComplete(): boolean {
+    return this.#passIndex === (this.#isUpward ? this.active.length : 0)
+  }
+
+  /** The next active cursor of the pass. */
+  nextInPass(): Cursor | undefined {
+    if (this.isPassComplete) return undefined
+    return this.active[this.#isUpward ? this.#passIndex++ : --this.#passIndex]
+  }
+
   addActive(cursor: Cursor): void {
     cursor.slot = this.active.length
     this.active.push(cursor)
   }
 
-  /** Keeps the pass whole: nobody that it has not visited moves before its index. */
+  /** Keeps the pass whole: nobody moves from one side of its index to the other. */
   removeActive(cursor: Cursor): void {
     let hole = cursor.slot
-    cursor.slot = -1
-    if (hole < this.passIndex) {
-      this.passIndex--
-      const visited = this.active[this.passIndex]!
-      this.active[hole] = visited
-      visited.slot = hole
-      hole = this.passIndex
+    if (hole < this.#passIndex) {
+      this.#passIndex--
+      const below = this.active[this.#passIndex]!
+      this.active[hole] = below
+      below.slot = hole
+      hole = this.#passIndex
     }
     const last = this.active.pop()!
     if (hole < this.active.length) {

@@ -37,7 +37,7 @@ export const NAME_PATH = 'metadata.name'
 
 export class Matcher {
   readonly key: string
-  /** The one term it is found by; null: every event is tried. */
+  /** The one term it is found by, beside its namespace; null: every event there is tried. */
   readonly indexTerm: IndexTerm | null
   readonly #facts: FactRegistry
   readonly #release: () => void
@@ -51,7 +51,7 @@ export class Matcher {
     this.key = matcherKey(namespace, selector)
     this.#facts = facts
     this.#release = facts.use(selector.paths)
-    this.indexTerm = chooseTerm(namespace, selector)
+    this.indexTerm = chooseTerm(selector.equalityTerms())
   }
 
   /** Its facts are no longer needed by it. */
@@ -79,13 +79,12 @@ export function matcherKey(namespace: string, selector: WatchSelector): string {
 }
 
 /** A name beats another field, a field a label, any of them a namespace: the fewer objects share a value the better. */
-function chooseTerm(namespace: string, selector: WatchSelector): IndexTerm | null {
-  const terms = selector.equalityTerms()
-  const term =
+function chooseTerm(terms: readonly IndexTerm[]): IndexTerm | null {
+  return (
     terms.find(({ path }) => path === NAME_PATH) ??
     terms.find(({ path }) => !path.startsWith('metadata.labels[') && path !== NAMESPACE_PATH) ??
     terms.find(({ path }) => path !== NAMESPACE_PATH) ??
-    terms[0]
-  if (term !== undefined) return term
-  return namespace === '' ? null : { path: NAMESPACE_PATH, value: namespace }
+    terms[0] ??
+    null
+  )
 }

@@ -58,7 +58,7 @@ export class Pump {
   enqueueGroup(group: Group, advance: Advance): void {
     if (group.isDirty) return
     group.isDirty = true
-    group.passIndex = 0
+    group.beginPass()
     this.#groups.push({ group, advance })
     this.#schedule()
   }
@@ -98,7 +98,7 @@ export class Pump {
       const { group, advance } = this.#groups[this.#groupsAt]!
       const { active, log } = group
       const isLate = this.#passGroup(group, advance, end)
-      if (isLate && group.passIndex < active.length) return
+      if (isLate && !group.isPassComplete) return
       this.#groupsAt++
       group.isDirty = false
       const hasMore = active.some((cursor) => !cursor.isBlocked && cursor.offset < log.endOffset)
@@ -111,10 +111,9 @@ export class Pump {
 
   /** @returns true when the time was up. */
   #passGroup(group: Group, advance: Advance, end: number): boolean {
-    const { active } = group
     let untilClock = CURSORS_PER_CLOCK_READ
-    while (group.passIndex < active.length) {
-      advance.advanceActive(active[group.passIndex++]!)
+    for (let cursor = group.nextInPass(); cursor !== undefined; cursor = group.nextInPass()) {
+      advance.advanceActive(cursor)
       if (--untilClock === 0) {
         if (performance.now() >= end) return true
         untilClock = CURSORS_PER_CLOCK_READ

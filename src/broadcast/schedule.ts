@@ -10,7 +10,7 @@ const TICK_MS = 250
 export class Schedule {
   readonly #clock: Clock
   readonly #due: (cursor: Cursor, nowMs: number) => void
-  readonly #buckets = new Map<number, Cursor[]>()
+  readonly #buckets = new Map<number, Set<Cursor>>()
   #tick: number
   #timer: Timer | null = null
 
@@ -20,13 +20,30 @@ export class Schedule {
     this.#tick = this.#tickOf(clock.monotonic())
   }
 
-  /** Calls `due` once at or after `dueMs` (monotonic). An ended cursor is let go when its time comes. */
+  get size(): number {
+    let size = 0
+    for (const bucket of this.#buckets.values()) size += bucket.size
+    return size
+  }
+
+  /** Calls `due` once at or after `dueMs` (monotonic). A cursor stands in it at most once. */
   add(cursor: Cursor, dueMs: number): void {
+    // Nothing was due for as long as nobody was here.
+    if (this.#timer === null) this.#tick = this.#tickOf(this.#clock.monotonic())
     const tick = Math.max(this.#tick + 1, Math.ceil(dueMs / TICK_MS))
     const bucket = this.#buckets.get(tick)
-    if (bucket === undefined) this.#buckets.set(tick, [cursor])
-    else bucket.push(cursor)
+    if (bucket === undefined) this.#buckets.set(tick, new Set([cursor]))
+    else bucket.add(cursor)
+    cursor.dueTick = tick
     this.#timer ??= this.#clock.setTimer(TICK_MS, () => this.#run())
+  }
+
+  /** An ended cursor is let go at once: its deadline may be an hour away, and it holds a connection's memory. */
+  remove(cursor: Cursor): void {
+    const bucket = this.#buckets.get(cursor.dueTick)
+    bucket?.delete(cursor)
+    if (bucket?.size === 0) this.#buckets.delete(cursor.dueTick)
+    cursor.dueTick = -1
   }
 
   stop(): void {
@@ -44,9 +61,12 @@ export class Schedule {
       const bucket = this.#buckets.get(this.#tick)
       if (bucket === undefined) continue
       this.#buckets.delete(this.#tick)
-      for (const cursor of bucket) if (cursor.state !== 'ended') this.#due(cursor, nowMs)
+      for (const cursor of bucket) {
+        cursor.dueTick = -1
+        if (cursor.state !== 'ended') this.#due(cursor, nowMs)
+      }
     }
-    if (this.#buckets.size > 0) this.#timer = this.#clock.setTimer(TICK_MS, () => this.#run())
+    if (this.#buckets.size > 0) this.#timer ??= this.#clock.setTimer(TICK_MS, () => this.#run())
   }
 
   #tickOf(ms: number): number {

@@ -1,0 +1,226 @@
+/** Which events which watchers see, and that the index finds just those who might. */
+import t from 'tap'
+import { FactRegistry } from '../../src/broadcast/fact-registry.js'
+import { Matcher } from '../../src/broadcast/matcher.js'
+import { MatcherIndex } from '../../src/broadcast/matcher-index.js'
+import { CacheEvent } from '../../src/cache/cache-batch.js'
+import { parseSelector } from '../../src/dialect/selector.js'
+import type { StoredObject } from '../../src/model/stored-object.js'
+import { randomInteger, seededRandom } from '../../src/support/random.js'
+import { type PodFields, podObject, rev } from '../support/objects.js'
+
+const facts = (): FactRegistry => new FactRegistry((object) => object.bytes)
+const event = (object: StoredObject | null, previous: StoredObject | null): CacheEvent =>
+  new CacheEvent(rev(9), object, previous)
+
+void t.test('a selector turns a change into what its watchers see of it', (t) => {
+  const web = podObject('x', 'a', 5, { labels: { app: 'web' } })
+  const db = podObject('x', 'a', 6, { labels: { app: 'db' } })
+  const web2 = podObject('x', 'a', 7, { labels: { app: 'web', tier: 'front' } })
+  const cases: [name: string, object: StoredObject | null, previous: StoredObject | null, seen: string | null][] = [
+    ['created inside', web, null, 'ADDED@5'],
+    ['created outside', db, null, null],
+    ['changed inside', web2, web, 'MODIFIED@7'],
+    ['changed outside', db, podObject('x', 'a', 4), null],
+    ['moved in', web, db, 'ADDED@5'],
+    ['moved out: the previous one', db, web, 'DELETED@5'],
+    ['deleted inside', null, web, 'DELETED@5'],
+    ['deleted outside', null, db, null],
+  ]
+  const matcher = new Matcher('', parseSelector('app=web', undefined), facts())
+  for (const [name, object, previous, seen] of cases) {
+    const sighting = matcher.sight(event(object, previous))
+    t.equal(sighting === null ? null : `${sighting.type}@${sighting.object.modRevision}`, seen, name)
+  }
+  t.end()
+})
+
+void t.test('every kind of selector looks at the right thing', (t) => {
+  const pod = podObject('x', 'a', 5, { labels: { app: 'web', n: '7' }, nodeName: 'n1', phase: 'Pending' })
+  const cases: [namespace: string, labels: string, fields: string, matches: boolean][] = [
+    ['', '', '', true],
+    ['x', '', '', true],
+    ['xy', '', '', false],
+    ['', 'app=web', '', true],
+    ['', 'app==db', '', false],
+    ['', 'app!=db', '', true],
+    ['', 'tier!=front', '', true],
+    ['', 'app in (web,db)', '', true],
+    ['', 'app notin (web,db)', '', false],
+    ['', 'app', '', true],
+    ['', '!app', '', false],
+    ['', 'n>6', '', true],
+    ['', 'n<7', '', false],
+    ['', 'app=web,n=8', '', false],
+    ['', '', 'metadata.name=a', true],
+    ['', '', 'metadata.name!=a', false],
+    ['', '', 'metadata.namespace=x', true],
+    ['', '', 'metadata.namespace=y', false],
+    ['', '', 'spec.nodeName=n1', true],
+    ['', '', 'spec.nodeName!=n1', false],
+    ['', '', 'spec.missing=', true],
+    ['', '', 'status.phase=Pending,spec.nodeName=n1', true],
+    ['x', 'app=web', 'status.phase=Running', false],
+  ]
+  for (const [namespace, labels, fields, matches] of cases) {
+    const matcher = new Matcher(namespace, parseSelector(labels, fields), facts())
+    t.equal(matcher.matches(pod), matches, `${namespace} ${labels} ${fields}`)
+  }
+  t.end()
+})
+
+void t.test('the index asks those who might be concerned, and nobody else', (t) => {
+  const registry = facts()
+  const index = new MatcherIndex<Matcher>(registry)
+  const matchers = new Map<string, Matcher>()
+  for (let i = 0; i < 100; i++) {
+    const matcher = new Matcher('', parseSelector('', `spec.nodeName=n${i}`), registry)
+    matchers.set(`n${i}`, matcher)
+    index.add(matcher)
+  }
+  const on = (nodeName: string, labels = {}): StoredObject => podObject('x', 'a', 5, { nodeName, labels })
+  t.same(index.candidates(event(on('n7'), null)), [matchers.get('n7')])
+  t.same(index.candidates(event(on('n7'), on('n7'))), [matchers.get('n7')], 'once')
+  t.same(index.candidates(event(on('n7'), on('n9'))), [matchers.get('n7'), matchers.get('n9')], 'where it was as well')
+  t.same(index.candidates(event(null, on('n9'))), [matchers.get('n9')])
+  t.same(index.candidates(event(on('elsewhere'), null)), [])
+  index.remove(matchers.get('n7')!)
+  t.same(index.candidates(event(on('n7'), null)), [])
+  t.end()
+})
+
+void t.test('watchers of one namespace are not asked about the events of another, whatever else they select', (t) => {
+  const registry = facts()
+  const index = new MatcherIndex<Matcher>(registry)
+  for (let i = 0; i < 50; i++) {
+    index.add(new Matcher(`ns${i}`, parseSelector('app=web', ''), registry))
+    index.add(new Matcher(`ns${i}`, parseSelector('', ''), registry))
+    index.add(new Matcher(`ns${i}`, parseSelector('app', ''), registry))
+  }
+  const found = index.candidates(event(podObject('ns7', 'a', 5, { labels: { app: 'web' } }), null))
+  t.equal(found.length, 3)
+  for (const { namespace } of found) t.equal(namespace, 'ns7')
+  t.end()
+})
+
+void t.test('with any mix of selectors the index misses nobody and names nobody twice', (t) => {
+  const random = seededRandom(11)
+  const oneOf = <T>(list: readonly T[]): T => list[randomInteger(random, 0, list.length - 1)]!
+  const registry = facts()
+  const index = new MatcherIndex<Matcher>(registry)
+  const labels = ['', 'app=web', 'app=db', 'app!=web', 'app in (web)', 'app', '!app', 'app=web,tier=a']
+  const fields = [
+    '',
+    'spec.nodeName=n1',
+    'spec.nodeName=',
+    'spec.nodeName!=n1',
+    'metadata.name=p1',
+    'status.phase=Running',
+  ]
+  const matchers = new Set<Matcher>()
+  const pod = (): StoredObject | null => {
+    if (random.next() < 0.2) return null
+    const tags: PodFields['labels'] = oneOf([{}, { app: 'web' }, { app: 'db' }, { app: 'web', tier: 'a' }])
+    const options = { labels: tags, nodeName: oneOf(['', 'n1', 'n2']), phase: oneOf(['Running', 'Failed']) }
+    return podObject(oneOf(['x', 'xy']), oneOf(['p1', 'p2']), 5, options)
+  }
+  for (let step = 0; step < 3_000; step++) {
+    if (random.next() < 0.1) {
+      const matcher = new Matcher(oneOf(['', 'x', 'xy']), parseSelector(oneOf(labels), oneOf(fields)), registry)
+      if (![...matchers].some(({ key }) => key === matcher.key)) {
+        matchers.add(matcher)
+        index.add(matcher)
+      } else matcher.close()
+    } else if (random.next() < 0.05 && matchers.size > 0) {
+      const matcher = oneOf([...matchers])
+      matchers.delete(matcher)
+      index.remove(matcher)
+      matcher.close()
+    }
+    const object = pod()
+    const key = object ?? podObject('x', 'p1', 4)
+    const other = pod()
+    const previous =
+      other === null ? null : podObject(key.namespace, key.name, 4, JSON.parse(fieldsIn(other)) as PodFields)
+    if (object === null && previous === null) continue
+    const change = event(object, previous)
+    const candidates = [...index.candidates(change)]
+    if (new Set(candidates).size !== candidates.length) t.fail(`step ${step}: somebody twice`)
+    for (const matcher of matchers) {
+      if (matcher.sight(change) !== null && !candidates.includes(matcher))
+        t.fail(`step ${step}: ${matcher.key} is missed`)
+    }
+  }
+  for (const matcher of matchers) {
+    index.remove(matcher)
+    matcher.close()
+  }
+  t.equal(registry.pathsInUse, 0)
+  t.same(index.candidates(event(podObject('x', 'p1', 5), null)), [], 'nobody is left')
+  t.end()
+})
+
+function fieldsIn(object: StoredObject): string {
+  const { metadata, spec, status } = JSON.parse(object.bytes.toString()) as {
+    metadata: { labels: object }
+    spec: { nodeName: string }
+    status: { phase: string }
+  }
+  return JSON.stringify({ labels: metadata.labels, nodeName: spec.nodeName, phase: status.phase })
+}
+
+void t.test('facts', (t) => {
+  void t.test('are extracted once per object version and set of paths', (t) => {
+    let reads = 0
+    const registry = new FactRegistry((object) => {
+      reads++
+      return object.bytes
+    })
+    registry.use(['spec.nodeName'])
+    const pod = podObject('x', 'a', 5, { nodeName: 'n1' })
+    t.equal(registry.subject(pod).field('spec.nodeName'), 'n1')
+    t.equal(registry.subject(pod).field('spec.nodeName'), 'n1')
+    t.equal(reads, 1)
+    t.end()
+  })
+  void t.test('of a new path are looked for in objects that were read before it was asked for', (t) => {
+    const registry = facts()
+    const release = registry.use(['spec.nodeName'])
+    const pod = podObject('x', 'a', 5, { nodeName: 'n1', phase: 'Running' })
+    registry.subject(pod)
+    registry.use(['status.phase'])
+    t.equal(registry.subject(pod).field('status.phase'), 'Running')
+    t.equal(registry.subject(pod).field('spec.nodeName'), 'n1')
+    release()
+    registry.use(['metadata.labels[app]'])
+    t.equal(registry.subject(pod).field('status.phase'), 'Running', 'still in use')
+    t.equal(registry.subject(pod).label('app'), undefined)
+    t.end()
+  })
+  void t.test('cost nothing where nobody selects', (t) => {
+    const registry = new FactRegistry(() => {
+      throw new Error('nobody should look')
+    })
+    t.equal(registry.subject(podObject('x', 'a', 5)).field('metadata.name'), 'a')
+    t.end()
+  })
+  void t.test('paths are counted by users', (t) => {
+    const registry = facts()
+    const releases = [registry.use(['a', 'b']), registry.use(['b', 'c'])]
+    t.equal(registry.pathsInUse, 3)
+    releases[0]!()
+    t.equal(registry.pathsInUse, 2)
+    releases[1]!()
+    t.equal(registry.pathsInUse, 0)
+    t.end()
+  })
+  void t.test('what cannot be read as JSON has its name and nothing else', (t) => {
+    const registry = new FactRegistry(() => null)
+    registry.use(['spec.nodeName'])
+    const subject = registry.subject(podObject('x', 'a', 5))
+    t.equal(subject.field('spec.nodeName'), '')
+    t.equal(subject.field('metadata.name'), 'a')
+    t.end()
+  })
+  t.end()
+})

@@ -1,0 +1,108 @@
+import t from 'tap'
+import type { Cursor } from '../../src/broadcast/cursor.js'
+import { Schedule } from '../../src/broadcast/schedule.js'
+import { VirtualClock } from '../support/virtual-clock.js'
+import { createHarness } from './harness.js'
+
+function setUp() {
+  const { watch } = createHarness({ revision: 10 })
+  const clock = new VirtualClock()
+  const due: { cursor: Cursor; atMs: number }[] = []
+  const schedule = new Schedule(clock, (cursor, atMs) => due.push({ cursor, atMs }))
+  // Its own schedule is another.
+  const cursor = (): Cursor => watch().cursor
+  return { clock, due, schedule, cursor }
+}
+
+void t.test('a cursor is called once, at its time or within a quarter of a second after it', (t) => {
+  const cases = [0, 1, 249, 250, 251, 1_000, 59_999, 3_600_000]
+  for (const dueMs of cases) {
+    const { clock, due, schedule, cursor } = setUp()
+    schedule.add(cursor(), dueMs)
+    clock.advance(dueMs + 250)
+    t.equal(due.length, 1, `at ${dueMs}`)
+    t.ok(due[0]!.atMs >= dueMs && due[0]!.atMs <= dueMs + 250, `${due[0]!.atMs} for ${dueMs}`)
+    clock.advance(3_600_000)
+    t.equal(due.length, 1, 'once')
+    t.equal(schedule.size, 0)
+    t.equal(clock.pending, 0, 'no timer while there is nothing to wait for')
+  }
+  t.end()
+})
+
+void t.test('never before its time, and in order', (t) => {
+  const { clock, due, schedule, cursor } = setUp()
+  const cursors = [cursor(), cursor(), cursor()]
+  schedule.add(cursors[0]!, 5_000)
+  schedule.add(cursors[1]!, 1_000)
+  schedule.add(cursors[2]!, 3_000)
+  clock.advance(999)
+  t.equal(due.length, 0)
+  clock.advance(10_000)
+  t.same(
+    due.map((each) => cursors.indexOf(each.cursor as never)),
+    [1, 2, 0],
+  )
+  t.end()
+})
+
+void t.test('what is in the past is due at once', (t) => {
+  const { clock, due, schedule, cursor } = setUp()
+  clock.advance(100_000)
+  schedule.add(cursor(), 5)
+  clock.advance(250)
+  t.equal(due.length, 1)
+  t.end()
+})
+
+void t.test('after a long time with nobody it goes on from now', (t) => {
+  const { clock, due, schedule, cursor } = setUp()
+  clock.advance(1e15)
+  schedule.add(cursor(), 1e15 + 1_000)
+  clock.advance(1_250)
+  t.equal(due.length, 1)
+  t.end()
+})
+
+void t.test('who is taken out is let go at once and not called', (t) => {
+  const { clock, due, schedule, cursor } = setUp()
+  const gone = cursor()
+  const stays = cursor()
+  schedule.add(gone, 3_600_000)
+  schedule.add(stays, 3_600_000)
+  schedule.remove(gone)
+  t.equal(schedule.size, 1)
+  schedule.remove(gone)
+  t.equal(schedule.size, 1, 'twice does nothing')
+  clock.advance(3_600_250)
+  t.same(
+    due.map((each) => each.cursor === stays),
+    [true],
+  )
+  t.end()
+})
+
+void t.test('one that is called may be put in again', (t) => {
+  const clock = new VirtualClock()
+  const { watch } = createHarness({ revision: 10 })
+  const at: number[] = []
+  const schedule: Schedule = new Schedule(clock, (cursor, nowMs) => {
+    at.push(nowMs)
+    if (at.length < 4) schedule.add(cursor, nowMs + 1_000)
+  })
+  schedule.add(watch().cursor, 1_000)
+  clock.advance(60_000)
+  t.same(at, [1_000, 2_000, 3_000, 4_000])
+  t.equal(clock.pending, 0)
+  t.end()
+})
+
+void t.test('a stopped one calls nobody', (t) => {
+  const { clock, due, schedule, cursor } = setUp()
+  schedule.add(cursor(), 1_000)
+  schedule.stop()
+  clock.advance(5_000)
+  t.equal(due.length, 0)
+  t.equal(clock.pending, 0)
+  t.end()
+})
