@@ -42,6 +42,8 @@ export async function handleList(
   if (limit !== null) cache.keep(snapshot)
   const pretty = isPretty(form, exchange.query, exchange.requestHeaders['user-agent'])
   const layout = layOut(form, pretty)
+  // Ages are as of the second in which they are asked for.
+  const second = form.transform === 'table' ? Math.floor(context.clock.now() / 1000) : null
   const key = [
     cache.name,
     served.resource.version,
@@ -52,6 +54,7 @@ export async function handleList(
     options.selector.canonical,
     encoder.key,
     layout.key,
+    second,
   ].join('\n')
   const use = context.bodies.use(key, () => {
     const matcher = new Matcher('', options.selector, live.broadcaster.facts)

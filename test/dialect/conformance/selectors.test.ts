@@ -60,7 +60,7 @@ const rowsOf = (parameter: string, table: Readonly<Record<string, string>>): rea
     promise: `${parameter}=${selector} selects ${names === '' ? 'nothing' : names}`,
     path: `${PODS}?${parameter}=${encodeURIComponent(selector)}`,
     code: 200,
-    names: [...names],
+    names: Array.from(names),
   }))
 
 const BAD_LABELS = [

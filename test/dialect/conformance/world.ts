@@ -169,7 +169,9 @@ function send(
   onOpen: (one: ClientRequest) => void = () => {},
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const { method = 'GET', headers = {}, body } = options
+    const { method = 'GET', body } = options
+    const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
+    const headers = { ...length, ...options.headers }
     // The path as it is written: a URL object would tidy it.
     const { hostname, port, origin } = new URL(url)
     const one = request({
