@@ -3,6 +3,8 @@
  *
  * Labels have values that the operator or the code chooses (group, resource, transport, reason), never a client.
  */
+import { totalmem } from 'node:os'
+import { getHeapStatistics } from 'node:v8'
 import { AggregatorRegistry, Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import type { BroadcastMetrics } from '../broadcast/broadcaster.js'
 import type { WatchCacheMetrics } from '../cache/watch-cache.js'
@@ -43,6 +45,8 @@ export interface ResourceMetrics {
   readonly cache: WatchCacheMetrics
   readonly broadcast: BroadcastMetrics
   list(seconds: number, bytes: number): void
+  /** A watch was asked for after a revision that is gone. */
+  resumeExpired(): void
 }
 
 export class Metrics {
@@ -140,6 +144,12 @@ export class Metrics {
   readonly #logBytes = this.#gauge('broadcast_log_bytes', 'Bytes of framed events held for groups.', RESOURCE)
   readonly #blockedBytes = this.#gauge('broadcast_socket_bytes', 'Bytes handed to sockets and not yet taken.', RESOURCE)
 
+  readonly #resumesExpired = this.#counter(
+    'watch_resumes_expired_total',
+    'Watches asked for after a revision that is gone: their clients list anew.',
+    RESOURCE,
+  )
+
   readonly #unreadable = this.#counter('codec_unreadable_objects_total', 'Object versions that have no JSON here.', [])
   readonly #unknownFields = this.#counter(
     'codec_unknown_fields_total',
@@ -166,6 +176,15 @@ export class Metrics {
   constructor(version: string) {
     collectDefaultMetrics({ register: this.registry })
     this.#gauge('build_info', 'Always 1; the version is in the label.', ['version'], 'first').set({ version }, 1)
+    this.#gauge('heap_limit_bytes', 'What the JavaScript heap may grow to.', []).set(
+      getHeapStatistics().heap_size_limit,
+    )
+    this.#gauge(
+      'memory_limit_bytes',
+      "What the process may take: its container's limit, else the machine's.",
+      [],
+      'first',
+    ).set(memoryLimit())
   }
 
   /** What a scrape reads about each resource. */
@@ -240,6 +259,7 @@ export class Metrics {
         this.#listSeconds.observe(labels, seconds)
         this.#listBytes.observe(labels, bytes)
       },
+      resumeExpired: () => this.#resumesExpired.inc(labels),
     }
   }
 
@@ -340,6 +360,12 @@ export class Metrics {
       registers: [this.registry],
     })
   }
+}
+
+/** Without a limit the kernel's answer is a number larger than the machine. */
+function memoryLimit(): number {
+  const limit = process.constrainedMemory() ?? 0
+  return limit > 0 ? Math.min(limit, totalmem()) : totalmem()
 }
 
 /** Brings a counter up to a total that is kept elsewhere; a source that began anew counts from zero. */

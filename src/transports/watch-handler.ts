@@ -107,6 +107,7 @@ function begin(
     if (after !== null) frames.push(after)
     const { bytes, checksum } = writeUnit(wire, frames)
     sink.end(bytes, status, checksum)
+    if (error instanceof ExpiredError) live.metrics.resumeExpired()
     prepared.onEnd('expired')
     return null
   }
