@@ -1,0 +1,41 @@
+/**
+ * `npm run generate`: everything in the repository that follows from something else in it. Each is committed, so that it
+ * can be read and linked to without building; a test demands that it is what this makes.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { optionsSchema } from '../../src/config/help.js'
+import { metricsPage } from './metrics-page.js'
+import { optionsPage } from './options-page.js'
+
+export const root = fileURLToPath(new URL('../../../', import.meta.url))
+
+const VALUES_SCHEMA = 'helm/distributary/values.schema.json'
+
+export function readText(path: string): string {
+  return readFileSync(root + path, 'utf8')
+}
+
+/** Path in the repository → content. */
+export async function generated(): Promise<ReadonlyMap<string, string>> {
+  return new Map([
+    ['docs/options.md', optionsPage()],
+    ['docs/metrics.md', await metricsPage()],
+    [VALUES_SCHEMA, valuesSchema(readText(VALUES_SCHEMA))],
+    // A chart may read no file from outside its own folder.
+    ['helm/distributary/files/rules.yaml', readText('deploy/prometheus/rules.yaml')],
+    ['helm/distributary/files/dashboard.json', readText('deploy/grafana/distributary.json')],
+  ])
+}
+
+/** Of the chart's values only the server's own options are made; what the chart adds is written by hand. */
+function valuesSchema(written: string): string {
+  const schema = JSON.parse(written) as { properties: Record<string, unknown> }
+  const { $schema: _, ...config } = optionsSchema()
+  schema.properties['config'] = config
+  return `${JSON.stringify(schema, null, 2)}\n`
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  for (const [path, content] of await generated()) writeFileSync(root + path, content)
+}

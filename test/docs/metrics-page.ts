@@ -1,0 +1,38 @@
+/** docs/metrics.md, from the registry itself. */
+import { Metrics } from '../../src/metrics/metrics.js'
+
+interface Described {
+  readonly name: string
+  readonly help: string
+  readonly type: unknown
+}
+
+export async function metricsPage(): Promise<string> {
+  const { registry } = new Metrics('0.0.0')
+  const all = (await registry.getMetricsAsJSON()) as unknown as readonly Described[]
+  const labels = (name: string): string => {
+    const metric = registry.getSingleMetric(name) as unknown as { labelNames?: readonly string[] } | undefined
+    return (metric?.labelNames ?? []).map((label) => `\`${label}\``).join(', ')
+  }
+  const table = (metrics: readonly Described[]): string[] => [
+    '| metric | type | labels | |',
+    '| --- | --- | --- | --- |',
+    ...metrics.map(({ name, type, help }) => `| \`${name}\` | ${String(type)} | ${labels(name)} | ${help} |`),
+    '',
+  ]
+  return [
+    '# Metrics',
+    '',
+    '<!-- Made from src/metrics/metrics.ts by `npm run generate`. -->',
+    '',
+    'At `/metrics`, in the text format of Prometheus. Labels have values that the operator or the code chooses, never a',
+    'client: the number of series does not grow with the number of watchers. `group` is empty for the core group.',
+    'Rules and alerts are in `deploy/prometheus/`, each alert has a [page](alerts/README.md), and `deploy/grafana/` has the',
+    'dashboard.',
+    '',
+    ...table(all.filter(({ name }) => name.startsWith('distributary_'))),
+    '## Of the process',
+    '',
+    ...table(all.filter(({ name }) => !name.startsWith('distributary_'))),
+  ].join('\n')
+}

@@ -1,0 +1,262 @@
+/**
+ * What is in deploy/, without a container engine or a cluster: the Dockerfile through the parser and linter of
+ * dockerfile-utils, kustomize through kubectl, manifests against Kubernetes' own schema, the unit through systemd-analyze
+ * where it is, and every command line in them run or loaded as it stands.
+ */
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import t from 'tap'
+import { parse } from 'yaml'
+import { load } from '../../src/config/load.js'
+import { environmentName, optionNames } from '../../src/config/options.js'
+import { startEtcd } from '../support/etcd-process.js'
+import { parseManifests } from './support/chart.js'
+import { type KubernetesObject, problemsOf } from './support/kubernetes-objects.js'
+import { builtMain, root, runToEnd, startServerProcess } from './support/server-process.js'
+
+const text = (path: string): string => readFileSync(join(root, path), 'utf8')
+const readable = (): string => 'x'
+
+interface Instruction {
+  readonly name: string
+  readonly value: string
+}
+
+/** One per line, continuation lines joined, comments left out. */
+function instructions(dockerfile: string): Instruction[] {
+  return dockerfile
+    .replace(/^#.*\n/gm, '')
+    .replace(/\\\n\s*/g, ' ')
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+    .map((line) => {
+      const [, name = '', value = ''] = /^\s*(\w+)\s+(.*)$/.exec(line) ?? []
+      return { name, value }
+    })
+}
+
+void t.test('the Dockerfile', async (t) => {
+  const dockerfile = text('deploy/Dockerfile')
+  const all = instructions(dockerfile)
+  const last = all.slice(all.findLastIndex(({ name }) => name === 'FROM'))
+  const value = (name: string): string => last.find((one) => one.name === name)?.value ?? ''
+  /** As in the image, with its paths read as ours. */
+  const here = (command: string): string[] =>
+    (JSON.parse(command.replace(/^CMD\s+/, '')) as string[]).map((word) =>
+      word.replace('/nodejs/bin/node', process.execPath).replace('/app/dist/main.js', builtMain),
+    )
+  const environment = Object.fromEntries(
+    value('ENV')
+      .split(/\s+/)
+      .map((pair) => pair.split('=') as [string, string]),
+  )
+
+  await t.test('passes the linter', async (t) => {
+    const { validate } = createRequire(import.meta.url)('dockerfile-utils') as {
+      readonly validate: (content: string) => readonly { message: string }[]
+    }
+    t.same(validate(dockerfile), [])
+    t.ok(validate('FROM a\nRUNN b\n').length > 0, 'which finds what is wrong')
+  })
+
+  await t.test('ends in an image without root, shell or development dependencies', async (t) => {
+    t.equal(value('USER'), 'nonroot')
+    t.match(last[0]?.value, /distroless.*:nonroot$/)
+    t.notOk(last.some(({ name }) => name === 'RUN'))
+    const installs = all.filter(({ name, value }) => name === 'RUN' && value.includes('npm'))
+    for (const { value } of installs) t.match(value, /^npm (ci |run build)/)
+    const dependencies = last.find(({ value }) => value.includes('node_modules'))?.value ?? ''
+    t.match(dependencies, /--from=dependencies/)
+    t.match(dockerfile, /AS dependencies[^]*npm ci --omit=dev/)
+  })
+
+  await t.test('copies what is there and is let through by the ignore file', async (t) => {
+    const ignore = text('deploy/Dockerfile.dockerignore')
+    const sources = all
+      .filter(({ name, value }) => name === 'COPY' && !value.includes('--from'))
+      .flatMap(({ value }) => value.split(/\s+/).slice(0, -1))
+    t.ok(sources.length > 3)
+    for (const source of new Set(sources)) {
+      t.match(ignore, `!${source}\n`)
+      if (!source.includes('*')) t.ok(existsSync(join(root, source)), source)
+    }
+  })
+
+  await t.test('its command refuses to start without an upstream, which is exit code 2', async (t) => {
+    const { code, output } = await runToEnd(here(value('ENTRYPOINT')), { environment })
+    t.equal(code, 2)
+    t.match(output, /--require-upstream/)
+  })
+
+  await t.test('its command serves, its health check passes, and fails once it is gone', async (t) => {
+    const etcd = await startEtcd(t)
+    const server = await startServerProcess(t, {
+      command: here(value('ENTRYPOINT')),
+      args: ['--port', '0'],
+      environment: { ...environment, DISTRIBUTARY_ETCD_SERVERS: etcd.url },
+    })
+    const check = here(value('HEALTHCHECK').replace(/^.*?(?=CMD)/, ''))
+    const health = { environment: { HEALTH_URL: `${server.url}/livez` } }
+    t.equal((await runToEnd(check, health)).code, 0)
+    t.equal(await server.stop(), 0, 'SIGTERM is a clean stop')
+    t.equal((await runToEnd(check, health)).code, 1)
+  })
+})
+
+interface Service {
+  readonly environment?: Readonly<Record<string, string>>
+  readonly depends_on?: Readonly<Record<string, unknown>>
+  readonly volumes?: readonly string[]
+  readonly ports?: readonly string[]
+  readonly image?: string
+  readonly profiles?: readonly string[]
+  readonly command?: readonly string[]
+  readonly build?: { readonly context: string; readonly dockerfile: string }
+}
+
+void t.test('compose.yaml', async (t) => {
+  const compose = parse(text('deploy/compose.yaml'), { merge: true }) as {
+    services: Record<string, Service>
+    volumes: Record<string, null>
+  }
+  const names = Object.keys(compose.services)
+  t.same(names.sort(), ['distributary', 'etcd', 'grafana', 'nats-1', 'nats-2', 'nats-3', 'prometheus', 'replica'])
+  for (const [name, service] of Object.entries(compose.services)) {
+    for (const needed of Object.keys(service.depends_on ?? {})) t.ok(names.includes(needed), `${name} needs ${needed}`)
+    for (const volume of service.volumes ?? []) {
+      const [source = ''] = volume.split(':')
+      const isThere = source.startsWith('.') ? existsSync(join(root, 'deploy', source)) : source in compose.volumes
+      t.ok(isThere, `${name}: ${source}`)
+    }
+    for (const port of service.ports ?? []) t.match(port, /^127\.0\.0\.1:/, `${name} is published on loopback only`)
+    if (service.image !== 'distributary:local') t.match(service.image, /:.*\d/, `${name} has a version`)
+    if (service.build !== undefined) {
+      t.ok(existsSync(join(root, 'deploy', service.build.context, service.build.dockerfile)))
+    }
+  }
+  const environment = compose.services['distributary']!.environment!
+  for (const name of Object.keys(environment))
+    t.ok(
+      optionNames.some((option) => environmentName(option) === name),
+      name,
+    )
+  const loaded = load([], environment, readable)
+  if (loaded.kind !== 'run') throw new Error('the settings must run')
+  t.equal(loaded.config.embedded, false)
+  t.ok(loaded.config.resources.some(({ resource }) => resource.plural === 'flags'))
+})
+
+void t.test('the NATS servers of compose.yaml take their command line', async (t) => {
+  const compose = parse(text('deploy/compose.yaml'), { merge: true }) as { services: Record<string, Service> }
+  for (const name of ['nats-1', 'nats-2', 'nats-3']) {
+    const command = compose.services[name]!.command!
+    const path = `${process.env['PATH']}:/usr/sbin`
+    // -t reads flags and configuration, says what is wrong with them, and does not serve.
+    const { status, stderr } = spawnSync('nats-server', [...command, '-c', '/dev/null', '-t'], {
+      encoding: 'utf8',
+      env: { ...process.env, PATH: path },
+    })
+    t.equal(status, 0, stderr)
+    t.ok(command.includes(`--name=${name}`))
+  }
+})
+
+void t.test('the systemd unit', async (t) => {
+  const unit = text('deploy/systemd/distributary.service')
+  const command = /^ExecStart=(.*)$/m.exec(unit)![1]!.split(' ')
+  t.match(command[1], /dist\/main\.js$/)
+  const files: string[] = []
+  const loaded = load(command.slice(2), {}, (path) => {
+    files.push(path)
+    return text('deploy/systemd/config.yaml')
+  })
+  t.equal(loaded.kind, 'run', 'the sample configuration runs')
+  t.same(files[0], '/etc/distributary/config.yaml')
+  for (const line of ['DynamicUser=yes', 'ProtectSystem=strict', 'NoNewPrivileges=yes', 'CapabilityBoundingSet=']) {
+    t.ok(unit.includes(`\n${line}\n`), line)
+  }
+  const stop = Number(/^TimeoutStopSec=(\d+)s$/m.exec(unit)![1])
+  if (loaded.kind === 'run') t.ok(stop * 1000 > loaded.config.shutdownGracePeriod, 'a drain is not cut')
+  const analyze = (...args: string[]) => spawnSync('systemd-analyze', args, { encoding: 'utf8', cwd: root })
+  if (analyze('--version').status === 0) {
+    const { stdout } = analyze('security', '--offline=true', '--no-pager', 'deploy/systemd/distributary.service')
+    const exposure = Number(/Overall exposure level for \S+ ([\d.]+)/.exec(stdout)?.[1])
+    t.ok(exposure < 2, `exposure ${exposure} of 10`)
+  }
+})
+
+for (const overlay of ['base', 'autoscaling', 'edge', 'static-pod']) {
+  void t.test(`kustomize: ${overlay}`, async (t) => {
+    const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', join(root, 'deploy/kubernetes', overlay)], {
+      encoding: 'utf8',
+    })
+    t.equal(status, 0, stderr)
+    const objects = parseManifests(stdout, overlay)
+    t.same(
+      objects.flatMap((object) => problemsOf(object)),
+      [],
+    )
+    const workload = objects.find(({ kind }) => ['Deployment', 'DaemonSet', 'Pod'].includes(kind))!
+    const spec = workload['spec'] as { template?: { spec: Pod; metadata: { labels: Labels } } } & Pod
+    const pod = spec.template?.spec ?? spec
+    const container = pod.containers.find(({ name }) => name === 'distributary')!
+    t.equal(container.securityContext.readOnlyRootFilesystem, true)
+    t.match(container.image, /:\d+\.\d+\.\d+$/)
+
+    const files: string[] = []
+    const config = objects.find(({ kind }) => kind === 'ConfigMap') as { data?: Labels } | undefined
+    const loaded = load(container.args, {}, (path) => {
+      files.push(path)
+      return config?.data?.[path.split('/').at(-1)!] ?? 'x'
+    })
+    if (loaded.kind !== 'run') throw new Error('the arguments must run')
+    t.equal(loaded.config.requireUpstream, true)
+    t.ok(files.length >= 3)
+    for (const file of files) {
+      t.ok(
+        container.volumeMounts.some(({ mountPath }) => file === mountPath || dirname(file) === mountPath),
+        `${file} is mounted`,
+      )
+    }
+    for (const { name } of container.volumeMounts)
+      t.ok(
+        pod.volumes.some((volume) => volume.name === name),
+        name,
+      )
+
+    if (spec.template === undefined) return
+    const labels = spec.template.metadata.labels
+    for (const [kind, selector] of selectorsOf(objects)) t.match(labels, selector, `${kind} selects the pods`)
+  })
+}
+
+void t.test('the edge is not behind the service of the others', async (t) => {
+  const labelsOf = (path: string): Labels => (parse(text(path)) as { labels: { pairs: Labels }[] }).labels[0]!.pairs
+  const base = labelsOf('deploy/kubernetes/base/kustomization.yaml')
+  const edge = labelsOf('deploy/kubernetes/edge/kustomization.yaml')
+  t.not(base['app.kubernetes.io/name'], edge['app.kubernetes.io/name'])
+})
+
+type Labels = Readonly<Record<string, string>>
+
+interface Pod {
+  readonly containers: readonly {
+    readonly name: string
+    readonly image: string
+    readonly args: readonly string[]
+    readonly securityContext: { readonly readOnlyRootFilesystem?: boolean }
+    readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[]
+  }[]
+  readonly volumes: readonly { readonly name: string }[]
+}
+
+function selectorsOf(objects: readonly KubernetesObject[]): [string, Labels][] {
+  return objects.flatMap((object): [string, Labels][] => {
+    const spec = object['spec'] as Record<string, { matchLabels?: Labels }> | undefined
+    if (object.kind === 'Service') return [[object.kind, spec!['selector'] as Labels]]
+    const selector = spec?.['selector'] ?? spec?.['podSelector']
+    return selector?.matchLabels === undefined ? [] : [[object.kind, selector.matchLabels]]
+  })
+}

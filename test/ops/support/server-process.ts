@@ -1,0 +1,86 @@
+/** The server as its own process, started by the command line that a container, a unit or a package would use. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
+
+export const root = fileURLToPath(new URL('../../../../', import.meta.url))
+export const builtMain = `${root}.build/src/main.js`
+
+export interface ServerProcess {
+  readonly url: string
+  readonly pid: number
+  /** SIGTERM, and the exit code. */
+  stop(): Promise<number | null>
+}
+
+export interface ServerProcessOptions {
+  readonly command?: readonly string[]
+  readonly args?: readonly string[]
+  readonly environment?: Readonly<Record<string, string>>
+  readonly cwd?: string
+}
+
+/** Returns when it is ready. @throws Error with what it wrote, when it ends before. */
+export async function startServerProcess(t: Test, options: ServerProcessOptions = {}): Promise<ServerProcess> {
+  const [program, ...before] = options.command ?? [process.execPath, builtMain]
+  const { child, output } = run(program!, [...before, ...(options.args ?? ['--port', '0'])], options)
+  t.teardown(() => child.kill('SIGKILL'))
+  const port = await new Promise<number>((resolve, reject) => {
+    const look = (): void => {
+      const match = /"port":(\d+)/.exec(output.text)
+      if (match) resolve(Number(match[1]))
+    }
+    child.stdout!.on('data', look)
+    child.once('close', (code) => reject(new Error(`it ended with ${code}: ${output.text}`)))
+  })
+  const url = `http://127.0.0.1:${port}`
+  while (
+    !(await fetch(`${url}/readyz`).then(
+      (reply) => reply.ok,
+      () => false,
+    ))
+  ) {
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  return {
+    url,
+    pid: child.pid!,
+    stop: async () => {
+      const closed = once(child, 'close') as Promise<[number | null]>
+      child.kill('SIGTERM')
+      return (await closed)[0]
+    },
+  }
+}
+
+/** To its end. */
+export async function runToEnd(
+  command: readonly string[],
+  options: Omit<ServerProcessOptions, 'command' | 'args'> = {},
+): Promise<{ code: number | null; output: string }> {
+  const [program, ...args] = command
+  const { child, output } = run(program!, args, options)
+  const [code] = (await once(child, 'close')) as [number | null]
+  return { code, output: output.text }
+}
+
+function run(
+  program: string,
+  args: readonly string[],
+  { environment = {}, cwd = root }: Omit<ServerProcessOptions, 'command' | 'args'>,
+): { child: ChildProcess; output: { text: string } } {
+  // Nothing of the machine's own settings.
+  const inherited = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith('DISTRIBUTARY_')),
+  )
+  const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'], env: { ...inherited, ...environment } })
+  const output = { text: '' }
+  const keep = (chunk: Buffer): void => {
+    output.text = (output.text + chunk.toString()).slice(-20_000)
+  }
+  child.stdout.on('data', keep)
+  child.stderr.on('data', keep)
+  child.once('error', (error) => (output.text += error.message))
+  return { child, output }
+}
