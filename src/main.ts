@@ -34,7 +34,7 @@ async function main(): Promise<void> {
   const schema = readSchema(config)
   if (cluster.isWorker) return await runWorker({ config, logger, version, schema })
   const upstream = openUpstream(config, logger)
-  if (config.workers > 1) return runPrimary({ config, upstream, logger, version, print })
+  if (config.workers > 1) return await runPrimary({ config, upstream, logger, version, print })
   let app: App
   let ports: PortNumbers
   try {

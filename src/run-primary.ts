@@ -1,4 +1,6 @@
 /** The process with `--workers` above one: the upstream's watches and the worker processes, and no client. */
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import closeWithGrace from 'close-with-grace'
 import { chooseFeeds } from './choose-feeds.js'
 import type { Config } from './config/load.js'
@@ -24,7 +26,13 @@ export interface PrimaryParts {
 /** Beyond what workers give themselves. */
 const GRACE_MS = 1_000
 
-export function runPrimary({ config, upstream, logger, version, print }: PrimaryParts): void {
+export async function runPrimary({ config, upstream, logger, version, print }: PrimaryParts): Promise<void> {
+  const { bindAddress: address } = config
+  // Workers that pick a port for themselves would pick another after all of them had died.
+  const ports: PortNumbers = {
+    port: config.port === 0 ? await freePort(address) : config.port,
+    securePort: config.securePort === 0 ? await freePort(address) : config.securePort,
+  }
   const metrics = new Metrics(version)
   const primary = new Primary({
     openFeed: chooseFeeds({ config, upstream, clock, random, logger }),
@@ -39,22 +47,25 @@ export function runPrimary({ config, upstream, logger, version, print }: Primary
     clock,
   })
   metrics.observeWorkers(() => {
+    let serving = 0
     let queuedBytes = 0
-    for (const link of primary.links) queuedBytes += link.queuedBytes
-    return { running: primary.links.size, queuedBytes }
+    for (const link of primary.links) {
+      queuedBytes += link.queuedBytes
+      if (link.isServing) serving++
+    }
+    return { serving, queuedBytes }
   })
   const supervisor = new Supervisor({
     workers: config.workers,
     primary,
-    hello: (isReplacement) => JSON.stringify({ isReplacement } satisfies WorkerHello),
+    hello: (isReplacement) => JSON.stringify({ isReplacement, ports } satisfies WorkerHello),
     logger,
     clock,
     random,
     graceMs: config.shutdownGracePeriod + GRACE_MS,
     onRestart: () => metrics.workerRestarted(),
-    onServing: (text) => {
-      const ports = JSON.parse(text) as PortNumbers
-      const { workers, bindAddress: address, embedded } = config
+    onServing: () => {
+      const { workers, embedded } = config
       logger.info({ version, address, ...ports, embedded, workers }, 'serving')
       print(greeting(config, ports))
     },
@@ -75,4 +86,13 @@ export function runPrimary({ config, upstream, logger, version, print }: Primary
     logger.info({}, 'stopped')
   })
   supervisor.start()
+}
+
+async function freePort(host: string): Promise<number> {
+  const server = createServer().listen(0, host)
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
 }

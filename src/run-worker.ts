@@ -12,6 +12,7 @@ import type { Config } from './config/load.js'
 import { LINK_DESCRIPTOR } from './fleet/workers/supervisor.js'
 import { PrimaryUpstream } from './fleet/workers/upstream-calls.js'
 import { WorkerChannel } from './fleet/workers/worker.js'
+import type { PortNumbers } from './ports.js'
 import { systemClock as clock } from './support/clock.js'
 import type { Logger } from './support/log.js'
 
@@ -19,6 +20,8 @@ import type { Logger } from './support/log.js'
 export interface WorkerHello {
   /** Others serve already. */
   readonly isReplacement: boolean
+  /** Where all of them listen. */
+  readonly ports: PortNumbers
 }
 
 export interface WorkerParts {
@@ -64,10 +67,10 @@ export async function runWorker({ config, logger, version, schema }: WorkerParts
     },
     collectMetrics: async () => (await app?.metrics.collect()) ?? '[]',
   })
-  const { isReplacement } = await greeted
+  const { isReplacement, ports } = await greeted
   try {
     app = new App({
-      config,
+      config: { ...config, ...ports },
       upstream: new PrimaryUpstream(channel.callUpstream),
       openFeed: channel.openFeed,
       exposeMetrics: async () => ({
@@ -78,8 +81,8 @@ export async function runWorker({ config, logger, version, schema }: WorkerParts
       version,
       schema,
     })
-    const ports = await app.start({ readyWithinMs: isReplacement ? READY_WITHIN_MS : 0 })
-    channel.started(JSON.stringify(ports))
+    await app.start({ readyWithinMs: isReplacement ? READY_WITHIN_MS : 0 })
+    channel.started()
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     logger.error({ reason }, 'cannot start')

@@ -16,7 +16,7 @@ const RESOURCE = ['group', 'resource'] as const
 const DELAY_BUCKETS = [0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const SIZE_BUCKETS = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8]
 
-const NO_WORKERS = { running: 0, queuedBytes: 0 }
+const NO_WORKERS = { serving: 0, queuedBytes: 0 }
 
 /** What is read when somebody scrapes, rather than counted as it happens. */
 export interface ResourceGauges {
@@ -168,10 +168,10 @@ export class Metrics {
   readonly #listBytes = this.#histogram('list_bytes', 'Size of answered lists.', RESOURCE, SIZE_BUCKETS)
   readonly #initialStates = this.#gauge('initial_states', 'Initial states and large lists being sent.', [])
 
-  readonly #workers = this.#gauge('workers', 'Worker processes linked to their primary.', [])
+  readonly #workers = this.#gauge('workers', 'Worker processes that serve clients; 0 without --workers.', [])
   readonly #workerQueue = this.#gauge('worker_queue_bytes', 'Bytes on their way from the primary to its workers.', [])
   readonly #workerRestarts = this.#counter('worker_restarts_total', 'Workers that ended and were replaced.', [])
-  #readWorkers: () => { readonly running: number; readonly queuedBytes: number } = () => NO_WORKERS
+  #readWorkers: () => { readonly serving: number; readonly queuedBytes: number } = () => NO_WORKERS
 
   constructor(version: string) {
     collectDefaultMetrics({ register: this.registry })
@@ -210,7 +210,7 @@ export class Metrics {
   }
 
   /** Of the process that has workers. */
-  observeWorkers(read: () => { readonly running: number; readonly queuedBytes: number }): void {
+  observeWorkers(read: () => { readonly serving: number; readonly queuedBytes: number }): void {
     this.#readWorkers = read
   }
 
@@ -305,8 +305,8 @@ export class Metrics {
       this.#blockedBytes,
     ]
     for (const gauge of gauges) gauge.reset()
-    const { running, queuedBytes } = this.#readWorkers()
-    this.#workers.set(running)
+    const { serving, queuedBytes } = this.#readWorkers()
+    this.#workers.set(serving)
     this.#workerQueue.set(queuedBytes)
     for (const state of this.#gauges()) {
       const labels = { group: state.resource.group, resource: state.resource.plural }

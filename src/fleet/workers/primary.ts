@@ -39,8 +39,8 @@ const MAX_QUEUED_BYTES = 128 * 1024 * 1024
 const LINGER_MS = 60_000
 
 export interface LinkEvents {
-  /** The worker serves clients, and says where. */
-  readonly onStarted: (text: string) => void
+  /** Clients can connect to it. */
+  readonly onStarted: () => void
   /** Once, with the reason why: what is behind the socket is of no more use. */
   readonly onClosed: (reason: string) => void
 }

@@ -28,8 +28,8 @@ export interface SupervisorOptions {
   /** How long workers have to end by themselves. */
   readonly graceMs: number
   readonly onRestart: () => void
-  /** The first worker that serves clients has said where. */
-  readonly onServing: (text: string) => void
+  /** Clients can connect to the first worker. */
+  readonly onServing: () => void
   /** No worker could begin. */
   readonly onGivenUp: () => void
 }
@@ -92,7 +92,7 @@ export class Supervisor {
     const socket = worker.process.stdio[LINK_DESCRIPTOR] as Duplex | null | undefined
     if (socket === null || socket === undefined) throw new Error('a worker has no socket to its primary')
     const link = primary.attach(socket, {
-      onStarted: (text) => this.#started(text),
+      onStarted: () => this.#started(),
       onClosed: (reason) => {
         if (this.#isStopping || worker.isDead()) return
         logger.warn({ worker: worker.process.pid, reason }, 'worker dropped')
@@ -105,10 +105,10 @@ export class Supervisor {
     link.hello(hello(isReplacement))
   }
 
-  #started(text: string): void {
+  #started(): void {
     if (this.#hasServed) return
     this.#hasServed = true
-    this.#options.onServing(text)
+    this.#options.onServing()
   }
 
   #ended(id: number, code: number | null, signal: string | null): void {

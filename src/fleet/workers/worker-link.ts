@@ -27,8 +27,8 @@ export interface WorkerLinkOptions {
   readonly callUpstream: (request: string, signal: AbortSignal) => Promise<string>
   /** The metrics of all, as a scrape wants them. */
   readonly exposeMetrics: () => Promise<string>
-  /** It serves clients, and says where. */
-  readonly onStarted: (text: string) => void
+  /** Clients can connect to it. */
+  readonly onStarted: () => void
   /** Most bytes on their way to it. */
   readonly maxQueuedBytes: number
   /** It wants that one no more. */
@@ -61,6 +61,7 @@ export class WorkerLink implements RelaySubscriber {
   #nextCollection = 1
   #behindBytes = 0
   #isClosed = false
+  #isServing = false
 
   constructor(options: WorkerLinkOptions) {
     this.#options = options
@@ -70,6 +71,11 @@ export class WorkerLink implements RelaySubscriber {
     socket.on('error', (error) => this.close(error.message))
     socket.on('close', () => this.close('its end of the socket closed'))
     socket.on('end', () => this.close('its end of the socket closed'))
+  }
+
+  /** It has said that clients can connect. */
+  get isServing(): boolean {
+    return this.#isServing && !this.#isClosed
   }
 
   get queuedBytes(): number {
@@ -208,7 +214,8 @@ export class WorkerLink implements RelaySubscriber {
       case ToPrimary.metrics:
         return this.#collections.get(reader.count())?.(reader.text())
       case ToPrimary.started:
-        return this.#options.onStarted(reader.text())
+        this.#isServing = true
+        return this.#options.onStarted()
       default:
         throw new RangeError(`no message has the type ${reader.type}`)
     }

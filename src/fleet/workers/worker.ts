@@ -103,9 +103,9 @@ export class WorkerChannel {
     return this.#ask((writer) => writer.byte(Question.metrics), onlyText)
   }
 
-  /** Tells the primary that clients are served, and where. */
-  started(text: string): void {
-    this.#send(new FrameWriter(ToPrimary.started).text(text))
+  /** Tells the primary that clients can connect. */
+  started(): void {
+    this.#send(new FrameWriter(ToPrimary.started))
   }
 
   close(): void {
