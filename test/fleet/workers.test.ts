@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { keyFromText } from '../../src/model/event.js'
 import { assertGuarantees } from '../guarantees/validate.js'
@@ -64,7 +65,7 @@ async function untilAsync(condition: () => Promise<boolean>, what: string, withi
   const end = performance.now() + withinMs
   while (!(await condition().catch(() => false))) {
     if (performance.now() > end) throw new Error(`not within ${withinMs} ms: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await delay(20)
   }
 }
 
@@ -173,12 +174,16 @@ void t.test('a page token of one worker is good at the other, and at one that ca
   const { etcd, writer, server } = await startScene(t, 200)
   const control = await recordEtcdHistory(etcd)
   const recorder = new WatchRecorder({ url: server.url })
-  let isOver = false
-  const load = (async () => {
-    for (let i = 0; !isOver; i++) await writer.put(podKey(i % 250), podAt(i % 250, `n${i}`))
-  })().catch(() => {})
+  const load = new AbortController()
+  t.teardown(() => load.abort())
+  const written = (async () => {
+    for (let i = 0; !load.signal.aborted; i++) {
+      await writer.put(podKey(i % 250), podAt(i % 250, `n${i}`))
+      await delay(5)
+    }
+  })()
   // A connection for each page: they go to the workers in turn.
-  for (let i = 0; i < 5; i++) await recorder.list({ target: pods, limit: 11 })
+  for (let i = 0; i < 3; i++) await recorder.list({ target: pods, limit: 31 })
   const url = `${server.url}/api/v1/pods?limit=150`
   const page = (await (await fetch(url)).json()) as { metadata: { continue: string; resourceVersion: string } }
   for (const pid of workersOf(server)) {
@@ -189,8 +194,8 @@ void t.test('a page token of one worker is good at the other, and at one that ca
   t.equal(rest.status, 200, 'all workers are new, the token is not')
   const { metadata } = (await rest.json()) as typeof page
   t.equal(metadata.resourceVersion, page.metadata.resourceVersion)
-  isOver = true
-  await load
+  load.abort()
+  await written
   assertGuarantees(t, recorder.history(writer.writes), await control.finish())
 })
 

@@ -60,6 +60,9 @@ export class Supervisor {
   }
 
   start(): void {
+    // Round robin accepts in the primary: a connection on its way to a worker that dies stays open there and is answered
+    // by nobody, ever. So workers accept for themselves, from the same socket.
+    cluster.schedulingPolicy = cluster.SCHED_NONE
     cluster.setupPrimary({ stdio: ['inherit', 'inherit', 'inherit', 'ipc', 'pipe'] })
     for (let i = 0; i < this.#options.workers; i++) this.#fork(false)
   }
