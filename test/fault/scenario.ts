@@ -151,7 +151,7 @@ export class Scenario {
 
   /** Some random change of a few pods: one revision, now and then with many keys. */
   async write(): Promise<Revision> {
-    return await this.writer.commit(this.randomChange(), 20_000)
+    return await this.writer.commit(this.randomChange(), this.members.length === 1 ? 20_000 : 3_000)
   }
 
   randomChange(): Record<string, Written> {

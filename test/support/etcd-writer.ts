@@ -61,8 +61,10 @@ export class EtcdWriter {
   /** Starts with the member that answered last. */
   async #call(path: string, body: object, timeoutMs: number): Promise<{ header: { revision: string } }> {
     let failure: unknown
+    const first = this.#at
     for (let attempt = 0; attempt < this.#members.length; attempt++) {
-      const { url } = this.#members[this.#at]!
+      const at = (first + attempt) % this.#members.length
+      const { url } = this.#members[at]!
       try {
         const response = await fetch(`${url}/v3/${path}`, {
           method: 'POST',
@@ -71,10 +73,10 @@ export class EtcdWriter {
         })
         const text = await response.text()
         if (!response.ok) throw new Error(`etcd ${path}: ${response.status} ${text}`)
+        this.#at = at
         return JSON.parse(text) as { header: { revision: string } }
       } catch (error) {
         failure = error
-        this.#at = (this.#at + 1) % this.#members.length
       }
     }
     throw failure

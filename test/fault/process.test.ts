@@ -1,0 +1,146 @@
+/** What can happen to distributary's own process: killed, stopped under load, out of file descriptors. */
+import { connect, type Socket } from 'node:net'
+import t from 'tap'
+import { assertGuarantees } from '../guarantees/validate.js'
+import { pod, until } from '../support/app.js'
+import { recordEtcdHistory } from '../support/etcd-history.js'
+import { startEtcd } from '../support/etcd-process.js'
+import { EtcdWriter } from '../support/etcd-writer.js'
+import { startFaultProxy } from '../support/fault-proxy.js'
+import { LightWatcher } from '../support/light-watcher.js'
+import { startServer, total } from '../support/server-process.js'
+import { WatchRecorder } from '../support/watch-recorder.js'
+import { pause, pods } from './scenario.js'
+
+const WATCHERS = 1_000
+
+void t.test(
+  `kill -9 under load: ${WATCHERS} watchers come back and go on where they were, none lists anew`,
+  async (t) => {
+    const etcd = await startEtcd(t)
+    const control = await recordEtcdHistory(etcd)
+    const writer = new EtcdWriter([etcd])
+    const start = await writer.put('/registry/pods/a/first', pod('first', { namespace: 'a' }))
+    const flags = ['--etcd-servers', etcd.url]
+    const first = await startServer(t, { flags })
+    const watch = (url: string, revision: number): LightWatcher =>
+      new LightWatcher(`${url}/api/v1/pods?watch=1&resourceVersion=${revision}`)
+    const before = Array.from({ length: WATCHERS }, () => watch(first.url, start))
+    t.teardown(() => before.forEach((watcher) => watcher.destroy()))
+    await Promise.all(before.map((watcher) => watcher.until(({ status }) => status === 200)))
+    let isWriting = true
+    const load = (async () => {
+      for (let i = 0; isWriting; i++, await pause(10)) {
+        await writer.put(`/registry/pods/a/p${i % 50}`, pod(`p${i % 50}`, { namespace: 'a' }))
+      }
+    })()
+    await Promise.all(before.map((watcher) => watcher.until(({ revisions }) => revisions.length > 30)))
+    await first.kill('SIGKILL')
+    await until(() => before.every(({ end }) => end !== 'open'), 'all connections are broken')
+
+    const second = await startServer(t, { flags: [...flags, '--port', String(first.port)] })
+    const after = before.map(({ revisions }) => watch(second.url, revisions.at(-1)!))
+    t.teardown(() => after.forEach((watcher) => watcher.destroy()))
+    const recorder = new WatchRecorder({ url: second.url })
+    t.teardown(() => recorder.close())
+    // What a watcher of before would have recorded, from its own place on.
+    for (const { revisions } of before.slice(0, 10)) {
+      recorder.watch({ target: pods, resourceVersion: String(revisions.at(-1)) })
+    }
+    await Promise.all(after.map((watcher) => watcher.until(({ revisions }) => revisions.length > 30)))
+    isWriting = false
+    await load
+    const last = await writer.put('/registry/pods/a/last', pod('last', { namespace: 'a' }))
+    await Promise.all(after.map((watcher) => watcher.until(({ revisions }) => revisions.at(-1) === last)))
+    await Promise.all(recorder.watches.map((watch) => watch.untilRevision(last)))
+
+    const reference = await control.finish()
+    const expected = reference.batches.map(({ revision }) => revision).filter((r) => r > start && r <= last)
+    const wrong = before.filter(({ revisions }, i) => [...revisions, ...after[i]!.revisions].join() !== expected.join())
+    t.equal(wrong.length, 0, 'before and after together: every event once, in order')
+    t.notOk(
+      after.some(({ hasError }) => hasError),
+      'relists: 0',
+    )
+    t.equal(total(await second.metrics(), 'distributary_list_seconds_count'), 0, 'the server answered no list')
+    assertGuarantees(t, recorder.history(writer.writes), reference, { settledRevision: last })
+  },
+)
+
+void t.test('SIGTERM under load: every stream ends whole, and what it was sent is complete', async (t) => {
+  const etcd = await startEtcd(t)
+  const control = await recordEtcdHistory(etcd)
+  const writer = new EtcdWriter([etcd])
+  const start = await writer.put('/registry/pods/a/first', pod('first', { namespace: 'a' }))
+  const server = await startServer(t, {
+    flags: ['--etcd-servers', etcd.url, '--shutdown-watch-termination-grace-period', '500ms'],
+  })
+  const recorder = new WatchRecorder({ url: server.url })
+  t.teardown(() => recorder.close())
+  for (let i = 0; i < 50; i++) {
+    recorder.watch(
+      i % 2 === 0 ? { target: pods, resourceVersion: String(start) } : { target: pods, sendInitialEvents: true },
+    )
+  }
+  let isWriting = true
+  const load = (async () => {
+    for (let i = 0; isWriting; i++) {
+      await writer.commit({
+        [`/registry/pods/a/p${i % 9}`]: pod(`p${i % 9}`, { namespace: 'a', labels: { i: String(i) } }),
+        [`/registry/pods/b/p${i % 7}`]:
+          i % 5 === 0 ? null : pod(`p${i % 7}`, { namespace: 'b', labels: { i: String(i) } }),
+      })
+    }
+  })()
+  await Promise.all(recorder.watches.map((watch) => watch.until(({ items }) => items.length > 40)))
+  const code = await server.kill('SIGTERM')
+  isWriting = false
+  await load
+  t.equal(code, 0)
+  await Promise.all(recorder.watches.map((watch) => watch.ended))
+  t.same([...new Set(recorder.watches.map(({ end }) => end))], ['eof'])
+  assertGuarantees(t, recorder.history(writer.writes), await control.finish())
+})
+
+void t.test(
+  'out of file descriptors: who is there goes on, etcd is reached again, and new ones come in later',
+  async (t) => {
+    const etcd = await startEtcd(t)
+    const control = await recordEtcdHistory(etcd)
+    const writer = new EtcdWriter([etcd])
+    const start = await writer.put('/registry/pods/a/first', pod('first', { namespace: 'a' }))
+    const proxy = await startFaultProxy({ targetPort: Number(new URL(etcd.url).port) })
+    t.teardown(() => proxy.close())
+    const server = await startServer(t, {
+      flags: ['--etcd-servers', `http://127.0.0.1:${proxy.port}`],
+      limits: 'ulimit -n 120',
+    })
+    const recorder = new WatchRecorder({ url: server.url })
+    t.teardown(() => recorder.close())
+    for (let i = 0; i < 10; i++) recorder.watch({ target: pods, resourceVersion: String(start) })
+    const second = await writer.put('/registry/pods/a/second', pod('second', { namespace: 'a' }))
+    await Promise.all(recorder.watches.map((watch) => watch.untilRevision(second)))
+
+    const crowd: Socket[] = []
+    t.teardown(() => crowd.forEach((socket) => socket.destroy()))
+    for (let i = 0; i < 300; i++) {
+      const socket = connect(server.port, '127.0.0.1')
+      socket.on('error', () => {})
+      socket.write('GET /api/v1/pods?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: a\r\n\r\n')
+      crowd.push(socket)
+    }
+    await pause(500)
+    const third = await writer.put('/registry/pods/a/third', pod('third', { namespace: 'a' }))
+    await Promise.all(recorder.watches.map((watch) => watch.untilRevision(third)))
+    // The way to etcd breaks while there is no descriptor for a new one.
+    proxy.cut()
+    await pause(500)
+    for (const socket of crowd) socket.destroy()
+    const last = await writer.put('/registry/pods/a/last', pod('last', { namespace: 'a' }))
+    await Promise.all(recorder.watches.map((watch) => watch.untilRevision(last)))
+    const late = recorder.watch({ target: pods, sendInitialEvents: true })
+    await late.until(({ items }) => items.some(({ type }) => type === 'BOOKMARK'))
+    t.same([...new Set(recorder.watches.map(({ end }) => end))], ['open'])
+    assertGuarantees(t, recorder.history(writer.writes), await control.finish(), { settledRevision: last })
+  },
+)
