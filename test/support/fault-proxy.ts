@@ -286,8 +286,11 @@ function closeLike(socket: net.Socket | null, hadError: boolean): void {
 
 /**
  * Nothing but an RST. `resetAndDestroy` says FIN first and is often heard as a polite end; the flag that it sets beside
- * that is what makes `destroy` reset.
+ * that is what makes `destroy` reset. Where a FIN is on its way already there is no reset to be had: libuv refuses it,
+ * and the handle would stay open and keep the process from its end.
  */
 function reset(socket: net.Socket | null): void {
-  if (socket !== null) Object.assign(socket, { resetAndClosing: true }).destroy()
+  if (socket === null) return
+  if (!socket.writableEnded) Object.assign(socket, { resetAndClosing: true })
+  socket.destroy()
 }
