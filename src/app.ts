@@ -196,6 +196,11 @@ export class App {
     this.#access.reopenAuditLog()
   }
 
+  /** SIGUSR2: compares every cache with etcd now, where this process owns the watches. */
+  async audit(): Promise<void> {
+    await Promise.all([...this.#resources.sources()].map(({ feed }) => feed.audit?.()))
+  }
+
   get isReady(): boolean {
     return this.#readiness().every((check) => check.isInformational === true || check.problem() === null)
   }

@@ -49,7 +49,8 @@ async function main(): Promise<void> {
   print(greeting(config, ports))
   // The drain has its own grace; what is left after it is cut.
   process.on('SIGHUP', () => app.reopenLogs())
-  const skip: closeWithGrace.AllEvents[] = ['SIGHUP']
+  process.on('SIGUSR2', () => void app.audit())
+  const skip: closeWithGrace.AllEvents[] = ['SIGHUP', 'SIGUSR2']
   closeWithGrace({ delay: config.shutdownGracePeriod, logger: false, skip }, async ({ signal, err }) => {
     if (err !== undefined) logger.error({ err }, 'stopping after an error')
     else logger.info({ signal }, 'draining')

@@ -86,7 +86,7 @@ export class ResourceSource {
       allLogBytes: Math.floor(ring.maxBytes * ALL_LOGS_SHARE),
       replayBytes: Math.floor(ring.maxBytes * REPLAY_SHARE),
     })
-    this.feed = options.openFeed({ resource, sink: this.cache, metrics: this.metrics.feed })
+    this.feed = options.openFeed({ resource, sink: this.cache, metrics: this.metrics.feed, audited: this.cache })
   }
 
   start(): void {

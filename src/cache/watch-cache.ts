@@ -212,8 +212,11 @@ export class WatchCache {
     const commit = (): void => {
       let isOtherHistory = reason === 'history-changed'
       if (reason === 'coalesce' && this.#revision !== ZERO_REVISION) {
-        isOtherHistory = revision < this.#revision || !this.#continuesInto(store, unservable)
-        if (!isOtherHistory) return this.#coalesce(store, unservable, revision)
+        const stranger = this.#strangerIn(store, unservable)
+        if (stranger === null && revision >= this.#revision) return this.#coalesce(store, unservable, revision)
+        isOtherHistory = true
+        const fields = { resource: this.name, revision, key: stranger === null ? null : keyToText(stranger) }
+        this.#options.logger.error(fields, 'not the same history: what was before is not what it was')
       }
       this.#store = store
       this.#unservable = unservable
@@ -264,7 +267,8 @@ export class WatchCache {
   disconnected(reason: string): void {
     if (this.#disconnected === null) {
       this.#confirmedAtMs = this.#options.clock.monotonic()
-      this.#options.logger.warn({ resource: this.name, reason }, 'source is away; the cache goes on serving')
+      // The feed, which knows more, has said so louder.
+      this.#options.logger.debug({ resource: this.name, reason }, 'source is away; the cache goes on serving')
     }
     this.#disconnected = { reason, sinceMs: this.#options.clock.monotonic() }
   }
@@ -391,17 +395,21 @@ export class WatchCache {
     this.#ring.evictOlderThan(this.#options.clock.monotonic() - this.#options.ring.maxAgeMs)
   }
 
-  /** Keys and mod revisions at a revision that is held, unservable ones included, for the audit; null when it is not. */
-  auditState(revision: Revision): Iterable<{ key: Key; modRevision: Revision; object: StoredObject | null }> | null {
-    if (revision !== this.#revision && this.#ring.newest !== undefined && this.#ring.newest.revision > revision)
-      return null
-    if (revision < this.#ring.floorRevision) return null
-    const objects = this.snapshot().objects(this.prefix)
+  // What the audit asks (AuditedCache).
+
+  /** Everything at the cache's own revision, what cannot be served included, sorted by key; null at any other. */
+  stateAt(revision: Revision): Iterable<{ key: Key; modRevision: Revision; value?: Buffer }> | null {
+    if (revision !== this.#revision || revision === ZERO_REVISION) return null
     const unservable = [...this.#unservable]
-    return (function* () {
-      for (const object of objects) yield { key: object.key, modRevision: object.modRevision, object }
-      for (const [key, modRevision] of unservable) yield { key, modRevision, object: null }
-    })()
+      .map(([key, modRevision]) => ({ key, modRevision }))
+      .sort((a, b) => (a.key < b.key ? -1 : 1))
+    return merged(this.snapshot().objects(this.prefix), unservable)
+  }
+
+  /** The bytes it would hold of a value; null for one that cannot be served. */
+  comparable(keyValue: KeyValue): Buffer | null {
+    const object = this.#options.ingest(keyValue)
+    return isUnservable(object) ? null : object.bytes
   }
 
   #ingestBatch(batch: Batch, receivedAtMs: number): CacheBatch {
@@ -449,16 +457,22 @@ export class WatchCache {
     return this.#gaps.find(({ after, until }) => revision > after && revision < until)
   }
 
-  /** Whether a newer state can be of our history: what it says was written by now is what we hold. */
-  #continuesInto(store: Store, unservable: ReadonlyMap<Key, Revision>): boolean {
-    const held = (key: Key): Revision | undefined => this.#store.get(key)?.modRevision ?? this.#unservable.get(key)
-    for (const { key, modRevision } of store.snapshot(this.#revision, 0).objects(this.prefix)) {
-      if (modRevision <= this.#revision && held(key) !== modRevision) return false
+  /**
+   * A key of a later state that cannot be of the history held here: last written at or before our revision, and not what
+   * we hold; or there since then, and not here. null: none.
+   */
+  #strangerIn(store: Store, unservable: ReadonlyMap<Key, Revision>): Key | null {
+    for (const { key, modRevision, createRevision, bytes } of store.snapshot(this.#revision, 0).objects(this.prefix)) {
+      if (createRevision > this.#revision || this.#unservable.has(key)) continue
+      const held = this.#store.get(key)
+      if (held?.createRevision !== createRevision) return key
+      if (modRevision > this.#revision) continue
+      if (held.modRevision !== modRevision || !held.bytes.equals(bytes)) return key
     }
     for (const [key, modRevision] of unservable) {
-      if (modRevision <= this.#revision && held(key) !== modRevision) return false
+      if (modRevision <= this.#revision && this.#unservable.get(key) !== modRevision) return key
     }
-    return true
+    return null
   }
 
   #coalesce(store: Store, unservable: Map<Key, Revision>, revision: Revision): void {
@@ -558,7 +572,7 @@ export class WatchCache {
   #connected(): void {
     if (this.#disconnected === null) return
     this.#disconnected = null
-    this.#options.logger.info({ resource: this.name, revision: this.#revision }, 'source is back')
+    this.#options.logger.debug({ resource: this.name, revision: this.#revision }, 'source is back')
   }
 
   #advanced(): void {
@@ -575,4 +589,17 @@ const RETRY_SOON = { details: { retryAfterSeconds: 1 } } as const
 /** The upstream's error, by shape: the cache does not import the upstream. */
 function isCompacted(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'compacted'
+}
+
+/** Two sorted runs as one. */
+function* merged(
+  objects: Iterable<StoredObject>,
+  others: readonly { readonly key: Key; readonly modRevision: Revision }[],
+): Generator<{ key: Key; modRevision: Revision; value?: Buffer }, void, void> {
+  let at = 0
+  for (const { key, modRevision, bytes } of objects) {
+    while (at < others.length && others[at]!.key < key) yield others[at++]!
+    yield { key, modRevision, value: bytes }
+  }
+  while (at < others.length) yield others[at++]!
 }

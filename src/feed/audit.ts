@@ -5,7 +5,7 @@
  * rebuilds. What was read for it never answers a request. Comparing all values was rejected: it would read the whole
  * of etcd, and a wrong value under a right mod revision is a fault of memory, which a sample finds as well in time.
  */
-import type { Key } from '../model/event.js'
+import type { Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import { type Clock, sleep } from '../support/clock.js'
 import { withDeadline } from '../support/deadline.js'
@@ -18,7 +18,7 @@ import { readPages } from './read-pages.js'
 export interface AuditedKey {
   readonly key: Key
   readonly modRevision: Revision
-  /** As etcd holds it; left out where the cache keeps it in another form, which is then not sampled. */
+  /** As `comparable` would have it of etcd's; left out where there is none, and then not sampled. */
   readonly value?: Buffer
 }
 
@@ -31,6 +31,8 @@ export interface AuditedCache {
    * gone through while etcd's pages come in, and writes go on meanwhile.
    */
   stateAt(revision: Revision): Iterable<AuditedKey> | null
+  /** What it would hold of a value of etcd's. Default: the value itself. */
+  comparable?(keyValue: KeyValue): Buffer | null
 }
 
 export type AuditOutcome =
@@ -151,13 +153,15 @@ export class Audit {
   }
 
   async #compareValues(comparison: Comparison, revision: Revision, signal: AbortSignal): Promise<void> {
-    const { upstream, clock, pageTimeoutMs } = this.#options
+    const { upstream, cache, clock, pageTimeoutMs } = this.#options
+    const comparable = (theirs: KeyValue): Buffer | null =>
+      cache.comparable === undefined ? theirs.value : cache.comparable(theirs)
     const late = (): Error => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`)
     for (const { key, modRevision, value } of comparison.sample) {
       const theirs = await withDeadline(clock, pageTimeoutMs, signal, late, (inner) =>
         upstream.readKey(key, { revision, signal: inner }),
       )
-      if (theirs?.value.equals(value) !== true) {
+      if (theirs === null || comparable(theirs)?.equals(value) !== true) {
         comparison.differs({ key, kind: 'other-value', ours: modRevision, theirs: theirs?.modRevision ?? null })
       }
     }

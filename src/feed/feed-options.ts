@@ -7,6 +7,7 @@ import type { Limiter } from '../support/limiter.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
 import type { UpstreamErrorCode, UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
+import type { AuditOutcome } from './audit.js'
 import type { FeedSink, ReplaceReason } from './feed-sink.js'
 import type { FeedState } from './feed-state.js'
 
@@ -24,6 +25,8 @@ export interface FeedMetrics {
   /** From the beginning of the list to `synced`. */
   initialised(seconds: number): void
   initialisationFailed(code: UpstreamErrorCode): void
+  /** What is held was compared with etcd, or could not be. */
+  audited(outcome: AuditOutcome['kind']): void
 }
 
 export interface FeedOptions {

@@ -5,6 +5,7 @@
  */
 import type { Key, KeyValue } from '../model/event.js'
 import type { Resource } from '../model/resource.js'
+import type { AuditedCache, AuditOutcome } from './audit.js'
 import type { FeedMetrics, FeedStatus } from './feed-options.js'
 import type { FeedSink } from './feed-sink.js'
 import type { FreshnessSource } from './freshness.js'
@@ -20,6 +21,8 @@ export interface ResourceFeed {
   start(): void
   /** Resolves when nothing of it runs any more; the sink hears nothing after the call. */
   stop(): Promise<void>
+  /** Compares what the sink holds with the source, now. Only where this process owns the watch. */
+  audit?(): Promise<AuditOutcome>
 }
 
 export interface FeedRequest {
@@ -27,6 +30,8 @@ export interface FeedRequest {
   readonly resource: Resource
   readonly sink: FeedSink
   readonly metrics: FeedMetrics
+  /** What the sink holds, for the audit; the process that owns the watch looks at it now and then. */
+  readonly audited?: AuditedCache
 }
 
 /** One per etcd prefix, not started yet. */

@@ -6,6 +6,7 @@ import type { Limiter } from '../support/limiter.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
+import { Audit, type AuditOutcome } from './audit.js'
 import { Feed } from './feed.js'
 import type { FeedStatus } from './feed-options.js'
 import { Freshness } from './freshness.js'
@@ -29,6 +30,9 @@ const STATE_TIMEOUT_MS = 30_000
 const REFUSED_RETRY_MS = 30_000
 /** Each holds a whole state. */
 const EXACT_READS = 2
+/** Rare enough that reading every key is nothing to etcd, often enough that a wrong cache does not live for long. */
+const AUDIT_INTERVAL_MS = 5 * 60_000
+const AUDIT_VALUES = 20
 
 export function upstreamFeeds(options: UpstreamFeedOptions): OpenFeed {
   return (request) => new UpstreamFeed(request, options)
@@ -37,8 +41,9 @@ export function upstreamFeeds(options: UpstreamFeedOptions): OpenFeed {
 export class UpstreamFeed implements ResourceFeed {
   readonly feed: Feed
   readonly freshness: FeedFreshness
+  readonly #audit: Audit | null
 
-  constructor({ resource, sink, metrics }: FeedRequest, options: UpstreamFeedOptions) {
+  constructor({ resource, sink, metrics, audited }: FeedRequest, options: UpstreamFeedOptions) {
     const { upstream, clock, random, logger, turns, backfillRevisions, onGap } = options
     const prefix = resource.etcdPrefix
     const feed = new Feed({
@@ -68,6 +73,28 @@ export class UpstreamFeed implements ResourceFeed {
       stateTimeoutMs: STATE_TIMEOUT_MS,
       exactReads: EXACT_READS,
     })
+    const onOutcome = (outcome: AuditOutcome): void => {
+      metrics.audited(outcome.kind)
+      const fields = { resource: resourceId(resource), ...outcome }
+      if (outcome.kind !== 'different') return logger.debug(fields, 'audit')
+      logger.error(fields, 'what is cached is not what etcd holds: listing anew')
+      feed.rebuild(`an audit found ${outcome.differences} differences`)
+    }
+    this.#audit =
+      audited === undefined
+        ? null
+        : new Audit({
+            upstream,
+            prefix,
+            cache: audited,
+            clock,
+            random,
+            pageKeys: PAGE_KEYS,
+            pageTimeoutMs: REQUEST_TIMEOUT_MS,
+            intervalMs: AUDIT_INTERVAL_MS,
+            sampleValues: AUDIT_VALUES,
+            onOutcome,
+          })
     this.feed = feed
     this.freshness = {
       get trustsProgress() {
@@ -87,9 +114,14 @@ export class UpstreamFeed implements ResourceFeed {
 
   start(): void {
     this.feed.start()
+    this.#audit?.start()
   }
 
-  stop(): Promise<void> {
-    return this.feed.stop()
+  async stop(): Promise<void> {
+    await Promise.all([this.#audit?.stop(), this.feed.stop()])
+  }
+
+  async audit(): Promise<AuditOutcome> {
+    return this.#audit === null ? { kind: 'skipped', reason: 'nothing is held here' } : await this.#audit.run()
   }
 }

@@ -120,6 +120,16 @@ export class Metrics {
   )
   readonly #ready = this.#gauge('cache_ready', '1 when lists and watches are answered.', RESOURCE, 'min')
 
+  readonly #auditChecks = this.#counter('audit_checks_total', 'Comparisons of a cache with etcd, by outcome.', [
+    ...RESOURCE,
+    'outcome',
+  ])
+  readonly #auditFailures = this.#counter(
+    'audit_failures_total',
+    'Comparisons that found a difference: the cache was rebuilt.',
+    RESOURCE,
+  )
+
   readonly #sentEvents = this.#counter('broadcast_events_sent_total', 'Events handed to connections.', RESOURCE)
   readonly #sentBytes = this.#counter(
     'broadcast_bytes_sent_total',
@@ -242,6 +252,10 @@ export class Metrics {
           this.#initSeconds.set(labels, seconds)
         },
         initialisationFailed: (code) => this.#initErrors.inc({ ...labels, code }),
+        audited: (outcome) => {
+          this.#auditChecks.inc({ ...labels, outcome })
+          if (outcome === 'different') this.#auditFailures.inc(labels)
+        },
       },
       cache: {
         applied: (events, seconds) => {

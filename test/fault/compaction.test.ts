@@ -1,6 +1,9 @@
 /** History that etcd has forgotten before the server saw it: an explicit end or the difference, never a hole. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import t from 'tap'
-import { pod } from '../support/app.js'
+import { pod, until } from '../support/app.js'
 import { ends, pods, scopes, startScenario, whileCutOff } from './scenario.js'
 
 void t.test('compaction while cut off: 410 for who has missed something, never a hole', async (t) => {
@@ -85,4 +88,39 @@ void t.test('a gap with --on-gap=coalesce: watches stay, and end in the state th
   const inside = s.recorder.watch({ target: pods, resourceVersion: String(inGap) })
   await inside.ended
   t.equal(inside.code, 410, 'nobody resumes inside the gap')
+})
+
+void t.test('a gap that leads to another history is not bridged, whichever key shows it', async (t) => {
+  const s = await startScenario(t, { flags: ['--on-gap', 'coalesce'] })
+  const directory = await mkdtemp(join(tmpdir(), 'distributary-backup-'))
+  t.teardown(() => rm(directory, { recursive: true, force: true }))
+  const backup = join(directory, 'snapshot')
+  await s.writer.put('/registry/pods/a/stays', pod('stays', { namespace: 'a' }))
+  await s.etcd.saveSnapshot(backup)
+  // Not in the backup; what the feed remembers of the end is the next one, which the other history has as well.
+  const lost = await s.writer.put(
+    '/registry/pods/a/differs',
+    pod('differs', { namespace: 'a', labels: { app: 'old' } }),
+  )
+  const witness = pod('witness', { namespace: 'a' })
+  const seen = await s.writer.put('/registry/pods/a/witness', witness)
+  await s.reached(seen)
+  const watch = s.recorder.watch({ target: pods, resourceVersion: String(seen) })
+  await until(() => s.h.watchers === 1, 'it watches')
+  await whileCutOff(s, async () => {
+    await s.etcd.restoreSnapshot(backup)
+    // One revision, as in the other history, but of another value; then the very same witness at the same revision.
+    for (;;) {
+      const revision = await s.writer.put(
+        '/registry/pods/a/differs',
+        pod('differs', { namespace: 'a', labels: { app: 'new' } }),
+      )
+      if (revision >= seen - 1) break
+    }
+    await s.writer.put('/registry/pods/a/witness', witness)
+    for (let i = 0; i < 10; i++) await s.write()
+    await s.etcd.compact(await s.write())
+  })
+  await watch.ended
+  t.same(ends([watch]), ['error 410 ×1'], `${lost} is not the same in both`)
 })

@@ -48,6 +48,10 @@ export class CountingMetrics implements FeedMetrics {
     this.#add('initialised')
     this.counts.set('seconds', seconds)
   }
+  audited(outcome: string): void {
+    this.#add(`audited ${outcome}`)
+  }
+
   initialisationFailed(code: string): void {
     this.#add(`initialisationFailed ${code}`)
   }

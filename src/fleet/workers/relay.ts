@@ -9,6 +9,7 @@ import type { Batch, Key, KeyValue } from '../../model/event.js'
 import type { Resource } from '../../model/resource.js'
 import { type Revision, ZERO_REVISION } from '../../model/revision.js'
 import type { Clock } from '../../support/clock.js'
+import type { AuditedCache } from '../../feed/audit.js'
 import type { FeedMetrics } from '../../feed/feed-options.js'
 import type { FeedSink, ReplaceReason, Replacement } from '../../feed/feed-sink.js'
 import type { OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
@@ -55,7 +56,15 @@ export class Relay implements FeedSink {
     this.prefix = resource.etcdPrefix
     this.#clock = clock
     this.#state = new ReplayableState(history)
-    this.feed = openFeed({ resource, sink: this, metrics })
+    const state = this.#state
+    const positionOf = (): Revision | null => (this.#hasState ? this.#position : null)
+    const audited: AuditedCache = {
+      get revision() {
+        return positionOf()
+      },
+      stateAt: (revision) => (revision === positionOf() ? state.newest() : null),
+    }
+    this.feed = openFeed({ resource, sink: this, metrics, audited })
   }
 
   get subscribers(): number {

@@ -8,7 +8,7 @@
  */
 import type { Batch, Key, KeyValue } from '../../model/event.js'
 import { type Revision, ZERO_REVISION } from '../../model/revision.js'
-import { createSortedMap } from '../../support/sorted-map.js'
+import { createSortedMap, type SortedMap } from '../../support/sorted-map.js'
 import { batchBytes } from './messages.js'
 
 export interface HistoryBounds {
@@ -80,18 +80,29 @@ export class ReplayableState {
     }
   }
 
+  /** Everything there is after the newest batch, sorted by key; costs a pass over the history. */
+  newest(): Iterable<KeyValue> {
+    const state = this.#base.clone()
+    for (const kept of this.#kept.slice(this.#first)) applyTo(state, kept!.batch)
+    return state.values()
+  }
+
   #fold(): void {
     const { batch, bytes } = this.#kept[this.#first]!
     this.#kept[this.#first++] = undefined
     this.#bytes -= bytes
-    for (const event of batch.events) {
-      if (event.type === 'put') this.#base.set(event.keyValue.key, event.keyValue)
-      else this.#base.delete(event.key)
-    }
+    applyTo(this.#base, batch)
     this.#baseRevision = batch.revision
     if (this.#first >= COMPACT_ITEMS && this.#first * 2 > this.#kept.length) {
       this.#kept = this.#kept.slice(this.#first)
       this.#first = 0
     }
+  }
+}
+
+function applyTo(state: SortedMap<Key, KeyValue>, { events }: Batch): void {
+  for (const event of events) {
+    if (event.type === 'put') state.set(event.keyValue.key, event.keyValue)
+    else state.delete(event.key)
   }
 }

@@ -1,0 +1,147 @@
+/** A cache that is not what etcd holds is found, said, counted and rebuilt; one that is right is left alone. */
+import t, { type Test } from 'tap'
+import { type KeyValue, keyFromText } from '../../src/model/event.js'
+import { toRevision } from '../../src/model/revision.js'
+import type { WatchHandlers } from '../../src/upstream/upstream.js'
+import { pod, until } from '../support/app.js'
+import { startEtcd } from '../support/etcd-process.js'
+import { EtcdWriter } from '../support/etcd-writer.js'
+import { startServer, total } from '../support/server-process.js'
+import { ends, pause, pods, type Scenario, startScenario } from '../fault/scenario.js'
+
+/** A server whose watch of the pods is told what `corrupt` makes of it. */
+async function corrupted(t: Test, corrupt: (keyValue: KeyValue) => KeyValue | null): Promise<Scenario> {
+  let watches = 0
+  return await startScenario(t, {
+    wrap: (upstream) => ({
+      read: (options) => upstream.read(options),
+      readKey: (key, options) => upstream.readKey(key, options),
+      currentRevision: (signal) => upstream.currentRevision(signal),
+      status: (signal) => upstream.status(signal),
+      write: (compares, operations) => upstream.write(compares, operations),
+      grantLease: (ttlSeconds) => upstream.grantLease(ttlSeconds),
+      close: () => upstream.close(),
+      watch: (options, handlers) => {
+        // The first one only: what replaces the cache is read without a fault.
+        const isBroken = options.prefix === pods.prefix && ++watches === 1
+        return upstream.watch(options, isBroken ? broken(handlers) : handlers)
+      },
+    }),
+  })
+
+  function broken(handlers: WatchHandlers): WatchHandlers {
+    return {
+      ...handlers,
+      onBatches: (batches) =>
+        handlers.onBatches(
+          batches.flatMap(({ revision, events }) => {
+            const told = events.flatMap((event) => {
+              if (event.type === 'delete') return event
+              const keyValue = corrupt(event.keyValue)
+              return keyValue === null ? [] : { ...event, keyValue }
+            })
+            return told.length === 0 ? [] : { revision, events: told }
+          }),
+        ),
+    }
+  }
+}
+
+const corruptions: Record<string, (keyValue: KeyValue) => KeyValue | null> = {
+  'lacks a key': (keyValue) => (keyValue.key.endsWith('/odd') ? null : keyValue),
+  'holds an older revision of a key': (keyValue) =>
+    keyValue.key.endsWith('/odd') ? { ...keyValue, modRevision: toRevision(keyValue.modRevision - 1) } : keyValue,
+  'holds another value under the right revision': (keyValue) =>
+    keyValue.key.endsWith('/odd')
+      ? { ...keyValue, value: Buffer.from(keyValue.value.toString().replace('right', 'wrong')) }
+      : keyValue,
+}
+for (const [name, corrupt] of Object.entries(corruptions)) {
+  void t.test(`a cache that ${name} is rebuilt, and its watchers start afresh`, async (t) => {
+    const s = await corrupted(t, corrupt)
+    const object = pod('odd', { namespace: 'a', labels: { app: 'right' } })
+    const odd = await s.writer.put('/registry/pods/a/odd', object)
+    const after = await s.writer.put('/registry/pods/a/even', pod('even', { namespace: 'a' }))
+    await s.reached(after)
+    const watch = s.recorder.watch({ target: pods, resourceVersion: String(after) })
+    await until(() => s.h.watchers === 1, 'it watches')
+    // A sample is compared: of the few values here, all.
+    await s.h.app.audit()
+    await watch.ended
+    t.same(ends([watch]), ['error 410 ×1'])
+    t.equal(await s.count('audit_failures_total', 'resource="pods"'), 1)
+    t.equal(await s.count('audit_checks_total', 'outcome="different"'), 1)
+    t.equal(await s.count('audit_failures_total', 'resource="nodes"'), 0)
+    await until(() => s.podSource.feed.status.state === 'watching', 'it is listed anew')
+    const list = await s.recorder.list({ target: pods, resourceVersion: '0' })
+    t.equal(list.items.find(({ id }) => id === 'a/odd')?.revision, odd)
+    const last = await s.settle()
+    await s.judge(t, last)
+  })
+}
+
+void t.test(
+  'a cache that is right is left alone, while it is written to and what cannot be served included',
+  async (t) => {
+    const s = await startScenario(t)
+    await s.writer.commit({
+      '/registry/pods/a/aaa': 'k8s:enc:secret',
+      '/registry/pods/b/zzz': 'k8s:enc:secret',
+      '/registry/pods/a/text': 'not an object',
+      '/registry/pods/a/spaced':
+        '{ "kind": "Pod",  "apiVersion": "v1", "metadata": { "name": "spaced", "namespace": "a" } }',
+    })
+    const watches = await s.watchAll()
+    s.startLoad()
+    for (let i = 0; i < 10; i++) {
+      await s.h.app.audit()
+      await pause(20)
+    }
+    const last = await s.settle()
+    await s.h.app.audit()
+    t.ok((await s.count('audit_checks_total', 'outcome="equal"')) > 10)
+    t.equal(await s.count('audit_failures_total'), 0)
+    t.equal(await s.relists(), 0)
+    t.same(ends(watches), [`open ×${watches.length}`])
+    const { items } = await s.recorder.list({ target: pods, resourceVersion: '0' })
+    t.ok(items.some(({ id }) => id === 'a/spaced') && last > 0)
+  },
+)
+
+for (const workers of [1, 2]) {
+  void t.test(`SIGUSR2 audits now, with ${workers} worker(s), and the process goes on`, async (t) => {
+    const etcd = await startEtcd(t)
+    const writer = new EtcdWriter([etcd])
+    await writer.put('/registry/pods/a/one', pod('one', { namespace: 'a' }))
+    const server = await startServer(t, {
+      flags: ['--etcd-servers', etcd.url, '--workers', String(workers)],
+      ready: workers === 1,
+    })
+    for (const end = Date.now() + 20_000; Date.now() < end; await pause(20)) {
+      if ((await fetch(`${server.url}/readyz`)).ok) break
+    }
+    process.kill(server.pid, 'SIGUSR2')
+    let checks = 0
+    for (const end = Date.now() + 20_000; checks === 0 && Date.now() < end; await pause(50)) {
+      const samples = await server.metrics()
+      checks = [...samples].reduce(
+        (n, [name, value]) =>
+          name.includes('audit_checks') && name.includes('"pods"') && name.includes('equal') ? n + value : n,
+        0,
+      )
+    }
+    t.equal(checks, 1, 'the pods were compared once')
+    t.equal(total(await server.metrics(), 'distributary_audit_failures_total'), 0)
+    t.equal(await server.kill('SIGTERM'), 0)
+  })
+}
+
+void t.test('keys are compared in the order of etcd', async (t) => {
+  // The cache's order is that of binary strings: a name beyond ASCII sorts by its bytes.
+  const s = await startScenario(t)
+  await s.writer.commit({ '/registry/pods/a/é': pod('é', { namespace: 'a' }), '/registry/pods/a/z': 'k8s:enc:x' })
+  await s.reached(await s.write())
+  await s.h.app.audit()
+  t.equal(await s.count('audit_failures_total'), 0)
+  t.ok(keyFromText('é') > keyFromText('z'))
+})
