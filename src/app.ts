@@ -198,7 +198,7 @@ export class App {
 
   /** SIGUSR2: compares every cache with etcd now, where this process owns the watches. */
   async audit(): Promise<void> {
-    await Promise.all([...this.#resources.sources()].map(({ feed }) => feed.audit?.()))
+    await Promise.all([...this.#resources.sources()].map(async ({ feed }) => await feed.audit?.()))
   }
 
   get isReady(): boolean {

@@ -28,9 +28,9 @@ void t.test(
     const before = Array.from({ length: WATCHERS }, () => watch(first.url, start))
     t.teardown(() => before.forEach((watcher) => watcher.destroy()))
     await Promise.all(before.map((watcher) => watcher.until(({ status }) => status === 200)))
-    let isWriting = true
+    const writing = { isOn: true }
     const load = (async () => {
-      for (let i = 0; isWriting; i++, await pause(10)) {
+      for (let i = 0; writing.isOn; i++, await pause(10)) {
         await writer.put(`/registry/pods/a/p${i % 50}`, pod(`p${i % 50}`, { namespace: 'a' }))
       }
     })()
@@ -48,7 +48,7 @@ void t.test(
       recorder.watch({ target: pods, resourceVersion: String(revisions.at(-1)) })
     }
     await Promise.all(after.map((watcher) => watcher.until(({ revisions }) => revisions.length > 30)))
-    isWriting = false
+    writing.isOn = false
     await load
     const last = await writer.put('/registry/pods/a/last', pod('last', { namespace: 'a' }))
     await Promise.all(after.map((watcher) => watcher.until(({ revisions }) => revisions.at(-1) === last)))
@@ -82,9 +82,9 @@ void t.test('SIGTERM under load: every stream ends whole, and what it was sent i
       i % 2 === 0 ? { target: pods, resourceVersion: String(start) } : { target: pods, sendInitialEvents: true },
     )
   }
-  let isWriting = true
+  const writing = { isOn: true }
   const load = (async () => {
-    for (let i = 0; isWriting; i++) {
+    for (let i = 0; writing.isOn; i++) {
       await writer.commit({
         [`/registry/pods/a/p${i % 9}`]: pod(`p${i % 9}`, { namespace: 'a', labels: { i: String(i) } }),
         [`/registry/pods/b/p${i % 7}`]:
@@ -94,7 +94,7 @@ void t.test('SIGTERM under load: every stream ends whole, and what it was sent i
   })()
   await Promise.all(recorder.watches.map((watch) => watch.until(({ items }) => items.length > 40)))
   const code = await server.kill('SIGTERM')
-  isWriting = false
+  writing.isOn = false
   await load
   t.equal(code, 0)
   await Promise.all(recorder.watches.map((watch) => watch.ended))
