@@ -111,6 +111,7 @@ export class WatchCache {
   readonly #kept = new LRUCache<Revision, Snapshot>({ max: KEPT_SNAPSHOTS, ttl: KEPT_SNAPSHOT_MS })
   readonly #loggedKeys = new LRUCache<Key, true>({ max: LOGGED_KEYS })
   #revision: Revision = ZERO_REVISION
+  #history = 0
   /** Revisions strictly between these were never seen one by one: nobody can resume there. */
   #gaps: readonly Gap[] = []
   #readiness: Readiness = { kind: 'pending' }
@@ -141,6 +142,11 @@ export class WatchCache {
   /** A watch can resume after any revision at or above this. */
   get floorRevision(): Revision {
     return this.#ring.floorRevision
+  }
+
+  /** Another number after another history began: there, the same revision means another state. */
+  get history(): number {
+    return this.#history
   }
 
   get readiness(): Readiness {
@@ -223,6 +229,7 @@ export class WatchCache {
       this.#snapshot = null
       this.#kept.clear()
       this.#gaps = []
+      if (isOtherHistory) this.#history++
       this.#ring.reset(revision)
       this.#revision = revision
       for (const listener of this.#listeners) listener.onReset(revision, isOtherHistory)

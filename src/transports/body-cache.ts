@@ -40,11 +40,20 @@ export class BodyCache {
 
   /** @param key everything that the bytes depend on. @throws TooManyRequestsError */
   use(key: string, make: () => Pieces): BodyUse {
+    return this.#use(key, make, () => this.#slots.take())
+  }
+
+  /** A body made of another that is in use: that one's slot is enough. */
+  useDerived(key: string, make: () => Pieces): BodyUse {
+    return this.#use(key, make, () => () => {})
+  }
+
+  #use(key: string, make: () => Pieces, takeSlot: () => () => void): BodyUse {
     const finished = this.#finished.get(key)
     if (finished !== undefined) return { body: finished, release: () => {} }
     let entry = this.#inUse.get(key)
     if (entry === undefined) {
-      const releaseSlot = this.#slots.take()
+      const releaseSlot = takeSlot()
       const body = new SharedBody(make(), (complete) => this.#finished.set(key, complete))
       entry = { body, users: 0, releaseSlot }
       this.#inUse.set(key, entry)
@@ -59,14 +68,10 @@ export class BodyCache {
         isReleased = true
         used.users--
         if (used.users > 0) return
+        used.body.abandon()
         used.releaseSlot()
         if (this.#inUse.get(key) === used) this.#inUse.delete(key)
       },
     }
-  }
-
-  /** Everything about a resource that is no longer served, or of another history. */
-  clear(): void {
-    this.#finished.clear()
   }
 }

@@ -3,9 +3,11 @@ import type { Snapshot } from '../cache/store.js'
 import { type Negotiated, isPretty } from '../dialect/accept.js'
 import { expiredTokenError, startKeyOf } from '../dialect/continue-token.js'
 import { type ListOptions, type ListRead, parseListOptions } from '../dialect/list-options.js'
-import { listPieces } from '../dialect/list-pieces.js'
+import { type ListPage, listPieces } from '../dialect/list-pieces.js'
 import { acceptsGzip } from '../dialect/media-type.js'
+import type { FactRegistry } from '../broadcast/fact-registry.js'
 import { Matcher } from '../broadcast/matcher.js'
+import type { Selector } from '../dialect/selector.js'
 import { namespacePrefix } from '../model/resource.js'
 import { ExpiredError } from '../model/status.js'
 import type { Admitted } from './admission.js'
@@ -46,6 +48,7 @@ export async function handleList(
   const second = form.transform === 'table' ? Math.floor(context.clock.now() / 1000) : null
   const key = [
     cache.name,
+    cache.history,
     served.resource.version,
     snapshot.revision,
     prefix,
@@ -57,9 +60,8 @@ export async function handleList(
     second,
   ].join('\n')
   const use = context.bodies.use(key, () => {
-    const matcher = new Matcher('', options.selector, live.broadcaster.facts)
-    const matches = options.selector.isEmpty ? null : matcher.matches.bind(matcher)
-    return layout.pieces(closing(listPieces({ snapshot, prefix, startKey, limit, matches, encoder }), matcher))
+    const page = { snapshot, prefix, startKey, limit, encoder }
+    return layout.pieces(selectedPieces(page, options.selector, live.broadcaster.facts))
   })
   const warning =
     snapshot.unservableCount === 0
@@ -96,13 +98,16 @@ async function readState(live: LiveResource, options: ListOptions, signal: Abort
   }
 }
 
-/** The matcher's facts are in use as long as the body is being made. */
-function* closing(
-  pieces: Generator<Buffer | null, void, void>,
-  matcher: Matcher,
+/** The selector's facts are in use from the first piece to the last, or until nobody wants the rest. */
+function* selectedPieces(
+  page: Omit<ListPage, 'matches'>,
+  selector: Selector,
+  facts: FactRegistry,
 ): Generator<Buffer | null, void, void> {
+  if (selector.isEmpty) return yield* listPieces({ ...page, matches: null })
+  const matcher = new Matcher('', selector, facts)
   try {
-    yield* pieces
+    yield* listPieces({ ...page, matches: (object) => matcher.matches(object) })
   } finally {
     matcher.close()
   }

@@ -48,7 +48,7 @@ export async function sendBody(
       await writePieces(exchange, use.body, answer.pace)
       return use.body.bytes
     }
-    const gzipped = cache.use(`${key}\ngzip`, () => gzip(use.body))
+    const gzipped = cache.useDerived(`${key}\ngzip`, () => gzip(use.body))
     try {
       exchange.writeHead(200, { 'content-type': answer.contentType, 'content-encoding': 'gzip', ...headers })
       await writePieces(exchange, gzipped.body, answer.pace)

@@ -36,6 +36,16 @@ export class SharedBody {
     return this.#make(index)
   }
 
+  /** Nobody wants the rest: what makes it lets go of what it holds. */
+  abandon(): void {
+    const source = this.#source
+    if (source === null) return
+    this.#source = null
+    this.#error = new Error('the body was abandoned')
+    const ended = source.return?.()
+    if (ended instanceof Promise) ended.catch(() => {})
+  }
+
   async #make(index: number): Promise<Buffer | undefined> {
     while (index >= this.#pieces.length && this.#source !== null) {
       // One makes, the others wait for it.
@@ -49,6 +59,7 @@ export class SharedBody {
   async #makeOne(source: Pieces): Promise<void> {
     try {
       const next = await source.next()
+      if (this.#source === null) return
       if (next.done) {
         this.#source = null
         this.#onComplete(this)

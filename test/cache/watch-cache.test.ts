@@ -197,8 +197,10 @@ void t.test('whole states', (t) => {
   })
   void t.test('another history may be behind ours', (t) => {
     const { cache, told, replace } = setUp({ revision: 100 })
+    const { history } = cache
     replace(40, 'history-changed', podKeyValue('x', 'a', 30))
     t.equal(cache.revision, 40)
+    t.not(cache.history, history, 'what was kept by revision is no longer meant')
     cache.apply([batch(41, put('x', 'b', 41))])
     t.same(told.batches, ['41: +b'])
     t.end()
