@@ -1,0 +1,43 @@
+/** curl, over both plain protocols: what people and scripts use. */
+import { execFile, spawn } from 'node:child_process'
+import t from 'tap'
+import { pod, startApp, until } from '../support/app.js'
+
+function curl(...args: readonly string[]): Promise<string> {
+  return new Promise((resolve, reject) => {
+    execFile('curl', ['-sS', '--max-time', '20', ...args], (error, out, err) =>
+      error === null ? resolve(out) : reject(new Error(err)),
+    )
+  })
+}
+
+for (const protocol of ['--http1.1', '--http2-prior-knowledge', '--http2']) {
+  void t.test(`curl ${protocol}`, async (t) => {
+    const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
+    const pods = `${h.url}/api/v1/pods`
+    const version = protocol === '--http2-prior-knowledge' ? '2' : '1.1'
+    t.equal(await curl(protocol, '-o', '/dev/null', '-w', '%{http_code} %{http_version}', pods), `200 ${version}`)
+    t.match(await curl(protocol, pods), /^\{\n {2}"kind": "PodList"/, 'indented, for people')
+    t.match(await curl(protocol, '-H', 'Accept: application/yaml', pods), /^kind: PodList$/m)
+    t.match(await curl(protocol, '--compressed', pods), '"PodList"')
+    t.equal(await curl(protocol, '-I', '-o', '/dev/null', '-w', '%{http_code}', pods), '200')
+    t.match(
+      await curl(protocol, '-H', 'Accept: text/event-stream', `${pods}?watch=1&timeoutSeconds=1`),
+      /^event: ADDED$/m,
+    )
+    const watch = spawn('curl', ['-sSN', protocol, `${pods}?watch=1`])
+    t.teardown(() => watch.kill('SIGKILL'))
+    let heard = ''
+    watch.stdout.on('data', (bytes: Buffer) => (heard += bytes.toString()))
+    await until(() => heard.endsWith('\n'), 'the state')
+    h.put('pods/default/b', pod('b'))
+    await until(() => heard.split('\n').length === 3, 'the event')
+    t.same(
+      heard
+        .split('\n')
+        .slice(0, 2)
+        .map((line) => (JSON.parse(line) as { object: { metadata: { name: string } } }).object.metadata.name),
+      ['a', 'b'],
+    )
+  })
+}
