@@ -622,7 +622,9 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     const floor = this.#cache.floorRevision
     this.#cache.evictByAge()
     for (const cursor of this.#cursors) {
-      if (!cursor.isBlocked || this.#positionOf(cursor) >= floor) {
+      // An initial state holds one of few places: who takes none of it for so long gives the place back.
+      const isHolding = cursor.state === 'initial'
+      if (!cursor.isBlocked || (!isHolding && this.#positionOf(cursor) >= floor)) {
         cursor.stuckSinceMs = 0
         continue
       }

@@ -409,6 +409,18 @@ void t.test('slow readers', (t) => {
     t.same(watcher.seen, ['ADDED a@11', ...Array.from({ length: 50 }, (_, i) => `MODIFIED a@${201 + i}`)])
     t.equal(others.seen.length, 240)
   })
+  void t.test('who takes nothing of an initial state for 30 s gives its place back', async (t) => {
+    const { watch, apply, clock, settle } = createHarness({ revision: 10 })
+    for (let i = 11; i < 16; i++) await apply(batch(i, put('x', `p${i}`, i)))
+    const watcher = watch({ start: 'initial', timeoutMs: 1e7 })
+    watcher.sink.isFull = true
+    watcher.cursor.isBlocked = true
+    await settle()
+    clock.advance(25_000)
+    t.equal(watcher.endReason, null)
+    clock.advance(15_000)
+    t.equal(watcher.endReason, 'stuck')
+  })
   void t.test('stuck below the floor for 30 s are destroyed; stuck above it never', async (t) => {
     const { watch, apply, clock, settle, broadcaster } = createHarness({ revision: 10, ring: { maxItems: 5 } })
     const below = watch({ timeoutMs: 1e7 })

@@ -3,9 +3,13 @@
  * methods. Slower than the socket itself, and always right.
  */
 import type { ServerResponse } from 'node:http'
+import { lingerAtMost } from '../linger.js'
 import type { Cursor, WatcherSink } from '../../broadcast/cursor.js'
 
-type Response = Pick<ServerResponse, 'writableLength' | 'destroy' | 'on' | 'off'> & {
+type Response = Pick<
+  ServerResponse,
+  'writableLength' | 'writableFinished' | 'destroyed' | 'destroy' | 'on' | 'once' | 'off'
+> & {
   write(bytes: Buffer): boolean
   end(): unknown
 }
@@ -36,6 +40,7 @@ export class ResponseSink implements WatcherSink {
     this.#detach()
     if (bytes !== null) this.#response.write(bytes)
     this.#response.end()
+    lingerAtMost(this.#response)
   }
 
   destroy(): void {

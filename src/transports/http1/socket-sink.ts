@@ -8,6 +8,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { lingerAtMost } from '../linger.js'
 import type { Cursor, WatcherSink } from '../../broadcast/cursor.js'
 
 /** A dead peer behind a silent network is noticed by the kernel after this. */
@@ -50,6 +51,7 @@ export class SocketSink implements WatcherSink {
     if (bytes !== null) this.#socket.write(bytes)
     // Node's own terminator: the connection can be used again.
     this.#response.end()
+    lingerAtMost(this.#response)
     this.#detach()
   }
 

@@ -3,6 +3,7 @@
  * reader that takes nothing fills its window, then this, and no other stream of the connection.
  */
 import { type ServerHttp2Stream, constants } from 'node:http2'
+import { lingerAtMost } from '../linger.js'
 import type { Cursor, WatcherSink } from '../../broadcast/cursor.js'
 
 export class StreamSink implements WatcherSink {
@@ -33,6 +34,7 @@ export class StreamSink implements WatcherSink {
     this.#detach()
     if (bytes === null) this.#stream.end()
     else this.#stream.end(bytes)
+    lingerAtMost(this.#stream)
   }
 
   destroy(): void {
