@@ -98,7 +98,8 @@ export type FeedState =
     }
 
 export type FeedInput =
-  | { readonly kind: 'start' }
+  /** With a place: the sink has been brought so far already, by an earlier feed of the same history. */
+  | { readonly kind: 'start'; readonly place?: Place }
   | { readonly kind: 'stop' }
   /** The wait of `backing-off` or `refused` is over. */
   | { readonly kind: 'timer' }
@@ -162,7 +163,8 @@ export function next(state: FeedState, input: FeedInput, rules: FeedRules): Tran
   if (input.kind === 'stop') return state.kind === 'idle' ? stay(state) : { state: IDLE, effects: [{ kind: 'cancel' }] }
   switch (state.kind) {
     case 'idle':
-      return input.kind === 'start' ? list('initial', null, null, 0) : stay(state)
+      if (input.kind !== 'start') return stay(state)
+      return input.place === undefined ? list('initial', null, null, 0) : verify('loss', input.place, 0)
     case 'listing':
       return fromListing(state, input)
     case 'catching-up':

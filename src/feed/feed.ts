@@ -19,7 +19,7 @@ import { withDeadline } from '../support/deadline.js'
 import { UpstreamError, type UpstreamStatus, type UpstreamWatch, type WatchEnd } from '../upstream/upstream.js'
 import type { FeedOptions, FeedStatus } from './feed-options.js'
 import type { Replacement, ReplaceReason } from './feed-sink.js'
-import { IDLE, next, type FeedEffect, type FeedInput, type FeedState } from './feed-state.js'
+import { IDLE, next, type FeedEffect, type FeedInput, type FeedState, type Place } from './feed-state.js'
 import { HeldBatches } from './held-batches.js'
 import { learnCompactRevision, planList } from './list-plan.js'
 import { readPages, summariseKeys, type KeysSummary } from './read-pages.js'
@@ -36,6 +36,13 @@ const PROGRESS_REQUESTS = 50
 const COMPARE_RETRY_MS = 1_000
 /** A replay that takes longer lets the next feed begin. */
 const TURN_MS = 30_000
+
+export interface FeedResume {
+  readonly place: Place
+  readonly clusterId: string
+  /** Of what was handed over up to there. */
+  readonly witness: Witness
+}
 
 interface OpenWatch {
   watch: UpstreamWatch | null
@@ -72,8 +79,12 @@ export class Feed {
     this.#options = options
   }
 
-  start(): void {
-    this.#send({ kind: 'start' })
+  /** @param resume where an earlier feed, perhaps of another process, has brought the sink: goes on there if it can. */
+  start(resume?: FeedResume): void {
+    if (resume === undefined) return this.#send({ kind: 'start' })
+    this.#clusterId = resume.clusterId
+    this.#witness = resume.witness
+    this.#send({ kind: 'start', place: resume.place })
   }
 
   /** Resolves when nothing of it runs any more; the sink hears nothing after the call. */
@@ -96,6 +107,11 @@ export class Feed {
       connectedSince: this.#connectedSince,
       reason: 'why' in state ? state.why : null,
     }
+  }
+
+  /** Of the etcd that was last compared or listed; null before. */
+  get clusterId(): string | null {
+    return this.#clusterId
   }
 
   /** As the etcd that was last asked says: see `UpstreamStatus`. */
@@ -327,10 +343,11 @@ export class Feed {
         replacement.add(page.keyValues)
         witness.listed(page.keyValues)
       }
+      // First, for a sink that hands the state on with where it is from.
+      this.#learned(status)
       replacement?.commit()
       replacement = null
       this.#witness = witness
-      this.#learned(status)
       if (reason !== 'initial') metrics.relisted(reason)
       this.#send({ kind: 'listed', revision })
     } catch (cause) {

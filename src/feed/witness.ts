@@ -10,6 +10,7 @@ export class Witness {
   #lastDelete: { readonly key: Key; readonly revision: Revision } | null = null
   #keyCount = 0
   #isCountKnown = true
+  #wasListed = false
 
   /** The newest value handed over that has not been deleted since; null before the first one and after its deletion. */
   get newest(): KeyValue | null {
@@ -21,12 +22,19 @@ export class Witness {
     return this.#lastDelete
   }
 
-  /** Keys under the prefix; null where the source does not tell a creation from an update. */
+  /** Keys under the prefix; null without a list, and where the source does not tell a creation from an update. */
   get keyCount(): number | null {
-    return this.#isCountKnown ? this.#keyCount : null
+    return this.#wasListed && this.#isCountKnown ? this.#keyCount : null
+  }
+
+  /** What an earlier witness of the same history had seen last. */
+  recalled(newest: KeyValue | null, lastDelete: { readonly key: Key; readonly revision: Revision } | null): void {
+    this.#newest = newest
+    this.#lastDelete = lastDelete
   }
 
   listed(keyValues: readonly KeyValue[]): void {
+    this.#wasListed = true
     this.#keyCount += keyValues.length
     for (const keyValue of keyValues) {
       if (keyValue.version < 1) this.#isCountKnown = false
