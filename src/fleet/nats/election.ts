@@ -1,0 +1,146 @@
+/**
+ * Who publishes a resource: a lease in a key-value bucket.
+ *
+ * A lease runs out when its revision has not changed for its whole length *by the looker's own clock*, so that no two
+ * machines' clocks are ever compared, and it is taken by compare-and-swap on that revision. The holder counts its time from
+ * before it asked for the renewal, and gives up before anybody else can take over. That is to have one publisher most of
+ * the time; what makes a second one harmless is the fence in the stream, not this.
+ */
+import type { Clock, Timer } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { Random } from '../../support/random.js'
+import type { Names } from './names.js'
+import { BrokerError, type NatsClient } from './nats-client.js'
+
+export interface ElectionOptions {
+  readonly client: NatsClient
+  readonly names: Names
+  readonly replicas: number
+  /** Of this process, for people to read. */
+  readonly holder: string
+  readonly leaseMs: number
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly onElected: () => void
+  /** From now on another one may publish. Synchronous: stop at once. */
+  readonly onLost: (reason: string) => void
+}
+
+const RELEASED = ''
+
+export class Election {
+  readonly #options: ElectionOptions
+  #timer: Timer | null = null
+  #expiry: Timer | null = null
+  #isStopped = true
+  #isLeader = false
+  #seen: { readonly revision: number; readonly sinceMs: number } | null = null
+  #revision = 0
+  #working: Promise<void> = Promise.resolve()
+
+  constructor(options: ElectionOptions) {
+    this.#options = options
+  }
+
+  get isLeader(): boolean {
+    return this.#isLeader
+  }
+
+  start(): void {
+    this.#isStopped = false
+    this.#schedule(this.#options.leaseMs * 0.1 * this.#options.random.next())
+  }
+
+  /** Gives the lease back, so that nobody need wait for it to run out. */
+  async stop(): Promise<void> {
+    if (this.#isStopped) return
+    this.#isStopped = true
+    this.#timer?.cancel()
+    this.#expiry?.cancel()
+    await this.#working
+    if (!this.#isLeader) return
+    this.#isLeader = false
+    await this.#write(RELEASED, this.#revision).catch(() => {})
+  }
+
+  /** Somebody else may try: this one cannot publish now. */
+  resign(reason: string): void {
+    if (!this.#isLeader || this.#isStopped) return
+    const revision = this.#revision
+    this.#lose(reason)
+    this.#working = this.#working.then(() => this.#write(RELEASED, revision).then(noop, noop))
+  }
+
+  #schedule(delayMs: number): void {
+    if (this.#isStopped) return
+    this.#timer?.cancel()
+    this.#timer = this.#options.clock.setTimer(delayMs, () => {
+      this.#working = this.#working.then(() => this.#round())
+    })
+  }
+
+  async #round(): Promise<void> {
+    if (this.#isStopped) return
+    const { leaseMs, random } = this.#options
+    if (this.#isLeader) await this.#renew()
+    else await this.#tryToTake().catch(noop)
+    // Jitter, so that candidates do not ask in step.
+    this.#schedule((leaseMs / 4) * (0.75 + random.next() / 2))
+  }
+
+  async #renew(): Promise<void> {
+    const askedAtMs = this.#options.clock.monotonic()
+    try {
+      this.#revision = await this.#write(this.#options.holder, this.#revision)
+      this.#holdUntil(askedAtMs)
+    } catch (error) {
+      // Without an answer the lease stands until it runs out; `#expiry` ends it in time.
+      if (error instanceof BrokerError && error.code === 'conflict') this.#lose('the lease was taken by another')
+    }
+  }
+
+  async #tryToTake(): Promise<void> {
+    const { client, names, replicas, clock, leaseMs, holder } = this.#options
+    const found = await client.kvGet(names.bucket, names.leaseKey, replicas)
+    const nowMs = clock.monotonic()
+    const revision = found?.revision ?? 0
+    if (found !== null && found.value.toString('utf8') !== RELEASED) {
+      if (this.#seen === null || this.#seen.revision !== revision) this.#seen = { revision, sinceMs: nowMs }
+      if (nowMs - this.#seen.sinceMs < leaseMs) return
+    }
+    const taken = await this.#write(holder, revision)
+    this.#seen = null
+    this.#revision = taken
+    if (this.#isStopped) {
+      await this.#write(RELEASED, taken).catch(noop)
+      return
+    }
+    this.#isLeader = true
+    this.#holdUntil(nowMs)
+    this.#options.logger.info({ stream: names.stream, lease: taken }, 'elected to publish')
+    this.#options.onElected()
+  }
+
+  #holdUntil(askedAtMs: number): void {
+    const { clock, leaseMs } = this.#options
+    this.#expiry?.cancel()
+    const leftMs = Math.max(0, askedAtMs + leaseMs * 0.8 - clock.monotonic())
+    this.#expiry = clock.setTimer(leftMs, () => this.#lose('the lease could not be renewed in time'))
+  }
+
+  #lose(reason: string): void {
+    if (!this.#isLeader) return
+    this.#isLeader = false
+    this.#expiry?.cancel()
+    this.#options.logger.warn({ stream: this.#options.names.stream, reason }, 'publishes no longer')
+    this.#options.onLost(reason)
+  }
+
+  #write(value: string, expected: number): Promise<number> {
+    const { client, names, replicas } = this.#options
+    return client.kvUpdate(names.bucket, names.leaseKey, Buffer.from(value, 'utf8'), expected, replicas)
+  }
+}
+
+function noop(): void {}

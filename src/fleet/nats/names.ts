@@ -1,0 +1,38 @@
+/** What things are called on the NATS side: one stream for each cluster and resource, its snapshots, leases and subjects. */
+import { createHash } from 'node:crypto'
+import type { Resource } from '../../model/resource.js'
+
+export interface Names {
+  readonly stream: string
+  /** The stream's only subject. */
+  readonly log: string
+  /** Of questions to the publisher. */
+  readonly ask: string
+  /** Where the publisher says that it lives, and how etcd is. */
+  readonly status: string
+  /** Key-value bucket of leases and of the index of snapshots. */
+  readonly bucket: string
+  readonly leaseKey: string
+  readonly indexKey: string
+  readonly snapshotBucket: string
+  snapshot(epoch: number, revision: number): string
+}
+
+/** @param cluster chosen by the operator: letters, digits, `-` and `_`. */
+export function namesOf(cluster: string, { plural, group, etcdPrefix }: Resource): Names {
+  // Two resources of one name may have different prefixes in two configurations: those must not share a stream.
+  const digest = createHash('sha256').update(etcdPrefix, 'latin1').digest('hex').slice(0, 8)
+  const name = `${plural}${group === '' ? '' : `_${group}`}`.replaceAll(/[^A-Za-z0-9_-]/g, '_')
+  const token = `${name}_${digest}`
+  return {
+    stream: `DISTRIBUTARY_${cluster}_${token}`,
+    log: `distributary.${cluster}.${token}.log`,
+    ask: `distributary.${cluster}.${token}.ask`,
+    status: `distributary.${cluster}.${token}.status`,
+    bucket: `DISTRIBUTARY_${cluster}`,
+    leaseKey: `lease.${token}`,
+    indexKey: `snapshots.${token}`,
+    snapshotBucket: `DISTRIBUTARY_${cluster}`,
+    snapshot: (epoch, revision) => `${token}/${epoch}-${revision}`,
+  }
+}

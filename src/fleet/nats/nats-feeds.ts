@@ -1,0 +1,338 @@
+/**
+ * The source of a replica's resources in a fleet: all are fed by the streams of NATS, and candidates among them also
+ * stand for election to publish.
+ *
+ *     candidate   etcd ─▶ feed ─▶ publisher ─▶ stream          (the elected one of each resource)
+ *     everybody                                stream ─▶ subscriber ─▶ cache
+ *
+ * The publisher's own cache is fed from the stream as well: so no replica can serve what was never published, and there is
+ * one way to be tested. It costs that replica one hop.
+ */
+import { resourceId } from '../../model/resource.js'
+import { Freshness } from '../../feed/freshness.js'
+import type { FeedStatus } from '../../feed/feed-options.js'
+import type { FeedFreshness, FeedRequest, OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
+import { UpstreamFeed, type UpstreamFeedOptions } from '../../feed/upstream-feed.js'
+import { backoffMs } from '../../support/backoff.js'
+import type { Timer } from '../../support/clock.js'
+import type { Upstream } from '../../upstream/upstream.js'
+import { Election } from './election.js'
+import { type Names, namesOf } from './names.js'
+import { NatsClient, type NatsConnectOptions, type StreamLimits } from './nats-client.js'
+import { NotedSink } from './placed-sink.js'
+import { Publisher, type PublisherMetrics } from './publisher.js'
+import { RemoteReader } from './questions.js'
+import { Subscriber, type SubscriberMetrics } from './subscriber.js'
+
+export type NatsRole = 'auto' | 'edge' | 'origin'
+
+export interface NatsFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'> {
+  readonly connection: NatsConnectOptions
+  /** Names the etcd behind it: replicas of different ones may share a NATS. */
+  readonly cluster: string
+  readonly role: NatsRole
+  /** Not read where the role is `edge`. */
+  readonly upstream: Upstream
+  /** `etcd`: a candidate whose NATS is away goes on from etcd itself. */
+  readonly fallback: 'none' | 'etcd'
+  readonly fallbackAfterMs: number
+  readonly leaseMs: number
+  readonly limits: StreamLimits
+  readonly snapshotMessages: number
+  readonly snapshotBytes: number
+  readonly refillMessages: number
+  readonly natsMetrics?: (resource: FeedRequest['resource']) => SubscriberMetrics & PublisherMetrics
+}
+
+const PAGE_KEYS = 1_000
+const REVISION_TIMEOUT_MS = 3_000
+const STATE_TIMEOUT_MS = 30_000
+const EXACT_READS = 2
+const ASK_TIMEOUT_MS = 5_000
+const RETRY = { firstMs: 200, capMs: 5_000 }
+/** After so many failures in a row somebody else may try. */
+const FAILURES_BEFORE_RESIGNING = 3
+
+export function natsFeeds(options: NatsFeedOptions): OpenFeed {
+  const shared = new SharedClient(options)
+  return (request) => new NatsFeed(request, options, shared)
+}
+
+/** One connection for all resources of a process, open while one of them is fed. */
+class SharedClient {
+  readonly #options: NatsFeedOptions
+  #opening: Promise<NatsClient> | null = null
+  #users = 0
+
+  constructor(options: NatsFeedOptions) {
+    this.#options = options
+  }
+
+  use(): Promise<NatsClient> {
+    this.#users++
+    this.#opening ??= NatsClient.connect(this.#options.connection, this.#options.clock)
+    const opening = this.#opening
+    void opening.catch(() => {
+      if (this.#opening === opening) this.#opening = null
+    })
+    return opening
+  }
+
+  release(): void {
+    this.#users--
+    if (this.#users > 0) return
+    const opening = this.#opening
+    this.#opening = null
+    void opening?.then(
+      (client) => client.close(),
+      () => {},
+    )
+  }
+}
+
+const NO_METRICS: SubscriberMetrics & PublisherMetrics = {
+  hop: () => {},
+  received: () => {},
+  broken: () => {},
+  snapshotLoaded: () => {},
+  published: () => {},
+  snapshot: () => {},
+}
+
+export class NatsFeed implements ResourceFeed {
+  readonly freshness: FeedFreshness
+  readonly #request: FeedRequest
+  readonly #options: NatsFeedOptions
+  readonly #shared: SharedClient
+  readonly #names: Names
+  readonly #sink: NotedSink
+  readonly #reader: RemoteReader
+  readonly #metrics: SubscriberMetrics & PublisherMetrics
+  #client: NatsClient | null = null
+  #isStarted = false
+  #isStopped = false
+  #subscriber: Subscriber | null = null
+  #election: Election | null = null
+  #publisher: Publisher | null = null
+  #failures = 0
+  #retryTimer: Timer | null = null
+  #direct: UpstreamFeed | null = null
+  #directTimer: Timer | null = null
+  readonly #ending = new Set<Promise<void>>()
+  #reason: string | null = 'not connected to NATS yet'
+  #followingSince: number | null = null
+
+  constructor(request: FeedRequest, options: NatsFeedOptions, shared: SharedClient) {
+    const { resource, sink } = request
+    this.#request = request
+    this.#options = options
+    this.#shared = shared
+    this.#names = namesOf(options.cluster, resource)
+    this.#sink = new NotedSink(sink)
+    this.#metrics = options.natsMetrics?.(resource) ?? NO_METRICS
+    this.#reader = new RemoteReader(() => this.#client, this.#names.ask, ASK_TIMEOUT_MS)
+    const reader = this.#reader
+    const freshness = new Freshness({
+      upstream: reader,
+      prefix: resource.etcdPrefix,
+      feed: {
+        requestProgress: () => reader.requestProgress(),
+        trustsProgress: false,
+      },
+      clock: options.clock,
+      pageKeys: PAGE_KEYS,
+      revisionTimeoutMs: REVISION_TIMEOUT_MS,
+      stateTimeoutMs: STATE_TIMEOUT_MS,
+      exactReads: EXACT_READS,
+    })
+    const trusts = (): boolean => this.#subscriber?.trustsProgress ?? false
+    const own: FeedFreshness = {
+      get trustsProgress() {
+        return trusts()
+      },
+      currentRevision: (signal) => freshness.currentRevision(signal),
+      requestProgress: () => freshness.requestProgress(),
+      readState: (revision, signal) => freshness.readState(revision, signal),
+      readKey: (key, signal) => reader.readKey(key, signal === undefined ? {} : { signal }),
+    }
+    const now = (): FeedFreshness => this.#direct?.freshness ?? own
+    this.freshness = {
+      get trustsProgress() {
+        return now().trustsProgress
+      },
+      currentRevision: (signal) => now().currentRevision(signal),
+      requestProgress: () => now().requestProgress(),
+      readState: (revision, signal) => now().readState(revision, signal),
+      readKey: (key, signal) => now().readKey(key, signal),
+    }
+  }
+
+  get status(): FeedStatus {
+    const revision = this.#sink.place?.position ?? null
+    if (this.#direct !== null) return this.#direct.status
+    const state = this.#subscriber?.isFollowing === true ? 'watching' : this.#isStarted ? 'backing-off' : 'idle'
+    return { state, revision, connectedSince: this.#followingSince, reason: this.#reason }
+  }
+
+  get isPublishing(): boolean {
+    return this.#publisher !== null
+  }
+
+  start(): void {
+    if (this.#isStarted) return
+    this.#isStarted = true
+    if (this.#options.role === 'origin') this.#sink.refused('this replica is an origin: it publishes and serves nobody')
+    this.#noteAway('not connected yet')
+    void this.#connect()
+  }
+
+  async stop(): Promise<void> {
+    if (!this.#isStarted || this.#isStopped) return
+    this.#isStopped = true
+    this.#retryTimer?.cancel()
+    this.#directTimer?.cancel()
+    const publisher = this.#publisher
+    this.#publisher = null
+    const direct = this.#direct
+    this.#direct = null
+    // The writer is closed before the lease is given back.
+    await Promise.all([publisher?.stop(), direct?.stop(), this.#subscriber?.stop(), ...this.#ending])
+    await this.#election?.stop()
+    this.#shared.release()
+  }
+
+  async #connect(): Promise<void> {
+    let client: NatsClient
+    try {
+      client = await this.#shared.use()
+    } catch (error) {
+      this.#shared.release()
+      const { clock, random, logger } = this.#options
+      const reason = error instanceof Error ? error.message : String(error)
+      logger.error({ resource: resourceId(this.#request.resource), reason }, 'NATS refuses the connection')
+      this.#reason = reason
+      if (this.#isStopped) return
+      clock.setTimer(backoffMs(RETRY, ++this.#failures, random), () => {
+        if (!this.#isStopped) void this.#connect()
+      })
+      return
+    }
+    if (this.#isStopped) return
+    this.#client = client
+    this.#failures = 0
+    const { role, clock, random, logger, limits } = this.#options
+    if (role !== 'origin') {
+      this.#subscriber = new Subscriber({
+        client,
+        names: this.#names,
+        replicas: limits.replicas,
+        sink: this.#sink,
+        requestSnapshot: () => this.#reader.requestSnapshot(),
+        onFollowing: () => this.#back(),
+        onAway: (reason) => this.#noteAway(reason),
+        clock,
+        random,
+        logger,
+        metrics: this.#metrics,
+        refillMessages: this.#options.refillMessages,
+      })
+      this.#subscriber.start()
+    }
+    if (role === 'edge') return
+    this.#election = new Election({
+      client,
+      names: this.#names,
+      replicas: limits.replicas,
+      holder: this.#options.connection.name,
+      leaseMs: this.#options.leaseMs,
+      clock,
+      random,
+      logger,
+      onElected: () => this.#publish(client),
+      onLost: () => this.#unpublish(),
+    })
+    this.#election.start()
+  }
+
+  // Publishing
+
+  #publish(client: NatsClient): void {
+    if (this.#isStopped || this.#election?.isLeader !== true) return
+    const { clock, logger, random, upstream, limits, snapshotBytes, snapshotMessages } = this.#options
+    const { resource, metrics } = this.#request
+    const publisher = new Publisher({
+      client,
+      names: this.#names,
+      prefix: resource.etcdPrefix,
+      upstream,
+      openFeed: (sink) => new UpstreamFeed({ resource, sink, metrics }, this.#options).feed,
+      limits,
+      clock,
+      logger,
+      metrics: this.#metrics,
+      snapshotMessages,
+      snapshotBytes,
+      onEnd: (reason) => {
+        if (this.#publisher !== publisher) return
+        this.#unpublish()
+        logger.warn({ stream: this.#names.stream, reason }, 'publishing was interrupted')
+        if (++this.#failures % FAILURES_BEFORE_RESIGNING === 0) return this.#election?.resign(reason)
+        const delayMs = backoffMs(RETRY, this.#failures, random)
+        this.#retryTimer = clock.setTimer(delayMs, () => this.#publish(client))
+      },
+    })
+    this.#publisher = publisher
+    void publisher.start().then(() => {
+      if (this.#publisher === publisher) this.#failures = 0
+    })
+  }
+
+  #unpublish(): void {
+    this.#retryTimer?.cancel()
+    const publisher = this.#publisher
+    this.#publisher = null
+    if (publisher === null) return
+    const ended = publisher.stop().finally(() => this.#ending.delete(ended))
+    this.#ending.add(ended)
+  }
+
+  // Without NATS
+
+  #noteAway(reason: string): void {
+    this.#reason = reason
+    this.#followingSince = null
+    if (this.#options.role === 'origin') return
+    if (this.#direct === null && this.#sink.place !== null) this.#sink.disconnected(reason)
+    const { fallback, role, clock, fallbackAfterMs } = this.#options
+    if (fallback !== 'etcd' || role !== 'auto' || this.#direct !== null) return
+    this.#directTimer ??= clock.setTimer(fallbackAfterMs, () => this.#goDirect())
+  }
+
+  #goDirect(): void {
+    if (this.#isStopped) return
+    const { resource, metrics } = this.#request
+    const { logger } = this.#options
+    const { place } = this.#sink
+    logger.warn({ resource: resourceId(resource) }, 'NATS is away: feeds from etcd itself')
+    const direct = new UpstreamFeed({ resource, sink: this.#sink, metrics }, this.#options)
+    this.#direct = direct
+    const { feed } = direct
+    const clusterId = this.#subscriber?.clusterId ?? null
+    if (place === null || clusterId === null) feed.start()
+    else feed.start({ place, clusterId, witness: this.#sink.witness() })
+  }
+
+  /** The stream speaks again. */
+  #back(): void {
+    this.#directTimer?.cancel()
+    this.#directTimer = null
+    this.#reason = null
+    this.#followingSince ??= this.#options.clock.now()
+    const direct = this.#direct
+    if (direct === null) return
+    this.#direct = null
+    const ended = direct.stop().finally(() => this.#ending.delete(ended))
+    this.#ending.add(ended)
+    this.#options.logger.info({ resource: resourceId(this.#request.resource) }, 'NATS is back')
+  }
+}

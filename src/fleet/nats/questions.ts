@@ -1,0 +1,196 @@
+/**
+ * Reads of etcd by way of the publisher: what an edge that has no route to etcd asks when its cache cannot tell.
+ *
+ * A question and its answer are one page, one key or one revision, so that nothing is held between them. Only keys of the
+ * resource are read, whoever asks.
+ */
+import type { Key, KeyValue } from '../../model/event.js'
+import { type Revision, toRevision } from '../../model/revision.js'
+import {
+  type Page,
+  type ReadOptions,
+  UpstreamError,
+  type UpstreamErrorCode,
+  type UpstreamReader,
+  type UpstreamStatus,
+} from '../../upstream/upstream.js'
+import { ByteReader, ByteWriter, readKeyValue, writeKeyValue } from './message.js'
+import { BrokerError, type NatsClient } from './nats-client.js'
+
+type Question =
+  | {
+      readonly kind: 'page'
+      readonly startKey: string | null
+      readonly revision: number | null
+      readonly limit: number | null
+      readonly keysOnly: boolean
+    }
+  | { readonly kind: 'key'; readonly key: string; readonly revision: number | null }
+  | { readonly kind: 'revision' }
+  | { readonly kind: 'status' }
+  | { readonly kind: 'progress' }
+  | { readonly kind: 'snapshot' }
+
+export interface AnswerOptions {
+  readonly upstream: UpstreamReader
+  readonly prefix: Key
+  readonly maxBytes: number
+  readonly onProgressWanted: () => void
+  readonly onSnapshotWanted: () => void
+}
+
+const OK = 1
+const FAILED = 0
+const ANSWER_TIMEOUT_MS = 10_000
+/** Of one page asked for by an edge: what a publisher is willing to hold for it. */
+const MOST_KEYS = 1_000
+
+export function answerQuestions(options: AnswerOptions): (question: Buffer) => Promise<Buffer> {
+  return async (question) => {
+    const writer = new ByteWriter()
+    try {
+      const answer = await answerTo(JSON.parse(question.toString('utf8')) as Question, options)
+      writer.u8(OK)
+      answer(writer)
+      return writer.finish()
+    } catch (error) {
+      const failure = error instanceof UpstreamError ? error : new UpstreamError('protocol', String(error))
+      const failed = new ByteWriter()
+      failed.u8(FAILED)
+      failed.text(failure.code)
+      failed.text(failure.message)
+      failed.f64(failure.compactRevision ?? -1)
+      return failed.finish()
+    }
+  }
+}
+
+async function answerTo(question: Question, options: AnswerOptions): Promise<(writer: ByteWriter) => void> {
+  const { upstream, prefix } = options
+  const signal = AbortSignal.timeout(ANSWER_TIMEOUT_MS)
+  switch (question.kind) {
+    case 'page': {
+      const { startKey, revision, limit, keysOnly } = question
+      if (startKey !== null && !startKey.startsWith(prefix)) throw new UpstreamError('protocol', 'not of this resource')
+      const page = await upstream.read({
+        prefix,
+        limit: Math.min(limit ?? MOST_KEYS, MOST_KEYS),
+        keysOnly,
+        signal,
+        ...(startKey === null ? {} : { startKey: startKey as Key }),
+        ...(revision === null ? {} : { revision: toRevision(revision) }),
+      })
+      return (writer) => writePage(writer, page)
+    }
+    case 'key': {
+      const { key, revision } = question
+      if (!key.startsWith(prefix)) throw new UpstreamError('protocol', 'not of this resource')
+      const at = revision === null ? {} : { revision: toRevision(revision) }
+      const found = await upstream.readKey(key as Key, { signal, ...at })
+      return (writer) => {
+        writer.u8(found === null ? 0 : 1)
+        if (found !== null) writeKeyValue(writer, found)
+      }
+    }
+    case 'revision': {
+      const revision = await upstream.currentRevision(signal)
+      return (writer) => writer.f64(revision)
+    }
+    case 'status': {
+      const status = await upstream.status(signal)
+      return (writer) => writer.text(JSON.stringify(status))
+    }
+    case 'progress':
+      options.onProgressWanted()
+      return () => {}
+    case 'snapshot':
+      options.onSnapshotWanted()
+      return () => {}
+    default:
+      throw new UpstreamError('protocol', 'an unknown question')
+  }
+}
+
+function writePage(writer: ByteWriter, { revision, currentRevision, keyValues, more, count }: Page): void {
+  writer.f64(revision)
+  writer.f64(currentRevision)
+  writer.u8(more ? 1 : 0)
+  writer.f64(count)
+  writer.u32(keyValues.length)
+  for (const keyValue of keyValues) writeKeyValue(writer, keyValue)
+}
+
+/** etcd as the publisher sees it. */
+export class RemoteReader implements UpstreamReader {
+  readonly #client: () => NatsClient | null
+  readonly #subject: string
+  readonly #timeoutMs: number
+
+  /** @param client null while there is none. */
+  constructor(client: () => NatsClient | null, subject: string, timeoutMs: number) {
+    this.#client = client
+    this.#subject = subject
+    this.#timeoutMs = timeoutMs
+  }
+
+  async read({ startKey, revision, limit, keysOnly, signal }: ReadOptions): Promise<Page> {
+    const question: Question = {
+      kind: 'page',
+      startKey: startKey ?? null,
+      revision: revision ?? null,
+      limit: limit ?? null,
+      keysOnly: keysOnly ?? false,
+    }
+    const reader = await this.#ask(question, signal)
+    const page = {
+      revision: toRevision(reader.f64()),
+      currentRevision: toRevision(reader.f64()),
+      more: reader.u8() === 1,
+      count: reader.f64(),
+    }
+    const keyValues: KeyValue[] = []
+    for (let left = reader.u32(); left > 0; left--) keyValues.push(readKeyValue(reader))
+    return { ...page, keyValues }
+  }
+
+  async readKey(key: Key, options: { revision?: Revision; signal?: AbortSignal } = {}): Promise<KeyValue | null> {
+    const reader = await this.#ask({ kind: 'key', key, revision: options.revision ?? null }, options.signal)
+    return reader.u8() === 0 ? null : readKeyValue(reader)
+  }
+
+  async currentRevision(signal?: AbortSignal): Promise<Revision> {
+    return toRevision((await this.#ask({ kind: 'revision' }, signal)).f64())
+  }
+
+  async status(signal?: AbortSignal): Promise<UpstreamStatus> {
+    return JSON.parse((await this.#ask({ kind: 'status' }, signal)).text()) as UpstreamStatus
+  }
+
+  /** That the publisher asks etcd how far it is and says so in the stream; may be lost: ask again. */
+  requestProgress(): void {
+    this.#client()?.publish(this.#subject, Buffer.from(JSON.stringify({ kind: 'progress' })))
+  }
+
+  /** That the publisher makes a snapshot soon. */
+  requestSnapshot(): void {
+    this.#client()?.publish(this.#subject, Buffer.from(JSON.stringify({ kind: 'snapshot' })))
+  }
+
+  async #ask(question: Question, signal: AbortSignal | undefined): Promise<ByteReader> {
+    const client = this.#client()
+    if (client === null) throw new UpstreamError('unavailable', 'not connected to NATS')
+    let answer: Buffer
+    try {
+      answer = await client.ask(this.#subject, Buffer.from(JSON.stringify(question)), this.#timeoutMs, signal)
+    } catch (error) {
+      if (!(error instanceof BrokerError)) throw error
+      throw new UpstreamError('unavailable', `the publisher: ${error.message}`, { cause: error })
+    }
+    const reader = new ByteReader(answer)
+    if (reader.u8() === OK) return reader
+    const code = reader.text() as UpstreamErrorCode
+    const message = reader.text()
+    const compactRevision = reader.f64()
+    throw new UpstreamError(code, message, compactRevision < 0 ? {} : { compactRevision: toRevision(compactRevision) })
+  }
+}

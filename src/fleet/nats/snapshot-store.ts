@@ -1,0 +1,146 @@
+/**
+ * Whole states in the object store, and the index that says which there are and where in the stream each stands.
+ *
+ * The index is one value beside the leases, so that a new edge reads it with one question. Its order is that of the
+ * stream. The oldest that the stream still reaches is kept: from it, an edge replays as much history as there is.
+ */
+import type { KeyValue } from '../../model/event.js'
+import { type Revision, toRevision } from '../../model/revision.js'
+import { ByteReader, ByteWriter, readKeyValue, writeKeyValue } from './message.js'
+import type { Names } from './names.js'
+import { BrokerError, type NatsClient } from './nats-client.js'
+
+export interface SnapshotEntry {
+  readonly name: string
+  readonly revision: Revision
+  readonly settled: Revision
+  /** Everything at or before this message of the stream is in it. */
+  readonly sequence: number
+  readonly epoch: number
+  readonly clusterId: string
+  /** null where whoever names it does not know. */
+  readonly keys: number | null
+  readonly isSynced: boolean
+  readonly trustsProgress: boolean
+}
+
+/** Kept beside the newest and the oldest useful one. */
+const KEPT = 4
+const CHUNK_BYTES = 128 * 1024
+const INDEX_ATTEMPTS = 5
+
+/** Encoded as it comes, so that only the bytes are held. */
+export class SnapshotWriter {
+  readonly chunks: Buffer[] = []
+  #writer = new ByteWriter()
+  keys = 0
+  bytes = 0
+
+  add(keyValues: readonly KeyValue[]): void {
+    for (const keyValue of keyValues) {
+      writeKeyValue(this.#writer, keyValue)
+      this.keys++
+      if (this.#writer.length >= CHUNK_BYTES) this.#cut()
+    }
+  }
+
+  finish(): readonly Buffer[] {
+    if (this.#writer.length > 0) this.#cut()
+    return this.chunks
+  }
+
+  #cut(): void {
+    const chunk = this.#writer.finish()
+    this.chunks.push(chunk)
+    this.bytes += chunk.length
+    this.#writer = new ByteWriter()
+  }
+}
+
+export class SnapshotStore {
+  readonly #client: NatsClient
+  readonly #names: Names
+  readonly #replicas: number
+
+  constructor(client: NatsClient, names: Names, replicas: number) {
+    this.#client = client
+    this.#names = names
+    this.#replicas = replicas
+  }
+
+  /** @throws BrokerError */
+  async put(name: string, snapshot: SnapshotWriter): Promise<void> {
+    await this.#client.putObject(this.#names.snapshotBucket, name, snapshot.finish(), this.#replicas)
+  }
+
+  /** Pages of it, all checked before the first. @throws BrokerError `corrupt` or `not-found` too. */
+  async *read(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
+    const blob = await this.#client.getObject(this.#names.snapshotBucket, entry.name, this.#replicas)
+    if (blob === null) throw new BrokerError('not-found', `there is no snapshot ${entry.name}`)
+    const reader = new ByteReader(blob)
+    let page: KeyValue[] = []
+    let keys = 0
+    try {
+      while (!reader.isAtEnd) {
+        page.push(readKeyValue(reader))
+        keys++
+        if (page.length < PAGE_KEYS) continue
+        yield page
+        page = []
+      }
+    } catch (error) {
+      throw error instanceof RangeError ? new BrokerError('corrupt', `snapshot ${entry.name} ends too early`) : error
+    }
+    if (entry.keys !== null && keys !== entry.keys) {
+      throw new BrokerError('corrupt', `snapshot ${entry.name} holds ${keys} keys instead of ${entry.keys}`)
+    }
+    yield page
+  }
+
+  /** By sequence, ascending. @throws BrokerError */
+  async index(): Promise<readonly SnapshotEntry[]> {
+    return (await this.#readIndex()).entries
+  }
+
+  /**
+   * Makes it known, and drops those that are of no more use.
+   *
+   * @param replacesAll a whole state, after which no earlier one helps.
+   * @throws BrokerError
+   */
+  async add(entry: SnapshotEntry, firstSequence: number, replacesAll: boolean): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      const { entries, revision } = await this.#readIndex()
+      const others = entries.filter(({ name }) => name !== entry.name)
+      const useful = replacesAll ? [] : others.filter(({ sequence }) => sequence + 1 >= firstSequence)
+      const sorted = [...useful, entry].sort((a, b) => a.sequence - b.sequence)
+      const kept = sorted.length <= KEPT ? sorted : [...sorted.slice(0, 1), ...sorted.slice(1 - KEPT)]
+      try {
+        const { bucket, indexKey, snapshotBucket } = this.#names
+        const value = Buffer.from(JSON.stringify(kept))
+        await this.#client.kvUpdate(bucket, indexKey, value, revision, this.#replicas)
+        for (const { name } of others) {
+          if (kept.some((other) => other.name === name)) continue
+          await this.#client.deleteObject(snapshotBucket, name, this.#replicas).catch(() => {})
+        }
+        return
+      } catch (error) {
+        if (!(error instanceof BrokerError) || error.code !== 'conflict' || attempt === INDEX_ATTEMPTS) throw error
+      }
+    }
+  }
+
+  async #readIndex(): Promise<{ readonly entries: readonly SnapshotEntry[]; readonly revision: number }> {
+    const { bucket, indexKey } = this.#names
+    const found = await this.#client.kvGet(bucket, indexKey, this.#replicas)
+    if (found === null) return { entries: [], revision: 0 }
+    const entries = JSON.parse(found.value.toString('utf8')) as SnapshotEntry[]
+    for (const { revision, settled } of entries) {
+      toRevision(revision)
+      toRevision(settled)
+    }
+    return { entries, revision: found.revision }
+  }
+}
+
+const PAGE_KEYS = 1_000

@@ -1,0 +1,435 @@
+/**
+ * One replica's way from a resource's stream to its sink: a snapshot, then every message after it, by one consumer.
+ *
+ * It trusts nobody to have kept the order: each message must follow the revision that the one before it left, under the
+ * same epoch or a later one that begins with a claim or a state. What does not is a broken chain, and leads to a newer
+ * snapshot, which the sink takes as a gap: never a hole. A brand-new replica begins at the oldest snapshot that the
+ * stream reaches, so that its ring is filled with history from before it started.
+ *
+ * The sink may be ahead of the stream's place (it was fed by etcd itself meanwhile, or the stream was made anew): then what
+ * it has is passed over, and compared with the last batch it was given, for it may be another history.
+ */
+import type { Batch, Key, KeyValue } from '../../model/event.js'
+import { type Revision, ZERO_REVISION } from '../../model/revision.js'
+import type { FeedSink, ReplaceReason } from '../../feed/feed-sink.js'
+import { backoffMs } from '../../support/backoff.js'
+import { type Clock, sleep, type Timer } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { Random } from '../../support/random.js'
+import { decodePart, joinParts, type Message, type Part } from './message.js'
+import type { Names } from './names.js'
+import { BrokerError, type Closable, type NatsClient } from './nats-client.js'
+import { type SnapshotEntry, SnapshotStore } from './snapshot-store.js'
+
+export interface SubscriberMetrics {
+  /** From the publisher's writing to the sink, by two machines' clocks. */
+  hop(seconds: number): void
+  received(messages: number, events: number): void
+  /** A message that did not follow: a newer snapshot is taken. */
+  broken(): void
+  snapshotLoaded(): void
+}
+
+export interface SubscriberOptions {
+  readonly client: NatsClient
+  readonly names: Names
+  readonly replicas: number
+  readonly sink: PlacedSink
+  /** A snapshot is wanted, and there is none that helps. */
+  readonly requestSnapshot: () => void
+  /** The stream speaks again: whoever fed the sink meanwhile is to stop before this returns. */
+  readonly onFollowing: () => void
+  /** The stream does not speak, for this reason. */
+  readonly onAway: (reason: string) => void
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly metrics: SubscriberMetrics
+  /** Messages of history that a brand-new replica replays at most. */
+  readonly refillMessages: number
+}
+
+/** The sink, and how far it was brought, whoever brought it there. */
+export interface PlacedSink extends FeedSink {
+  /** null before the first state. */
+  readonly place: { readonly settled: Revision; readonly position: Revision } | null
+  readonly lastBatch: Batch | null
+}
+
+/** Where the stream was left. */
+interface Place {
+  readonly sequence: number
+  readonly epoch: number
+  readonly revision: Revision
+  readonly clusterId: string
+}
+
+type Outcome =
+  | { readonly kind: 'ended'; readonly reason: string }
+  | {
+      readonly kind: 'broken'
+      readonly reason: string
+      readonly sequence: number
+      /** What was read contradicts what the sink has. */
+      readonly isOtherHistory?: true
+    }
+  | { readonly kind: 'state'; readonly message: Extract<Message, { kind: 'state' }>; readonly sequence: number }
+
+const BACKOFF = { firstMs: 100, capMs: 2_000 }
+/** Three signs of life. */
+const SILENT_MS = 3_500
+const CHECK_MS = 500
+/** Parts of one message that are held. */
+const MOST_PART_BYTES = 64 * 2 ** 20
+
+export class Subscriber {
+  readonly #options: SubscriberOptions
+  readonly #store: SnapshotStore
+  readonly #stopping = new AbortController()
+  #running: Promise<void> | null = null
+  #place: Place | null = null
+  /** Snapshots before this message do not help: the chain broke there. */
+  #brokenAt = 0
+  #isOtherHistory = false
+  #trustsProgress = false
+  #isSynced = false
+  #isFollowing = false
+  #target = 0
+  #parts: Part[] = []
+  #partBytes = 0
+  /** The sink was ahead when this began: not yet seen that it is the same history. */
+  #expected: Batch | null = null
+  #heardMs: number
+  #statusSubscription: Closable | null = null
+  #statusTimer: Timer | null = null
+  #isTold = false
+
+  constructor(options: SubscriberOptions) {
+    this.#options = options
+    this.#store = new SnapshotStore(options.client, options.names, options.replicas)
+    this.#heardMs = options.clock.monotonic()
+  }
+
+  start(): void {
+    const { client, names } = this.#options
+    this.#statusSubscription = client.subscribe(names.status, (data) => this.#heard(data))
+    this.#heardMs = this.#options.clock.monotonic()
+    this.#check()
+    this.#running ??= this.#run(this.#stopping.signal)
+  }
+
+  /** The sink hears nothing after the call; resolves when nothing of it runs. */
+  async stop(): Promise<void> {
+    this.#stopping.abort(new BrokerError('unavailable', 'stopped'))
+    this.#statusSubscription?.close()
+    this.#statusTimer?.cancel()
+    await this.#running
+  }
+
+  get trustsProgress(): boolean {
+    return this.#trustsProgress
+  }
+
+  /** Of the etcd behind the stream; null before anything was read. */
+  get clusterId(): string | null {
+    return this.#place?.clusterId ?? null
+  }
+
+  get isFollowing(): boolean {
+    return this.#isFollowing
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    const { clock, random, logger, names, metrics } = this.#options
+    for (let attempt = 1; !signal.aborted;) {
+      let outcome: Outcome
+      try {
+        await this.#findPlace()
+        if (signal.aborted) return
+        const before = this.#place?.sequence ?? 0
+        outcome = await this.#follow(signal)
+        if ((this.#place?.sequence ?? 0) > before) attempt = 1
+        if (outcome.kind === 'state' && !signal.aborted) {
+          await this.#takeState(outcome.message, outcome.sequence)
+          continue
+        }
+      } catch (error) {
+        if (!(error instanceof BrokerError)) {
+          logger.error({ stream: names.stream, err: error }, 'unexpected error in a subscriber')
+        }
+        outcome = { kind: 'ended', reason: error instanceof Error ? error.message : String(error) }
+      }
+      if (signal.aborted) return
+      if (outcome.kind === 'broken') {
+        logger.warn({ stream: names.stream, reason: outcome.reason, sequence: outcome.sequence }, 'the chain is broken')
+        metrics.broken()
+        this.#brokenAt = outcome.sequence
+        this.#isOtherHistory = outcome.isOtherHistory === true
+        this.#place = null
+        this.#expected = null
+      } else if (outcome.kind === 'ended') {
+        this.#away(outcome.reason)
+      }
+      await sleep(clock, backoffMs(BACKOFF, attempt++, random), signal)
+    }
+  }
+
+  // Where to begin
+
+  /** Sets `#place`, with the sink brought there. @throws BrokerError */
+  async #findPlace(): Promise<void> {
+    const { client, names, sink } = this.#options
+    const state = await client.streamState(names.stream)
+    if (state === null) throw new BrokerError('not-found', 'nothing has been published yet')
+    this.#target = state.last
+    const place = this.#place
+    if (place !== null && place.sequence <= state.last && place.sequence + 1 >= state.first) return
+    const reachable = (await this.#store.index()).filter(
+      ({ sequence }) => sequence <= state.last && sequence + 1 >= state.first && sequence >= this.#brokenAt,
+    )
+    const at = sink.place?.position ?? null
+    const newest = reachable.at(-1)
+    if (newest === undefined) {
+      this.#options.requestSnapshot()
+      throw new BrokerError('not-found', 'there is no snapshot that the stream goes on from')
+    }
+    if (at === null) {
+      const refill = reachable.find(({ sequence }) => state.last - sequence <= this.#options.refillMessages) ?? newest
+      return await this.#load(refill, 'initial')
+    }
+    // One from which the stream leads up to where the sink is: nothing is lost.
+    const bridge = reachable.findLast(({ revision }) => revision <= at)
+    if (bridge !== undefined && this.#brokenAt === 0) return await this.#bridge(bridge)
+    if (this.#isOtherHistory) return await this.#load(newest, 'history-changed')
+    if (newest.revision < at) {
+      this.#options.requestSnapshot()
+      throw new BrokerError('not-found', 'there is no snapshot as new as what is held')
+    }
+    await this.#load(newest, 'gap')
+  }
+
+  async #load(entry: SnapshotEntry, reason: ReplaceReason): Promise<void> {
+    const { sink, metrics, logger, names } = this.#options
+    const { sequence, epoch, revision, clusterId } = entry
+    const pages: (readonly KeyValue[])[] = []
+    for await (const page of this.#store.read(entry)) pages.push(page)
+    if (this.#stopping.signal.aborted) return
+    this.#options.onFollowing()
+    const replacement = sink.replace(revision, reason)
+    for (const page of pages) replacement.add(page)
+    replacement.commit()
+    metrics.snapshotLoaded()
+    logger.info({ stream: names.stream, revision, sequence, reason }, 'snapshot taken')
+    this.#brokenAt = 0
+    this.#isOtherHistory = false
+    this.#expected = null
+    this.#trustsProgress = entry.trustsProgress
+    this.#isSynced = entry.isSynced
+    this.#place = { sequence, epoch, revision, clusterId }
+  }
+
+  /** The sink keeps what it has; the stream is read from before it, and has to tell the same. */
+  async #bridge(entry: SnapshotEntry): Promise<void> {
+    const { sink } = this.#options
+    const last = sink.lastBatch
+    this.#expected = null
+    if (last !== null && last.revision > entry.revision) {
+      this.#expected = last
+    } else if (last !== null && !(await this.#holds(entry, last))) {
+      return await this.#load(entry, 'history-changed')
+    }
+    const { sequence, epoch, revision, clusterId } = entry
+    this.#place = { sequence, epoch, revision, clusterId }
+    this.#isSynced = entry.isSynced
+    this.#trustsProgress = entry.trustsProgress
+  }
+
+  /** Whether a later state can follow the batch: none of its keys is older there, and what it deleted is not there from before. */
+  async #holds(entry: SnapshotEntry, batch: Batch): Promise<boolean> {
+    const expected = new Map<Key, Revision | null>()
+    for (const event of batch.events) {
+      if (event.type === 'put') expected.set(event.keyValue.key, event.keyValue.modRevision)
+      else expected.set(event.key, null)
+    }
+    for await (const page of this.#store.read(entry)) {
+      for (const { key, modRevision } of page) {
+        const ours = expected.get(key)
+        if (ours === undefined) continue
+        if (ours === null ? modRevision < batch.revision : modRevision < ours) return false
+      }
+    }
+    return true
+  }
+
+  /** A state in the stream itself: its snapshot is there, for it was written first. */
+  async #takeState(message: Extract<Message, { kind: 'state' }>, sequence: number): Promise<void> {
+    const { revision, settled, epoch, clusterId, snapshot: name, reason, isSynced, trustsProgress } = message
+    const entry = { name, revision, settled, sequence, epoch, clusterId, isSynced, trustsProgress }
+    const at = this.#options.sink.place?.position ?? null
+    // What the sink has reaches beyond it already, so for this sink there is no gap.
+    if (at !== null && revision <= at && reason !== 'history-changed' && clusterId === this.#place?.clusterId) {
+      return await this.#bridge({ ...entry, keys: null })
+    }
+    const because = at === null ? 'initial' : at > revision ? 'history-changed' : reason
+    await this.#load({ ...entry, keys: null }, because)
+  }
+
+  // Following
+
+  #follow(signal: AbortSignal): Promise<Outcome> {
+    const { client, names, clock } = this.#options
+    const place = this.#place
+    if (place === null) return Promise.resolve({ kind: 'ended', reason: 'no place' })
+    this.#parts = []
+    this.#partBytes = 0
+    return new Promise((resolve) => {
+      const finish = (outcome: Outcome): void => {
+        signal.removeEventListener('abort', onAbort)
+        following.close()
+        this.#isFollowing = false
+        resolve(outcome)
+      }
+      const onAbort = (): void => finish({ kind: 'ended', reason: 'stopped' })
+      let isFirst = true
+      const isHeard = (): void => {
+        this.#heardMs = clock.monotonic()
+        if (!isFirst) return
+        isFirst = false
+        this.#isFollowing = true
+        this.#options.onFollowing()
+        this.#considerSynced()
+      }
+      const following = client.follow(names.stream, place.sequence + 1, {
+        onMessage: (sequence, data) => {
+          isHeard()
+          const outcome = this.#receive(sequence, data)
+          if (outcome !== null) finish(outcome)
+        },
+        onIdle: isHeard,
+        onEnd: (reason) => finish({ kind: 'ended', reason }),
+      })
+      signal.addEventListener('abort', onAbort, { once: true })
+      // Nothing is behind: the first heartbeat need not be waited for.
+      if (place.sequence >= this.#target && client.isConnected) isHeard()
+    })
+  }
+
+  #receive(sequence: number, data: Buffer): Outcome | null {
+    const broken = (reason: string): Outcome => ({ kind: 'broken', reason, sequence })
+    const place = this.#place
+    if (place === null) return broken('no place')
+    let message: Message
+    try {
+      const part = decodePart(data)
+      // An earlier publisher died before its last part.
+      if (part.index === 0) this.#dropParts()
+      if (part.index !== this.#parts.length) return broken(`part ${part.index} without those before it`)
+      const [first] = this.#parts
+      if (first !== undefined && first.header.epoch !== part.header.epoch) return broken('parts of two publishers')
+      if (part.count > 1) {
+        this.#parts.push(part)
+        this.#partBytes += part.bytes.length
+        if (this.#partBytes > MOST_PART_BYTES) return broken('a message too large to hold')
+        if (part.index < part.count - 1) return null
+      }
+      message = joinParts(part.count > 1 ? this.#parts : [part])
+      this.#dropParts()
+    } catch (error) {
+      if (!(error instanceof BrokerError)) throw error
+      return broken(error.message)
+    }
+    return this.#follows(sequence, message, place)
+  }
+
+  #follows(sequence: number, message: Message, place: Place): Outcome | null {
+    const { kind, epoch, previous, revision, clusterId } = message
+    const broken = (reason: string): Outcome => ({ kind: 'broken', reason, sequence })
+    if (epoch < place.epoch) return broken(`epoch ${epoch} after ${place.epoch}`)
+    if (kind === 'state') return { kind: 'state', message, sequence }
+    if (epoch > place.epoch && kind !== 'claim') return broken(`epoch ${epoch} without a claim`)
+    if (clusterId !== place.clusterId) return broken(`etcd ${clusterId} instead of ${place.clusterId}`)
+    if (previous !== place.revision) return broken(`follows revision ${previous} instead of ${place.revision}`)
+    if (kind === 'batches') {
+      const outcome = this.#apply(sequence, message.batches)
+      if (outcome !== null) return outcome
+      this.#options.metrics.hop(Math.max(0, (this.#options.clock.now() - message.sentAt) / 1_000))
+    } else if (kind === 'progress' && revision > (this.#options.sink.place?.position ?? ZERO_REVISION)) {
+      this.#options.sink.progress(revision)
+    }
+    this.#trustsProgress = message.trustsProgress
+    this.#isSynced = message.isSynced
+    this.#place = { sequence, epoch, revision, clusterId }
+    this.#considerSynced()
+    return null
+  }
+
+  #apply(sequence: number, batches: readonly Batch[]): Outcome | null {
+    const { sink, metrics } = this.#options
+    const at = sink.place?.position ?? ZERO_REVISION
+    const fresh = (batches[0]?.revision ?? 0) > at ? batches : batches.filter(({ revision }) => revision > at)
+    if (this.#expected !== null) {
+      const { revision } = this.#expected
+      const told = batches.find((batch) => batch.revision >= revision)
+      if (told !== undefined && !isSameBatch(told, this.#expected)) {
+        return { kind: 'broken', reason: `revision ${revision} is not what was held`, sequence, isOtherHistory: true }
+      }
+      if (told !== undefined) this.#expected = null
+    }
+    if (fresh.length > 0) sink.apply(fresh)
+    metrics.received(
+      1,
+      fresh.reduce((sum, { events }) => sum + events.length, 0),
+    )
+    return null
+  }
+
+  #considerSynced(): void {
+    if (!this.#isSynced || !this.#isFollowing || (this.#place?.sequence ?? 0) < this.#target || this.#isTold) return
+    this.#isTold = true
+    this.#options.sink.synced()
+  }
+
+  #dropParts(): void {
+    if (this.#parts.length > 0) this.#parts = []
+    this.#partBytes = 0
+  }
+
+  // Signs of life
+
+  #heard(data: Buffer): void {
+    this.#heardMs = this.#options.clock.monotonic()
+    const { trouble } = JSON.parse(data.toString('utf8')) as {
+      readonly trouble: { readonly reason: string; readonly isRefusal: boolean } | null
+    }
+    const { sink } = this.#options
+    if (trouble === null) return this.#considerSynced()
+    this.#isTold = false
+    if (trouble.isRefusal) sink.refused(trouble.reason)
+    else sink.disconnected(`etcd: ${trouble.reason}`)
+  }
+
+  #check(): void {
+    const { clock } = this.#options
+    if (this.#isFollowing && this.#isTold && clock.monotonic() - this.#heardMs > SILENT_MS) {
+      this.#isTold = false
+      this.#options.sink.disconnected('no publisher is heard')
+    }
+    this.#statusTimer = clock.setTimer(CHECK_MS, () => this.#check())
+  }
+
+  #away(reason: string): void {
+    this.#isTold = false
+    this.#options.onAway(`NATS: ${reason}`)
+  }
+}
+
+function isSameBatch(a: Batch, b: Batch): boolean {
+  if (a.revision !== b.revision || a.events.length !== b.events.length) return false
+  return a.events.every((event, i) => {
+    const other = b.events[i]
+    if (event.type === 'delete') return other?.type === 'delete' && event.key === other.key
+    if (other?.type !== 'put') return false
+    const [mine, theirs] = [event.keyValue, other.keyValue]
+    return mine.key === theirs.key && mine.version === theirs.version && mine.value.equals(theirs.value)
+  })
+}

@@ -1,0 +1,42 @@
+/** Where a stream stands: its last whole message, which is where the next publisher goes on. */
+import { decodePart, joinParts, type Message, type Part } from './message.js'
+import type { Names } from './names.js'
+import type { NatsClient } from './nats-client.js'
+
+export interface Tail {
+  /** The next write must expect this. 0: nothing was ever written. */
+  readonly sequence: number
+  /** The first message that is still there. */
+  readonly first: number
+  /** null when nothing is left that could be gone on from. */
+  readonly message: Message | null
+}
+
+/** Parts that a dead publisher left behind without the last one are passed over. @throws BrokerError */
+export async function readTail(client: NatsClient, names: Names): Promise<Tail> {
+  const state = await client.streamState(names.stream)
+  if (state === null || state.last === 0) return { sequence: 0, first: 1, message: null }
+  const { last, first } = state
+  for (let at = last; at >= first;) {
+    const part = await partAt(client, names, at)
+    if (part === null) break
+    const start = at - part.index
+    if (part.index < part.count - 1) {
+      at = start - 1
+      continue
+    }
+    const parts: Part[] = []
+    for (let sequence = start; sequence <= at; sequence++) {
+      const piece = sequence === at ? part : await partAt(client, names, sequence)
+      if (piece === null) return { sequence: last, first, message: null }
+      parts.push(piece)
+    }
+    return { sequence: last, first, message: joinParts(parts) }
+  }
+  return { sequence: last, first, message: null }
+}
+
+async function partAt(client: NatsClient, names: Names, sequence: number): Promise<Part | null> {
+  const data = await client.message(names.stream, sequence)
+  return data === null ? null : decodePart(data)
+}

@@ -1,0 +1,202 @@
+/** Replicas of a fleet in one process, over a real nats-server: each with its own connection and a sink that checks its calls. */
+import type { Test } from 'tap'
+import type { FeedFreshness, ResourceFeed } from '../../src/feed/resource-feed.js'
+import { NatsFeed, type NatsFeedOptions, natsFeeds } from '../../src/fleet/nats/nats-feeds.js'
+import type { PublisherMetrics } from '../../src/fleet/nats/publisher.js'
+import type { SubscriberMetrics } from '../../src/fleet/nats/subscriber.js'
+import { keyFromText } from '../../src/model/event.js'
+import type { Resource } from '../../src/model/resource.js'
+import { systemClock } from '../../src/support/clock.js'
+import { Limiter } from '../../src/support/limiter.js'
+import { silentLogger } from '../../src/support/log.js'
+import { seededRandom } from '../../src/support/random.js'
+import { createEmbeddedUpstream, type EmbeddedControls } from '../../src/upstream/embedded/embedded-upstream.js'
+import type { Upstream, WriteOperation } from '../../src/upstream/upstream.js'
+import { CountingMetrics } from '../feed/harness.js'
+import { RecordingSink } from '../feed/recording-sink.js'
+
+export const things: Resource = {
+  group: '',
+  version: 'v1',
+  plural: 'things',
+  singular: 'thing',
+  kind: 'Thing',
+  listKind: 'ThingList',
+  shortNames: [],
+  categories: [],
+  namespaced: false,
+  etcdPrefix: keyFromText('/registry/things/'),
+  wholeKeyNames: false,
+}
+
+export interface ReplicaOptions extends Partial<Omit<NatsFeedOptions, 'connection'>> {
+  readonly servers: readonly string[]
+  readonly upstream: Upstream
+}
+
+export interface Replica {
+  readonly sink: RecordingSink
+  readonly feed: ResourceFeed
+  readonly freshness: FeedFreshness
+  readonly metrics: FleetCounts
+  readonly isPublishing: boolean
+  stop(): Promise<void>
+}
+
+export class FleetCounts implements SubscriberMetrics, PublisherMetrics {
+  readonly hops: number[] = []
+  messages = 0
+  events = 0
+  broke = 0
+  loaded = 0
+  publishedMessages = 0
+  publishedBytes = 0
+  snapshots = 0
+
+  hop(seconds: number): void {
+    this.hops.push(seconds)
+  }
+
+  received(messages: number, events: number): void {
+    this.messages += messages
+    this.events += events
+  }
+
+  broken(): void {
+    this.broke++
+  }
+
+  snapshotLoaded(): void {
+    this.loaded++
+  }
+
+  published(messages: number, _events: number, bytes: number): void {
+    this.publishedMessages += messages
+    this.publishedBytes += bytes
+  }
+
+  snapshot(): void {
+    this.snapshots++
+  }
+}
+
+let names = 0
+
+export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions): Replica {
+  const { servers, upstream, ...rest } = options
+  const sink = new RecordingSink()
+  const metrics = new FleetCounts()
+  const name = `replica-${++names}`
+  const logger =
+    process.env['TEST_LOG'] === undefined
+      ? silentLogger
+      : (() => {
+          const log = (fields: object, message: string): void => {
+            process.stderr.write(`${performance.now().toFixed(0)} ${name} ${message} ${JSON.stringify(fields)}\n`)
+          }
+          return { debug: log, info: log, warn: log, error: log }
+        })()
+  const feeds = natsFeeds({
+    connection: { servers, name },
+    cluster: 'test',
+    role: 'auto',
+    upstream,
+    fallback: 'none',
+    fallbackAfterMs: 300,
+    leaseMs: 800,
+    limits: { replicas: 1, maxBytes: 64 * 2 ** 20, maxAgeMs: 3_600_000 },
+    snapshotMessages: 1_000,
+    snapshotBytes: 16 * 2 ** 20,
+    refillMessages: 100_000,
+    natsMetrics: () => metrics,
+    clock: systemClock,
+    random: seededRandom(names),
+    logger,
+    turns: new Limiter(8),
+    backfillRevisions: 0,
+    onGap: 'expire',
+    ...rest,
+  })
+  const feed = feeds({ resource: things, sink, metrics: new CountingMetrics() }) as NatsFeed
+  feed.start()
+  t.teardown(() => feed.stop())
+  return {
+    sink,
+    feed,
+    freshness: feed.freshness,
+    metrics,
+    get isPublishing() {
+      return feed.isPublishing
+    },
+    stop: () => feed.stop(),
+  }
+}
+
+/** An etcd in process that counts the watches it has. */
+export class CountedUpstream {
+  readonly embedded: EmbeddedControls
+  readonly upstream: Upstream
+  watches = 0
+
+  constructor() {
+    const embedded = createEmbeddedUpstream()
+    this.embedded = embedded
+    this.upstream = {
+      read: (options) => embedded.read(options),
+      readKey: (key, options) => embedded.readKey(key, options),
+      currentRevision: (signal) => embedded.currentRevision(signal),
+      status: (signal) => embedded.status(signal),
+      write: (compares, operations) => embedded.write(compares, operations),
+      grantLease: (ttlSeconds) => embedded.grantLease(ttlSeconds),
+      close: () => embedded.close(),
+      watch: (options, handlers) => {
+        this.watches++
+        let isOpen = true
+        const closed = (): void => {
+          if (isOpen) this.watches--
+          isOpen = false
+        }
+        const watch = embedded.watch(options, {
+          ...handlers,
+          onEnd: (end) => {
+            closed()
+            handlers.onEnd(end)
+          },
+        })
+        return {
+          requestProgress: () => watch.requestProgress(),
+          close: () => {
+            closed()
+            watch.close()
+          },
+        }
+      },
+    }
+  }
+
+  put(name: string, value: string | Buffer = `v${this.embedded.revision}`): void {
+    this.commit({ [name]: value })
+  }
+
+  commit(values: Readonly<Record<string, string | Buffer | null>>): void {
+    const operations = Object.entries(values).map(([name, value]): WriteOperation => {
+      const key = keyFromText(`/registry/things/${name}`)
+      return value === null ? { type: 'delete', key } : { type: 'put', key, value: Buffer.from(value) }
+    })
+    this.embedded.commit(operations)
+  }
+}
+
+/** What a sink ended with, to be compared with etcd. */
+export function stateOf(sink: RecordingSink): string[] {
+  return [...sink.state.values()]
+    .sort((a, b) => (a.key < b.key ? -1 : 1))
+    .map(({ key, modRevision, value }) => `${key}@${modRevision}=${value.length}:${value.subarray(0, 40).toString()}`)
+}
+
+export async function stateOfUpstream(upstream: Upstream): Promise<string[]> {
+  const { keyValues } = await upstream.read({ prefix: things.etcdPrefix })
+  return keyValues.map(
+    ({ key, modRevision, value }) => `${key}@${modRevision}=${value.length}:${value.subarray(0, 40).toString()}`,
+  )
+}

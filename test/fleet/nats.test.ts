@@ -1,0 +1,198 @@
+/** A fleet over a real nats-server, with the in-process etcd where etcd's own behaviour does not matter. */
+import t from 'tap'
+import { namesOf } from '../../src/fleet/nats/names.js'
+import { NatsClient } from '../../src/fleet/nats/nats-client.js'
+import { systemClock } from '../../src/support/clock.js'
+import { until } from '../support/app.js'
+import { startFaultProxy } from '../support/fault-proxy.js'
+import { startNats } from '../support/nats-process.js'
+import { CountedUpstream, type Replica, startReplica, stateOf, stateOfUpstream, things } from './nats-harness.js'
+
+/** Every replica has everything, and is ready. */
+async function caughtUp(etcd: CountedUpstream, replicas: readonly Replica[]): Promise<void> {
+  const last = etcd.embedded.revision
+  await until(
+    () => replicas.every(({ sink }) => sink.isSynced && sink.revision >= last),
+    `all at ${last}: ${replicas.map(({ sink }) => `${sink.revision}${sink.isSynced ? '' : ' unsynced'}`).join(', ')}`,
+  )
+}
+
+void t.test('four replicas share one watch, and each has every batch whole and once', async (t) => {
+  const nats = await startNats(t)
+  const etcd = new CountedUpstream()
+  for (let i = 0; i < 20; i++) etcd.put(`old-${i}`)
+  const servers = [nats.url]
+  const options = { servers, upstream: etcd.upstream }
+  const replicas = [0, 1].map(() => startReplica(t, options))
+  for (let i = 0; i < 2; i++) replicas.push(startReplica(t, { ...options, role: 'edge' }))
+  await until(() => replicas.every(({ sink }) => sink.isSynced), 'all are ready')
+  for (let i = 0; i < 300; i++) {
+    if (i % 10 === 0) etcd.commit({ a: `${i}`, b: `${i}`, [`old-${i % 20}`]: i % 20 === 0 ? null : 'x' })
+    else etcd.put(`n-${i % 50}`)
+  }
+  await caughtUp(etcd, replicas)
+  t.equal(etcd.watches, 1, 'etcd has one watch')
+  t.equal(replicas.filter(({ isPublishing }) => isPublishing).length, 1)
+  const expected = await stateOfUpstream(etcd.upstream)
+  for (const { sink, metrics } of replicas) {
+    t.same(stateOf(sink), expected)
+    t.equal(metrics.broke, 0)
+    t.same(sink.batches.find(({ events }) => events.length === 3)?.events.length, 3, 'a revision stays together')
+  }
+})
+
+void t.test('the publisher goes: another goes on exactly after the last published revision', async (t) => {
+  const nats = await startNats(t)
+  const proxy = await startFaultProxy({ targetPort: nats.port })
+  t.teardown(() => proxy.close())
+  const etcd = new CountedUpstream()
+  etcd.put('a')
+  const first = startReplica(t, { servers: [`nats://127.0.0.1:${proxy.port}`], upstream: etcd.upstream })
+  await until(() => first.sink.isSynced && first.isPublishing, 'the first publishes')
+  const others = [0, 1].map(() => startReplica(t, { servers: [nats.url], upstream: etcd.upstream }))
+  const edge = startReplica(t, { servers: [nats.url], upstream: etcd.upstream, role: 'edge' })
+  await caughtUp(etcd, [...others, edge])
+  for (let i = 0; i < 50; i++) etcd.put(`k${i}`)
+  proxy.stall('to-server')
+  for (let i = 50; i < 100; i++) etcd.put(`k${i}`)
+  await until(() => others.some(({ isPublishing }) => isPublishing), 'another is elected')
+  for (let i = 100; i < 150; i++) etcd.put(`k${i}`)
+  await caughtUp(etcd, [...others, edge])
+  proxy.release('to-server')
+  for (let i = 150; i < 200; i++) etcd.put(`k${i}`)
+  await caughtUp(etcd, [first, ...others, edge])
+  await until(() => etcd.watches === 1, 'one watch again')
+  for (const { sink, metrics } of [first, ...others, edge]) {
+    t.equal(sink.of('replace').length, 1, 'nobody lost history')
+    t.equal(sink.batches.length, 200, 'each revision once')
+    t.equal(metrics.broke, 0)
+  }
+})
+
+void t.test('two that publish at one time: the stream takes one of them, and the chain holds', async (t) => {
+  const nats = await startNats(t)
+  const etcd = new CountedUpstream()
+  etcd.put('a')
+  const options = { servers: [nats.url], upstream: etcd.upstream }
+  const one = startReplica(t, options)
+  await until(() => one.isPublishing && one.sink.isSynced, 'one publishes')
+  // The lease is taken from under it, again and again: for a while each believes that it is the one.
+  const other = startReplica(t, options)
+  const edge = startReplica(t, { ...options, role: 'edge' })
+  await caughtUp(etcd, [one, other, edge])
+  const client = await NatsClient.connect({ servers: [nats.url], name: 'thief' }, systemClock)
+  t.teardown(() => client.close())
+  const { bucket, leaseKey } = namesOf('test', things)
+  for (let round = 0; round < 4; round++) {
+    const lease = await client.kvGet(bucket, leaseKey, 1)
+    await client.kvUpdate(bucket, leaseKey, Buffer.alloc(0), lease?.revision ?? 0, 1).catch(() => {})
+    for (let i = 0; i < 50; i++) {
+      etcd.put(`r${round}-${i}`)
+      if (i % 10 === 0) await new Promise((resolve) => setTimeout(resolve, 30))
+    }
+  }
+  await caughtUp(etcd, [one, other, edge])
+  for (const { sink, metrics } of [one, other, edge]) {
+    t.equal(sink.batches.length, 200, 'each revision once')
+    t.equal(sink.of('replace').length, 1)
+    t.equal(metrics.broke, 0)
+  }
+})
+
+void t.test('a batch larger than a message is put together again whole', async (t) => {
+  const nats = await startNats(t)
+  const etcd = new CountedUpstream()
+  const options = { servers: [nats.url], upstream: etcd.upstream }
+  const publisher = startReplica(t, options)
+  const edge = startReplica(t, { ...options, role: 'edge' })
+  await until(() => publisher.sink.isSynced && edge.sink.isSynced, 'ready')
+  const large = Buffer.alloc(700_000, 'x')
+  etcd.commit({ a: large, b: large, c: large, d: 'small' })
+  etcd.put('after')
+  await caughtUp(etcd, [publisher, edge])
+  t.equal(edge.sink.batches[0]?.events.length, 4)
+  t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
+  const late = startReplica(t, { ...options, role: 'edge' })
+  await caughtUp(etcd, [late])
+  t.same(stateOf(late.sink), await stateOfUpstream(etcd.upstream))
+})
+
+void t.test(
+  'a brand-new edge holds history from before it started; consistent reads go through the publisher',
+  async (t) => {
+    const nats = await startNats(t)
+    const etcd = new CountedUpstream()
+    etcd.put('a')
+    const options = { servers: [nats.url], upstream: etcd.upstream, snapshotMessages: 6 }
+    const publisher = startReplica(t, options)
+    await until(() => publisher.sink.isSynced, 'ready')
+    for (let i = 0; i < 100; i++) {
+      etcd.put(`k${i % 10}`)
+      if (i % 5 === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+    await caughtUp(etcd, [publisher])
+    await until(() => publisher.metrics.snapshots >= 2, 'snapshots at a pace')
+    const unreachable = new CountedUpstream()
+    const edge = startReplica(t, { ...options, upstream: unreachable.upstream, role: 'edge' })
+    await caughtUp(etcd, [edge])
+    t.ok(edge.sink.batches.length >= 90, `${edge.sink.batches.length} revisions to resume at`)
+    t.equal(unreachable.watches, 0)
+    // Another prefix moves etcd's revision: only a progress mark gets an edge there.
+    etcd.embedded.commit([{ type: 'put', key: '/registry/other/x' as never, value: Buffer.from('x') }])
+    const now = etcd.embedded.revision
+    t.equal(await edge.freshness.currentRevision(), now)
+    t.ok(edge.freshness.trustsProgress)
+    await until(() => {
+      edge.freshness.requestProgress()
+      return edge.sink.revision >= now
+    }, 'a progress mark at or after it')
+    const state = await edge.freshness.readState(now)
+    t.equal(state.keyValues.length, 11, 'exact reads too')
+    t.equal((await edge.freshness.readKey('/registry/things/a' as never))?.value.toString(), 'v1')
+  },
+)
+
+void t.test('NATS away: the replicas say so and catch up by themselves', async (t) => {
+  const nats = await startNats(t)
+  const etcd = new CountedUpstream()
+  etcd.put('a')
+  const options = { servers: [nats.url], upstream: etcd.upstream }
+  const plain = startReplica(t, options)
+  const edge = startReplica(t, { ...options, role: 'edge' })
+  const bypass = startReplica(t, { ...options, fallback: 'etcd' })
+  await caughtUp(etcd, [plain, edge, bypass])
+  await nats.kill()
+  for (let i = 0; i < 30; i++) etcd.put(`k${i}`)
+  await until(() => edge.sink.reason !== null && plain.sink.reason !== null, 'they say that it is away')
+  await until(() => bypass.sink.revision >= etcd.embedded.revision, 'one goes on from etcd itself')
+  t.equal(edge.sink.revision, 2, 'the edge serves what it has')
+  await nats.restart()
+  for (let i = 30; i < 60; i++) etcd.put(`k${i}`)
+  await caughtUp(etcd, [plain, edge, bypass])
+  await until(() => [plain, edge, bypass].every(({ sink }) => sink.reason === null), 'and that it is back')
+  for (let i = 60; i < 70; i++) etcd.put(`k${i}`)
+  await caughtUp(etcd, [plain, edge, bypass])
+  await until(() => etcd.watches === 1, 'one watch again')
+  for (const { sink } of [plain, edge, bypass]) {
+    t.equal(sink.of('replace').length, 1)
+    t.equal(sink.batches.length, 70)
+  }
+})
+
+void t.test('etcd compacted past the stream: a gap everywhere, never a hole', async (t) => {
+  const nats = await startNats(t)
+  const etcd = new CountedUpstream()
+  etcd.put('a')
+  const options = { servers: [nats.url], upstream: etcd.upstream }
+  const first = startReplica(t, options)
+  const edge = startReplica(t, { ...options, role: 'edge' })
+  await caughtUp(etcd, [first, edge])
+  await first.stop()
+  for (let i = 0; i < 20; i++) etcd.put(`k${i % 3}`)
+  etcd.embedded.compact(etcd.embedded.revision)
+  etcd.put('after')
+  const second = startReplica(t, options)
+  await caughtUp(etcd, [second, edge])
+  t.match(edge.sink.of('replace').at(-1), /gap$/)
+  t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
+})

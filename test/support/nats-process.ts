@@ -1,0 +1,166 @@
+/**
+ * A real nats-server with JetStream for one test, or three in a cluster: own directories, free loopback ports, gone when
+ * the test ends. `NATS_BIN` names the binary, else `nats-server` from PATH. A kill leaves the data, for `restart`.
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Test } from 'tap'
+
+export const natsBinary =
+  process.env['NATS_BIN'] ?? (existsSync('/usr/sbin/nats-server') ? '/usr/sbin/nats-server' : 'nats-server')
+
+const dataRoot = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
+
+export interface NatsProcess {
+  /** `nats://127.0.0.1:PORT` */
+  readonly url: string
+  readonly port: number
+  readonly pid: number
+  kill(signal?: NodeJS.Signals): Promise<void>
+  restart(): Promise<void>
+  /** The number under a name of `/varz`. */
+  varz(name: 'in_bytes' | 'out_bytes' | 'in_msgs' | 'out_msgs'): Promise<number>
+}
+
+type Teardown = Pick<Test, 'teardown'>
+
+export interface NatsOptions {
+  readonly maxPayloadBytes?: number
+}
+
+export async function startNats(t: Teardown, options: NatsOptions = {}): Promise<NatsProcess> {
+  const [server] = await start(t, 1, options)
+  return server!
+}
+
+/** Three, once JetStream has a leader. */
+export async function startNatsCluster(t: Teardown, options: NatsOptions = {}): Promise<readonly NatsProcess[]> {
+  return start(t, 3, options)
+}
+
+async function start(t: Teardown, size: number, options: NatsOptions): Promise<readonly NatsProcess[]> {
+  const directory = await mkdtemp(join(dataRoot, 'distributary-nats-'))
+  const servers: Server[] = []
+  t.teardown(async () => {
+    await Promise.all(servers.map((server) => server.kill()))
+    await rm(directory, { recursive: true, force: true })
+  })
+  const ports = await freePorts(size * 3)
+  const routes = Array.from({ length: size }, (_, i) => `nats-route://127.0.0.1:${ports[i * 3 + 1]}`)
+  for (let i = 0; i < size; i++) {
+    const [port = 0, clusterPort = 0, monitorPort = 0] = ports.slice(i * 3)
+    const cluster =
+      size === 1
+        ? ''
+        : `cluster { name: test, listen: "127.0.0.1:${clusterPort}", no_advertise: true, routes: [${routes.join(', ')}] }`
+    const config = `
+      server_name: n${i}
+      listen: "127.0.0.1:${port}"
+      http: "127.0.0.1:${monitorPort}"
+      max_payload: ${options.maxPayloadBytes ?? 1_048_576}
+      jetstream { store_dir: "${join(directory, `n${i}`)}", max_mem: 256MB, max_file: 1GB }
+      ${cluster}
+    `
+    const path = join(directory, `n${i}.conf`)
+    await writeFile(path, config)
+    servers.push(new Server(path, port, monitorPort))
+  }
+  await Promise.all(servers.map((server) => server.start(size > 1)))
+  return servers
+}
+
+class Server implements NatsProcess {
+  readonly port: number
+  readonly #config: string
+  readonly #monitorPort: number
+  #child: ChildProcess | null = null
+  #output = ''
+
+  constructor(config: string, port: number, monitorPort: number) {
+    this.#config = config
+    this.port = port
+    this.#monitorPort = monitorPort
+  }
+
+  get url(): string {
+    return `nats://127.0.0.1:${this.port}`
+  }
+
+  get pid(): number {
+    return this.#child?.pid ?? 0
+  }
+
+  async start(isClustered: boolean): Promise<void> {
+    const child = spawn(natsBinary, ['-c', this.#config], { stdio: ['ignore', 'pipe', 'pipe'] })
+    this.#child = child
+    const keep = (chunk: Buffer): void => {
+      this.#output = (this.#output + chunk.toString()).slice(-4_000)
+    }
+    child.stdout?.on('data', keep)
+    child.stderr?.on('data', keep)
+    const killWithUs = (): void => void child.kill('SIGKILL')
+    process.once('exit', killWithUs)
+    child.once('exit', () => process.off('exit', killWithUs))
+    const deadline = Date.now() + 30_000
+    while (!(await this.#isHealthy(isClustered))) {
+      if (child.exitCode !== null || Date.now() > deadline) throw new Error(`nats-server is not well: ${this.#output}`)
+      await delay(40)
+    }
+  }
+
+  async #isHealthy(isClustered: boolean): Promise<boolean> {
+    try {
+      const jsz = (await this.#get('jsz')) as { meta_cluster?: { leader?: string } }
+      return !isClustered || (jsz.meta_cluster?.leader ?? '') !== ''
+    } catch {
+      return false
+    }
+  }
+
+  async #get(path: string): Promise<unknown> {
+    const response = await fetch(`http://127.0.0.1:${this.#monitorPort}/${path}`, {
+      signal: AbortSignal.timeout(1_000),
+    })
+    return response.json()
+  }
+
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    const child = this.#child
+    if (child === null || child.exitCode !== null || child.signalCode !== null) return
+    child.kill(signal)
+    if (signal === 'SIGSTOP' || signal === 'SIGCONT') return
+    await once(child, 'exit')
+  }
+
+  async restart(): Promise<void> {
+    await this.kill()
+    await this.start(false)
+  }
+
+  async varz(name: 'in_bytes' | 'out_bytes' | 'in_msgs' | 'out_msgs'): Promise<number> {
+    return ((await this.#get('varz')) as Record<string, number>)[name] ?? 0
+  }
+}
+
+async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer()
+      server.listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      return server
+    }),
+  )
+  const ports = servers.map((server) => {
+    const address = server.address()
+    return typeof address === 'object' && address ? address.port : 0
+  })
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
+  return ports
+}
