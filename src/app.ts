@@ -17,6 +17,7 @@ import { type PortNumbers, Ports } from './ports.js'
 import { rbacSource } from './rbac-source.js'
 import type { ResourceSource } from './resource-source.js'
 import { Resources } from './resources.js'
+import { staleness } from './staleness.js'
 import { Metrics } from './metrics/metrics.js'
 import { apiVersion, resourceId } from './model/resource.js'
 import { keyToText } from './model/event.js'
@@ -282,6 +283,7 @@ export class App {
     const checks: HealthCheck[] = [
       { name: 'ping', problem: () => null },
       { name: 'shutdown', problem: () => (this.#isDraining ? 'the server is shutting down' : null) },
+      { name: 'staleness', problem: () => staleness(this.#resources.sources(), this.#options.config.maxStaleness) },
     ]
     for (const { resource, cache } of this.#resources.sources()) {
       const { readiness } = cache

@@ -1,5 +1,6 @@
 /** Which source the resources of this process have, by its configuration. */
 import type { Config } from './config/load.js'
+import { natsFleet } from './nats-fleet.js'
 import type { OpenFeed } from './feed/resource-feed.js'
 import { upstreamFeeds } from './feed/upstream-feed.js'
 import type { Clock } from './support/clock.js'
@@ -21,10 +22,11 @@ export interface FeedParts {
 }
 
 export function chooseFeeds({ config, ...parts }: FeedParts): OpenFeed {
-  return upstreamFeeds({
+  const options = {
     ...parts,
     turns: new Limiter(config.embedded ? EMBEDDED_FEEDS_AT_ONCE : FEEDS_AT_ONCE),
     backfillRevisions: config.backfillRevisions,
     onGap: config.onGap,
-  })
+  }
+  return config.natsServers.length === 0 ? upstreamFeeds(options) : natsFleet(config, options)
 }

@@ -4,7 +4,9 @@ import type { PortNumbers } from './ports.js'
 
 export function greeting(config: Config, { port, securePort }: PortNumbers): string {
   const host = config.bindAddress.includes(':') ? `[${config.bindAddress}]` : config.bindAddress
-  const source = config.embedded ? 'the embedded sample cluster' : config.etcdServers.join(', ')
+  const source = config.embedded
+    ? 'the embedded sample cluster'
+    : [...config.etcdServers, ...config.natsServers].join(', ')
   const plain = port === null ? null : `http://${host}:${port}`
   const secure = securePort === null ? null : `https://${host}:${securePort}`
   const urls = [plain, secure].filter((url) => url !== null)

@@ -18,6 +18,7 @@ import { type Schema, kubernetesSchema } from './codec/protobuf/schema.js'
 import { createLogger } from './logger.js'
 import { runPrimary } from './run-primary.js'
 import { runWorker } from './run-worker.js'
+import { noUpstream } from './nats-fleet.js'
 import type { Logger } from './support/log.js'
 import { createEmbeddedUpstream } from './upstream/embedded/embedded-upstream.js'
 import { startDemoCluster } from './upstream/embedded/demo/demo-cluster.js'
@@ -91,6 +92,7 @@ function openUpstream(config: Config, logger: Logger): Upstream {
     startDemoCluster(upstream)
     return upstream
   }
+  if (config.etcdServers.length === 0) return noUpstream()
   const { etcdCafile, etcdCertfile, etcdKeyfile, etcdUsername } = config
   const user = etcdUsername === null ? {} : { user: { name: etcdUsername, password: etcdPassword(config) } }
   const tls = {

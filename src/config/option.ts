@@ -9,6 +9,7 @@
 
 export type OptionGroup =
   | 'Upstream'
+  | 'Fleet'
   | 'Serving'
   | 'TLS'
   | 'Resources'

@@ -19,7 +19,7 @@ export interface Completed extends Omit<OptionValues, 'port' | 'securePort' | 'e
 }
 
 export function complete(values: OptionValues): Completed {
-  const embedded = values.etcdServers.length === 0
+  const embedded = values.etcdServers.length === 0 && values.natsServers.length === 0
   const tls = values.tlsCertFile !== null || values.tlsSelfSigned
   return {
     ...values,
@@ -97,6 +97,35 @@ export const relations: readonly Relation[] = [
       c.etcdPassword !== null && c.etcdPasswordFile !== null
         ? '--etcd-password-file and DISTRIBUTARY_ETCD_PASSWORD are both given: which one is meant?'
         : null,
+  },
+  {
+    reads: ['natsServers', 'natsRole', 'etcdServers'],
+    check: (c) =>
+      c.natsServers.length === 0 || (c.natsRole === 'edge') === (c.etcdServers.length === 0)
+        ? null
+        : c.natsRole === 'edge'
+          ? '--nats-role=edge never reads etcd: leave out --etcd-servers'
+          : `--nats-role=${c.natsRole} reads etcd: give --etcd-servers, or say --nats-role=edge`,
+  },
+  {
+    reads: ['natsServers', 'natsRole'],
+    check: (c) =>
+      c.natsServers.length === 0 && c.natsRole !== 'auto' ? `--nats-role=${c.natsRole} needs --nats-servers` : null,
+  },
+  {
+    reads: ['natsFallback', 'natsServers', 'natsRole'],
+    check: (c) =>
+      c.natsFallback === 'etcd' && (c.natsServers.length === 0 || c.natsRole !== 'auto')
+        ? '--nats-fallback=etcd needs --nats-servers and --nats-role=auto'
+        : null,
+  },
+  {
+    reads: ['natsUsername', 'natsPasswordFile'],
+    check: (c) => together('--nats-username', c.natsUsername, '--nats-password-file', c.natsPasswordFile),
+  },
+  {
+    reads: ['natsCertfile', 'natsKeyfile'],
+    check: (c) => together('--nats-certfile', c.natsCertfile, '--nats-keyfile', c.natsKeyfile),
   },
   {
     reads: ['tlsCertFile', 'tlsPrivateKeyFile'],

@@ -1,0 +1,79 @@
+/** The NATS part of a fleet, from the configuration: what `--nats-*` mean. */
+import { readFileSync } from 'node:fs'
+import { hostname } from 'node:os'
+import type { Config } from './config/load.js'
+import type { OpenFeed } from './feed/resource-feed.js'
+import type { UpstreamFeedOptions } from './feed/upstream-feed.js'
+import type { NatsConnectOptions } from './fleet/nats/nats-client.js'
+import { natsFeeds } from './fleet/nats/nats-feeds.js'
+import type { Key } from './model/event.js'
+import { type Upstream, UpstreamError } from './upstream/upstream.js'
+
+/** A candidate goes on from etcd itself when NATS has been away for so long. */
+const FALLBACK_AFTER_MS = 5_000
+/** An edge replays at most about as many messages as this beyond a snapshot. */
+const SNAPSHOT_MESSAGES = 10_000
+const SNAPSHOT_BYTES = 32 * 2 ** 20
+
+export function natsFleet(config: Config, options: UpstreamFeedOptions & { readonly upstream: Upstream }): OpenFeed {
+  return natsFeeds({
+    ...options,
+    connection: connectionOf(config),
+    cluster: config.natsCluster,
+    role: config.natsRole,
+    fallback: config.natsFallback,
+    fallbackAfterMs: FALLBACK_AFTER_MS,
+    leaseMs: config.natsLease,
+    limits: {
+      replicas: config.natsReplicas,
+      maxBytes: config.natsStreamBytes,
+      maxAgeMs: config.watchCacheAge,
+    },
+    snapshotMessages: SNAPSHOT_MESSAGES,
+    snapshotBytes: SNAPSHOT_BYTES,
+    // More than the ring holds would be replayed for nothing.
+    refillMessages: config.defaultWatchCacheSize,
+  })
+}
+
+function connectionOf(config: Config): NatsConnectOptions {
+  const { natsCafile, natsCertfile, natsKeyfile, natsUsername, natsPasswordFile, natsCredsFile, natsNkeyFile } = config
+  const text = (path: string): string => readFileSync(path, 'utf8')
+  const tls = {
+    ...(natsCafile === null ? {} : { ca: text(natsCafile) }),
+    ...(natsCertfile === null ? {} : { cert: text(natsCertfile) }),
+    ...(natsKeyfile === null ? {} : { key: text(natsKeyfile) }),
+  }
+  return {
+    servers: config.natsServers,
+    name: `distributary ${hostname()} ${process.pid}`,
+    ...(natsUsername === null || natsPasswordFile === null
+      ? {}
+      : { user: { name: natsUsername, password: text(natsPasswordFile).replace(/\r?\n$/, '') } }),
+    ...(natsCredsFile === null ? {} : { credentials: readFileSync(natsCredsFile) }),
+    ...(natsNkeyFile === null ? {} : { nkeySeed: Buffer.from(text(natsNkeyFile).trim()) }),
+    ...(Object.keys(tls).length === 0 ? {} : { tls }),
+  }
+}
+
+/** What an edge has in place of etcd. */
+export function noUpstream(): Upstream {
+  const refuse = (): Promise<never> =>
+    Promise.reject(new UpstreamError('unavailable', 'an edge has no route to etcd (--nats-role=edge)'))
+  return {
+    read: refuse,
+    readKey: (_key: Key) => refuse(),
+    currentRevision: refuse,
+    status: refuse,
+    write: refuse,
+    grantLease: refuse,
+    watch: (_options, handlers) => {
+      const timer = setTimeout(
+        () => handlers.onEnd({ kind: 'failed', error: new UpstreamError('unavailable', 'an edge has no route to etcd') }),
+        0,
+      )
+      return { requestProgress: () => {}, close: () => clearTimeout(timer) }
+    },
+    close: () => Promise.resolve(),
+  }
+}
