@@ -1,0 +1,79 @@
+/**
+ * The bytes of a watch, in either of its wires, as events. JSON lines are what every API server speaks; SSE is spoken by
+ * distributary and has one thing more: `id:` stands on the last event of a revision only, so it tells where the stream
+ * may be resumed without losing the rest of a revision.
+ */
+import { WatchFailure } from './failure.js'
+import { LineSplitter } from './line-splitter.js'
+import type { DecodedEvent, ObjectCodec } from './object-codec.js'
+
+/** @param endsRevision whether the stream may be resumed at this event's resourceVersion; null when the wire does not tell. */
+export type OnEvent<T> = (event: DecodedEvent<T>, endsRevision: boolean | null) => void
+
+export interface EventStream {
+  /** @throws WatchFailure 'malformed' */
+  push(chunk: Uint8Array): void
+  /** Bytes of an event that has not ended. */
+  readonly pendingBytes: number
+}
+
+export interface Wire {
+  readonly accept: string
+  open<T>(codec: ObjectCodec<T>, onEvent: OnEvent<T>): EventStream
+}
+
+/** etcd's own limit for a request is 1.5 MiB by default; operators raise it, seldom beyond this. */
+const MAX_EVENT_BYTES = 64 * 2 ** 20
+
+export const jsonWire: Wire = {
+  accept: 'application/json',
+  open(codec, onEvent) {
+    const lines = new LineSplitter(MAX_EVENT_BYTES)
+    const onLine = (line: Uint8Array): void => {
+      if (line.length > 1) onEvent(codec.decodeEvent(line), null)
+    }
+    return {
+      push: (chunk) => lines.push(chunk, onLine),
+      get pendingBytes() {
+        return lines.pendingBytes
+      },
+    }
+  },
+}
+
+export const sseWire: Wire = {
+  accept: 'text/event-stream',
+  open(codec, onEvent) {
+    const lines = new LineSplitter(MAX_EVENT_BYTES)
+    const decoder = new TextDecoder()
+    let type = ''
+    let id: string | null = null
+    let data: Uint8Array | null = null
+    const onLine = (line: Uint8Array): void => {
+      const end = line.at(-1) === 0x0d ? line.length - 1 : line.length
+      if (end === 0) {
+        if (data !== null) onEvent(codec.decodeObject(type, data), id !== null && id !== '')
+        type = ''
+        id = null
+        data = null
+        return
+      }
+      const colon = line.indexOf(0x3a)
+      const field = decoder.decode(line.subarray(0, colon === -1 ? end : colon))
+      const at = colon === -1 ? end : colon + (line[colon + 1] === 0x20 ? 2 : 1)
+      const value = line.subarray(at, end)
+      if (field === 'event') type = decoder.decode(value)
+      else if (field === 'id') id = decoder.decode(value)
+      else if (field === 'data') {
+        if (data !== null) throw new WatchFailure('malformed', 'an object over several lines')
+        data = value
+      }
+    }
+    return {
+      push: (chunk) => lines.push(chunk, onLine),
+      get pendingBytes() {
+        return lines.pendingBytes + (data?.length ?? 0)
+      },
+    }
+  },
+}

@@ -1,0 +1,56 @@
+/**
+ * The transport of browsers, workers and Node, by `fetch`.
+ *
+ * Node's own `fetch` has no option for an authority or a client certificate: those go through a `dispatcher` of the undici
+ * package, whose version must suit the one inside Node. So this file leaves TLS as the platform has it.
+ */
+import { queryText, type Transport, type TransportRequest, type TransportResponse } from './transport.js'
+
+export interface FetchTransportOptions {
+  /** `http://127.0.0.1:8001`, or '' in a browser for the page's own origin. A path in it is kept. */
+  readonly server: string
+  /** Sent as `Authorization: Bearer`; a function is asked at each request, so that a rotated token is seen. */
+  readonly token?: string | (() => string | Promise<string>)
+  readonly headers?: Readonly<Record<string, string>>
+  /** Default: the global one. */
+  readonly fetch?: typeof globalThis.fetch
+}
+
+export function fetchTransport(options: FetchTransportOptions): Transport {
+  const server = options.server.replace(/\/+$/, '')
+  return {
+    async send(request: TransportRequest): Promise<TransportResponse> {
+      const { token } = options
+      const bearer = typeof token === 'function' ? await token() : token
+      const send = options.fetch ?? globalThis.fetch
+      const init = {
+        headers: {
+          accept: request.accept,
+          ...options.headers,
+          ...request.headers,
+          ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }),
+        },
+        cache: 'no-store',
+        signal: request.signal,
+      }
+      const response = await send(`${server}${request.path}${queryText(request.query)}`, init)
+      return {
+        status: response.status,
+        header: (name) => response.headers.get(name),
+        body: chunksOf(response.body),
+      }
+    },
+  }
+}
+
+/** Not every browser's stream can be iterated. */
+async function* chunksOf(stream: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array, void, undefined> {
+  if (stream === null) return
+  const reader = stream.getReader()
+  try {
+    for (let read = await reader.read(); !read.done; read = await reader.read()) yield read.value
+  } finally {
+    // Leaving early must free the connection; after an error there is nothing left to cancel.
+    await reader.cancel().catch(() => undefined)
+  }
+}

@@ -1,0 +1,46 @@
+/** Splits a stream of bytes into lines, however it was chunked. A line inside one chunk is not copied. */
+const NEWLINE = 0x0a
+
+export class LineSplitter {
+  readonly #maxLineBytes: number
+  /** Chunks of a line that has not ended; joined once, when it does. */
+  #partial: Uint8Array[] = []
+  #partialBytes = 0
+
+  /** @param maxLineBytes a longer line throws: a server that never ends one would fill the memory. */
+  constructor(maxLineBytes: number) {
+    this.#maxLineBytes = maxLineBytes
+  }
+
+  /** @param onLine called with each line, its end left off; empty ones too. @throws Error */
+  push(chunk: Uint8Array, onLine: (line: Uint8Array) => void): void {
+    let start = 0
+    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+      const rest = chunk.subarray(start, end)
+      start = end + 1
+      onLine(this.#partialBytes === 0 ? rest : this.#join(rest))
+    }
+    if (start === chunk.length) return
+    this.#partial.push(chunk.subarray(start))
+    this.#partialBytes += chunk.length - start
+    if (this.#partialBytes > this.#maxLineBytes) throw new Error(`a line of more than ${this.#maxLineBytes} bytes`)
+  }
+
+  /** Not 0 at the end of a stream that was cut inside a line. */
+  get pendingBytes(): number {
+    return this.#partialBytes
+  }
+
+  #join(last: Uint8Array): Uint8Array {
+    const line = new Uint8Array(this.#partialBytes + last.length)
+    let at = 0
+    for (const part of this.#partial) {
+      line.set(part, at)
+      at += part.length
+    }
+    line.set(last, at)
+    this.#partial = []
+    this.#partialBytes = 0
+    return line
+  }
+}

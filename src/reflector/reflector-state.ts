@@ -1,0 +1,307 @@
+/**
+ * List-and-watch as a client does it, as a pure function: it decides, `reflector.ts` performs.
+ *
+ *     idle ─start─▶ streaming ─initial events end───────────────▶ watching ──┐ ended: go on from the last safe point
+ *                    │   ▲ └─ the server cannot ─▶ listing ─listed─▶ ▲  ▲ └──┘
+ *                    │   │                          │  ▲             │  │
+ *                    │   └────────── timer ─────────┼──┴─────────────┘  │ 410: list or stream anew
+ *                    └────────────▶ backing-off ◀───┴───────────────────┘
+ *
+ * `streaming` is a WatchList: the state as events, then the stream in the same answer. It is tried first, and given up
+ * for good where the server shows that it does not know it (older ones ignore the parameters in silence, and would
+ * never send the closing bookmark).
+ *
+ * Where to ask from follows client-go: '0' or nothing at first, then the last resourceVersion that is known, so that a
+ * restart never goes back in time; '' (most recent) once the server said that it no longer, or not yet, has that one.
+ * Only a watch that stood for HEALTHY_MS clears the count of attempts: a server that answers every list and then ends
+ * each watch at once is asked ever more seldom. Trouble is state here, never an exception; inputs of an effect that was
+ * given up never arrive.
+ */
+import type { FailureKind } from './failure.js'
+
+/** A watch that stood this long was healthy. */
+export const HEALTHY_MS = 10_000
+
+/** So many watches in a row that were silent from first to last, on a server that does send bookmarks: list anew. */
+export const SILENT_WATCHES = 2
+
+/** What is known beside the state: carried along through all of them. */
+export interface Known {
+  /** The last resourceVersion that was committed or seen; null before the first. */
+  readonly position: string | null
+  /** At or before `position`: no revision is cut in two when the watch starts from here. */
+  readonly safePosition: string | null
+  /** The server does not hold `position` any more, or not yet: ask for the most recent. */
+  readonly isUnavailable: boolean
+  readonly canStream: boolean
+  /** The server has sent a bookmark once: then silence means something. */
+  readonly sendsBookmarks: boolean
+}
+
+export type ReflectorState =
+  | { readonly kind: 'idle'; readonly known: Known }
+  | { readonly kind: 'streaming'; readonly known: Known; readonly attempt: number }
+  | { readonly kind: 'listing'; readonly known: Known; readonly attempt: number }
+  | {
+      readonly kind: 'watching'
+      readonly known: Known
+      readonly attempt: number
+      /** Monotonic milliseconds at which the answer began; null before. */
+      readonly openedAt: number | null
+      /** This watch has said something. */
+      readonly hasSpoken: boolean
+      /** Watches before this one that said nothing at all. */
+      readonly silences: number
+    }
+  | {
+      readonly kind: 'backing-off'
+      readonly known: Known
+      readonly attempt: number
+      readonly next: 'start' | 'list' | 'watch'
+      readonly why: string
+    }
+
+export interface Trouble {
+  readonly kind: FailureKind
+  readonly message: string
+  readonly retryAfterMs: number | null
+}
+
+export type ReflectorInput =
+  | { readonly kind: 'start' }
+  | { readonly kind: 'stop' }
+  | { readonly kind: 'timer' }
+  /** A whole state was handed over: by a list, or by the end of the initial events. */
+  | { readonly kind: 'committed'; readonly resourceVersion: string; readonly at: number }
+  /** A list or stream failed before its end. */
+  | { readonly kind: 'failed'; readonly trouble: Trouble }
+  /** A streaming answer began, and then nothing came, or what an older server says. */
+  | { readonly kind: 'cannot-stream'; readonly why: string }
+  | { readonly kind: 'opened'; readonly at: number }
+  /** Events or bookmarks were handed over. */
+  | {
+      readonly kind: 'progress'
+      readonly position: string
+      readonly safePosition: string
+      readonly isBookmark: boolean
+    }
+  /** trouble null: the server ended it properly, so `position` is a point to go on from. */
+  | { readonly kind: 'watch-ended'; readonly at: number; readonly trouble: Trouble | null }
+  /** Nothing came for longer than a bookmark takes. */
+  | { readonly kind: 'silent'; readonly at: number }
+
+export type ReflectorEffect =
+  | { readonly kind: 'stream'; readonly resourceVersion: string }
+  | { readonly kind: 'list'; readonly resourceVersion: string }
+  | { readonly kind: 'watch'; readonly resourceVersion: string }
+  /** `pace`: what came was useful, so the wait stays short. */
+  | {
+      readonly kind: 'wait'
+      readonly attempt: number
+      readonly pace: 'backoff' | 'pace'
+      readonly retryAfterMs: number | null
+    }
+  /** Give up everything that runs. */
+  | { readonly kind: 'cancel' }
+
+export interface ReflectorTransition {
+  readonly state: ReflectorState
+  readonly effects: readonly ReflectorEffect[]
+}
+
+export function idle(options: { readonly canStream: boolean }): ReflectorState {
+  return {
+    kind: 'idle',
+    known: {
+      position: null,
+      safePosition: null,
+      isUnavailable: false,
+      canStream: options.canStream,
+      sendsBookmarks: false,
+    },
+  }
+}
+
+export function next(state: ReflectorState, input: ReflectorInput): ReflectorTransition {
+  if (input.kind === 'stop') {
+    if (state.kind === 'idle') return stay(state)
+    return { state: { kind: 'idle', known: state.known }, effects: [{ kind: 'cancel' }] }
+  }
+  switch (state.kind) {
+    case 'idle':
+      return input.kind === 'start' ? begin(state.known, 0) : stay(state)
+    case 'streaming':
+      return fromStreaming(state, input)
+    case 'listing':
+      return fromListing(state, input)
+    case 'watching':
+      return fromWatching(state, input)
+    case 'backing-off':
+      if (input.kind !== 'timer') return stay(state)
+      if (state.next === 'watch') return watch(state.known, state.attempt, 0)
+      return state.next === 'list' ? list(state.known, state.attempt) : begin(state.known, state.attempt)
+    default:
+      return state satisfies never
+  }
+}
+
+function fromStreaming(
+  state: Extract<ReflectorState, { kind: 'streaming' }>,
+  input: ReflectorInput,
+): ReflectorTransition {
+  const { known, attempt } = state
+  switch (input.kind) {
+    case 'committed': {
+      // Its closing event is a bookmark. The same answer goes on as the watch.
+      const committed = { ...commit(known, input.resourceVersion), sendsBookmarks: true }
+      return stay({
+        kind: 'watching',
+        known: committed,
+        attempt,
+        openedAt: input.at,
+        hasSpoken: true,
+        silences: 0,
+      })
+    }
+    case 'cannot-stream':
+      return list({ ...known, canStream: false }, attempt)
+    case 'failed': {
+      const { trouble } = input
+      if (trouble.kind === 'unsupported') return list({ ...known, canStream: false }, attempt)
+      const lost = retryUnavailable(known, trouble)
+      if (lost !== null) return begin(lost, attempt)
+      // As client-go, whatever is wrong with streaming alone must not keep us from a plain list; but after a wait.
+      const isItsOwn = trouble.kind === 'server-error' || trouble.kind === 'malformed'
+      return backOff(known, attempt + 1, isItsOwn ? 'list' : 'start', trouble)
+    }
+    default:
+      return stay(state)
+  }
+}
+
+function fromListing(state: Extract<ReflectorState, { kind: 'listing' }>, input: ReflectorInput): ReflectorTransition {
+  const { known, attempt } = state
+  switch (input.kind) {
+    case 'committed':
+      return watch(commit(known, input.resourceVersion), attempt, 0)
+    case 'failed': {
+      const lost = retryUnavailable(known, input.trouble)
+      if (lost !== null) return list(lost, attempt)
+      return backOff(known, attempt + 1, 'start', input.trouble)
+    }
+    default:
+      return stay(state)
+  }
+}
+
+function fromWatching(
+  state: Extract<ReflectorState, { kind: 'watching' }>,
+  input: ReflectorInput,
+): ReflectorTransition {
+  const { known, attempt } = state
+  switch (input.kind) {
+    case 'opened':
+      return stay({ ...state, openedAt: input.at })
+    case 'progress': {
+      const { position, safePosition } = input
+      const sendsBookmarks = known.sendsBookmarks || input.isBookmark
+      return stay({
+        ...state,
+        known: { ...known, position, safePosition, sendsBookmarks },
+        hasSpoken: true,
+        silences: 0,
+      })
+    }
+    case 'silent': {
+      // The connection stood, it is the peer that may be gone: go on elsewhere at once.
+      const silences = state.hasSpoken ? 0 : state.silences + 1
+      if (known.sendsBookmarks && silences >= SILENT_WATCHES) return begin({ ...known, isUnavailable: true }, attempt)
+      return watch(known, attempt, silences)
+    }
+    case 'watch-ended': {
+      const isHealthy = state.openedAt !== null && input.at - state.openedAt >= HEALTHY_MS
+      const spent = isHealthy ? 0 : attempt
+      const { trouble } = input
+      if (trouble === null) {
+        const ended = { ...known, safePosition: known.position }
+        if (isHealthy) return watch(ended, 0, state.hasSpoken ? 0 : state.silences)
+        const pace = state.hasSpoken ? 'pace' : 'backoff'
+        return wait({ known: ended, attempt: spent + 1, next: 'watch', why: 'the watch was short' }, pace, null)
+      }
+      return watchFailed({ ...known }, spent, trouble)
+    }
+    default:
+      return stay(state)
+  }
+}
+
+function watchFailed(known: Known, attempt: number, trouble: Trouble): ReflectorTransition {
+  switch (trouble.kind) {
+    case 'expired': {
+      // A list at the last resourceVersion means "not older than", which a server that expired it can still answer.
+      // The first time at once; a server that says so each time waits its turn.
+      return attempt === 0 ? begin(known, 1) : backOff(known, attempt + 1, 'start', trouble)
+    }
+    case 'too-large':
+    case 'unsupported': {
+      const lost = { ...known, isUnavailable: true }
+      return attempt === 0 ? begin(lost, 1) : backOff(lost, attempt + 1, 'start', trouble)
+    }
+    default:
+      return backOff(known, attempt + 1, 'watch', trouble)
+  }
+}
+
+/** client-go: ask once more, for the most recent; a server that refuses that too is not asked again at once. */
+function retryUnavailable(known: Known, { kind }: Trouble): Known | null {
+  if (kind !== 'expired' && kind !== 'too-large') return null
+  return known.isUnavailable ? null : { ...known, isUnavailable: true }
+}
+
+function begin(known: Known, attempt: number): ReflectorTransition {
+  if (!known.canStream) return list(known, attempt)
+  const resourceVersion = known.isUnavailable ? '' : (known.position ?? '')
+  return { state: { kind: 'streaming', known, attempt }, effects: [{ kind: 'stream', resourceVersion }] }
+}
+
+function list(known: Known, attempt: number): ReflectorTransition {
+  const resourceVersion = known.isUnavailable ? '' : (known.position ?? '0')
+  return { state: { kind: 'listing', known, attempt }, effects: [{ kind: 'list', resourceVersion }] }
+}
+
+function watch(known: Known, attempt: number, silences: number): ReflectorTransition {
+  if (known.safePosition === null) return begin(known, attempt)
+  return {
+    state: { kind: 'watching', known, attempt, openedAt: null, hasSpoken: false, silences },
+    effects: [{ kind: 'watch', resourceVersion: known.safePosition }],
+  }
+}
+
+function commit(known: Known, resourceVersion: string): Known {
+  return { ...known, position: resourceVersion, safePosition: resourceVersion, isUnavailable: false }
+}
+
+function backOff(
+  known: Known,
+  attempt: number,
+  nextStep: 'start' | 'list' | 'watch',
+  trouble: Trouble,
+): ReflectorTransition {
+  const why = `${trouble.kind}: ${trouble.message}`
+  return wait({ known, attempt, next: nextStep, why }, 'backoff', trouble.retryAfterMs)
+}
+
+function wait(
+  what: Omit<Extract<ReflectorState, { kind: 'backing-off' }>, 'kind'>,
+  pace: 'backoff' | 'pace',
+  retryAfterMs: number | null,
+): ReflectorTransition {
+  return {
+    state: { kind: 'backing-off', ...what },
+    effects: [{ kind: 'wait', attempt: what.attempt, pace, retryAfterMs }],
+  }
+}
+
+function stay(state: ReflectorState): ReflectorTransition {
+  return { state, effects: [] }
+}

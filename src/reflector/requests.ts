@@ -1,0 +1,45 @@
+/** What a reflector asks for, as paths and parameters. */
+import type { ReflectorEffect } from './reflector-state.js'
+
+export interface Selection {
+  /** Of the resource: `/api/v1/pods`, `/apis/apps/v1/namespaces/shop/deployments`. */
+  readonly path: string
+  readonly labelSelector?: string
+  readonly fieldSelector?: string
+  /** Sent as they are, with every request: `fields` of distributary, for instance. */
+  readonly parameters?: Readonly<Record<string, string>>
+}
+
+type Query = Readonly<Record<string, string>>
+
+export function listQuery(selection: Selection, resourceVersion: string, limit: number, continueToken: string): Query {
+  return {
+    ...selectionQuery(selection),
+    ...(limit === 0 ? {} : { limit: String(limit) }),
+    // The token holds the resourceVersion; both together are refused.
+    ...(continueToken !== '' ? { continue: continueToken } : resourceVersion === '' ? {} : { resourceVersion }),
+  }
+}
+
+export function watchQuery(
+  selection: Selection,
+  { kind, resourceVersion }: Extract<ReflectorEffect, { kind: 'stream' | 'watch' }>,
+  timeoutSeconds: number,
+): Query {
+  return {
+    ...selectionQuery(selection),
+    watch: '1',
+    allowWatchBookmarks: 'true',
+    timeoutSeconds: String(timeoutSeconds),
+    ...(resourceVersion === '' ? {} : { resourceVersion }),
+    ...(kind === 'stream' ? { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' } : {}),
+  }
+}
+
+function selectionQuery({ labelSelector, fieldSelector, parameters }: Selection): Query {
+  return {
+    ...parameters,
+    ...(labelSelector === undefined || labelSelector === '' ? {} : { labelSelector }),
+    ...(fieldSelector === undefined || fieldSelector === '' ? {} : { fieldSelector }),
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * One HTTP request whose answer is read as it comes: all that list-and-watch needs of a network. `fetch-transport.ts` is
+ * for browsers and plain Node; where a client certificate or an own authority is needed, `client/node` has another.
+ */
+export interface TransportRequest {
+  /** Absolute, without the server: `/api/v1/pods`. */
+  readonly path: string
+  readonly query: Readonly<Record<string, string>>
+  readonly accept: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** Also ends the reading of the body, which then throws. */
+  readonly signal: AbortSignal
+}
+
+export interface TransportResponse {
+  readonly status: number
+  /** null when it was not sent. */
+  header(name: string): string | null
+  /** Ends only when the server ended the answer properly: a connection that broke throws. Read it once. */
+  readonly body: AsyncIterable<Uint8Array>
+}
+
+export interface Transport {
+  /** Any status is an answer. @throws Error when there was none. */
+  send(request: TransportRequest): Promise<TransportResponse>
+}
+
+/** `?a=b&c=d`, or nothing. */
+export function queryText(query: Readonly<Record<string, string>>): string {
+  const text = new URLSearchParams(query).toString()
+  return text === '' ? '' : `?${text}`
+}
+
+/** The whole body. @throws Error when it is larger than `maxBytes`, or broke off. */
+export async function readBody(response: TransportResponse, maxBytes: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of response.body) {
+    size += chunk.length
+    if (size > maxBytes) throw new Error(`an answer of more than ${maxBytes} bytes`)
+    chunks.push(chunk)
+  }
+  if (chunks.length === 1) return chunks[0] as Uint8Array
+  const whole = new Uint8Array(size)
+  let at = 0
+  for (const chunk of chunks) {
+    whole.set(chunk, at)
+    at += chunk.length
+  }
+  return whole
+}

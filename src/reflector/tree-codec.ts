@@ -1,0 +1,87 @@
+/** Objects as JavaScript trees, by `JSON.parse`: what a client works with. Integers above 2^53 lose digits; resourceVersions are text. */
+import { WatchFailure, type StatusLike } from './failure.js'
+import { type DecodedEvent, type DecodedList, INITIAL_EVENTS_END, type ObjectCodec, objectKey } from './object-codec.js'
+
+export interface ObjectMetadata {
+  readonly name: string
+  readonly namespace?: string
+  readonly uid?: string
+  readonly resourceVersion?: string
+  readonly generation?: number
+  readonly creationTimestamp?: string
+  readonly deletionTimestamp?: string
+  readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
+  readonly ownerReferences?: readonly {
+    readonly apiVersion: string
+    readonly kind: string
+    readonly name: string
+    readonly uid: string
+    readonly controller?: boolean
+  }[]
+  readonly finalizers?: readonly string[]
+}
+
+/** Any Kubernetes object. Members beside these are the kind's own. */
+export interface KubeObject {
+  readonly apiVersion?: string
+  readonly kind?: string
+  readonly metadata: ObjectMetadata
+}
+
+interface WireList {
+  readonly kind?: string
+  readonly apiVersion?: string
+  readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string }
+  readonly items?: (KubeObject & { kind?: string; apiVersion?: string })[] | null
+}
+
+/** @typeParam T is promised by the caller, who chose the path; what comes is not validated beyond its metadata. */
+export function treeCodec<T extends KubeObject>(): ObjectCodec<T> {
+  const decoder = new TextDecoder()
+  const parse = (bytes: Uint8Array): unknown => {
+    try {
+      return JSON.parse(decoder.decode(bytes))
+    } catch (cause) {
+      throw new WatchFailure('malformed', 'not JSON', { cause })
+    }
+  }
+  const keyOf = ({ metadata }: T): string => objectKey(metadata.namespace, metadata.name)
+  const eventOf = (type: unknown, object: unknown): DecodedEvent<T> => {
+    if (type === 'ERROR') return { type, status: (object ?? {}) as StatusLike }
+    const tree = object as T
+    const metadata = tree?.metadata
+    const resourceVersion = metadata?.resourceVersion
+    if (typeof resourceVersion !== 'string') {
+      throw new WatchFailure('malformed', `an event of type ${String(type)} without a resourceVersion`)
+    }
+    if (type === 'BOOKMARK') {
+      return { type, resourceVersion, endsInitialEvents: metadata.annotations?.[INITIAL_EVENTS_END] === 'true' }
+    }
+    if (type !== 'ADDED' && type !== 'MODIFIED' && type !== 'DELETED') {
+      throw new WatchFailure('malformed', `an event of unknown type ${String(type)}`)
+    }
+    return { type, object: tree, key: keyOf(tree), resourceVersion }
+  }
+  return {
+    keyOf,
+    decodeEvent(line) {
+      const event = parse(line) as { type?: unknown; object?: unknown } | null
+      return eventOf(event?.type, event?.object)
+    },
+    decodeObject: (type, object) => eventOf(type, parse(object)),
+    decodeList(body): DecodedList<T> {
+      const list = parse(body) as WireList | null
+      const resourceVersion = list?.metadata?.resourceVersion
+      if (typeof resourceVersion !== 'string') throw new WatchFailure('malformed', 'a list without a resourceVersion')
+      const items = list?.items ?? []
+      // In a list they are left off, in a watch they are there: the store shall not tell where an object came from.
+      const kind = list?.kind?.endsWith('List') === true ? list.kind.slice(0, -'List'.length) : undefined
+      for (const item of items) {
+        if (kind !== undefined) item.kind ??= kind
+        if (list?.apiVersion !== undefined) item.apiVersion ??= list.apiVersion
+      }
+      return { resourceVersion, continueToken: list?.metadata?.continue ?? '', items: items as unknown as T[] }
+    },
+  }
+}
