@@ -1,0 +1,23 @@
+/**
+ * The client without anything of Node: what a bundler for browsers takes, and what a page may import as it is. All of
+ * list and watch is here; what is not is kubeconfig files and the transport with client certificates.
+ */
+export { bytesCodec, type BytesObject } from '../reflector/bytes-codec.js'
+export { jsonWire, sseWire, type Wire } from '../reflector/event-stream.js'
+export { WatchFailure, type FailureKind, type StatusLike } from '../reflector/failure.js'
+export { fetchTransport, type FetchTransportOptions } from '../reflector/fetch-transport.js'
+export { listPages, type ListOptions, type WholeList } from '../reflector/list-pages.js'
+export type { Bookmark, Change, ChangeType, DecodedEvent, DecodedList, ObjectCodec } from '../reflector/object-codec.js'
+export { Reflector, type ReflectorOptions, type ReflectorSink, type ReflectorStatus } from '../reflector/reflector.js'
+export type { Selection } from '../reflector/requests.js'
+export type { Transport, TransportRequest, TransportResponse } from '../reflector/transport.js'
+export { treeCodec, type KubeObject, type ObjectMetadata } from '../reflector/tree-codec.js'
+export { DeltaFifo, type Delta, type KeyedDeltas, type KnownObjects } from './delta-fifo.js'
+export { HandlerRegistration, type Handler, type HandlerOptions } from './handler-registration.js'
+export { Indexer, type IndexerOptions, type IndexFunction } from './indexer.js'
+export { Lister, NAMESPACE_INDEX } from './lister.js'
+export { exponentialPerKey, longestOf, tokenBucket, type RateLimiter } from './rate-limiter.js'
+export { resourcePath, type ResourceName } from './resource-path.js'
+export { SharedInformer, type InformerEvent, type InformerOptions } from './shared-informer.js'
+export { watch, type WatchItem, type WatchOptions } from './watch.js'
+export { WorkQueue, type WorkOptions, type WorkQueueOptions } from './work-queue.js'

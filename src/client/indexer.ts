@@ -1,0 +1,121 @@
+/**
+ * Objects by key, and by whatever else is asked for: a named index maps each object to some values and each value to the
+ * keys of its objects. An index is built when it is first read, so one that nobody reads costs nothing.
+ *
+ * What is stored is shared with everybody who reads it: treat it as frozen.
+ */
+export type IndexFunction<T> = (object: T) => readonly string[]
+
+export interface IndexerOptions<T> {
+  readonly indexes?: Readonly<Record<string, IndexFunction<T>>>
+}
+
+interface Index<T> {
+  readonly valuesOf: IndexFunction<T>
+  /** null until it is first read. */
+  keysByValue: Map<string, Set<string>> | null
+}
+
+export class Indexer<T> {
+  readonly #objects = new Map<string, T>()
+  readonly #indexes = new Map<string, Index<T>>()
+
+  constructor(options: IndexerOptions<T> = {}) {
+    for (const [name, valuesOf] of Object.entries(options.indexes ?? {})) this.addIndex(name, valuesOf)
+  }
+
+  /** At any time. @throws Error when the name is taken. */
+  addIndex(name: string, valuesOf: IndexFunction<T>): void {
+    if (this.#indexes.has(name)) throw new Error(`an index ${JSON.stringify(name)} is there already`)
+    this.#indexes.set(name, { valuesOf, keysByValue: null })
+  }
+
+  get size(): number {
+    return this.#objects.size
+  }
+
+  get(key: string): T | undefined {
+    return this.#objects.get(key)
+  }
+
+  has(key: string): boolean {
+    return this.#objects.has(key)
+  }
+
+  keys(): IterableIterator<string> {
+    return this.#objects.keys()
+  }
+
+  values(): IterableIterator<T> {
+    return this.#objects.values()
+  }
+
+  entries(): IterableIterator<[string, T]> {
+    return this.#objects.entries()
+  }
+
+  list(): T[] {
+    return [...this.#objects.values()]
+  }
+
+  /** @returns what was there before. */
+  set(key: string, object: T): T | undefined {
+    const previous = this.#objects.get(key)
+    this.#objects.set(key, object)
+    for (const index of this.#indexes.values()) moveKey(index, key, previous, object)
+    return previous
+  }
+
+  /** @returns what was there before. */
+  delete(key: string): T | undefined {
+    const previous = this.#objects.get(key)
+    if (previous === undefined) return undefined
+    this.#objects.delete(key)
+    for (const index of this.#indexes.values()) moveKey(index, key, previous, undefined)
+    return previous
+  }
+
+  /** @throws Error when there is no such index. */
+  byIndex(name: string, value: string): T[] {
+    return this.keysByIndex(name, value).map((key) => this.#objects.get(key) as T)
+  }
+
+  /** @throws Error when there is no such index. */
+  keysByIndex(name: string, value: string): string[] {
+    return [...(this.#index(name).get(value) ?? [])]
+  }
+
+  /** The values that any object has. @throws Error when there is no such index. */
+  indexValues(name: string): string[] {
+    return [...this.#index(name).keys()]
+  }
+
+  #index(name: string): Map<string, Set<string>> {
+    const index = this.#indexes.get(name)
+    if (index === undefined) throw new Error(`there is no index ${JSON.stringify(name)}`)
+    if (index.keysByValue === null) {
+      index.keysByValue = new Map()
+      for (const [key, object] of this.#objects) moveKey(index, key, undefined, object)
+    }
+    return index.keysByValue
+  }
+}
+
+function moveKey<T>(index: Index<T>, key: string, previous: T | undefined, object: T | undefined): void {
+  const { valuesOf, keysByValue } = index
+  if (keysByValue === null) return
+  const now = object === undefined ? [] : valuesOf(object)
+  const before = previous === undefined ? [] : valuesOf(previous)
+  for (const value of before) {
+    if (now.includes(value)) continue
+    const keys = keysByValue.get(value)
+    keys?.delete(key)
+    // Values come and go (pod IPs): an empty set must not stay.
+    if (keys?.size === 0) keysByValue.delete(value)
+  }
+  for (const value of now) {
+    const keys = keysByValue.get(value)
+    if (keys === undefined) keysByValue.set(value, new Set([key]))
+    else keys.add(key)
+  }
+}

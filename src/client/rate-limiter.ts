@@ -1,0 +1,58 @@
+/** When a key may be tried again. Two rules and their combination; client-go's defaults. */
+import type { Clock } from '../support/clock.js'
+
+export interface RateLimiter {
+  /** Milliseconds to wait before this key's next try; counts as a try. */
+  delayMs(key: string): number
+  /** The key is well again. */
+  forget(key: string): void
+  /** Tries since it was last well. */
+  tries(key: string): number
+}
+
+/** Doubles with each try of one key: 5 ms up to 1,000 s, and no jitter, since keys differ in their times anyhow. */
+export function exponentialPerKey(options: { readonly firstMs?: number; readonly capMs?: number } = {}): RateLimiter {
+  const { firstMs = 5, capMs = 1_000_000 } = options
+  const tries = new Map<string, number>()
+  return {
+    delayMs(key) {
+      const before = tries.get(key) ?? 0
+      tries.set(key, before + 1)
+      return Math.min(capMs, firstMs * 2 ** Math.min(before, 40))
+    },
+    forget: (key) => void tries.delete(key),
+    tries: (key) => tries.get(key) ?? 0,
+  }
+}
+
+/** All keys together: `perSecond` on average, `burst` at once. */
+export function tokenBucket(options: {
+  readonly perSecond?: number
+  readonly burst?: number
+  readonly clock: Clock
+}): RateLimiter {
+  const { perSecond = 10, burst = 100, clock } = options
+  let tokens = burst
+  let at = clock.monotonic()
+  return {
+    delayMs() {
+      const now = clock.monotonic()
+      tokens = Math.min(burst, tokens + ((now - at) * perSecond) / 1_000)
+      at = now
+      // Below zero is what others have reserved already.
+      tokens -= 1
+      return tokens >= 0 ? 0 : (-tokens * 1_000) / perSecond
+    },
+    forget: () => undefined,
+    tries: () => 0,
+  }
+}
+
+/** The longest wait of all. */
+export function longestOf(...limiters: readonly RateLimiter[]): RateLimiter {
+  return {
+    delayMs: (key) => Math.max(...limiters.map((limiter) => limiter.delayMs(key))),
+    forget: (key) => limiters.forEach((limiter) => limiter.forget(key)),
+    tries: (key) => Math.max(...limiters.map((limiter) => limiter.tries(key))),
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * A watch as an async iterator, for those who want the events and keep no copy: it reconnects, resumes and relists as a
+ * reflector does, and its consumer's pace is the pace at which the server is read.
+ */
+import type { DecodedEvent } from '../reflector/object-codec.js'
+import { Reflector, type ReflectorOptions } from '../reflector/reflector.js'
+import { type KubeObject, treeCodec } from '../reflector/tree-codec.js'
+
+export type WatchItem<T> =
+  /** A whole state: at first, and again when the server could not tell what happened meanwhile. */
+  | { readonly type: 'STATE'; readonly items: readonly T[]; readonly resourceVersion: string }
+  | Exclude<DecodedEvent<T>, { type: 'ERROR' }>
+
+export interface WatchOptions<T extends KubeObject> extends Omit<ReflectorOptions<T>, 'codec' | 'sink'> {
+  readonly signal?: AbortSignal
+}
+
+/** While so many wait to be taken, nothing more is read from the server. */
+const MAX_WAITING = 256
+
+/** Ends when the signal aborts, and never else: trouble is told by `onStatus`. */
+export async function* watch<T extends KubeObject>(
+  options: WatchOptions<T>,
+): AsyncGenerator<WatchItem<T>, void, undefined> {
+  const { signal } = options
+  if (signal?.aborted) return
+  let waiting: WatchItem<T>[] = []
+  let wake: (() => void) | null = null
+  let drained: (() => void) | null = null
+  const push = (item: WatchItem<T>): void => {
+    waiting.push(item)
+    wake?.()
+  }
+  const reflector = new Reflector<T>({
+    ...options,
+    codec: treeCodec<T>(),
+    sink: {
+      replace: (items, resourceVersion) => push({ type: 'STATE', items, resourceVersion }),
+      change: push,
+      bookmark: (resourceVersion) => push({ type: 'BOOKMARK', resourceVersion, endsInitialEvents: false }),
+      settled: () =>
+        waiting.length < MAX_WAITING
+          ? undefined
+          : new Promise<void>((resolve) => {
+              drained = resolve
+            }),
+    },
+  })
+  const release = (): void => {
+    drained?.()
+    drained = null
+  }
+  const onAbort = (): void => wake?.()
+  signal?.addEventListener('abort', onAbort, { once: true })
+  reflector.start()
+  try {
+    for (;;) {
+      if (signal?.aborted) return
+      if (waiting.length === 0) {
+        release()
+        await new Promise<void>((resolve) => {
+          wake = resolve
+        })
+        wake = null
+        continue
+      }
+      const items = waiting
+      waiting = []
+      for (const item of items) {
+        if (signal?.aborted) return
+        yield item
+      }
+    }
+  } finally {
+    signal?.removeEventListener('abort', onAbort)
+    release()
+    await reflector.stop()
+  }
+}

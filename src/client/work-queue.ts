@@ -1,0 +1,174 @@
+/**
+ * Keys to be worked on, each by one worker at a time.
+ *
+ *     add ──▶ waiting ──take──▶ working ──done──▶ (gone)
+ *              ▲  a key that waits is not added twice   │ added again meanwhile: waits once more
+ *              └────────────────────────────────────────┘
+ *     addAfter / addRateLimited ──▶ delayed ──▶ add
+ *
+ * So a key never runs twice at once, nothing that was added is forgotten, and the queue is bounded by the number of keys.
+ */
+import { activeClock } from '../reflector/active-clock.js'
+import type { Clock, Timer } from '../support/clock.js'
+import { exponentialPerKey, longestOf, type RateLimiter, tokenBucket } from './rate-limiter.js'
+
+export interface WorkQueueOptions {
+  /** Default: 5 ms doubled per try of a key up to 1,000 s, and 10 a second for all of them with a burst of 100. */
+  readonly rateLimiter?: RateLimiter
+  readonly clock?: Clock
+}
+
+export interface WorkOptions {
+  /** How many keys at once. Default: 1. */
+  readonly concurrency?: number
+  readonly signal?: AbortSignal
+  /** What `work` throws; the key is tried again later. */
+  onError?(error: unknown, key: string): void
+}
+
+export class WorkQueue {
+  readonly #clock: Clock
+  readonly #rateLimiter: RateLimiter
+  /** Insertion order is the order of service. */
+  readonly #waiting = new Set<string>()
+  readonly #working = new Set<string>()
+  /** Added again while they were worked on. */
+  readonly #again = new Set<string>()
+  readonly #delayed = new Map<string, { readonly dueMs: number; readonly timer: Timer }>()
+  readonly #takers = new Set<(key: string | null) => void>()
+  #isEnded = false
+
+  constructor(options: WorkQueueOptions = {}) {
+    this.#clock = options.clock ?? activeClock
+    this.#rateLimiter = options.rateLimiter ?? longestOf(exponentialPerKey(), tokenBucket({ clock: this.#clock }))
+  }
+
+  /** Keys that wait for a worker; delayed ones are not among them. */
+  get length(): number {
+    return this.#waiting.size
+  }
+
+  get isEnded(): boolean {
+    return this.#isEnded
+  }
+
+  add(key: string): void {
+    if (this.#isEnded || this.#waiting.has(key)) return
+    if (this.#working.has(key)) {
+      this.#again.add(key)
+      return
+    }
+    const [taker] = this.#takers
+    if (taker === undefined) {
+      this.#waiting.add(key)
+      return
+    }
+    this.#takers.delete(taker)
+    this.#working.add(key)
+    taker(key)
+  }
+
+  /** Of several delays of one key the soonest holds. */
+  addAfter(key: string, delayMs: number): void {
+    if (this.#isEnded) return
+    if (delayMs <= 0) return this.add(key)
+    const dueMs = this.#clock.monotonic() + delayMs
+    const earlier = this.#delayed.get(key)
+    if (earlier !== undefined) {
+      if (earlier.dueMs <= dueMs) return
+      earlier.timer.cancel()
+    }
+    const timer = this.#clock.setTimer(delayMs, () => {
+      this.#delayed.delete(key)
+      this.add(key)
+    })
+    this.#delayed.set(key, { dueMs, timer })
+  }
+
+  /** As the rate limiter says: after a failure. */
+  addRateLimited(key: string): void {
+    this.addAfter(key, this.#rateLimiter.delayMs(key))
+  }
+
+  /** The key is well: its next failure waits the shortest time again. */
+  forget(key: string): void {
+    this.#rateLimiter.forget(key)
+  }
+
+  tries(key: string): number {
+    return this.#rateLimiter.tries(key)
+  }
+
+  /** The next key, when there is one; `done` must follow. null: the queue has ended, or the signal aborted. */
+  take(signal?: AbortSignal): Promise<string | null> {
+    if (signal?.aborted) return Promise.resolve(null)
+    const [key] = this.#waiting
+    if (key !== undefined) {
+      this.#waiting.delete(key)
+      this.#working.add(key)
+      return Promise.resolve(key)
+    }
+    if (this.#isEnded) return Promise.resolve(null)
+    return new Promise((resolve) => {
+      const onAbort = (): void => {
+        this.#takers.delete(taker)
+        resolve(null)
+      }
+      const taker = (taken: string | null): void => {
+        signal?.removeEventListener('abort', onAbort)
+        resolve(taken)
+      }
+      this.#takers.add(taker)
+      signal?.addEventListener('abort', onAbort, { once: true })
+    })
+  }
+
+  /** The work on it is over, well or not. */
+  done(key: string): void {
+    this.#working.delete(key)
+    if (this.#again.delete(key)) this.add(key)
+  }
+
+  /** Nothing more is taken in; what waits is still given out, and then `take` says null. */
+  end(): void {
+    this.#isEnded = true
+    for (const { timer } of this.#delayed.values()) timer.cancel()
+    this.#delayed.clear()
+    for (const taker of this.#takers) taker(null)
+    this.#takers.clear()
+  }
+
+  /**
+   * Works through the keys until the queue ends or the signal aborts: well → forgotten, thrown → tried again later, a
+   * number returned → tried again after so many milliseconds.
+   */
+  async run(work: (key: string) => Promise<number | void> | number | void, options: WorkOptions = {}): Promise<void> {
+    const { concurrency = 1, signal } = options
+    const worker = async (): Promise<void> => {
+      for (let key = await this.take(signal); key !== null; key = await this.take(signal)) {
+        try {
+          const againMs = await work(key)
+          this.forget(key)
+          if (againMs !== undefined) this.addAfter(key, againMs)
+        } catch (error) {
+          options.onError?.(error, key)
+          this.addRateLimited(key)
+        } finally {
+          this.done(key)
+        }
+      }
+    }
+    await Promise.all(Array.from({ length: concurrency }, worker))
+  }
+
+  /** Each key is done when the next one is asked for. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<string, void, undefined> {
+    for (let key = await this.take(); key !== null; key = await this.take()) {
+      try {
+        yield key
+      } finally {
+        this.done(key)
+      }
+    }
+  }
+}

@@ -1,0 +1,188 @@
+import t from 'tap'
+import { DeltaFifo, type Delta } from '../../src/client/delta-fifo.js'
+import { randomInteger, seededRandom } from '../../src/support/random.js'
+
+interface Thing {
+  readonly key: string
+  readonly version: number
+}
+
+type Op = readonly ['ADDED' | 'MODIFIED' | 'DELETED', string, number]
+
+function fifoOver(known: Map<string, Thing>): DeltaFifo<Thing> {
+  return new DeltaFifo<Thing>({ keyOf: ({ key }) => key, known })
+}
+
+function told(deltas: readonly Delta<Thing>[]): string {
+  return deltas
+    .map(
+      (delta) =>
+        `${delta.type}${delta.type === 'Deleted' && delta.isFinalStateUnknown ? '?' : ''}:${delta.object.version}`,
+    )
+    .join(' ')
+}
+
+void t.test('what is left of what happened to one object', async (t) => {
+  const cases: readonly [string, readonly Op[], string][] = [
+    ['one', [['ADDED', 'a', 1]], 'Added:1'],
+    [
+      'the newest of several',
+      [
+        ['ADDED', 'a', 1],
+        ['MODIFIED', 'a', 2],
+        ['MODIFIED', 'a', 3],
+      ],
+      'Added:3',
+    ],
+    [
+      'a deletion stays beside what came before',
+      [
+        ['ADDED', 'a', 1],
+        ['DELETED', 'a', 2],
+      ],
+      'Added:1 Deleted:2',
+    ],
+    [
+      'made anew',
+      [
+        ['ADDED', 'a', 1],
+        ['DELETED', 'a', 2],
+        ['ADDED', 'a', 3],
+      ],
+      'Added:1 Deleted:2 Added:3',
+    ],
+    [
+      'between two deletions nothing',
+      [
+        ['ADDED', 'a', 1],
+        ['DELETED', 'a', 2],
+        ['ADDED', 'a', 3],
+        ['DELETED', 'a', 4],
+      ],
+      'Added:1 Deleted:4',
+    ],
+    [
+      'deleted twice is once',
+      [
+        ['ADDED', 'a', 1],
+        ['DELETED', 'a', 2],
+        ['DELETED', 'a', 2],
+      ],
+      'Added:1 Deleted:2',
+    ],
+  ]
+  for (const [name, ops, expected] of cases) {
+    const fifo = fifoOver(new Map())
+    for (const [type, key, version] of ops) fifo.change({ type, key, object: { key, version }, resourceVersion: '' })
+    t.equal(told(fifo.pop()?.deltas ?? []), expected, name)
+    t.equal(fifo.pop(), null)
+  }
+})
+
+void t.test('a list without an object deletes it, with the last state that is known', async (t) => {
+  const known = new Map([
+    ['a', { key: 'a', version: 1 }],
+    ['b', { key: 'b', version: 1 }],
+  ])
+  const fifo = fifoOver(known)
+  fifo.change({ type: 'MODIFIED', key: 'b', object: { key: 'b', version: 2 }, resourceVersion: '' })
+  fifo.change({ type: 'ADDED', key: 'c', object: { key: 'c', version: 1 }, resourceVersion: '' })
+  fifo.replace([{ key: 'd', version: 5 }])
+  const all: string[] = []
+  for (let item = fifo.pop(); item !== null; item = fifo.pop()) all.push(`${item.key} ${told(item.deltas)}`)
+  t.same(all, ['b Updated:2 Deleted?:2', 'c Added:1 Deleted?:1', 'd Replaced:5', 'a Deleted?:1'])
+})
+
+void t.test('a deletion that was seen is kept in place of one that is guessed', async (t) => {
+  const fifo = fifoOver(new Map([['a', { key: 'a', version: 1 }]]))
+  fifo.change({ type: 'DELETED', key: 'a', object: { key: 'a', version: 2 }, resourceVersion: '' })
+  fifo.replace([])
+  t.equal(told(fifo.pop()?.deltas ?? []), 'Deleted:2')
+})
+
+void t.test('the deletion of what nobody was told of is not told', async (t) => {
+  const fifo = fifoOver(new Map())
+  fifo.change({ type: 'DELETED', key: 'a', object: { key: 'a', version: 2 }, resourceVersion: '' })
+  t.equal(fifo.length, 0)
+})
+
+void t.test('it has synced when the first state was read, whatever came after it', async (t) => {
+  const known = new Map<string, Thing>()
+  const fifo = fifoOver(known)
+  t.notOk(fifo.hasSynced, 'before there is one')
+  fifo.replace([{ key: 'a', version: 1 }])
+  fifo.change({ type: 'ADDED', key: 'b', object: { key: 'b', version: 2 }, resourceVersion: '' })
+  t.notOk(fifo.hasSynced)
+  fifo.pop()
+  t.ok(fifo.hasSynced)
+  const empty = fifoOver(new Map())
+  empty.replace([])
+  t.ok(empty.hasSynced, 'an empty state is one')
+})
+
+void t.test('a resync is told of what is known and of which nothing waits', async (t) => {
+  const fifo = fifoOver(
+    new Map([
+      ['a', { key: 'a', version: 1 }],
+      ['b', { key: 'b', version: 1 }],
+    ]),
+  )
+  fifo.change({ type: 'MODIFIED', key: 'b', object: { key: 'b', version: 2 }, resourceVersion: '' })
+  fifo.resync()
+  fifo.resync()
+  t.same([told(fifo.pop()?.deltas ?? []), told(fifo.pop()?.deltas ?? [])], ['Updated:2', 'Sync:1'])
+})
+
+void t.test('random histories: a reader that is slow misses no deletion and ends with the same state', async (t) => {
+  for (let seed = 1; seed <= 400; seed++) {
+    const random = seededRandom(seed)
+    const server = new Map<string, Thing>()
+    const reader = new Map<string, Thing>()
+    const fifo = fifoOver(reader)
+    let version = 0
+    let wrong = ''
+    const pop = (): void => {
+      const item = fifo.pop()
+      if (item === null) return
+      if (item.deltas.length > 3) wrong ||= `${item.deltas.length} deltas`
+      for (const delta of item.deltas) {
+        const held = reader.get(item.key)
+        if (delta.type === 'Deleted') {
+          // Only the first of several deletions may be of what this reader never held: Added Deleted.
+          if (held === undefined) wrong ||= `a deletion of ${item.key}, which is not held`
+          reader.delete(item.key)
+        } else {
+          if (held !== undefined && held.version > delta.object.version) wrong ||= `${item.key} went back`
+          reader.set(item.key, delta.object)
+        }
+      }
+    }
+    // Cut off, changes are not told; a list tells of the outcome.
+    let isConnected = false
+    for (let step = 0; step < 200; step++) {
+      const key = `k${randomInteger(random, 0, 6)}`
+      const dice = random.next()
+      if (dice < 0.55) {
+        version++
+        const held = server.get(key)
+        const isDeletion = held !== undefined && random.next() < 0.4
+        const object = { key, version }
+        if (isDeletion) server.delete(key)
+        else server.set(key, object)
+        const type = isDeletion ? 'DELETED' : held === undefined ? 'ADDED' : 'MODIFIED'
+        if (isConnected) fifo.change({ type, key, object, resourceVersion: String(version) })
+      } else if (dice < 0.9) pop()
+      else if (dice < 0.93) isConnected = false
+      else if (dice < 0.96) fifo.resync()
+      else {
+        fifo.replace([...server.values()])
+        isConnected = true
+      }
+    }
+    fifo.replace([...server.values()])
+    while (fifo.length > 0) pop()
+    t.equal(wrong, '', `seed ${seed}`)
+    t.same(Object.fromEntries(reader), Object.fromEntries(server), `seed ${seed}`)
+    t.ok(fifo.hasSynced, `seed ${seed}`)
+  }
+})

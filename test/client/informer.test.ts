@@ -1,0 +1,151 @@
+import t from 'tap'
+import { type KubeObject, SharedInformer, type Transport, watch } from '../../src/client/browser.js'
+import { fetchTransport } from '../../src/reflector/fetch-transport.js'
+import { pod, startApp, until } from '../support/app.js'
+
+const PODS = '/api/v1/pods'
+
+function transportTo(url: string): Transport {
+  return fetchTransport({ server: url })
+}
+
+void t.test('a slow handler holds up neither the store nor other handlers, and its queue is bounded', async (t) => {
+  const app = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
+  const informer = new SharedInformer<KubeObject>({ transport: transportTo(app.url), path: PODS })
+  t.teardown(() => informer.stop())
+  let release = (): void => undefined
+  const stuck = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const slow: string[] = []
+  const registration = informer.addHandler(
+    {
+      added: () => stuck,
+      updated: (object, previous) => {
+        slow.push(`${previous.metadata.labels?.['n'] ?? '-'}→${object.metadata.labels?.['n']}`)
+      },
+    },
+    { maxQueued: 4 },
+  )
+  let fast = 0
+  informer.addHandler({ updated: () => void fast++ })
+  informer.start()
+  await informer.whenSynced()
+  for (let n = 1; n <= 20; n++) {
+    app.put('pods/default/a', pod('a', { labels: { n: String(n) } }))
+    // One by one, or they would be one to everybody.
+    await until(() => fast === n, 'the other handler was told')
+  }
+  t.equal(informer.lister.get('a', 'default')?.metadata.labels?.['n'], '20', 'the store went on')
+  t.ok(registration.coalesced > 0)
+  t.ok(registration.queued <= 5, `${registration.queued} wait`)
+  t.notOk(registration.hasSynced)
+  release()
+  await registration.synced
+  await until(() => registration.queued === 0, 'it caught up')
+  t.match(slow.at(-1), /→20$/, 'with the newest last')
+  t.match(slow[0], /^-→/, 'from what it knew')
+})
+
+void t.test(
+  'a handler may come late and leave early, and one that throws is told of the next all the same',
+  async (t) => {
+    const app = await startApp(t, {
+      objects: { 'pods/default/a': pod('a'), 'pods/other/b': pod('b', { namespace: 'other' }) },
+    })
+    const errors: unknown[] = []
+    const informer = new SharedInformer<KubeObject>({
+      transport: transportTo(app.url),
+      path: PODS,
+      onHandlerError: (error) => errors.push(error),
+    })
+    t.teardown(() => informer.stop())
+    informer.start()
+    await informer.whenSynced()
+    const late: string[] = []
+    const registration = informer.addHandler({
+      added: (object, isInitial) => {
+        late.push(`${object.metadata.name}${isInitial ? '!' : ''}`)
+        throw new Error(object.metadata.name)
+      },
+    })
+    await registration.synced
+    t.same(late.sort(), ['a!', 'b!'])
+    t.equal(errors.length, 2)
+    registration.remove()
+    app.put('pods/default/c', pod('c'))
+    await until(() => informer.store.has('default/c'), 'the store went on')
+    t.equal(late.length, 2)
+  },
+)
+
+void t.test(
+  'reads by name, namespace, labels and an index of one’s own; a transform drops what nobody reads',
+  async (t) => {
+    const app = await startApp(t, {
+      objects: {
+        'pods/a/x': pod('x', { namespace: 'a', labels: { app: 'web' }, spec: { nodeName: 'n1' } }),
+        'pods/a/y': pod('y', { namespace: 'a', spec: { nodeName: 'n2' } }),
+        'pods/ab/x': pod('x', { namespace: 'ab', labels: { app: 'web' }, spec: { nodeName: 'n1' } }),
+      },
+    })
+    type Pod = KubeObject & { readonly spec?: { readonly nodeName?: string }; readonly status?: object }
+    const informer = new SharedInformer<Pod>({
+      transport: transportTo(app.url),
+      path: PODS,
+      indexes: { node: ({ spec }) => (spec?.nodeName === undefined ? [] : [spec.nodeName]) },
+      transform: ({ status: _status, ...rest }) => rest,
+    })
+    t.teardown(() => informer.stop())
+    informer.start()
+    await informer.whenSynced()
+    const names = (pods: readonly Pod[]): string[] =>
+      pods.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).sort()
+    t.same(names(informer.lister.list({ namespace: 'a' })), ['a/x', 'a/y'])
+    t.same(names(informer.lister.list({ labels: { app: 'web' } })), ['a/x', 'ab/x'])
+    t.same(names(informer.store.byIndex('node', 'n1')), ['a/x', 'ab/x'])
+    t.equal(informer.lister.get('y', 'a')?.status, undefined)
+    app.put('pods/a/y', pod('y', { namespace: 'a', spec: { nodeName: 'n1' } }))
+    app.delete('pods/ab/x')
+    await until(() => informer.store.size === 2, 'it follows')
+    t.same(names(informer.store.byIndex('node', 'n1')), ['a/x', 'a/y'], 'the index follows')
+    t.same(informer.store.indexValues('node'), ['n1'], 'and forgets a value that nobody has')
+    t.throws(() => informer.store.byIndex('nodes', 'n1'), /there is no index "nodes"/)
+  },
+)
+
+void t.test('events as an async iterator, until its signal aborts', async (t) => {
+  const app = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
+  const informer = new SharedInformer<KubeObject>({ transport: transportTo(app.url), path: PODS })
+  t.teardown(() => informer.stop())
+  informer.start()
+  const done = new AbortController()
+  const seen: string[] = []
+  for await (const event of informer.events({ signal: done.signal })) {
+    seen.push(`${event.type} ${event.key}`)
+    if (event.type === 'added' && event.key === 'default/a') app.put('pods/default/a', pod('a', { labels: { n: '1' } }))
+    if (event.type === 'updated') app.delete('pods/default/a')
+    if (event.type === 'deleted') done.abort()
+  }
+  t.same(seen, ['added default/a', 'updated default/a', 'deleted default/a'])
+})
+
+void t.test('a plain watch as an async iterator', async (t) => {
+  const app = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
+  const seen: string[] = []
+  for await (const item of watch({ transport: transportTo(app.url), path: PODS })) {
+    seen.push(item.type)
+    if (item.type === 'STATE') app.delete('pods/default/a')
+    if (item.type === 'DELETED') break
+  }
+  t.same(seen, ['STATE', 'DELETED'])
+  await until(() => app.watchers === 0, 'leaving the loop ends the request')
+})
+
+void t.test('an informer that is stopped before it has synced says so', async (t) => {
+  const informer = new SharedInformer<KubeObject>({ transport: transportTo('http://127.0.0.1:1'), path: PODS })
+  informer.start()
+  const synced = informer.whenSynced()
+  await informer.stop()
+  await t.rejects(synced, /stopped before it had synced/)
+})

@@ -1,0 +1,44 @@
+import { readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+
+/** Paths of every source that is imported from there, types included, and the names of what is not a file. */
+function importsOf(entry: string): { files: string[]; packages: string[] } {
+  const files = new Set<string>()
+  const packages = new Set<string>()
+  const visit = (file: string): void => {
+    if (files.has(file)) return
+    files.add(file)
+    for (const [, name = ''] of readFileSync(file, 'utf8').matchAll(/^(?:import|export)\b[^'"]*?from '([^']+)'/gm)) {
+      if (name.startsWith('.')) visit(join(dirname(file), name.replace(/\.js$/, '.ts')))
+      else packages.add(name)
+    }
+  }
+  visit(join(root, entry))
+  return { files: [...files].map((file) => relative(root, file)), packages: [...packages] }
+}
+
+void t.test('the browser’s client needs nothing of Node and no package', async (t) => {
+  t.same(importsOf('src/client/browser.ts').packages, [])
+})
+
+void t.test('the client takes nothing from the server', async (t) => {
+  const { files, packages } = importsOf('src/client/index.ts')
+  t.same(
+    files.filter((file) => !/^src\/(client|reflector|model|support)\//.test(file)),
+    [],
+  )
+  t.same(packages.sort(), ['node:fs', 'node:http', 'node:https', 'node:path', 'yaml'])
+})
+
+void t.test('the package offers both, with their types', async (t) => {
+  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    exports: { './client': { types: string; default: string; browser: { types: string; default: string } } }
+  }
+  const client = exports['./client']
+  t.match(client, { types: './dist/client/index.d.ts', default: './dist/client/index.js' })
+  t.match(client.browser, { types: './dist/client/browser.d.ts', default: './dist/client/browser.js' })
+})

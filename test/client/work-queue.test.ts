@@ -1,0 +1,89 @@
+import t from 'tap'
+import { exponentialPerKey, tokenBucket } from '../../src/client/rate-limiter.js'
+import { WorkQueue } from '../../src/client/work-queue.js'
+import { nextTurn, VirtualClock } from '../support/virtual-clock.js'
+
+void t.test('a key that waits is not added twice, and one that is worked on waits once more', async (t) => {
+  const queue = new WorkQueue({ clock: new VirtualClock() })
+  for (const key of ['a', 'b', 'a']) queue.add(key)
+  t.equal(queue.length, 2)
+  t.equal(await queue.take(), 'a')
+  queue.add('a')
+  queue.add('a')
+  t.equal(await queue.take(), 'b')
+  t.equal(queue.length, 0, 'never by two workers at once')
+  queue.done('a')
+  t.equal(await queue.take(), 'a')
+  queue.done('a')
+  t.equal(queue.length, 0)
+})
+
+void t.test('failures wait longer each time, and a success forgets them', async (t) => {
+  const clock = new VirtualClock()
+  const queue = new WorkQueue({ clock, rateLimiter: exponentialPerKey({ firstMs: 10, capMs: 35 }) })
+  const at: number[] = []
+  const running = queue.run((key) => {
+    at.push(clock.monotonic())
+    if (at.length !== 5) throw new Error(key)
+  })
+  queue.add('a')
+  await nextTurn()
+  await clock.advanceInTurns(200, 1)
+  // 0, +10, +20, +35 (the cap), +35: well. Then nothing.
+  t.same(at, [0, 10, 30, 65, 100])
+  queue.addRateLimited('a')
+  await clock.advanceInTurns(30, 1)
+  t.same(at.slice(5, 7), [210, 230], 'the shortest wait again')
+  queue.end()
+  await running
+})
+
+void t.test('of several delays of one key the soonest holds', async (t) => {
+  const clock = new VirtualClock()
+  const queue = new WorkQueue({ clock })
+  queue.addAfter('a', 50)
+  queue.addAfter('a', 20)
+  queue.addAfter('a', 90)
+  clock.advance(19)
+  t.equal(queue.length, 0)
+  clock.advance(100)
+  t.equal(queue.length, 1)
+  t.equal(clock.pending, 0)
+})
+
+void t.test('no more than so many at once', async (t) => {
+  const clock = new VirtualClock()
+  const queue = new WorkQueue({ clock })
+  const abort = new AbortController()
+  let now = 0
+  let most = 0
+  let count = 0
+  const work = async (): Promise<void> => {
+    most = Math.max(most, ++now)
+    await nextTurn()
+    now--
+    if (++count === 20) abort.abort()
+  }
+  for (let i = 0; i < 20; i++) queue.add(String(i))
+  await queue.run(work, { concurrency: 3, signal: abort.signal })
+  t.equal(most, 3)
+  t.equal(count, 20)
+})
+
+void t.test('all keys together keep to the rate', async (t) => {
+  const clock = new VirtualClock()
+  const limiter = tokenBucket({ perSecond: 10, burst: 2, clock })
+  t.same([limiter.delayMs('a'), limiter.delayMs('b'), limiter.delayMs('c'), limiter.delayMs('d')], [0, 0, 100, 200])
+  clock.advance(1_000)
+  t.equal(limiter.delayMs('e'), 0)
+})
+
+void t.test('what waits when it ends is still given out, and then nothing', async (t) => {
+  const queue = new WorkQueue({ clock: new VirtualClock() })
+  queue.add('a')
+  queue.end()
+  queue.add('b')
+  const seen: string[] = []
+  for await (const key of queue) seen.push(key)
+  t.same(seen, ['a'])
+})
