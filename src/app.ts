@@ -14,6 +14,7 @@ import { DefinitionFollower } from './definition-follower.js'
 import type { OpenFeed } from './feed/resource-feed.js'
 import { OpenApi } from './dialect/openapi.js'
 import { type PortNumbers, Ports } from './ports.js'
+import { OutageLog } from './outage-log.js'
 import { rbacSource } from './rbac-source.js'
 import type { ResourceSource } from './resource-source.js'
 import { Resources } from './resources.js'
@@ -66,6 +67,7 @@ export class App {
   readonly #ports: Ports
   readonly #context: ResourceContext
   readonly #access: Access
+  readonly #outages: OutageLog
   #wasReady = false
   #isDraining = false
   #isStopped = false
@@ -165,6 +167,11 @@ export class App {
       onRejected: (limit) => metrics.rejected(limit),
     })
     const { admission } = this.#access
+    this.#outages = new OutageLog({
+      reasons: () => [...this.#resources.sources()].flatMap(({ cache }) => cache.disconnectedReason ?? []),
+      clock: this.#clock,
+      logger,
+    })
     this.#ports = new Ports({
       config,
       clock: this.#clock,
@@ -210,6 +217,7 @@ export class App {
   async start({ readyWithinMs = 0 } = {}): Promise<PortNumbers> {
     const startedMs = this.#clock.monotonic()
     this.#resources.start()
+    this.#outages.start()
     this.#logWhenReady(startedMs)
     while (!this.isReady && this.#clock.monotonic() - startedMs < readyWithinMs) await sleep(this.#clock, READY_POLL_MS)
     return await this.#ports.start()
@@ -240,6 +248,7 @@ export class App {
     if (this.#isStopped) return
     this.#isDraining = true
     this.#isStopped = true
+    this.#outages.stop()
     await this.#resources.stop()
     await this.#access.close()
     await this.#ports.stop()

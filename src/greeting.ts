@@ -16,12 +16,12 @@ export function greeting(config: Config, { port, securePort }: PortNumbers): str
     lines.push(`  kubectl -s ${plain} get pods -A`)
     lines.push(`  kubectl -s ${plain} get pods -A -w`)
     lines.push(`  curl -N '${plain}/api/v1/pods?watch=1'`)
-    lines.push(`  curl -s ${plain}/readyz?verbose`)
+    lines.push(`  curl -s '${plain}/readyz?verbose'`)
   }
   if (secure !== null) {
     const trust = config.tlsSelfSigned ? '-k ' : ''
     lines.push(`  curl ${trust}-N --http2 '${secure}/api/v1/pods?watch=1'`)
-    lines.push(`  curl ${trust}-s ${secure}/readyz?verbose`)
+    lines.push(`  curl ${trust}-s '${secure}/readyz?verbose'`)
   }
   return lines.join('\n')
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * The process: reads arguments and environment (nobody else does), starts, drains on SIGTERM. Exit codes: 0 after a clean
- * stop, 1 when it cannot go on, 2 when the configuration is wrong.
+ * stop, 1 when it cannot go on, 2 when it cannot start as configured (a wrong flag, a port in use).
  */
 import cluster from 'node:cluster'
 import { readFileSync } from 'node:fs'
@@ -42,9 +42,8 @@ async function main(): Promise<void> {
     app = new App({ config, upstream, logger, version, schema })
     ports = await app.start()
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    logger.error({ reason }, 'cannot start')
-    process.exit(1)
+    process.stderr.write(`distributary cannot start: ${error instanceof Error ? error.message : String(error)}\n`)
+    process.exit(2)
   }
   logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
   print(greeting(config, ports))

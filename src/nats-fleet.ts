@@ -69,7 +69,8 @@ export function noUpstream(): Upstream {
     grantLease: refuse,
     watch: (_options, handlers) => {
       const timer = setTimeout(
-        () => handlers.onEnd({ kind: 'failed', error: new UpstreamError('unavailable', 'an edge has no route to etcd') }),
+        () =>
+          handlers.onEnd({ kind: 'failed', error: new UpstreamError('unavailable', 'an edge has no route to etcd') }),
         0,
       )
       return { requestProgress: () => {}, close: () => clearTimeout(timer) }

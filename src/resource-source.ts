@@ -3,12 +3,14 @@
  * resource are served from it, etcd sees one watch.
  */
 import { Broadcaster } from './broadcast/broadcaster.js'
+import { LRUCache } from 'lru-cache'
 import type { Pump } from './broadcast/pump.js'
 import { WatchCache } from './cache/watch-cache.js'
 import { createIngest } from './codec/ingest.js'
 import { keyValueObject } from './dialect/key-value-object.js'
 import type { FeedFreshness, OpenFeed, ResourceFeed } from './feed/resource-feed.js'
 import type { Metrics, ResourceGauges, ResourceMetrics } from './metrics/metrics.js'
+import { type Key, type KeyValue, keyToText } from './model/event.js'
 import { type Resource, resourceId } from './model/resource.js'
 import type { StatusError } from './model/status.js'
 import type { StoredObject } from './model/stored-object.js'
@@ -36,7 +38,11 @@ const LOG_SHARE = 1 / 8
 const ALL_LOGS_SHARE = 1 / 4
 const REPLAY_SHARE = 1 / 8
 
+/** Each key is told of once; the memory of that has a bound. */
+const TOLD_KEYS = 1_000
+
 export class ResourceSource {
+  readonly #toldWrapped = new LRUCache<Key, true>({ max: TOLD_KEYS })
   readonly cache: WatchCache
   readonly broadcaster: Broadcaster
   readonly feed: ResourceFeed
@@ -58,7 +64,15 @@ export class ResourceSource {
     this.cache = new WatchCache({
       name,
       prefix,
-      ingest: createIngest({ resource, maxValueBytes: options.maxValueBytes, wrap: keyValueObject }),
+      ingest: createIngest({
+        resource,
+        maxValueBytes: options.maxValueBytes,
+        wrap: keyValueObject,
+        // Under a declared prefix any value is welcome; among Kubernetes' objects it is somebody's mistake.
+        ...(resource.wholeKeyNames
+          ? {}
+          : { onWrapped: (keyValue: KeyValue) => this.#tellWrapped(name, keyValue, options) }),
+      }),
       freshness: {
         get trustsProgress() {
           return freshness().trustsProgress
@@ -96,6 +110,14 @@ export class ResourceSource {
   async stop(): Promise<void> {
     await this.feed.stop()
     this.broadcaster.close()
+  }
+
+  #tellWrapped(name: string, { key, modRevision }: KeyValue, { logger, metrics }: ResourceSourceOptions): void {
+    metrics.wrapped()
+    if (this.#toldWrapped.has(key)) return
+    this.#toldWrapped.set(key, true)
+    const fields = { resource: name, key: keyToText(key), revision: modRevision }
+    logger.warn(fields, 'value is no Kubernetes object; it is served wrapped')
   }
 
   gauges(): ResourceGauges {

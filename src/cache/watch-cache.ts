@@ -197,7 +197,8 @@ export class WatchCache {
       throw new NotImplementedError(`${this.name} cannot be served: ${readiness.reason}`)
     const waitedSeconds = (this.#options.clock.monotonic() - this.#pendingSinceMs) / 1000
     const retryAfter = Math.max(1, Math.min(30, Math.round(waitedSeconds)))
-    throw new TooManyRequestsError(`${this.name}: storage is (re)initializing`, retryAfter)
+    const why = this.#disconnected === null ? '' : `: ${this.#disconnected.reason}`
+    throw new TooManyRequestsError(`${this.name}: storage is (re)initializing${why}`, retryAfter)
   }
 
   // What the feed tells (FeedSink).
@@ -274,7 +275,6 @@ export class WatchCache {
   disconnected(reason: string): void {
     if (this.#disconnected === null) {
       this.#confirmedAtMs = this.#options.clock.monotonic()
-      // The feed, which knows more, has said so louder.
       this.#options.logger.debug({ resource: this.name, reason }, 'source is away; the cache goes on serving')
     }
     this.#disconnected = { reason, sinceMs: this.#options.clock.monotonic() }

@@ -16,6 +16,8 @@ export interface IngestOptions {
   readonly maxValueBytes: number
   /** A KeyValue object for a value that is no object. */
   readonly wrap: (resource: Resource, name: ObjectName, keyValue: KeyValue) => Spliceable
+  /** Told of each value that was wrapped. */
+  readonly onWrapped?: (keyValue: KeyValue) => void
 }
 
 const PROTOBUF_MAGIC = Buffer.from('k8s\0', 'latin1')
@@ -26,6 +28,7 @@ export function createIngest({
   resource,
   maxValueBytes,
   wrap,
+  onWrapped,
 }: IngestOptions): (kv: KeyValue) => StoredObject | Unservable {
   return (keyValue) => {
     const { value, key } = keyValue
@@ -42,6 +45,7 @@ export function createIngest({
     if (scanned !== null && scanned.metadataOffset >= 0) {
       return stored(keyValue, name, { encoding: 'json', ...scanned })
     }
+    onWrapped?.(keyValue)
     const { bytes, metadataOffset } = wrap(resource, name, keyValue)
     const { kind } = resource
     return stored(keyValue, name, { encoding: 'json', apiVersion: apiVersion(resource), kind, bytes, metadataOffset })

@@ -294,11 +294,12 @@ export function list<T>(extra: ListExtra<T>): Option<readonly T[]> {
     'list',
     extra,
     (texts) => {
-      const items = extra.commas === false ? texts : texts.flatMap((text) => text.split(','))
-      return items
+      const items = (extra.commas === false ? texts : texts.flatMap((text) => text.split(',')))
         .map((item) => item.trim())
         .filter((item) => item !== '')
-        .map(extra.parseItem)
+      // An unset variable in a script must not read as *nothing was asked for*.
+      if (texts.length > 0 && items.length === 0) throw new OptionValueError('is empty')
+      return items.map(extra.parseItem)
     },
     {
       choices: extra.choices ?? null,

@@ -226,9 +226,7 @@ export class Feed {
 
     const fields = { resource: name, from: before.kind, to: state.kind, ...this.status }
     if (state.kind === 'refused') logger.warn(fields, 'feed refused')
-    else if (state.kind === 'backing-off' && state.attempt === 1) logger.warn(fields, 'feed disconnected')
-    else if (state.kind === 'listing' && before.kind !== 'idle') logger.info(fields, 'feed lists anew')
-    else if (state.kind === 'watching' && before.kind !== 'catching-up') logger.info(fields, 'feed watching')
+    // An outage concerns every resource at once: whoever runs them says it in one line.
     else logger.debug(fields, 'feed')
   }
 

@@ -160,6 +160,11 @@ export class Metrics {
     RESOURCE,
   )
 
+  readonly #wrapped = this.#counter(
+    'codec_wrapped_values_total',
+    'Values among Kubernetes objects that are none, served wrapped.',
+    [],
+  )
   readonly #unreadable = this.#counter('codec_unreadable_objects_total', 'Object versions that have no JSON here.', [])
   readonly #unknownFields = this.#counter(
     'codec_unknown_fields_total',
@@ -284,6 +289,10 @@ export class Metrics {
   request(verb: string, code: number, seconds: number | null): void {
     this.#requests.inc({ verb, code: String(code) })
     if (seconds !== null) this.#requestSeconds.observe({ verb }, seconds)
+  }
+
+  wrapped(): void {
+    this.#wrapped.inc()
   }
 
   unreadable(): void {

@@ -225,7 +225,7 @@ void t.test('a command line that cannot be served exits with 2, a taken port wit
   t.teardown(() => void taken.close())
   const { port } = taken.address() as { port: number }
   const { code, stderr } = await runServer(t, ['--port', String(port)])
-  t.equal(code, 1)
+  t.equal(code, 2)
   t.match(stderr, /EADDRINUSE|in use/)
 })
 
