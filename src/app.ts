@@ -33,6 +33,8 @@ import type { HealthCheck } from './transports/health.js'
 import type { LiveResource, ResourceContext } from './transports/resource-context.js'
 import { Slots } from './transports/slots.js'
 import { WatcherLimits } from './transports/watcher-limits.js'
+import { statusOf } from './ui/status.js'
+import { registerUi } from './ui/ui-routes.js'
 import type { Upstream } from './upstream/upstream.js'
 
 export interface AppOptions {
@@ -191,6 +193,7 @@ export class App {
         onInternalError,
         corsAllowedOrigins: config.corsAllowedOrigins,
         admission,
+        routes: (server) => registerUi(server, { admission, clock: this.#clock, status: () => this.#status() }),
       },
     })
   }
@@ -256,6 +259,23 @@ export class App {
     await this.#options.upstream.close()
   }
 
+  async #status(): Promise<unknown> {
+    const { config, version } = this.#options
+    return statusOf({
+      version,
+      upstream: config.embedded ? 'in-process store' : config.etcdServers.join(', '),
+      uptimeSeconds: process.uptime(),
+      ready: this.isReady,
+      sources: [...this.sources].map((source) => ({
+        gauges: () => source.gauges(),
+        cursors: source.broadcaster.cursors,
+        ringBytes: config.watchCacheBytes,
+        problem: problemOf(source.cache.readiness),
+      })),
+      ...(await this.metrics.figures()),
+    })
+  }
+
   #live({ resource }: ServedResource): LiveResource {
     const live = this.#resources.find(resource.group, resource.version, resource.plural)
     if (live === undefined) throw unknownResourceError()
@@ -298,14 +318,17 @@ export class App {
       const { readiness } = cache
       checks.push({
         name: `cache-${resourceId(resource)}`,
-        problem: () =>
-          readiness.kind === 'ready' ? null : readiness.kind === 'refused' ? readiness.reason : 'not listed yet',
+        problem: () => problemOf(readiness),
         // What appears later (a custom resource) answers 429 until it is listed, and makes nobody else unready.
         isInformational: readiness.kind === 'refused' || this.#wasReady,
       })
     }
     return checks
   }
+}
+
+function problemOf(readiness: ResourceSource['cache']['readiness']): string | null {
+  return readiness.kind === 'ready' ? null : readiness.kind === 'refused' ? readiness.reason : 'not listed yet'
 }
 
 /** Custom resources convert by name: `None` is the only conversion that can be made here. */

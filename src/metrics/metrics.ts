@@ -237,6 +237,26 @@ export class Metrics {
     return this.registry.contentType
   }
 
+  /** For the status page, which has no Prometheus to ask: all resources together, since the start. */
+  async figures(): Promise<{
+    readonly receivedEvents: number
+    /** Cumulative counts by upper bound in seconds, of the segment cache-to-socket. */
+    readonly delays: readonly (readonly [upTo: number, count: number])[]
+  }> {
+    const received = await this.#received.get()
+    const delays = new Map<number, number>()
+    for (const { metricName, labels, value } of (await this.#delay.get()).values) {
+      if (metricName?.endsWith('_bucket') !== true || labels.segment !== 'cache-to-socket') continue
+      const { le } = labels as { readonly le?: string | number }
+      const upTo = le === '+Inf' ? Number.MAX_VALUE : Number(le)
+      delays.set(upTo, (delays.get(upTo) ?? 0) + value)
+    }
+    return {
+      receivedEvents: received.values.reduce((sum, { value }) => sum + value, 0),
+      delays: [...delays].sort(([a], [b]) => a - b),
+    }
+  }
+
   /** The narrow parts for one resource. */
   forResource(resource: Resource): ResourceMetrics {
     const labels = { group: resource.group, resource: resource.plural }

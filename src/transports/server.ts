@@ -20,6 +20,8 @@ export interface ServerOptions {
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>
   readonly onInternalError: (error: StatusError) => void
   readonly corsAllowedOrigins: readonly string[]
+  /** Further routes, on every port. */
+  readonly routes?: (server: FastifyInstance) => void
   /** Health is for probes, which show nothing; everything else is behind it. */
   readonly admission: Admission
 }
@@ -64,6 +66,7 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
     }
   })
   registerHealth(server, options.health)
+  options.routes?.(server)
   // A body is never read here, whatever it says it is.
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('*', (_request, _payload, done) => done(null))

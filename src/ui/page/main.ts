@@ -1,0 +1,6 @@
+/** The status page: figures of the server above, a browser of its objects below. */
+import { ObjectBrowser } from './browser.js'
+import { followStatus } from './overview.js'
+
+const browser = new ObjectBrowser()
+followStatus((resources) => browser.offer(resources))

@@ -1,0 +1,130 @@
+/**
+ * `/ui/`: the status page and what it is made of, and `/ui/events`, its figures once a second as server-sent events. The
+ * objects it shows come over the API itself, as they would for any browser.
+ *
+ * The figures are made once a second for all who look, and not at all when nobody does. Everything comes from this
+ * process: no address of another host is in the page, and its policy would not let the browser ask one.
+ */
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname } from 'node:path'
+import type { FastifyInstance } from 'fastify'
+import { pathAttributes } from '../auth/authz/authorizer.js'
+import { StatusError, TooManyRequestsError } from '../model/status.js'
+import type { Clock, Timer } from '../support/clock.js'
+import type { Admission } from '../transports/admission.js'
+import { Exchange } from '../transports/exchange.js'
+import { EVENT_STREAM_START } from '../transports/framing/server-sent-events.js'
+
+export interface UiOptions {
+  readonly admission: Admission
+  readonly status: () => Promise<unknown>
+  readonly clock: Clock
+}
+
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; " +
+  "form-action 'none'; frame-ancestors 'none'"
+const HEADERS = {
+  'content-security-policy': POLICY,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cache-control': 'no-cache',
+} as const
+const EVERY_MS = 1_000
+/** A page left open in a forgotten tab costs a connection each. */
+const MOST_LOOKERS = 50
+
+interface Asset {
+  readonly type: string
+  read(): Buffer
+}
+
+const require = createRequire(import.meta.url)
+const uPlotFolder = (): string => dirname(require.resolve('uplot'))
+
+const assets: Readonly<Record<string, Asset>> = {
+  '': { type: 'text/html; charset=utf-8', read: () => source('index.html') },
+  'style.css': { type: 'text/css; charset=utf-8', read: () => source('style.css') },
+  'icon.svg': { type: 'image/svg+xml', read: () => source('icon.svg') },
+  'uplot.css': { type: 'text/css; charset=utf-8', read: () => readFileSync(`${uPlotFolder()}/uPlot.min.css`) },
+  'uplot.js': {
+    type: 'text/javascript; charset=utf-8',
+    read: () => readFileSync(`${uPlotFolder()}/uPlot.iife.min.js`),
+  },
+  ...Object.fromEntries(
+    ['main.js', 'overview.js', 'browser.js', 'elements.js', 'yaml-difference.js'].map((name) => [
+      name,
+      { type: 'text/javascript; charset=utf-8', read: () => readFileSync(new URL(`page/${name}`, import.meta.url)) },
+    ]),
+  ),
+}
+
+/** What the compiler does not copy stays in the sources, which are in the package too: one folder up, or two in a test build. */
+function source(name: string): Buffer {
+  try {
+    return readFileSync(new URL(`../../src/ui/page/${name}`, import.meta.url))
+  } catch {
+    return readFileSync(new URL(`../../../src/ui/page/${name}`, import.meta.url))
+  }
+}
+
+export function registerUi(server: FastifyInstance, options: UiOptions): void {
+  const read = new Map<string, Buffer>()
+  const lookers = new Set<Exchange>()
+  let timer: Timer | null = null
+
+  const tell = async (to: Iterable<Exchange>): Promise<void> => {
+    const event = `event: status\ndata: ${JSON.stringify(await options.status())}\n\n`
+    for (const { response } of to) {
+      // Whoever does not read gets the next one instead: figures of a second ago are of no use.
+      if (!response.writableNeedDrain) response.write(event)
+    }
+  }
+  const tick = (): void => {
+    timer = null
+    if (lookers.size === 0) return
+    void tell(lookers).finally(() => (timer ??= options.clock.setTimer(EVERY_MS, tick)))
+  }
+  const answer = async (
+    path: string,
+    request: { raw: Exchange['request'] },
+    reply: { raw: Exchange['response']; hijack(): unknown },
+    send: (exchange: Exchange) => void,
+  ): Promise<void> => {
+    reply.hijack()
+    const exchange = new Exchange(request.raw, reply.raw)
+    try {
+      await options.admission.admit(exchange, pathAttributes('GET', path))
+      send(exchange)
+    } catch (error) {
+      exchange.fail(StatusError.from(error))
+    }
+  }
+
+  server.get('/ui', (_request, reply) => reply.redirect('/ui/'))
+  for (const [name, asset] of Object.entries(assets)) {
+    server.get(`/ui/${name}`, (request, reply) =>
+      answer('/ui/', request, reply, (exchange) => {
+        let body = read.get(name)
+        if (body === undefined) read.set(name, (body = asset.read()))
+        exchange.send(200, asset.type, body, HEADERS)
+      }),
+    )
+  }
+  server.get('/ui/events', (request, reply) =>
+    answer('/ui/events', request, reply, (exchange) => {
+      if (lookers.size >= MOST_LOOKERS) throw new TooManyRequestsError('too many status pages are open', 10)
+      exchange.writeHead(200, { ...HEADERS, 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' })
+      exchange.response.write(EVENT_STREAM_START)
+      lookers.add(exchange)
+      exchange.response.once('close', () => lookers.delete(exchange))
+      void tell([exchange])
+      timer ??= options.clock.setTimer(EVERY_MS, tick)
+    }),
+  )
+  server.addHook('preClose', async () => {
+    timer?.cancel()
+    for (const { response } of lookers) response.end()
+  })
+}

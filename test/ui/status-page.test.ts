@@ -1,0 +1,174 @@
+/** The status page in a real browser. `SCREENSHOTS=folder` keeps pictures for people to look at. */
+import { join } from 'node:path'
+import { type Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { changedLines } from '../../src/ui/page/yaml-difference.js'
+import { pod, startApp, until } from '../support/app.js'
+import { openPage } from '../support/chromium.js'
+import { startServerProcess } from '../ops/support/server-process.js'
+
+/** Whatever the browser complains about, a broken content security policy included. */
+function complaints(page: Page, isExpected: (text: string) => boolean = () => false): string[] {
+  const all: string[] = []
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !isExpected(message.text())) all.push(message.text())
+  })
+  page.on('pageerror', (error) => all.push(error.message))
+  return all
+}
+
+async function picture(page: Page, name: string): Promise<void> {
+  const folder = process.env['SCREENSHOTS']
+  if (folder !== undefined) await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true })
+}
+
+const pods = {
+  'pods/default/web-0': pod('web-0', { labels: { app: 'web' } }),
+  'pods/default/web-1': pod('web-1', { labels: { app: 'web' } }),
+  'pods/shop/cart-0': pod('cart-0', { namespace: 'shop', labels: { app: 'cart' } }),
+}
+
+async function openApp(t: Test): Promise<{ app: Awaited<ReturnType<typeof startApp>>; page: Page; errors: string[] }> {
+  const app = await startApp(t, { objects: pods })
+  const page = await openPage(t, 'about:blank')
+  const errors = complaints(page)
+  await page.goto(`${app.url}/ui/`)
+  await page.locator('#objects tbody tr').first().waitFor()
+  return { app, page, errors }
+}
+
+void t.test('it shows the figures of the server, and they change with a write', async (t) => {
+  const { app, page, errors } = await openApp(t)
+  await page.getByText('in-process store · ready').waitFor()
+  const row = page.locator('#resources tr', { hasText: /^pods/ })
+  await row.waitFor()
+  t.match(await row.innerText(), /ready\s+3\s/)
+  t.equal(await page.locator('canvas').count(), 2, 'two charts')
+  app.put('pods/default/web-2', pod('web-2'))
+  await page.locator('#resources tr', { hasText: /^podsready4/ }).waitFor()
+  await page.locator('#groups td', { hasText: 'sse' }).waitFor()
+  t.same(errors, [])
+})
+
+void t.test('objects are watched live, and what an event changed is marked', async (t) => {
+  const { app, page, errors } = await openApp(t)
+  const rows = page.locator('#objects tbody tr')
+  t.equal(await rows.count(), 3)
+  await page.getByRole('button', { name: 'web-0' }).click()
+  await page.locator('#yaml', { hasText: 'phase: Running' }).waitFor()
+  t.equal(await page.locator('#yaml mark').count(), 0)
+  app.put('pods/default/web-0', pod('web-0', { labels: { app: 'web' }, status: { phase: 'Failed' } }))
+  await page.locator('#yaml mark', { hasText: 'phase: Failed' }).waitFor()
+  t.equal(await page.locator('#yaml mark').count(), 2, 'the phase and the resourceVersion')
+  await picture(page, 'light')
+  app.put('pods/default/web-9', pod('web-9'))
+  await page.getByRole('button', { name: 'web-9' }).waitFor()
+  app.delete('pods/default/web-0')
+  await page.getByText('web-0 (deleted)').waitFor()
+  t.equal(await rows.count(), 3)
+  t.same(errors, [])
+})
+
+void t.test('selectors choose what is shown, and the address remembers them', async (t) => {
+  const { app, page, errors } = await openApp(t)
+  await page.getByLabel('Label selector').fill('app=cart')
+  await page.getByRole('button', { name: 'Watch' }).click()
+  await page.getByText('1 objects, watching').waitFor()
+  app.put('pods/shop/cart-1', pod('cart-1', { namespace: 'shop', labels: { app: 'cart' } }))
+  await page.getByText('2 objects, watching').waitFor()
+  app.put('pods/shop/cart-1', pod('cart-1', { namespace: 'shop', labels: { app: 'other' } }))
+  await page.getByText('1 objects, watching').waitFor()
+  await page.reload()
+  await page.getByText('1 objects, watching').waitFor()
+  await page.getByLabel('Label selector').fill('')
+  await page.getByRole('textbox', { name: 'Namespace' }).fill('default')
+  await page.keyboard.press('Enter')
+  await page.getByText('2 objects, watching').waitFor()
+  t.same(errors, [])
+})
+
+void t.test('names and values are text, whatever they look like', async (t) => {
+  const { app, page, errors } = await openApp(t)
+  const evil = '<img src=x onerror=alert(1)>'
+  app.put('pods/default/evil', pod('evil', { labels: { app: evil }, status: { phase: evil } }))
+  await page.getByRole('button', { name: 'evil' }).click()
+  await page.locator('#yaml', { hasText: 'onerror' }).waitFor()
+  t.equal(await page.locator('img').count(), 0)
+  t.same(errors, [])
+})
+
+void t.test('it goes by keyboard alone, and every control has a name', async (t) => {
+  const { page } = await openApp(t)
+  await page.keyboard.press('Tab')
+  t.equal(await page.evaluate('document.activeElement.textContent'), 'Skip to content')
+  await page.getByRole('button', { name: 'web-1' }).focus()
+  await page.keyboard.press('Enter')
+  await page.locator('#object-title', { hasText: 'default/web-1' }).waitFor()
+  const nameless = await page.evaluate(
+    `[...document.querySelectorAll('input,select,button')].filter((e) => !(e.labels?.[0] ?? e).textContent.trim()).length`,
+  )
+  t.equal(nameless, 0)
+  for (const name of ['Resources', 'Objects, live', 'Largest groups', 'Slow watchers']) {
+    t.equal(await page.getByRole('heading', { name }).count(), 1, name)
+  }
+})
+
+void t.test('it fits a phone and a dark room', async (t) => {
+  const { page, errors } = await openApp(t)
+  await page.emulateMedia({ colorScheme: 'dark' })
+  await page.waitForFunction('getComputedStyle(document.body).backgroundColor === "rgb(17, 22, 28)"')
+  await picture(page, 'dark')
+  await page.setViewportSize({ width: 375, height: 700 })
+  const overflow = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
+  t.equal(overflow, 0, 'nothing sticks out')
+  await picture(page, 'phone')
+  t.same(errors, [])
+})
+
+void t.test('it comes from this server alone, under a policy that says so', async (t) => {
+  const app = await startApp(t, { objects: pods })
+  const page = await openPage(t, 'about:blank')
+  const asked = new Set<string>()
+  page.on('request', (request) => asked.add(new URL(request.url()).origin))
+  const reply = await page.goto(`${app.url}/ui`)
+  await page.locator('#objects tbody tr').first().waitFor()
+  t.same([...asked], [app.url])
+  const policy = reply!.headers()['content-security-policy'] ?? ''
+  t.match(policy, "default-src 'none'")
+  t.notMatch(policy, /unsafe|http:|https:|\*/)
+})
+
+void t.test('it survives a restart of the server', async (t) => {
+  const first = await startServerProcess(t)
+  const page = await openPage(t, 'about:blank')
+  const errors = complaints(page, (text) => /ERR_CONNECTION|ERR_INCOMPLETE|Failed to load resource/.test(text))
+  await page.goto(`${first.url}/ui/`)
+  await page.getByText('objects, watching').waitFor()
+  await first.stop()
+  await page.locator('#summary', { hasText: 'no connection' }).waitFor()
+  await startServerProcess(t, { args: ['--port', new URL(first.url).port] })
+  await page.locator('#summary', { hasText: 'ready' }).waitFor()
+  await page.getByText('objects, watching').waitFor()
+  t.same(errors, [])
+})
+
+void t.test('nobody looks: no figures are made; a page that is closed is forgotten', async (t) => {
+  const app = await startApp(t, { objects: pods })
+  const stop = new AbortController()
+  const reply = await fetch(`${app.url}/ui/events`, { signal: stop.signal })
+  t.match(reply.headers.get('content-type'), 'text/event-stream')
+  const reader = reply.body!.getReader()
+  let text = ''
+  while (!text.includes('event: status')) text += Buffer.from((await reader.read()).value!).toString()
+  t.match(JSON.parse(/data: (.*)/.exec(text)![1]!), { ready: true, version: '0.0.0-test' })
+  stop.abort()
+  await until(() => app.watchers === 0, 'no watcher')
+})
+
+void t.test('lines that are new are marked, and only they', async (t) => {
+  t.same(changedLines('a\nb\nc', 'a\nx\nc'), [false, true, false])
+  t.same(changedLines('a\nc', 'a\nb\nc'), [false, true, false])
+  t.same(changedLines('a\nb\nc', 'a\nc'), [false, false])
+  t.same(changedLines('a', 'a'), [false])
+  t.same(changedLines('', 'b'), [true])
+})
