@@ -24,6 +24,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   upstream: [],
   feed: ['upstream'],
   fleet: ['feed', 'upstream'],
+  // A page beside the API, over the same transports and behind the same gate.
+  ui: ['transports', 'broadcast', 'metrics', 'auth'],
 }
 
 /** What it may import besides to satisfy an interface that is declared there: types and nothing else. */

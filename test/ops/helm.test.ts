@@ -95,7 +95,7 @@ for (const [name, { values, kinds }] of Object.entries(cases)) {
     // What the chart mounts is there; of options that this version does not serve nothing can be said but their names.
     const files: string[] = []
     const read = (path: string): string => {
-      if (path === '/config') return JSON.stringify(withoutFleet(config))
+      if (path === '/config') return JSON.stringify(config)
       files.push(path)
       return 'x'
     }
@@ -155,8 +155,7 @@ void t.test('every option is reachable from the values, and every value under co
   const helpers = readFileSync(`${chartFolder}templates/_helpers.tpl`, 'utf8')
   const set = [...helpers.matchAll(/set \$config "(\w+)"/g)].map((match) => match[1]!)
   t.ok(set.length > 8)
-  // natsServers comes with the fleet; the chart can already be told to bring the NATS for it.
-  const names: readonly string[] = [...optionNames, 'natsServers']
+  const names: readonly string[] = optionNames
   for (const key of set) t.ok(names.includes(key), `the chart sets ${key}`)
 })
 
@@ -231,12 +230,6 @@ function podOf(objects: readonly KubernetesObject[]): PodSpec {
 function serverConfig(objects: readonly KubernetesObject[]): Record<string, unknown> {
   const map = objects.find(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === 'try-distributary')!
   return parse((map['data'] as Record<string, string>)['config.yaml']!) as Record<string, unknown>
-}
-
-/** The fleet's option is not in every version's table; its name is looked at above. */
-function withoutFleet(config: Record<string, unknown>): Record<string, unknown> {
-  const names: readonly string[] = optionNames
-  return Object.fromEntries(Object.entries(config).filter(([key]) => names.includes(key)))
 }
 
 /** The checksum is of text, which two writers of YAML lay out in their own ways; the text itself is compared as YAML. */
