@@ -1,4 +1,3 @@
-/// <reference lib="dom" />
 /**
  * Lists a resource and watches it over the same API as everybody: an EventSource, which resumes by itself after a
  * break. When its position is gone (ERROR), the list is read anew.

@@ -1,5 +1,3 @@
-/// <reference lib="dom" />
-/// <reference lib="dom.iterable" />
 /** The few things the page does with elements. Text goes in as text, never as HTML: names and values are strangers'. */
 
 export function byId<E extends HTMLElement>(id: string): E {

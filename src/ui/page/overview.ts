@@ -1,4 +1,3 @@
-/// <reference lib="dom" />
 /** Figures, charts and tables of the server itself, from `/ui/events`. */
 import type UPlot from 'uplot'
 import { byId, type Column, fillTable, formatBytes, formatNumber, formatSeconds, marked } from './elements.js'
