@@ -55,7 +55,7 @@ void t.test('relations: each row is accepted, or refused with one problem that m
     ['--memory-target=128MiB --watch-cache-bytes=100MiB', /--memory-target is less/],
     ['--oidc-issuer-url=https://i.example', /must be given together/],
     ['--oidc-issuer-url=https://i.example --oidc-client-id=x', null],
-    ['--authorization-mode=', /nobody who could say yes/],
+    ['--authorization-mode=', /is empty/],
     ['--authorization-mode=RBAC,RBAC', /a mode twice/],
     ['--authorization-mode=Policy', /must be given together/],
     ['--authorization-policy-file=/p', /must be given together/],
