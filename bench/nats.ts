@@ -1,0 +1,110 @@
+/**
+ * What does the NATS hop cost: delay, events carried, readiness of a new edge, bytes for each event and edge?
+ *
+ * One nats-server, one publisher and four edges; the replicas are in this process and share its core, the server has
+ * another. So the figures of carrying are those of all five together, and a lower bound for each. One JSON line a question.
+ */
+import { spawnSync } from 'node:child_process'
+import { cpus } from 'node:os'
+import { setTimeout as delay } from 'node:timers/promises'
+import { CountedUpstream, type Replica, startReplica } from '../test/fleet/nats-harness.js'
+import { startNats } from '../test/support/nats-process.js'
+import { until } from '../test/support/app.js'
+
+const EDGES = 4
+const VALUE_BYTES = 1_024
+const OBJECTS = 50_000
+
+const teardowns: (() => unknown)[] = []
+const t = { teardown: (work: () => unknown) => void teardowns.push(work) }
+const commit = spawnSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).stdout.trim()
+const machine = { commit, node: process.version, cpu: cpus()[0]?.model ?? '', cores: cpus().length }
+
+function report(name: string, result: object): void {
+  process.stdout.write(`${JSON.stringify({ bench: 'nats', name, ...result, ...machine })}\n`)
+}
+
+function quantile(sorted: readonly number[], q: number): number {
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? 0
+}
+
+const milliseconds = (seconds: number): number => Math.round(seconds * 1e5) / 100
+const reached = (etcd: CountedUpstream, replicas: readonly Replica[]): Promise<void> =>
+  until(
+    () => replicas.every(({ sink }) => sink.isSynced && sink.revision >= etcd.embedded.revision),
+    'all are there',
+    120_000,
+  )
+
+try {
+  const nats = await startNats(t as never)
+  const etcd = new CountedUpstream()
+  const value = Buffer.alloc(VALUE_BYTES, 'x')
+  for (let i = 0; i < OBJECTS; i += 100) {
+    etcd.commit(Object.fromEntries(Array.from({ length: 100 }, (_, j) => [`o${i + j}`, value])))
+  }
+  const options = {
+    servers: [nats.url],
+    upstream: etcd.upstream,
+    snapshotMessages: 10_000,
+    snapshotBytes: 1e12,
+    leaseMs: 10_000,
+  }
+  const publisher = startReplica(t as never, { ...options, role: 'origin' })
+  await until(() => publisher.isPublishing && publisher.metrics.publishedMessages > 1, 'it publishes', 60_000)
+  const edges = Array.from({ length: EDGES }, () => startReplica(t as never, { ...options, role: 'edge' }))
+  await reached(etcd, edges)
+
+  const startedMs = performance.now()
+  const fresh = startReplica(t as never, { ...options, role: 'edge' })
+  await reached(etcd, [fresh])
+  report('edge-ready', { objects: OBJECTS, valueBytes: VALUE_BYTES, seconds: (performance.now() - startedMs) / 1_000 })
+  await fresh.stop()
+
+  for (const { metrics } of edges) metrics.hops.length = 0
+  const paced = 20
+  for (let i = 0; i < 400; i++) {
+    etcd.put(`o${i}`, value)
+    await delay(1_000 / paced / 2)
+  }
+  await reached(etcd, edges)
+  const hops = edges.flatMap(({ metrics }) => metrics.hops).sort((a, b) => a - b)
+  report('hop-delay', {
+    edges: EDGES,
+    eventsPerSecond: paced * 2,
+    samples: hops.length,
+    p50Ms: milliseconds(quantile(hops, 0.5)),
+    p99Ms: milliseconds(quantile(hops, 0.99)),
+    maxMs: milliseconds(hops.at(-1) ?? 0),
+    resolutionMs: 1,
+  })
+
+  for (const [name, run] of [
+    ['carried-20-a-turn', 20],
+    ['carried-500-a-turn', 500],
+  ] as const) {
+    const total = 20_000
+    const outBefore = await nats.varz('out_bytes')
+    const publishedBefore = publisher.metrics.publishedMessages
+    const beganMs = performance.now()
+    for (let i = 0; i < total; i += run) {
+      for (let j = 0; j < run; j++) etcd.put(`o${i + j}`, value)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    await reached(etcd, edges)
+    const seconds = (performance.now() - beganMs) / 1_000
+    const outBytes = (await nats.varz('out_bytes')) - outBefore
+    report(name, {
+      edges: EDGES,
+      events: total,
+      valueBytes: VALUE_BYTES,
+      eventsPerSecond: Math.round(total / seconds),
+      deliveriesPerSecond: Math.round((total * EDGES) / seconds),
+      eventsPerMessage: total / (publisher.metrics.publishedMessages - publishedBefore),
+      natsBytesPerEventAndEdge: Math.round(outBytes / total / EDGES),
+    })
+  }
+} finally {
+  for (const work of teardowns.reverse()) await work()
+}
+process.exit(0)
