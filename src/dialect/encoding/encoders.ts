@@ -37,7 +37,7 @@ export function chooseEncoder(
     case 'partial':
       return partialEncoder(served.resource, view)
     case 'none': {
-      const whole = jsonEncoder(served.resource, view)
+      const whole = jsonEncoder(served.resource, view, served.origin === 'well-known')
       return projection === null ? whole : projectedEncoder(whole, view, projection)
     }
   }

@@ -1,9 +1,10 @@
 /** Whole objects in JSON: the stored bytes with the resourceVersion put in. */
-import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
+import { type Spliceable, scanObject, spliceResourceVersion } from '../../codec/json-scan.js'
 import { type Resource, apiVersion } from '../../model/resource.js'
 import type { Revision } from '../../model/revision.js'
 import type { Status } from '../../model/status.js'
 import type { StoredObject } from '../../model/stored-object.js'
+import { JsonObject } from '../../codec/versions/json-object.js'
 import { LIST_TAIL, listMetadataJson } from '../partial-object.js'
 import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
 
@@ -16,13 +17,30 @@ export function encodeStatus(status: Status): Buffer {
   return Buffer.from(JSON.stringify(status))
 }
 
-export function jsonEncoder(resource: Resource, view: JsonView): ObjectEncoder {
+const OPEN_BRACE = 0x7b
+
+/** @param isTyped a built-in kind: the API server leaves kind and apiVersion out of the items of its lists. */
+export function jsonEncoder(resource: Resource, view: JsonView, isTyped = false): ObjectEncoder {
   const kind = JSON.stringify(resource.kind)
   const version = JSON.stringify(apiVersion(resource))
   const listKind = JSON.stringify(resource.listKind)
   const splice = (object: StoredObject, revision: Revision): Buffer | null => {
     const json = view(object)
     return json === null ? null : spliceResourceVersion(json, revision)
+  }
+  const starts = [`{"kind":${kind},"apiVersion":${version},`, `{"apiVersion":${version},"kind":${kind},`].map((text) =>
+    Buffer.from(text),
+  )
+  const item = (object: StoredObject): Buffer | null => {
+    const json = view(object)
+    if (json === null) return null
+    const start = starts.find((text) => json.bytes.compare(text, 0, text.length, 0, text.length) === 0)
+    if (start === undefined) return spliceResourceVersion(withoutType(json, resource), object.modRevision)
+    const skipped = start.length - 1
+    const bytes = json.bytes.subarray(skipped)
+    const spliced = spliceResourceVersion({ bytes, metadataOffset: json.metadataOffset - skipped }, object.modRevision)
+    spliced[0] = OPEN_BRACE
+    return spliced
   }
   return {
     key: `json/${apiVersion(resource)}`,
@@ -37,9 +55,18 @@ export function jsonEncoder(resource: Resource, view: JsonView): ObjectEncoder {
     status: encodeStatus,
     listHead: (metadata) =>
       Buffer.from(`{"kind":${listKind},"apiVersion":${version},"metadata":${listMetadataJson(metadata)},"items":[`),
-    listItem: (object) => splice(object, object.modRevision),
+    listItem: isTyped ? item : (object) => splice(object, object.modRevision),
     separator: COMMA,
     listTail: LIST_TAIL,
     single: (object) => splice(object, object.modRevision),
   }
+}
+
+/** The rare object whose type does not stand first. One that says it is something else keeps what it says. */
+function withoutType(json: Spliceable, resource: Resource): Spliceable {
+  const object = JsonObject.parse(json.bytes)
+  if (object === null || object.text('kind') !== resource.kind || object.text('apiVersion') !== apiVersion(resource))
+    return json
+  const bytes = object.delete('kind').delete('apiVersion').toBuffer()
+  return scanObject(bytes) ?? json
 }
