@@ -24,6 +24,9 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   upstream: [],
   feed: ['upstream'],
   fleet: ['feed', 'upstream'],
+  reflector: [],
+  // Published on its own: nothing of the server comes with it.
+  client: ['reflector'],
   // A page beside the API, over the same transports and behind the same gate.
   ui: ['transports', 'broadcast', 'metrics', 'auth'],
 }

@@ -5,7 +5,7 @@
  * itself. Without `cc` the bench says so and ends; the product itself needs no compiler.
  */
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, renameSync, statSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 /** The repository: this file runs as `.build/bench/support/native.js`. */
@@ -22,13 +22,16 @@ export function nativeProgram(name: NativeProgram): string {
   const newest = Math.max(...readdirSync(sourceDirectory).map((file) => statSync(sourceDirectory + file).mtimeMs))
   if (existsSync(built) && statSync(built).mtimeMs > newest) return built
   mkdirSync(builtDirectory, { recursive: true })
+  // Put in its place whole: another process may be about to run it.
+  const making = `${built}.${process.pid}`
   const compile = (...libraries: string[]): void => {
-    execFileSync('cc', ['-O2', '-Wall', `${sourceDirectory}${name}.c`, '-o', built, ...libraries], { stdio: 'pipe' })
+    execFileSync('cc', ['-O2', '-Wall', `${sourceDirectory}${name}.c`, '-o', making, ...libraries], { stdio: 'pipe' })
   }
   try {
     if (name !== 'watchers') compile()
     else if (hasOpenssl()) compile('-DWITH_TLS', '-lssl', '-lcrypto')
     else compile()
+    renameSync(making, built)
   } catch (error) {
     throw new Error(`bench: ${name}.c does not build; the bench needs a C compiler (Debian: gcc, libc6-dev)`, {
       cause: error,

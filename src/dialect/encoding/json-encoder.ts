@@ -34,7 +34,7 @@ export function jsonEncoder(resource: Resource, view: JsonView, isTyped = false)
   const item = (object: StoredObject): Buffer | null => {
     const json = view(object)
     if (json === null) return null
-    const start = starts.find((text) => json.bytes.compare(text, 0, text.length, 0, text.length) === 0)
+    const start = starts.find((text) => startsWith(json.bytes, text))
     if (start === undefined) return spliceResourceVersion(withoutType(json, resource), object.modRevision)
     const skipped = start.length - 1
     const bytes = json.bytes.subarray(skipped)
@@ -69,4 +69,8 @@ function withoutType(json: Spliceable, resource: Resource): Spliceable {
     return json
   const bytes = object.delete('kind').delete('apiVersion').toBuffer()
   return scanObject(bytes) ?? json
+}
+
+function startsWith(bytes: Buffer, start: Buffer): boolean {
+  return bytes.length >= start.length && bytes.compare(start, 0, start.length, 0, start.length) === 0
 }
