@@ -106,14 +106,23 @@ async function feed(body: SharedBody, stream: ReturnType<typeof createGzip>): Pr
       const piece = await body.piece(i)
       if (piece === undefined) break
       if (!stream.write(piece)) {
-        await new Promise<void>((resolve) => {
-          stream.once('drain', resolve)
-          stream.once('close', resolve)
-        })
+        await roomOrEnd(stream)
       }
     }
     stream.end()
   } catch (error) {
     stream.destroy(error instanceof Error ? error : new Error(String(error)))
   }
+}
+
+async function roomOrEnd(stream: ReturnType<typeof createGzip>): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const done = (): void => {
+      stream.off('drain', done)
+      stream.off('close', done)
+      resolve()
+    }
+    stream.on('drain', done)
+    stream.on('close', done)
+  })
 }
