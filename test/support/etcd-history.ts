@@ -116,6 +116,11 @@ export class EtcdHistoryRecorder {
     this.#request?.destroy()
   }
 
+  /** Everything up to here has been told. */
+  get revision(): Revision {
+    return this.#newest
+  }
+
   get #newest(): Revision {
     return this.#batches.at(-1)?.revision ?? this.#firstRevision
   }

@@ -1,0 +1,30 @@
+/** Random schedules of faults over a real etcd: whatever the seed brings, every stream satisfies every guarantee. */
+import t from 'tap'
+import { startScenario } from './scenario.js'
+import { Schedule } from './schedule.js'
+
+const RUN_MS = 6_000
+
+/** A new one each time, or the one to look at again: `TEST_SEED=123`. */
+const fresh = Number(process.env['TEST_SEED'] ?? Date.now() % 1_000_000)
+for (const [seed, members] of [
+  [1, 1],
+  [2, 3],
+  [fresh, 1],
+] as const) {
+  void t.test(`every guarantee holds, with 60 watchers over ${members} member(s) of etcd (seed ${seed})`, async (t) => {
+    const s = await startScenario(t, { seed, members, config: { defaultWatchCacheSize: 400 } })
+    const schedule = new Schedule(s, { watchersAtOnce: 60 })
+    await schedule.run(RUN_MS)
+    const last = await schedule.settle()
+    await s.judge(t, last)
+    t.same(schedule.unexpected, [], 'every list has an answer that the contract knows')
+    const codes = new Set(s.recorder.watches.flatMap(({ code }) => code ?? []))
+    t.same(
+      [...codes].filter((code) => ![410, 429, 504].includes(code)),
+      [],
+      'no stream ends in any other error',
+    )
+    t.ok(schedule.faults > 5 && schedule.writes > 50, `${schedule.faults} faults, ${schedule.writes} writes`)
+  })
+}
