@@ -31,6 +31,7 @@ import { apiHandler } from './transports/api-handler.js'
 import { BodyCache } from './transports/body-cache.js'
 import type { HealthCheck } from './transports/health.js'
 import type { LiveResource, ResourceContext } from './transports/resource-context.js'
+import { MemoryGate } from './transports/memory-gate.js'
 import { Slots } from './transports/slots.js'
 import { WatcherLimits } from './transports/watcher-limits.js'
 import { statusOf } from './ui/status.js'
@@ -68,6 +69,7 @@ export class App {
   readonly #resources: Resources
   readonly #ports: Ports
   readonly #context: ResourceContext
+  readonly #memory: MemoryGate
   readonly #access: Access
   readonly #outages: OutageLog
   #wasReady = false
@@ -131,7 +133,19 @@ export class App {
       metrics.rejected('initial-states'),
     )
     const bodySlots = new Slots(config.maxInitialStates, 'different lists being sent', () => metrics.rejected('lists'))
+    const bodies = new BodyCache({ maxBytes: config.listCacheBytes, slots: bodySlots })
+    this.#memory = new MemoryGate({
+      targetBytes: config.memoryTarget,
+      residentBytes: () => process.memoryUsage.rss(),
+      clock: this.#clock,
+      relieve: () => {
+        bodies.clear()
+        for (const source of this.#resources.sources()) source.relieveMemory()
+      },
+      onRejected: () => metrics.rejected('memory'),
+    })
     this.#context = {
+      memory: this.#memory,
       find: (group, version, plural) => this.#resources.find(group, version, plural),
       servable: (served) => {
         const { cache } = this.#live(served)
@@ -143,7 +157,7 @@ export class App {
         const view = (object: StoredObject) => views.json(object, target)
         return chooseEncoder({ view, now: () => this.#clock.now() }, served, form, include, projection)
       },
-      bodies: new BodyCache({ maxBytes: config.listCacheBytes, slots: bodySlots }),
+      bodies,
       initialStates,
       watchers: new WatcherLimits({
         total: config.maxWatchers,
@@ -221,6 +235,7 @@ export class App {
     const startedMs = this.#clock.monotonic()
     this.#resources.start()
     this.#outages.start()
+    this.#memory.start()
     this.#logWhenReady(startedMs)
     while (!this.isReady && this.#clock.monotonic() - startedMs < readyWithinMs) await sleep(this.#clock, READY_POLL_MS)
     return await this.#ports.start()
@@ -252,6 +267,7 @@ export class App {
     this.#isDraining = true
     this.#isStopped = true
     this.#outages.stop()
+    this.#memory.stop()
     await this.#resources.stop()
     await this.#access.close()
     await this.#ports.stop()

@@ -40,6 +40,7 @@ const REPLAY_SHARE = 1 / 8
 
 /** Each key is told of once; the memory of that has a bound. */
 const TOLD_KEYS = 1_000
+const KEPT_RING_BYTES = 256 * 1024
 
 export class ResourceSource {
   readonly #toldWrapped = new LRUCache<Key, true>({ max: TOLD_KEYS })
@@ -118,6 +119,13 @@ export class ResourceSource {
     this.#toldWrapped.set(key, true)
     const fields = { resource: name, key: keyToText(key), revision: modRevision }
     logger.warn(fields, 'value is no Kubernetes object; it is served wrapped')
+  }
+
+  /** A quarter of the history is given up; a little is kept, so that a short break costs nobody a list. */
+  relieveMemory(): void {
+    const { cache } = this
+    if (cache.ring.bytes > KEPT_RING_BYTES) cache.shrinkRing(Math.max(KEPT_RING_BYTES, cache.ring.bytes * 0.75))
+    this.broadcaster.relieveMemory()
   }
 
   gauges(): ResourceGauges {

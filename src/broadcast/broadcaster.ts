@@ -369,6 +369,19 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     pump.enqueueGroup(group, this)
   }
 
+  /** Gives the logs back: who has not come to the head goes on from the ring. */
+  relieveMemory(): void {
+    const { revision } = this.#cache
+    for (const group of this.#groups.values()) {
+      const { log } = group
+      for (const cursor of group.active.filter((cursor) => cursor.offset < log.endOffset)) {
+        cursor.revision = log.revisionAt(cursor.offset, revision)
+        this.#lag(cursor)
+      }
+      log.release(revision)
+    }
+  }
+
   /** The log is about to be trimmed up to there: who has not come so far goes on from the ring. */
   #lagBelow(group: Group, offset: number, batch: CacheBatch): void {
     for (const cursor of group.active.filter((cursor) => cursor.offset < offset)) {

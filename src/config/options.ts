@@ -452,7 +452,7 @@ export const options = {
     default: null,
     min: 128 * MiB,
     max: 1_024 * GiB,
-    doc: 'Resident memory at which caches shrink and new work is refused. Set it below the container limit. Default: none.',
+    doc: 'Resident memory of a process at which new lists and watches are refused with 429; caches shrink from 85 % of it. Set it below the container limit. Default: none.',
   }),
   requestsPerSecond: integer({
     flag: '--requests-per-second',

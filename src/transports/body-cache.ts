@@ -34,6 +34,11 @@ export class BodyCache {
     })
   }
 
+  /** Forgets what nobody is being sent. */
+  clear(): void {
+    this.#finished.clear()
+  }
+
   get bytes(): number {
     return this.#finished.calculatedSize
   }

@@ -36,6 +36,7 @@ export async function handleList(
   const options = parseListOptions(exchange.query, collection.name ?? undefined)
   const encoder = context.encoder(served, form, options.includeObject, options.projection)
   cache.assertReadable()
+  context.memory.admit()
   const snapshot = await readState(live, options, exchange.signal)
   const prefix = collection.namespace === '' ? cache.prefix : namespacePrefix(served.resource, collection.namespace)
   const startKey = options.read.kind === 'continue' ? startKeyOf(options.read, prefix) : prefix

@@ -11,6 +11,7 @@ import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
 import type { BodyCache } from './body-cache.js'
+import type { MemoryGate } from './memory-gate.js'
 import type { Slots } from './slots.js'
 import type { WatcherLimits } from './watcher-limits.js'
 
@@ -37,6 +38,8 @@ export interface ResourceContext {
   /** Initial states being sent, each of which holds a state's bytes. */
   readonly initialStates: Slots
   readonly watchers: WatcherLimits
+  /** Asked before a list or a watch begins. */
+  readonly memory: Pick<MemoryGate, 'admit'>
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger

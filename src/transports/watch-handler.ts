@@ -54,6 +54,7 @@ export async function handleWatch(
   })
   const encoder = context.encoder(live.served, form, options.includeObject, options.projection)
   live.cache.assertReadable()
+  context.memory.admit()
   const leave = context.watchers.enter(transport.admitted.identity)
   let releaseInitial = (): void => {}
   try {
