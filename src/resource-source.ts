@@ -40,12 +40,14 @@ const REPLAY_SHARE = 1 / 8
 
 /** Each key is told of once; the memory of that has a bound. */
 const TOLD_KEYS = 1_000
-const KEPT_RING_BYTES = 256 * 1024
+/** Of the ring's bytes, what is kept when memory is short. */
+const KEPT_SHARE = 1 / 8
 
 export class ResourceSource {
   readonly #toldWrapped = new LRUCache<Key, true>({ max: TOLD_KEYS })
   readonly cache: WatchCache
   readonly broadcaster: Broadcaster
+  readonly #keptBytes: number
   readonly feed: ResourceFeed
   readonly metrics: ResourceMetrics
   readonly #clock: Clock
@@ -58,6 +60,7 @@ export class ResourceSource {
     const { clock, random, logger, ring } = options
     const name = resourceId(resource)
     const prefix = resource.etcdPrefix
+    this.#keptBytes = Math.floor(ring.maxBytes * KEPT_SHARE)
     this.#clock = clock
     this.metrics = options.metrics.forResource(resource)
     // Each needs the other: the cache asks for freshness only once the feed is running.
@@ -124,7 +127,7 @@ export class ResourceSource {
   /** A quarter of the history is given up; a little is kept, so that a short break costs nobody a list. */
   relieveMemory(): void {
     const { cache } = this
-    if (cache.ring.bytes > KEPT_RING_BYTES) cache.shrinkRing(Math.max(KEPT_RING_BYTES, cache.ring.bytes * 0.75))
+    if (cache.ring.bytes > this.#keptBytes) cache.shrinkRing(Math.max(this.#keptBytes, cache.ring.bytes * 0.75))
     this.broadcaster.relieveMemory()
   }
 
