@@ -254,7 +254,9 @@ async function watchContract(t: Test, { upstream }: ContractSubject): Promise<vo
     const write = async (): Promise<void> => {
       while (written < total) {
         const i = written++
-        last = Math.max(last, await put(upstream, under(prefix, `k${i % 50}`), String(i)))
+        // Awaited first: `last` read before it would be another writer's past.
+        const revision = await put(upstream, under(prefix, `k${i % 50}`), String(i))
+        last = Math.max(last, revision)
         if (i === 1_800) started()
       }
     }
