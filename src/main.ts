@@ -93,13 +93,17 @@ function openUpstream(config: Config, logger: Logger): Upstream {
   }
   if (config.etcdServers.length === 0) return noUpstream()
   const { etcdCafile, etcdCertfile, etcdKeyfile, etcdUsername } = config
-  const user = etcdUsername === null ? {} : { user: { name: etcdUsername, password: config.etcdPassword ?? '' } }
+  const user = etcdUsername === null ? {} : { user: { name: etcdUsername, password: etcdPassword(config) } }
   const tls = {
     ...(etcdCafile === null ? {} : { ca: readFileSync(etcdCafile) }),
     ...(etcdCertfile === null ? {} : { cert: readFileSync(etcdCertfile) }),
     ...(etcdKeyfile === null ? {} : { key: readFileSync(etcdKeyfile) }),
   }
   return connectEtcd({ endpoints: config.etcdServers, tls, ...user, logger })
+}
+
+function etcdPassword({ etcdPasswordFile, etcdPassword: password }: Config): string {
+  return etcdPasswordFile === null ? (password ?? '') : readFileSync(etcdPasswordFile, 'utf8').replace(/\r?\n$/, '')
 }
 
 function print(text: string): void {
