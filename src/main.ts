@@ -1,113 +1,38 @@
 #!/usr/bin/env node
 /**
- * The process: reads arguments and environment (nobody else does), starts, drains on SIGTERM. Exit codes: 0 after a clean
- * stop, 1 when it cannot go on, 2 when it cannot start as configured (a wrong flag, a port in use).
+ * The process: its first argument is a command, or there is none and it is the server. Nobody else reads argv and the
+ * environment. Each of the two is loaded only when it is wanted: a command starts in a fraction of the server's time.
  */
-import cluster from 'node:cluster'
-import { readFileSync } from 'node:fs'
-import closeWithGrace from 'close-with-grace'
-import { App } from './app.js'
-import type { PortNumbers } from './ports.js'
-import { packageVersion } from './package-version.js'
-import { greeting } from './greeting.js'
-import { ConfigError } from './config/config-error.js'
-import { type Config, type Loaded, load } from './config/load.js'
-import { unservedProblems } from './config/unserved.js'
-import { loadDescriptors } from './codec/protobuf/descriptors.js'
-import { type Schema, kubernetesSchema } from './codec/protobuf/schema.js'
-import { createLogger } from './logger.js'
-import { runPrimary } from './run-primary.js'
-import { runWorker } from './run-worker.js'
-import { noUpstream } from './nats-fleet.js'
-import type { Logger } from './support/log.js'
-import { createEmbeddedUpstream } from './upstream/embedded/embedded-upstream.js'
-import { startDemoCluster } from './upstream/embedded/demo/demo-cluster.js'
-import { connectEtcd } from './upstream/etcd/etcd-upstream.js'
-import type { Upstream } from './upstream/upstream.js'
+import type { Command } from './cli/command.js'
 
-async function main(): Promise<void> {
-  const version = packageVersion()
-  const loaded = readConfig()
-  if (loaded.kind === 'help') return print(loaded.text)
-  if (loaded.kind === 'version') return print(`distributary ${version}`)
-  const { config } = loaded
-  const logger = createLogger({ level: config.logLevel, format: config.logFormat })
-  const schema = readSchema(config)
-  if (cluster.isWorker) return await runWorker({ config, logger, version, schema })
-  const upstream = openUpstream(config, logger)
-  if (config.workers > 1) return await runPrimary({ config, upstream, logger, version, print })
-  let app: App
-  let ports: PortNumbers
-  try {
-    app = new App({ config, upstream, logger, version, schema })
-    ports = await app.start()
-  } catch (error) {
-    process.stderr.write(`distributary cannot start: ${error instanceof Error ? error.message : String(error)}\n`)
+const argv = process.argv.slice(2)
+const [word, ...rest] = argv
+
+if (word === undefined || word.startsWith('-')) {
+  const { serve } = await import('./serve.js')
+  await serve({ argv, environment: process.env, commands: listCommands })
+} else {
+  const commands = await loadCommands()
+  const command = commands.find(({ name }) => name === word)
+  if (command === undefined) {
+    const { unknownCommand } = await import('./cli/help.js')
+    process.stderr.write(`distributary: ${unknownCommand(word, commands)}\n`)
     process.exit(2)
   }
-  logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
-  print(greeting(config, ports))
-  // The drain has its own grace; what is left after it is cut.
-  process.on('SIGHUP', () => app.reopenLogs())
-  process.on('SIGUSR2', () => void app.audit())
-  const skip: closeWithGrace.AllEvents[] = ['SIGHUP', 'SIGUSR2']
-  closeWithGrace({ delay: config.shutdownGracePeriod, logger: false, skip }, async ({ signal, err }) => {
-    if (err !== undefined) logger.error({ err }, 'stopping after an error')
-    else logger.info({ signal }, 'draining')
-    await app.drain()
-    await app.stop()
-    logger.info({}, 'stopped')
+  const { runCommand } = await import('./cli/run-command.js')
+  await runCommand(command, { argv: rest, environment: process.env })
+}
+
+async function loadCommands(): Promise<readonly Command[]> {
+  const { createCommands } = await import('./cli/commands.js')
+  return createCommands(async () => {
+    const { optionRows } = await import('./config/help.js')
+    return optionRows().flatMap(({ flag }) => (flag === null ? [] : [flag]))
   })
 }
 
-function readConfig(): Loaded {
-  try {
-    const loaded = load(process.argv.slice(2), process.env, (path) => readFileSync(path, 'utf8'))
-    const unserved = loaded.kind === 'run' ? unservedProblems(loaded.sources) : []
-    if (unserved.length > 0) throw new ConfigError(unserved)
-    return loaded
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
-    process.stderr.write(`${error.message}\n`)
-    process.exit(2)
-  }
+/** For the server's own `--help`. */
+async function listCommands(): Promise<string> {
+  const { commandList } = await import('./cli/help-text.js')
+  return commandList(await loadCommands())
 }
-
-function readSchema({ protoDescriptors }: Config): Schema {
-  if (protoDescriptors === null) return kubernetesSchema()
-  try {
-    return loadDescriptors(readFileSync(protoDescriptors), kubernetesSchema())
-  } catch (error) {
-    process.stderr.write(
-      `--proto-descriptors: ${protoDescriptors}: ${error instanceof Error ? error.message : String(error)}\n`,
-    )
-    process.exit(2)
-  }
-}
-
-function openUpstream(config: Config, logger: Logger): Upstream {
-  if (config.embedded) {
-    const upstream = createEmbeddedUpstream()
-    startDemoCluster(upstream)
-    return upstream
-  }
-  if (config.etcdServers.length === 0) return noUpstream()
-  const { etcdCafile, etcdCertfile, etcdKeyfile, etcdUsername } = config
-  const user = etcdUsername === null ? {} : { user: { name: etcdUsername, password: etcdPassword(config) } }
-  const tls = {
-    ...(etcdCafile === null ? {} : { ca: readFileSync(etcdCafile) }),
-    ...(etcdCertfile === null ? {} : { cert: readFileSync(etcdCertfile) }),
-    ...(etcdKeyfile === null ? {} : { key: readFileSync(etcdKeyfile) }),
-  }
-  return connectEtcd({ endpoints: config.etcdServers, tls, ...user, logger })
-}
-
-function etcdPassword({ etcdPasswordFile, etcdPassword: password }: Config): string {
-  return etcdPasswordFile === null ? (password ?? '') : readFileSync(etcdPasswordFile, 'utf8').replace(/\r?\n$/, '')
-}
-
-function print(text: string): void {
-  process.stdout.write(`${text}\n`)
-}
-
-await main()

@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util'
 
 import { quote } from './option.js'
 import { optionNames, options, type OptionName } from './options.js'
-import { nearestName } from './suggest.js'
+import { nearestName } from '../support/nearest-name.js'
 
 export interface CommandLine {
   readonly help: boolean

@@ -52,7 +52,8 @@ export function helpText(names: readonly OptionName[] = servedNames): string {
   const lines = [
     'distributary: watch fan-out proxy and edge cache in front of etcd, in the dialect of the Kubernetes API server',
     '',
-    'Usage: distributary [flags]',
+    'Usage: distributary [flags]           serve',
+    '       distributary COMMAND …         ask a server, see the commands at the end',
     '',
     ...wrap(
       'Every flag can also be given in the environment (--etcd-servers is DISTRIBUTARY_ETCD_SERVERS) and, by its YAML key, in the --config file (etcdServers). A flag wins over the environment, the environment over the file.',

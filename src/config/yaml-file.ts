@@ -8,7 +8,7 @@ import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'y
 import type { ResourceDeclaration } from '../dialect/declared-resource.js'
 import { quote } from './option.js'
 import { optionNames, options, type OptionName, yamlKey } from './options.js'
-import { nearestName } from './suggest.js'
+import { nearestName } from '../support/nearest-name.js'
 
 export interface YamlValue {
   readonly texts: readonly string[]

@@ -1,0 +1,18 @@
+/** Every command, in the order of `--help`. */
+import type { Command } from './command.js'
+import { createCompletionCommand } from './completion.js'
+import { createHelpCommand } from './help.js'
+
+/** The server's own flags, for completion; asked for only then, since reading their table costs time. */
+export interface ServerFlags {
+  (): Promise<readonly string[]>
+}
+
+export function createCommands(serverFlags: ServerFlags): readonly Command[] {
+  const commands: Command[] = []
+  commands.push(
+    createCompletionCommand(() => commands, serverFlags),
+    createHelpCommand(() => commands),
+  )
+  return commands
+}

@@ -1,0 +1,30 @@
+/** `distributary completion SHELL`: a script made from the command table. */
+import { type Command, defineCommand } from './command.js'
+import type { ServerFlags } from './commands.js'
+import { bashCompletion } from './completion/bash.js'
+import { EXIT, UsageError } from './exit-code.js'
+import { fishCompletion } from './completion/fish.js'
+import { zshCompletion } from './completion/zsh.js'
+
+const SHELLS = { bash: bashCompletion, zsh: zshCompletion, fish: fishCompletion }
+
+export function createCompletionCommand(commands: () => readonly Command[], serverFlags: ServerFlags): Command {
+  return defineCommand({
+    name: 'completion',
+    summary: 'print a script that completes commands and flags in a shell',
+    positionals: [{ name: 'SHELL', choices: Object.keys(SHELLS) }],
+    flags: {},
+    examples: [
+      { doc: 'in this bash', line: 'source <(distributary completion bash)' },
+      { doc: 'in every zsh', line: 'distributary completion zsh > "${fpath[1]}/_distributary"' },
+      { doc: 'in every fish', line: 'distributary completion fish > ~/.config/fish/completions/distributary.fish' },
+    ],
+    async run({ args: [shell = ''], out }) {
+      if (!Object.hasOwn(SHELLS, shell)) {
+        throw new UsageError(`SHELL is one of ${Object.keys(SHELLS).join(', ')}, not "${shell}"`)
+      }
+      await out.write(SHELLS[shell as keyof typeof SHELLS](commands(), await serverFlags()))
+      return EXIT.done
+    },
+  })
+}

@@ -1,0 +1,48 @@
+/** What the three shells are told, read from the command table. */
+import type { Command, Flag } from '../command.js'
+import { flagDoc } from '../help-text.js'
+
+export interface CompletedFlag {
+  /** `--namespace`, and `-n` where there is one. */
+  readonly spellings: readonly string[]
+  readonly takesValue: boolean
+  readonly takesFile: boolean
+  readonly choices: readonly string[]
+  /** Its first sentence. */
+  readonly doc: string
+}
+
+export interface CompletedCommand {
+  readonly name: string
+  readonly summary: string
+  readonly flags: readonly CompletedFlag[]
+  /** Of the first positional. */
+  readonly choices: readonly string[]
+}
+
+const HELP: Flag = { kind: 'boolean', short: 'h', doc: 'Tell all about it.' }
+
+export function completedCommands(commands: readonly Command[]): readonly CompletedCommand[] {
+  return commands.map(({ name, summary, flags, positionals }) => ({
+    name,
+    summary,
+    flags: Object.entries({ ...flags, help: HELP }).map(([flagName, flag]) => completedFlag(flagName, flag)),
+    choices: name === 'help' ? commands.map((command) => command.name) : (positionals[0]?.choices ?? []),
+  }))
+}
+
+function completedFlag(name: string, flag: Flag): CompletedFlag {
+  const { kind, short, choices = [] } = flag
+  return {
+    spellings: [`--${name}`, ...(short === undefined ? [] : [`-${short}`])],
+    takesValue: kind !== 'boolean',
+    takesFile: kind === 'file',
+    choices,
+    doc: /^.*?[.:;](?=\s|$)/.exec(flagDoc(flag))?.[0].replace(/[.:;]$/, '') ?? flag.doc,
+  }
+}
+
+/** Between single quotes, as bash and zsh read them. */
+export function quoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`
+}

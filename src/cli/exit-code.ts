@@ -1,0 +1,42 @@
+/** What a command ends with. Scripts rely on these: they are in every `--help` and in docs/commands.md. */
+export const EXIT = {
+  done: 0,
+  failed: 1,
+  usage: 2,
+  timedOut: 124,
+  interrupted: 130,
+  terminated: 143,
+} as const
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
+
+export const EXIT_CODES: ReadonlyMap<ExitCode, string> = new Map([
+  [EXIT.done, 'done; also when whoever read the output went away (`| head`)'],
+  [EXIT.failed, 'the server refused, was not reached, or does not have what was asked for'],
+  [EXIT.usage, 'a wrong flag or argument'],
+  [EXIT.timedOut, 'what was waited for did not come within --timeout'],
+  [EXIT.interrupted, 'Ctrl-C'],
+  [EXIT.terminated, 'SIGTERM'],
+])
+
+/** Told in one line on stderr, without a stack: what went wrong is the server's or the user's. */
+export class CommandError extends Error {
+  override readonly name: string = 'CommandError'
+
+  constructor(
+    message: string,
+    readonly exitCode: ExitCode = EXIT.failed,
+    options?: ErrorOptions,
+  ) {
+    super(message, options)
+  }
+}
+
+/** The command line itself is wrong. */
+export class UsageError extends CommandError {
+  override readonly name = 'UsageError'
+
+  constructor(message: string) {
+    super(message, EXIT.usage)
+  }
+}

@@ -1,0 +1,61 @@
+/**
+ * stdout and stderr of a command: text out, and what is known of the terminal behind it. That the reader went away
+ * (EPIPE, as with `| head`) is an end like any other, told by `onClosed`.
+ */
+import { once } from 'node:events'
+import type { WriteStream } from 'node:tty'
+
+export type ColourMode = 'auto' | 'always' | 'never'
+
+export interface OutputOptions {
+  readonly environment: Readonly<Record<string, string | undefined>>
+  readonly onClosed: () => void
+}
+
+type Stream = NodeJS.WritableStream & Partial<Pick<WriteStream, 'isTTY' | 'columns' | 'rows' | 'writableNeedDrain'>>
+
+export class Output {
+  readonly #stream: Stream
+  readonly #environment: OutputOptions['environment']
+  #isClosed = false
+
+  constructor(stream: Stream, { environment, onClosed }: OutputOptions) {
+    this.#stream = stream
+    this.#environment = environment
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error
+      this.#isClosed = true
+      onClosed()
+    })
+  }
+
+  /** Resolves when more may be written: a reader that is slow is waited for, never buffered for. */
+  async write(text: string | Uint8Array): Promise<void> {
+    if (this.#isClosed || this.#stream.write(text)) return
+    await once(this.#stream as NodeJS.EventEmitter, 'drain')
+  }
+
+  async line(text = ''): Promise<void> {
+    await this.write(`${text}\n`)
+  }
+
+  get isTerminal(): boolean {
+    return this.#stream.isTTY === true && this.#environment['TERM'] !== 'dumb'
+  }
+
+  /** Of the terminal; 80 where there is none. */
+  get columns(): number {
+    return this.#stream.columns ?? 80
+  }
+
+  get rows(): number {
+    return this.#stream.rows ?? 24
+  }
+
+  /** `NO_COLOR` is kept to (https://no-color.org). */
+  hasColour(mode: ColourMode | null = 'auto'): boolean {
+    if (mode === 'always' || mode === 'never') return mode === 'always'
+    const { NO_COLOR: refused } = this.#environment
+    return this.isTerminal && (refused === undefined || refused === '')
+  }
+}

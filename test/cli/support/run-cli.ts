@@ -1,0 +1,46 @@
+/** The command line as its users run it: a process of its own, its output in pipes. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
+
+export const program = fileURLToPath(new URL('../../../src/main.js', import.meta.url))
+
+export interface CliResult {
+  readonly code: number | string
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface CliProcess {
+  readonly child: ChildProcess
+  stdout(): string
+  stderr(): string
+  /** After its last output. */
+  readonly ended: Promise<CliResult>
+}
+
+export interface CliOptions {
+  readonly environment?: Readonly<Record<string, string>>
+}
+
+export function startCli(t: Test, args: readonly string[], { environment = {} }: CliOptions = {}): CliProcess {
+  const { NO_COLOR: _noColor, KUBECONFIG: _kubeconfig, ...inherited } = process.env
+  const child = spawn(process.execPath, [program, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...inherited, NODE_OPTIONS: '', ...environment },
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  const out = { stdout: '', stderr: '' }
+  child.stdout.on('data', (chunk: Buffer) => (out.stdout += chunk.toString()))
+  child.stderr.on('data', (chunk: Buffer) => (out.stderr += chunk.toString()))
+  const ended = once(child, 'close').then(([code, signal]) => ({
+    code: (code as number | null) ?? (signal as string),
+    ...out,
+  }))
+  return { child, ended, stdout: () => out.stdout, stderr: () => out.stderr }
+}
+
+export async function runCli(t: Test, args: readonly string[], options: CliOptions = {}): Promise<CliResult> {
+  return await startCli(t, args, options).ended
+}
