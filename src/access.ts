@@ -29,9 +29,14 @@ export interface Access {
   close(): Promise<void>
 }
 
+/** Nobody is asked who they are, and everything is allowed. */
+export function isOpenToAll(config: Config): boolean {
+  return !hasAuthenticator(config) && config.authorizationMode.every((mode) => mode === 'AlwaysAllow')
+}
+
 /** @throws Error that names a file which is not what it should be. */
 export function openAccess({ config, clock, logger, rbacSource, onRejected }: AccessOptions): Access {
-  const isOpen = !hasAuthenticator(config) && config.authorizationMode.every((mode) => mode === 'AlwaysAllow')
+  const isOpen = isOpenToAll(config)
   const surroundings = { clock, logger }
   let guard: AccessGuard | null = null
   let end = (): void => {}
@@ -49,7 +54,6 @@ export function openAccess({ config, clock, logger, rbacSource, onRejected }: Ac
   const limits = new IdentityLimits({
     clock,
     requestsPerSecond: config.requestsPerSecond,
-    maxWatchersPerClient: config.maxWatchersPerClient,
     initialBytesPerSecond: config.initialBytesPerSecond,
   })
   const audit: AuditLog | null =

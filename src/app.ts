@@ -1,5 +1,6 @@
 /** The composition root: the only file that knows every stage. `main.ts` runs it; tests run the same. */
-import { type Access, openAccess } from './access.js'
+import { type Access, isOpenToAll, openAccess } from './access.js'
+import { FairGate } from './auth/fair-gate.js'
 import { Pump } from './broadcast/pump.js'
 import { chooseFeeds } from './choose-feeds.js'
 import { ObjectViews, type ViewTarget } from './codec/object-views.js'
@@ -32,7 +33,6 @@ import { BodyCache } from './transports/body-cache.js'
 import type { HealthCheck } from './transports/health.js'
 import type { LiveResource, ResourceContext } from './transports/resource-context.js'
 import { MemoryGate } from './transports/memory-gate.js'
-import { Slots } from './transports/slots.js'
 import { WatcherLimits } from './transports/watcher-limits.js'
 import { statusOf } from './ui/status.js'
 import { registerUi } from './ui/ui-routes.js'
@@ -58,6 +58,10 @@ const READY_POLL_MS = 50
 const MAX_VALUE_BYTES = 8 * 1024 * 1024
 /** Ends of watches in one turn of a drain. */
 const DRAIN_STEP_MS = 50
+/** For a turn to send a list or an initial state: as long as the API server lets a read wait for its state. */
+const GATE_WAIT_MS = 3_000
+/** Waiting for one turn: what waits holds a connection and no object. */
+const WAITING_PER_TURN = 16
 
 export class App {
   readonly metrics: Metrics
@@ -129,11 +133,16 @@ export class App {
     }
     metrics.observe(() => [...this.#resources.sources()].map((source) => source.gauges()))
 
-    const initialStates = new Slots(config.maxInitialStates, 'initial states being sent', () =>
-      metrics.rejected('initial-states'),
-    )
-    const bodySlots = new Slots(config.maxInitialStates, 'different lists being sent', () => metrics.rejected('lists'))
-    const bodies = new BodyCache({ maxBytes: config.listCacheBytes, slots: bodySlots })
+    const gate = (limit: string): FairGate =>
+      new FairGate({
+        ...gateBounds(config.maxInitialStates, isOpenToAll(config)),
+        maxWaitMs: GATE_WAIT_MS,
+        clock: this.#clock,
+        onRejected: () => metrics.rejected(limit),
+      })
+    const [initialStates, lists] = [gate('initial-states'), gate('lists')]
+    metrics.observeInitialStates(() => initialStates.running + lists.running)
+    const bodies = new BodyCache({ maxBytes: config.listCacheBytes, gate: lists })
     this.#memory = new MemoryGate({
       targetBytes: config.memoryTarget,
       residentBytes: () => process.memoryUsage.rss(),
@@ -340,6 +349,18 @@ export class App {
       })
     }
     return checks
+  }
+}
+
+/** Where everybody is let in, all are one: addresses are no identities, a proxy or a NAT is thousands of clients. */
+function gateBounds(turns: number, isOpen: boolean) {
+  const maxWaiting = WAITING_PER_TURN * turns
+  if (isOpen) return { turns, maxWaiting, maxTurnsPerIdentity: turns, maxWaitingPerIdentity: maxWaiting }
+  return {
+    turns,
+    maxWaiting,
+    maxTurnsPerIdentity: Math.max(1, Math.floor((turns * 3) / 4)),
+    maxWaitingPerIdentity: maxWaiting / 2,
   }
 }
 

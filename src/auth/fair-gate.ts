@@ -1,16 +1,24 @@
 /**
  * A bounded number of turns at one time, given in rounds between identities: who asks for a hundred waits behind who asks
- * for one. What waits is bounded too, in all and for each identity; beyond that the answer is 429 at once.
+ * for one, and no identity holds them all, however slowly it reads. What waits is bounded too, in all, for each identity
+ * and in time; beyond that the answer is 429.
  */
 import { TooManyRequestsError } from '../model/status.js'
+import type { Clock, Timer } from '../support/clock.js'
 
 export interface FairGateOptions {
   /** Turns at one time. */
   readonly turns: number
+  /** Of one identity at one time: less than all, so that the next to come finds one. */
+  readonly maxTurnsPerIdentity: number
   /** Waiting in all. */
   readonly maxWaiting: number
   /** Waiting for one identity: less than all, so that one cannot fill the queue. */
   readonly maxWaitingPerIdentity: number
+  readonly maxWaitMs: number
+  readonly clock: Clock
+  /** Told of each 429. */
+  readonly onRejected: () => void
 }
 
 interface Waiter {
@@ -21,6 +29,8 @@ export class FairGate {
   readonly #options: FairGateOptions
   /** In the order of their next turn: a Map keeps it, and an identity that had its turn goes to the end. */
   readonly #queues = new Map<string, Set<Waiter>>()
+  /** Turns by identity: as many entries as there are turns at the most. */
+  readonly #held = new Map<string, number>()
   #running = 0
   #waiting = 0
 
@@ -36,42 +46,54 @@ export class FairGate {
     return this.#waiting
   }
 
+  /** A turn at once, or null. @returns a function to call once, when the turn is over. */
+  tryEnter(identity: string): (() => void) | null {
+    return this.#running < this.#options.turns && this.#mayHold(identity) ? this.#begin(identity) : null
+  }
+
   /**
    * @returns a function to call once, when the turn is over.
-   * @throws TooManyRequestsError when too many wait; the signal's reason when it aborts while waiting.
+   * @throws TooManyRequestsError when too many wait, or this one waited too long; the signal's reason when it aborts.
    */
   async enter(identity: string, signal?: AbortSignal): Promise<() => void> {
     signal?.throwIfAborted()
-    if (this.#running < this.#options.turns) this.#running++
-    else await this.#wait(identity, signal)
-    let left = false
+    return this.tryEnter(identity) ?? (await this.#wait(identity, signal))
+  }
+
+  #mayHold(identity: string): boolean {
+    return (this.#held.get(identity) ?? 0) < this.#options.maxTurnsPerIdentity
+  }
+
+  #begin(identity: string): () => void {
+    this.#running++
+    this.#held.set(identity, (this.#held.get(identity) ?? 0) + 1)
+    let hasLeft = false
     return () => {
-      if (left) return
-      left = true
-      if (!this.#grantNext()) this.#running--
+      if (hasLeft) return
+      hasLeft = true
+      this.#running--
+      const left = (this.#held.get(identity) ?? 1) - 1
+      if (left === 0) this.#held.delete(identity)
+      else this.#held.set(identity, left)
+      this.#grantNext()
     }
   }
 
-  #wait(identity: string, signal: AbortSignal | undefined): Promise<void> {
+  #wait(identity: string, signal: AbortSignal | undefined): Promise<() => void> {
     const queue = this.#queues.get(identity) ?? new Set()
-    const { maxWaiting, maxWaitingPerIdentity } = this.#options
-    if (this.#waiting >= maxWaiting || queue.size >= maxWaitingPerIdentity) {
-      throw new TooManyRequestsError(
-        'too many lists and initial states are being sent',
-        1 + Math.floor(this.#waiting / 100),
-      )
-    }
+    const { maxWaiting, maxWaitingPerIdentity, maxWaitMs, clock } = this.#options
+    if (this.#waiting >= maxWaiting || queue.size >= maxWaitingPerIdentity) throw this.#refuse()
     return new Promise((resolve, reject) => {
-      const aborted = (): void => {
+      const give = (up: () => void): void => {
+        timer.cancel()
+        signal?.removeEventListener('abort', aborted)
         this.#remove(identity, queue, waiter)
-        reject(signal?.reason instanceof Error ? signal.reason : new Error('aborted'))
+        up()
       }
-      const waiter: Waiter = {
-        grant: () => {
-          signal?.removeEventListener('abort', aborted)
-          resolve()
-        },
-      }
+      const aborted = (): void =>
+        give(() => reject(signal?.reason instanceof Error ? signal.reason : new Error('aborted')))
+      const waiter: Waiter = { grant: () => give(() => resolve(this.#begin(identity))) }
+      const timer: Timer = clock.setTimer(maxWaitMs, () => give(() => reject(this.#refuse())))
       signal?.addEventListener('abort', aborted, { once: true })
       queue.add(waiter)
       this.#queues.set(identity, queue)
@@ -79,25 +101,28 @@ export class FairGate {
     })
   }
 
-  /** Hands the turn on; false when nobody waits. */
-  #grantNext(): boolean {
+  #refuse(): TooManyRequestsError {
+    this.#options.onRejected()
+    const retryAfterSeconds = 1 + Math.floor(this.#waiting / 100)
+    return new TooManyRequestsError('too many lists and initial states are being sent', retryAfterSeconds)
+  }
+
+  /** Hands a turn on to the next in the round that may hold one more. */
+  #grantNext(): void {
     for (const [identity, queue] of this.#queues) {
-      for (const waiter of queue) {
-        this.#remove(identity, queue, waiter)
-        if (queue.size > 0) {
-          this.#queues.delete(identity)
-          this.#queues.set(identity, queue)
-        }
-        waiter.grant()
-        return true
+      if (!this.#mayHold(identity)) continue
+      const [waiter] = queue
+      if (queue.size > 1) {
+        this.#queues.delete(identity)
+        this.#queues.set(identity, queue)
       }
+      return waiter?.grant()
     }
-    return false
   }
 
   #remove(identity: string, queue: Set<Waiter>, waiter: Waiter): void {
     if (!queue.delete(waiter)) return
     this.#waiting--
-    if (queue.size === 0) this.#queues.delete(identity)
+    if (queue.size === 0 && this.#queues.get(identity) === queue) this.#queues.delete(identity)
   }
 }

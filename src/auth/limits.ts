@@ -1,9 +1,10 @@
 /**
- * What one identity may take: requests a second, running watches, bytes of initial state a second; and a fair queue for
- * the initial states themselves, because they are what costs memory. One noisy tenant is told 429 before others notice.
+ * What one identity may take: requests a second, and bytes of lists and initial states a second. One noisy tenant is told
+ * 429 before others notice. Running watches are counted where they run (`transports/watcher-limits.ts`), and turns for
+ * what costs memory go round between identities in `fair-gate.ts`.
  *
  * Buckets are kept in a bounded table: with more identities than that the coldest is forgotten, which gives it a full
- * bucket again and nothing else. Running watches are counted exactly; that table is as large as the watches allowed.
+ * bucket again and nothing else.
  */
 import { LRUCache } from 'lru-cache'
 
@@ -13,7 +14,6 @@ import type { Clock } from '../support/clock.js'
 export interface IdentityLimitsOptions {
   readonly clock: Clock
   readonly requestsPerSecond: number
-  readonly maxWatchersPerClient: number
   /** null: unlimited. */
   readonly initialBytesPerSecond: number | null
 }
@@ -31,7 +31,6 @@ export class IdentityLimits {
   readonly #options: IdentityLimitsOptions
   readonly #requests = new LRUCache<string, Bucket>({ max: MAX_IDENTITIES })
   readonly #bytes = new LRUCache<string, Bucket>({ max: MAX_IDENTITIES })
-  readonly #watches = new Map<string, number>()
 
   constructor(options: IdentityLimitsOptions) {
     this.#options = options
@@ -46,23 +45,6 @@ export class IdentityLimits {
       throw new TooManyRequestsError(`too many requests: more than ${rate} a second`, Math.max(1, wait))
     }
     bucket.tokens -= 1
-  }
-
-  /** @returns a function to call once, when the watch ends. @throws TooManyRequestsError */
-  startWatch(identity: string): () => void {
-    const running = this.#watches.get(identity) ?? 0
-    const most = this.#options.maxWatchersPerClient
-    if (running >= most)
-      throw new TooManyRequestsError(`too many watches: ${running} are running, ${most} are allowed`, 5)
-    this.#watches.set(identity, running + 1)
-    let ended = false
-    return () => {
-      if (ended) return
-      ended = true
-      const left = (this.#watches.get(identity) ?? 1) - 1
-      if (left === 0) this.#watches.delete(identity)
-      else this.#watches.set(identity, left)
-    }
   }
 
   /**

@@ -182,6 +182,7 @@ export class Metrics {
   readonly #listSeconds = this.#histogram('list_seconds', 'Time to answer a list.', RESOURCE, DELAY_BUCKETS)
   readonly #listBytes = this.#histogram('list_bytes', 'Size of answered lists.', RESOURCE, SIZE_BUCKETS)
   readonly #initialStates = this.#gauge('initial_states', 'Initial states and large lists being sent.', [])
+  #readInitialStates = (): number => 0
 
   readonly #workers = this.#gauge('workers', 'Worker processes that serve clients; 0 without --workers.', [])
   readonly #workerQueue = this.#gauge('worker_queue_bytes', 'Bytes on their way from the primary to its workers.', [])
@@ -327,8 +328,9 @@ export class Metrics {
     this.#rejected.inc({ limit })
   }
 
-  initialStates(count: number): void {
-    this.#initialStates.set(count)
+  /** Lists and initial states being sent. */
+  observeInitialStates(read: () => number): void {
+    this.#readInitialStates = read
   }
 
   #readGauges(): void {
@@ -349,6 +351,7 @@ export class Metrics {
     ]
     for (const gauge of gauges) gauge.reset()
     const { serving, queuedBytes } = this.#readWorkers()
+    this.#initialStates.set(this.#readInitialStates())
     this.#workers.set(serving)
     this.#workerQueue.set(queuedBytes)
     for (const state of this.#gauges()) {

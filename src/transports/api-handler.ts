@@ -58,6 +58,8 @@ export function apiHandler(options: ApiOptions): ApiHandler {
         answerDocument(options, exchange, path)
       }
     } catch (error) {
+      // Who left while something was waited for needs no answer.
+      if (exchange.isGone && error instanceof Error && error.name === 'AbortError') return
       const status = StatusError.from(error)
       if (status.code === 500) options.onInternalError(status)
       if (exchange.response.headersSent) exchange.response.destroy()

@@ -1,16 +1,16 @@
 /**
  * Bodies of lists, made once and shared: those being made, by everyone who asks meanwhile; finished ones, in an LRU
- * bounded by bytes. How many different ones may be in the making or on their way at one time is bounded too, so that a
- * storm of different lists costs a 429 and not the memory.
+ * bounded by bytes. How many different ones may be in the making or on their way at one time is bounded too, in turns that
+ * go round between identities, so that a storm of different lists costs its sender a 429 and not the memory.
  */
 import { LRUCache } from 'lru-cache'
-import type { Slots } from './slots.js'
+import type { FairGate } from '../auth/fair-gate.js'
 import { type Pieces, SharedBody } from './shared-body.js'
 
 interface Entry {
   readonly body: SharedBody
   users: number
-  readonly releaseSlot: () => void
+  readonly leave: () => void
 }
 
 export interface BodyUse {
@@ -19,13 +19,23 @@ export interface BodyUse {
   release(): void
 }
 
+/** Whose turn it takes to make a body that is not there. */
+export interface Asker {
+  readonly identity: string
+  readonly signal: AbortSignal
+}
+
 export class BodyCache {
   readonly #finished: LRUCache<string, SharedBody>
   readonly #inUse = new Map<string, Entry>()
-  readonly #slots: Slots
+  /** Identities that wait for their turn to make a body: the rest of one identity waits behind its first. */
+  readonly #ahead = new Map<string, Promise<void>>()
+  /** Who waits for a turn to make a body: told when another has begun it. */
+  readonly #awaiting = new Map<string, Set<AbortController>>()
+  readonly #gate: FairGate
 
-  constructor(options: { readonly maxBytes: number; readonly slots: Slots }) {
-    this.#slots = options.slots
+  constructor(options: { readonly maxBytes: number; readonly gate: FairGate }) {
+    this.#gate = options.gate
     this.#finished = new LRUCache({
       maxSize: options.maxBytes,
       // One body may take half of the cache and no more.
@@ -43,40 +53,86 @@ export class BodyCache {
     return this.#finished.calculatedSize
   }
 
-  /** @param key everything that the bytes depend on. @throws TooManyRequestsError */
-  use(key: string, make: () => Pieces): BodyUse {
-    return this.#use(key, make, () => this.#slots.take())
-  }
-
-  /** A body made of another that is in use: that one's slot is enough. */
-  useDerived(key: string, make: () => Pieces): BodyUse {
-    return this.#use(key, make, () => () => {})
-  }
-
-  #use(key: string, make: () => Pieces, takeSlot: () => () => void): BodyUse {
-    const finished = this.#finished.get(key)
-    if (finished !== undefined) return { body: finished, release: () => {} }
-    let entry = this.#inUse.get(key)
-    if (entry === undefined) {
-      const releaseSlot = takeSlot()
-      const body = new SharedBody(make(), (complete) => this.#finished.set(key, complete))
-      entry = { body, users: 0, releaseSlot }
-      this.#inUse.set(key, entry)
+  /**
+   * @param key everything that the bytes depend on.
+   * @throws TooManyRequestsError; the signal's reason when it aborts.
+   */
+  async use(key: string, asker: Asker, make: () => Pieces): Promise<BodyUse> {
+    while (true) {
+      const there = this.#there(key)
+      if (there !== null) return there
+      const leave = this.#gate.tryEnter(asker.identity) ?? (await this.#waitFor(key, asker))
+      if (leave === null) continue
+      const begun = this.#there(key)
+      if (begun === null) return this.#begin(key, make, leave)
+      leave()
+      return begun
     }
+  }
+
+  /** A turn; null when somebody else has one and begins, or when another of the same identity waited in front. */
+  async #waitFor(key: string, { identity, signal }: Asker): Promise<(() => void) | null> {
+    const place = `${identity}\n${key}`
+    const ahead = this.#ahead.get(place)
+    if (ahead !== undefined) {
+      await ahead
+      signal.throwIfAborted()
+      return null
+    }
+    const begun = new AbortController()
+    const turn = this.#gate.enter(identity, AbortSignal.any([signal, begun.signal]))
+    // However it fares: who fails is followed by the next.
+    this.#ahead.set(place, turn.then(nothing, nothing))
+    const awaiting = this.#awaiting.get(key) ?? new Set()
+    this.#awaiting.set(key, awaiting.add(begun))
+    try {
+      return await turn
+    } catch (error) {
+      if (begun.signal.aborted && !signal.aborted) return null
+      throw error
+    } finally {
+      this.#ahead.delete(place)
+      awaiting.delete(begun)
+      if (awaiting.size === 0 && this.#awaiting.get(key) === awaiting) this.#awaiting.delete(key)
+    }
+  }
+
+  /** A body made of another that is in use: that one's turn is enough. */
+  useDerived(key: string, make: () => Pieces): BodyUse {
+    return this.#there(key) ?? this.#begin(key, make, nothing)
+  }
+
+  #there(key: string): BodyUse | null {
+    const finished = this.#finished.get(key)
+    if (finished !== undefined) return { body: finished, release: nothing }
+    const entry = this.#inUse.get(key)
+    return entry === undefined ? null : this.#join(key, entry)
+  }
+
+  #begin(key: string, make: () => Pieces, leave: () => void): BodyUse {
+    const body = new SharedBody(make(), (complete) => this.#finished.set(key, complete))
+    const entry: Entry = { body, users: 0, leave }
+    this.#inUse.set(key, entry)
+    for (const begun of this.#awaiting.get(key) ?? []) begun.abort()
+    return this.#join(key, entry)
+  }
+
+  #join(key: string, entry: Entry): BodyUse {
     entry.users++
-    const used = entry
     let isReleased = false
     return {
       body: entry.body,
       release: () => {
         if (isReleased) return
         isReleased = true
-        used.users--
-        if (used.users > 0) return
-        used.body.abandon()
-        used.releaseSlot()
-        if (this.#inUse.get(key) === used) this.#inUse.delete(key)
+        entry.users--
+        if (entry.users > 0) return
+        entry.body.abandon()
+        entry.leave()
+        if (this.#inUse.get(key) === entry) this.#inUse.delete(key)
       },
     }
   }
 }
+
+const nothing = (): void => {}

@@ -9,13 +9,17 @@ import type { FactRegistry } from '../broadcast/fact-registry.js'
 import { Matcher } from '../broadcast/matcher.js'
 import type { Selector } from '../dialect/selector.js'
 import { namespacePrefix } from '../model/resource.js'
-import { ExpiredError } from '../model/status.js'
+import { ExpiredError, TooManyRequestsError } from '../model/status.js'
+import { sleep } from '../support/clock.js'
 import type { Admitted } from './admission.js'
 import type { Exchange } from './exchange.js'
 import { NO_CACHE } from './get-handler.js'
 import { layOut } from './layout.js'
 import type { LiveResource, ResourceContext } from './resource-context.js'
 import { sendBody } from './send-body.js'
+
+/** Longer is not waited for, but told: the client waits better than we do. */
+const MAX_DEBT_WAIT_MS = 5_000
 
 export interface Collection {
   /** '' for all. */
@@ -37,6 +41,7 @@ export async function handleList(
   const encoder = context.encoder(served, form, options.includeObject, options.projection)
   cache.assertReadable()
   context.memory.admit()
+  await payDebt(context, admitted, exchange.signal)
   const snapshot = await readState(live, options, exchange.signal)
   const prefix = collection.namespace === '' ? cache.prefix : namespacePrefix(served.resource, collection.namespace)
   const startKey = options.read.kind === 'continue' ? startKeyOf(options.read, prefix) : prefix
@@ -60,7 +65,7 @@ export async function handleList(
     layout.key,
     second,
   ].join('\n')
-  const use = context.bodies.use(key, () => {
+  const use = await context.bodies.use(key, { identity: admitted.identity, signal: exchange.signal }, () => {
     const page = { snapshot, prefix, startKey, limit, encoder }
     return layout.pieces(selectedPieces(page, options.selector, live.broadcaster.facts))
   })
@@ -72,9 +77,19 @@ export async function handleList(
     contentType: form.contentType,
     headers: { ...NO_CACHE, ...warning },
     pace: (sent) => admitted.pace(sent),
+    clock: context.clock,
     acceptsGzip: acceptsGzip(exchange.requestHeaders['accept-encoding']),
   })
   live.metrics.list((performance.now() - exchange.startedMs) / 1000, bytes)
+}
+
+/** What was sent beyond the identity's rate is waited for before more is begun. @throws TooManyRequestsError */
+async function payDebt({ clock }: ResourceContext, admitted: Admitted, signal: AbortSignal): Promise<void> {
+  const waitMs = admitted.pace(0)
+  if (waitMs > MAX_DEBT_WAIT_MS) {
+    throw new TooManyRequestsError('too many bytes of lists and initial states', Math.ceil(waitMs / 1000))
+  }
+  if (waitMs > 0) await sleep(clock, waitMs, signal)
 }
 
 async function readState(live: LiveResource, options: ListOptions, signal: AbortSignal): Promise<Snapshot> {

@@ -10,9 +10,9 @@ import type { ResourceMetrics } from '../metrics/metrics.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
+import type { FairGate } from '../auth/fair-gate.js'
 import type { BodyCache } from './body-cache.js'
 import type { MemoryGate } from './memory-gate.js'
-import type { Slots } from './slots.js'
 import type { WatcherLimits } from './watcher-limits.js'
 
 /** One served resource, alive. */
@@ -36,7 +36,7 @@ export interface ResourceContext {
   ): ObjectEncoder
   readonly bodies: BodyCache
   /** Initial states being sent, each of which holds a state's bytes. */
-  readonly initialStates: Slots
+  readonly initialStates: FairGate
   readonly watchers: WatcherLimits
   /** Asked before a list or a watch begins. */
   readonly memory: Pick<MemoryGate, 'admit'>

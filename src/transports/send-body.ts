@@ -1,6 +1,7 @@
 /** Writes a shared body to one client: at the client's pace, in turns, and never as one giant string. */
 import type { OutgoingHttpHeaders } from 'node:http'
 import { createGzip } from 'node:zlib'
+import { type Clock, sleep } from '../support/clock.js'
 import type { BodyCache, BodyUse } from './body-cache.js'
 import type { Exchange } from './exchange.js'
 import type { SharedBody } from './shared-body.js'
@@ -18,6 +19,7 @@ export interface BodyAnswer {
   readonly acceptsGzip: boolean
   /** Told of the bytes sent. @returns milliseconds to wait before more. */
   readonly pace: (bytes: number) => number
+  readonly clock: Clock
 }
 
 /**
@@ -40,18 +42,19 @@ export async function sendBody(
     const isLarge = second !== undefined || (first?.length ?? 0) >= GZIP_FROM_BYTES
     if (!isLarge) {
       const body = first ?? Buffer.alloc(0)
+      answer.pace(body.length)
       exchange.send(200, answer.contentType, body, headers)
       return body.length
     }
     if (!answer.acceptsGzip) {
       exchange.writeHead(200, { 'content-type': answer.contentType, ...headers })
-      await writePieces(exchange, use.body, answer.pace)
+      await writePieces(exchange, use.body, answer)
       return use.body.bytes
     }
     const gzipped = cache.useDerived(`${key}\ngzip`, () => gzip(use.body))
     try {
       exchange.writeHead(200, { 'content-type': answer.contentType, 'content-encoding': 'gzip', ...headers })
-      await writePieces(exchange, gzipped.body, answer.pace)
+      await writePieces(exchange, gzipped.body, answer)
     } finally {
       gzipped.release()
     }
@@ -61,7 +64,7 @@ export async function sendBody(
   }
 }
 
-async function writePieces(exchange: Exchange, body: SharedBody, pace: BodyAnswer['pace']): Promise<void> {
+async function writePieces(exchange: Exchange, body: SharedBody, { pace, clock }: BodyAnswer): Promise<void> {
   const { response } = exchange
   for (let i = 0; !exchange.isGone; i++) {
     const next = body.piece(i)
@@ -69,7 +72,7 @@ async function writePieces(exchange: Exchange, body: SharedBody, pace: BodyAnswe
     if (piece === undefined) break
     const hasRoom = response.write(piece)
     const waitMs = pace(piece.length)
-    if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs))
+    if (waitMs > 0) await sleep(clock, waitMs, exchange.signal)
     if (!hasRoom && exchange.needsDrain) await drained(exchange)
     else if (i % PIECES_PER_TURN === PIECES_PER_TURN - 1) await new Promise((resolve) => setImmediate(resolve))
   }

@@ -58,7 +58,9 @@ export async function handleWatch(
   const leave = context.watchers.enter(transport.admitted.identity)
   let releaseInitial = (): void => {}
   try {
-    if (options.start.kind === 'initial-state') releaseInitial = context.initialStates.take()
+    if (options.start.kind === 'initial-state') {
+      releaseInitial = await context.initialStates.enter(transport.admitted.identity, transport.signal)
+    }
     const start = await startOf(live.cache, options, transport.signal)
     if (transport.signal.aborted) {
       releaseInitial()

@@ -1,13 +1,13 @@
 import t from 'tap'
 
 import { clientAddress, trustedProxies } from '../../src/auth/client-address.js'
-import { FairGate } from '../../src/auth/fair-gate.js'
+import { FairGate, type FairGateOptions } from '../../src/auth/fair-gate.js'
 import { IdentityLimits } from '../../src/auth/limits.js'
 import { TooManyRequestsError } from '../../src/model/status.js'
 import { VirtualClock } from '../support/virtual-clock.js'
 
 function limits(clock: VirtualClock) {
-  return new IdentityLimits({ clock, requestsPerSecond: 2, maxWatchersPerClient: 3, initialBytesPerSecond: 1_000 })
+  return new IdentityLimits({ clock, requestsPerSecond: 2, initialBytesPerSecond: 1_000 })
 }
 
 void t.test('requests: a burst, then the rate, and one identity does not use up another', async (t) => {
@@ -26,17 +26,6 @@ void t.test('requests: a burst, then the rate, and one identity does not use up 
   t.throws(() => limit.admitRequest('noisy'), TooManyRequestsError, 'rest does not add up beyond the burst')
 })
 
-void t.test('watches: so many run at one time, each ends once', async (t) => {
-  const limit = limits(new VirtualClock())
-  const ends = [limit.startWatch('a'), limit.startWatch('a'), limit.startWatch('a')]
-  t.throws(() => limit.startWatch('a'), { code: 429, message: /3 are running, 3 are allowed/ })
-  t.doesNotThrow(() => limit.startWatch('b'))
-  ends[0]?.()
-  ends[0]?.()
-  limit.startWatch('a')
-  t.throws(() => limit.startWatch('a'), TooManyRequestsError, 'ending twice gives back one')
-})
-
 void t.test('bytes: what is over is waited for', async (t) => {
   const clock = new VirtualClock()
   const limit = limits(clock)
@@ -49,18 +38,22 @@ void t.test('bytes: what is over is waited for', async (t) => {
   const without = new IdentityLimits({
     clock,
     requestsPerSecond: 1,
-    maxWatchersPerClient: 1,
     initialBytesPerSecond: null,
   })
   t.equal(without.spendInitialBytes('a', 1e12), 0)
 })
+
+function gateOf(options: Partial<FairGateOptions> & Pick<FairGateOptions, 'turns'>): FairGate {
+  const most = { maxTurnsPerIdentity: options.turns, maxWaiting: 100, maxWaitingPerIdentity: 100, maxWaitMs: 3_000 }
+  return new FairGate({ ...most, clock: new VirtualClock(), onRejected: () => {}, ...options })
+}
 
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
 void t.test(
   'turns go round between identities: one that asks for much waits behind one that asks for little',
   async (t) => {
-    const gate = new FairGate({ turns: 1, maxWaiting: 100, maxWaitingPerIdentity: 50 })
+    const gate = gateOf({ turns: 1, maxWaiting: 100, maxWaitingPerIdentity: 50 })
     const order: string[] = []
     const leave = await gate.enter('noisy')
     const enter = async (identity: string) => {
@@ -79,7 +72,7 @@ void t.test(
 )
 
 void t.test('never more turns than allowed at one time', async (t) => {
-  const gate = new FairGate({ turns: 3, maxWaiting: 100, maxWaitingPerIdentity: 100 })
+  const gate = gateOf({ turns: 3, maxWaiting: 100, maxWaitingPerIdentity: 100 })
   let running = 0
   let most = 0
   await Promise.all(
@@ -96,7 +89,7 @@ void t.test('never more turns than allowed at one time', async (t) => {
 })
 
 void t.test('what waits is bounded, in all and for each', async (t) => {
-  const gate = new FairGate({ turns: 1, maxWaiting: 3, maxWaitingPerIdentity: 2 })
+  const gate = gateOf({ turns: 1, maxWaiting: 3, maxWaitingPerIdentity: 2 })
   const leave = await gate.enter('a')
   const waiting = [gate.enter('a'), gate.enter('a')]
   await t.rejects(gate.enter('a'), { code: 429 }, 'one identity cannot fill the queue')
@@ -107,8 +100,45 @@ void t.test('what waits is bounded, in all and for each', async (t) => {
   t.match(gate, { running: 0, waiting: 0 })
 })
 
+void t.test('no identity holds every turn, however long it holds them', async (t) => {
+  const gate = gateOf({ turns: 4, maxTurnsPerIdentity: 3 })
+  const held = ['noisy', 'noisy', 'noisy'].map((identity) => gate.tryEnter(identity))
+  t.notOk(held.includes(null))
+  t.equal(gate.tryEnter('noisy'), null, 'there is a turn left, and not for this one')
+  const more = [gate.enter('noisy'), gate.enter('noisy')]
+  const quiet = gate.tryEnter('quiet')
+  t.ok(quiet, 'the next to come need not wait')
+  const calm = gate.enter('calm')
+  quiet?.()
+  ;(await calm)()
+  t.match(gate, { running: 3, waiting: 2 }, 'a turn that is free is not for who holds too many')
+  held[0]?.()
+  const first = await more[0]!
+  t.match(gate, { running: 3, waiting: 1 })
+  first()
+  ;(await more[1]!)()
+  for (const leave of held) leave?.()
+  t.match(gate, { running: 0, waiting: 0 })
+})
+
+void t.test('who has waited too long is told to come again, and that is counted', async (t) => {
+  const clock = new VirtualClock()
+  let rejected = 0
+  const gate = gateOf({ turns: 1, clock, maxWaitMs: 3_000, onRejected: () => rejected++ })
+  const leave = await gate.enter('a')
+  const waiting = gate.enter('b')
+  clock.advance(2_999)
+  t.equal(gate.waiting, 1)
+  clock.advance(1)
+  await t.rejects(waiting, { code: 429, details: { retryAfterSeconds: 1 } })
+  t.match(gate, { running: 1, waiting: 0 })
+  t.equal(rejected, 1)
+  leave()
+  t.ok(gate.tryEnter('c'))
+})
+
 void t.test('who goes away while waiting leaves the queue, and costs no turn', async (t) => {
-  const gate = new FairGate({ turns: 1, maxWaiting: 10, maxWaitingPerIdentity: 10 })
+  const gate = gateOf({ turns: 1, maxWaiting: 10, maxWaitingPerIdentity: 10 })
   const leave = await gate.enter('a')
   const gone = new AbortController()
   const waiting = gate.enter('b', gone.signal)

@@ -1,12 +1,16 @@
 import t from 'tap'
 import { BodyCache } from '../../src/transports/body-cache.js'
 import type { SharedBody } from '../../src/transports/shared-body.js'
-import { Slots } from '../../src/transports/slots.js'
-import { TooManyRequestsError } from '../../src/model/status.js'
+import { FairGate } from '../../src/auth/fair-gate.js'
+import { VirtualClock } from '../support/virtual-clock.js'
 
-function setUp(slotCount: number) {
-  const slots = new Slots(slotCount, 'lists', () => {})
-  return { slots, bodies: new BodyCache({ maxBytes: 1_000_000, slots }) }
+const asker = (identity = 'ann') => ({ identity, signal: new AbortController().signal })
+
+function setUp(turns: number) {
+  const most = { maxTurnsPerIdentity: turns, maxWaiting: 10, maxWaitingPerIdentity: 10, maxWaitMs: 1_000 }
+  const clock = new VirtualClock()
+  const gate = new FairGate({ turns, ...most, clock, onRejected: () => {} })
+  return { gate, clock, bodies: new BodyCache({ maxBytes: 1_000_000, gate }) }
 }
 
 /** Notes when it is made and when it is let go. */
@@ -32,18 +36,18 @@ async function readAll(body: SharedBody): Promise<number> {
 }
 
 void t.test('those who ask at once share one making, and those who come later its result', async (t) => {
-  const { bodies, slots } = setUp(1)
+  const { bodies, gate } = setUp(1)
   const { made, pieces } = source()
-  const uses = Array.from({ length: 50 }, () => bodies.use('a', pieces))
-  t.equal(slots.taken, 1)
+  const uses = await Promise.all(Array.from({ length: 50 }, () => bodies.use('a', asker(), pieces)))
+  t.equal(gate.running, 1)
   t.same(new Set(await Promise.all(uses.map(({ body }) => readAll(body)))), new Set([30]))
   t.equal(made.pieces, 3)
   for (const use of uses) {
     use.release()
     use.release()
   }
-  t.equal(slots.taken, 0)
-  const later = bodies.use('a', () => {
+  t.equal(gate.running, 0)
+  const later = await bodies.use('a', asker(), () => {
     throw new Error('it is there')
   })
   t.equal(await readAll(later.body), 30)
@@ -51,40 +55,58 @@ void t.test('those who ask at once share one making, and those who come later it
 })
 
 void t.test('what nobody wants any more is let go in the middle', async (t) => {
-  const { bodies, slots } = setUp(1)
+  const { bodies, gate } = setUp(1)
   const { made, pieces } = source()
-  const uses = [bodies.use('a', pieces), bodies.use('a', pieces)]
+  const uses = [await bodies.use('a', asker(), pieces), await bodies.use('a', asker('bob'), pieces)]
   await uses[0]!.body.piece(0)
   uses[0]!.release()
   t.notOk(made.isLetGo, 'one is left')
   uses[1]!.release()
   t.ok(made.isLetGo)
-  t.equal(slots.taken, 0)
+  t.equal(gate.running, 0)
   const again = source()
-  t.equal(await readAll(bodies.use('a', again.pieces).body), 30, 'and made anew for the next')
+  t.equal(await readAll((await bodies.use('a', asker(), again.pieces)).body), 30, 'and made anew for the next')
 })
 
-void t.test('what is made of another body needs no slot of its own', (t) => {
-  const { bodies, slots } = setUp(1)
-  const plain = bodies.use('a', source().pieces)
+void t.test('what is made of another body needs no turn of its own', async (t) => {
+  const { bodies, gate, clock } = setUp(1)
+  const plain = await bodies.use('a', asker(), source().pieces)
   const derived = bodies.useDerived('a gzip', source().pieces)
-  t.equal(slots.taken, 1)
-  t.throws(() => bodies.use('b', source().pieces), TooManyRequestsError)
+  t.equal(gate.running, 1)
+  const other = bodies.use('b', asker(), source().pieces)
+  clock.advance(1_000)
+  await t.rejects(other, { code: 429 })
   derived.release()
   plain.release()
-  t.equal(slots.taken, 0)
-  t.end()
+  t.equal(gate.running, 0)
+})
+
+void t.test('many of one identity that wait for the same body are one in the queue, and share it', async (t) => {
+  const { bodies, gate } = setUp(1)
+  const first = await bodies.use('a', asker(), source().pieces)
+  const { made, pieces } = source()
+  const same = Array.from({ length: 40 }, (_, i) => bodies.use('b', asker(i < 20 ? 'ann' : 'bob'), pieces))
+  t.equal(gate.waiting, 2, 'each identity has a place of its own')
+  first.release()
+  const uses = await Promise.all(same)
+  t.same(new Set(await Promise.all(uses.map(({ body }) => readAll(body)))), new Set([30]))
+  t.equal(made.pieces, 3)
+  t.match(gate, { running: 1, waiting: 0 })
+  for (const use of uses) use.release()
+  t.equal(gate.running, 0)
 })
 
 void t.test('a failure is told to everybody who shares it, and to nobody after them', async (t) => {
   const { bodies } = setUp(1)
-  const uses = [0, 1].map(() =>
-    bodies.use('a', function* () {
-      yield Buffer.from('x')
-      throw new Error('broken')
-    }),
+  const uses = await Promise.all(
+    [0, 1].map(() =>
+      bodies.use('a', asker(), function* () {
+        yield Buffer.from('x')
+        throw new Error('broken')
+      }),
+    ),
   )
   for (const { body } of uses) await t.rejects(readAll(body), { message: 'broken' })
   for (const use of uses) use.release()
-  t.equal(await readAll(bodies.use('a', source().pieces).body), 30)
+  t.equal(await readAll((await bodies.use('a', asker(), source().pieces)).body), 30)
 })
