@@ -67,6 +67,13 @@ export function load(args: readonly string[], environment: Environment, readFile
     const problem = relation.check(completed)
     if (problem !== null) problems.push(problem)
   }
+  // Who names the port wants TLS: a plain one in its place would be worse than none.
+  const securePort = given.get('securePort')
+  const isTold = broken.has('tlsCertFile') || broken.has('tlsPrivateKeyFile') || completed.tlsPrivateKeyFile !== null
+  if (securePort !== undefined && completed.securePort === null && !isTold) {
+    const instead = 'give --tls-cert-file and --tls-private-key-file, or --tls-self-signed'
+    problems.push(`${securePort.place}: there is no certificate: ${instead}`)
+  }
   const { resource, ...rest } = completed
   const resolved = resolveResources({
     etcdPrefix: rest.etcdPrefix,

@@ -219,7 +219,7 @@ export const options = {
     default: 6443,
     min: 0,
     max: 65_535,
-    doc: 'HTTPS port, once there is a certificate; 0 picks a free one and the log says which.',
+    doc: 'HTTPS port; 0 picks a free one and the log says which. Needs --tls-cert-file or --tls-self-signed.',
   }),
   insecureBindAny: boolean({
     flag: '--insecure-bind-any',

@@ -71,14 +71,14 @@ void t.test('beside etcd it is read-only unless told otherwise', async (t) => {
 
 void t.test('a flag wins over the environment, the environment over the file, the file over the default', async (t) => {
   const env = { DISTRIBUTARY_PORT: '2000' }
-  const files = { 'c.yaml': 'port: 3000\nsecurePort: 4000\n' }
+  const files = { 'c.yaml': 'port: 3000\nworkers: 1\n' }
   const args = ['--config', 'c.yaml']
   t.equal(config({ args: [...args, '--port', '1000'], env, files }).port, 1_000)
   t.equal(config({ args, env, files }).port, 2_000)
   t.equal(config({ args, files }).port, 3_000)
   t.equal(config({}).port, 8_001)
   const loaded = loadFrom({ args, env, files })
-  t.match(loaded, { sources: { port: 'environment', securePort: 'file', config: 'flag', bindAddress: 'default' } })
+  t.match(loaded, { sources: { port: 'environment', workers: 'file', config: 'flag', bindAddress: 'default' } })
 })
 
 void t.test('the file may be named in the environment', async (t) => {
