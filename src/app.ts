@@ -12,6 +12,7 @@ import { chooseEncoder } from './dialect/encoding/encoders.js'
 import { unknownResourceError } from './dialect/status-body.js'
 import { ResourceRegistry, type ServedResource } from './dialect/resource-registry.js'
 import { DefinitionFollower } from './definition-follower.js'
+import { AuditOnRequest, type AuditReport } from './feed/audit-report.js'
 import type { OpenFeed } from './feed/resource-feed.js'
 import { OpenApi } from './dialect/openapi.js'
 import { type PortNumbers, Ports } from './ports.js'
@@ -45,6 +46,8 @@ export interface AppOptions {
   readonly openFeed?: OpenFeed
   /** What a scrape is answered with. Default: the metrics of this process. */
   readonly exposeMetrics?: () => Promise<{ readonly contentType: string; readonly text: string }>
+  /** Compares with etcd what this server holds. Default: what this process watches. */
+  readonly audit?: () => Promise<AuditReport>
   readonly logger: Logger
   readonly version: string
   /** Of what is stored as protobuf. Default: Kubernetes' own kinds. */
@@ -76,6 +79,7 @@ export class App {
   readonly #memory: MemoryGate
   readonly #access: Access
   readonly #outages: OutageLog
+  readonly #audit: () => Promise<AuditReport>
   #wasReady = false
   #isDraining = false
   #isStopped = false
@@ -192,6 +196,8 @@ export class App {
       onRejected: (limit) => metrics.rejected(limit),
     })
     const { admission } = this.#access
+    const audits = new AuditOnRequest(() => this.#resources.sources())
+    this.#audit = options.audit ?? (() => audits.run())
     this.#outages = new OutageLog({
       reasons: () => [...this.#resources.sources()].flatMap(({ cache }) => cache.disconnectedReason ?? []),
       clock: this.#clock,
@@ -213,6 +219,7 @@ export class App {
         }),
         health: { livez: () => [{ name: 'ping', problem: () => null }], readyz: () => this.#readiness() },
         metrics: options.exposeMetrics ?? (() => metrics.expose()),
+        audit: () => this.#audit(),
         onInternalError,
         corsAllowedOrigins: config.corsAllowedOrigins,
         admission,
@@ -230,9 +237,9 @@ export class App {
     this.#access.reopenAuditLog()
   }
 
-  /** SIGUSR2: compares every cache with etcd now, where this process owns the watches. */
-  async audit(): Promise<void> {
-    await Promise.all([...this.#resources.sources()].map(async ({ feed }) => await feed.audit?.()))
+  /** SIGUSR2: compares every cache with etcd now, where this process owns the watches; one at a time. */
+  async audit(): Promise<AuditReport> {
+    return await this.#audit()
   }
 
   get isReady(): boolean {
@@ -254,6 +261,7 @@ export class App {
   async drain(): Promise<void> {
     if (this.#isDraining) return
     this.#isDraining = true
+    this.#ports.sayFarewell()
     let running = [...this.#resources.sources()].flatMap(({ broadcaster }) =>
       [...broadcaster.cursors].map((cursor) => ({ broadcaster, cursor })),
     )

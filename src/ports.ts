@@ -6,7 +6,7 @@ import { ServerTls } from './auth/tls.js'
 import type { Config } from './config/load.js'
 import type { Clock } from './support/clock.js'
 import type { Logger } from './support/log.js'
-import { createPlainListener, createSecureListener } from './transports/listeners.js'
+import { type Listener, createPlainListener, createSecureListener } from './transports/listeners.js'
 import { type ServerOptions, createServer } from './transports/server.js'
 
 /** null: not asked for. */
@@ -55,6 +55,11 @@ export class Ports {
       return (server.server.address() as AddressInfo).port
     }
     return { port: await listen(this.#plain, port), securePort: await listen(this.#secure, securePort) }
+  }
+
+  /** Sends clients elsewhere with the end of what they have. */
+  sayFarewell(): void {
+    for (const port of [this.#plain, this.#secure]) (port?.server as (Server & Listener) | undefined)?.sayFarewell()
   }
 
   async stop(): Promise<void> {

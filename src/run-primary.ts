@@ -75,9 +75,7 @@ export async function runPrimary({ config, upstream, logger, version, print }: P
     },
   })
   process.on('SIGHUP', () => supervisor.signal('SIGHUP'))
-  process.on('SIGUSR2', () => {
-    for (const { feed } of primary.relays()) void feed.audit?.()
-  })
+  process.on('SIGUSR2', () => void primary.audit())
   const delay = config.shutdownGracePeriod + 2 * GRACE_MS
   const skip: closeWithGrace.AllEvents[] = ['SIGHUP', 'SIGUSR2']
   closeWithGrace({ delay, logger: false, skip }, async ({ signal, err }) => {

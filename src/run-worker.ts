@@ -8,10 +8,12 @@
 import { Socket } from 'node:net'
 import { App } from './app.js'
 import type { Schema } from './codec/protobuf/schema.js'
+import type { AuditReport } from './feed/audit-report.js'
 import type { Config } from './config/load.js'
 import { LINK_DESCRIPTOR } from './fleet/workers/supervisor.js'
 import { PrimaryUpstream } from './fleet/workers/upstream-calls.js'
 import { WorkerChannel } from './fleet/workers/worker.js'
+import { ServiceUnavailableError } from './model/status.js'
 import type { PortNumbers } from './ports.js'
 import { systemClock as clock } from './support/clock.js'
 import type { Logger } from './support/log.js'
@@ -77,6 +79,7 @@ export async function runWorker({ config, logger, version, schema }: WorkerParts
         contentType: app?.metrics.contentType ?? '',
         text: await channel.exposeMetrics(),
       }),
+      audit: async () => await askForAudit(channel),
       logger,
       version,
       schema,
@@ -87,5 +90,15 @@ export async function runWorker({ config, logger, version, schema }: WorkerParts
     const reason = error instanceof Error ? error.message : String(error)
     logger.error({ reason }, 'cannot start')
     process.exit(1)
+  }
+}
+
+/** The primary has the watches, and what is compared is what it tells all workers. @throws ServiceUnavailableError */
+async function askForAudit(channel: WorkerChannel): Promise<AuditReport> {
+  try {
+    return JSON.parse(await channel.audit()) as AuditReport
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new ServiceUnavailableError(`the primary process was not asked: ${reason}`, { cause: error })
   }
 }

@@ -41,6 +41,7 @@ export type AuditOutcome =
       readonly kind: 'different'
       readonly revision: Revision
       readonly keys: number
+      readonly values: number
       /** How many there are, and the first few by name. */
       readonly differences: number
       readonly examples: readonly AuditDifference[]
@@ -149,7 +150,7 @@ export class Audit {
     await this.#compareValues(comparison, revision, signal)
     const { keys, differences, examples, sample } = comparison
     if (differences === 0) return { kind: 'equal', revision, keys, values: sample.length }
-    return { kind: 'different', revision, keys, differences, examples }
+    return { kind: 'different', revision, keys, values: sample.length, differences, examples }
   }
 
   async #compareValues(comparison: Comparison, revision: Revision, signal: AbortSignal): Promise<void> {

@@ -17,15 +17,23 @@ import {
   createSecureServer,
 } from 'node:http2'
 import type { Socket } from 'node:net'
+import { Farewell } from './farewell.js'
 
 export interface ListenerLimits {
   /** Concurrent requests on one HTTP/2 connection. */
   readonly maxStreams: number
 }
 
+/** What a port does besides listening. */
+export interface Listener {
+  closeAllConnections(): void
+  /** From now on clients are sent elsewhere with the end of what they have: see `Farewell`. */
+  sayFarewell(): void
+}
+
 /** Selectors travel in the URL: kube-proxies and controllers write long ones. Node's default is 16 KB. */
 const MAX_HEADER_BYTES = 64 * 1024
-/** From the first byte of a request to the end of its headers: a slow-loris holds a socket no longer. */
+/** Of a TLS handshake, and from the first byte of a request to the end of its headers: a slow-loris holds a socket no longer. */
 const HEADERS_TIMEOUT_MS = 20_000
 /** Between two requests on one connection. Longer than the idle times of the usual load balancers (60 s). */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000
@@ -40,7 +48,9 @@ const PREFACE_SIGN_BYTES = 4
  */
 const MAX_SESSION_MEMORY_MB = 64
 
-export function createPlainListener(handler: RequestListener, limits: ListenerLimits): Server {
+export function createPlainListener(serve: RequestListener, limits: ListenerLimits): Server & Listener {
+  const farewell = new Farewell()
+  const handler = farewell.wrap(serve)
   const http1 = createServer(
     {
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -52,7 +62,7 @@ export function createPlainListener(handler: RequestListener, limits: ListenerLi
     handler,
   )
   const http2 = createHttp2Server(http2Options(limits), asHttp2Handler(handler))
-  const sessions = followSessions(http2)
+  const sessions = followSessions(http2, farewell)
   const [accept] = http1.listeners('connection') as [(socket: Socket) => void]
   http1.removeAllListeners('connection')
   // Browsers open connections ahead of need: silent ones, which neither server knows of yet.
@@ -65,22 +75,31 @@ export function createPlainListener(handler: RequestListener, limits: ListenerLi
       http2.emit('connection', socket)
     })
   })
-  http1.on('upgrade', upgradeAsRequest(handler))
+  // Such a connection ends with its answer or its watch in any case.
+  http1.on('upgrade', upgradeAsRequest(serve))
   const closeHttp1 = http1.closeAllConnections.bind(http1)
   http1.closeAllConnections = () => {
     for (const socket of undecided) socket.destroy()
     sessions.destroyAll()
     closeHttp1()
   }
-  return http1
+  const sayFarewell = (): void => farewell.say(() => http1.closeIdleConnections())
+  return Object.assign(http1, { sayFarewell })
 }
 
 export function createSecureListener(
-  handler: RequestListener,
+  serve: RequestListener,
   limits: ListenerLimits,
   tls: SecureServerOptions,
-): Http2SecureServer & Pick<Server, 'closeAllConnections'> {
-  const options: SecureServerOptions = { ...http2Options(limits), ...tls, allowHTTP1: true }
+): Http2SecureServer & Listener {
+  const farewell = new Farewell()
+  const handler = farewell.wrap(serve)
+  const options: SecureServerOptions = {
+    ...http2Options(limits),
+    ...tls,
+    allowHTTP1: true,
+    handshakeTimeout: HEADERS_TIMEOUT_MS,
+  }
   const server = createSecureServer(options, asHttp2Handler(handler))
   // What the options of an HTTP/2 server do not take of HTTP/1.1: Node reads these when a connection comes.
   Object.assign(server, {
@@ -89,19 +108,20 @@ export function createSecureListener(
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     connectionsCheckingInterval: CHECK_INTERVAL_MS,
   })
-  const sessions = followSessions(server)
+  const sessions = followSessions(server, farewell)
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => {
     sockets.add(socket)
     socket.setNoDelay(true)
     socket.once('close', () => sockets.delete(socket))
   })
-  server.on('upgrade', upgradeAsRequest(handler))
+  server.on('upgrade', upgradeAsRequest(serve))
   return Object.assign(server, {
     closeAllConnections(): void {
       sessions.destroyAll()
       for (const socket of sockets) socket.destroy()
     },
+    sayFarewell: () => farewell.say(() => (server as unknown as Server).closeIdleConnections()),
   })
 }
 
@@ -161,12 +181,14 @@ function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) 
 }
 
 /** Closes idle HTTP/2 connections, without which a client that goes away in silence would hold one for ever. */
-function followSessions(server: { on(event: 'session', listener: (session: ServerHttp2Session) => void): unknown }): {
-  destroyAll(): void
-} {
+function followSessions(
+  server: { on(event: 'session', listener: (session: ServerHttp2Session) => void): unknown },
+  farewell: Farewell,
+): { destroyAll(): void } {
   const sessions = new Set<ServerHttp2Session>()
   server.on('session', (session) => {
     sessions.add(session)
+    farewell.follow(session)
     let streams = 0
     session.on('stream', (stream) => {
       streams++

@@ -10,6 +10,7 @@ import { BadRequestError, InternalError, NotFoundError, StatusError } from '../m
 import { pathAttributes } from '../auth/authz/authorizer.js'
 import type { Admission } from './admission.js'
 import type { ApiHandler } from './api-handler.js'
+import { registerAudit } from './audit-route.js'
 import { handleCors } from './cors.js'
 import { Exchange } from './exchange.js'
 import { type HealthOptions, registerHealth } from './health.js'
@@ -18,6 +19,8 @@ export interface ServerOptions {
   readonly api: ApiHandler
   readonly health: HealthOptions
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>
+  /** Compares what is cached with etcd. */
+  readonly audit: () => Promise<object>
   readonly onInternalError: (error: StatusError) => void
   readonly corsAllowedOrigins: readonly string[]
   /** Further routes, on every port. */
@@ -65,6 +68,7 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
       exchange.fail(status)
     }
   })
+  registerAudit(server, options)
   registerHealth(server, options.health)
   options.routes?.(server)
   // A body is never read here, whatever it says it is.

@@ -131,10 +131,81 @@ for (const workers of [1, 2]) {
       )
     }
     t.equal(checks, 1, 'the pods were compared once')
+    const { status, outcome, rows } = await ask(server.url)
+    t.equal(status, 200)
+    t.equal(outcome, 'equal', rows.map(({ reason }) => reason ?? '').join())
+    t.match(
+      rows.find(({ resource }) => resource === 'pods'),
+      { objects: 1, differences: 0, revision: 2, sampled: 1 },
+    )
     t.equal(total(await server.metrics(), 'distributary_audit_failures_total'), 0)
     t.equal(await server.kill('SIGTERM'), 0)
   })
 }
+
+interface Row {
+  readonly group: string
+  readonly resource: string
+  readonly outcome: string
+  readonly revision: number | null
+  readonly objects: number
+  readonly differences: number
+  readonly sampled: number
+  readonly rebuilt: boolean
+  readonly reason: string | null
+}
+
+async function ask(url: string, init: RequestInit = {}): Promise<{ status: number; outcome: string; rows: Row[] }> {
+  const answer = await fetch(`${url}/audit`, { method: 'POST', ...init })
+  const { outcome, resources = [] } = (await answer.json()) as { outcome: string; resources?: Row[] }
+  return { status: answer.status, outcome, rows: resources }
+}
+
+void t.test('POST /audit compares now, and answers with what came of it, resource by resource', async (t) => {
+  const s = await corrupted(t, corruptions['holds another value under the right revision']!)
+  const { url } = s.h
+  const object = pod('odd', { namespace: 'a', labels: { app: 'right' } })
+  const revision = await s.writer.put('/registry/pods/a/odd', object)
+  await s.reached(revision)
+  const first = await ask(url)
+  t.equal(first.status, 200)
+  t.equal(first.outcome, 'different')
+  t.same(first.rows.map(({ resource }) => resource).sort(), ['configmaps', 'nodes', 'pods'])
+  const podsRow = first.rows.find(({ resource }) => resource === 'pods')!
+  t.match(podsRow, { group: '', outcome: 'different', differences: 1, rebuilt: true, reason: null })
+  t.ok(podsRow.revision! >= revision && podsRow.objects > 0 && podsRow.sampled > 0)
+  t.notOk(JSON.stringify(first).includes('odd'), 'no key is told')
+  t.match(
+    first.rows.find(({ resource }) => resource === 'nodes'),
+    { outcome: 'equal', differences: 0, rebuilt: false },
+  )
+
+  await until(() => s.podSource.feed.status.state === 'watching', 'it is listed anew')
+  const together = await Promise.all([ask(url), ask(url), ask(url), ask(url)])
+  t.same(
+    together.map(({ outcome }) => outcome),
+    ['equal', 'equal', 'equal', 'equal'],
+  )
+  const checks = await s.count('audit_checks_total', 'resource="nodes"')
+  t.ok(checks <= 1 + together.length - 1, `${checks} comparisons: who asks while one runs is given that one`)
+
+  const got = await fetch(`${url}/audit`)
+  t.equal(got.status, 405)
+  t.equal(got.headers.get('allow'), 'POST')
+  t.match(await got.json(), { kind: 'Status', reason: 'MethodNotAllowed' })
+  t.equal((await ask(url, { headers: { origin: 'https://evil.example' } })).status, 403, 'not by pages of others')
+  t.equal((await ask(url, { headers: { origin: url } })).status, 200)
+  t.equal((await ask(url, { body: 'x'.repeat(1e6) })).status, 200, 'a body is not read')
+
+  await s.etcd.kill()
+  const away = await ask(url)
+  t.equal(away.status, 200)
+  t.equal(away.outcome, 'incomplete')
+  t.match(
+    away.rows.map(({ outcome, reason }) => ({ outcome, reason })),
+    Array.from({ length: 3 }, () => ({ outcome: 'skipped', reason: /unavailable/ })),
+  )
+})
 
 void t.test('keys are compared in the order of etcd', async (t) => {
   // The cache's order is that of binary strings: a name beyond ASCII sorts by its bytes.

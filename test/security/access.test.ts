@@ -228,6 +228,11 @@ void t.test('probes show nothing and need nothing; metrics and discovery are beh
   for (const path of ['/metrics', '/api', '/apis', '/version', '/openapi/v3']) {
     t.equal((await fetch(`${app.url}${path}`)).status, 401, path)
   }
+  const audit = async (headers: Record<string, string>): Promise<number> =>
+    (await fetch(`${app.url}/audit`, { method: 'POST', headers })).status
+  t.equal(await audit({}), 401)
+  t.equal(await audit(bearer('web-token')), 403)
+  t.equal(await audit(bearer('admin-token')), 200)
 })
 
 void t.test('a cached body never reaches one who may not read it', async (t) => {

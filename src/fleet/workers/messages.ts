@@ -45,6 +45,7 @@ export const Question = {
   readKey: 3,
   upstream: 4,
   metrics: 5,
+  audit: 6,
 } as const
 
 export const Answer = {

@@ -12,6 +12,7 @@ import type { Duplex } from 'node:stream'
 import type { Key } from '../../model/event.js'
 import type { Resource } from '../../model/resource.js'
 import type { Clock, Timer } from '../../support/clock.js'
+import { AuditOnRequest, type AuditReport } from '../../feed/audit-report.js'
 import type { FeedMetrics } from '../../feed/feed-options.js'
 import type { OpenFeed } from '../../feed/resource-feed.js'
 import type { Upstream } from '../../upstream/upstream.js'
@@ -55,6 +56,7 @@ export class Primary {
   readonly #relays = new Map<Key, OpenRelay>()
   readonly #links = new Set<WorkerLink>()
   readonly #stopping = new Set<Promise<void>>()
+  readonly #audits = new AuditOnRequest(() => this.relays())
   #nextId = 1
 
   constructor(options: PrimaryOptions) {
@@ -77,6 +79,7 @@ export class Primary {
       find: (prefix) => this.#relays.get(prefix)?.relay,
       callUpstream: (request, signal) => answerUpstreamCall(upstream, request, signal),
       exposeMetrics: () => this.#exposeMetrics(),
+      audit: async () => JSON.stringify(await this.audit()),
       maxQueuedBytes,
       onStarted,
       onRelayLeft: (relay) => this.#left(relay),
@@ -87,6 +90,11 @@ export class Primary {
     })
     this.#links.add(link)
     return link
+  }
+
+  /** Compares with etcd what is held here for the workers; one at a time. */
+  audit(): Promise<AuditReport> {
+    return this.#audits.run()
   }
 
   async stop(): Promise<void> {

@@ -39,6 +39,7 @@ const SEVERITY: readonly ReplaceReason[] = ['coalesce', 'gap', 'history-changed'
 
 export class Relay implements FeedSink {
   readonly id: number
+  readonly resource: Resource
   readonly prefix: Key
   readonly feed: ResourceFeed
   readonly #clock: Clock
@@ -53,6 +54,7 @@ export class Relay implements FeedSink {
   constructor(options: RelayOptions) {
     const { id, resource, openFeed, metrics, history, clock } = options
     this.id = id
+    this.resource = resource
     this.prefix = resource.etcdPrefix
     this.#clock = clock
     this.#state = new ReplayableState(history)

@@ -27,6 +27,8 @@ export interface WorkerLinkOptions {
   readonly callUpstream: (request: string, signal: AbortSignal) => Promise<string>
   /** The metrics of all, as a scrape wants them. */
   readonly exposeMetrics: () => Promise<string>
+  /** Compares with etcd what the primary watches: the report as JSON. */
+  readonly audit: () => Promise<string>
   /** Clients can connect to it. */
   readonly onStarted: () => void
   /** Most bytes on their way to it. */
@@ -274,6 +276,11 @@ export class WorkerLink implements RelaySubscriber {
       }
       case Question.metrics: {
         const text = await this.#options.exposeMetrics()
+        await this.#room()
+        return this.#write(begin(Answer.text).text(text).done())
+      }
+      case Question.audit: {
+        const text = await this.#options.audit()
         await this.#room()
         return this.#write(begin(Answer.text).text(text).done())
       }

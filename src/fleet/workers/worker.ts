@@ -103,6 +103,11 @@ export class WorkerChannel {
     return this.#ask((writer) => writer.byte(Question.metrics), onlyText)
   }
 
+  /** Has the primary compare with etcd what it watches: the report as JSON. @throws UpstreamError */
+  audit(): Promise<string> {
+    return this.#ask((writer) => writer.byte(Question.audit), onlyText)
+  }
+
   /** Tells the primary that clients can connect. */
   started(): void {
     this.#send(new FrameWriter(ToPrimary.started))
