@@ -288,7 +288,10 @@ function fromVerifying(
     case 'watch-compacted': {
       const resume = nextRevision(place.position)
       if (input.compactRevision > resume || startRevision === resume) {
-        return gap(place, attemptAfter(state, input.at), input.compactRevision, rules)
+        // The loss has had its wait already: clients behind a long outage are not left waiting for a second one.
+        const isWaited = after === 'loss'
+        const attempts = isWaited ? attempt : attemptAfter(state, input.at)
+        return gap(place, attempts, input.compactRevision, rules, isWaited)
       }
       return {
         state: { kind: 'verifying', after, place, startRevision: resume, openedAt: null, attempt },
@@ -351,15 +354,28 @@ function moved(
   return { state: { kind: 'watching', place, openedAt, attempt }, effects: [effect, { kind: 'synced' }] }
 }
 
-function gap(place: Place, attempt: number, compactRevision: Revision | null, rules: FeedRules): Transition {
+function gap(
+  place: Place,
+  attempt: number,
+  compactRevision: Revision | null,
+  rules: FeedRules,
+  isWaited = false,
+): Transition {
   const why = `etcd has compacted its history after revision ${place.position}`
-  return relist(place, attempt, rules.onGap === 'coalesce' ? 'coalesce' : 'gap', compactRevision, why)
+  return relist(place, attempt, rules.onGap === 'coalesce' ? 'coalesce' : 'gap', compactRevision, why, isWaited)
 }
 
-/** At once the first time; a list that keeps being needed waits like any other failure. */
-function relist(place: Place, attempt: number, reason: ReplaceReason, floor: Revision | null, why: string): Transition {
+/** At once the first time; a list that keeps being needed waits like any other failure, unless it just has. */
+function relist(
+  place: Place,
+  attempt: number,
+  reason: ReplaceReason,
+  floor: Revision | null,
+  why: string,
+  isWaited = false,
+): Transition {
   const close: FeedEffect = { kind: 'close-watch' }
-  if (attempt > 1) return backOff(place, attempt, why, { reason, floor }, [close])
+  if (attempt > 1 && !isWaited) return backOff(place, attempt, why, { reason, floor }, [close])
   const { state, effects } = list(reason, floor, place, attempt)
   return { state, effects: [close, { kind: 'disconnected', reason: why }, ...effects] }
 }

@@ -148,7 +148,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     progress: '-',
     'state-equal': '-',
     contradicted: anewLater,
-    'watch-compacted': anewLater,
+    'watch-compacted': anew,
     'watch-failed': lost,
     'same-history': 'catching-up: seek release-held',
     'other-history': anew,
@@ -287,9 +287,9 @@ void t.test('a compaction between settled and position loses no history', async 
     t.equal(state.kind, 'verifying')
     t.equal(effect(effects, 'watch').startRevision, 101)
   }
-  t.equal(next(states.verifying, compacted(102), expire).state.kind, 'backing-off')
+  t.equal(next(states.verifying, compacted(102), expire).state.kind, 'listing')
   const again = next({ ...states.verifying, startRevision: rev(101) }, compacted(101), expire)
-  t.equal(again.state.kind, 'backing-off', 'never the same watch twice in a row')
+  t.equal(again.state.kind, 'listing', 'never the same watch twice in a row')
 })
 
 void t.test('a gap is relisted as the policy says, from the compaction on', async (t) => {
@@ -323,6 +323,16 @@ void t.test('waits grow until a connection has been healthy', async (t) => {
     const from: FeedState = { ...states.watching, attempt: 4, openedAt }
     const { effects } = next(from, { kind: 'watch-failed', message: 'cut', at: HEALTHY_MS }, expire)
     t.match(effect(effects, 'set-timer'), { attempt, pace: 'backoff' }, `opened at ${openedAt}`)
+  }
+})
+
+void t.test('a gap found after a loss has had its wait; one found after a list has not', async (t) => {
+  for (const [after, kind] of [
+    ['loss', 'listing'],
+    ['list', 'backing-off'],
+  ] as const) {
+    const from: FeedState = { ...states.verifying, after, attempt: 5, startRevision: rev(101) }
+    t.match(next(from, inputs['watch-compacted'], expire).state, { kind, attempt: after === 'loss' ? 5 : 6 })
   }
 })
 

@@ -192,16 +192,37 @@ class Schedule {
     this.write()
     const last = this.#h.upstream.revision
     await Promise.all(this.#lists)
-    await this.#recorder.list({ target: pods })
+    await this.#listOnceItAnswers()
     // Whoever started in the future is not told before; the others get a bookmark at the head.
     const running = this.#recorder.watches.filter(
       ({ end, request }) =>
         end === 'open' && request.allowWatchBookmarks !== false && Number(request.resourceVersion) <= last,
     )
     const reached = ({ end, items }: RecordedWatch): boolean => end !== 'open' || (items.at(-1)?.revision ?? 0) >= last
-    await until(() => running.every(reached), `${running.length} watches come to revision ${last}`, 20_000)
+    const late = (): string =>
+      running
+        .filter((watch) => !reached(watch))
+        .map(({ request, items }) => `${JSON.stringify(request)} is at ${items.at(-1)?.revision}`)
+        .join('; ')
+    await until(
+      () => running.every(reached),
+      () => `${running.length} watches come to revision ${last}: ${late()}`,
+      20_000,
+    )
     await new Promise((resolve) => setTimeout(resolve, 200))
     return { batches: this.#batches, writes: this.#writes, last }
+  }
+
+  /** After a dozen cuts in a few seconds the feed waits for longer between attempts than a consistent read waits for it. */
+  async #listOnceItAnswers(): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await this.#recorder.list({ target: pods })
+        return
+      } catch (error) {
+        if (!(error instanceof ListError) || error.status !== 504 || attempt === 5) throw error
+      }
+    }
   }
 
   write(): void {

@@ -103,10 +103,12 @@ export function pod(name: string, fields: PodFields = {}): object {
 }
 
 /** Resolves when the condition holds. @throws Error that says what did not come, after `withinMs`. */
-export async function until(condition: () => boolean, what: string, withinMs = 10_000): Promise<void> {
+export async function until(condition: () => boolean, what: string | (() => string), withinMs = 10_000): Promise<void> {
   const end = performance.now() + withinMs
   while (!condition()) {
-    if (performance.now() > end) throw new Error(`not within ${withinMs} ms: ${what}`)
+    if (performance.now() > end) {
+      throw new Error(`not within ${withinMs} ms: ${typeof what === 'string' ? what : what()}`)
+    }
     await new Promise((resolve) => setTimeout(resolve, 2))
   }
 }
