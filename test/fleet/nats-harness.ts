@@ -1,9 +1,7 @@
 /** Replicas of a fleet in one process, over a real nats-server: each with its own connection and a sink that checks its calls. */
 import type { Test } from 'tap'
 import type { FeedFreshness, ResourceFeed } from '../../src/feed/resource-feed.js'
-import { NatsFeed, type NatsFeedOptions, natsFeeds } from '../../src/fleet/nats/nats-feeds.js'
-import type { PublisherMetrics } from '../../src/fleet/nats/publisher.js'
-import type { SubscriberMetrics } from '../../src/fleet/nats/subscriber.js'
+import { type FleetMetrics, NatsFeed, type NatsFeedOptions, natsFeeds } from '../../src/fleet/nats/nats-feeds.js'
 import { keyFromText } from '../../src/model/event.js'
 import type { Resource } from '../../src/model/resource.js'
 import { systemClock } from '../../src/support/clock.js'
@@ -43,7 +41,7 @@ export interface Replica {
   stop(): Promise<void>
 }
 
-export class FleetCounts implements SubscriberMetrics, PublisherMetrics {
+export class FleetCounts implements FleetMetrics {
   readonly hops: number[] = []
   messages = 0
   events = 0
@@ -52,6 +50,9 @@ export class FleetCounts implements SubscriberMetrics, PublisherMetrics {
   publishedMessages = 0
   publishedBytes = 0
   snapshots = 0
+  unusable = 0
+  queuedBytes = 0
+  isPublishing: boolean | null = null
 
   hop(seconds: number): void {
     this.hops.push(seconds)
@@ -68,6 +69,18 @@ export class FleetCounts implements SubscriberMetrics, PublisherMetrics {
 
   snapshotLoaded(): void {
     this.loaded++
+  }
+
+  snapshotUnusable(): void {
+    this.unusable++
+  }
+
+  queued(bytes: number): void {
+    this.queuedBytes = bytes
+  }
+
+  publishing(isPublishing: boolean): void {
+    this.isPublishing = isPublishing
   }
 
   published(messages: number, _events: number, bytes: number): void {

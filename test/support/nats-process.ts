@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Test } from 'tap'
+import { type FaultProxy, startFaultProxy } from './fault-proxy.js'
 
 export const natsBinary =
   process.env['NATS_BIN'] ?? (existsSync('/usr/sbin/nats-server') ? '/usr/sbin/nats-server' : 'nats-server')
@@ -24,6 +25,8 @@ export interface NatsProcess {
   readonly pid: number
   kill(signal?: NodeJS.Signals): Promise<void>
   restart(): Promise<void>
+  /** Everything it has stored is gone, as with storage in memory. */
+  restartEmpty(): Promise<void>
   /** The number under a name of `/varz`. */
   varz(name: 'in_bytes' | 'out_bytes' | 'in_msgs' | 'out_msgs'): Promise<number>
 }
@@ -32,6 +35,10 @@ type Teardown = Pick<Test, 'teardown'>
 
 export interface NatsOptions {
   readonly maxPayloadBytes?: number
+  /** More of the server's configuration. */
+  readonly config?: string
+  /** Proxies between each two of a cluster: by the one that connects, then by the other. */
+  readonly routeProxies?: Map<number, Map<number, FaultProxy>>
 }
 
 export async function startNats(t: Teardown, options: NatsOptions = {}): Promise<NatsProcess> {
@@ -52,9 +59,20 @@ async function start(t: Teardown, size: number, options: NatsOptions): Promise<r
     await rm(directory, { recursive: true, force: true })
   })
   const ports = await freePorts(size * 3)
-  const routes = Array.from({ length: size }, (_, i) => `nats-route://127.0.0.1:${ports[i * 3 + 1]}`)
   for (let i = 0; i < size; i++) {
     const [port = 0, clusterPort = 0, monitorPort = 0] = ports.slice(i * 3)
+    const routes: string[] = []
+    for (let j = 0; j < size && size > 1; j++) {
+      let routePort = ports[j * 3 + 1]!
+      if (options.routeProxies !== undefined && i !== j) {
+        const proxy = await startFaultProxy({ targetPort: routePort })
+        t.teardown(() => proxy.close())
+        const others = options.routeProxies.get(i) ?? new Map<number, FaultProxy>()
+        options.routeProxies.set(i, others.set(j, proxy))
+        routePort = proxy.port
+      }
+      routes.push(`nats-route://127.0.0.1:${routePort}`)
+    }
     const cluster =
       size === 1
         ? ''
@@ -66,10 +84,11 @@ async function start(t: Teardown, size: number, options: NatsOptions): Promise<r
       max_payload: ${options.maxPayloadBytes ?? 1_048_576}
       jetstream { store_dir: "${join(directory, `n${i}`)}", max_mem: 256MB, max_file: 1GB }
       ${cluster}
+      ${options.config ?? ''}
     `
     const path = join(directory, `n${i}.conf`)
     await writeFile(path, config)
-    servers.push(new Server(path, port, monitorPort))
+    servers.push(new Server(path, port, monitorPort, join(directory, `n${i}`)))
   }
   await Promise.all(servers.map((server) => server.start(size > 1)))
   return servers
@@ -79,10 +98,12 @@ class Server implements NatsProcess {
   readonly port: number
   readonly #config: string
   readonly #monitorPort: number
+  readonly #store: string
   #child: ChildProcess | null = null
   #output = ''
 
-  constructor(config: string, port: number, monitorPort: number) {
+  constructor(config: string, port: number, monitorPort: number, store: string) {
+    this.#store = store
     this.#config = config
     this.port = port
     this.#monitorPort = monitorPort
@@ -140,6 +161,12 @@ class Server implements NatsProcess {
 
   async restart(): Promise<void> {
     await this.kill()
+    await this.start(false)
+  }
+
+  async restartEmpty(): Promise<void> {
+    await this.kill()
+    await rm(this.#store, { recursive: true, force: true })
     await this.start(false)
   }
 

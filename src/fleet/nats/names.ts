@@ -15,7 +15,8 @@ export interface Names {
   readonly leaseKey: string
   readonly indexKey: string
   readonly snapshotBucket: string
-  snapshot(epoch: number, revision: number): string
+  /** @param madeAtMs by the publisher's clock: one that is made again is not the one that was no good. */
+  snapshot(epoch: number, revision: number, madeAtMs: number): string
 }
 
 /** @param cluster chosen by the operator: letters, digits, `-` and `_`. */
@@ -33,6 +34,6 @@ export function namesOf(cluster: string, { plural, group, etcdPrefix }: Resource
     leaseKey: `lease.${token}`,
     indexKey: `snapshots.${token}`,
     snapshotBucket: `DISTRIBUTARY_${cluster}`,
-    snapshot: (epoch, revision) => `${token}/${epoch}-${revision}`,
+    snapshot: (epoch, revision, madeAtMs) => `${token}/${epoch}-${revision}-${madeAtMs.toString(36)}`,
   }
 }

@@ -4,7 +4,8 @@
  * A stream is followed by an ephemeral push consumer of our own rather than the library's ordered one, whose iterator
  * has no bound and which recovers in silence: here every doubt (a gap, a heartbeat that does not come) ends the
  * following, and the subscriber decides where to go on. Writes are pipelined over one reply subject; each names the
- * sequence it expects to follow, so that a lost or refused one refuses all after it.
+ * sequence and the message that it expects to follow. The sequence alone was not enough of a fence: of messages on their
+ * way, one that expects the sequence at which another publisher has just written would be taken after all.
  */
 import {
   AckPolicy,
@@ -41,6 +42,8 @@ export interface NatsConnectOptions {
   /** An nkey's seed. */
   readonly nkeySeed?: Buffer
   readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
+  /** Something is wrong with a connection that was there, and is tried again: what the server said. */
+  readonly onTrouble?: (reason: string) => void
 }
 
 export interface StreamLimits {
@@ -55,6 +58,8 @@ export type BrokerErrorCode =
   | 'not-found'
   /** No answer, or none in time: what was sent may have been done. */
   | 'unavailable'
+  /** The server will not have us (credentials, certificates), or we not it: trying again alone does not help. */
+  | 'refused'
   /** What was read is not what was written. */
   | 'corrupt'
 
@@ -68,6 +73,14 @@ export class BrokerError extends Error {
   ) {
     super(message, options)
   }
+}
+
+export interface StreamState {
+  /** The first message that is still there; one beyond `last` when none is. */
+  readonly first: number
+  readonly last: number
+  /** Another one under the same name has another time, and counts anew. */
+  readonly created: string
 }
 
 export interface FollowHandlers {
@@ -97,6 +110,10 @@ const MAX_PARTS = 256
 /** What headers and protocol take of the server's message size. */
 const ENVELOPE_BYTES = 4_096
 const WRONG_LAST_SEQUENCE = 10_071
+const WRONG_LAST_MESSAGE = 10_070
+/** Between two chunks of an object. */
+const CHUNK_TIMEOUT_MS = 5_000
+const CHUNK_BYTES = 128 * 1024
 const PART_HEADER_BYTES = 4
 
 export class NatsClient {
@@ -109,15 +126,20 @@ export class NatsClient {
   #jsm: Promise<JetStreamManager> | null = null
   #isConnected = true
 
-  /** Resolves at the first connection; tries until then. @throws BrokerError when the server refuses us. */
+  /**
+   * Tries each server once; a connection that was there comes back by itself, however long that takes.
+   *
+   * @throws BrokerError `refused`, or `unavailable`: nobody is there.
+   */
   static async connect(options: NatsConnectOptions, clock: Clock): Promise<NatsClient> {
-    const { servers, name, user, token, credentials, nkeySeed, tls } = options
+    const { servers, name, user, token, credentials, nkeySeed, tls, onTrouble } = options
     try {
       const connection = await connect({
         servers: [...servers],
         name,
-        waitOnFirstConnect: true,
         maxReconnectAttempts: -1,
+        // A password that is being changed must not end us.
+        ignoreAuthErrorAbort: true,
         reconnectTimeWait: 250,
         reconnectJitter: 250,
         timeout: 3_000,
@@ -129,17 +151,17 @@ export class NatsClient {
         ...(nkeySeed === undefined ? {} : { authenticator: nkeyAuthenticator(nkeySeed) }),
         ...(tls === undefined ? {} : { tls: { ...tls } }),
       })
-      return new NatsClient(connection, clock)
+      return new NatsClient(connection, clock, onTrouble ?? (() => {}))
     } catch (error) {
-      throw asBrokerError(error)
+      throw asConnectError(error)
     }
   }
 
-  private constructor(connection: NatsConnection, clock: Clock) {
+  private constructor(connection: NatsConnection, clock: Clock, onTrouble: (reason: string) => void) {
     this.#connection = connection
     this.#clock = clock
     this.#js = connection.jetstream({ timeout: API_TIMEOUT_MS })
-    void this.#watchStatus()
+    void this.#watchStatus(onTrouble)
   }
 
   get isConnected(): boolean {
@@ -193,11 +215,11 @@ export class NatsClient {
   }
 
   /** null when there is no such stream. @throws BrokerError */
-  async streamState(name: string): Promise<{ readonly first: number; readonly last: number } | null> {
+  async streamState(name: string): Promise<StreamState | null> {
     try {
       const { streams } = await this.#manager()
-      const { state } = await streams.info(name)
-      return { first: state.first_seq, last: state.last_seq }
+      const { state, created } = await streams.info(name)
+      return { first: state.first_seq, last: state.last_seq, created }
     } catch (error) {
       const failure = asBrokerError(error)
       if (failure.code === 'not-found') return null
@@ -234,7 +256,7 @@ export class NatsClient {
 
   /** @throws BrokerError */
   async kvGet(bucket: string, key: string, replicas: number): Promise<KvEntry | null> {
-    return this.#asked(async () => {
+    return this.#inBucket(this.#kvs, bucket, async () => {
       const entry = await (await this.#kv(bucket, replicas)).get(key)
       if (entry === null || entry.operation !== 'PUT') return null
       return { value: bufferOf(entry.value), revision: entry.revision }
@@ -243,7 +265,7 @@ export class NatsClient {
 
   /** @param expected the revision it must have; 0: there is none. @throws BrokerError */
   async kvUpdate(bucket: string, key: string, value: Buffer, expected: number, replicas: number): Promise<number> {
-    return this.#asked(async () => {
+    return this.#inBucket(this.#kvs, bucket, async () => {
       const kv = await this.#kv(bucket, replicas)
       return expected === 0 ? await kv.create(key, value) : await kv.update(key, value, expected)
     })
@@ -253,7 +275,7 @@ export class NatsClient {
 
   /** Chunked and with a SHA-256 of the whole, by the library. @throws BrokerError */
   async putObject(bucket: string, name: string, chunks: Iterable<Buffer>, replicas: number): Promise<void> {
-    await this.#asked(async () => {
+    await this.#inBucket(this.#stores, bucket, async () => {
       const store = await this.#store(bucket, replicas)
       const iterator = chunks[Symbol.iterator]()
       const stream = new ReadableStream<Uint8Array>({
@@ -263,21 +285,45 @@ export class NatsClient {
           else controller.enqueue(value)
         },
       })
-      await store.put({ name }, stream)
+      await store.put({ name, options: { max_chunk_size: Math.min(CHUNK_BYTES, this.maxPayloadBytes) } }, stream)
     })
   }
 
-  /** Chunk by chunk; the last one only when the checksum of all is right. null when there is none. @throws BrokerError */
+  /**
+   * The whole, when its checksum is right; null when there is none.
+   *
+   * @throws BrokerError `corrupt` too: the checksum is wrong, or chunks are missing.
+   */
   async getObject(bucket: string, name: string, replicas: number): Promise<Buffer | null> {
-    return this.#asked(async () => {
-      const blob = await (await this.#store(bucket, replicas)).getBlob(name)
-      return blob === null ? null : bufferOf(blob)
+    return this.#inBucket(this.#stores, bucket, async () => {
+      const store = await this.#store(bucket, replicas)
+      const found = await store.get(name)
+      if (found === null) return null
+      const { info, data, error } = found
+      // The library waits for a first chunk for ever.
+      const isEmpty = info.size > 0 && !(await this.#hasSubject(`OBJ_${bucket}`, `$O.${bucket}.C.${info.nuid}`))
+      void error.catch(() => {})
+      const reader = data.getReader()
+      const chunks: Uint8Array[] = []
+      try {
+        if (isEmpty) throw new BrokerError('corrupt', `object ${name} has lost its chunks`)
+        for (;;) {
+          const { done, value } = await this.#inTime(reader.read(), `object ${name}: no chunk`)
+          if (done) break
+          chunks.push(value)
+        }
+      } finally {
+        void reader.cancel().catch(() => {})
+      }
+      const whole = Buffer.concat(chunks)
+      if (whole.length !== info.size) throw new BrokerError('corrupt', `object ${name} has lost chunks`)
+      return whole
     })
   }
 
   /** @throws BrokerError */
   async deleteObject(bucket: string, name: string, replicas: number): Promise<void> {
-    await this.#asked(async () => {
+    await this.#inBucket(this.#stores, bucket, async () => {
       await (await this.#store(bucket, replicas)).delete(name)
     })
   }
@@ -354,8 +400,9 @@ export class NatsClient {
     })
   }
 
-  async #watchStatus(): Promise<void> {
-    for await (const { type } of this.#connection.status()) {
+  async #watchStatus(onTrouble: (reason: string) => void): Promise<void> {
+    for await (const { type, data } of this.#connection.status()) {
+      if (type === Events.Error) onTrouble(typeof data === 'string' ? data : JSON.stringify(data))
       const isConnected = type === Events.Reconnect ? true : type === Events.Disconnect ? false : this.#isConnected
       if (isConnected === this.#isConnected) continue
       this.#isConnected = isConnected
@@ -363,11 +410,39 @@ export class NatsClient {
     }
   }
 
-  async #asked<T>(work: () => Promise<T>): Promise<T> {
+  /** A bucket that answers no more may have gone with its server: it is looked for, or made, anew the next time. */
+  async #inBucket<T>(opened: Map<string, unknown>, bucket: string, work: () => Promise<T>): Promise<T> {
     try {
       return await work()
     } catch (error) {
-      throw asBrokerError(error)
+      const failure = asBrokerError(error)
+      if (failure.code !== 'conflict') opened.delete(bucket)
+      throw failure
+    }
+  }
+
+  async #hasSubject(stream: string, subject: string): Promise<boolean> {
+    try {
+      const { streams } = await this.#manager()
+      await streams.getMessage(stream, { last_by_subj: subject })
+      return true
+    } catch (error) {
+      const failure = asBrokerError(error)
+      if (failure.code === 'not-found') return false
+      throw failure
+    }
+  }
+
+  async #inTime<T>(work: Promise<T>, what: string): Promise<T> {
+    let timer: Timer | null = null
+    const late = new Promise<never>((_resolve, reject) => {
+      const error = new BrokerError('unavailable', `${what} within ${CHUNK_TIMEOUT_MS} ms`)
+      timer = this.#clock.setTimer(CHUNK_TIMEOUT_MS, () => reject(error))
+    })
+    try {
+      return await Promise.race([work, late])
+    } finally {
+      ;(timer as Timer | null)?.cancel()
     }
   }
 
@@ -391,13 +466,18 @@ interface Unacknowledged {
   readonly reject: (error: BrokerError) => void
 }
 
-/** Many writes on their way at once, in the order they were made. */
+/**
+ * Many writes on their way at once, in the order they were made. The first has to be answered before the second is made:
+ * it is the one that says whose turn it is.
+ */
 export class StreamWriter {
   readonly #connection: NatsConnection
   readonly #subject: string
   readonly #clock: Clock
   readonly #inbox = createInbox()
   readonly #subscription: Subscription
+  /** Of no other writer, so that no message of another is taken for one of ours. */
+  readonly #session = this.#inbox.slice(this.#inbox.lastIndexOf('.') + 1)
   readonly #pending = new Map<number, Unacknowledged>()
   #next = 0
   #timer: Timer | null = null
@@ -424,6 +504,8 @@ export class StreamWriter {
       this.#pending.set(id, { deadlineMs: this.#clock.monotonic() + API_TIMEOUT_MS, resolve, reject })
       const headers = createHeaders()
       headers.set('Nats-Expected-Last-Sequence', String(expectedLastSequence))
+      headers.set('Nats-Msg-Id', `${this.#session}.${id}`)
+      if (id > 0) headers.set('Nats-Expected-Last-Msg-Id', `${this.#session}.${id - 1}`)
       this.#connection.publish(this.#subject, data, { headers, reply: `${this.#inbox}.${id}` })
       this.#timer ??= this.#clock.setTimer(API_TIMEOUT_MS, () => this.#expire())
     })
@@ -446,7 +528,8 @@ export class StreamWriter {
     if (message.headers?.code === 503) return write.reject(new BrokerError('unavailable', 'no stream takes it'))
     const answer = message.json<{ seq?: number; error?: { err_code?: number; description?: string } }>()
     if (answer.seq !== undefined && answer.error === undefined) return write.resolve(answer.seq)
-    const code = answer.error?.err_code === WRONG_LAST_SEQUENCE ? 'conflict' : 'unavailable'
+    const refusal = answer.error?.err_code
+    const code = refusal === WRONG_LAST_SEQUENCE || refusal === WRONG_LAST_MESSAGE ? 'conflict' : 'unavailable'
     write.reject(new BrokerError(code, answer.error?.description ?? 'an answer without a sequence'))
   }
 
@@ -594,4 +677,17 @@ function asBrokerError(error: unknown): BrokerError {
           ? 'corrupt'
           : 'unavailable'
   return new BrokerError(code, cause.message, { cause })
+}
+
+/** Codes of NATS, of TLS and of what reads credentials. */
+const REFUSALS =
+  /AUTHORIZATION_VIOLATION|AUTHENTICATION|BAD_AUTHENTICATION|BAD_CREDS|EXPIRED|CERT|SELF_SIGNED|TLS|SSL|SERVER_OPTION|nkey|seed|credentials|certificate/i
+
+/** What the operator has to know to put it right. */
+function asConnectError(error: unknown): BrokerError {
+  const cause = error instanceof Error ? error : new Error(String(error))
+  const code = (cause as { readonly code?: unknown }).code
+  const text = `${typeof code === 'string' ? code : ''} ${cause.message}`
+  if (REFUSALS.test(text)) return new BrokerError('refused', cause.message, { cause })
+  return new BrokerError('unavailable', cause.message, { cause })
 }

@@ -22,9 +22,15 @@ import { NatsClient, type NatsConnectOptions, type StreamLimits } from './nats-c
 import { NotedSink } from './placed-sink.js'
 import { Publisher, type PublisherMetrics } from './publisher.js'
 import { RemoteReader } from './questions.js'
+import { SharedClient } from './shared-client.js'
 import { Subscriber, type SubscriberMetrics } from './subscriber.js'
 
 export type NatsRole = 'auto' | 'edge' | 'origin'
+
+export interface FleetMetrics extends SubscriberMetrics, PublisherMetrics {
+  /** Whether this process publishes the resource; told by those that may. */
+  publishing(isPublishing: boolean): void
+}
 
 export interface NatsFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'> {
   readonly connection: NatsConnectOptions
@@ -41,7 +47,7 @@ export interface NatsFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'> {
   readonly snapshotMessages: number
   readonly snapshotBytes: number
   readonly refillMessages: number
-  readonly natsMetrics?: (resource: FeedRequest['resource']) => SubscriberMetrics & PublisherMetrics
+  readonly natsMetrics?: (resource: FeedRequest['resource']) => FleetMetrics
 }
 
 const PAGE_KEYS = 1_000
@@ -54,49 +60,21 @@ const RETRY = { firstMs: 200, capMs: 5_000 }
 const FAILURES_BEFORE_RESIGNING = 3
 
 export function natsFeeds(options: NatsFeedOptions): OpenFeed {
-  const shared = new SharedClient(options)
+  const { connection, clock, random, logger } = options
+  const shared = new SharedClient({ connection, clock, random, logger })
   return (request) => new NatsFeed(request, options, shared)
 }
 
-/** One connection for all resources of a process, open while one of them is fed. */
-class SharedClient {
-  readonly #options: NatsFeedOptions
-  #opening: Promise<NatsClient> | null = null
-  #users = 0
-
-  constructor(options: NatsFeedOptions) {
-    this.#options = options
-  }
-
-  use(): Promise<NatsClient> {
-    this.#users++
-    this.#opening ??= NatsClient.connect(this.#options.connection, this.#options.clock)
-    const opening = this.#opening
-    void opening.catch(() => {
-      if (this.#opening === opening) this.#opening = null
-    })
-    return opening
-  }
-
-  release(): void {
-    this.#users--
-    if (this.#users > 0) return
-    const opening = this.#opening
-    this.#opening = null
-    void opening?.then(
-      (client) => client.close(),
-      () => {},
-    )
-  }
-}
-
-const NO_METRICS: SubscriberMetrics & PublisherMetrics = {
+const NO_METRICS: FleetMetrics = {
   hop: () => {},
   received: () => {},
   broken: () => {},
   snapshotLoaded: () => {},
+  snapshotUnusable: () => {},
   published: () => {},
   snapshot: () => {},
+  queued: () => {},
+  publishing: () => {},
 }
 
 export class NatsFeed implements ResourceFeed {
@@ -107,7 +85,8 @@ export class NatsFeed implements ResourceFeed {
   readonly #names: Names
   readonly #sink: NotedSink
   readonly #reader: RemoteReader
-  readonly #metrics: SubscriberMetrics & PublisherMetrics
+  readonly #metrics: FleetMetrics
+  readonly #subscriberMetrics: SubscriberMetrics
   #client: NatsClient | null = null
   #isStarted = false
   #isStopped = false
@@ -129,7 +108,18 @@ export class NatsFeed implements ResourceFeed {
     this.#shared = shared
     this.#names = namesOf(options.cluster, resource)
     this.#sink = new NotedSink(sink)
-    this.#metrics = options.natsMetrics?.(resource) ?? NO_METRICS
+    const fleet = options.natsMetrics?.(resource) ?? NO_METRICS
+    this.#metrics = fleet
+    this.#subscriberMetrics = {
+      hop: (seconds) => fleet.hop(seconds),
+      received: (messages, events) => fleet.received(messages, events),
+      broken: () => fleet.broken(),
+      snapshotUnusable: () => fleet.snapshotUnusable(),
+      snapshotLoaded: (reason) => {
+        fleet.snapshotLoaded(reason)
+        if (reason !== 'initial') request.metrics.relisted(reason)
+      },
+    }
     this.#reader = new RemoteReader(() => this.#client, this.#names.ask, ASK_TIMEOUT_MS)
     const reader = this.#reader
     const freshness = new Freshness({
@@ -192,34 +182,20 @@ export class NatsFeed implements ResourceFeed {
     this.#retryTimer?.cancel()
     this.#directTimer?.cancel()
     const publisher = this.#publisher
+    if (publisher !== null) this.#metrics.publishing(false)
     this.#publisher = null
     const direct = this.#direct
     this.#direct = null
     // The writer is closed before the lease is given back.
     await Promise.all([publisher?.stop(), direct?.stop(), this.#subscriber?.stop(), ...this.#ending])
     await this.#election?.stop()
-    this.#shared.release()
+    this.#shared.release(this.#onTrouble)
   }
 
   async #connect(): Promise<void> {
-    let client: NatsClient
-    try {
-      client = await this.#shared.use()
-    } catch (error) {
-      this.#shared.release()
-      const { clock, random, logger } = this.#options
-      const reason = error instanceof Error ? error.message : String(error)
-      logger.error({ resource: resourceId(this.#request.resource), reason }, 'NATS refuses the connection')
-      this.#reason = reason
-      if (this.#isStopped) return
-      clock.setTimer(backoffMs(RETRY, ++this.#failures, random), () => {
-        if (!this.#isStopped) void this.#connect()
-      })
-      return
-    }
-    if (this.#isStopped) return
+    const client = await this.#shared.use(this.#onTrouble)
+    if (this.#isStopped || client === null) return
     this.#client = client
-    this.#failures = 0
     const { role, clock, random, logger, limits } = this.#options
     if (role !== 'origin') {
       this.#subscriber = new Subscriber({
@@ -233,12 +209,15 @@ export class NatsFeed implements ResourceFeed {
         clock,
         random,
         logger,
-        metrics: this.#metrics,
+        metrics: this.#subscriberMetrics,
         refillMessages: this.#options.refillMessages,
+        onGap: this.#options.onGap,
+        directClusterId: () => this.#direct?.feed.clusterId ?? null,
       })
       this.#subscriber.start()
     }
     if (role === 'edge') return
+    this.#metrics.publishing(false)
     this.#election = new Election({
       client,
       names: this.#names,
@@ -282,6 +261,7 @@ export class NatsFeed implements ResourceFeed {
       },
     })
     this.#publisher = publisher
+    this.#metrics.publishing(true)
     void publisher.start().then(() => {
       if (this.#publisher === publisher) this.#failures = 0
     })
@@ -292,11 +272,18 @@ export class NatsFeed implements ResourceFeed {
     const publisher = this.#publisher
     this.#publisher = null
     if (publisher === null) return
+    this.#metrics.publishing(false)
     const ended = publisher.stop().finally(() => this.#ending.delete(ended))
     this.#ending.add(ended)
   }
 
   // Without NATS
+
+  /** Nothing can come by itself: it is said at once, to those that have nothing yet as well. */
+  readonly #onTrouble = (reason: string): void => {
+    this.#noteAway(reason)
+    if (this.#direct === null && this.#options.role !== 'origin') this.#sink.disconnected(reason)
+  }
 
   #noteAway(reason: string): void {
     this.#reason = reason

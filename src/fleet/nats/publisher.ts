@@ -43,6 +43,8 @@ export interface PublishedFeed {
 export interface PublisherMetrics {
   published(messages: number, events: number, bytes: number): void
   snapshot(seconds: number, bytes: number): void
+  /** Bytes that wait for their turn to be written. */
+  queued(bytes: number): void
 }
 
 export interface PublisherOptions {
@@ -211,6 +213,7 @@ export class Publisher {
     this.#snapshotTimer?.cancel()
     this.#queue.length = 0
     this.#queuedBytes = 0
+    this.#options.metrics.queued(0)
   }
 
   #end(reason: string): void {
@@ -291,6 +294,7 @@ export class Publisher {
     if (this.#queuedBytes > QUEUE_BYTES) {
       return this.#end(`more than ${QUEUE_BYTES} bytes wait to be published`)
     }
+    this.#options.metrics.queued(this.#queuedBytes)
     this.#flush()
   }
 
@@ -301,6 +305,7 @@ export class Publisher {
       const item = this.#queue.shift()
       if (item === undefined || this.#stopping.signal.aborted) return
       this.#queuedBytes -= item.kind === 'batches' ? item.bytes : MARK_BYTES
+      this.#options.metrics.queued(this.#queuedBytes)
       const { revision, settled } = this.#written
       switch (item.kind) {
         case 'batches': {
@@ -332,9 +337,9 @@ export class Publisher {
 
   /** The snapshot first: whoever reads the mark finds it. */
   async #publishState({ revision, reason, snapshot }: Extract<Queued, { kind: 'state' }>): Promise<void> {
-    const { names, client } = this.#options
+    const { names, client, clock } = this.#options
     try {
-      const name = names.snapshot(this.#epoch, revision)
+      const name = names.snapshot(this.#epoch, revision, clock.now())
       this.#clusterId = this.#feed?.clusterId ?? this.#clusterId
       await this.#store.put(name, snapshot)
       if (this.#stopping.signal.aborted) return
@@ -427,7 +432,7 @@ export class Publisher {
       const { revision } = at
       const pages = { upstream, prefix, revision, pageKeys: PAGE_KEYS, pageTimeoutMs: PAGE_TIMEOUT_MS, clock, signal }
       for await (const page of readPages(pages)) snapshot.add(page.keyValues)
-      const name = names.snapshot(this.#epoch, revision)
+      const name = names.snapshot(this.#epoch, revision, clock.now())
       await this.#store.put(name, snapshot)
       const first = (await client.streamState(names.stream))?.first ?? 1
       await this.#store.add(this.#entryAt(at, name, snapshot.keys), first, false)

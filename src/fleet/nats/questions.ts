@@ -34,6 +34,7 @@ type Question =
 export interface AnswerOptions {
   readonly upstream: UpstreamReader
   readonly prefix: Key
+  /** Of one message: an answer may take some of them. */
   readonly maxBytes: number
   readonly onProgressWanted: () => void
   readonly onSnapshotWanted: () => void
@@ -44,6 +45,9 @@ const FAILED = 0
 const ANSWER_TIMEOUT_MS = 10_000
 /** Of one page asked for by an edge: what a publisher is willing to hold for it. */
 const MOST_KEYS = 1_000
+const MOST_PAGE_BYTES = 8 * 2 ** 20
+/** Answers of more parts are refused; keys and numbers take some of them. */
+const MOST_PARTS = 200
 
 export function answerQuestions(options: AnswerOptions): (question: Buffer) => Promise<Buffer> {
   return async (question) => {
@@ -80,7 +84,7 @@ async function answerTo(question: Question, options: AnswerOptions): Promise<(wr
         ...(startKey === null ? {} : { startKey: startKey as Key }),
         ...(revision === null ? {} : { revision: toRevision(revision) }),
       })
-      return (writer) => writePage(writer, page)
+      return (writer) => writePage(writer, cutPage(page, Math.min(MOST_PAGE_BYTES, options.maxBytes * MOST_PARTS)))
     }
     case 'key': {
       const { key, revision } = question
@@ -109,6 +113,16 @@ async function answerTo(question: Question, options: AnswerOptions): Promise<(wr
     default:
       throw new UpstreamError('protocol', 'an unknown question')
   }
+}
+
+/** Less than was asked for, where that would be too much; at least one. The asker goes on after its last key. */
+function cutPage(page: Page, maxBytes: number): Page {
+  let bytes = 0
+  const most = page.keyValues.findIndex(({ key, value }, i) => {
+    bytes += key.length + value.length
+    return i > 0 && bytes > maxBytes
+  })
+  return most === -1 ? page : { ...page, keyValues: page.keyValues.slice(0, most), more: true }
 }
 
 function writePage(writer: ByteWriter, { revision, currentRevision, keyValues, more, count }: Page): void {

@@ -27,7 +27,9 @@ export interface SubscriberMetrics {
   received(messages: number, events: number): void
   /** A message that did not follow: a newer snapshot is taken. */
   broken(): void
-  snapshotLoaded(): void
+  snapshotLoaded(reason: ReplaceReason): void
+  /** A snapshot that cannot be read. */
+  snapshotUnusable(): void
 }
 
 export interface SubscriberOptions {
@@ -47,6 +49,10 @@ export interface SubscriberOptions {
   readonly metrics: SubscriberMetrics
   /** Messages of history that a brand-new replica replays at most. */
   readonly refillMessages: number
+  /** What the loss of history is to the sink. */
+  readonly onGap: 'expire' | 'coalesce'
+  /** Of the etcd that feeds the sink itself at the moment; null when none does. */
+  readonly directClusterId: () => string | null
 }
 
 /** The sink, and how far it was brought, whoever brought it there. */
@@ -79,6 +85,8 @@ const BACKOFF = { firstMs: 100, capMs: 2_000 }
 /** Three signs of life. */
 const SILENT_MS = 3_500
 const CHECK_MS = 500
+/** Snapshots that are remembered as unreadable. */
+const MOST_UNUSABLE = 64
 /** Parts of one message that are held. */
 const MOST_PART_BYTES = 64 * 2 ** 20
 
@@ -91,6 +99,11 @@ export class Subscriber {
   /** Snapshots before this message do not help: the chain broke there. */
   #brokenAt = 0
   #isOtherHistory = false
+  /** Which of the streams of this name is followed. */
+  #created = ''
+  /** Of the etcd that the sink's content comes from. */
+  #heldClusterId: string | null = null
+  readonly #unusable = new Set<string>()
   #trustsProgress = false
   #isSynced = false
   #isFollowing = false
@@ -103,6 +116,8 @@ export class Subscriber {
   #statusSubscription: Closable | null = null
   #statusTimer: Timer | null = null
   #isTold = false
+  /** Ends the following. */
+  #end: ((outcome: Outcome) => void) | null = null
 
   constructor(options: SubscriberOptions) {
     this.#options = options
@@ -132,7 +147,13 @@ export class Subscriber {
 
   /** Of the etcd behind the stream; null before anything was read. */
   get clusterId(): string | null {
-    return this.#place?.clusterId ?? null
+    return this.#place?.clusterId ?? this.#heldClusterId
+  }
+
+  /** What the sink holds is wrong: it takes the newest snapshot that will be there. */
+  rebuild(reason: string): void {
+    this.#end?.({ kind: 'broken', reason, sequence: this.#place?.sequence ?? 0 })
+    this.#options.requestSnapshot()
   }
 
   get isFollowing(): boolean {
@@ -142,7 +163,7 @@ export class Subscriber {
   async #run(signal: AbortSignal): Promise<void> {
     const { clock, random, logger, names, metrics } = this.#options
     for (let attempt = 1; !signal.aborted;) {
-      let outcome: Outcome
+      let outcome: Outcome | null
       try {
         await this.#findPlace()
         if (signal.aborted) return
@@ -150,8 +171,8 @@ export class Subscriber {
         outcome = await this.#follow(signal)
         if ((this.#place?.sequence ?? 0) > before) attempt = 1
         if (outcome.kind === 'state' && !signal.aborted) {
-          await this.#takeState(outcome.message, outcome.sequence)
-          continue
+          outcome = await this.#tryState(outcome.message, outcome.sequence)
+          if (outcome === null) continue
         }
       } catch (error) {
         if (!(error instanceof BrokerError)) {
@@ -160,14 +181,14 @@ export class Subscriber {
         outcome = { kind: 'ended', reason: error instanceof Error ? error.message : String(error) }
       }
       if (signal.aborted) return
-      if (outcome.kind === 'broken') {
+      if (outcome?.kind === 'broken') {
         logger.warn({ stream: names.stream, reason: outcome.reason, sequence: outcome.sequence }, 'the chain is broken')
         metrics.broken()
         this.#brokenAt = outcome.sequence
-        this.#isOtherHistory = outcome.isOtherHistory === true
+        this.#isOtherHistory ||= outcome.isOtherHistory === true
         this.#place = null
         this.#expected = null
-      } else if (outcome.kind === 'ended') {
+      } else if (outcome?.kind === 'ended') {
         this.#away(outcome.reason)
       }
       await sleep(clock, backoffMs(BACKOFF, attempt++, random), signal)
@@ -182,10 +203,20 @@ export class Subscriber {
     const state = await client.streamState(names.stream)
     if (state === null) throw new BrokerError('not-found', 'nothing has been published yet')
     this.#target = state.last
+    if (state.created !== this.#created) {
+      // Made anew, it counts from one again.
+      this.#created = state.created
+      this.#place = null
+      this.#brokenAt = 0
+    }
     const place = this.#place
     if (place !== null && place.sequence <= state.last && place.sequence + 1 >= state.first) return
     const reachable = (await this.#store.index()).filter(
-      ({ sequence }) => sequence <= state.last && sequence + 1 >= state.first && sequence >= this.#brokenAt,
+      ({ name, sequence }) =>
+        sequence <= state.last &&
+        sequence + 1 >= state.first &&
+        sequence >= this.#brokenAt &&
+        !this.#unusable.has(name),
     )
     const at = sink.place?.position ?? null
     const newest = reachable.at(-1)
@@ -199,26 +230,27 @@ export class Subscriber {
     }
     // One from which the stream leads up to where the sink is: nothing is lost.
     const bridge = reachable.findLast(({ revision }) => revision <= at)
-    if (bridge !== undefined && this.#brokenAt === 0) return await this.#bridge(bridge)
-    if (this.#isOtherHistory) return await this.#load(newest, 'history-changed')
+    const isSameEtcd = this.#isHeld(newest.clusterId)
+    if (bridge !== undefined && this.#brokenAt === 0 && isSameEtcd) return await this.#bridge(bridge)
+    if (this.#isOtherHistory || !isSameEtcd) return await this.#load(newest, 'history-changed')
     if (newest.revision < at) {
       this.#options.requestSnapshot()
       throw new BrokerError('not-found', 'there is no snapshot as new as what is held')
     }
-    await this.#load(newest, 'gap')
+    await this.#load(newest, this.#options.onGap === 'coalesce' ? 'coalesce' : 'gap')
   }
 
   async #load(entry: SnapshotEntry, reason: ReplaceReason): Promise<void> {
     const { sink, metrics, logger, names } = this.#options
     const { sequence, epoch, revision, clusterId } = entry
     const pages: (readonly KeyValue[])[] = []
-    for await (const page of this.#store.read(entry)) pages.push(page)
+    for await (const page of this.#pages(entry)) pages.push(page)
     if (this.#stopping.signal.aborted) return
     this.#options.onFollowing()
     const replacement = sink.replace(revision, reason)
     for (const page of pages) replacement.add(page)
     replacement.commit()
-    metrics.snapshotLoaded()
+    metrics.snapshotLoaded(reason)
     logger.info({ stream: names.stream, revision, sequence, reason }, 'snapshot taken')
     this.#brokenAt = 0
     this.#isOtherHistory = false
@@ -226,6 +258,7 @@ export class Subscriber {
     this.#trustsProgress = entry.trustsProgress
     this.#isSynced = entry.isSynced
     this.#place = { sequence, epoch, revision, clusterId }
+    this.#heldClusterId = clusterId
   }
 
   /** The sink keeps what it has; the stream is read from before it, and has to tell the same. */
@@ -240,6 +273,7 @@ export class Subscriber {
     }
     const { sequence, epoch, revision, clusterId } = entry
     this.#place = { sequence, epoch, revision, clusterId }
+    this.#heldClusterId = clusterId
     this.#isSynced = entry.isSynced
     this.#trustsProgress = entry.trustsProgress
   }
@@ -251,7 +285,7 @@ export class Subscriber {
       if (event.type === 'put') expected.set(event.keyValue.key, event.keyValue.modRevision)
       else expected.set(event.key, null)
     }
-    for await (const page of this.#store.read(entry)) {
+    for await (const page of this.#pages(entry)) {
       for (const { key, modRevision } of page) {
         const ours = expected.get(key)
         if (ours === undefined) continue
@@ -261,16 +295,51 @@ export class Subscriber {
     return true
   }
 
+  /** @throws BrokerError; one that cannot be read is not tried again, and another one is asked for. */
+  async *#pages(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
+    try {
+      yield* this.#store.read(entry)
+    } catch (error) {
+      if (!(error instanceof BrokerError) || (error.code !== 'corrupt' && error.code !== 'not-found')) throw error
+      const { logger, metrics, names, requestSnapshot } = this.#options
+      logger.error({ stream: names.stream, snapshot: entry.name, reason: error.message }, 'a snapshot cannot be read')
+      metrics.snapshotUnusable()
+      if (this.#unusable.size >= MOST_UNUSABLE) this.#unusable.clear()
+      this.#unusable.add(entry.name)
+      requestSnapshot()
+      throw error
+    }
+  }
+
+  /** Whether what the sink holds came from that etcd; true where nobody knows. */
+  #isHeld(clusterId: string): boolean {
+    const held = this.#options.directClusterId() ?? this.#heldClusterId
+    return held === null || held === clusterId
+  }
+
+  /** Where its snapshot is of no use, a later one has to do. */
+  async #tryState(message: Extract<Message, { kind: 'state' }>, sequence: number): Promise<Outcome | null> {
+    try {
+      await this.#takeState(message, sequence)
+      return null
+    } catch (error) {
+      if (!this.#unusable.has(message.snapshot)) throw error
+      const broken = { kind: 'broken', reason: 'the state of the stream cannot be read', sequence } as const
+      return message.reason === 'history-changed' ? { ...broken, isOtherHistory: true } : broken
+    }
+  }
+
   /** A state in the stream itself: its snapshot is there, for it was written first. */
   async #takeState(message: Extract<Message, { kind: 'state' }>, sequence: number): Promise<void> {
     const { revision, settled, epoch, clusterId, snapshot: name, reason, isSynced, trustsProgress } = message
     const entry = { name, revision, settled, sequence, epoch, clusterId, isSynced, trustsProgress }
     const at = this.#options.sink.place?.position ?? null
     // What the sink has reaches beyond it already, so for this sink there is no gap.
-    if (at !== null && revision <= at && reason !== 'history-changed' && clusterId === this.#place?.clusterId) {
+    if (at !== null && revision <= at && reason !== 'history-changed' && this.#isHeld(clusterId)) {
       return await this.#bridge({ ...entry, keys: null })
     }
-    const because = at === null ? 'initial' : at > revision ? 'history-changed' : reason
+    const isOther = at !== null && (at > revision || !this.#isHeld(clusterId))
+    const because = at === null ? 'initial' : isOther ? 'history-changed' : reason
     await this.#load({ ...entry, keys: null }, because)
   }
 
@@ -287,8 +356,10 @@ export class Subscriber {
         signal.removeEventListener('abort', onAbort)
         following.close()
         this.#isFollowing = false
+        this.#end = null
         resolve(outcome)
       }
+      this.#end = finish
       const onAbort = (): void => finish({ kind: 'ended', reason: 'stopped' })
       let isFirst = true
       const isHeard = (): void => {

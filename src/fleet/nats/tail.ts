@@ -1,7 +1,7 @@
 /** Where a stream stands: its last whole message, which is where the next publisher goes on. */
 import { decodePart, joinParts, type Message, type Part } from './message.js'
 import type { Names } from './names.js'
-import type { NatsClient } from './nats-client.js'
+import { BrokerError, type NatsClient } from './nats-client.js'
 
 export interface Tail {
   /** The next write must expect this. 0: nothing was ever written. */
@@ -12,11 +12,25 @@ export interface Tail {
   readonly message: Message | null
 }
 
-/** Parts that a dead publisher left behind without the last one are passed over. @throws BrokerError */
+/**
+ * Parts that a dead publisher left behind without the last one are passed over. What somebody else wrote, or what cannot be
+ * read, is not gone on from.
+ *
+ * @throws BrokerError
+ */
 export async function readTail(client: NatsClient, names: Names): Promise<Tail> {
   const state = await client.streamState(names.stream)
   if (state === null || state.last === 0) return { sequence: 0, first: 1, message: null }
   const { last, first } = state
+  try {
+    return { sequence: last, first, message: await lastMessage(client, names, first, last) }
+  } catch (error) {
+    if (!(error instanceof BrokerError) || error.code !== 'corrupt') throw error
+    return { sequence: last, first, message: null }
+  }
+}
+
+async function lastMessage(client: NatsClient, names: Names, first: number, last: number): Promise<Message | null> {
   for (let at = last; at >= first;) {
     const part = await partAt(client, names, at)
     if (part === null) break
@@ -28,12 +42,12 @@ export async function readTail(client: NatsClient, names: Names): Promise<Tail> 
     const parts: Part[] = []
     for (let sequence = start; sequence <= at; sequence++) {
       const piece = sequence === at ? part : await partAt(client, names, sequence)
-      if (piece === null) return { sequence: last, first, message: null }
+      if (piece === null) return null
       parts.push(piece)
     }
-    return { sequence: last, first, message: joinParts(parts) }
+    return joinParts(parts)
   }
-  return { sequence: last, first, message: null }
+  return null
 }
 
 async function partAt(client: NatsClient, names: Names, sequence: number): Promise<Part | null> {

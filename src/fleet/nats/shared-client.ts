@@ -1,0 +1,88 @@
+/**
+ * One connection for all resources of a process, open while one of them is fed.
+ *
+ * A server that refuses us is asked again, as one that is away is: passwords and certificates are changed on one side
+ * before the other. It is said once, whatever the number of resources and attempts, and again when the reason changes.
+ */
+import { backoffMs } from '../../support/backoff.js'
+import { type Clock, sleep } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { Random } from '../../support/random.js'
+import { BrokerError, NatsClient, type NatsConnectOptions } from './nats-client.js'
+
+export interface SharedClientOptions {
+  readonly connection: NatsConnectOptions
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+}
+
+const RETRY = { firstMs: 250, capMs: 5_000 }
+
+export class SharedClient {
+  readonly #options: SharedClientOptions
+  readonly #users = new Set<(reason: string) => void>()
+  #opening: Promise<NatsClient | null> | null = null
+  #closing = new AbortController()
+  #said: string | null = null
+
+  constructor(options: SharedClientOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Resolves at the first connection; null when all have released it before.
+   *
+   * @param onTrouble why there is none yet, at once for who comes later.
+   */
+  use(onTrouble: (reason: string) => void): Promise<NatsClient | null> {
+    this.#users.add(onTrouble)
+    if (this.#opening === null) {
+      this.#closing = new AbortController()
+      this.#opening = this.#open(this.#closing.signal)
+    } else if (this.#said !== null) {
+      onTrouble(this.#said)
+    }
+    return this.#opening
+  }
+
+  release(onTrouble: (reason: string) => void): void {
+    this.#users.delete(onTrouble)
+    if (this.#users.size > 0) return
+    const opening = this.#opening
+    this.#opening = null
+    this.#closing.abort(new BrokerError('unavailable', 'released'))
+    void opening?.then((client) => client?.close())
+  }
+
+  async #open(signal: AbortSignal): Promise<NatsClient | null> {
+    const { connection, clock, random, logger } = this.#options
+    for (let attempt = 1; !signal.aborted; attempt++) {
+      try {
+        const onTrouble = (reason: string): void => this.#say(reason, 'refused')
+        const client = await NatsClient.connect({ ...connection, onTrouble }, clock)
+        client.onChange(() => {
+          if (client.isConnected) this.#said = null
+        })
+        if (this.#said !== null) logger.info({ servers: connection.servers }, 'connected to NATS')
+        this.#said = null
+        return client
+      } catch (error) {
+        const { code, message } = error instanceof BrokerError ? error : new BrokerError('refused', String(error))
+        this.#say(message, code === 'refused' ? 'refused' : 'away')
+        for (const told of this.#users) told(`NATS: ${message}`)
+      }
+      await sleep(clock, backoffMs(RETRY, attempt, random), signal)
+    }
+    return null
+  }
+
+  #say(reason: string, kind: 'refused' | 'away'): void {
+    if (this.#said === reason) return
+    this.#said = reason
+    const { servers } = this.#options.connection
+    const fields = { servers, reason }
+    if (kind === 'refused') this.#options.logger.error(fields, 'NATS refuses us; tried again')
+    else this.#options.logger.warn(fields, 'NATS cannot be reached; tried again')
+  }
+}
