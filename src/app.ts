@@ -108,7 +108,14 @@ export class App {
     })
     this.registry.set('configured', config.resources)
     this.#resources = new Resources(this.registry, {
-      openFeed: options.openFeed ?? chooseFeeds({ ...options, clock: this.#clock, random: this.#random }),
+      openFeed:
+        options.openFeed ??
+        chooseFeeds({
+          ...options,
+          clock: this.#clock,
+          random: this.#random,
+          fleetMetrics: (resource) => metrics.forResource(resource).fleet,
+        }),
       jsonOf: (resource, object, onlyMetadata) => {
         if (onlyMetadata && object.encoding === 'protobuf') return metadataJson(object)
         return views.json(object, targetOf({ resource, origin: 'well-known' }))?.bytes ?? null

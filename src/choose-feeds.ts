@@ -1,5 +1,7 @@
 /** Which source the resources of this process have, by its configuration. */
 import type { Config } from './config/load.js'
+import type { FleetMetrics } from './fleet/nats/nats-feeds.js'
+import type { Resource } from './model/resource.js'
 import { natsFleet } from './nats-fleet.js'
 import type { OpenFeed } from './feed/resource-feed.js'
 import { upstreamFeeds } from './feed/upstream-feed.js'
@@ -19,14 +21,16 @@ export interface FeedParts {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
+  /** Of a replica that is fed by NATS. */
+  readonly fleetMetrics?: (resource: Resource) => FleetMetrics
 }
 
-export function chooseFeeds({ config, ...parts }: FeedParts): OpenFeed {
+export function chooseFeeds({ config, fleetMetrics, ...parts }: FeedParts): OpenFeed {
   const options = {
     ...parts,
     turns: new Limiter(config.embedded ? EMBEDDED_FEEDS_AT_ONCE : FEEDS_AT_ONCE),
     backfillRevisions: config.backfillRevisions,
     onGap: config.onGap,
   }
-  return config.natsServers.length === 0 ? upstreamFeeds(options) : natsFleet(config, options)
+  return config.natsServers.length === 0 ? upstreamFeeds(options) : natsFleet(config, options, fleetMetrics)
 }

@@ -5,8 +5,9 @@ import type { Config } from './config/load.js'
 import type { OpenFeed } from './feed/resource-feed.js'
 import type { UpstreamFeedOptions } from './feed/upstream-feed.js'
 import type { NatsConnectOptions } from './fleet/nats/nats-client.js'
-import { natsFeeds } from './fleet/nats/nats-feeds.js'
+import { type FleetMetrics, natsFeeds } from './fleet/nats/nats-feeds.js'
 import type { Key } from './model/event.js'
+import type { Resource } from './model/resource.js'
 import { type Upstream, UpstreamError } from './upstream/upstream.js'
 
 /** A candidate goes on from etcd itself when NATS has been away for so long. */
@@ -15,9 +16,14 @@ const FALLBACK_AFTER_MS = 5_000
 const SNAPSHOT_MESSAGES = 10_000
 const SNAPSHOT_BYTES = 32 * 2 ** 20
 
-export function natsFleet(config: Config, options: UpstreamFeedOptions & { readonly upstream: Upstream }): OpenFeed {
+export function natsFleet(
+  config: Config,
+  options: UpstreamFeedOptions & { readonly upstream: Upstream },
+  natsMetrics?: (resource: Resource) => FleetMetrics,
+): OpenFeed {
   return natsFeeds({
     ...options,
+    ...(natsMetrics === undefined ? {} : { natsMetrics }),
     connection: connectionOf(config),
     cluster: config.natsCluster,
     role: config.natsRole,

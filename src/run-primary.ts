@@ -35,7 +35,14 @@ export async function runPrimary({ config, upstream, logger, version, print }: P
   }
   const metrics = new Metrics(version)
   const primary = new Primary({
-    openFeed: chooseFeeds({ config, upstream, clock, random, logger }),
+    openFeed: chooseFeeds({
+      config,
+      upstream,
+      clock,
+      random,
+      logger,
+      fleetMetrics: (resource) => metrics.forResource(resource).fleet,
+    }),
     upstream,
     feedMetrics: (resource) => metrics.forResource(resource).feed,
     mergeMetrics: (ofWorkers) => metrics.merge(ofWorkers),

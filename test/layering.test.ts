@@ -35,7 +35,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
 
 /** What it may import besides to satisfy an interface that is declared there: types and nothing else. */
 const allowedTypes: Readonly<Record<string, readonly string[]>> = {
-  metrics: ['cache', 'broadcast', 'feed'],
+  metrics: ['cache', 'broadcast', 'feed', 'fleet'],
   dialect: ['cache', 'broadcast'],
 }
 

@@ -9,6 +9,7 @@ import { AggregatorRegistry, Counter, Gauge, Histogram, Registry, collectDefault
 import type { BroadcastMetrics } from '../broadcast/broadcaster.js'
 import type { WatchCacheMetrics } from '../cache/watch-cache.js'
 import type { FeedMetrics } from '../feed/feed.js'
+import type { FleetMetrics } from '../fleet/nats/nats-feeds.js'
 import type { Resource } from '../model/resource.js'
 
 const RESOURCE = ['group', 'resource'] as const
@@ -44,6 +45,8 @@ export interface ResourceMetrics {
   readonly feed: FeedMetrics
   readonly cache: WatchCacheMetrics
   readonly broadcast: BroadcastMetrics
+  /** Of a replica that is fed by NATS. */
+  readonly fleet: FleetMetrics
   list(seconds: number, bytes: number): void
   /** A watch was asked for after a revision that is gone. */
   resumeExpired(): void
@@ -184,6 +187,65 @@ export class Metrics {
   readonly #initialStates = this.#gauge('initial_states', 'Initial states and large lists being sent.', [])
   #readInitialStates = (): number => 0
 
+  readonly #fleetPublishing = this.#gauge(
+    'fleet_publishing',
+    '1 on the replica that publishes the resource to NATS, 0 on those that stand by; edges say nothing.',
+    RESOURCE,
+  )
+  readonly #fleetQueue = this.#gauge('fleet_publisher_queue_bytes', 'Bytes that wait to be written to NATS.', RESOURCE)
+  readonly #fleetPublishedMessages = this.#counter(
+    'fleet_published_messages_total',
+    'Messages written to NATS and acknowledged.',
+    RESOURCE,
+  )
+  readonly #fleetPublishedEvents = this.#counter(
+    'fleet_published_events_total',
+    'Events written to NATS and acknowledged.',
+    RESOURCE,
+  )
+  readonly #fleetPublishedBytes = this.#counter(
+    'fleet_published_bytes_total',
+    'Bytes written to NATS and acknowledged.',
+    RESOURCE,
+  )
+  readonly #fleetSnapshots = this.#counter(
+    'fleet_snapshots_made_total',
+    'Snapshots written to the object store.',
+    RESOURCE,
+  )
+  readonly #fleetSnapshotSeconds = this.#gauge(
+    'fleet_snapshot_seconds',
+    'What the last snapshot took to make.',
+    RESOURCE,
+    'max',
+  )
+  readonly #fleetSnapshotBytes = this.#gauge('fleet_snapshot_bytes', 'Size of the last snapshot.', RESOURCE, 'max')
+  readonly #fleetReceivedMessages = this.#counter(
+    'fleet_received_messages_total',
+    'Messages with events received from NATS.',
+    RESOURCE,
+  )
+  readonly #fleetReceivedEvents = this.#counter(
+    'fleet_received_events_total',
+    'Events received from NATS that were new.',
+    RESOURCE,
+  )
+  readonly #fleetBroken = this.#counter(
+    'fleet_chain_breaks_total',
+    'Messages that did not follow the ones before them: a newer snapshot was taken.',
+    RESOURCE,
+  )
+  readonly #fleetLoaded = this.#counter(
+    'fleet_snapshots_taken_total',
+    'Snapshots that this replica was fed with.',
+    RESOURCE,
+  )
+  readonly #fleetUnusable = this.#counter(
+    'fleet_snapshots_unusable_total',
+    'Snapshots that could not be read: missing, or not as their checksum says.',
+    RESOURCE,
+  )
+
   readonly #workers = this.#gauge('workers', 'Worker processes that serve clients; 0 without --workers.', [])
   readonly #workerQueue = this.#gauge('worker_queue_bytes', 'Bytes on their way from the primary to its workers.', [])
   readonly #workerRestarts = this.#counter('worker_restarts_total', 'Workers that ended and were replaced.', [])
@@ -266,6 +328,7 @@ export class Metrics {
     const cacheEvents = this.#cacheEvents.labels(labels)
     const toSocket = delay.labels({ ...labels, segment: 'cache-to-socket' })
     const toCache = delay.labels({ ...labels, segment: 'upstream-to-cache' })
+    const hop = (seconds: number): void => delay.observe({ ...labels, segment: 'publisher-to-replica' }, seconds)
     return {
       feed: {
         received: (_batches, events) => received.inc(events),
@@ -294,6 +357,28 @@ export class Metrics {
       broadcast: {
         ended: (reason) => this.#ended.inc({ ...labels, reason }),
         delay: (seconds) => toSocket.observe(seconds),
+      },
+      fleet: {
+        hop,
+        received: (messages, events) => {
+          this.#fleetReceivedMessages.inc(labels, messages)
+          this.#fleetReceivedEvents.inc(labels, events)
+        },
+        broken: () => this.#fleetBroken.inc(labels),
+        snapshotLoaded: () => this.#fleetLoaded.inc(labels),
+        snapshotUnusable: () => this.#fleetUnusable.inc(labels),
+        published: (messages, events, bytes) => {
+          this.#fleetPublishedMessages.inc(labels, messages)
+          this.#fleetPublishedEvents.inc(labels, events)
+          this.#fleetPublishedBytes.inc(labels, bytes)
+        },
+        snapshot: (seconds, bytes) => {
+          this.#fleetSnapshots.inc(labels)
+          this.#fleetSnapshotSeconds.set(labels, seconds)
+          this.#fleetSnapshotBytes.set(labels, bytes)
+        },
+        queued: (bytes) => this.#fleetQueue.set(labels, bytes),
+        publishing: (isPublishing) => this.#fleetPublishing.set(labels, isPublishing ? 1 : 0),
       },
       list: (seconds, bytes) => {
         this.#listSeconds.observe(labels, seconds)
