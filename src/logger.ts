@@ -2,9 +2,16 @@
 import { Writable } from 'node:stream'
 import { type Logger as Pino, destination, pino } from 'pino'
 
-export function createLogger(options: { readonly level: string; readonly format: 'json' | 'text' }): Pino {
+export interface LoggerOptions {
+  readonly level: string
+  readonly format: 'json' | 'text'
+  /** Which of several processes says so: each tells of its own changes. */
+  readonly worker: number | null
+}
+
+export function createLogger(options: LoggerOptions): Pino {
   const sink = options.format === 'json' ? destination({ fd: 2, sync: true }) : textLines()
-  return pino({ level: options.level, base: null }, sink)
+  return pino({ level: options.level, base: options.worker === null ? null : { worker: options.worker } }, sink)
 }
 
 const LEVELS: Readonly<Record<number, string>> = { 20: 'debug', 30: 'info', 40: 'WARN', 50: 'ERROR', 60: 'FATAL' }

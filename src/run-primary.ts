@@ -4,6 +4,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import closeWithGrace from 'close-with-grace'
 import { chooseFeeds } from './choose-feeds.js'
 import type { Config } from './config/load.js'
+import type { TraceExport } from './export-traces.js'
 import { Primary } from './fleet/workers/primary.js'
 import { Supervisor } from './fleet/workers/supervisor.js'
 import { greeting } from './greeting.js'
@@ -21,12 +22,14 @@ export interface PrimaryParts {
   readonly logger: Logger
   readonly version: string
   readonly print: (text: string) => void
+  readonly traces: TraceExport
 }
 
 /** Beyond what workers give themselves. */
 const GRACE_MS = 1_000
 
-export async function runPrimary({ config, upstream, logger, version, print }: PrimaryParts): Promise<void> {
+export async function runPrimary(parts: PrimaryParts): Promise<void> {
+  const { config, upstream, logger, version, print, traces } = parts
   const { bindAddress: address } = config
   // Workers that pick a port for themselves would pick another after all of them had died.
   const ports: PortNumbers = {
@@ -91,6 +94,7 @@ export async function runPrimary({ config, upstream, logger, version, print }: P
     await supervisor.stop()
     await primary.stop()
     await upstream.close()
+    await traces.stop()
     logger.info({}, 'stopped')
   })
   supervisor.start()

@@ -10,6 +10,7 @@ import { App } from './app.js'
 import type { Schema } from './codec/protobuf/schema.js'
 import type { AuditReport } from './feed/audit-report.js'
 import type { Config } from './config/load.js'
+import type { TraceExport } from './export-traces.js'
 import { LINK_DESCRIPTOR } from './fleet/workers/supervisor.js'
 import { PrimaryUpstream } from './fleet/workers/upstream-calls.js'
 import { WorkerChannel } from './fleet/workers/worker.js'
@@ -31,12 +32,13 @@ export interface WorkerParts {
   readonly logger: Logger
   readonly version: string
   readonly schema: Schema
+  readonly traces: TraceExport
 }
 
 /** A worker that takes another's place takes no connections before its caches are full, but not for ever. */
 const READY_WITHIN_MS = 10_000
 
-export async function runWorker({ config, logger, version, schema }: WorkerParts): Promise<void> {
+export async function runWorker({ config, logger, version, schema, traces }: WorkerParts): Promise<void> {
   let isStopping = false
   let app: App | null = null
   const stop = (): void => {
@@ -46,6 +48,7 @@ export async function runWorker({ config, logger, version, schema }: WorkerParts
     const end = async (): Promise<void> => {
       await app?.drain()
       await app?.stop()
+      await traces.stop()
     }
     void end().finally(() => process.exit(0))
   }

@@ -8,6 +8,7 @@ import closeWithGrace from 'close-with-grace'
 import { App } from './app.js'
 import type { PortNumbers } from './ports.js'
 import { packageVersion } from './package-version.js'
+import { exportTraces, type TraceExport } from './export-traces.js'
 import { greeting } from './greeting.js'
 import { ConfigError } from './config/config-error.js'
 import { type Config, type Loaded, load } from './config/load.js'
@@ -37,11 +38,12 @@ export async function serve(options: ServeOptions): Promise<void> {
   if (loaded.kind === 'help') return print(`${loaded.text}\nCommands:\n${await options.commands()}`)
   if (loaded.kind === 'version') return print(`distributary ${version}`)
   const { config } = loaded
-  const logger = createLogger({ level: config.logLevel, format: config.logFormat })
+  const logger = createLogger({ level: config.logLevel, format: config.logFormat, worker: cluster.worker?.id ?? null })
   const schema = readSchema(config)
-  if (cluster.isWorker) return await runWorker({ config, logger, version, schema })
+  const traces = await openTraces(config, logger, version)
+  if (cluster.isWorker) return await runWorker({ config, logger, version, schema, traces })
   const upstream = openUpstream(config, logger)
-  if (config.workers > 1) return await runPrimary({ config, upstream, logger, version, print })
+  if (config.workers > 1) return await runPrimary({ config, upstream, logger, version, print, traces })
   let app: App
   let ports: PortNumbers
   try {
@@ -62,6 +64,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     else logger.info({ signal }, 'draining')
     await app.drain()
     await app.stop()
+    await traces.stop()
     logger.info({}, 'stopped')
   })
 }
@@ -87,6 +90,16 @@ function readSchema({ protoDescriptors }: Config): Schema {
     process.stderr.write(
       `--proto-descriptors: ${protoDescriptors}: ${error instanceof Error ? error.message : String(error)}\n`,
     )
+    process.exit(2)
+  }
+}
+
+async function openTraces(config: Config, logger: Logger, version: string): Promise<TraceExport> {
+  const { tracingOtlpEndpoint: endpoint, tracingSamplingRatePerMillion: samplesPerMillion } = config
+  try {
+    return await exportTraces({ endpoint, samplesPerMillion, version, logger })
+  } catch (error) {
+    process.stderr.write(`distributary cannot start: ${error instanceof Error ? error.message : String(error)}\n`)
     process.exit(2)
   }
 }

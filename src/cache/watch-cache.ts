@@ -263,11 +263,10 @@ export class WatchCache {
 
   synced(): void {
     if (this.#readiness.kind !== 'ready') {
+      const fields = { resource: this.name, revision: this.#revision, objects: this.size }
+      if (this.#readiness.kind === 'refused') this.#options.logger.info(fields, 'resource can be listed now')
+      else this.#options.logger.debug(fields, 'resource is ready')
       this.#readiness = { kind: 'ready' }
-      this.#options.logger.debug(
-        { resource: this.name, revision: this.#revision, objects: this.size },
-        'resource is ready',
-      )
     }
     this.#connected()
   }

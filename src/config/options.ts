@@ -670,6 +670,21 @@ export const options = {
     default: null,
     doc: 'File that gets one JSON line per request; "-" for standard output. Default: no audit log.',
   }),
+  tracingOtlpEndpoint: string({
+    flag: '--tracing-otlp-endpoint',
+    group: 'Process',
+    default: null,
+    check: (text) => (isUrl(text) ? null : 'is not the base address of a collector such as http://127.0.0.1:4318'),
+    doc: 'OpenTelemetry collector that gets spans of lists, upstream lists and relists, by OTLP over HTTP: http://127.0.0.1:4318. Default: no tracing.',
+  }),
+  tracingSamplingRatePerMillion: integer({
+    flag: '--tracing-sampling-rate-per-million',
+    group: 'Process',
+    default: 1_000_000,
+    min: 0,
+    max: 1_000_000,
+    doc: "Lists traced among a million whose caller sent no traceparent; with one, the caller's decision counts.",
+  }),
 } as const
 
 export type OptionName = keyof typeof options
@@ -715,6 +730,11 @@ function url(text: string, protocols: readonly string[]): string {
     )
   }
   return text.replace(/\/$/, '')
+}
+
+/** An address to which paths are added. */
+function isUrl(text: string): boolean {
+  return /^https?:\/\/[^/?#@]+(\/[^?#@]*[^/?#@])?$/.test(text) && URL.canParse(text)
 }
 
 function origin(text: string): string {

@@ -16,6 +16,7 @@ import type { Revision } from '../model/revision.js'
 import { backoffMs } from '../support/backoff.js'
 import { sleep, type Timer } from '../support/clock.js'
 import { withDeadline } from '../support/deadline.js'
+import { inSpan, type Span } from '../support/tracing.js'
 import { UpstreamError, type UpstreamStatus, type UpstreamWatch, type WatchEnd } from '../upstream/upstream.js'
 import type { FeedOptions, FeedStatus } from './feed-options.js'
 import type { Replacement, ReplaceReason } from './feed-sink.js'
@@ -173,7 +174,7 @@ export class Feed {
         return sink.progress(effect.revision)
       case 'list':
         this.#initialisingSince ??= clock.monotonic()
-        return this.#run((signal) => this.#list(effect, signal))
+        return this.#run((signal) => this.#tracedList(effect, signal))
       case 'watch':
         return this.#open(effect.startRevision)
       case 'close-watch':
@@ -225,9 +226,9 @@ export class Feed {
     else if (state.kind !== 'listing' && state.kind !== 'verifying') this.#endTurn()
 
     const fields = { resource: name, from: before.kind, to: state.kind, ...this.status }
-    if (state.kind === 'refused') logger.warn(fields, 'feed refused')
-    // An outage concerns every resource at once: whoever runs them says it in one line.
-    else logger.debug(fields, 'feed')
+    // What it comes to is said in one line by those who know the whole: the cache of a resource that cannot be listed, and
+    // of an outage, which concerns every resource at once, whoever runs them.
+    logger.debug(fields, 'feed')
   }
 
   // The watch
@@ -317,8 +318,17 @@ export class Feed {
     this.#releaseTurn = null
   }
 
-  async #list(effect: Extract<FeedEffect, { kind: 'list' }>, signal: AbortSignal): Promise<void> {
-    const { upstream, prefix, sink, clock, metrics, pageKeys, requestTimeoutMs, backfillRevisions } = this.#options
+  #tracedList(effect: Extract<FeedEffect, { kind: 'list' }>, signal: AbortSignal): Promise<void> {
+    const name = effect.reason === 'initial' ? 'first list' : 'relist'
+    const attributes = { 'distributary.resource': this.#options.name, 'distributary.reason': effect.reason }
+    // What follows from it (the watch) lives on in the same asynchronous call: none of that is to be its child.
+    const options = { kind: 'internal', attributes, isRoot: true } as const
+    return inSpan(name, options, (span) => this.#list(effect, signal, span))
+  }
+
+  async #list(effect: Extract<FeedEffect, { kind: 'list' }>, signal: AbortSignal, span: Span): Promise<void> {
+    const { name, upstream, prefix, sink, clock, logger, metrics, pageKeys, requestTimeoutMs } = this.#options
+    const { backfillRevisions } = this.#options
     let replacement: Replacement | null = null
     let revision: Revision | null = null
     try {
@@ -333,6 +343,7 @@ export class Feed {
       const plan = planList({ ...effect, now, backfillRevisions, isSameCluster })
       revision = plan.revision
       const reason = await this.#confirm(effect, plan.reason, revision, signal)
+      span.note({ 'distributary.reason': reason, 'distributary.resource_version': revision })
 
       const witness = new Witness()
       const from = { upstream, prefix, revision, clock, signal, pageKeys, pageTimeoutMs: requestTimeoutMs }
@@ -346,11 +357,15 @@ export class Feed {
       replacement?.commit()
       replacement = null
       this.#witness = witness
-      if (reason !== 'initial') metrics.relisted(reason)
+      if (reason !== 'initial') {
+        metrics.relisted(reason)
+        logger.info({ resource: name, reason, revision }, 'listed anew')
+      }
       this.#send({ kind: 'listed', revision })
     } catch (cause) {
       replacement?.abort()
       const error = this.#asUpstreamError(cause)
+      span.fail(error.message)
       if (signal.aborted) return
       metrics.initialisationFailed(error.code)
       if (error.code !== 'compacted')

@@ -1,8 +1,9 @@
 /** A whole prefix at one revision, page by page: for lists, comparisons and audits. */
-import type { Key, KeyValue } from '../model/event.js'
+import { type Key, keyToText, type KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { Clock } from '../support/clock.js'
 import { withDeadline } from '../support/deadline.js'
+import { beginSpan } from '../support/tracing.js'
 import { UpstreamError, type Page, type ReadOptions, type UpstreamReader } from '../upstream/upstream.js'
 
 export interface PagesOptions {
@@ -24,25 +25,44 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
   const { upstream, prefix, clock, pageTimeoutMs } = options
   let revision = options.revision
   let startKey: Key | null = null
-  for (;;) {
-    const page: Page = await withDeadline(
-      clock,
-      pageTimeoutMs,
-      options.signal,
-      () => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`),
-      (signal) => upstream.read(request(options, revision, startKey, signal)),
-    )
-    const last: KeyValue | undefined = page.keyValues.at(-1)
-    if ((revision !== null && page.revision !== revision) || (page.more && last === undefined)) {
-      throw new UpstreamError(
-        'protocol',
-        `a page at revision ${page.revision}, ${page.count} keys to come, is not as asked`,
+  let pages = 0
+  let keys = 0
+  const about = { 'db.system.name': 'etcd', 'distributary.prefix': keyToText(prefix) }
+  const span = beginSpan('upstream list', { kind: 'client', attributes: about })
+  try {
+    for (;;) {
+      const page: Page = await withDeadline(
+        clock,
+        pageTimeoutMs,
+        options.signal,
+        () => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`),
+        (signal) => upstream.read(request(options, revision, startKey, signal)),
       )
+      const last: KeyValue | undefined = page.keyValues.at(-1)
+      if ((revision !== null && page.revision !== revision) || (page.more && last === undefined)) {
+        throw new UpstreamError(
+          'protocol',
+          `a page at revision ${page.revision}, ${page.count} keys to come, is not as asked`,
+        )
+      }
+      pages++
+      keys += page.keyValues.length
+      revision = page.revision
+      yield page
+      if (!page.more || last === undefined) return
+      startKey = (last.key + '\0') as Key
     }
-    yield page
-    if (!page.more || last === undefined) return
-    revision = page.revision
-    startKey = (last.key + '\0') as Key
+  } catch (error) {
+    span.fail(error instanceof Error ? error.message : String(error))
+    throw error
+  } finally {
+    span.note({
+      'distributary.keys': keys,
+      'distributary.pages': pages,
+      'distributary.keys_only': options.keysOnly === true,
+      ...(revision === null ? {} : { 'distributary.resource_version': revision }),
+    })
+    span.end()
   }
 
   function request(from: PagesOptions, at: Revision | null, start: Key | null, signal: AbortSignal): ReadOptions {

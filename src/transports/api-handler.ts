@@ -10,6 +10,7 @@ import { type ResourcePath, parseRequestPath, unknownResource } from '../dialect
 import { MethodNotAllowedError, StatusError } from '../model/status.js'
 import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
 import { parseFieldSelector } from '../dialect/field-selector.js'
+import { inSpan, type Span } from '../support/tracing.js'
 import type { Admission, Admitted } from './admission.js'
 import type { Exchange } from './exchange.js'
 import { handleGet } from './get-handler.js'
@@ -44,9 +45,7 @@ export function apiHandler(options: ApiOptions): ApiHandler {
       if (path.kind === 'resource') {
         const asked = verbOf(exchange, path)
         verb = asked
-        const admitting = options.admission.admit(exchange, attributesOf(exchange, path, asked))
-        const admitted = admitting instanceof Promise ? await admitting : admitting
-        await answerResource(options, exchange, path, asked, admitted)
+        await (asked === 'list' ? tracedList(options, exchange, path) : admitAndAnswer(options, exchange, path, asked))
       } else {
         verb = 'discovery'
         const admitting = options.admission.admit(
@@ -88,6 +87,38 @@ const WRITE_VERBS: Readonly<Record<string, string>> = {
   DELETE: 'delete',
 }
 
+async function admitAndAnswer(
+  options: ApiOptions,
+  exchange: Exchange,
+  path: ResourcePath,
+  verb: Verb,
+  span: Span | null = null,
+): Promise<void> {
+  const admitting = options.admission.admit(exchange, attributesOf(exchange, path, verb))
+  const admitted = admitting instanceof Promise ? await admitting : admitting
+  await answerResource(options, exchange, path, verb, admitted, span)
+}
+
+/** A caller that traces sends its `traceparent`. */
+function tracedList(options: ApiOptions, exchange: Exchange, path: ResourcePath): Promise<void> {
+  const { request, requestHeaders } = exchange
+  const name = path.served === undefined ? 'list' : `list ${path.plural}`
+  const attributes = {
+    'http.request.method': request.method ?? '',
+    'url.path': exchange.path,
+    'user_agent.original': requestHeaders['user-agent'] ?? '',
+  }
+  return inSpan(name, { kind: 'server', attributes, carrier: requestHeaders }, async (span) => {
+    try {
+      await admitAndAnswer(options, exchange, path, 'list', span)
+      span.note({ 'http.response.status_code': exchange.statusCode })
+    } catch (error) {
+      span.note({ 'http.response.status_code': StatusError.from(error).code })
+      throw error
+    }
+  })
+}
+
 /** What is judged is what is routed. A selector of one name is a request for that object. */
 function attributesOf(exchange: Exchange, path: ResourcePath, verb: Verb): Attributes {
   const write = WRITE_VERBS[exchange.request.method ?? ''] ?? 'other'
@@ -119,6 +150,7 @@ async function answerResource(
   path: ResourcePath,
   verb: Verb,
   admitted: Admitted,
+  span: Span | null,
 ): Promise<void> {
   const { context } = options
   const live = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
@@ -141,7 +173,7 @@ async function answerResource(
     // A client that reads its list for ever holds the list's bytes for ever.
     const timer = context.clock.setTimer(context.requestTimeoutMs, () => exchange.response.destroy())
     try {
-      return await handleList(context, exchange, live, collection, form, admitted)
+      return await handleList(context, exchange, live, collection, form, admitted, span)
     } finally {
       timer.cancel()
     }

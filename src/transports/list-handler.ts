@@ -11,6 +11,7 @@ import type { Selector } from '../dialect/selector.js'
 import { namespacePrefix } from '../model/resource.js'
 import { ExpiredError, TooManyRequestsError } from '../model/status.js'
 import { sleep } from '../support/clock.js'
+import type { Span } from '../support/tracing.js'
 import type { Admitted } from './admission.js'
 import type { Exchange } from './exchange.js'
 import { NO_CACHE } from './get-handler.js'
@@ -35,6 +36,7 @@ export async function handleList(
   collection: Collection,
   form: Negotiated,
   admitted: Admitted,
+  span: Span | null,
 ): Promise<void> {
   const { served, cache } = live
   const options = parseListOptions(exchange.query, collection.name ?? undefined)
@@ -79,6 +81,12 @@ export async function handleList(
     pace: (sent) => admitted.pace(sent),
     clock: context.clock,
     acceptsGzip: acceptsGzip(exchange.requestHeaders['accept-encoding']),
+  })
+  span?.note({
+    'distributary.resource': cache.name,
+    'distributary.read': options.read.kind,
+    'distributary.resource_version': snapshot.revision,
+    'http.response.body.size': bytes,
   })
   live.metrics.list((performance.now() - exchange.startedMs) / 1000, bytes)
 }

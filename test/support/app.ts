@@ -9,7 +9,7 @@ import { type Config, load } from '../../src/config/load.js'
 import { keyFromText } from '../../src/model/event.js'
 import type { Revision } from '../../src/model/revision.js'
 import type { Clock } from '../../src/support/clock.js'
-import { silentLogger } from '../../src/support/log.js'
+import { type Logger, silentLogger } from '../../src/support/log.js'
 import { createEmbeddedUpstream, type EmbeddedControls } from '../../src/upstream/embedded/embedded-upstream.js'
 import type { Upstream, WriteOperation } from '../../src/upstream/upstream.js'
 
@@ -26,6 +26,8 @@ export interface AppHarnessOptions {
   readonly ready?: boolean
   /** Default: real time, because sockets are real; a virtual one for what happens once a minute. */
   readonly clock?: Clock
+  /** Default: nothing is written. */
+  readonly logger?: Logger
 }
 
 export interface AppHarness {
@@ -66,7 +68,7 @@ export async function startApp(t: Test, options: AppHarnessOptions = {}): Promis
   const app = new App({
     config,
     upstream: options.upstream ?? embedded,
-    logger: silentLogger,
+    logger: options.logger ?? silentLogger,
     version: '0.0.0-test',
     ...clock,
   })

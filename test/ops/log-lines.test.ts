@@ -1,0 +1,149 @@
+/** Whoever is on call reads one line for each change of state: each change is brought about once, and the lines counted. */
+import t, { type Test } from 'tap'
+import { load } from '../../src/config/load.js'
+import { keyFromText } from '../../src/model/event.js'
+import type { Logger } from '../../src/support/log.js'
+import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
+import { UpstreamError } from '../../src/upstream/upstream.js'
+import { pod, startApp } from '../support/app.js'
+import { VirtualClock } from '../support/virtual-clock.js'
+
+class Lines implements Logger {
+  readonly all: { readonly message: string; readonly fields: object }[] = []
+  debug(): void {}
+  info = (fields: object, message: string): void => void this.all.push({ fields, message })
+  warn = this.info
+  error = this.info
+
+  /** How often each message was written since the last call. */
+  take(): Record<string, number> {
+    const counts: Record<string, number> = {}
+    for (const { message } of this.all.splice(0)) counts[message] = (counts[message] ?? 0) + 1
+    return counts
+  }
+}
+
+const prefix = (plural: string) => keyFromText(`/registry/${plural}/`)
+
+async function start(t: Test, prepare: (upstream: ReturnType<typeof createEmbeddedUpstream>) => void = () => {}) {
+  const loaded = load([], {}, () => '')
+  if (loaded.kind !== 'run') throw new Error('the defaults must run')
+  const few = ['pods', 'configmaps', 'customresourcedefinitions']
+  const resources = loaded.config.resources.filter(({ resource }) => few.includes(resource.plural))
+  const clock = new VirtualClock()
+  const upstream = createEmbeddedUpstream({ clock })
+  const put = (key: string, value: string | object): void => {
+    const text = typeof value === 'string' ? value : JSON.stringify(value)
+    upstream.commit([{ type: 'put', key: keyFromText(`/registry/${key}`), value: Buffer.from(text) }])
+  }
+  put('pods/default/web-0', pod('web-0'))
+  put('configmaps/default/a', { kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: 'a', namespace: 'default' } })
+  prepare(upstream)
+  const logger = new Lines()
+  const app = await startApp(t, { upstream, clock, logger, config: { resources }, ready: false })
+  /** Minutes of the server's time, in which it tries again and again. */
+  const pass = async (): Promise<void> => await clock.advanceInTurns(120_000, 250)
+  await pass()
+  return { app, upstream, logger, put, pass }
+}
+
+void t.test('a server that starts is ready once', async (t) => {
+  const { logger } = await start(t)
+  t.same(logger.take(), { ready: 1 })
+})
+
+void t.test(
+  'an upstream that is away is told of once, whatever the number of resources and attempts, and once when it is back',
+  async (t) => {
+    const { logger, upstream, pass } = await start(t)
+    logger.take()
+    upstream.setUnavailable(true)
+    upstream.cutWatches()
+    await pass()
+    t.same(logger.take(), { 'upstream is away; what is cached stays served': 1 })
+    upstream.setUnavailable(false)
+    await pass()
+    t.same(logger.take(), { 'upstream is back': 1 })
+  },
+)
+
+void t.test('a gap: each resource says once that it was listed anew, and why', async (t) => {
+  const { logger, upstream, put, pass } = await start(t)
+  logger.take()
+  upstream.setUnavailable(true)
+  upstream.cutWatches()
+  await pass()
+  put('pods/default/web-0', pod('web-0', { status: { phase: 'Failed' } }))
+  put('pods/default/web-1', pod('web-1'))
+  upstream.compact(upstream.revision)
+  upstream.setUnavailable(false)
+  await pass()
+  const anew = logger.all.filter(({ message }) => message === 'listed anew')
+  t.same(new Set(anew.map(({ fields }) => (fields as { reason: string }).reason)), new Set(['gap']))
+  t.equal(new Set(anew.map(({ fields }) => (fields as { resource: string }).resource)).size, anew.length)
+  t.ok(anew.some(({ fields }) => (fields as { resource: string }).resource === 'pods'))
+  const { 'listed anew': _, ...rest } = logger.take()
+  t.same(rest, { 'upstream is away; what is cached stays served': 1, 'upstream is back': 1 })
+})
+
+void t.test('another history: found once for each resource, listed anew once', async (t) => {
+  const { logger, upstream, put, pass } = await start(t)
+  const backup = upstream.snapshot()
+  put('pods/default/web-1', pod('web-1'))
+  await pass()
+  logger.take()
+  upstream.restore(backup)
+  await pass()
+  const counts = logger.take()
+  t.ok((counts['listed anew'] ?? 0) <= 3, 'three resources')
+  t.ok((counts['not the same history'] ?? 0) <= 3)
+  t.ok((counts['not the same history'] ?? counts['listed anew'] ?? 0) > 0)
+  t.same(
+    Object.keys(counts).filter((message) => !/listed anew|not the same history|upstream is/.test(message)),
+    [],
+  )
+})
+
+void t.test(
+  'a resource that cannot be listed is told of once, however often that is tried, and once when it can',
+  async (t) => {
+    const { logger, upstream, pass } = await start(t, (upstream) =>
+      upstream.failReads(new UpstreamError('permission-denied', 'permission denied'), prefix('configmaps')),
+    )
+    t.same(logger.take(), { 'resource cannot be listed': 1, ready: 1 })
+    await pass()
+    t.same(logger.take(), {}, 'it is tried every half minute')
+    upstream.failReads(null, prefix('configmaps'))
+    await pass()
+    t.same(logger.take(), { 'resource can be listed now': 1 })
+  },
+)
+
+void t.test('a value that is not as expected is told of once for its key', async (t) => {
+  const { logger, put, pass } = await start(t)
+  logger.take()
+  for (const value of ['text', 'other text']) put('configmaps/default/odd', value)
+  for (const value of ['k8s:enc:aescbc:v1:a', 'k8s:enc:aescbc:v1:b']) put('pods/default/secret', value)
+  await pass()
+  t.same(logger.take(), {
+    'value is no Kubernetes object; it is served wrapped': 1,
+    'value cannot be served': 1,
+  })
+})
+
+void t.test('watchers that come and go, lists and refused requests write nothing', async (t) => {
+  const { app, logger, put } = await start(t)
+  logger.take()
+  for (const path of [
+    '/api/v1/pods',
+    '/api/v1/pods?resourceVersion=x',
+    '/api/v1/nothing',
+    '/api/v1/pods?watch=1&timeoutSeconds=1',
+  ]) {
+    const stop = new AbortController()
+    const reply = await fetch(app.url + path, { signal: stop.signal })
+    put('pods/default/web-1', pod('web-1', { status: { phase: String(reply.status) } }))
+    stop.abort()
+  }
+  t.same(logger.take(), {})
+})
