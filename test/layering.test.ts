@@ -28,7 +28,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   // Published on its own: nothing of the server comes with it.
   client: ['reflector'],
   // Commands are clients of any server: they start without the server's code.
-  cli: ['client', 'reflector'],
+  cli: ['client', 'reflector', 'codec'],
   // A page beside the API, over the same transports and behind the same gate.
   ui: ['transports', 'broadcast', 'metrics', 'auth'],
 }

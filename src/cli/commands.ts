@@ -1,7 +1,9 @@
 /** Every command, in the order of `--help`. */
 import type { Command } from './command.js'
 import { createCompletionCommand } from './completion.js'
+import { getCommand } from './get.js'
 import { createHelpCommand } from './help.js'
+import { watchCommand } from './watch.js'
 
 /** The server's own flags, for completion; asked for only then, since reading their table costs time. */
 export interface ServerFlags {
@@ -11,6 +13,8 @@ export interface ServerFlags {
 export function createCommands(serverFlags: ServerFlags): readonly Command[] {
   const commands: Command[] = []
   commands.push(
+    getCommand,
+    watchCommand,
     createCompletionCommand(() => commands, serverFlags),
     createHelpCommand(() => commands),
   )

@@ -2,7 +2,7 @@
  * A watch as an async iterator, for those who want the events and keep no copy: it reconnects, resumes and relists as a
  * reflector does, and its consumer's pace is the pace at which the server is read.
  */
-import type { DecodedEvent } from '../reflector/object-codec.js'
+import type { DecodedEvent, ObjectCodec } from '../reflector/object-codec.js'
 import { Reflector, type ReflectorOptions } from '../reflector/reflector.js'
 import { type KubeObject, treeCodec } from '../reflector/tree-codec.js'
 
@@ -11,16 +11,23 @@ export type WatchItem<T> =
   | { readonly type: 'STATE'; readonly items: readonly T[]; readonly resourceVersion: string }
   | Exclude<DecodedEvent<T>, { type: 'ERROR' }>
 
-export interface WatchOptions<T extends KubeObject> extends Omit<ReflectorOptions<T>, 'codec' | 'sink'> {
+export interface DecodedWatchOptions<T> extends Omit<ReflectorOptions<T>, 'sink'> {
   readonly signal?: AbortSignal
 }
+
+export type WatchOptions<T extends KubeObject> = Omit<DecodedWatchOptions<T>, 'codec'>
 
 /** While so many wait to be taken, nothing more is read from the server. */
 const MAX_WAITING = 256
 
 /** Ends when the signal aborts, and never else: trouble is told by `onStatus`. */
-export async function* watch<T extends KubeObject>(
-  options: WatchOptions<T>,
+export function watch<T extends KubeObject>(options: WatchOptions<T>): AsyncGenerator<WatchItem<T>, void, undefined> {
+  return watchDecoded<T>({ ...options, codec: treeCodec<T>() })
+}
+
+/** The same for objects that are not trees: bytes as they came, rows of a table. @param options.codec is for this watch alone. */
+export async function* watchDecoded<T>(
+  options: DecodedWatchOptions<T> & { readonly codec: ObjectCodec<T> },
 ): AsyncGenerator<WatchItem<T>, void, undefined> {
   const { signal } = options
   if (signal?.aborted) return
@@ -33,7 +40,6 @@ export async function* watch<T extends KubeObject>(
   }
   const reflector = new Reflector<T>({
     ...options,
-    codec: treeCodec<T>(),
     sink: {
       replace: (items, resourceVersion) => push({ type: 'STATE', items, resourceVersion }),
       change: push,

@@ -54,12 +54,12 @@ export async function listPages<T>(options: ListOptions<T>): Promise<WholeList<T
 }
 
 async function readPage<T>(options: ListOptions<T>, continueToken: string): Promise<Uint8Array> {
-  const { transport, selection, resourceVersion, signal } = options
+  const { transport, selection, codec, resourceVersion, signal } = options
   const pageSize = resourceVersion === '' || resourceVersion === '0' ? options.pageSize : 0
   const response = await transport.send({
     path: selection.path,
     query: listQuery(selection, resourceVersion, pageSize, continueToken),
-    accept: 'application/json',
+    accept: codec.accept ?? 'application/json',
     signal,
   })
   if (response.status !== 200) throw await failureOf(response)

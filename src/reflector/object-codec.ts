@@ -37,6 +37,8 @@ export interface DecodedList<T> {
 }
 
 export interface ObjectCodec<T> {
+  /** What to ask for in lists and watches, where that is not the wire's own media type: a projection, such as a Table. */
+  readonly accept?: string
   /** A watch event as a line of JSON: `{"type":…,"object":…}`. @throws WatchFailure 'malformed' */
   decodeEvent(line: Uint8Array): DecodedEvent<T>
   /** The same from an SSE message, where the type stands apart. @throws WatchFailure 'malformed' */

@@ -109,12 +109,14 @@ export interface ReflectorTransition {
   readonly effects: readonly ReflectorEffect[]
 }
 
-export function idle(options: { readonly canStream: boolean }): ReflectorState {
+/** @param options.after go on from there, as if everything up to it had been handed over. */
+export function idle(options: { readonly canStream: boolean; readonly after?: string }): ReflectorState {
+  const position = options.after ?? null
   return {
     kind: 'idle',
     known: {
-      position: null,
-      safePosition: null,
+      position,
+      safePosition: position,
       isUnavailable: false,
       canStream: options.canStream,
       sendsBookmarks: false,
@@ -125,11 +127,12 @@ export function idle(options: { readonly canStream: boolean }): ReflectorState {
 export function next(state: ReflectorState, input: ReflectorInput): ReflectorTransition {
   if (input.kind === 'stop') {
     if (state.kind === 'idle') return stay(state)
-    return { state: { kind: 'idle', known: state.known }, effects: [{ kind: 'cancel' }] }
+    // Started again it begins with a whole state: what happened to the sink meanwhile is not known here.
+    return { state: { kind: 'idle', known: { ...state.known, safePosition: null } }, effects: [{ kind: 'cancel' }] }
   }
   switch (state.kind) {
     case 'idle':
-      return input.kind === 'start' ? begin(state.known, 0) : stay(state)
+      return input.kind === 'start' ? watch(state.known, 0, 0) : stay(state)
     case 'streaming':
       return fromStreaming(state, input)
     case 'listing':

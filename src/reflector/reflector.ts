@@ -51,6 +51,11 @@ export interface ReflectorOptions<T> extends Selection {
   /** false: list, then watch, also where the server could stream both. Default: true. */
   readonly watchList?: boolean
   /**
+   * Begin with the changes after it, without a state: for a sink that has one. Where the server no longer has them, a whole
+   * state comes as after any 410.
+   */
+  readonly afterResourceVersion?: string
+  /**
    * How long the server shall keep one watch: a random time between this and twice it, so that a thousand clients that
    * began together do not come back together. Default: 5 minutes, as client-go.
    */
@@ -98,7 +103,9 @@ export class Reflector<T> {
     this.#clock = options.clock ?? activeClock
     this.#random = options.random ?? systemRandom
     this.#logger = options.logger ?? silentLogger
-    this.#state = idle({ canStream: options.watchList !== false })
+    const { afterResourceVersion: after } = options
+    this.#state = idle({ canStream: options.watchList !== false, ...(after === undefined ? {} : { after }) })
+    if (after !== undefined) this.#place = placeAt(after)
   }
 
   start(): void {

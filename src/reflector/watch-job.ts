@@ -109,8 +109,9 @@ class WatchJob<T> {
   }
 
   async #read(): Promise<WatchOutcome> {
-    const { transport, wire, path, query, clock, initialSilenceMs, silenceMs } = this.#options
-    const response = await transport.send({ path, query, accept: wire.accept, signal: this.#abort.signal })
+    const { transport, codec, wire, path, query, clock, initialSilenceMs, silenceMs } = this.#options
+    const accept = codec.accept ?? wire.accept
+    const response = await transport.send({ path, query, accept, signal: this.#abort.signal })
     this.#arrived()
     if (response.status !== 200) throw await failureOf(response)
     this.#isOpen = true

@@ -32,10 +32,18 @@ export interface HttpFaults {
   readonly requests: SeenRequest[]
   /** Asked at each request; null lets it through. */
   fault: (request: SeenRequest) => Fault
+  /** Breaks every connection there is. */
+  cut(): void
 }
 
 export async function startHttpFaults(t: Test, targetPort: number): Promise<HttpFaults> {
-  const faults: HttpFaults = { url: '', port: 0, requests: [], fault: () => null }
+  const faults: HttpFaults = {
+    url: '',
+    port: 0,
+    requests: [],
+    fault: () => null,
+    cut: () => server.closeAllConnections(),
+  }
   const upstreams = new Set<http.ClientRequest>()
   const server = http.createServer((request, response) => {
     const { searchParams: query } = new URL(request.url ?? '/', 'http://x')

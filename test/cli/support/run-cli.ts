@@ -44,3 +44,12 @@ export function startCli(t: Test, args: readonly string[], { environment = {} }:
 export async function runCli(t: Test, args: readonly string[], options: CliOptions = {}): Promise<CliResult> {
   return await startCli(t, args, options).ended
 }
+
+/** A few at a time: most of what a short process takes is its start. */
+export async function eachAtOnce<C>(cases: readonly C[], run: (one: C) => Promise<void>): Promise<void> {
+  const left = [...cases]
+  const worker = async (): Promise<void> => {
+    for (let one = left.shift(); one !== undefined; one = left.shift()) await run(one)
+  }
+  await Promise.all(Array.from({ length: 4 }, worker))
+}

@@ -1,0 +1,128 @@
+/**
+ * Which server a command talks to, and as whom. A kubeconfig is read only when it is asked for (--kubeconfig, --context):
+ * the default is the distributary of this machine, not whatever cluster kubectl was last used with.
+ */
+import { readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import path from 'node:path'
+import { nodeTransport, type NodeTransportOptions } from '../client/node/node-transport.js'
+import type { Transport } from '../reflector/transport.js'
+import type { FlagValues, Flags } from './command.js'
+import { CommandError, UsageError } from './exit-code.js'
+
+const group = 'Server'
+
+export const connectionFlags = {
+  server: {
+    kind: 'string',
+    short: 's',
+    placeholder: 'URL',
+    group,
+    doc: 'Address of the server: distributary, or any API server. Default: the kubeconfig’s where one is named, else DISTRIBUTARY_SERVER of the environment, else http://127.0.0.1:8001.',
+  },
+  token: {
+    kind: 'string',
+    group,
+    doc: 'Bearer token. Everybody on the machine can read it there: --token-file, or DISTRIBUTARY_TOKEN in the environment, is better.',
+  },
+  'token-file': { kind: 'file', group, doc: 'File with the bearer token; read again at each request.' },
+  kubeconfig: { kind: 'file', group, doc: 'Server and credentials as kubectl has them. exec plugins are refused.' },
+  context: {
+    kind: 'string',
+    placeholder: 'NAME',
+    group,
+    doc: 'Context of the kubeconfig file; without --kubeconfig that of KUBECONFIG, or ~/.kube/config.',
+  },
+  'certificate-authority': { kind: 'file', group, doc: 'Authorities to trust instead of the system’s, in PEM.' },
+  'client-certificate': { kind: 'file', group, doc: 'Certificate to show, in PEM.' },
+  'client-key': { kind: 'file', group, doc: 'Its key.' },
+  'tls-server-name': { kind: 'string', placeholder: 'NAME', group, doc: 'Name the server’s certificate must have.' },
+  'insecure-skip-tls-verify': {
+    kind: 'boolean',
+    group,
+    doc: 'Take any certificate. Whoever is in between can read all.',
+  },
+} as const satisfies Flags
+
+export interface Connection {
+  readonly server: string
+  /** Of the kubeconfig's context; '' when it names none. */
+  readonly namespace: string
+  readonly transport: Transport
+  /** What the transport was made of, for those who open connections of their own. */
+  readonly options: NodeTransportOptions
+  close(): void
+}
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** Opens nothing yet. @throws UsageError, CommandError for a file that cannot be read. */
+export async function connect(
+  flags: FlagValues<typeof connectionFlags>,
+  environment: Environment,
+): Promise<Connection> {
+  const { namespace = '', ...fromFile } = await readKubeconfig(flags, environment)
+  const server = flags.server ?? fromFile.server ?? environment['DISTRIBUTARY_SERVER'] ?? 'http://127.0.0.1:8001'
+  if (!/^https?:\/\/[^\s/]+/.test(server))
+    throw new UsageError(`--server is a URL with http:// or https://, not "${server}"`)
+  if (flags.token !== null && flags['token-file'] !== null)
+    throw new UsageError('--token and --token-file are both given')
+  const cert = readPem(flags['client-certificate'])
+  const key = readPem(flags['client-key'])
+  if ((cert === undefined) !== (key === undefined)) {
+    throw new UsageError('--client-certificate and --client-key go together')
+  }
+  const ca = readPem(flags['certificate-authority'])
+  const authorization = authorizationOf(flags, environment)
+  const tlsServerName = flags['tls-server-name']
+  const options: NodeTransportOptions = {
+    ...fromFile,
+    server,
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+    ...(tlsServerName === null ? {} : { tlsServerName }),
+    ...(flags['insecure-skip-tls-verify'] ? { insecureSkipTlsVerify: true } : {}),
+    ...(authorization === null ? {} : { authorization }),
+  }
+  const transport = nodeTransport(options)
+  return { server, namespace, transport, options, close: () => transport.close() }
+}
+
+type FromFile = Partial<NodeTransportOptions> & { readonly namespace?: string }
+
+async function readKubeconfig(flags: FlagValues<typeof connectionFlags>, environment: Environment): Promise<FromFile> {
+  const { kubeconfig, context } = flags
+  if (kubeconfig === null && context === null) return {}
+  const [first = ''] = (environment['KUBECONFIG'] ?? '').split(path.delimiter)
+  const file = kubeconfig ?? (first === '' ? path.join(homedir(), '.kube', 'config') : first)
+  // The YAML reader is loaded only where there is YAML to read.
+  const { loadKubeconfig } = await import('../client/node/kubeconfig.js')
+  try {
+    return loadKubeconfig(file, context === null ? {} : { context })
+  } catch (error) {
+    throw new CommandError(error instanceof Error ? error.message : String(error), undefined, { cause: error })
+  }
+}
+
+function authorizationOf(flags: FlagValues<typeof connectionFlags>, environment: Environment): (() => string) | null {
+  const { token, 'token-file': file } = flags
+  if (file !== null) {
+    readText(file)
+    return () => `Bearer ${readText(file).trim()}`
+  }
+  const text = token ?? (flags.kubeconfig === null && flags.context === null ? environment['DISTRIBUTARY_TOKEN'] : null)
+  return text === null || text === undefined || text === '' ? null : () => `Bearer ${text}`
+}
+
+function readPem(file: string | null): string | undefined {
+  return file === null ? undefined : readText(file)
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw new CommandError(error instanceof Error ? error.message : String(error), undefined, { cause: error })
+  }
+}

@@ -1,0 +1,71 @@
+/** One question to the server, and its answer or one line on why there is none. */
+import { WatchFailure } from '../reflector/failure.js'
+import { failureOf } from '../reflector/list-pages.js'
+import { readBody, type TransportResponse } from '../reflector/transport.js'
+import { activeClock } from '../reflector/active-clock.js'
+import { sleep } from '../support/clock.js'
+import type { Connection } from './connection.js'
+import { CommandError } from './exit-code.js'
+
+export interface Question {
+  readonly path: string
+  readonly query?: Readonly<Record<string, string>>
+  /** Default: JSON. */
+  readonly accept?: string
+  readonly signal: AbortSignal
+}
+
+/** A list of everything is the largest; a watch is not read by this. */
+const MAX_BODY_BYTES = 2 ** 30
+/** A server that has just started asks to wait; one that is down for long is told of soon enough. */
+const MAX_ATTEMPTS = 5
+const MAX_RETRY_AFTER_MS = 15_000
+
+/** An answer of 200. A server that says when to come back (429, 503) is asked again, a few times. @throws CommandError */
+export async function ask(connection: Connection, question: Question): Promise<TransportResponse> {
+  const { path, query = {}, accept = 'application/json', signal } = question
+  for (let attempt = 1; ; attempt++) {
+    let response: TransportResponse
+    try {
+      response = await connection.transport.send({ path, query, accept, signal })
+    } catch (error) {
+      throw new CommandError(`cannot reach ${connection.server}: ${reasonOf(error)}`, undefined, { cause: error })
+    }
+    if (response.status === 200) return response
+    const failure = await failureOf(response)
+    if (failure.retryAfterMs === null || attempt === MAX_ATTEMPTS) throw refusal(failure)
+    await sleep(activeClock, Math.min(failure.retryAfterMs, MAX_RETRY_AFTER_MS), signal)
+  }
+}
+
+export async function askBytes(connection: Connection, question: Question): Promise<Buffer> {
+  const body = await readBody(await ask(connection, question), MAX_BODY_BYTES)
+  return Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+}
+
+export async function askJson(connection: Connection, question: Question): Promise<unknown> {
+  const text = (await askBytes(connection, question)).toString('utf8')
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw new CommandError(`${connection.server}${question.path} does not answer with JSON`, undefined, { cause })
+  }
+}
+
+/** The server's own words, and its reason. */
+export function refusal(failure: WatchFailure): CommandError {
+  const { reason } = failure.status ?? {}
+  return new CommandError(
+    reason === undefined || reason === '' ? failure.message : `${failure.message} (${reason})`,
+    undefined,
+    {
+      cause: failure,
+    },
+  )
+}
+
+/** Where several addresses of a name were tried, node's error has no message, only their errors. */
+function reasonOf(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0])
+  return error instanceof Error && error.message !== '' ? error.message : String(error)
+}

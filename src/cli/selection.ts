@@ -1,0 +1,101 @@
+/** RESOURCE and NAME and the flags that choose objects → what to ask the server for. */
+import { resourcePath } from '../client/resource-path.js'
+import type { Selection } from '../reflector/requests.js'
+import type { FlagValues, Flags } from './command.js'
+import type { Connection } from './connection.js'
+import { type ApiResource, discover, findResource } from './discovery.js'
+import { UsageError } from './exit-code.js'
+
+const group = 'Which objects'
+
+/** Names every server knows, for completion; any other that the server knows is taken as well. */
+export const COMMON_RESOURCES: readonly string[] = (
+  'pods services endpoints configmaps namespaces nodes events serviceaccounts persistentvolumes persistentvolumeclaims ' +
+  'deployments replicasets statefulsets daemonsets jobs cronjobs ingresses leases endpointslices customresourcedefinitions'
+).split(' ')
+
+export const selectionFlags = {
+  namespace: {
+    kind: 'string',
+    short: 'n',
+    placeholder: 'NAME',
+    group,
+    doc: 'Namespace. Default: the kubeconfig’s, else "default".',
+  },
+  'all-namespaces': { kind: 'boolean', short: 'A', group, doc: 'Objects of every namespace.' },
+  selector: {
+    kind: 'string',
+    short: 'l',
+    placeholder: 'SELECTOR',
+    group,
+    doc: 'By labels: app=web,tier!=db,env in (a,b),!canary.',
+  },
+  'field-selector': {
+    kind: 'string',
+    placeholder: 'SELECTOR',
+    group,
+    doc: 'By fields: metadata.name=web-0; with distributary any scalar field, such as spec.nodeName=n1.',
+  },
+} as const satisfies Flags
+
+export interface Chosen {
+  /** null where a path was given instead of a name. */
+  readonly resource: ApiResource | null
+  /** Of all chosen objects, by selectors. */
+  readonly selection: Selection
+  /** Of single objects; empty: all that the selectors choose. */
+  readonly names: readonly string[]
+  /** Objects of several namespaces may come. */
+  readonly isAcross: boolean
+  /** `in default namespace`, for messages; '' where there are none. */
+  readonly place: string
+}
+
+/** @param args RESOURCE [NAME…], or RESOURCE/NAME, or a path that begins with a slash. @throws CommandError */
+export async function choose(
+  connection: Connection,
+  args: readonly string[],
+  flags: FlagValues<typeof selectionFlags>,
+  signal: AbortSignal,
+): Promise<Chosen> {
+  const [word = '', ...more] = args
+  const selectors = {
+    ...(flags.selector === null ? {} : { labelSelector: flags.selector }),
+    ...(flags['field-selector'] === null ? {} : { fieldSelector: flags['field-selector'] }),
+  }
+  if (word.startsWith('/')) {
+    if (more.length > 0) throw new UsageError('a path stands alone: the name belongs to it')
+    const selection = { path: word.replace(/\/+$/, ''), ...selectors }
+    return { resource: null, selection, names: [], isAcross: !word.includes('/namespaces/'), place: '' }
+  }
+  const [typeName = '', slashName] = word.split('/', 2)
+  if (slashName === '') throw new UsageError(`"${word}" has no name after the slash`)
+  if (slashName !== undefined && more.length > 0) throw new UsageError(`"${word}" names one object already`)
+  const names = slashName === undefined ? more : [slashName]
+  if (names.length > 0 && flags.selector !== null) throw new UsageError('names and --selector do not go together')
+  if (names.length > 0 && flags['all-namespaces']) {
+    throw new UsageError('an object is got by name from one namespace, not from all: leave -A or the name away')
+  }
+  const resource = findResource(await discover(connection, signal), typeName)
+  const isAcross = resource.namespaced && flags['all-namespaces']
+  const namespace = flags.namespace ?? (connection.namespace === '' ? 'default' : connection.namespace)
+  const { group: apiGroup, version, plural, namespaced } = resource
+  const path = resourcePath({
+    group: apiGroup,
+    version,
+    plural,
+    ...(namespaced && !isAcross ? { namespace } : {}),
+  })
+  const place = !namespaced ? '' : isAcross ? ' in any namespace' : ` in namespace ${namespace}`
+  return { resource, selection: { path, ...selectors }, names, isAcross, place }
+}
+
+/** For a watch, which has no names: that of one object, by field. @throws UsageError for several. */
+export function watchSelection({ selection, names }: Chosen): Selection {
+  const [name, another] = names
+  if (name === undefined) return selection
+  if (another !== undefined) throw new UsageError('only one object can be watched by name: use --selector for several')
+  const { fieldSelector } = selection
+  const byName = `metadata.name=${name}`
+  return { ...selection, fieldSelector: fieldSelector === undefined ? byName : `${byName},${fieldSelector}` }
+}

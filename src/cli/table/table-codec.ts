@@ -1,0 +1,121 @@
+/**
+ * Lists and watches as rows of a table that the server made (`as=Table`). A server that does not make tables sends the
+ * objects themselves: their names and ages are a table too.
+ */
+import { type StatusLike, WatchFailure } from '../../reflector/failure.js'
+import { INITIAL_EVENTS_END, type ObjectCodec, objectKey } from '../../reflector/object-codec.js'
+
+export interface Column {
+  readonly name: string
+  /** 0 is always shown, more only in the wide form. */
+  readonly priority: number
+}
+
+export interface Row {
+  readonly columns: readonly Column[]
+  readonly cells: readonly unknown[]
+  readonly namespace: string
+  readonly name: string
+  readonly resourceVersion: string
+}
+
+interface Metadata {
+  readonly name?: string
+  readonly namespace?: string
+  readonly resourceVersion?: string
+  readonly continue?: string
+  readonly creationTimestamp?: string
+  readonly annotations?: Readonly<Record<string, string>>
+}
+
+interface Wire {
+  readonly kind?: string
+  readonly metadata?: Metadata
+  readonly columnDefinitions?: readonly Column[] | null
+  readonly rows?:
+    | readonly { readonly cells: readonly unknown[]; readonly object?: { readonly metadata?: Metadata } }[]
+    | null
+  readonly items?: readonly Wire[] | null
+}
+
+const PLAIN_COLUMNS: readonly Column[] = [
+  { name: 'Name', priority: 0 },
+  { name: 'Age', priority: 0 },
+]
+
+/** One for each stream: only its first event has the columns. */
+export function tableCodec(): ObjectCodec<Row> {
+  const decoder = new TextDecoder()
+  let columns: readonly Column[] = []
+  const rowsOf = (wire: Wire): Row[] => {
+    if (wire.kind !== 'Table') return [plainRow(wire)]
+    if (wire.columnDefinitions !== undefined && wire.columnDefinitions !== null) columns = wire.columnDefinitions
+    return (wire.rows ?? []).map(({ cells, object }) => rowAt(columns, cells, object?.metadata))
+  }
+  const keyOf = ({ namespace, name }: Row): string => objectKey(namespace, name)
+  const parse = (bytes: Uint8Array): unknown => {
+    try {
+      return JSON.parse(decoder.decode(bytes)) as unknown
+    } catch (cause) {
+      throw new WatchFailure('malformed', 'not JSON', { cause })
+    }
+  }
+  const eventOf = (type: unknown, object: Wire): ReturnType<ObjectCodec<Row>['decodeEvent']> => {
+    if (type === 'ERROR') return { type, status: object as StatusLike }
+    if (type === 'BOOKMARK') {
+      const metadata = object.rows?.[0]?.object?.metadata ?? object.metadata
+      return {
+        type,
+        resourceVersion: metadata?.resourceVersion ?? '',
+        endsInitialEvents: metadata?.annotations?.[INITIAL_EVENTS_END] === 'true',
+      }
+    }
+    const [row] = rowsOf(object)
+    if (row === undefined || (type !== 'ADDED' && type !== 'MODIFIED' && type !== 'DELETED')) {
+      throw new WatchFailure('malformed', `an event of type ${String(type)} without a row`)
+    }
+    return { type, object: row, key: keyOf(row), resourceVersion: row.resourceVersion }
+  }
+  return {
+    accept: 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json',
+    keyOf,
+    decodeEvent(line) {
+      const { type, object } = parse(line) as { type?: unknown; object?: Wire }
+      return eventOf(type, object ?? {})
+    },
+    decodeObject: (type, object) => eventOf(type, parse(object) as Wire),
+    decodeList(body) {
+      const list = parse(body) as Wire
+      const { resourceVersion, continue: continueToken = '' } = list.metadata ?? {}
+      if (resourceVersion === undefined) throw new WatchFailure('malformed', 'a list without a resourceVersion')
+      const items = list.kind === 'Table' ? rowsOf(list) : (list.items ?? []).map(plainRow)
+      return { resourceVersion, continueToken, items }
+    },
+  }
+}
+
+/** A single object, or what a server answers when it makes no tables. */
+export function rowsOfAnswer(body: Uint8Array): readonly Row[] {
+  const codec = tableCodec()
+  const { kind, items } = JSON.parse(new TextDecoder().decode(body)) as Wire
+  if (kind === 'Table' || items !== undefined) return codec.decodeList(body).items
+  return [plainRow(JSON.parse(new TextDecoder().decode(body)) as Wire)]
+}
+
+function rowAt(columns: readonly Column[], cells: readonly unknown[], metadata: Metadata = {}): Row {
+  const { namespace = '', name = '', resourceVersion = '' } = metadata
+  return { columns, cells, namespace, name, resourceVersion }
+}
+
+function plainRow({ metadata = {} }: Wire): Row {
+  return rowAt(PLAIN_COLUMNS, [metadata.name, ageOf(metadata.creationTimestamp)], metadata)
+}
+
+/** `45s`, `5m`, `3h`, `12d`. */
+export function ageOf(creationTimestamp: string | undefined, now: number = Date.now()): string {
+  const seconds = Math.max(0, Math.floor((now - Date.parse(creationTimestamp ?? '')) / 1_000))
+  if (Number.isNaN(seconds)) return '<unknown>'
+  if (seconds < 120) return `${seconds}s`
+  if (seconds < 7_200) return `${Math.floor(seconds / 60)}m`
+  return seconds < 172_800 ? `${Math.floor(seconds / 3_600)}h` : `${Math.floor(seconds / 86_400)}d`
+}

@@ -1,0 +1,69 @@
+/**
+ * Rows in columns, as they come: the widths are those of the first rows and grow when a wider cell comes, so that a watch
+ * can be printed without knowing what will follow.
+ */
+import type { Row } from './table-codec.js'
+
+export interface TablePrinterOptions {
+  readonly isWide: boolean
+  /** A column for it, since rows of several may come; `auto` where the first rows have one. */
+  readonly withNamespace: boolean | 'auto'
+  readonly withHeader: boolean
+}
+
+const GAP = '   '
+
+export class TablePrinter {
+  readonly #options: TablePrinterOptions
+  #widths: number[] = []
+  #header: readonly string[] | null = null
+  #withNamespace: boolean | null = null
+
+  constructor(options: TablePrinterOptions) {
+    this.#options = options
+  }
+
+  /** Lines for these rows, the header before the first of them (and again where other columns follow). */
+  lines(rows: readonly Row[]): string[] {
+    const lines: string[][] = []
+    const { withNamespace } = this.#options
+    this.#withNamespace ??= withNamespace === 'auto' ? rows.some(({ namespace }) => namespace !== '') : withNamespace
+    for (const row of rows) {
+      const shown = row.columns.flatMap(({ priority }, index) =>
+        priority === 0 || this.#options.isWide ? [index] : [],
+      )
+      const names = shown.map((index) => row.columns[index]!.name.toUpperCase())
+      const header = this.#withNamespace ? ['NAMESPACE', ...names] : names
+      if (!isSame(header, this.#header)) {
+        this.#header = header
+        this.#widths = []
+        if (this.#options.withHeader) lines.push([...header])
+      }
+      const cells = shown.map((index) => cellText(row.cells[index]))
+      lines.push(this.#withNamespace ? [row.namespace, ...cells] : cells)
+    }
+    for (const line of lines) {
+      for (const [index, cell] of line.entries()) {
+        this.#widths[index] = Math.max(this.#widths[index] ?? 0, cell.length)
+      }
+    }
+    return lines.map((line) =>
+      line
+        .map((cell, index) => cell.padEnd(this.#widths[index]!))
+        .join(GAP)
+        .trimEnd(),
+    )
+  }
+}
+
+function isSame(header: readonly string[], other: readonly string[] | null): boolean {
+  return other !== null && header.length === other.length && header.every((name, index) => name === other[index])
+}
+
+/** On one line, and without what would move the cursor. */
+function cellText(value: unknown): string {
+  if (value === null || value === undefined) return '<none>'
+  const text = typeof value === 'string' ? value : JSON.stringify(value)
+  // oxlint-disable-next-line no-control-regex -- that is what it is for
+  return text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ')
+}

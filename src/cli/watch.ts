@@ -1,0 +1,177 @@
+/** `distributary watch`: one line per event, and waiting for something to come true. */
+import { type BytesObject, bytesCodec } from '../reflector/bytes-codec.js'
+import { activeClock } from '../reflector/active-clock.js'
+import type { ChangeType } from '../reflector/object-codec.js'
+import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
+import { connect, type Connection, connectionFlags } from './connection.js'
+import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
+import { follow } from './follow.js'
+import { renderTemplate } from './jsonpath/evaluate.js'
+import { type Part, parseTemplate } from './jsonpath/parse.js'
+import { choose, COMMON_RESOURCES, selectionFlags, watchSelection } from './selection.js'
+import { type Colour, painter } from './style.js'
+import { type Goal, parseGoal } from './watch/goal.js'
+import { KnownObjects, type Told } from './watch/known-objects.js'
+
+const watchFlags = {
+  since: {
+    kind: 'string',
+    placeholder: 'RESOURCEVERSION',
+    doc: 'Only what happened after it, and nothing of what is there. Fails when the server no longer has that history.',
+  },
+  'only-changes': { kind: 'boolean', doc: 'Do not print the objects that are there at the start.' },
+  for: {
+    kind: 'string',
+    placeholder: 'GOAL',
+    choices: ['condition=', 'jsonpath=', 'create', 'delete'],
+    doc: 'Stop with 0 when every chosen object has come to it: condition=Ready (or condition=Ready=False), jsonpath={.status.phase}=Running, create, delete.',
+  },
+  timeout: {
+    kind: 'duration',
+    min: 1,
+    doc: 'Stop after that long: with --for that is exit code 124, without it 0.',
+  },
+  output: {
+    kind: 'string',
+    short: 'o',
+    placeholder: 'FORMAT',
+    choices: ['line', 'json', 'jsonpath='],
+    doc: 'line (the default); json: {"type":…,"object":…} as the server sends it, one a line; jsonpath=TEMPLATE: the line, and what it picks.',
+  },
+  color: { kind: 'choice', choices: ['auto', 'always', 'never'], doc: 'Default: auto, on a terminal.' },
+  ...selectionFlags,
+  ...connectionFlags,
+} as const satisfies Flags
+
+type Context = CommandContext<typeof watchFlags>
+
+export const watchCommand = defineCommand<typeof watchFlags>({
+  name: 'watch',
+  summary: 'print a line for each change, or wait until something is so',
+  description:
+    'Each line is a time, the type of the event, the object’s resourceVersion and its namespace and name. A watch that breaks goes on where it was; where the server cannot tell what happened meanwhile, it is listed and the difference is printed. Either is told on stderr.',
+  positionals: [
+    { name: 'RESOURCE', choices: COMMON_RESOURCES },
+    { name: 'NAME', isOptional: true },
+  ],
+  flags: watchFlags,
+  examples: [
+    { doc: 'everything that happens to pods', line: 'distributary watch pods -A' },
+    { doc: 'from a resourceVersion on', line: 'distributary watch pods -n shop --since 4711' },
+    {
+      doc: 'wait for a deployment',
+      line: 'distributary watch deploy/cart -n shop --for condition=Available --timeout 2m',
+    },
+    { doc: 'wait until it is gone', line: 'distributary watch pod/web-0 --for delete' },
+    { doc: 'the phase as well', line: `distributary watch pods -o 'jsonpath={.status.phase}'` },
+  ],
+  async run(context) {
+    const { flags, environment } = context
+    const goal = flags.for === null ? null : parseGoal(flags.for)
+    const format = parseFormat(flags.output)
+    if (flags.since !== null && !/^[1-9]\d*$/.test(flags.since)) {
+      throw new UsageError(`--since is a resourceVersion of a list or an event, not "${flags.since}"`)
+    }
+    if (goal !== null && flags.since !== null) {
+      throw new UsageError('--for needs to know what is there: it does not go with --since')
+    }
+    const connection = await connect(flags as FlagValues<typeof connectionFlags>, environment)
+    try {
+      return await run(context, connection, goal, format)
+    } finally {
+      connection.close()
+    }
+  },
+})
+
+type Format = { readonly kind: 'line'; readonly template: readonly Part[] | null } | { readonly kind: 'json' }
+
+function parseFormat(text: string | null): Format {
+  if (text === null || text === 'line') return { kind: 'line', template: null }
+  if (text === 'json') return { kind: 'json' }
+  const template = /^jsonpath=([^]+)$/.exec(text)?.[1]
+  if (template === undefined) throw new UsageError(`--output is one of line, json, jsonpath=TEMPLATE, not "${text}"`)
+  return { kind: 'line', template: parseTemplate(template) }
+}
+
+async function run(context: Context, connection: Connection, goal: Goal | null, format: Format): Promise<ExitCode> {
+  const { flags, args, signal, err } = context
+  const stop = new AbortController()
+  const both = AbortSignal.any([signal, stop.signal])
+  let isTimeOut = false
+  const timer =
+    flags.timeout === null
+      ? null
+      : activeClock.setTimer(flags.timeout, () => {
+          isTimeOut = true
+          stop.abort()
+        })
+  const note = (text: string): void => void err.line(painter(err.hasColour(flags.color))('dim', `# ${text}`))
+  const print = printerOf(context, format)
+  const known = new KnownObjects<BytesObject>(goal, ({ bytes }) => JSON.parse(Buffer.from(bytes).toString('utf8')))
+  try {
+    const selection = watchSelection(await choose(connection, args, flags, both))
+    const since = flags.since === null ? {} : { afterResourceVersion: flags.since }
+    let hasState = false
+    let position = flags.since ?? ''
+    for await (const item of follow({
+      connection,
+      selection,
+      codec: bytesCodec,
+      signal: both,
+      onTrouble: note,
+      ...since,
+    })) {
+      if (item.type === 'BOOKMARK') {
+        position = item.resourceVersion
+        continue
+      }
+      if (item.type === 'STATE') {
+        if (flags.since !== null && !hasState) {
+          throw new CommandError(
+            `the server has no history after resourceVersion ${flags.since} any more (410 Expired)`,
+          )
+        }
+        const differ = known.replace(new Map(item.items.map((object) => [bytesCodec.keyOf(object), object])))
+        // With --since, what had not changed by then was never told of, and is no news now.
+        const told = flags.since === null ? differ : differ.filter((one) => isNews(one, position))
+        if (hasState) note(`listed anew at resourceVersion ${item.resourceVersion}: ${told.length} differ`)
+        if (hasState || !flags['only-changes']) for (const one of told) await print(one)
+      } else {
+        if (item.type === 'DELETED') known.delete(item.key)
+        else known.set(item.key, item.object)
+        await print(item)
+      }
+      position = item.resourceVersion
+      hasState = true
+      if (known.isGoalMet) return EXIT.done
+    }
+  } catch (error) {
+    if (!isTimeOut) throw error
+  } finally {
+    timer?.cancel()
+  }
+  if (goal === null || !isTimeOut) return EXIT.done
+  throw new CommandError(`not within ${flags.timeout! / 1_000} s: ${flags.for!}`, EXIT.timedOut)
+}
+
+/** resourceVersions of one resource may be compared as numbers. Source: Kubernetes API concepts, "resource versions". */
+function isNews({ type, object }: Told<BytesObject>, position: string): boolean {
+  return type !== 'ADDED' || !/^\d+$/.test(position) || BigInt(object.resourceVersion) > BigInt(position)
+}
+
+const COLOURS: Readonly<Record<ChangeType, Colour>> = { ADDED: 'green', MODIFIED: 'yellow', DELETED: 'red' }
+
+function printerOf({ out, flags }: Context, format: Format): (told: Told<BytesObject>) => Promise<void> {
+  const paint = painter(out.hasColour(flags.color))
+  return async ({ type, key, object }) => {
+    const { bytes, resourceVersion } = object
+    if (format.kind === 'json') {
+      return await out.write(Buffer.concat([Buffer.from(`{"type":"${type}","object":`), bytes, Buffer.from('}\n')]))
+    }
+    const parsed = (): unknown => JSON.parse(Buffer.from(bytes).toString('utf8'))
+    const picked = format.template === null ? '' : `  ${renderTemplate(format.template, parsed())}`
+    const time = paint('dim', new Date().toISOString().slice(11, 23))
+    await out.line(`${time}  ${paint(COLOURS[type], type.padEnd(8))}  ${resourceVersion.padEnd(8)}  ${key}${picked}`)
+  }
+}

@@ -1,0 +1,225 @@
+/** `get` and `watch` as a user runs them, against a real server. */
+import t from 'tap'
+import { EXIT } from '../../src/cli/exit-code.js'
+import { keyFromText } from '../../src/model/event.js'
+import { startHttpFaults } from '../reflector/http-faults.js'
+import { pod, startApp, until } from '../support/app.js'
+import { type CliResult, eachAtOnce, runCli, startCli } from './support/run-cli.js'
+
+const ready = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] }
+const node = (name: string): object => ({ kind: 'Node', apiVersion: 'v1', metadata: { name, uid: name } })
+
+const app = await startApp(t, {
+  objects: {
+    'minions/n1': node('n1'),
+    'pods/default/a': pod('a', { labels: { app: 'web' }, status: ready }),
+    'pods/default/b': pod('b', { spec: { nodeName: 'n1' } }),
+    'pods/shop/c': pod('c', { namespace: 'shop', labels: { app: 'web' } }),
+    'configmaps/default/big': {
+      kind: 'ConfigMap',
+      apiVersion: 'v1',
+      metadata: { name: 'big', namespace: 'default', uid: 'big' },
+      data: { n: 'x' },
+    },
+  },
+})
+// A number that JSON.parse would round, which only text can hold.
+app.upstream.commit([
+  {
+    type: 'put',
+    key: keyFromText('/registry/configmaps/default/exact'),
+    value: Buffer.from(
+      '{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"exact","namespace":"default"},"count":12345678901234567890}',
+    ),
+  },
+])
+const environment = { DISTRIBUTARY_SERVER: app.url }
+const cli = async (...args: string[]): Promise<CliResult> => await runCli(t, args, { environment })
+const fine = (stdout: string): CliResult => ({ code: 0, stdout, stderr: '' })
+
+void t.test('get: every form of name, every choice of objects, every output', async (t) => {
+  const table = (text: string): RegExp => new RegExp(`^${text.replaceAll(' ', ' +')}$`, 'm')
+  const cases: readonly (readonly [readonly string[], readonly RegExp[], readonly RegExp[]])[] = [
+    [
+      ['get', 'pods'],
+      [/^NAME +READY +STATUS/, table('a 0/0 Running 0 .*'), /^b /m],
+      [/^c /m, /NAMESPACE/],
+    ],
+    [['get', 'po', '-A'], [/^NAMESPACE +NAME/, /^default +a /m, /^shop +c /m], []],
+    [['get', 'pod', '-n', 'shop', '--no-headers'], [/^c /], [/NAME/]],
+    [['get', 'Pod', '-n=shop', '-o=wide'], [/NOMINATED NODE/, /^c /m], []],
+    [['get', 'pods.v1', 'b', 'a'], [/^b [^]*^a /m], []],
+    [['get', 'pod/a'], [/^a /m], [/^b /m]],
+    [['get', 'pods', '-A', '-l', 'app=web'], [/ a /, / c /], [/ b /]],
+    [['get', 'pods', '-A', '--field-selector', 'spec.nodeName=n1'], [/ b /], [/ a /]],
+    [['get', 'nodes', '-s', app.url], [/^n1 /m], []],
+    [['get', '/api/v1/pods'], [/^NAMESPACE +NAME/, /^shop +c /m], []],
+    [['get', '/api/v1/nodes'], [/^NAME +STATUS/, /^n1 /m], [/NAMESPACE/]],
+    [['get', 'pods', '-A', '-o', 'name'], [/^pod\/a\npod\/b\npod\/c\n$/], []],
+    [['get', 'pods', '-A', '-o', 'jsonpath={.items[*].metadata.name}'], [/^a b c$/], []],
+    [['get', 'cm', 'exact', '-o', 'json'], [/^ {2}"count": 12345678901234567890$/m, /"resourceVersion"/], []],
+    [['get', 'cm', 'exact', '-o', 'yaml'], [/^count: 12345678901234567890$/m], []],
+    [['get', 'cm', 'exact', 'big', '-o', 'json'], [/"kind": "List"/, /12345678901234567890/, /"name": "big"/], []],
+  ]
+  await eachAtOnce(cases, async ([args, there, absent]) => {
+    const { code, stdout, stderr } = await cli(...args)
+    t.match({ code, stderr }, { code: 0, stderr: '' }, args.join(' '))
+    for (const pattern of there) t.match(stdout, pattern, args.join(' '))
+    for (const pattern of absent) t.notMatch(stdout, pattern, args.join(' '))
+  })
+})
+
+void t.test('get: what cannot be done is one line on stderr and an exit code', async (t) => {
+  const cases: readonly (readonly [number, readonly string[], RegExp])[] = [
+    [1, ['get', 'pods', 'nobody'], /^distributary get: pods "nobody" not found \(NotFound\)\n$/],
+    [1, ['get', 'pds'], /the server has no resource "pds"; did you mean pods\?/],
+    [1, ['get', 'pods', '-l', 'a in'], /\(BadRequest\)/],
+    [1, ['get', 'pods', '-w', '-l', 'a in'], /\(BadRequest\)/],
+    [1, ['get', 'pods', '-s', 'http://127.0.0.1:1'], /cannot reach http:\/\/127\.0\.0\.1:1: connect ECONNREFUSED/],
+    [1, ['get', 'pods', '--kubeconfig', '/nowhere'], /\/nowhere/],
+    [2, ['get', 'pods', '-s', 'localhost'], /--server is a URL/],
+    [2, ['get'], /get needs RESOURCE/],
+    [2, ['get', 'pods', '-o', 'xml'], /--output is one of/],
+    [2, ['get', 'pods', '-o', 'jsonpath={.a'], /no closing brace/],
+    [2, ['get', 'pods', 'a', '-A'], /leave -A or the name away/],
+    [2, ['get', 'pods', 'a', '-l', 'x'], /do not go together/],
+    [2, ['get', 'pods', 'a', 'b', '-w'], /only one object can be watched/],
+    [2, ['get', 'pods', '-n', '-A'], /-n needs a value/],
+    [2, ['get', '/api/v1/pods', '-o', 'name'], /wants a resource/],
+    [2, ['watch', 'pods', '--for', 'rain'], /--for is condition=/],
+    [2, ['watch', 'pods', '--since', 'x'], /--since is a resourceVersion/],
+    [2, ['watch', 'pods', '--timeout', 'x'], /--timeout is a duration/],
+    [2, ['watch', 'pods', '--color', 'x'], /--color is one of auto, always, never/],
+  ]
+  await eachAtOnce(cases, async ([code, args, expected]) => {
+    const result = await cli(...args)
+    t.equal(result.code, code, args.join(' '))
+    t.match(result.stderr, expected, args.join(' '))
+    t.equal(result.stdout, '', args.join(' '))
+  })
+  t.same(await cli('get', 'pods', '-l', 'app=none'), {
+    code: 0,
+    stdout: '',
+    stderr: 'no objects in namespace default\n',
+  })
+})
+
+void t.test('a reader that goes away ends it quietly, with 0', async (t) => {
+  const running = startCli(t, ['watch', 'pods', '-A'], { environment })
+  await until(() => running.stdout().includes('ADDED'), 'it runs')
+  running.child.stdout!.destroy()
+  app.put('pods/default/late', pod('late'))
+  t.match(await running.ended, { code: EXIT.done, stderr: '' })
+  app.delete('pods/default/late')
+})
+
+void t.test('Ctrl-C and SIGTERM end a watch with codes of their own, and free the server', async (t) => {
+  for (const [signal, code] of [
+    ['SIGINT', EXIT.interrupted],
+    ['SIGTERM', EXIT.terminated],
+  ] as const) {
+    const running = startCli(t, ['get', 'pods', '-w', '-n', 'shop'], { environment })
+    await until(() => /^c /m.test(running.stdout()) && app.watchers === 1, 'it watches')
+    running.child.kill(signal)
+    t.match(await running.ended, { code, stderr: '' })
+    await until(() => app.watchers === 0, 'the server is free of it')
+  }
+})
+
+void t.test('get -w prints each change, in every output', async (t) => {
+  const outputs = [[], ['-o', 'json'], ['-o', 'yaml'], ['-o', 'name'], ['-o', 'jsonpath={.metadata.labels.n}']]
+  const running = outputs.map((output) => startCli(t, ['get', 'pods', '-w', '-n', 'w', ...output], { environment }))
+  await until(() => app.watchers === outputs.length, 'all watch')
+  app.put('pods/w/x', pod('x', { namespace: 'w', labels: { n: '1' } }))
+  app.put('pods/w/x', pod('x', { namespace: 'w', labels: { n: '2' }, status: { phase: 'Failed' } }))
+  app.delete('pods/w/x')
+  const [table, json, yaml, name, jsonpath] = running.map((one) => () => one.stdout())
+  await until(() => table!().split('\n').length === 5, 'three rows under one header')
+  t.match(table!(), /^NAME[^\n]*\nx [^\n]*Running[^\n]*\nx [^\n]*Failed[^\n]*\nx [^\n]*Failed[^\n]*\n$/)
+  await until(() => json!().split('\n').length === 4, 'an object a line')
+  t.equal((JSON.parse(json!().split('\n')[1]!) as { status: { phase: string } }).status.phase, 'Failed')
+  await until(() => yaml!().split('---\n').length === 4, 'documents')
+  await until(() => name!() === 'pod/x\n'.repeat(3) && jsonpath!() === '1\n2\n2\n', 'names and what was picked')
+  for (const { child } of running) child.kill('SIGINT')
+  for (const { ended } of running) t.equal((await ended).code, EXIT.interrupted)
+})
+
+void t.test('watch: a line for each event, since a resourceVersion, coloured only when asked in a pipe', async (t) => {
+  const since = app.put('pods/s/x', pod('x', { namespace: 's' }))
+  app.put('pods/s/x', pod('x', { namespace: 's', labels: { n: '1' }, status: { phase: 'Failed' } }))
+  app.delete('pods/s/x')
+  const line = (type: string, rest: string): string => `\\d\\d:\\d\\d:\\d\\d\\.\\d{3}  ${type} +\\d+ +s/x${rest}\\n`
+  const [plain, coloured, json, none] = await Promise.all([
+    cli('watch', 'pods', '-n', 's', '--since', String(since), '--timeout', '700ms', '-o', 'jsonpath={.status.phase}'),
+    cli('watch', 'pods', '-n', 's', '--since', String(since), '--timeout', '700ms', '--color', 'always'),
+    cli('watch', 'pods', '-n', 'shop', '-o', 'json', '--timeout', '700ms'),
+    cli('watch', 'pods', '-n', 'shop', '--only-changes', '--timeout', '700ms'),
+  ])
+  t.match(plain, fine(plain.stdout))
+  t.match(plain.stdout, new RegExp(`^${line('MODIFIED', '  Failed')}${line('DELETED', '  Failed')}$`))
+  for (const part of ['\u001b[33mMODIFIED\u001b[0m', '\u001b[31mDELETED']) t.ok(coloured.stdout.includes(part))
+  t.match(JSON.parse(json.stdout), { type: 'ADDED', object: { kind: 'Pod', metadata: { name: 'c' } } })
+  t.same(none, fine(''))
+})
+
+void t.test('watch --for: 0 when all have come to it, 124 when it does not come in time', async (t) => {
+  const met = async (...args: string[]): Promise<number | string> => (await cli('watch', ...args)).code
+  t.same(
+    await Promise.all([
+      met('pod/a', '--for', 'condition=Ready'),
+      met('pod/a', '--for', 'condition=ready=true'),
+      met('pod/a', '--for', 'jsonpath={.status.phase}=Running'),
+      met('pod/a', '--for', 'jsonpath={.status.conditions[?(@.type=="Ready")].status}=True'),
+      met('pods', '--for', 'create'),
+      met('pod/nobody', '--for', 'delete'),
+    ]),
+    [0, 0, 0, 0, 0, 0],
+  )
+  const late = await cli('watch', 'pods', '--for', 'condition=Ready', '--timeout', '300ms')
+  t.equal(late.code, EXIT.timedOut, 'one of them is not ready')
+  t.match(late.stderr, /not within 0\.3 s: condition=Ready/)
+  const waiting = startCli(t, ['watch', 'pods', '-n', 'g', '--for', 'condition=Ready'], { environment })
+  const leaving = startCli(t, ['watch', 'pod/x', '-n', 'g', '--for', 'delete', '--only-changes'], { environment })
+  app.put('pods/g/x', pod('x', { namespace: 'g' }))
+  await until(() => waiting.stdout().includes('g/x'), 'it is there, and not ready')
+  t.equal(waiting.child.exitCode, null)
+  app.put('pods/g/x', pod('x', { namespace: 'g', status: ready }))
+  t.equal((await waiting.ended).code, 0)
+  app.delete('pods/g/x')
+  t.equal((await leaving.ended).code, 0)
+})
+
+void t.test(
+  'a broken connection is told of and resumed; a history that is gone is listed anew, with its difference',
+  async (t) => {
+    const faults = await startHttpFaults(t, app.port)
+    app.commit({ 'pods/f/x': pod('x', { namespace: 'f' }), 'pods/f/y': pod('y', { namespace: 'f' }) })
+    const running = startCli(t, ['watch', 'pods', '-n', 'f', '-s', faults.url, '--color', 'never'], {})
+    await until(() => running.stdout().includes('f/y'), 'it watches')
+    // Every watch is cut from now on, and while it is away one is changed and one goes; then its place is too old.
+    faults.fault = ({ isWatch }) => (isWatch ? { status: 503 } : null)
+    faults.cut()
+    await until(() => running.stderr().includes('503'), 'it says what is wrong')
+    app.put('pods/f/x', pod('x', { namespace: 'f', labels: { n: '1' } }))
+    app.delete('pods/f/y')
+    let isExpired = false
+    faults.fault = ({ isWatch, isStream }) => {
+      if (!isWatch || isStream || isExpired) return null
+      isExpired = true
+      return { status: 410, body: JSON.stringify({ kind: 'Status', code: 410, reason: 'Expired', message: 'too old' }) }
+    }
+    await until(() => /# listed anew at resourceVersion \d+: 2 differ\n/.test(running.stderr()), 'it lists', 20_000)
+    await until(() => /DELETED +\d+ +f\/y\n[^]*MODIFIED +\d+ +f\/x\n/.test(running.stdout()), 'and tells what differs')
+    t.match(running.stderr(), /# connected again/)
+    running.child.kill('SIGINT')
+    t.equal((await running.ended).code, EXIT.interrupted)
+    faults.fault = ({ isWatch, isStream }) =>
+      isWatch && !isStream
+        ? { status: 410, body: JSON.stringify({ kind: 'Status', code: 410, reason: 'Expired' }) }
+        : null
+    t.match(await runCli(t, ['watch', 'pods', '-s', faults.url, '--since', '1']), {
+      code: EXIT.failed,
+      stderr: /no history after resourceVersion 1 any more/,
+    })
+  },
+)

@@ -1,0 +1,75 @@
+import t from 'tap'
+import { renderTemplate } from '../../src/cli/jsonpath/evaluate.js'
+import { parseTemplate } from '../../src/cli/jsonpath/parse.js'
+
+const list = {
+  kind: 'List',
+  items: [
+    {
+      metadata: { name: 'a', labels: { 'app.kubernetes.io/name': 'web', tier: 'x' } },
+      status: {
+        phase: 'Running',
+        restarts: 2,
+        conditions: [
+          { type: 'Ready', status: 'True' },
+          { type: 'Other', status: 'False' },
+        ],
+      },
+    },
+    { metadata: { name: 'b' }, status: { phase: 'Pending', restarts: 7, conditions: [] } },
+    { metadata: { name: 'c' }, spec: { on: true, none: null } },
+  ],
+}
+
+void t.test('templates pick what kubectl picks', async (t) => {
+  for (const [template, expected] of [
+    ['{.kind}', 'List'],
+    ['{$.kind}', 'List'],
+    ['.kind', 'List'],
+    ['kind', 'List'],
+    ["{['kind']}", 'List'],
+    ['{.items[*].metadata.name}', 'a b c'],
+    ['{.items.*.metadata.name}', 'a b c'],
+    ['{.items[0].metadata.name}', 'a'],
+    ['{.items[-1].metadata.name}', 'c'],
+    ['{.items[-1:].metadata.name}', 'c'],
+    ['{.items[:2].metadata.name}', 'a b'],
+    ['{.items[::2].metadata.name}', 'a c'],
+    ['{.items[0,2].metadata.name}', 'a c'],
+    ['{.items[9].metadata.name}', ''],
+    ['{..name}', 'a b c'],
+    ['{.items[0].metadata.labels.app\\.kubernetes\\.io/name}', 'web'],
+    ["{.items[0].metadata.labels['app.kubernetes.io/name','tier']}", 'web x'],
+    ['{.items[0].status.conditions[?(@.type=="Ready")].status}', 'True'],
+    ["{.items[?(@.status.phase!='Running')].metadata.name}", 'b c'],
+    ['{.items[?(@.status.restarts>2)].metadata.name}', 'b'],
+    ['{.items[?(@.status.restarts<=2)].metadata.name}', 'a'],
+    ['{.items[?(@.spec.on==true)].metadata.name}', 'c'],
+    ['{.items[?(@.spec)].metadata.name}', 'c'],
+    ['{.items[2].spec}', '{"on":true,"none":null}'],
+    ['{range .items[*]}{.metadata.name}={.status.phase}{"\\n"}{end}', 'a=Running\nb=Pending\nc=\n'],
+    ['{range .items[0:1]}{range .status.conditions[*]}{.type},{end};{end}', 'Ready,Other,;'],
+    ['{range .items[*]}{$.kind} {end}', 'List List List '],
+    ['before {.kind} after', 'before List after'],
+    ['{.missing.deep}', ''],
+    ['{.__proto__}', ''],
+  ] as const) {
+    t.equal(renderTemplate(parseTemplate(template), list), expected, template)
+  }
+})
+
+void t.test('a template that is none is refused with its place', async (t) => {
+  for (const [template, expected] of [
+    ['{.kind', /no closing brace at 6/],
+    ['{.items[0}', /no closing bracket/],
+    ['{.items[]}', /an index, a name in quotes or \* is missing/],
+    ['{.items[::0]}', /a step of 0/],
+    ['{range .items[*]}x', /\{range\} without \{end\}/],
+    ['{.kind}{end}', /\{end\} without \{range\}/],
+    ['{kind}', /a path begins with a dot/],
+    ['{"text}', /no closing quote/],
+    ['{.items[?(@.a==1]}', /no closing parenthesis/],
+  ] as const) {
+    t.throws(() => parseTemplate(template), { message: expected, exitCode: 2 }, template)
+  }
+})
