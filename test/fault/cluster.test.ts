@@ -10,6 +10,18 @@ interface MemberStatus {
   readonly leader: string
 }
 
+/** The member that our watches are on: it has one for each resource. */
+async function watchedMember({ members, h }: Scenario): Promise<number> {
+  const resources = [...h.app.sources].length
+  for (let attempt = 0; attempt < 200; attempt++, await delay(50)) {
+    for (const [i, member] of members.entries()) {
+      const watchers = (await member.metrics()).get('etcd_debugging_mvcc_watcher_total') ?? 0
+      if (watchers >= resources) return i
+    }
+  }
+  throw new Error('no member has our watches')
+}
+
 async function statusOf(member: EtcdProcess): Promise<MemberStatus> {
   return (await member.call('maintenance/status', {})) as unknown as MemberStatus
 }
@@ -77,4 +89,49 @@ for (const [name, fault] of Object.entries(faults)) {
     t.equal(await s.relists(), 0, 'nothing was listed anew')
     await s.judge(t, last)
   })
+}
+
+/**
+ * Which role the member has that our watches are on, and what of its way to the other two breaks. `TEST_LONG` runs those that
+ * are noticed in ways that the others show already.
+ */
+const all = [
+  ['leader', 'out'],
+  ['follower', 'both'],
+  ['leader', 'both'],
+  ['leader', 'in'],
+  ['follower', 'in'],
+  ['follower', 'out'],
+] as const
+const cuts = process.env['TEST_LONG'] === undefined ? all.slice(0, 2) : all
+for (const [role, which] of cuts) {
+  const what = { both: 'and they from it', in: 'but is heard by them', out: 'but hears them' }[which]
+  void t.test(
+    `a ${role} that we reach is cut off from the others, ${what}: its watches do not stay silent`,
+    async (t) => {
+      const s = await startScenario(t, { hasPeerNetwork: true })
+      const watches = await s.watchAll()
+      const at = await watchedMember(s)
+      const { leader, others } = await leaderOf(s)
+      if ((leader === s.members[at]) !== (role === 'leader')) {
+        const { header } = await statusOf(role === 'leader' ? s.members[at]! : others.find((m) => m !== s.members[at])!)
+        await leader.call('maintenance/transfer-leadership', { targetID: header.member_id })
+      }
+      t.equal(await watchedMember(s), at)
+      s.peers!.isolate(at, which)
+      const startedAt = performance.now()
+      // Several: one may come through before what is asked for in return is missed.
+      let last = await s.writeElsewhere(at)
+      for (let i = 0; i < 20; i++) last = await s.writeElsewhere(at)
+      await s.reached(last)
+      t.comment(`${Math.round(performance.now() - startedAt)} ms`)
+      const list = await fetch(`${s.h.url}/api/v1/pods`)
+      t.equal(list.status, 200, 'consistent reads are answered meanwhile')
+      await list.arrayBuffer()
+      const settled = await s.settle()
+      t.same(ends(watches), [`open ×${watches.length}`])
+      t.equal(await s.relists(), 0, 'nothing was listed anew')
+      await s.judge(t, settled)
+    },
+  )
 }

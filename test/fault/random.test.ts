@@ -13,7 +13,8 @@ for (const [seed, members] of [
   [fresh, 1],
 ] as const) {
   void t.test(`every guarantee holds, with 60 watchers over ${members} member(s) of etcd (seed ${seed})`, async (t) => {
-    const s = await startScenario(t, { seed, members, config: { defaultWatchCacheSize: 400 } })
+    const config = { defaultWatchCacheSize: 400 }
+    const s = await startScenario(t, { seed, members, hasPeerNetwork: members === 3, config })
     const schedule = new Schedule(s, { watchersAtOnce: 60 })
     await schedule.run(RUN_MS)
     const last = await schedule.settle()
@@ -25,6 +26,8 @@ for (const [seed, members] of [
       [],
       'no stream ends in any other error',
     )
-    t.ok(schedule.faults > 5 && schedule.writes > 50, `${schedule.faults} faults, ${schedule.writes} writes`)
+    // A partition takes seconds to be noticed, and to heal.
+    const fewest = members === 1 ? 5 : 1
+    t.ok(schedule.faults > fewest && schedule.writes > 50, `${schedule.faults} faults, ${schedule.writes} writes`)
   })
 }

@@ -19,6 +19,7 @@ import { type EtcdHistoryRecorder, recordEtcdHistory } from '../support/etcd-his
 import { type EtcdProcess, startEtcd, startEtcdCluster } from '../support/etcd-process.js'
 import { EtcdWriter, type Written } from '../support/etcd-writer.js'
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.js'
+import { type PeerNetwork, startEtcdWithPeerNetwork } from '../support/peer-network.js'
 import { type RequestScope, type Target, type RecordedWatch, WatchRecorder } from '../support/watch-recorder.js'
 
 export const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
@@ -51,6 +52,8 @@ export const scopes: readonly RequestScope[] = [
 
 export interface ScenarioOptions {
   readonly members?: 1 | 3
+  /** With three members: what is between them can be broken, as `peers`. */
+  readonly hasPeerNetwork?: boolean
   readonly seed?: number
   readonly flags?: readonly string[]
   readonly config?: Partial<Config>
@@ -73,12 +76,18 @@ const SETTLE_MS = 45_000
 
 export async function startScenario(t: Test, options: ScenarioOptions = {}): Promise<Scenario> {
   const flags = [...ALLOW_PINGS, ...(options.etcdFlags ?? [])]
-  const members = options.members === 3 ? await startEtcdCluster(t, { flags }) : [await startEtcd(t, { flags })]
+  const { members, peers } =
+    options.hasPeerNetwork === true
+      ? await startEtcdWithPeerNetwork(t, { flags })
+      : {
+          members: options.members === 3 ? await startEtcdCluster(t, { flags }) : [await startEtcd(t, { flags })],
+          peers: null,
+        }
   const proxies = await Promise.all(
     members.map(({ url }) => startFaultProxy({ targetPort: Number(new URL(url).port) })),
   )
   t.teardown(() => Promise.all(proxies.map((proxy) => proxy.close())))
-  const scenario = new Scenario(t, members, proxies, options)
+  const scenario = new Scenario(t, members, proxies, peers, options)
   await scenario.start()
   return scenario
 }
@@ -99,6 +108,7 @@ export class Scenario {
     t: Test,
     readonly members: readonly EtcdProcess[],
     readonly proxies: readonly FaultProxy[],
+    readonly peers: PeerNetwork | null,
     options: ScenarioOptions,
   ) {
     this.#t = t
@@ -152,6 +162,18 @@ export class Scenario {
   /** Some random change of a few pods: one revision, now and then with many keys. */
   async write(): Promise<Revision> {
     return await this.writer.commit(this.randomChange(), this.members.length === 1 ? 20_000 : 3_000)
+  }
+
+  /** The same, by way of the other members: for when that one is cut off. */
+  async writeElsewhere(member: number): Promise<Revision> {
+    const others = new EtcdWriter(this.members.filter((_, i) => i !== member))
+    const end = performance.now() + SETTLE_MS
+    for (;;) {
+      const revision = await others.tryCommit(this.randomChange())
+      this.writer.writes.push(...others.writes.splice(0))
+      if (revision !== null) return revision
+      if (performance.now() > end) throw new Error('etcd takes no writes')
+    }
   }
 
   randomChange(): Record<string, Written> {
@@ -247,6 +269,7 @@ export class Scenario {
 
   /** Heals everything, and waits until all that run have been told of a last write that concerns every scope. */
   async settle(): Promise<Revision> {
+    this.peers?.heal()
     for (const proxy of this.proxies) {
       proxy.release()
       proxy.setLatency(0)

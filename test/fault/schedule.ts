@@ -46,6 +46,21 @@ const faults: readonly ((s: Scenario) => Promise<void>)[] = [
   async (s) => await compact(s),
 ]
 
+/** Of the network between the members, where there is one that can be broken. */
+const peerFaults: typeof faults = [
+  async (s) => {
+    s.peers?.isolate(randomInteger(s.random, 0, s.members.length - 1), s.pick(['both', 'in', 'out'] as const))
+    await pause(randomInteger(s.random, 200, 3_000))
+    s.peers?.heal()
+  },
+  async (s) => {
+    const from = randomInteger(s.random, 0, s.members.length - 1)
+    s.peers?.drop(from, (from + randomInteger(s.random, 1, s.members.length - 1)) % s.members.length)
+    await pause(randomInteger(s.random, 200, 3_000))
+    s.peers?.heal()
+  },
+]
+
 /** Nothing that the control has not been told yet. */
 async function compact(s: Scenario): Promise<void> {
   // Who compacts at the same revision twice, or asks an etcd that is away, is refused: no harm.
@@ -108,7 +123,7 @@ export class Schedule {
     if (this.#fault !== null) return
     this.faults++
     this.#fault = this.#s
-      .pick(faults)(this.#s)
+      .pick(this.#s.peers === null ? faults : [...faults, ...peerFaults])(this.#s)
       .finally(() => {
         this.#fault = null
       })

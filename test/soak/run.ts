@@ -93,7 +93,8 @@ async function round(totals: Totals, { seed, members, watchers, durationMs }: Ro
   // All that a scenario wants of a test is to be told when it ends.
   const t = { teardown: (done: () => unknown) => void teardowns.push(done) } as unknown as Test
   try {
-    const s = await startScenario(t, { seed, members, config: { defaultWatchCacheSize: 400 } })
+    const config = { defaultWatchCacheSize: 400 }
+    const s = await startScenario(t, { seed, members, hasPeerNetwork: members === 3, config })
     const schedule = new Schedule(s, { watchersAtOnce: watchers })
     await schedule.run(durationMs)
     const settledRevision = await schedule.settle()

@@ -25,6 +25,8 @@ export interface EtcdOptions {
   readonly flags?: readonly string[]
   /** Serve clients over TLS, and ask them for a certificate when `clientCa` is there. Paths of PEM files. */
   readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa?: string }
+  /** Where the members find each other, by the ports at which they listen for peers. Default: there. */
+  readonly peerPorts?: (ports: readonly number[]) => Promise<readonly number[]>
 }
 
 export interface EtcdProcess {
@@ -79,11 +81,17 @@ async function startCluster(t: Test, size: number, options: EtcdOptions): Promis
   // Ports are free when they are asked for, not when etcd binds them: with another test's server in between, try again.
   for (let attempt = 1; ; attempt++) {
     const ports = await freePorts(size * 3)
-    const peers = Array.from({ length: size }, (_, i) => `m${i}=http://127.0.0.1:${ports[i * 3 + 1]}`).join(',')
+    const peerPorts = Array.from({ length: size }, (_, i) => ports[i * 3 + 1]!)
+    const advertised = (await options.peerPorts?.(peerPorts)) ?? peerPorts
+    const peers = advertised.map((port, i) => `m${i}=http://127.0.0.1:${port}`).join(',')
     members.length = 0
     for (let i = 0; i < size; i++) {
       members.push(
-        new Member(`m${i}`, join(directory, `${attempt}-m${i}`), ports.slice(i * 3, i * 3 + 3), peers, options),
+        new Member(
+          { name: `m${i}`, dataDirectory: join(directory, `${attempt}-m${i}`), peers, peerPort: advertised[i]! },
+          ports.slice(i * 3, i * 3 + 3),
+          options,
+        ),
       )
     }
     try {
@@ -107,10 +115,14 @@ class Member implements EtcdProcess {
   #child: ChildProcess | null = null
   #output = ''
 
-  constructor(name: string, dataDirectory: string, ports: number[], peers: string, options: EtcdOptions) {
+  constructor(
+    { name, dataDirectory, peers, peerPort }: { name: string; dataDirectory: string; peers: string; peerPort: number },
+    ports: number[],
+    options: EtcdOptions,
+  ) {
     const { tls, flags = [] } = options
     this.url = `${tls ? 'https' : 'http'}://127.0.0.1:${ports[0]}`
-    const peerUrl = `http://127.0.0.1:${ports[1]}`
+    const peerUrl = `http://127.0.0.1:${peerPort}`
     this.metricsUrl = `http://127.0.0.1:${ports[2]}`
     this.#dataDirectory = dataDirectory
     this.#token = dirname(dataDirectory)
@@ -120,7 +132,7 @@ class Member implements EtcdProcess {
       `--data-dir=${dataDirectory}`,
       `--listen-client-urls=${this.url}`,
       `--advertise-client-urls=${this.url}`,
-      `--listen-peer-urls=${peerUrl}`,
+      `--listen-peer-urls=http://127.0.0.1:${ports[1]}`,
       `--listen-metrics-urls=${this.metricsUrl}`,
       `--initial-cluster-token=${this.#token}`,
       '--log-level=warn',

@@ -14,6 +14,8 @@ export interface FaultProxyOptions {
   readonly targetPort: number
   /** Default: 127.0.0.1. */
   readonly targetHost?: string
+  /** Whose connection it is, told from the first bytes that its client sends; null where they do not tell. */
+  readonly callerOf?: (firstBytes: Buffer) => string | null
 }
 
 export async function startFaultProxy(options: FaultProxyOptions): Promise<FaultProxy> {
@@ -31,6 +33,8 @@ export class FaultProxy {
   readonly #options: FaultProxyOptions
   readonly #connections = new Set<Connection>()
   readonly #stalled = new Set<Direction>()
+  /** Of single callers. */
+  readonly #stalledCallers = new Map<string, ReadonlySet<Direction>>()
   #server: net.Server | null = null
   #port = 0
   #latencyMs = 0
@@ -73,6 +77,13 @@ export class FaultProxy {
 
   release(...which: Direction[]): void {
     for (const direction of which.length === 0 ? directions : which) this.#stalled.delete(direction)
+    this.#applyStalls()
+  }
+
+  /** As `stall`, for the connections of one caller. No direction: ends that. */
+  stallCaller(caller: string, ...which: Direction[]): void {
+    if (which.length === 0) this.#stalledCallers.delete(caller)
+    else this.#stalledCallers.set(caller, new Set(which))
     this.#applyStalls()
   }
 
@@ -119,25 +130,38 @@ export class FaultProxy {
 
   #accept(client: net.Socket): void {
     this.#accepted++
-    const { targetPort, targetHost = '127.0.0.1' } = this.#options
+    const { targetPort, targetHost = '127.0.0.1', callerOf } = this.#options
+    if (callerOf !== undefined) {
+      // Before the pipe hears of them: what is stalled for this caller holds back its first bytes too.
+      client.once('data', (bytes: Buffer) => {
+        connection.caller = callerOf(bytes)
+        this.#applyStalls()
+      })
+    }
     const server = this.#isBlackhole ? null : net.connect({ port: targetPort, host: targetHost, allowHalfOpen: true })
-    const connection = new Connection(
+    const connection: Connection = new Connection(
       client,
       server,
       () => this.#latencyMs,
       () => this.#connections.delete(connection),
     )
     this.#connections.add(connection)
-    connection.setStalled(this.#stalled)
+    connection.setStalled(this.#stalledFor(connection))
   }
 
   #applyStalls(): void {
-    for (const connection of this.#connections) connection.setStalled(this.#stalled)
+    for (const connection of this.#connections) connection.setStalled(this.#stalledFor(connection))
+  }
+
+  #stalledFor({ caller }: Connection): ReadonlySet<Direction> {
+    const own = caller === null ? undefined : this.#stalledCallers.get(caller)
+    return own === undefined ? this.#stalled : new Set([...this.#stalled, ...own])
   }
 }
 
 /** One connection: two pipes. */
 class Connection {
+  caller: string | null = null
   readonly #client: net.Socket
   readonly #server: net.Socket | null
   readonly #pipes: ReadonlyMap<Direction, Pipe>

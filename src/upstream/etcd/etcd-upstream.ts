@@ -43,6 +43,7 @@ import { EndpointPool } from './endpoint-pool.js'
 import { isTokenRejected, toUpstreamError } from './etcd-error.js'
 import { EtcdWatch } from './etcd-watch.js'
 import { GrpcEndpoint, RpcError, type EtcdTls } from './grpc-endpoint.js'
+import { LaggingMembers } from './lagging-members.js'
 import { PageSizes } from './page-sizes.js'
 import { isProgressTrusted } from './progress-trust.js'
 
@@ -75,6 +76,11 @@ export interface EtcdUpstreamOptions {
 /** With etcd's members: how long one may take to tell its version. */
 const STATUS_TIMEOUT_MS = 2_000
 
+/** A member that is behind the others by more than this is left. */
+const LAG_CHECK_MS = 2_000
+/** Of the revision, which is a small question: another member is asked sooner than for a page. */
+const REVISION_ATTEMPT_MS = 1_000
+
 const REQUEST_TIMEOUT_MS = 10_000
 const CONNECT_TIMEOUT_MS = 5_000
 const KEEP_ALIVE_TIME_MS = 6_000
@@ -96,7 +102,8 @@ class EtcdUpstream implements Upstream {
   readonly #requestTimeoutMs: number
   readonly #pageSizes = new PageSizes()
   readonly #versions = new Map<GrpcEndpoint, string>()
-  readonly #watches = new Set<UpstreamWatch>()
+  readonly #watches = new Set<EtcdWatch>()
+  readonly #lagging: LaggingMembers<GrpcEndpoint>
   #probeKey: Key | null
   #trustsProgress = false
 
@@ -115,6 +122,16 @@ class EtcdUpstream implements Upstream {
         }),
     )
     this.#pool = new EndpointPool(endpoints, options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, this.#clock)
+    this.#lagging = new LaggingMembers({
+      members: endpoints,
+      revisionOf: async (endpoint) => {
+        const answer = await this.#statusOf(endpoint, undefined)
+        return answer instanceof UpstreamError ? null : toRevision(answer.revision)
+      },
+      onBehind: (endpoint, own, others) => this.#leave(endpoint, own, others),
+      clock: this.#clock,
+      everyMs: LAG_CHECK_MS,
+    })
     this.#token = new AuthToken(options.user ?? null, (user) => this.#authenticate(user))
   }
 
@@ -157,7 +174,8 @@ class EtcdUpstream implements Upstream {
   }
 
   async currentRevision(signal?: AbortSignal): Promise<Revision> {
-    const [answer] = await this.#range({ key: this.#probeKey ?? keyFromText('\0'), countOnly: true }, signal)
+    const request = { key: this.#probeKey ?? keyFromText('\0'), countOnly: true }
+    const [answer] = await this.#range(request, signal, REVISION_ATTEMPT_MS)
     return answer.headerRevision
   }
 
@@ -200,12 +218,13 @@ class EtcdUpstream implements Upstream {
         logger: this.#logger,
         openTimeoutMs: this.#requestTimeoutMs,
         trustsProgress: () => this.#trustsProgress,
-        onOver: (over) => this.#watches.delete(over),
+        onOver: (over) => this.#watches.delete(over as EtcdWatch),
       },
       options,
       handlers,
     )
     this.#watches.add(watch)
+    this.#lagging.start()
     return watch
   }
 
@@ -222,14 +241,30 @@ class EtcdUpstream implements Upstream {
   }
 
   close(): Promise<void> {
+    this.#lagging.stop()
     for (const watch of this.#watches) watch.close()
     this.#pool.close()
     return Promise.resolve()
   }
 
-  async #range(request: RangeRequest, signal?: AbortSignal): Promise<[answer: RangeAnswer, bytes: number]> {
+  /** Its watches go on at another member, and so do the questions. */
+  #leave(endpoint: GrpcEndpoint, own: Revision, others: Revision): void {
+    this.#pool.suspect(endpoint)
+    const watches = [...this.#watches].filter((watch) => watch.isAt(endpoint))
+    if (watches.length === 0) return
+    const fields = { endpoint: endpoint.url, revision: own, others, watches: watches.length }
+    this.#logger.warn(fields, 'etcd member is behind the others: watches go on at another')
+    for (const watch of watches) watch.leave(`etcd ${endpoint.url} is behind the other members: ${own}, not ${others}`)
+  }
+
+  async #range(
+    request: RangeRequest,
+    signal?: AbortSignal,
+    attemptMs?: number,
+  ): Promise<[answer: RangeAnswer, bytes: number]> {
     const message = await this.#call(paths.range, encodeRangeRequest(request), {
       isRepeatable: true,
+      ...(attemptMs === undefined ? {} : { attemptMs }),
       ...(signal === undefined ? {} : { signal }),
     })
     return [decodeRangeAnswer(message), message.length]
@@ -239,16 +274,17 @@ class EtcdUpstream implements Upstream {
   async #call(
     path: string,
     request: Uint8Array,
-    options: { isRepeatable: boolean; signal?: AbortSignal },
+    options: { isRepeatable: boolean; attemptMs?: number; signal?: AbortSignal },
   ): Promise<Buffer> {
-    const { isRepeatable, signal } = options
+    const { isRepeatable, attemptMs = this.#requestTimeoutMs, signal } = options
     for (let attempts = isRepeatable ? this.#pool.endpoints.length : 1; ; attempts--) {
       const endpoint = await this.#pool.pick(signal)
       try {
         return await this.#withToken((metadata) =>
           endpoint.unary(path, request, {
             metadata,
-            timeoutMs: this.#requestTimeoutMs,
+            // The last one may take its time.
+            timeoutMs: attempts > 1 ? Math.min(attemptMs, this.#requestTimeoutMs) : this.#requestTimeoutMs,
             ...(signal === undefined ? {} : { signal }),
           }),
         )

@@ -66,6 +66,15 @@ export class EtcdWatch implements UpstreamWatch {
     void this.#open()
   }
 
+  /** Ends it: its endpoint is no good. */
+  leave(reason: string): void {
+    this.#fail(new UpstreamError('unavailable', reason))
+  }
+
+  isAt(endpoint: GrpcEndpoint): boolean {
+    return this.#endpoint === endpoint
+  }
+
   requestProgress(): void {
     if (this.#isOpen && !this.#isOver && this.#context.trustsProgress()) this.#stream?.send(PROGRESS_REQUEST)
   }
