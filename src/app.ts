@@ -35,7 +35,7 @@ import type { HealthCheck } from './transports/health.js'
 import type { LiveResource, ResourceContext } from './transports/resource-context.js'
 import { MemoryGate } from './transports/memory-gate.js'
 import { WatcherLimits } from './transports/watcher-limits.js'
-import { statusOf } from './ui/status.js'
+import { feedLine, type ProcessStatus, processStatus, serverStatus } from './ui/status.js'
 import { registerUi } from './ui/ui-routes.js'
 import type { Upstream } from './upstream/upstream.js'
 
@@ -44,6 +44,10 @@ export interface AppOptions {
   readonly upstream: Upstream
   /** Where the resources come from. Default: as the configuration says. */
   readonly openFeed?: OpenFeed
+  /** Of several processes, which. */
+  readonly name?: string
+  /** What all processes of the server do now. Default: this one alone. */
+  readonly statuses?: () => Promise<readonly ProcessStatus[]>
   /** What a scrape is answered with. Default: the metrics of this process. */
   readonly exposeMetrics?: () => Promise<{ readonly contentType: string; readonly text: string }>
   /** Compares with etcd what this server holds. Default: what this process watches. */
@@ -230,7 +234,7 @@ export class App {
         onInternalError,
         corsAllowedOrigins: config.corsAllowedOrigins,
         admission,
-        routes: (server) => registerUi(server, { admission, clock: this.#clock, status: () => this.#status() }),
+        routes: (server) => registerUi(server, { admission, clock: this.#clock, status: () => this.#serverStatus() }),
       },
     })
   }
@@ -299,21 +303,30 @@ export class App {
     await this.#options.upstream.close()
   }
 
-  async #status(): Promise<unknown> {
-    const { config, version } = this.#options
-    return statusOf({
-      version,
-      upstream: config.embedded ? 'in-process store' : config.etcdServers.join(', '),
-      uptimeSeconds: process.uptime(),
+  /** What this process does now. */
+  async status(): Promise<ProcessStatus> {
+    const { config, name = 'server' } = this.#options
+    return processStatus({
+      name,
       ready: this.isReady,
       sources: [...this.sources].map((source) => ({
         gauges: () => source.gauges(),
         cursors: source.broadcaster.cursors,
         ringBytes: config.watchCacheBytes,
         problem: problemOf(source.cache.readiness),
+        feed: feedLine(source.feed.status),
       })),
       ...(await this.metrics.figures()),
     })
+  }
+
+  async #serverStatus(): Promise<unknown> {
+    const { config, version, statuses } = this.#options
+    const { natsServers, natsRole: role, natsCluster: cluster } = config
+    const upstream = config.embedded ? 'in-process store' : config.etcdServers.join(', ') || 'none: fed by the fleet'
+    const fleet = natsServers.length === 0 ? null : { servers: natsServers.join(', '), role, cluster }
+    const processes = statuses === undefined ? [await this.status()] : await statuses()
+    return serverStatus({ version, upstream, fleet }, processes)
   }
 
   #live({ resource }: ServedResource): LiveResource {

@@ -11,9 +11,11 @@ import { greeting } from './greeting.js'
 import { Metrics } from './metrics/metrics.js'
 import type { PortNumbers } from './ports.js'
 import type { WorkerHello } from './run-worker.js'
+import { resourceId } from './model/resource.js'
 import { systemClock as clock } from './support/clock.js'
 import type { Logger } from './support/log.js'
 import { systemRandom as random } from './support/random.js'
+import { feedLine, type FeedLine, primaryStatus } from './ui/status.js'
 import type { Upstream } from './upstream/upstream.js'
 
 export interface PrimaryParts {
@@ -37,7 +39,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     securePort: config.securePort === 0 ? await freePort(address) : config.securePort,
   }
   const metrics = new Metrics(version)
-  const primary = new Primary({
+  const primary: Primary = new Primary({
     openFeed: chooseFeeds({
       config,
       upstream,
@@ -49,6 +51,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     upstream,
     feedMetrics: (resource) => metrics.forResource(resource).feed,
     mergeMetrics: (ofWorkers) => metrics.merge(ofWorkers),
+    status: () => JSON.stringify(primaryStatus(feedLines(primary))),
     history: {
       maxItems: config.defaultWatchCacheSize,
       maxBytes: config.watchCacheBytes,
@@ -98,6 +101,13 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     logger.info({}, 'stopped')
   })
   supervisor.start()
+}
+
+function feedLines(primary: Primary): readonly FeedLine[] {
+  return [...primary.relays()].map(({ resource, feed }) => ({
+    resource: resourceId(resource),
+    ...feedLine(feed.status),
+  }))
 }
 
 async function freePort(host: string): Promise<number> {

@@ -5,6 +5,7 @@
  * signal and the primary's word may come both, in either order (a service manager signals every process), so the second
  * is not taken for impatience; SIGINT, which a terminal sends to all, is the primary's to hear.
  */
+import cluster from 'node:cluster'
 import { Socket } from 'node:net'
 import { App } from './app.js'
 import type { Schema } from './codec/protobuf/schema.js'
@@ -18,6 +19,7 @@ import { ServiceUnavailableError } from './model/status.js'
 import type { PortNumbers } from './ports.js'
 import { systemClock as clock } from './support/clock.js'
 import type { Logger } from './support/log.js'
+import type { ProcessStatus } from './ui/status.js'
 
 /** What the primary says first. */
 export interface WorkerHello {
@@ -71,6 +73,7 @@ export async function runWorker({ config, logger, version, schema, traces }: Wor
       process.exit(1)
     },
     collectMetrics: async () => (await app?.metrics.collect()) ?? '[]',
+    collectStatus: async () => JSON.stringify((await app?.status()) ?? null),
   })
   const { isReplacement, ports } = await greeted
   try {
@@ -82,6 +85,11 @@ export async function runWorker({ config, logger, version, schema, traces }: Wor
         contentType: app?.metrics.contentType ?? '',
         text: await channel.exposeMetrics(),
       }),
+      name: `worker ${cluster.worker?.id ?? ''}`,
+      statuses: async () => {
+        const statuses = JSON.parse(await channel.exposeStatus()) as readonly (ProcessStatus | null)[]
+        return statuses.filter((status) => status !== null)
+      },
       audit: async () => await askForAudit(channel),
       logger,
       version,

@@ -61,4 +61,6 @@ export interface FeedStatus {
   readonly connectedSince: number | null
   /** Why it is not watching, null when it is or nothing is wrong. */
   readonly reason: string | null
+  /** In a fleet: whether it publishes for all, is fed by who does, or reads the upstream because the fleet's broker is away. */
+  readonly part?: 'publishes' | 'follows' | 'direct'
 }

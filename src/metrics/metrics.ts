@@ -302,11 +302,12 @@ export class Metrics {
 
   /** For the status page, which has no Prometheus to ask: all resources together, since the start. */
   async figures(): Promise<{
-    readonly receivedEvents: number
+    /** That entered the caches: a worker's come from its primary, a replica's from another. */
+    readonly takenEvents: number
     /** Cumulative counts by upper bound in seconds, of the segment cache-to-socket. */
     readonly delays: readonly (readonly [upTo: number, count: number])[]
   }> {
-    const received = await this.#received.get()
+    const taken = await this.#cacheEvents.get()
     const delays = new Map<number, number>()
     for (const { metricName, labels, value } of (await this.#delay.get()).values) {
       if (metricName?.endsWith('_bucket') !== true || labels.segment !== 'cache-to-socket') continue
@@ -315,7 +316,7 @@ export class Metrics {
       delays.set(upTo, (delays.get(upTo) ?? 0) + value)
     }
     return {
-      receivedEvents: received.values.reduce((sum, { value }) => sum + value, 0),
+      takenEvents: taken.values.reduce((sum, { value }) => sum + value, 0),
       delays: [...delays].sort(([a], [b]) => a - b),
     }
   }

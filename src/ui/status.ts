@@ -1,7 +1,30 @@
-/** What the status page shows: one plain object of what this process holds and does now, made when somebody looks. */
+/**
+ * What the status page shows: one plain object of what a process holds and does now, made when somebody looks, and one of
+ * all processes of a server together (`--workers`), whichever of them answers.
+ *
+ * Counters stay with their process: a page that looks twice takes the difference of each, so that one that began anew is
+ * not a step back of the whole.
+ */
 import type { Cursor } from '../broadcast/cursor.js'
 import type { ResourceGauges } from '../metrics/metrics.js'
 import { resourceId } from '../model/resource.js'
+
+/** Of one resource's source, as its feed says; `part` where there is a fleet. */
+export interface FeedLine {
+  readonly resource: string
+  readonly state: string
+  readonly reason: string | null
+  readonly part: 'publishes' | 'follows' | 'direct' | null
+}
+
+/** By shape, a feed's own status. */
+export function feedLine(status: {
+  readonly state: string
+  readonly reason: string | null
+  readonly part?: Exclude<FeedLine['part'], null>
+}): Omit<FeedLine, 'resource'> {
+  return { state: status.state, reason: status.reason, part: status.part ?? null }
+}
 
 export interface StatusSource {
   gauges(): ResourceGauges
@@ -10,34 +33,90 @@ export interface StatusSource {
   readonly ringBytes: number
   /** null: ready. */
   readonly problem: string | null
+  readonly feed: Omit<FeedLine, 'resource'>
 }
 
-export interface StatusInput {
-  readonly version: string
-  readonly upstream: string
-  readonly uptimeSeconds: number
+export interface ProcessInput {
+  /** `server`, `worker 2`. */
+  readonly name: string
   readonly ready: boolean
   readonly sources: Iterable<StatusSource>
   /** Since the start. */
-  readonly receivedEvents: number
+  readonly takenEvents: number
   /** Cumulative counts by upper bound in seconds, of the segment cache-to-socket. */
   readonly delays: readonly (readonly [upTo: number, count: number])[]
+}
+
+interface Group {
+  readonly resource: string
+  readonly transport: string
+  readonly selector: string
+  readonly watchers: number
+}
+
+interface Slow {
+  readonly resource: string
+  readonly transport: string
+  readonly state: string
+  readonly behind: number
+  readonly pendingBytes: number
+}
+
+interface ResourceLine {
+  readonly resource: string
+  readonly path: string
+  readonly plural: string
+  readonly namespaced: boolean
+  readonly revision: number
+  readonly objects: number
+  readonly watchers: number
+  readonly ringFill: number
+  readonly ringBatches: number
+  readonly ringAgeSeconds: number
+  readonly stalenessSeconds: number
+  readonly problem: string | null
+}
+
+export interface ProcessStatus {
+  readonly name: string
+  readonly pid: number
+  readonly uptimeSeconds: number
+  readonly rssBytes: number
+  readonly ready: boolean
+  /** Events that entered the caches, since the start; null in a process without caches. */
+  readonly takenEvents: number | null
+  readonly sentEvents: number
+  readonly delays: readonly (readonly [upTo: number, count: number])[]
+  /** By transport and state. */
+  readonly watchers: Readonly<Record<string, number>>
+  readonly resources: readonly ResourceLine[]
+  readonly feeds: readonly FeedLine[]
+  readonly groups: readonly Group[]
+  readonly slow: readonly Slow[]
+  readonly slowCount: number
+}
+
+export interface ServerAbout {
+  readonly version: string
+  /** Addresses, or what stands for them. */
+  readonly upstream: string
+  readonly fleet: { readonly servers: string; readonly role: string; readonly cluster: string } | null
 }
 
 /** Longer lists help nobody on a page, and are bounded here whatever the number of watchers. */
 const TOP = 10
 
-export function statusOf(input: StatusInput): Record<string, unknown> {
-  const groups = new Map<Cursor['group'], { resource: string; transport: string; selector: string; watchers: number }>()
-  const slow: { resource: string; transport: string; state: string; behind: number; pendingBytes: number }[] = []
+export function processStatus(input: ProcessInput): ProcessStatus {
+  const groups = new Map<Cursor['group'], { -readonly [K in keyof Group]: Group[K] }>()
+  const slow: Slow[] = []
   const watchers: Record<string, number> = {}
+  const feeds: FeedLine[] = []
   let sentEvents = 0
-  let sentBytes = 0
-  const resources = [...input.sources].map((source) => {
+  const resources = [...input.sources].map((source): ResourceLine => {
     const gauges = source.gauges()
     const resource = resourceId(gauges.resource)
+    feeds.push({ resource, ...source.feed })
     sentEvents += gauges.sentEvents
-    sentBytes += gauges.sentBytes
     for (const [key, count] of gauges.watchers) watchers[key] = (watchers[key] ?? 0) + count
     for (const cursor of source.cursors) {
       const { group } = cursor
@@ -66,19 +145,111 @@ export function statusOf(input: StatusInput): Record<string, unknown> {
     }
   })
   return {
-    version: input.version,
-    upstream: input.upstream,
-    uptimeSeconds: input.uptimeSeconds,
+    ...thisProcess(input.name),
     ready: input.ready,
-    rssBytes: process.memoryUsage.rss(),
-    receivedEvents: input.receivedEvents,
+    takenEvents: input.takenEvents,
     sentEvents,
-    sentBytes,
     delays: input.delays,
     watchers,
     resources,
-    groups: [...groups.values()].sort((a, b) => b.watchers - a.watchers).slice(0, TOP),
-    slow: slow.sort((a, b) => b.behind - a.behind).slice(0, TOP),
+    feeds,
+    groups: largest([...groups.values()]),
+    slow: slowest(slow),
     slowCount: slow.length,
+  }
+}
+
+/** Of the process that has workers: it reads the upstream for all of them and serves nobody. */
+export function primaryStatus(feeds: readonly FeedLine[]): ProcessStatus {
+  return {
+    ...thisProcess('primary'),
+    ready: true,
+    takenEvents: null,
+    sentEvents: 0,
+    delays: [],
+    watchers: {},
+    resources: [],
+    feeds,
+    groups: [],
+    slow: [],
+    slowCount: 0,
+  }
+}
+
+/** @param processes the one that reads the upstream first. */
+export function serverStatus(about: ServerAbout, processes: readonly ProcessStatus[]): Record<string, unknown> {
+  const serving = processes.filter(({ takenEvents }) => takenEvents !== null)
+  return {
+    ...about,
+    ready: serving.length > 0 && serving.every(({ ready }) => ready),
+    processes: processes.map(({ name, pid, uptimeSeconds, rssBytes, ready, takenEvents, sentEvents, watchers }) => ({
+      name,
+      pid,
+      uptimeSeconds,
+      rssBytes,
+      ready,
+      takenEvents,
+      sentEvents,
+      watchers: Object.values(watchers).reduce((sum, count) => sum + count, 0),
+    })),
+    // Whoever reads the upstream knows; the others hear of it.
+    feeds: processes.find(({ feeds }) => feeds.length > 0)?.feeds ?? [],
+    delays: summed(serving.map(({ delays }) => delays)),
+    watchers: Object.fromEntries(summed(serving.map((one) => Object.entries(one.watchers)))),
+    resources: mergedResources(serving.flatMap(({ resources }) => resources)),
+    groups: largest(mergedGroups(serving.flatMap(({ groups }) => groups))),
+    slow: slowest(serving.flatMap(({ slow }) => slow)),
+    slowCount: serving.reduce((sum, { slowCount }) => sum + slowCount, 0),
+  }
+}
+
+function thisProcess(name: string): Pick<ProcessStatus, 'name' | 'pid' | 'uptimeSeconds' | 'rssBytes'> {
+  return { name, pid: process.pid, uptimeSeconds: process.uptime(), rssBytes: process.memoryUsage.rss() }
+}
+
+function largest(groups: readonly Group[]): readonly Group[] {
+  return groups.toSorted((a, b) => b.watchers - a.watchers).slice(0, TOP)
+}
+
+function slowest(slow: readonly Slow[]): readonly Slow[] {
+  return slow.toSorted((a, b) => b.behind - a.behind).slice(0, TOP)
+}
+
+function summed<K>(counts: readonly (readonly (readonly [K, number])[])[]): [K, number][] {
+  const sums = new Map<K, number>()
+  for (const [key, count] of counts.flat()) sums.set(key, (sums.get(key) ?? 0) + count)
+  return [...sums]
+}
+
+function mergedGroups(groups: readonly Group[]): readonly Group[] {
+  const merged = new Map<string, Group>()
+  for (const group of groups) {
+    const key = [group.resource, group.transport, group.selector].join('\n')
+    const before = merged.get(key)
+    merged.set(key, before === undefined ? group : { ...before, watchers: before.watchers + group.watchers })
+  }
+  return [...merged.values()]
+}
+
+/** Each process holds all objects and a history of its own: what is told is what a client can count on wherever it lands. */
+function mergedResources(lines: readonly ResourceLine[]): readonly ResourceLine[] {
+  const merged = new Map<string, ResourceLine>()
+  for (const line of lines) {
+    const before = merged.get(line.resource)
+    merged.set(line.resource, before === undefined ? line : { ...line, ...together(before, line) })
+  }
+  return [...merged.values()]
+}
+
+function together(a: ResourceLine, b: ResourceLine): Partial<ResourceLine> {
+  return {
+    revision: Math.min(a.revision, b.revision),
+    objects: Math.max(a.objects, b.objects),
+    watchers: a.watchers + b.watchers,
+    ringFill: Math.max(a.ringFill, b.ringFill),
+    ringBatches: Math.min(a.ringBatches, b.ringBatches),
+    ringAgeSeconds: Math.min(a.ringAgeSeconds, b.ringAgeSeconds),
+    stalenessSeconds: Math.max(a.stalenessSeconds, b.stalenessSeconds),
+    problem: a.problem ?? b.problem,
   }
 }

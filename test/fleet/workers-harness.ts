@@ -81,6 +81,7 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
     upstream: createEmbeddedUpstream(),
     feedMetrics: () => new CountingMetrics(),
     mergeMetrics: async (ofWorkers) => ofWorkers.join('+'),
+    status: () => '"primary"',
     history: { maxItems: 1_000, maxBytes: 1e9, maxAgeMs: 1e9 },
     clock: systemClock,
     ...options,
@@ -105,6 +106,7 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
         onDrain: () => {},
         onClosed: () => {},
         collectMetrics: async () => 'own',
+        collectStatus: async () => '"own"',
       })
       t.teardown(() => channel.close())
       const sink = new RecordingSink()

@@ -32,7 +32,10 @@ async function pageShows(page: Page, expression: string): Promise<void> {
 
 async function picture(page: Page, name: string): Promise<void> {
   const folder = process.env['SCREENSHOTS']
-  if (folder !== undefined) await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true })
+  if (folder === undefined) return
+  // For charts with something in them.
+  await setTimeout(8_000)
+  await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true })
 }
 
 const pods = {
@@ -150,6 +153,44 @@ void t.test('it comes from this server alone, under a policy that says so', asyn
   const policy = reply!.headers()['content-security-policy'] ?? ''
   t.match(policy, "default-src 'none'")
   t.notMatch(policy, /unsafe|http:|https:|\*/)
+})
+
+void t.test('it says how the upstream stands, and since when not', async (t) => {
+  const { app, page, errors } = await openApp(t)
+  const upstream = page.locator('#upstream')
+  await upstream.getByText('in-process store').waitFor()
+  await upstream.getByText('connected').waitFor()
+  app.upstream.setUnavailable(true)
+  app.upstream.cutWatches()
+  await upstream.getByText(/^away for \d+ s: /).waitFor()
+  await page.locator('#summary', { hasText: 'upstream away' }).waitFor()
+  await upstream.getByText(/cut off, trying again|reconnecting/).waitFor()
+  await picture(page, 'away')
+  app.upstream.setUnavailable(false)
+  await upstream.getByText('connected').waitFor()
+  t.equal(await page.locator('#processes').isVisible(), false, 'one process has no table of them')
+  t.same(errors, [])
+})
+
+void t.test('of a server with workers it shows the whole, whichever of them answers', async (t) => {
+  const server = await startServerProcess(t, { args: ['--workers', '2', '--port', '0'] })
+  const page = await openPage(t, 'about:blank')
+  const errors = complaints(page)
+  await page.goto(`${server.url}/ui/`)
+  const rows = page.locator('#processes tbody tr')
+  await rows.nth(2).waitFor()
+  for (const name of ['primary', 'worker 1', 'worker 2']) await page.getByRole('cell', { name, exact: true }).waitFor()
+  const stop = new AbortController()
+  t.teardown(() => stop.abort())
+  // Each on a connection of its own: the kernel gives them to the workers as it likes.
+  await Promise.all(
+    Array.from({ length: 6 }, () => fetch(`${server.url}/api/v1/configmaps?watch=1`, { signal: stop.signal })),
+  )
+  await page.locator('#resources tr', { hasText: /^configmapsready\d+6/ }).waitFor()
+  await page.locator('#groups tr', { hasText: /^configmapshttp16/ }).waitFor()
+  await picture(page, 'workers')
+  t.same(errors, [])
+  t.equal(await server.stop(), 0)
 })
 
 void t.test('it survives a restart of the server', async (t) => {

@@ -159,9 +159,10 @@ export class NatsFeed implements ResourceFeed {
 
   get status(): FeedStatus {
     const revision = this.#sink.place?.position ?? null
-    if (this.#direct !== null) return this.#direct.status
+    if (this.#direct !== null) return { ...this.#direct.status, part: 'direct' }
+    const part = this.isPublishing ? 'publishes' : 'follows'
     const state = this.#subscriber?.isFollowing === true ? 'watching' : this.#isStarted ? 'backing-off' : 'idle'
-    return { state, revision, connectedSince: this.#followingSince, reason: this.#reason }
+    return { state, revision, connectedSince: this.#followingSince, reason: this.#reason, part }
   }
 
   get isPublishing(): boolean {

@@ -2,7 +2,7 @@
  * What primary and worker say to each other. A feed is named by a number that the primary gives it, the same for all
  * workers, so that a batch is encoded once however many workers there are.
  *
- *     worker → primary   subscribe, unsubscribe, request-progress, ask, cancel, metrics, started
+ *     worker → primary   subscribe, unsubscribe, request-progress, ask, cancel, collected, started
  *     primary → worker   hello, subscribed, replace … page … commit, batches, progress, synced, disconnected, refused,
  *                        answer, collect, drain
  */
@@ -34,7 +34,7 @@ export const ToPrimary = {
   requestProgress: 3,
   ask: 4,
   cancel: 5,
-  metrics: 6,
+  collected: 6,
   started: 7,
 } as const
 
@@ -46,7 +46,15 @@ export const Question = {
   upstream: 4,
   metrics: 5,
   audit: 6,
+  status: 7,
 } as const
+
+/** What the primary collects from its workers. */
+export const Collection = {
+  metrics: 1,
+  status: 2,
+} as const
+export type CollectionKind = (typeof Collection)[keyof typeof Collection]
 
 export const Answer = {
   failed: 0,

@@ -16,6 +16,8 @@ import { AuditOnRequest, type AuditReport } from '../../feed/audit-report.js'
 import type { FeedMetrics } from '../../feed/feed-options.js'
 import type { OpenFeed } from '../../feed/resource-feed.js'
 import type { Upstream } from '../../upstream/upstream.js'
+import { SingleFlight } from '../../support/single-flight.js'
+import { Collection } from './messages.js'
 import { Relay } from './relay.js'
 import type { HistoryBounds } from './replayable-state.js'
 import { answerUpstreamCall } from './upstream-calls.js'
@@ -28,6 +30,8 @@ export interface PrimaryOptions {
   readonly feedMetrics: (resource: Resource) => FeedMetrics
   /** The primary's own metrics and those of the workers that answered, as one scrape. */
   readonly mergeMetrics: (ofWorkers: readonly string[]) => Promise<string>
+  /** What the primary itself does now, as JSON. */
+  readonly status: () => string
   readonly history: HistoryBounds
   readonly clock: Clock
   /** Most bytes on their way to one worker; beyond it the worker is dropped. */
@@ -56,6 +60,8 @@ export class Primary {
   readonly #relays = new Map<Key, OpenRelay>()
   readonly #links = new Set<WorkerLink>()
   readonly #stopping = new Set<Promise<void>>()
+  /** Each worker whose status page is looked at asks once a second. */
+  readonly #statuses = new SingleFlight(() => this.#exposeStatus())
   readonly #audits = new AuditOnRequest(() => this.relays())
   #nextId = 1
 
@@ -79,6 +85,7 @@ export class Primary {
       find: (prefix) => this.#relays.get(prefix)?.relay,
       callUpstream: (request, signal) => answerUpstreamCall(upstream, request, signal),
       exposeMetrics: () => this.#exposeMetrics(),
+      exposeStatus: () => this.#statuses.join(),
       audit: async () => JSON.stringify(await this.audit()),
       maxQueuedBytes,
       onStarted,
@@ -107,8 +114,13 @@ export class Primary {
   }
 
   async #exposeMetrics(): Promise<string> {
-    const collected = await Promise.all([...this.#links].map((link) => link.collect()))
+    const collected = await Promise.all([...this.#links].map((link) => link.collect(Collection.metrics)))
     return await this.#options.mergeMetrics(collected.filter((text) => text !== null))
+  }
+
+  async #exposeStatus(): Promise<string> {
+    const collected = await Promise.all([...this.#links].map((link) => link.collect(Collection.status)))
+    return `[${[this.#options.status(), ...collected.filter((text) => text !== null)].join()}]`
   }
 
   #open(resource: Resource): Relay {

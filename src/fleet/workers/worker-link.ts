@@ -14,7 +14,17 @@ import type { Revision } from '../../model/revision.js'
 import { type FeedFreshness } from '../../feed/resource-feed.js'
 import { UpstreamError } from '../../upstream/upstream.js'
 import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
-import { Answer, failureFrame, pagesOf, Question, ToPrimary, ToWorker, writeKeyValue, writePage } from './messages.js'
+import {
+  Answer,
+  type CollectionKind,
+  failureFrame,
+  pagesOf,
+  Question,
+  ToPrimary,
+  ToWorker,
+  writeKeyValue,
+  writePage,
+} from './messages.js'
 import type { Relay, RelaySubscriber } from './relay.js'
 
 export interface WorkerLinkOptions {
@@ -27,6 +37,8 @@ export interface WorkerLinkOptions {
   readonly callUpstream: (request: string, signal: AbortSignal) => Promise<string>
   /** The metrics of all, as a scrape wants them. */
   readonly exposeMetrics: () => Promise<string>
+  /** What all processes do now, as a JSON array. */
+  readonly exposeStatus: () => Promise<string>
   /** Compares with etcd what the primary watches: the report as JSON. */
   readonly audit: () => Promise<string>
   /** Clients can connect to it. */
@@ -94,8 +106,8 @@ export class WorkerLink implements RelaySubscriber {
     this.#write(new FrameWriter(ToWorker.drain).done())
   }
 
-  /** Its metrics as JSON; null when it does not answer in time. */
-  collect(): Promise<string | null> {
+  /** Its metrics, or what it does now, as JSON; null when it does not answer in time. */
+  collect(kind: CollectionKind): Promise<string | null> {
     if (this.#isClosed) return Promise.resolve(null)
     const id = this.#nextCollection++
     return new Promise((resolve) => {
@@ -106,7 +118,7 @@ export class WorkerLink implements RelaySubscriber {
         resolve(text)
       }
       this.#collections.set(id, finish)
-      this.#write(new FrameWriter(ToWorker.collect).count(id).done())
+      this.#write(new FrameWriter(ToWorker.collect).count(id).byte(kind).done())
     })
   }
 
@@ -213,7 +225,7 @@ export class WorkerLink implements RelaySubscriber {
         return this.#asked(reader)
       case ToPrimary.cancel:
         return this.#questions.get(reader.count())?.abort(new UpstreamError('unavailable', 'given up'))
-      case ToPrimary.metrics:
+      case ToPrimary.collected:
         return this.#collections.get(reader.count())?.(reader.text())
       case ToPrimary.started:
         this.#isServing = true
@@ -276,6 +288,11 @@ export class WorkerLink implements RelaySubscriber {
       }
       case Question.metrics: {
         const text = await this.#options.exposeMetrics()
+        await this.#room()
+        return this.#write(begin(Answer.text).text(text).done())
+      }
+      case Question.status: {
+        const text = await this.#options.exposeStatus()
         await this.#room()
         return this.#write(begin(Answer.text).text(text).done())
       }

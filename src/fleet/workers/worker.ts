@@ -17,6 +17,7 @@ import { UpstreamError } from '../../upstream/upstream.js'
 import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
 import {
   Answer,
+  Collection,
   Question,
   readBatches,
   readFailure,
@@ -38,6 +39,8 @@ export interface WorkerChannelOptions {
   readonly onClosed: (reason: string) => void
   /** Its own metrics, as JSON. */
   readonly collectMetrics: () => Promise<string>
+  /** What it does now, as JSON. */
+  readonly collectStatus: () => Promise<string>
 }
 
 /** Questions on their way; the others wait here. */
@@ -101,6 +104,11 @@ export class WorkerChannel {
   /** The metrics of the primary and of all its workers. @throws UpstreamError */
   exposeMetrics(): Promise<string> {
     return this.#ask((writer) => writer.byte(Question.metrics), onlyText)
+  }
+
+  /** What all processes do now: the primary first, as a JSON array. @throws UpstreamError */
+  exposeStatus(): Promise<string> {
+    return this.#ask((writer) => writer.byte(Question.status), onlyText)
   }
 
   /** Has the primary compare with etcd what it watches: the report as JSON. @throws UpstreamError */
@@ -205,9 +213,10 @@ export class WorkerChannel {
       }
       case ToWorker.collect: {
         const id = reader.count()
-        void this.#options
-          .collectMetrics()
-          .then((text) => this.#send(new FrameWriter(ToPrimary.metrics, text.length + 8).count(id).text(text)))
+        const { collectMetrics, collectStatus } = this.#options
+        void (reader.byte() === Collection.status ? collectStatus() : collectMetrics()).then((text) =>
+          this.#send(new FrameWriter(ToPrimary.collected, text.length + 8).count(id).text(text)),
+        )
         return
       }
       default:

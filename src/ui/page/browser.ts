@@ -102,7 +102,7 @@ export class ObjectBrowser {
   #show(resource: ResourceStatus, list: List): void {
     this.#rows.clear()
     const head = document.createElement('thead')
-    const titles = [...(resource.namespaced ? ['Namespace'] : []), 'Name', 'resourceVersion']
+    const titles = [...(resource.namespaced ? ['Namespace'] : []), 'Name', 'Revision']
     head.append(line(titles.map((title) => cell('th', { title, cell: () => title }, title))))
     const body = document.createElement('tbody')
     byId('objects').replaceChildren(head, body)

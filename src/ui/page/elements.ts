@@ -35,6 +35,21 @@ export function fillTable<R>(
   table.replaceChildren(head, body)
 }
 
+/** Names and what they stand for. */
+export function fillList(list: HTMLElement, values: readonly (readonly [name: string, value: string | Node])[]): void {
+  list.replaceChildren(
+    ...values.map(([name, value]) => {
+      const pair = document.createElement('div')
+      const term = document.createElement('dt')
+      const text = document.createElement('dd')
+      term.textContent = name
+      text.append(value)
+      pair.append(term, text)
+      return pair
+    }),
+  )
+}
+
 function row(cells: HTMLElement[], part: 'thead' | 'tbody'): HTMLElement {
   const element = document.createElement(part)
   element.append(line(cells))

@@ -1,6 +1,6 @@
 /** Figures, charts and tables of the server itself, from `/ui/events`. */
 import type UPlot from 'uplot'
-import { byId, type Column, fillTable, formatBytes, formatNumber, formatSeconds, marked } from './elements.js'
+import { byId, type Column, fillList, fillTable, formatBytes, formatNumber, formatSeconds, marked } from './elements.js'
 
 declare const uPlot: typeof UPlot
 
@@ -24,14 +24,30 @@ interface Watchers {
   readonly transport: string
 }
 
+interface Process {
+  readonly name: string
+  readonly pid: number
+  readonly uptimeSeconds: number
+  readonly rssBytes: number
+  readonly ready: boolean
+  /** null: it serves nobody. */
+  readonly takenEvents: number | null
+  readonly sentEvents: number
+  readonly watchers: number
+}
+
 interface Status {
   readonly version: string
   readonly upstream: string
-  readonly uptimeSeconds: number
+  readonly fleet: { readonly servers: string; readonly role: string; readonly cluster: string } | null
   readonly ready: boolean
-  readonly rssBytes: number
-  readonly receivedEvents: number
-  readonly sentEvents: number
+  readonly processes: readonly Process[]
+  readonly feeds: readonly {
+    readonly resource: string
+    readonly state: string
+    readonly reason: string | null
+    readonly part: 'publishes' | 'follows' | 'direct' | null
+  }[]
   readonly delays: readonly (readonly [number, number])[]
   readonly watchers: Readonly<Record<string, number>>
   readonly resources: readonly ResourceStatus[]
@@ -52,23 +68,23 @@ const RESOURCES: readonly Column<ResourceStatus>[] = [
   { title: 'State', cell: (r) => (r.problem === null ? marked('ready', 'good') : marked(r.problem, 'bad')) },
   { title: 'Objects', isNumber: true, cell: (r) => formatNumber(r.objects) },
   { title: 'Watchers', isNumber: true, cell: (r) => formatNumber(r.watchers) },
-  { title: 'Revision', isNumber: true, cell: (r) => String(r.revision) },
-  { title: 'History', cell: (r) => meter(r) },
-  {
-    title: 'back to',
-    isNumber: true,
-    isWide: true,
-    cell: (r) => (r.ringBatches === 0 ? '–' : formatSeconds(r.ringAgeSeconds)),
-  },
+  { title: 'History', cell: (r) => history(r) },
+  { title: 'Revision', isNumber: true, isWide: true, cell: (r) => String(r.revision) },
   { title: 'Data age', isNumber: true, isWide: true, cell: (r) => formatSeconds(r.stalenessSeconds) },
 ]
 
-function meter(resource: ResourceStatus): HTMLElement {
-  const element = document.createElement('meter')
-  element.value = resource.ringFill
-  element.title = `${resource.ringBatches} revisions, ${Math.round(resource.ringFill * 100)} % of the bytes`
-  element.setAttribute('aria-label', `history of ${resource.resource}: ${element.title}`)
-  return element
+/** How full it is, and how far back it goes: how long a client may be away and still resume. */
+function history(resource: ResourceStatus): Node {
+  const fill = `${Math.round(resource.ringFill * 100)} %`
+  const meter = document.createElement('meter')
+  meter.value = resource.ringFill
+  meter.title = `${formatNumber(resource.ringBatches)} revisions, ${fill} of the bytes`
+  meter.setAttribute('aria-label', `history of ${resource.resource}: ${meter.title}`)
+  const reach = resource.ringBatches === 0 ? 'empty' : `${fill}, ${formatSeconds(resource.ringAgeSeconds)} back`
+  const both = document.createElement('span')
+  both.className = 'history'
+  both.append(meter, reach)
+  return both
 }
 
 export function followStatus(onResources: (resources: readonly ResourceStatus[]) => void): void {
@@ -80,15 +96,14 @@ export function followStatus(onResources: (resources: readonly ResourceStatus[])
   events.addEventListener('status', (event: MessageEvent<string>) => {
     const status = JSON.parse(event.data) as Status
     const at = Date.now() / 1000
-    // A server that began anew counts from zero: there is no rate between two lives.
-    if (previous !== null && status.uptimeSeconds > previous.status.uptimeSeconds) {
-      const seconds = at - previous.at
-      const per = (now: number, before: number): number => Math.max(0, now - before) / seconds
-      const sent = per(status.sentEvents, previous.status.sentEvents)
-      rate(at, [per(status.receivedEvents, previous.status.receivedEvents), sent])
+    const rates = previous === null ? null : ratesBetween(previous.status, status, at - previous.at)
+    if (previous !== null && rates !== null) {
+      rate(at, [rates.in, rates.out])
       lag(at, [quantile(previous.status.delays, status.delays, 0.99)])
-      tiles(status, sent)
-    } else tiles(status, 0)
+    }
+    tiles(status, rates?.out ?? 0)
+    upstream(status)
+    processes(status, rates?.outByPid ?? new Map())
     previous = { status, at }
     summary(status)
     showResources(status)
@@ -117,11 +132,97 @@ const SLOW: readonly Column<Status['slow'][number]>[] = [
   { title: 'In its socket', isNumber: true, cell: (w) => formatBytes(w.pendingBytes) },
 ]
 
+interface Rates {
+  readonly in: number
+  readonly out: number
+  readonly outByPid: ReadonlyMap<number, number>
+}
+
+/** Events a second. Each process has its own counters, and one that began anew has no rate yet; all take the same events in. */
+function ratesBetween(before: Status, after: Status, seconds: number): Rates {
+  const old = new Map(before.processes.map((one) => [one.pid, one]))
+  const outByPid = new Map<number, number>()
+  let mostIn = 0
+  for (const { pid, takenEvents, sentEvents } of after.processes) {
+    const then = old.get(pid)
+    if (then === undefined || takenEvents === null || then.takenEvents === null || seconds <= 0) continue
+    outByPid.set(pid, Math.max(0, sentEvents - then.sentEvents) / seconds)
+    mostIn = Math.max(mostIn, (takenEvents - then.takenEvents) / seconds)
+  }
+  return { in: mostIn, out: [...outByPid.values()].reduce((sum, n) => sum + n, 0), outByPid }
+}
+
+const FEED_STATES: Readonly<Record<string, string>> = {
+  idle: 'not started',
+  listing: 'being listed',
+  verifying: 'reconnecting',
+  'catching-up': 'catching up',
+  watching: 'watched',
+  'backing-off': 'cut off, trying again',
+  refused: 'cannot be listed',
+}
+
+/** Where the data comes from, and how that stands. */
+function upstream(status: Status): void {
+  const { upstream: source, fleet, feeds } = status
+  const states = new Map<string, number>()
+  for (const { state } of feeds) states.set(state, (states.get(state) ?? 0) + 1)
+  const parts = (part: string): number => feeds.filter((feed) => feed.part === part).length
+  const resources = [...states].map(([state, count]) => `${count} ${FEED_STATES[state] ?? state}`).join(', ')
+  const direct = parts('direct')
+  const values: [string, string | Node][] = [
+    ['Upstream', source],
+    ['Connection', connection(status)],
+    ['Resources', resources],
+  ]
+  if (fleet !== null) {
+    values.push(['Fleet', `${fleet.servers}, cluster ${fleet.cluster}, role ${fleet.role}`])
+    const publishes = `publishes ${parts('publishes')} and follows ${parts('follows')} of ${feeds.length} resources`
+    values.push([
+      'Part',
+      direct === 0 ? publishes : marked(`${publishes}; reads etcd for ${direct}: NATS is away`, 'bad'),
+    ])
+  }
+  fillList(byId('upstream'), values)
+}
+
+/** Data that grows old is the sign: between two attempts a feed has many states. */
+function awaySeconds({ resources }: Status): number {
+  return Math.max(0, ...resources.map(({ stalenessSeconds }) => stalenessSeconds))
+}
+
+function connection(status: Status): Node {
+  const seconds = awaySeconds(status)
+  const { reason = null } = status.feeds.find((feed) => feed.reason !== null && feed.state !== 'refused') ?? {}
+  if (seconds > 0) return marked(`away for ${formatSeconds(seconds)}${reason === null ? '' : `: ${reason}`}`, 'bad')
+  return status.feeds.some(({ state }) => state === 'watching') ? marked('connected', 'good') : marked('not yet', '')
+}
+
+function processes({ processes: all }: Status, outByPid: ReadonlyMap<number, number>): void {
+  byId('processes-part').hidden = all.length < 2
+  const columns: readonly Column<Process>[] = [
+    { title: 'Process', cell: (p) => p.name },
+    { title: 'State', cell: (p) => (p.ready ? marked('ready', 'good') : marked('not ready', 'bad')) },
+    { title: 'Watchers', isNumber: true, cell: (p) => (p.takenEvents === null ? '–' : formatNumber(p.watchers)) },
+    {
+      title: 'Events out/s',
+      isNumber: true,
+      cell: (p) => (p.takenEvents === null ? '–' : formatNumber(outByPid.get(p.pid) ?? 0)),
+    },
+    { title: 'Memory', isNumber: true, cell: (p) => formatBytes(p.rssBytes) },
+    { title: 'Up', isNumber: true, cell: (p) => formatSeconds(p.uptimeSeconds) },
+    { title: 'pid', isNumber: true, isWide: true, cell: (p) => String(p.pid) },
+  ]
+  fillTable(byId('processes'), columns, all, 'none')
+}
+
 /** A live region: told only when it says something else. */
 function summary(status: Status): void {
-  const text = `${status.version} · ${status.upstream} · ${status.ready ? 'ready' : 'not ready'}`
+  const isAway = awaySeconds(status) > 0
+  const state = `${status.ready ? 'ready' : 'not ready'}${isAway ? ' · upstream away' : ''}`
+  const text = `${status.version} · ${status.upstream} · ${state}`
   const element = byId('summary')
-  if (element.textContent !== text) element.replaceChildren(marked(text, status.ready ? '' : 'bad'))
+  if (element.textContent !== text) element.replaceChildren(marked(text, status.ready && !isAway ? '' : 'bad'))
 }
 
 function tiles(status: Status, sentPerSecond: number): void {
@@ -131,23 +232,13 @@ function tiles(status: Status, sentPerSecond: number): void {
   const values: [string, string][] = [
     ['Watchers', formatNumber(count(/./))],
     ...transports.map((name): [string, string] => [`over ${name}`, formatNumber(count(new RegExp(`^${name} `)))]),
-    ['Events out per second', formatNumber(sentPerSecond)],
+    ['Events out/s', formatNumber(sentPerSecond)],
     ['Objects', formatNumber(status.resources.reduce((sum, { objects }) => sum + objects, 0))],
     ['Oldest data', formatSeconds(Math.max(0, ...status.resources.map((r) => r.stalenessSeconds)))],
-    ['Memory', formatBytes(status.rssBytes)],
-    ['Up', formatSeconds(status.uptimeSeconds)],
+    ['Memory', formatBytes(status.processes.reduce((sum, { rssBytes }) => sum + rssBytes, 0))],
+    ['Up', formatSeconds(Math.max(0, ...status.processes.map(({ uptimeSeconds }) => uptimeSeconds)))],
   ]
-  byId('tiles').replaceChildren(
-    ...values.map(([name, value]) => {
-      const tile = document.createElement('div')
-      const term = document.createElement('dt')
-      const text = document.createElement('dd')
-      term.textContent = name
-      text.textContent = value
-      tile.append(term, text)
-      return tile
-    }),
-  )
+  fillList(byId('tiles'), values)
 }
 
 function showResources({ resources }: Status): void {
@@ -163,6 +254,12 @@ function quantile(before: Status['delays'], after: Status['delays'], q: number):
   const total = counts.at(-1)?.[1] ?? 0
   if (total <= 0) return null
   return (counts.find(([, count]) => count >= q * total)?.[0] ?? Number.NaN) * 1000
+}
+
+/** A minute at least, in seconds since the epoch. */
+function within(min: number | null, max: number | null): [number, number] {
+  const end = max ?? Date.now() / 1000
+  return [Math.min(min ?? end, end - 60), end]
 }
 
 /** Returns how to add a point. */
@@ -189,6 +286,8 @@ function chart(id: string, names: readonly string[]): (at: number, values: reado
         height: 180,
         axes,
         scales: {
+          // A first point alone would be drawn over years.
+          x: { range: (_plot, min: number | null, max: number | null) => within(min, max) },
           y: { range: (_plot, _min, max: number | null) => [0, Math.max(1, (max ?? 0) * 1.1)] },
         },
         series: [{}, ...names.map((label, i) => ({ label, stroke: lines[names.length - 1 - i] ?? axis, width: 2 }))],
