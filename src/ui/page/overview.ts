@@ -121,7 +121,7 @@ const GROUPS: readonly Column<Status['groups'][number]>[] = [
   { title: 'Resource', cell: (g) => g.resource },
   { title: 'Transport', cell: (g) => g.transport },
   { title: 'Watchers', isNumber: true, cell: (g) => formatNumber(g.watchers) },
-  { title: 'Selector', cell: (g) => g.selector },
+  { title: 'Selector', cell: (g) => (g.selector === '' ? 'everything' : g.selector) },
 ]
 
 const SLOW: readonly Column<Status['slow'][number]>[] = [
