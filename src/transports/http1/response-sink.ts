@@ -3,8 +3,9 @@
  * methods. Slower than the socket itself, and always right.
  */
 import type { ServerResponse } from 'node:http'
+import type { WatcherSink } from '../../broadcast/cursor.js'
 import { lingerAtMost } from '../linger.js'
-import type { Cursor, WatcherSink } from '../../broadcast/cursor.js'
+import { Sink } from '../sink.js'
 
 type Response = Pick<
   ServerResponse,
@@ -14,18 +15,12 @@ type Response = Pick<
   end(): unknown
 }
 
-export class ResponseSink implements WatcherSink {
+export class ResponseSink extends Sink implements WatcherSink {
   readonly #response: Response
-  #cursor: Cursor | null = null
 
   constructor(response: Response) {
+    super(response, response)
     this.#response = response
-  }
-
-  attach(cursor: Cursor): void {
-    this.#cursor = cursor
-    this.#response.on('drain', this.#onDrain)
-    this.#response.on('close', this.#onClose)
   }
 
   get pendingBytes(): number {
@@ -37,28 +32,14 @@ export class ResponseSink implements WatcherSink {
   }
 
   end(bytes: Buffer | null): void {
-    this.#detach()
+    this.detach()
     if (bytes !== null) this.#response.write(bytes)
     this.#response.end()
     lingerAtMost(this.#response)
   }
 
   destroy(): void {
-    this.#detach()
+    this.detach()
     this.#response.destroy()
-  }
-
-  #detach(): void {
-    this.#response.off('drain', this.#onDrain)
-    this.#response.off('close', this.#onClose)
-    this.#cursor = null
-  }
-
-  readonly #onDrain = (): void => this.#cursor?.drained()
-
-  readonly #onClose = (): void => {
-    const cursor = this.#cursor
-    this.#detach()
-    cursor?.closed()
   }
 }

@@ -7,9 +7,9 @@
  * `canWriteToSocket` decides; everything else takes `ResponseSink`.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import type { WatcherSink } from '../../broadcast/cursor.js'
 import { lingerAtMost } from '../linger.js'
-import type { Cursor, WatcherSink } from '../../broadcast/cursor.js'
+import { SocketOwner } from '../sink.js'
 
 /** A dead peer behind a silent network is noticed by the kernel after this. */
 const KEEPALIVE_MS = 30_000
@@ -18,59 +18,32 @@ export function canWriteToSocket(request: IncomingMessage, response: ServerRespo
   return request.httpVersion === '1.1' && response.socket !== null && response.socket === request.socket
 }
 
-export class SocketSink implements WatcherSink {
-  readonly #socket: Socket
+export class SocketSink extends SocketOwner implements WatcherSink {
   readonly #response: ServerResponse
-  #cursor: Cursor | null = null
 
   /** The headers (`Transfer-Encoding: chunked` among them) must have been flushed. */
   constructor(response: ServerResponse) {
+    super(response.socket!, response)
     this.#response = response
-    this.#socket = response.socket!
-    this.#socket.setNoDelay(true)
-    this.#socket.setKeepAlive(true, KEEPALIVE_MS)
-    this.#socket.setTimeout(0)
-  }
-
-  attach(cursor: Cursor): void {
-    this.#cursor = cursor
-    this.#socket.on('drain', this.#onDrain)
-    this.#response.on('close', this.#onClose)
-    if (this.#socket.destroyed) cursor.closed()
-  }
-
-  get pendingBytes(): number {
-    return this.#socket.writableLength
+    this.socket.setNoDelay(true)
+    this.socket.setKeepAlive(true, KEEPALIVE_MS)
+    this.socket.setTimeout(0)
   }
 
   write(bytes: Buffer): boolean {
-    return this.#socket.write(bytes)
+    return this.writeSocket(bytes)
   }
 
   end(bytes: Buffer | null): void {
-    if (bytes !== null) this.#socket.write(bytes)
+    if (bytes !== null) this.writeSocket(bytes)
     // Node's own terminator: the connection can be used again.
     this.#response.end()
     lingerAtMost(this.#response)
-    this.#detach()
+    this.detach()
   }
 
   destroy(): void {
-    this.#detach()
-    this.#socket.destroy()
-  }
-
-  #detach(): void {
-    this.#socket.off('drain', this.#onDrain)
-    this.#response.off('close', this.#onClose)
-    this.#cursor = null
-  }
-
-  readonly #onDrain = (): void => this.#cursor?.drained()
-
-  readonly #onClose = (): void => {
-    const cursor = this.#cursor
-    this.#detach()
-    cursor?.closed()
+    this.detach()
+    this.socket.destroy()
   }
 }

@@ -5,8 +5,9 @@
  */
 import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
-import type { Cursor, WatcherSink } from '../../broadcast/cursor.js'
+import type { WatcherSink } from '../../broadcast/cursor.js'
 import type { Status } from '../../model/status.js'
+import { SocketOwner } from '../sink.js'
 
 const NORMAL = 1000
 const SERVER_ERROR = 1011
@@ -14,58 +15,31 @@ const TRY_AGAIN_LATER = 1013
 /** `ws.readyState` */
 const OPEN = 1
 
-export class WebSocketSink implements WatcherSink {
+export class WebSocketSink extends SocketOwner implements WatcherSink {
   readonly #webSocket: WebSocket
-  readonly #socket: Socket
-  #cursor: Cursor | null = null
 
   constructor(webSocket: WebSocket, socket: Socket) {
+    super(socket, webSocket)
     this.#webSocket = webSocket
-    this.#socket = socket
     // A client that breaks the protocol or the connection: `close` follows.
     webSocket.on('error', () => {})
-  }
-
-  attach(cursor: Cursor): void {
-    this.#cursor = cursor
-    this.#socket.on('drain', this.#onDrain)
-    this.#webSocket.on('close', this.#onClose)
-    if (this.#socket.destroyed) this.#onClose()
-  }
-
-  get pendingBytes(): number {
-    return this.#socket.writableLength
   }
 
   write(bytes: Buffer): boolean {
     // After a close frame nothing may follow; the end of the connection will tell the cursor.
     if (this.#webSocket.readyState !== OPEN) return false
-    return this.#socket.write(bytes)
+    return this.writeSocket(bytes)
   }
 
   end(bytes: Buffer | null, error: Status | null): void {
     if (bytes !== null) this.write(bytes)
-    this.#detach()
+    this.detach()
     if (error === null) this.#webSocket.close(NORMAL)
     else this.#webSocket.close(error.code === 429 || error.code === 503 ? TRY_AGAIN_LATER : SERVER_ERROR, error.reason)
   }
 
   destroy(): void {
-    this.#detach()
+    this.detach()
     this.#webSocket.terminate()
-  }
-
-  #detach(): void {
-    this.#socket.off('drain', this.#onDrain)
-    this.#webSocket.off('close', this.#onClose)
-    this.#cursor = null
-  }
-
-  readonly #onDrain = (): void => this.#cursor?.drained()
-
-  readonly #onClose = (): void => {
-    const cursor = this.#cursor
-    this.#detach()
-    cursor?.closed()
   }
 }
