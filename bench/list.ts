@@ -1,18 +1,25 @@
-/** Question: what does a full list of 10,000 objects cost when 50 ask at once, in CPU each and in memory at the worst? */
+/**
+ * Question: what does a full list of 10,000 objects cost when 50 or 200 ask at once, in CPU each and in memory at the
+ * worst, beside etcd's own range read?
+ */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { resetPeak, sleep, usage } from './support/processes.js'
 import { withScene } from './support/scene.js'
 import { startWatchers } from './support/watchers.js'
 
 export const list: Question = async (choice) => {
-  for (const target of targets(choice, ['distributary/http1', 'distributary/http1-tls', 'kube-apiserver/http1-tls'])) {
-    await attempt(choice, { question: 'list', subject: target.kind.name, wire: target.wire }, () => one(choice, target))
+  const usual = ['distributary/http1', 'distributary/http1-tls', 'etcd/grpc', 'kube-apiserver/http1-tls']
+  const counts = choice.watchers.length > 0 ? choice.watchers : choice.quick ? [5] : [50, 200]
+  for (const askers of counts) {
+    for (const target of targets(choice, usual)) {
+      const row = { question: 'list', subject: target.kind.name, wire: target.wire, askers }
+      await attempt(choice, row, () => one(choice, target, askers))
+    }
   }
 }
 
-async function one(choice: Choice, target: Target): Promise<void> {
+async function one(choice: Choice, target: Target, askers: number): Promise<void> {
   const count = choice.quick ? 500 : 10_000
-  const askers = choice.watchers[0] ?? (choice.quick ? 5 : 50)
   const objects = { count, nodes: 100, bytes: 1024 }
   await withScene({ ...choice, ...target, watchers: 0, objects }, async ({ subject }) => {
     const request = subject.list?.()

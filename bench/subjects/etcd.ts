@@ -56,17 +56,25 @@ function rangeEnd(prefix: string): string {
   return prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1)
 }
 
-/** An etcd gRPC watch of all pods, over HTTP/2; the proxy answers the same. */
-export function grpcWatch(workspace: Workspace, port: number): WatchRequest {
-  const field = (tag: number, content: string | Buffer): Buffer =>
-    Buffer.concat([Buffer.from([tag, Buffer.byteLength(content)]), Buffer.from(content)])
-  const create = Buffer.concat([field(0x0a, POD_PREFIX), field(0x12, rangeEnd(POD_PREFIX))])
-  const request = field(0x0a, create)
-  const bodyFile = workspace.path('grpc-watch.bin')
-  writeFileSync(bodyFile, Buffer.concat([Buffer.from([0, 0, 0, 0, request.length]), request]))
+/** Lengths of all fields here fit one byte. */
+function field(tag: number, content: string | Buffer): Buffer {
+  return Buffer.concat([Buffer.from([tag, Buffer.byteLength(content)]), Buffer.from(content)])
+}
+
+/** Key and range end: fields 1 and 2 of a watch's and of a range's request. */
+const allPods = Buffer.concat([field(0x0a, POD_PREFIX), field(0x12, rangeEnd(POD_PREFIX))])
+
+const allPodsJson = {
+  key: Buffer.from(POD_PREFIX).toString('base64'),
+  range_end: Buffer.from(rangeEnd(POD_PREFIX)).toString('base64'),
+}
+
+function grpcRequest(workspace: Workspace, port: number, method: string, message: Buffer): WatchRequest {
+  const bodyFile = workspace.path(`grpc-${method.replace('/', '-')}.bin`)
+  writeFileSync(bodyFile, Buffer.concat([Buffer.from([0, 0, 0, 0, message.length]), message]))
   return {
     port,
-    path: '/etcdserverpb.Watch/Watch',
+    path: `/etcdserverpb.${method}`,
     method: 'POST',
     http2: true,
     headers: ['content-type: application/grpc', 'te: trailers'],
@@ -74,19 +82,15 @@ export function grpcWatch(workspace: Workspace, port: number): WatchRequest {
   }
 }
 
-function gatewayWatch(workspace: Workspace, port: number): WatchRequest {
-  const key = Buffer.from(POD_PREFIX).toString('base64')
-  const end = Buffer.from(rangeEnd(POD_PREFIX)).toString('base64')
-  const bodyFile = workspace.path('gateway-watch.json')
-  writeFileSync(bodyFile, JSON.stringify({ create_request: { key, range_end: end } }))
-  return {
-    port,
-    path: '/v3/watch',
-    method: 'POST',
-    headers: ['Content-Type: application/json'],
-    bodyFile,
-    base64: true,
-  }
+function gatewayRequest(workspace: Workspace, port: number, path: string, body: object): WatchRequest {
+  const bodyFile = workspace.path(`gateway-${path.replaceAll('/', '-')}.json`)
+  writeFileSync(bodyFile, JSON.stringify(body))
+  return { port, path, method: 'POST', headers: ['Content-Type: application/json'], bodyFile, base64: true }
+}
+
+/** An etcd gRPC watch of all pods, over HTTP/2; the proxy answers the same. */
+export function grpcWatch(workspace: Workspace, port: number): WatchRequest {
+  return grpcRequest(workspace, port, 'Watch/Watch', field(0x0a, allPods))
 }
 
 export const etcdSubject: SubjectKind = {
@@ -99,7 +103,15 @@ export const etcdSubject: SubjectKind = {
     wire,
     pid: etcdPid,
     streams: 1,
-    watch: () => (wire === 'grpc' ? grpcWatch(workspace, etcdPort) : gatewayWatch(workspace, etcdPort)),
+    watch: () =>
+      wire === 'grpc'
+        ? grpcWatch(workspace, etcdPort)
+        : gatewayRequest(workspace, etcdPort, '/v3/watch', { create_request: allPodsJson }),
+    // Linearizable, as a consistent list is.
+    list: () =>
+      wire === 'grpc'
+        ? grpcRequest(workspace, etcdPort, 'KV/Range', allPods)
+        : gatewayRequest(workspace, etcdPort, '/v3/kv/range', allPodsJson),
     end: async () => {}, // ended with the run's etcd
   }),
 }
