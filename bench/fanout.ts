@@ -36,7 +36,8 @@ export const fanout: Question = async (choice) => {
         if (target.wire === 'json-gateway' && watchers > GATEWAY_WATCHERS && choice.subjects.length === 0) continue
         // 10,000 watchers × 20 events/s is more than any of them carries on one core: the paced rate is 5 there
         const paced = rate > 0 && watchers >= 5_000 && choice.rates.length === 0 ? 5 : rate
-        await attempt(choice, { question: 'fanout', subject: target.kind.name, wire: target.wire }, async () => {
+        const row = { question: 'fanout', subject: target.kind.name, wire: target.wire, watchers, rate: paced }
+        await attempt(choice, row, async () => {
           const per = await one(choice, target, watchers, paced, eventsPerWrite)
           if (target.kind.name === 'distributary' && target.wire === 'http1' && rate === 0) {
             eventsPerWrite = Math.max(1, Math.round(per))

@@ -1,6 +1,6 @@
 /**
- * Writes `bench/RESULTS.md` and its charts from recorded rows: no figure is typed by hand. Of each question the latest
- * run counts, whole: ratios are meant within one run only.
+ * Writes `bench/RESULTS.md` and its charts from recorded rows: no figure is typed by hand. Of each question (of the
+ * fan-out: of each load) the latest run counts, whole: ratios are meant within one run only.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { barChart, delayChart, lineChart } from './support/charts.js'
@@ -26,6 +26,7 @@ export async function report(isLocal: boolean): Promise<void> {
     memorySection,
     listSection,
     stormSection,
+    workersSection,
     slowSection,
     ingestSection,
   ]) {
@@ -52,9 +53,18 @@ function readRows(isLocal: boolean): Row[] {
   )
 }
 
-/** The rows of the question's latest run; a full run beats a quick one. */
-function latest(rows: readonly Row[], question: string): Row[] {
+/** The rows of the question's latest run, of each load when `loadOf` tells them apart; a full run beats a quick one. */
+function latest(rows: readonly Row[], question: string, loadOf?: (row: Row) => string): Row[] {
   const own = rows.filter((row) => row.question === question)
+  if (loadOf !== undefined) {
+    const loads = [...new Set(own.map(loadOf))]
+    return loads.flatMap((load) =>
+      latest(
+        own.filter((row) => loadOf(row) === load),
+        question,
+      ),
+    )
+  }
   const full = own.filter((row) => row['quick'] !== true)
   const candidates = full.length > 0 ? full : own
   const run = candidates
@@ -128,13 +138,14 @@ Node ${about('node')}, etcd ${about('etcd')}, commit ${about('commit')}.`
 }
 
 async function fanoutSection(all: readonly Row[]): Promise<string> {
-  const rows = latest(all, 'fanout')
+  const loadOf = (row: Row): string => `${row['watchers']}/${row['rate']}`
+  const rows = latest(all, 'fanout', loadOf)
   if (rows.length === 0) return ''
-  const loads = [...new Set(rows.map((row) => `${row['watchers']}/${row['rate']}`))]
+  const loads = [...new Set(rows.map(loadOf))]
   const parts = ['## Fan-out: what a delivery costs, and how long it takes']
   for (const load of loads) {
     const [watchers, rate] = load.split('/')
-    const group = rows.filter((row) => `${row['watchers']}/${row['rate']}` === load)
+    const group = rows.filter((row) => loadOf(row) === load)
     if (watchers === 'undefined') {
       parts.push(table(group, [subjectColumn]).split('\n').slice(3).join('\n'))
       continue
@@ -251,6 +262,19 @@ async function stormSection(all: readonly Row[]): Promise<string> {
     plain('memory + MB', 'peakAboveMb'),
   ]
   return `## Storm: everybody comes back at once\n\n${table(rows, columns)}`
+}
+
+async function workersSection(all: readonly Row[]): Promise<string> {
+  const rows = latest(all, 'workers')
+  if (rows.length === 0) return ''
+  const columns = [
+    subjectColumn,
+    plain('workers', 'workers'),
+    plain('µs CPU a delivery', 'cpuMicrosPerDelivery'),
+    plain('× one worker', 'ofOneWorker'),
+    plain('p99 ms', 'p99Ms'),
+  ]
+  return `## Workers: two against one\n\nThe load runs on the same cores.\n\n${table(rows, columns)}`
 }
 
 async function slowSection(all: readonly Row[]): Promise<string> {

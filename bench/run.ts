@@ -13,6 +13,7 @@ import { selectors } from './selectors.js'
 import { slow } from './slow.js'
 import { storm } from './storm.js'
 import { etcdBinary } from './subjects/etcd.js'
+import { workers } from './workers.js'
 import type { Choice, Question } from './support/choice.js'
 import { endAll, endAllOnSignals } from './support/processes.js'
 import { createRecorder } from './support/record.js'
@@ -25,6 +26,7 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   slow: { ask: slow, about: 'delay of the others while one in a hundred reads nothing' },
   ingest: { ask: ingest, about: 'events a second that come in, and their lag' },
   'protobuf-decode': { ask: protobufDecode, about: 'a pod stored as protobuf until it is JSON' },
+  workers: { ask: workers, about: 'CPU of a delivery with two workers, against one' },
   memory: { ask: memory, about: 'resident memory of an idle watcher, by wire' },
 }
 

@@ -1,4 +1,4 @@
-/** Our own server, as it is started in production: one process on the server's core, fed by the run's etcd. */
+/** Our own server, as it is started in production: one process on the server's core, or workers on all, fed by the run's etcd. */
 import { existsSync } from 'node:fs'
 import { repositoryRoot } from '../support/native.js'
 import { freePort, start } from '../support/processes.js'
@@ -26,7 +26,8 @@ export const distributarySubject: SubjectKind = {
       port = await freePort()
       flags.push(`--secure-port=${port}`, `--tls-cert-file=${certFile}`, `--tls-private-key-file=${keyFile}`)
     }
-    const child = start('distributary', 'server', [process.execPath, ...nodeFlags, program, ...flags, ...serverFlags])
+    const core = serverFlags.some((flag) => flag.startsWith('--workers')) ? 'both' : 'server'
+    const child = start('distributary', core, [process.execPath, ...nodeFlags, program, ...flags, ...serverFlags])
     try {
       await awaitOk(`http://127.0.0.1:${plainPort}/readyz`, 30_000)
     } catch (error) {

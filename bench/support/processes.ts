@@ -9,8 +9,10 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, constants } from 'node:os'
 import { createInterface } from 'node:readline'
 
-/** The measured server on the first core, everything else on the second; no pinning on a machine with one. */
-export type Core = 'server' | 'load'
+/** The measured server on the first core, everything else on the second, a server with workers on both; no pinning on a machine with one. */
+export type Core = 'server' | 'load' | 'both'
+
+const cpuList: Readonly<Record<Core, string>> = { server: '0', load: '1', both: '0,1' }
 
 const canPin = availableParallelism() >= 2
 const running = new Set<Child>()
@@ -27,7 +29,7 @@ export interface Child {
 
 /** Starts `command`; what it printed last is part of the error when it fails. */
 export function start(name: string, core: Core, command: readonly string[], env: Record<string, string> = {}): Child {
-  const pinned = canPin ? ['taskset', '-c', core === 'server' ? '0' : '1', ...command] : command
+  const pinned = canPin ? ['taskset', '-c', cpuList[core], ...command] : command
   const child: ChildProcessWithoutNullStreams = spawn(
     'sh',
     ['-c', 'ulimit -n "$(ulimit -Hn)"; exec "$@"', 'sh', ...pinned],
