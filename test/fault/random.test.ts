@@ -14,11 +14,18 @@ for (const [seed, members] of [
 ] as const) {
   void t.test(`every guarantee holds, with 60 watchers over ${members} member(s) of etcd (seed ${seed})`, async (t) => {
     const config = { defaultWatchCacheSize: 400 }
-    const s = await startScenario(t, { seed, members, hasPeerNetwork: members === 3, config })
+    const s = await startScenario(t, { seed, members, hasPeerNetwork: members === 3, hasControlBesideUs: true, config })
     const schedule = new Schedule(s, { watchersAtOnce: 60 })
     await schedule.run(RUN_MS)
-    const last = await schedule.settle()
-    await s.judge(t, last)
+    const { ours, throughUs, straight, besideUs, history } = await s.verdict(await schedule.settle())
+    t.same(ours.slice(0, 20).map(String), [], `every guarantee holds in ${history.watches.length} watches`)
+    t.same(
+      s.recorder.watches.flatMap(({ malformed }) => malformed ?? []),
+      [],
+      'every line is an event',
+    )
+    // Debian's etcd 3.4.23 has known faults: what it does to a plain client is said, and no fault of ours.
+    for (const violation of [...straight, ...besideUs, ...throughUs].slice(0, 5)) t.comment(`${violation}`)
     t.same(schedule.unexpected, [], 'every list has an answer that the contract knows')
     const codes = new Set(s.recorder.watches.flatMap(({ code }) => code ?? []))
     t.same(

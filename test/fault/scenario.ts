@@ -14,8 +14,10 @@ import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../src/upstream/upstream.js'
 import { assertGuarantees, validate } from '../guarantees/validate.js'
 import type { Violation } from '../guarantees/violation.js'
+import { ControlBesideUs } from './control-beside-us.js'
 import { type AppHarness, pod, startApp, until } from '../support/app.js'
 import { type EtcdHistoryRecorder, recordEtcdHistory } from '../support/etcd-history.js'
+import type { RecordedHistory, ReferenceHistory, WatchRecord } from '../support/history.js'
 import { type EtcdProcess, startEtcd, startEtcdCluster } from '../support/etcd-process.js'
 import { EtcdWriter, type Written } from '../support/etcd-writer.js'
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.js'
@@ -52,6 +54,8 @@ export const scopes: readonly RequestScope[] = [
 
 export interface ScenarioOptions {
   readonly members?: 1 | 3
+  /** A plain watch of etcd goes through the same proxy. */
+  readonly hasControlBesideUs?: boolean
   /** With three members: what is between them can be broken, as `peers`. */
   readonly hasPeerNetwork?: boolean
   readonly seed?: number
@@ -60,6 +64,19 @@ export interface ScenarioOptions {
   readonly etcdFlags?: readonly string[]
   /** Something between the server and its upstream: how a broken build is made. */
   readonly wrap?: (upstream: Upstream) => Upstream
+}
+
+export interface Verdict {
+  readonly reference: ReferenceHistory
+  readonly history: RecordedHistory
+  /** What clients of the server saw wrong. */
+  readonly ours: readonly Violation[]
+  /** What they missed, and a plain watch of etcd has missed as well. */
+  readonly throughUs: readonly Violation[]
+  /** Of a watch straight on etcd. */
+  readonly straight: readonly Violation[]
+  /** Of one through the same faults. */
+  readonly besideUs: readonly Violation[]
 }
 
 /** A few of the table are enough here, and start sooner: what holds for one holds for all. */
@@ -97,6 +114,7 @@ export class Scenario {
   readonly writer: EtcdWriter
   recorder!: WatchRecorder
   control!: EtcdHistoryRecorder
+  besideUs: ControlBesideUs | null = null
   h!: AppHarness
   readonly #t: Test
   readonly #options: ScenarioOptions
@@ -130,6 +148,12 @@ export class Scenario {
     this.control = await recordEtcdHistory(this.etcd)
     this.#t.teardown(() => this.control.close())
     await this.write()
+    if (this.#options.hasControlBesideUs === true) {
+      const besideUs = new ControlBesideUs(this.etcd, this.proxy)
+      this.besideUs = besideUs
+      besideUs.start()
+      this.#t.teardown(() => besideUs.close())
+    }
     await this.startServer()
   }
 
@@ -153,6 +177,7 @@ export class Scenario {
     this.control = await recordEtcdHistory(this.etcd)
     this.#t.teardown(() => this.control.close())
     this.writer.writes.length = 0
+    this.writer.commits.length = 0
     this.recorder.close()
     const recorder = new WatchRecorder({ url: this.h.url })
     this.recorder = recorder
@@ -171,6 +196,7 @@ export class Scenario {
     for (;;) {
       const revision = await others.tryCommit(this.randomChange())
       this.writer.writes.push(...others.writes.splice(0))
+      this.writer.commits.push(...others.commits.splice(0))
       if (revision !== null) return revision
       if (performance.now() > end) throw new Error('etcd takes no writes')
     }
@@ -316,7 +342,7 @@ export class Scenario {
 
   /** Every guarantee, over everything that was recorded. */
   async judge(t: Test, settledRevision: Revision): Promise<void> {
-    const reference = await this.control.finish()
+    const reference = await this.control.finish(this.writer.commits)
     assertGuarantees(t, this.recorder.history(this.writer.writes), reference, { settledRevision })
     t.same(
       this.recorder.watches.flatMap(({ malformed }) => malformed ?? []),
@@ -325,8 +351,24 @@ export class Scenario {
     )
   }
 
+  /** The same, told apart: what etcd itself has done wrong, to a plain watch straight on it or through the same faults. */
+  async verdict(settledRevision: Revision): Promise<Verdict> {
+    const reference = await this.control.finish(this.writer.commits)
+    const history = this.recorder.history(this.writer.writes)
+    const judged = (watches: readonly WatchRecord[]): Violation[] =>
+      validate({ watches, lists: [], writes: [] }, reference)
+    const straight = judged([this.control.control(pods.prefix)])
+    await this.besideUs?.close()
+    const besideUs = judged(this.besideUs?.records(pods.prefix) ?? [])
+    const lost = new Set([...straight, ...besideUs].flatMap(({ missing }) => missing ?? []))
+    const all = validate(history, reference, { settledRevision })
+    const isEtcds = ({ missing }: Violation): boolean => missing !== null && lost.has(missing)
+    const ours = all.filter((violation) => !isEtcds(violation))
+    return { reference, history, ours, throughUs: all.filter(isEtcds), straight, besideUs }
+  }
+
   async violations(settledRevision: Revision): Promise<Violation[]> {
-    const reference = await this.control.finish()
+    const reference = await this.control.finish(this.writer.commits)
     return validate(this.recorder.history(this.writer.writes), reference, { settledRevision })
   }
 }

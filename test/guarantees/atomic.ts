@@ -36,7 +36,10 @@ export function atomic(history: RecordedHistory, reference: ReferenceHistory): V
       if (isTailOpen && isAtTail && run === current) continue
       const received = live.filter((item) => isObject(item) && item.revision === revision).length
       const expected = eventsOf(reference, watch.scope, revision)
-      if (received < expected) report(`${received} of the ${expected} events of revision ${revision} came`)
+      if (received < expected) {
+        const message = `${received} of the ${expected} events of revision ${revision} came`
+        violations.push(new Violation('atomic', watch.name, message, revision))
+      }
     }
   }
   return violations

@@ -33,7 +33,8 @@ export function convergent(
     const received = new Set(live.filter(isObject).map((item) => `${item.id}@${item.revision}`))
     for (const expected of reference.expectedEvents(watch.scope, afterRevision, settledRevision)) {
       if (received.has(`${expected.id}@${expected.revision}`)) continue
-      violations.push(new Violation('convergent', watch.name, `${describeItem(expected, false)} never came`))
+      const message = `${describeItem(expected, false)} never came`
+      violations.push(new Violation('convergent', watch.name, message, expected.revision))
     }
   }
   return violations

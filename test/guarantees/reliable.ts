@@ -12,8 +12,9 @@ import { Violation } from './violation.js'
 export function reliable(history: RecordedHistory, reference: ReferenceHistory): Violation[] {
   return history.watches.flatMap((watch) => {
     const stream = streamOf(watch, reference)
-    const problems = [...initialProblems(stream, reference), ...liveProblems(stream, reference)]
-    return problems.map((problem) => new Violation('reliable', watch.name, problem))
+    const initial = initialProblems(stream, reference).map((message) => ({ message, missing: null }))
+    const problems = [...initial, ...liveProblems(stream, reference)]
+    return problems.map(({ message, missing }) => new Violation('reliable', watch.name, message, missing))
   })
 }
 
@@ -28,14 +29,19 @@ function initialProblems(stream: Stream, reference: ReferenceHistory): string[] 
   return watch.end === 'eof' ? ['a clean EOF before the initial state was complete'] : []
 }
 
-function liveProblems({ watch, live, afterRevision }: Stream, reference: ReferenceHistory): string[] {
+interface Problem {
+  readonly message: string
+  readonly missing: Revision | null
+}
+
+function liveProblems({ watch, live, afterRevision }: Stream, reference: ReferenceHistory): Problem[] {
   const first = live[0]
   if (afterRevision === null || first === undefined) return []
   const objects = live.filter(isObject)
   const last = toRevision(Math.max(...live.map(({ revision }) => revision)))
   const after = toRevision(Math.max(afterRevision, watch.start.kind === 'after' ? first.revision - 1 : 0))
   const expected = reference.expectedEvents(watch.scope, after, last)
-  const problems: string[] = []
+  const problems: Problem[] = []
 
   const received = new Set(objects.map(({ revision }) => revision))
   const missing = new Set<Revision>()
@@ -43,13 +49,13 @@ function liveProblems({ watch, live, afterRevision }: Stream, reference: Referen
     const isResumables = watch.start.kind === 'after' && revision <= first.revision
     if (!received.has(revision) && !isResumables) missing.add(revision)
   }
-  for (const revision of missing) problems.push(`nothing came of revision ${revision}`)
+  for (const revision of missing) problems.push({ message: `nothing came of revision ${revision}`, missing: revision })
 
   const known = new Set(expected.flatMap((item) => [describeItem(item, true), describeItem(item, false)]))
   for (const item of objects) {
     if (item.revision <= after) continue
     if (!known.has(describeItem(item, item.fingerprint !== null)))
-      problems.push(`${describeItem(item, true)} did not happen`)
+      problems.push({ message: `${describeItem(item, true)} did not happen`, missing: null })
   }
   return problems
 }

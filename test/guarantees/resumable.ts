@@ -19,7 +19,8 @@ export function resumable(history: RecordedHistory, reference: ReferenceHistory)
     if (first === undefined) continue
     const through = isObject(first) ? toRevision(first.revision - 1) : first.revision
     for (const missed of reference.expectedEvents(scope, start.revision, through)) {
-      report(`${describeItem(missed, false)} did not come first after resuming at ${start.revision}`)
+      const message = `${describeItem(missed, false)} did not come first after resuming at ${start.revision}`
+      violations.push(new Violation('resumable', name, message, missed.revision))
     }
   }
   return violations

@@ -1,10 +1,14 @@
+import http from 'node:http'
 import t from 'tap'
 import { type Key, keyFromText } from '../../src/model/event.js'
 import { toRevision } from '../../src/model/revision.js'
 import { ordered } from '../guarantees/ordered.js'
+import { reliable } from '../guarantees/reliable.js'
 import { unique } from '../guarantees/unique.js'
 import { recordEtcdHistory } from './etcd-history.js'
 import { type EtcdProcess, startEtcd } from './etcd-process.js'
+import { EtcdWriter } from './etcd-writer.js'
+import { LineSplitter } from './json-lines.js'
 import type { ReferenceHistory, Scope } from './history.js'
 
 const scope: Scope = { prefix: keyFromText('/registry/pods/') }
@@ -70,3 +74,46 @@ void t.test(
     )
   },
 )
+
+void t.test('what the watch of etcd itself has lost is known from what etcd has said it committed', async (t) => {
+  const etcd = await startEtcd(t)
+  const lossy = http.createServer((request, response) => {
+    const upstream = http.request(`${etcd.url}${request.url}`, { method: 'POST' }, (answer) => {
+      response.writeHead(answer.statusCode ?? 500)
+      const lines = new LineSplitter((line) => {
+        if (!line.includes(base64('{"n":3}'))) response.write(`${line}\n`)
+      })
+      answer.on('data', (chunk: Buffer) => lines.push(chunk))
+      answer.on('error', () => {})
+    })
+    upstream.on('error', () => {})
+    response.on('close', () => upstream.destroy())
+    request.pipe(upstream)
+  })
+  await new Promise<void>((resolve) => lossy.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    lossy.closeAllConnections()
+    lossy.close()
+  })
+  const url = `http://127.0.0.1:${(lossy.address() as { port: number }).port}`
+  const recorder = await recordEtcdHistory({ url, call: (path, body) => etcd.call(path, body) })
+  t.teardown(() => recorder.close())
+  const writer = new EtcdWriter([etcd])
+  const revisions: number[] = []
+  // One at a time, so that each has a line of its own.
+  for (let n = 0; n < 6; n++) {
+    const revision = await writer.put(`/registry/pods/a/${n}`, { n })
+    revisions.push(revision)
+    for (let i = 0; i < 200 && n !== 3 && recorder.revision < revision; i++) {
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+  }
+  await writer.commit({ '/registry/pods/a/none': null })
+  const reference = await recorder.finish(writer.commits)
+  t.same(
+    lines(reference),
+    revisions.map((revision, n) => `ADDED a/${n}@${revision}`),
+  )
+  const control = { watches: [recorder.control(scope.prefix)], lists: [], writes: [] }
+  t.match(reliable(control, reference), [{ name: 'not reliable', missing: revisions[3] }])
+})

@@ -9,9 +9,18 @@
  */
 import http from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Batch, type Key, keyFromBytes, type KeyEvent, keyToText, type KeyValue } from '../../src/model/event.js'
+import {
+  type Batch,
+  type Key,
+  keyFromBytes,
+  keyFromText,
+  type KeyEvent,
+  keyToText,
+  type KeyValue,
+} from '../../src/model/event.js'
 import { nextRevision, type Revision, toRevision } from '../../src/model/revision.js'
 import type { EtcdProcess } from './etcd-process.js'
+import type { Commit } from './etcd-writer.js'
 import { type Describe, describeJson, type ObjectItem, ReferenceHistory, type WatchRecord } from './history.js'
 import { LineSplitter } from './json-lines.js'
 
@@ -78,8 +87,13 @@ export class EtcdHistoryRecorder {
     if ((await this.#open()) !== null) throw new Error('the history was compacted while it was read')
   }
 
-  /** Everything until now. Writes one key of its own, away from what tests serve. @throws Error when history was lost. */
-  async finish(describe: Describe = describeJson): Promise<ReferenceHistory> {
+  /**
+   * Everything until now. Writes one key of its own, away from what tests serve.
+   *
+   * @param commits what etcd has said it did, to whoever wrote: what its own watch has lost of that is put back.
+   * @throws Error when history was lost to a compaction.
+   */
+  async finish(commits: readonly Commit[] = [], describe: Describe = describeJson): Promise<ReferenceHistory> {
     const key = Buffer.from(endKey).toString('base64')
     const value = Buffer.from(String(process.hrtime.bigint())).toString('base64')
     const { header } = (await this.#etcd.call('kv/put', { key, value })) as { header: { revision: string } }
@@ -96,12 +110,16 @@ export class EtcdHistoryRecorder {
       await Promise.race([new Promise<void>((resolve) => (this.#onProgress = resolve)), delay(100)])
     }
     this.close()
-    return new ReferenceHistory(this.#batches, { revision: this.#firstRevision, state: this.#initial }, describe)
+    return new ReferenceHistory(
+      this.#whole(commits, end),
+      { revision: this.#firstRevision, state: this.#initial },
+      describe,
+    )
   }
 
   /**
-   * What etcd's own watch sent of a prefix, in its order, as a record to be judged like any other. The reference is made of
-   * the same events, so it shows what etcd sent twice or out of order; what it lost shows only against another recorder.
+   * What etcd's own watch sent of a prefix, in its order, as a record to be judged like any other. A reference made of the
+   * same events shows what etcd sent twice or out of order; what it lost shows where the reference knows of the commits.
    */
   control(prefix: Key): WatchRecord {
     const items = this.#items
@@ -109,6 +127,11 @@ export class EtcdHistoryRecorder {
       .map((item): ObjectItem => ({ ...item, id: keyToText(item.id.slice(prefix.length) as Key) }))
     const start = { kind: 'after', revision: this.#firstRevision } as const
     return { name: 'etcd itself', scope: { prefix }, start, items, end: 'cut', requestedAtMs: 0 }
+  }
+
+  /** Why it cannot go on: its history was compacted while it was away, or did not come in time. */
+  get failure(): Error | null {
+    return this.#failure
   }
 
   close(): void {
@@ -119,6 +142,19 @@ export class EtcdHistoryRecorder {
   /** Everything up to here has been told. */
   get revision(): Revision {
     return this.#newest
+  }
+
+  #whole(commits: readonly Commit[], end: Revision): readonly Batch[] {
+    const known = new Map(this.#batches.map((batch) => [batch.revision, batch]))
+    for (const { revision, values } of commits) {
+      if (revision <= this.#firstRevision || revision > end) continue
+      const events = known.get(revision)?.events ?? []
+      const told = new Set(events.map(eventKey))
+      const lost = [...values].map(([key, value]) => eventOf(keyFromText(key), value, revision))
+      const missing = lost.filter((event) => !told.has(eventKey(event)))
+      if (missing.length > 0) known.set(revision, { revision, events: [...events, ...missing] })
+    }
+    return [...known.values()].sort((a, b) => a.revision - b.revision)
   }
 
   get #newest(): Revision {
@@ -252,6 +288,12 @@ function keyValueOf(kv: WireKeyValue): KeyValue {
     version: Number(kv.version ?? 1),
     leaseId: kv.lease ?? '0',
   }
+}
+
+function eventOf(key: Key, value: Buffer | null, revision: Revision): KeyEvent {
+  if (value === null) return { type: 'delete', key }
+  const keyValue = { key, value, createRevision: revision, modRevision: revision, version: 1, leaseId: '0' }
+  return { type: 'put', keyValue }
 }
 
 function eventKey(event: KeyEvent): Key {

@@ -9,8 +9,16 @@ import type { WriteRecord } from './history.js'
 /** An object becomes JSON, text and bytes go as they are, null deletes. */
 export type Written = object | string | Buffer | null
 
+/** What etcd said that it did: the keys of one revision; null where one was deleted. */
+export interface Commit {
+  readonly revision: Revision
+  readonly values: ReadonlyMap<string, Buffer | null>
+}
+
 export class EtcdWriter {
   readonly writes: WriteRecord[] = []
+  /** Those that changed something. */
+  readonly commits: Commit[] = []
   /** Writes that were not answered. */
   unanswered = 0
   readonly #members: readonly Pick<EtcdProcess, 'url'>[]
@@ -27,9 +35,10 @@ export class EtcdWriter {
         ? { request_delete_range: { key: base64(key) } }
         : { request_put: { key: base64(key), value: base64(asBytes(value)) } },
     )
-    const { header } = await this.#call('kv/txn', { success }, timeoutMs)
+    const { header, responses = [] } = await this.#call('kv/txn', { success }, timeoutMs)
     const revision = toRevision(header.revision)
     this.writes.push({ revision, returnedAtMs: performance.now() })
+    this.#keep(revision, values, responses)
     return revision
   }
 
@@ -58,8 +67,17 @@ export class EtcdWriter {
     await Promise.all([lane(), lane(), lane(), lane()])
   }
 
+  /** Deletes of what was not there change nothing, and alone have no revision of their own. */
+  #keep(revision: Revision, values: Readonly<Record<string, Written>>, responses: readonly WireResponse[]): void {
+    const done = Object.entries(values).flatMap(([key, value], i): [string, Buffer | null][] => {
+      if (value !== null) return [[key, asBytes(value)]]
+      return Number(responses[i]?.response_delete_range?.deleted ?? 0) > 0 ? [[key, null]] : []
+    })
+    if (done.length > 0) this.commits.push({ revision, values: new Map(done) })
+  }
+
   /** Starts with the member that answered last. */
-  async #call(path: string, body: object, timeoutMs: number): Promise<{ header: { revision: string } }> {
+  async #call(path: string, body: object, timeoutMs: number): Promise<WireAnswer> {
     let failure: unknown
     const first = this.#at
     for (let attempt = 0; attempt < this.#members.length; attempt++) {
@@ -74,13 +92,22 @@ export class EtcdWriter {
         const text = await response.text()
         if (!response.ok) throw new Error(`etcd ${path}: ${response.status} ${text}`)
         this.#at = at
-        return JSON.parse(text) as { header: { revision: string } }
+        return JSON.parse(text) as WireAnswer
       } catch (error) {
         failure = error
       }
     }
     throw failure
   }
+}
+
+interface WireResponse {
+  readonly response_delete_range?: { readonly deleted?: string }
+}
+
+interface WireAnswer {
+  readonly header: { readonly revision: string }
+  readonly responses?: readonly WireResponse[]
 }
 
 function asBytes(value: Exclude<Written, null>): Buffer {

@@ -1,0 +1,64 @@
+/**
+ * A plain watch of etcd that goes through the same broken network as the server: what any client of this etcd would have been
+ * told there. What it misses without having been told so, etcd has lost.
+ *
+ * It resumes after its last revision, as etcd says one may; where that is compacted it begins anew, and what it had until
+ * then is a record of its own.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Key } from '../../src/model/event.js'
+import { type EtcdHistoryRecorder, recordEtcdHistory } from '../support/etcd-history.js'
+import type { EtcdProcess } from '../support/etcd-process.js'
+import type { FaultProxy } from '../support/fault-proxy.js'
+import type { WatchRecord } from '../support/history.js'
+
+const LOOK_MS = 200
+
+export class ControlBesideUs {
+  readonly #etcd: Pick<EtcdProcess, 'url' | 'call'>
+  readonly #recorders: EtcdHistoryRecorder[] = []
+  #isClosed = false
+  #running: Promise<void> = Promise.resolve()
+
+  constructor(member: EtcdProcess, proxy: FaultProxy) {
+    this.#etcd = { url: `http://127.0.0.1:${proxy.port}`, call: (path, body) => member.call(path, body) }
+  }
+
+  start(): void {
+    this.#running = this.#run()
+  }
+
+  /** One for each time it had to begin anew. */
+  records(prefix: Key): WatchRecord[] {
+    return this.#recorders.map((recorder, i) => ({
+      ...recorder.control(prefix),
+      name: `etcd itself, through the same faults, ${i + 1}`,
+    }))
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    for (const recorder of this.#recorders) recorder.close()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#isClosed) {
+      const last = this.#recorders.at(-1)
+      if (last === undefined || last.failure !== null) await this.#begin()
+      await delay(LOOK_MS)
+    }
+  }
+
+  async #begin(): Promise<void> {
+    try {
+      // A connection that stalls while it is being begun is given up, as any client would.
+      const begun = await Promise.race([recordEtcdHistory(this.#etcd), delay(5_000, null)])
+      if (begun === null) return
+      this.#recorders.push(begun)
+      if (this.#isClosed) begun.close()
+    } catch {
+      // etcd is away, or has compacted meanwhile.
+    }
+  }
+}
