@@ -20,6 +20,8 @@ import { OutageLog } from './outage-log.js'
 import { rbacSource } from './rbac-source.js'
 import type { ResourceSource } from './resource-source.js'
 import { Resources } from './resources.js'
+import { openHttpServer } from './http-source.js'
+import { ServerFollower } from './server-follower.js'
 import { staleness } from './staleness.js'
 import { Metrics } from './metrics/metrics.js'
 import { apiVersion, resourceId } from './model/resource.js'
@@ -37,6 +39,7 @@ import { MemoryGate } from './transports/memory-gate.js'
 import { WatcherLimits } from './transports/watcher-limits.js'
 import { feedLine, type ProcessStatus, processStatus, serverStatus } from './ui/status.js'
 import { registerUi } from './ui/ui-routes.js'
+import type { HttpServer } from './upstream/http/http-server.js'
 import type { Upstream } from './upstream/upstream.js'
 
 export interface AppOptions {
@@ -48,6 +51,8 @@ export interface AppOptions {
   readonly name?: string
   /** What all processes of the server do now. Default: this one alone. */
   readonly statuses?: () => Promise<readonly ProcessStatus[]>
+  /** Behind `--upstream`. Default: as the configuration says. */
+  readonly server?: HttpServer
   /** What a scrape is answered with. Default: the metrics of this process. */
   readonly exposeMetrics?: () => Promise<{ readonly contentType: string; readonly text: string }>
   /** Compares with etcd what this server holds. Default: what this process watches. */
@@ -84,6 +89,7 @@ export class App {
   readonly #access: Access
   readonly #outages: OutageLog
   readonly #audit: () => Promise<AuditReport>
+  readonly #follower: ServerFollower | null
   #wasReady = false
   #isDraining = false
   #isStopped = false
@@ -110,16 +116,16 @@ export class App {
       },
       onUnknownFields: (count) => metrics.unknownFields(count),
     })
-    this.registry.set('configured', config.resources)
+    // Over --upstream the server there knows what there is.
+    this.registry.set('configured', config.upstream === null ? config.resources : [])
+    const server = config.upstream === null ? null : (options.server ?? openHttpServer(config, this.#clock))
+    const { registry } = this
+    const parts = { ...options, clock: this.#clock, random: this.#random }
+    this.#follower = server === null ? null : new ServerFollower({ ...parts, server, registry })
     this.#resources = new Resources(this.registry, {
       openFeed:
         options.openFeed ??
-        chooseFeeds({
-          ...options,
-          clock: this.#clock,
-          random: this.#random,
-          fleetMetrics: (resource) => metrics.forResource(resource).fleet,
-        }),
+        chooseFeeds({ ...parts, server, fleetMetrics: (resource) => metrics.forResource(resource).fleet }),
       jsonOf: (resource, object, onlyMetadata) => {
         if (onlyMetadata && object.encoding === 'protobuf') return metadataJson(object)
         return views.json(object, targetOf({ resource, origin: 'well-known' }))?.bytes ?? null
@@ -138,14 +144,19 @@ export class App {
       bookmarkIntervalMs: config.bookmarkInterval,
       maxValueBytes: MAX_VALUE_BYTES,
     })
-    const definitions = this.#resources.find('apiextensions.k8s.io', 'v1', 'customresourcedefinitions')
-    if (definitions !== undefined) {
+    let followed: LiveResource['cache'] | null = null
+    const followDefinitions = (): void => {
+      const definitions = this.#resources.find('apiextensions.k8s.io', 'v1', 'customresourcedefinitions')
+      if (definitions === undefined || definitions.cache === followed) return
       const { cache } = definitions
       const { etcdPrefix } = config
       const target = targetOf(definitions.served)
       const jsonOf = (object: StoredObject): Buffer | null => views.json(object, target)?.bytes ?? null
-      void new DefinitionFollower({ cache, registry: this.registry, etcdPrefix, jsonOf, logger })
+      void new DefinitionFollower({ cache, registry, etcdPrefix, jsonOf, logger })
+      followed = cache
     }
+    followDefinitions()
+    registry.onChange(followDefinitions)
     metrics.observe(() => [...this.#resources.sources()].map((source) => source.gauges()))
 
     const gate = (limit: string): FairGate =>
@@ -261,6 +272,7 @@ export class App {
   async start({ readyWithinMs = 0 } = {}): Promise<PortNumbers> {
     const startedMs = this.#clock.monotonic()
     this.#resources.start()
+    this.#follower?.start()
     this.#outages.start()
     this.#memory.start()
     this.#logWhenReady(startedMs)
@@ -296,6 +308,7 @@ export class App {
     this.#isStopped = true
     this.#outages.stop()
     this.#memory.stop()
+    await this.#follower?.stop()
     await this.#resources.stop()
     await this.#access.close()
     await this.#ports.stop()
@@ -367,6 +380,8 @@ export class App {
       { name: 'shutdown', problem: () => (this.#isDraining ? 'the server is shutting down' : null) },
       { name: 'staleness', problem: () => staleness(this.#resources.sources(), this.#options.config.maxStaleness) },
     ]
+    const follower = this.#follower
+    if (follower !== null) checks.push({ name: 'upstream-discovery', problem: () => follower.problem })
     for (const { resource, cache } of this.#resources.sources()) {
       const { readiness } = cache
       checks.push({

@@ -6,11 +6,13 @@ export function greeting(config: Config, { port, securePort }: PortNumbers): str
   const host = config.bindAddress.includes(':') ? `[${config.bindAddress}]` : config.bindAddress
   const source = config.embedded
     ? 'the embedded sample cluster'
-    : [...config.etcdServers, ...config.natsServers].join(', ')
+    : (config.upstream ?? [...config.etcdServers, ...config.natsServers].join(', '))
   const plain = port === null ? null : `http://${host}:${port}`
   const secure = securePort === null ? null : `https://${host}:${securePort}`
   const urls = [plain, secure].filter((url) => url !== null)
-  const lines = [`distributary serves ${config.resources.length} resources of ${source} on ${urls.join(' and ')}`]
+  // Over --upstream it is that server which knows what there is.
+  const what = config.upstream === null ? `${config.resources.length} resources` : 'the resources'
+  const lines = [`distributary serves ${what} of ${source} on ${urls.join(' and ')}`]
   lines.push('', 'Try:')
   if (plain !== null) {
     lines.push(`  kubectl -s ${plain} get pods -A`)

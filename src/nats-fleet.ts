@@ -62,10 +62,9 @@ function connectionOf(config: Config): NatsConnectOptions {
   }
 }
 
-/** What an edge has in place of etcd. */
-export function noUpstream(): Upstream {
-  const refuse = (): Promise<never> =>
-    Promise.reject(new UpstreamError('unavailable', 'an edge has no route to etcd (--nats-role=edge)'))
+/** What stands in place of etcd where there is no way to one. */
+export function noUpstream(why: string): Upstream {
+  const refuse = (): Promise<never> => Promise.reject(new UpstreamError('unavailable', why))
   return {
     read: refuse,
     readKey: (_key: Key) => refuse(),
@@ -75,8 +74,7 @@ export function noUpstream(): Upstream {
     grantLease: refuse,
     watch: (_options, handlers) => {
       const timer = setTimeout(
-        () =>
-          handlers.onEnd({ kind: 'failed', error: new UpstreamError('unavailable', 'an edge has no route to etcd') }),
+        () => handlers.onEnd({ kind: 'failed', error: new UpstreamError('unavailable', why) }),
         0,
       )
       return { requestProgress: () => {}, close: () => clearTimeout(timer) }

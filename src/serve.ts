@@ -110,7 +110,8 @@ function openUpstream(config: Config, logger: Logger): Upstream {
     startDemoCluster(upstream)
     return upstream
   }
-  if (config.etcdServers.length === 0) return noUpstream()
+  if (config.upstream !== null) return noUpstream('what comes by --upstream is only read')
+  if (config.etcdServers.length === 0) return noUpstream('an edge has no route to etcd (--nats-role=edge)')
   const { etcdCafile, etcdCertfile, etcdKeyfile, etcdUsername } = config
   const user = etcdUsername === null ? {} : { user: { name: etcdUsername, password: etcdPassword(config) } }
   const tls = {

@@ -21,7 +21,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   dialect: ['codec'],
   auth: [],
   transports: ['broadcast', 'cache', 'dialect', 'codec', 'auth', 'metrics'],
-  upstream: [],
+  upstream: ['reflector'],
   feed: ['upstream'],
   fleet: ['feed', 'upstream'],
   reflector: [],

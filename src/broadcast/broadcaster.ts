@@ -191,7 +191,15 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
       cursor.initialMark = start.marksEnd
       cursor.state = 'initial'
       this.wake(cursor)
-    } else this.#follow(cursor)
+    } else {
+      this.#follow(cursor)
+      // The last bookmark of one that ends so soon is due as soon as it has caught up: it was opened to be told how far.
+      const leftMs = request.deadlineMs - this.#options.clock.monotonic()
+      if (request.bookmarks && leftMs <= FINAL_BOOKMARK_MS) {
+        cursor.hasFinalBookmark = true
+        cursor.isBookmarkDue = true
+      }
+    }
     this.#scheduleNext(cursor, this.#options.clock.monotonic())
     return cursor
   }

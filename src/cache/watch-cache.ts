@@ -162,6 +162,11 @@ export class WatchCache {
     return this.#store.size > 0 && this.#store.protobufCount === this.#store.size
   }
 
+  /** Whether the source's word on how far it is can be believed. */
+  get trustsProgress(): boolean {
+    return this.#options.freshness.trustsProgress
+  }
+
   get unservableCount(): number {
     return this.#unservable.size
   }

@@ -81,6 +81,11 @@ export function load(args: readonly string[], environment: Environment, readFile
     declarations: yaml.declarations,
   })
   problems.push(...resolved.problems)
+  if (rest.upstream !== null && resolved.resources.some(({ origin }) => origin === 'declared')) {
+    problems.push(
+      'a prefix (--resource NAME=/prefix/) is one of etcd: over --upstream what the server there declares is served',
+    )
+  }
   if (problems.length > 0) throw new ConfigError(problems)
 
   const config: Config = { ...rest, etcdPassword: etcdPassword(completed, readFile), resources: resolved.resources }

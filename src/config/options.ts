@@ -93,6 +93,18 @@ export const options = {
     group: 'Upstream',
     doc: "The etcd user's password; --etcd-password-file is the better way.",
   }),
+  upstream: string({
+    flag: '--upstream',
+    group: 'Upstream',
+    default: null,
+    check: (text) => problemOfUrl(text, ['http:', 'https:']),
+    doc: 'Feed from another distributary, or from a kube-apiserver, by list and watch over HTTP instead of from etcd. What that serves and this caller may list is served, Secrets only by --resource.',
+  }),
+  kubeconfig: file({
+    flag: '--kubeconfig',
+    group: 'Upstream',
+    doc: 'Who this server is to --upstream: certificate authority, and token or client certificate, of the current context. Its server address is not used.',
+  }),
   requireUpstream: boolean({
     flag: '--require-upstream',
     group: 'Upstream',
@@ -717,6 +729,15 @@ function watchCacheSize(text: string): WatchCacheSize {
   const batches = Number(match[2])
   if (batches > 1_048_576) throw new OptionValueError(`${quote(text)} is above 1048576`)
   return { resource: match[1] ?? '', batches }
+}
+
+function problemOfUrl(text: string, protocols: readonly string[]): string | null {
+  try {
+    url(text, protocols)
+    return null
+  } catch {
+    return `is not a URL such as ${protocols[0]}//127.0.0.1:8001, without user and password`
+  }
 }
 
 function url(text: string, protocols: readonly string[]): string {

@@ -19,7 +19,7 @@ export interface Completed extends Omit<OptionValues, 'port' | 'securePort' | 'e
 }
 
 export function complete(values: OptionValues): Completed {
-  const embedded = values.etcdServers.length === 0 && values.natsServers.length === 0
+  const embedded = values.etcdServers.length === 0 && values.natsServers.length === 0 && values.upstream === null
   const tls = values.tlsCertFile !== null || values.tlsSelfSigned
   return {
     ...values,
@@ -67,10 +67,28 @@ const AUTHENTICATORS = [
 
 export const relations: readonly Relation[] = [
   {
+    reads: ['upstream', 'etcdServers', 'natsServers'],
+    check: (c) =>
+      c.upstream !== null && (c.etcdServers.length > 0 || c.natsServers.length > 0)
+        ? '--upstream is fed by another server alone: leave out --etcd-servers and --nats-servers'
+        : null,
+  },
+  {
+    reads: ['kubeconfig', 'upstream'],
+    check: (c) => (c.kubeconfig !== null && c.upstream === null ? '--kubeconfig needs --upstream' : null),
+  },
+  {
+    reads: ['upstream', 'onGap'],
+    check: (c) =>
+      c.upstream !== null && c.onGap === 'coalesce'
+        ? '--on-gap=coalesce needs etcd: over --upstream it is not told which objects were made anew'
+        : null,
+  },
+  {
     reads: ['etcdServers', 'requireUpstream'],
     check: (c) =>
       c.requireUpstream && c.embedded
-        ? '--require-upstream is set and no upstream is named: give --etcd-servers'
+        ? '--require-upstream is set and no upstream is named: give --etcd-servers or --upstream'
         : null,
   },
   {
@@ -99,9 +117,9 @@ export const relations: readonly Relation[] = [
         : null,
   },
   {
-    reads: ['natsServers', 'natsRole', 'etcdServers'],
+    reads: ['natsServers', 'natsRole', 'etcdServers', 'upstream'],
     check: (c) =>
-      c.natsServers.length === 0 || (c.natsRole === 'edge') === (c.etcdServers.length === 0)
+      c.upstream !== null || c.natsServers.length === 0 || (c.natsRole === 'edge') === (c.etcdServers.length === 0)
         ? null
         : c.natsRole === 'edge'
           ? '--nats-role=edge never reads etcd: leave out --etcd-servers'

@@ -340,14 +340,18 @@ export class Feed {
       )
       const now = probe.currentRevision
       const isSameCluster = this.#clusterId === null || this.#clusterId === status.clusterId
-      const plan = planList({ ...effect, now, backfillRevisions, isSameCluster })
+      const backfill = status.isHistoryDear === true ? 0 : backfillRevisions
+      const plan = planList({ ...effect, now, backfillRevisions: backfill, isSameCluster })
       revision = plan.revision
       const reason = await this.#confirm(effect, plan.reason, revision, signal)
       span.note({ 'distributary.reason': reason, 'distributary.resource_version': revision })
 
       const witness = new Witness()
-      const from = { upstream, prefix, revision, clock, signal, pageKeys, pageTimeoutMs: requestTimeoutMs }
+      // The present is asked for as such: a source over HTTP has cheaper ways to it than to an exact revision.
+      const at = plan.revision === now ? null : plan.revision
+      const from = { upstream, prefix, revision: at, clock, signal, pageKeys, pageTimeoutMs: requestTimeoutMs }
       for await (const page of readPages(from)) {
+        revision = page.revision
         replacement ??= sink.replace(revision, reason)
         replacement.add(page.keyValues)
         witness.listed(page.keyValues)

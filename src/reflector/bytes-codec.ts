@@ -49,6 +49,7 @@ export const bytesCodec: ObjectCodec<BytesObject> = {
           eachMember(body, at, (name, start, end) => {
             if (name === 'resourceVersion') list.resourceVersion = stringAt(body, start, end)
             else if (name === 'continue') list.continueToken = stringAt(body, start, end)
+            else if (name === 'remainingItemCount') list.remainingItemCount = countAt(body, start, end)
             return true
           })
         } else if (member === 'items' && body[at] === 0x5b) {
@@ -92,7 +93,13 @@ function bytesObject(bytes: Uint8Array): { object: BytesObject; endsInitialEvent
     })
     return false
   })
-  return { object: { bytes: bytes.slice(), namespace, name, resourceVersion }, endsInitialEvents }
+  return { object: { bytes: new Uint8Array(bytes), namespace, name, resourceVersion }, endsInitialEvents }
+}
+
+function countAt(bytes: Uint8Array, start: number, end: number): number {
+  const count = Number(decoder.decode(bytes.subarray(start, end)))
+  if (!Number.isSafeInteger(count) || count < 0) throw new Error('remainingItemCount is no count')
+  return count
 }
 
 function orMalformed<R>(what: string, decode: () => R): R {

@@ -33,6 +33,8 @@ export interface DecodedList<T> {
   readonly resourceVersion: string
   /** '' on the last page. */
   readonly continueToken: string
+  /** Beyond this page; left out where the server does not say. */
+  readonly remainingItemCount?: number
   readonly items: T[]
 }
 

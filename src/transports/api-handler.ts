@@ -187,6 +187,10 @@ async function answerResource(
 /** While the upstream is away, how old the answer may be. */
 function exposeStaleness(exchange: Exchange, { cache }: LiveResource): void {
   const { stalenessMs } = cache
+  // Another distributary, about to feed from here: it must know whether a bookmark can be had for the asking.
+  if (exchange.requestHeaders['x-distributary-ask'] === 'progress') {
+    exchange.headers['x-distributary-trusts-progress'] = String(cache.trustsProgress)
+  }
   if (stalenessMs > 0) exchange.headers['x-distributary-staleness-seconds'] = String(Math.ceil(stalenessMs / 1000))
 }
 

@@ -42,6 +42,8 @@ export interface UpstreamStatus {
    * only when every endpoint is that new.
    */
   readonly trustsProgress: boolean
+  /** true: a state of the past costs it so much that only the present should be asked for, whatever the backfill. */
+  readonly isHistoryDear?: boolean
 }
 
 export interface UpstreamReader {

@@ -7,9 +7,12 @@
  */
 import type { Test } from 'tap'
 import { type Config, load } from '../../src/config/load.js'
+import { nodeTransport } from '../../src/client/node/node-transport.js'
 import { keyFromText } from '../../src/model/event.js'
 import type { Revision } from '../../src/model/revision.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
+import { systemClock } from '../../src/support/clock.js'
+import { HttpServer } from '../../src/upstream/http/http-server.js'
 import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../src/upstream/upstream.js'
 import { assertGuarantees, validate } from '../guarantees/validate.js'
@@ -22,6 +25,7 @@ import { type EtcdProcess, startEtcd, startEtcdCluster } from '../support/etcd-p
 import { EtcdWriter, type Written } from '../support/etcd-writer.js'
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.js'
 import { type PeerNetwork, startEtcdWithPeerNetwork } from '../support/peer-network.js'
+import { freePort } from '../support/free-port.js'
 import { type RequestScope, type Target, type RecordedWatch, WatchRecorder } from '../support/watch-recorder.js'
 
 export const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
@@ -62,6 +66,11 @@ export interface ScenarioOptions {
   readonly flags?: readonly string[]
   readonly config?: Partial<Config>
   readonly etcdFlags?: readonly string[]
+  /**
+   * Another server between: it reads etcd, and the one that is watched is fed by it (`--upstream`) through one more proxy,
+   * over SSE, or in JSON lines as if it were a kube-apiserver, which writes one object in a revision.
+   */
+  readonly chain?: 'sse' | 'json'
   /** Something between the server and its upstream: how a broken build is made. */
   readonly wrap?: (upstream: Upstream) => Upstream
 }
@@ -116,6 +125,9 @@ export class Scenario {
   control!: EtcdHistoryRecorder
   besideUs: ControlBesideUs | null = null
   h!: AppHarness
+  /** Of a chain: the server that reads etcd, and the way to it. */
+  inner: AppHarness | null = null
+  hop: FaultProxy | null = null
   readonly #t: Test
   readonly #options: ScenarioOptions
   #isLoaded = false
@@ -161,15 +173,55 @@ export class Scenario {
   async startServer(): Promise<void> {
     const endpoints = this.proxies.map(({ port }) => `http://127.0.0.1:${port}`)
     const upstream = connectEtcd({ endpoints, ...KEEP_ALIVE })
-    const { wrap, flags = [], config } = this.#options
+    const { wrap, flags = [], config, chain } = this.#options
+    if (chain !== undefined) return await this.#startChain(chain)
     this.h = await startApp(this.#t, {
       upstream: wrap?.(upstream) ?? upstream,
       flags: ['--etcd-servers', endpoints.join(), ...flags],
       config: { bookmarkInterval: 200, resources: servedHere, ...config },
     })
+    this.#record()
+  }
+
+  #record(): void {
     this.recorder = new WatchRecorder({ url: this.h.url })
     const { recorder } = this
     this.#t.teardown(() => recorder.close())
+  }
+
+  /** The server that is watched comes first: it waits for the other. */
+  async #startChain(chain: 'sse' | 'json'): Promise<void> {
+    const port = await freePort()
+    this.hop = await startFaultProxy({ targetPort: port })
+    const { hop } = this
+    this.#t.teardown(() => hop.close())
+    const url = `http://127.0.0.1:${hop.port}`
+    this.h = await startApp(this.#t, {
+      flags: ['--upstream', url],
+      config: { bookmarkInterval: 200, ...this.#options.config },
+      server: new HttpServer({
+        transport: nodeTransport({ server: url }),
+        url,
+        clock: systemClock,
+        heartbeatMs: 300,
+        heartbeatTimeoutMs: 700,
+        ...(chain === 'json' ? { speaksSse: false } : {}),
+      }),
+      ready: false,
+    })
+    await this.startInner(port)
+    await until(() => this.h.app.isReady, 'the server behind is ready', SETTLE_MS)
+    this.#record()
+  }
+
+  /** Of a chain: begins, or begins again where it was. */
+  async startInner(port = this.inner?.port ?? 0, proxies = this.proxies): Promise<void> {
+    const endpoints = proxies.map(({ port }) => `http://127.0.0.1:${port}`)
+    this.inner = await startApp(this.#t, {
+      upstream: connectEtcd({ endpoints, ...KEEP_ALIVE }),
+      flags: ['--etcd-servers', endpoints.join(), '--port', String(port)],
+      config: { bookmarkInterval: 200, resources: servedHere },
+    })
   }
 
   /** After a restore: records anew, what clients see and what etcd has done. */
@@ -204,7 +256,7 @@ export class Scenario {
 
   randomChange(): Record<string, Written> {
     const { random } = this
-    const count = random.next() < 0.1 ? randomInteger(random, 2, 30) : 1
+    const count = random.next() < 0.1 && this.#options.chain !== 'json' ? randomInteger(random, 2, 30) : 1
     const change: Record<string, Written> = {}
     for (let i = 0; i < count; i++) {
       const namespace = this.pick(namespaces)
@@ -224,12 +276,13 @@ export class Scenario {
   }
 
   /** Writes all the time, until `settle`; an etcd that is away holds it up and no more. */
-  startLoad(lanes = 2): void {
+  startLoad(lanes = 2, betweenMs = 0): void {
     if (this.#isLoaded) return
     this.#isLoaded = true
     const lane = async (): Promise<void> => {
       while (this.#isLoaded) {
         if ((await this.writer.tryCommit(this.randomChange())) === null) await pause(20)
+        else if (betweenMs > 0) await pause(betweenMs)
       }
     }
     this.#load = Promise.all(Array.from({ length: lanes }, lane)).then(() => {})
@@ -296,7 +349,7 @@ export class Scenario {
   /** Heals everything, and waits until all that run have been told of a last write that concerns every scope. */
   async settle(): Promise<Revision> {
     this.peers?.heal()
-    for (const proxy of this.proxies) {
+    for (const proxy of this.hop === null ? this.proxies : [...this.proxies, this.hop]) {
       proxy.release()
       proxy.setLatency(0)
       proxy.setBlackhole(false)
@@ -331,6 +384,14 @@ export class Scenario {
         }
       }
     }
+    if (this.#options.chain !== 'json') return await this.#commit(change)
+    let last: Revision | null = null
+    for (const [key, object] of Object.entries(change)) last = await this.#commit({ [key]: object })
+    // Whoever none of the last ones concern hears of the last by a bookmark.
+    return last!
+  }
+
+  async #commit(change: Record<string, Written>): Promise<Revision> {
     const end = performance.now() + SETTLE_MS
     for (;;) {
       const revision = await this.writer.tryCommit(change)

@@ -44,7 +44,8 @@ void t.test('watchers hop between four replicas, whatever goes: every guarantee 
       flags: ['--nats-servers', nats, '--nats-role', role, ...(role === 'auto' ? ['--etcd-servers', etcd.url] : [])],
       // One resource: each has a stream of three replicas, and this is one small machine.
       config: { ...common, resources: podsOnly() },
-      upstream: role === 'auto' ? connectEtcd({ endpoints: [etcd.url], tls: {}, logger: silentLogger }) : noUpstream(),
+      upstream:
+        role === 'auto' ? connectEtcd({ endpoints: [etcd.url], tls: {}, logger: silentLogger }) : noUpstream('no etcd'),
     })
   const replicas = await Promise.all([
     start('auto', proxied),

@@ -11,6 +11,7 @@ import type { Revision } from '../../src/model/revision.js'
 import type { Clock } from '../../src/support/clock.js'
 import { type Logger, silentLogger } from '../../src/support/log.js'
 import { createEmbeddedUpstream, type EmbeddedControls } from '../../src/upstream/embedded/embedded-upstream.js'
+import type { HttpServer } from '../../src/upstream/http/http-server.js'
 import type { Upstream, WriteOperation } from '../../src/upstream/upstream.js'
 
 export interface AppHarnessOptions {
@@ -24,6 +25,8 @@ export interface AppHarnessOptions {
   readonly objects?: Readonly<Record<string, object>>
   /** false: do not wait until everything has been listed. */
   readonly ready?: boolean
+  /** Behind `--upstream`. Default: as the flags say. */
+  readonly server?: HttpServer
   /** Default: real time, because sockets are real; a virtual one for what happens once a minute. */
   readonly clock?: Clock
   /** Default: nothing is written. */
@@ -70,6 +73,7 @@ export async function startApp(t: Test, options: AppHarnessOptions = {}): Promis
     upstream: options.upstream ?? embedded,
     logger: options.logger ?? silentLogger,
     version: '0.0.0-test',
+    ...(options.server === undefined ? {} : { server: options.server }),
     ...clock,
   })
   t.teardown(() => app.stop())

@@ -1,0 +1,69 @@
+/**
+ * How far a server is, asked for: a second watch from where ours stands, which the server bookmarks at once because its
+ * time is short. It has then told everything after our place up to the bookmark; whoever has the last of these events has
+ * all of them, and may take the bookmark for its own. Of distributary alone: a kube-apiserver's bookmarks come when they come.
+ */
+import { bytesCodec } from '../../reflector/bytes-codec.js'
+import { sseWire } from '../../reflector/event-stream.js'
+import type { Transport } from '../../reflector/transport.js'
+import { runWatch } from '../../reflector/watch-job.js'
+import { formatResourceVersion, type Revision } from '../../model/revision.js'
+import type { Clock } from '../../support/clock.js'
+import { revisionOf } from './http-key-value.js'
+
+export interface ProgressProof {
+  /** Whoever follows the stream and has been told of this one... */
+  readonly lastEvent: Revision
+  /** ...has been told of everything at or before this one. */
+  readonly revision: Revision
+}
+
+const TIMEOUT_MS = 3_000
+
+/** @returns null when the server did not say. @throws WatchFailure */
+export async function proveProgress(options: {
+  readonly transport: Transport
+  readonly path: string
+  readonly clock: Clock
+  readonly after: Revision
+  readonly signal: AbortSignal
+}): Promise<ProgressProof | null> {
+  const { transport, path, clock, after, signal } = options
+  const done = new AbortController()
+  const onAbort = (): void => done.abort(signal.reason)
+  signal.addEventListener('abort', onAbort, { once: true })
+  let lastEvent = after
+  let proof: ProgressProof | null = null
+  const resourceVersion = formatResourceVersion(after)
+  try {
+    await runWatch({
+      transport,
+      wire: sseWire,
+      codec: bytesCodec,
+      clock,
+      path,
+      query: { watch: '1', allowWatchBookmarks: 'true', timeoutSeconds: '1', resourceVersion },
+      signal: done.signal,
+      openTimeoutMs: TIMEOUT_MS,
+      initialSilenceMs: TIMEOUT_MS,
+      silenceMs: TIMEOUT_MS,
+      place: { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: [] },
+      onOpen: () => undefined,
+      onInitial: () => undefined,
+      onChange: (change) => {
+        if (proof === null) lastEvent = revisionOf(change.resourceVersion)
+      },
+      onBookmark: (bookmark) => {
+        proof ??= { lastEvent, revision: revisionOf(bookmark) }
+        done.abort()
+      },
+      onProgress: () => undefined,
+      settled: undefined,
+    })
+  } catch (error) {
+    if (proof === null) throw error
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+  return proof
+}

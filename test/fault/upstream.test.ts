@@ -1,0 +1,101 @@
+/**
+ * A server that is fed by another (`--upstream`), and what can happen to the way between them and to the one in front:
+ * over SSE, as from another distributary, and in JSON lines, as from a kube-apiserver.
+ */
+import t from 'tap'
+import { until } from '../support/app.js'
+import { ends, pause, type Scenario, startScenario } from './scenario.js'
+
+/** Faults that lose nothing: who was connected stays connected, and nothing is listed anew. */
+const harmless = {
+  'a connection that breaks': async (s: Scenario) => {
+    for (const how of ['rst', 'fin'] as const) {
+      s.hop!.cut(how)
+      await s.reached(await s.write())
+    }
+  },
+  'one cut in the middle of an event': async (s: Scenario) => {
+    for (const bytes of [90, 5_000]) {
+      s.hop!.cutAfter(bytes)
+      await s.reached(await s.write())
+    }
+  },
+  'one that stalls, and nothing closes': async (s: Scenario) => {
+    s.hop!.stall()
+    await until(() => s.podSource.cache.disconnectedReason !== null, 'the silence is noticed', 10_000)
+    s.hop!.release()
+    await s.reached(await s.write())
+  },
+  'a restart of the server in front': async (s: Scenario) => {
+    await s.inner!.app.drain()
+    await s.inner!.app.stop()
+    await s.write()
+    await s.startInner()
+    await s.reached(await s.write())
+  },
+}
+
+/** What differs between the two wires is where a stream may be taken up again. */
+const faults = {
+  sse: Object.entries(harmless),
+  json: Object.entries(harmless).filter(([name]) => name !== 'one that stalls, and nothing closes'),
+} as const
+
+for (const chain of ['sse', 'json'] as const) {
+  void t.test(`a server fed by another over ${chain}: it misses nothing, whatever happens between them`, async (t) => {
+    const s = await startScenario(t, { chain })
+    const watches = await s.watchAll()
+    s.startLoad(1, 10)
+    await pause(200)
+    const running = ends(watches)
+    // A kube-apiserver is not asked for its past: what was before the start is not held.
+    t.same(running, chain === 'sse' ? ['open ×18'] : ['error 410 ×6', 'open ×12'])
+    for (const [name, fault] of faults[chain]) {
+      await fault(s)
+      t.same(ends(watches), running, name)
+    }
+    const last = await s.settle()
+    t.same(ends(watches), running)
+    t.equal(await s.relists(), 0, 'nothing was listed anew')
+    for (const source of s.h.app.sources) {
+      t.match(await source.feed.audit?.(), { kind: 'equal' }, `${source.resource.plural} are what etcd has`)
+    }
+    await s.judge(t, last)
+  })
+}
+
+void t.test(
+  'the server in front is away: what is held is served with its age, and consistent reads fail in time',
+  async (t) => {
+    const s = await startScenario(t, { chain: 'sse' })
+    const watches = await s.watchAll()
+    await s.inner!.app.stop()
+    await until(() => s.podSource.cache.disconnectedReason !== null, 'the feed notices')
+    const cached = await fetch(`${s.h.url}/api/v1/pods?resourceVersion=0`)
+    t.equal(cached.status, 200)
+    t.match(cached.headers.get('x-distributary-staleness-seconds'), /^\d+$/, 'its age is in a header')
+    t.ok((await s.count('cache_staleness_seconds', 'resource="pods"')) > 0, 'and in a metric')
+    t.equal((await fetch(`${s.h.url}/readyz`)).status, 200, 'degraded, and ready')
+    const consistent = await fetch(`${s.h.url}/api/v1/pods`)
+    t.equal(consistent.status, 504)
+    t.match(await consistent.json(), { kind: 'Status', reason: 'Timeout', details: { retryAfterSeconds: 1 } })
+    await s.write()
+    await s.startInner()
+    const last = await s.settle()
+    t.same(ends(watches), [`open ×${watches.length}`])
+    await s.judge(t, last)
+  },
+)
+
+void t.test('another etcd behind the server in front is another history: everybody is told', async (t) => {
+  const s = await startScenario(t, { chain: 'sse' })
+  const watches = await s.watchAll()
+  const before = s.cacheRevision
+  await s.inner!.app.stop()
+  const { port } = s.inner!
+  const other = await startScenario(t, { seed: 2 })
+  while (other.cacheRevision < before + 50) await other.reached(await other.write())
+  await s.startInner(port, [other.proxy])
+  await until(() => watches.every(({ end }) => end !== 'open'), 'every watch ends', 20_000)
+  t.same(ends(watches), [`error 410 ×${watches.length}`])
+})
