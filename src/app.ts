@@ -336,7 +336,8 @@ export class App {
   async #serverStatus(): Promise<unknown> {
     const { config, version, statuses } = this.#options
     const { natsServers, natsRole: role, natsCluster: cluster } = config
-    const upstream = config.embedded ? 'in-process store' : config.etcdServers.join(', ') || 'none: fed by the fleet'
+    const named = config.upstream ?? config.etcdServers.join(', ')
+    const upstream = config.embedded ? 'in-process store' : named || 'none: fed by the fleet'
     const fleet = natsServers.length === 0 ? null : { servers: natsServers.join(', '), role, cluster }
     const processes = statuses === undefined ? [await this.status()] : await statuses()
     return serverStatus({ version, upstream, fleet }, processes)
