@@ -22,6 +22,10 @@ import { Farewell } from './farewell.js'
 export interface ListenerLimits {
   /** Concurrent requests on one HTTP/2 connection. */
   readonly maxStreams: number
+  /** From the beginning of an HTTP/2 connection to its first request, milliseconds. Default: as for headers. */
+  readonly firstRequestMs?: number
+  /** Silence on an HTTP/2 connection: without a request it ends, with one the peer is asked. Default: as for HTTP/1.1. */
+  readonly idleMs?: number
 }
 
 /** What a port does besides listening. */
@@ -38,6 +42,10 @@ const HEADERS_TIMEOUT_MS = 20_000
 /** Between two requests on one connection. Longer than the idle times of the usual load balancers (60 s). */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000
 const CHECK_INTERVAL_MS = 5_000
+/** For the answer to a PING. */
+const PING_MS = 10_000
+/** From the GOAWAY of an idle connection to its end. */
+const LAST_WORDS_MS = 1_000
 /** How a client of HTTP/2 begins (RFC 9113, 3.4); no method of HTTP/1.1 begins so. */
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1')
 /** So much of it decides. */
@@ -62,7 +70,7 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
     handler,
   )
   const http2 = createHttp2Server(http2Options(limits), asHttp2Handler(handler))
-  const sessions = followSessions(http2, farewell)
+  const sessions = followSessions(http2, limits, farewell)
   const [accept] = http1.listeners('connection') as [(socket: Socket) => void]
   http1.removeAllListeners('connection')
   // Browsers open connections ahead of need: silent ones, which neither server knows of yet.
@@ -107,8 +115,9 @@ export function createSecureListener(
     headersTimeout: HEADERS_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     connectionsCheckingInterval: CHECK_INTERVAL_MS,
+    requireHostHeader: true,
   })
-  const sessions = followSessions(server, farewell)
+  const sessions = followSessions(server, limits, farewell)
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => {
     sockets.add(socket)
@@ -159,6 +168,8 @@ function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) 
   socket.setTimeout(HEADERS_TIMEOUT_MS, giveUp)
   socket.on('error', giveUp)
   socket.on('close', forget)
+  // Half-open connections are allowed: nobody else would end one whose client has left without a word.
+  socket.on('end', giveUp)
   let seen: Buffer | null = null
   const onData = (bytes: Buffer): void => {
     seen = seen === null ? bytes : Buffer.concat([seen, bytes])
@@ -167,6 +178,7 @@ function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) 
     if (couldBe && seen.length < PREFACE_SIGN_BYTES) return
     socket.off('data', onData)
     socket.off('error', giveUp)
+    socket.off('end', giveUp)
     socket.off('close', forget)
     forget()
     socket.setTimeout(0)
@@ -180,9 +192,10 @@ function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) 
   socket.on('data', onData)
 }
 
-/** Closes idle HTTP/2 connections, without which a client that goes away in silence would hold one for ever. */
+/** Ends HTTP/2 connections on which nothing happens, without which a client that goes away in silence would hold one for ever. */
 function followSessions(
   server: { on(event: 'session', listener: (session: ServerHttp2Session) => void): unknown },
+  { firstRequestMs = HEADERS_TIMEOUT_MS, idleMs = KEEP_ALIVE_TIMEOUT_MS }: ListenerLimits,
   farewell: Farewell,
 ): { destroyAll(): void } {
   const sessions = new Set<ServerHttp2Session>()
@@ -190,12 +203,15 @@ function followSessions(
     sessions.add(session)
     farewell.follow(session)
     let streams = 0
+    session.setTimeout(firstRequestMs)
     session.on('stream', (stream) => {
-      streams++
+      if (streams++ === 0) session.setTimeout(idleMs)
       stream.once('close', () => streams--)
     })
-    session.setTimeout(KEEP_ALIVE_TIMEOUT_MS, () => {
-      if (streams === 0) session.close()
+    session.on('timeout', () => {
+      if (streams > 0) return probe(session, idleMs)
+      session.close()
+      destroyLater(session, Math.min(idleMs, LAST_WORDS_MS))
     })
     // A broken connection is normal; its streams have been told.
     session.on('error', () => {})
@@ -206,6 +222,37 @@ function followSessions(
       for (const session of sessions) session.destroy()
     },
   }
+}
+
+/**
+ * Watches may be silent for long, so the peer is asked whether it is there. After a frame against the rules Node's session
+ * says goodbye, reads no more and stays, with its watches, though the peer has long closed: nothing else would tell. A peer
+ * that has not taken what was sent before is slow, and slow is no fault.
+ */
+function probe(session: ServerHttp2Session, idleMs: number): void {
+  const isThere = (): void => {
+    clearTimeout(giveUp)
+    // An answer to a PING does not count as something happening.
+    if (!session.destroyed) session.setTimeout(idleMs)
+  }
+  const giveUp = setTimeout(
+    () => {
+      if (session.destroyed) return
+      if (session.socket.writableLength > 0) isThere()
+      else session.destroy()
+    },
+    Math.min(idleMs, PING_MS),
+  ).unref()
+  session.once('close', () => clearTimeout(giveUp))
+  if (!session.destroyed)
+    session.ping((error) => {
+      if (error === null) isThere()
+    })
+}
+
+function destroyLater(session: ServerHttp2Session, ms: number): void {
+  const timer = setTimeout(() => session.destroy(), ms).unref()
+  session.once('close', () => clearTimeout(timer))
 }
 
 /** The bytes that came with an upgrade, by its request. */
