@@ -23,12 +23,17 @@ export interface ServerProcessOptions {
 export interface ServerProcess {
   readonly url: string
   readonly port: number
+  /** `https://127.0.0.1:PORT`, with the flags for it (`--secure-port 0`). */
+  readonly secureUrl: string
+  readonly securePort: number
   readonly pid: number
   /** Resolves with the exit code, or the signal's name. */
   readonly exited: Promise<number | string>
   kill(signal?: NodeJS.Signals): Promise<number | string>
   /** Everything it has written: its log, a JSON object per line. */
   log(): string
+  /** What it has printed, which an audit log may be part of. */
+  printed(): string
   /** Bytes of resident memory, now and at the most. */
   memory(): { readonly now: number; readonly peak: number }
   /** Samples of /metrics by name, labels included. */
@@ -66,11 +71,15 @@ export async function startServer(t: Test, options: ServerProcessOptions): Promi
     if (Date.now() > deadline) throw new Error(`the server is not ${wanted} after 30 s: ${log()}`)
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
-  const port = Number((lineOf(log(), 'serving') as { port?: number }).port)
+  const serving = lineOf(log(), 'serving') as { readonly port?: number | null; readonly securePort?: number | null }
+  const port = Number(serving.port)
+  const securePort = Number(serving.securePort)
   const url = `http://127.0.0.1:${port}`
   return {
     url,
     port,
+    secureUrl: `https://127.0.0.1:${securePort}`,
+    securePort,
     pid: child.pid!,
     exited,
     async kill(signal = 'SIGKILL') {
@@ -78,6 +87,7 @@ export async function startServer(t: Test, options: ServerProcessOptions): Promi
       return await exited
     },
     log,
+    printed: () => out.stdout,
     memory: () => memoryOf(child.pid!),
     async metrics() {
       const text = await (await fetch(`${url}/metrics`)).text()
