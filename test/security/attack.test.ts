@@ -168,7 +168,7 @@ void t.test(`a server under attack (seeds 9 and ${fresh})`, async (t) => {
       await attackOnce(stage, random, judge)
       if (seed === fresh) await floodAll(t, stage, random, judge)
       t.ok(judge.attacks > 350, `${judge.attacks} attacks`)
-      const codes = [...judge.counts].sort().map(([code, n]) => `${code} ×${n}`)
+      const codes = [...judge.counts].sort(([a], [b]) => a.localeCompare(b)).map(([code, n]) => `${code} ×${n}`)
       t.comment(codes.join(', '))
       for (const code of ['400', '401', '403', '404']) t.ok(judge.counts.has(code), `some were ${code}`)
     })

@@ -107,7 +107,10 @@ export function pathAttacks(random: Random, count: number): Attack[] {
       if (how === 0) segments.splice(at, 0, pick(random, noise))
       else if (how === 1) segments[at] += pick(random, noise)
       else if (how === 2) segments.splice(at, 0, '..', pick(random, ['closed', '%63losed', 'pods']))
-      else segments[at] = [...segments[at]!].map((c) => (random.next() < 0.4 ? `%${c.charCodeAt(0).toString(16)}` : c)).join('') // prettier-ignore
+      else
+        segments[at] = segments[at]!.replace(/./g, (c) =>
+          random.next() < 0.4 ? `%${c.charCodeAt(0).toString(16)}` : c,
+        )
     }
     return `/${segments.join('/')}`
   })

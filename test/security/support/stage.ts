@@ -78,7 +78,9 @@ export async function setStage(t: Test, flags: readonly string[] = []): Promise<
     objects[`/registry/pods/closed/p${i}`] = pod(`p${i}`, { namespace: 'closed', spec: { note: LOOT } })
   }
   objects['/registry/configmaps/open/c'] = {
-    ...{ kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: 'c', namespace: 'open' } },
+    kind: 'ConfigMap',
+    apiVersion: 'v1',
+    metadata: { name: 'c', namespace: 'open' },
     data: { note: LOOT },
   }
   await writer.commit(objects)
@@ -102,21 +104,22 @@ export async function setStage(t: Test, flags: readonly string[] = []): Promise<
   const issuerUrl = `https://127.0.0.1:${(issuer.address() as AddressInfo).port}`
   const tokens = Object.entries(TOKENS).map(([name, token], i) => `${token},${name},${i}`)
   const server = await startServer(t, {
+    // prettier-ignore
     flags: [
-      ...[
-        '--etcd-servers',
-        etcd.url,
-        '--secure-port',
-        '0',
-        '--tls-cert-file',
-        own.cert,
-        '--tls-private-key-file',
-        own.key,
-      ],
-      ...['--client-ca-file', authority.ca, '--token-auth-file', file('tokens.csv', `${tokens.join('\n')}\n`)],
-      ...['--oidc-issuer-url', issuerUrl, '--oidc-client-id', 'distributary', '--oidc-ca-file', authority.ca],
-      ...['--authorization-mode', 'Policy', '--authorization-policy-file', file('policy.yaml', POLICY)],
-      ...['--audit-log-path', '-', '--requests-per-second', '100000', ...flags],
+      '--etcd-servers', etcd.url,
+      '--secure-port', '0',
+      '--tls-cert-file', own.cert,
+      '--tls-private-key-file', own.key,
+      '--client-ca-file', authority.ca,
+      '--token-auth-file', file('tokens.csv', `${tokens.join('\n')}\n`),
+      '--oidc-issuer-url', issuerUrl,
+      '--oidc-client-id', 'distributary',
+      '--oidc-ca-file', authority.ca,
+      '--authorization-mode', 'Policy',
+      '--authorization-policy-file', file('policy.yaml', POLICY),
+      '--audit-log-path', '-',
+      '--requests-per-second', '100000',
+      ...flags,
     ],
   })
   const keyLines = readFileSync(own.key, 'utf8')
