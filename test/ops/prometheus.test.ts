@@ -59,8 +59,10 @@ void t.test('promtool takes the rules and the configuration', async (t) => {
   const { status, output } = promtool('check', 'rules', 'deploy/prometheus/rules.yaml')
   t.equal(status, 0, output)
   t.match(output, `SUCCESS: ${rules.length} rules found`)
-  const config = promtool('check', 'config', 'deploy/prometheus/prometheus.yaml')
-  t.equal(config.status, 0, config.output)
+  for (const file of ['prometheus.yaml', 'local.yaml']) {
+    const config = promtool('check', 'config', `deploy/prometheus/${file}`)
+    t.equal(config.status, 0, config.output)
+  }
 })
 
 void t.test('each alert fires when it should and is silent before (promtool test rules)', async (t) => {
