@@ -1,0 +1,120 @@
+/**
+ * The capacity table of docs/operations.md, from recorded measurements (`bench/results.jsonl`): of each question the newest
+ * whole run. No figure is typed by hand, and what nobody has measured yet says so.
+ */
+import { readText } from './generate.js'
+
+interface Row {
+  readonly run: string
+  readonly quick: boolean
+  readonly question: string
+  readonly subject: string
+  readonly wire: string
+  readonly failed?: string
+  readonly [name: string]: unknown
+}
+
+const BEGIN = '<!-- Made from bench/results.jsonl by `npm run generate`. -->'
+const END = '<!-- End of what is made. -->'
+
+/** By what the benchmark calls it. */
+const WIRES: Readonly<Record<string, string>> = {
+  http1: 'HTTP/1.1',
+  'http1-tls': 'HTTP/1.1, TLS',
+  http2x100: 'HTTP/2, 100 watches a connection',
+  'http2x100-tls': 'HTTP/2, TLS, 100 watches a connection',
+  websocket: 'WebSocket',
+  sse: 'server-sent events',
+}
+
+const NOT_YET = 'not measured yet'
+
+/** The page with the table as it is made now. @throws Error when its place is gone. */
+export function withCapacity(page: string, recorded: string): string {
+  const [before, rest] = split(page, BEGIN)
+  const [, after] = split(rest, END)
+  return `${before}${BEGIN}\n\n${capacity(parseRows(recorded))}\n\n${END}${after}`
+}
+
+export const recordedRows = (): string => readText('bench/results.jsonl')
+
+function split(text: string, mark: string): [string, string] {
+  const at = text.indexOf(mark)
+  if (at === -1) throw new Error(`docs/operations.md has lost ${mark}`)
+  return [text.slice(0, at), text.slice(at + mark.length)]
+}
+
+function parseRows(text: string): Row[] {
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Row)
+    .filter((row) => row.subject === 'distributary' && row.failed === undefined && (row['serverFlags'] ?? '') === '')
+}
+
+function capacity(rows: readonly Row[]): string {
+  const table = Object.entries(WIRES).map(([wire, name]) => {
+    const memory = newest(rows.filter((row) => row.question === 'memory' && row.wire === wire))
+    // At the same pace for all, of the largest number of watchers.
+    const fanout = rows.filter((row) => row.question === 'fanout' && row.wire === wire && Number(row['rate']) > 0)
+    const most = Math.max(...fanout.map((row) => Number(row['watchers'])))
+    const paced = newest(fanout.filter((row) => Number(row['watchers']) === most))
+    const cells = [
+      figure(memory?.['kbPerIdleWatcher']),
+      figure(memory?.['kbPerWatcherAfterEvents']),
+      figure(paced?.['deliveriesPerCpuSecond']),
+      paced === undefined ? NOT_YET : `${figure(paced['watchers'])} at ${figure(paced['rate'])} events/s`,
+      figure(paced?.['p99Ms']),
+    ]
+    return `| ${[name, ...cells].join(' | ')} |`
+  })
+  const lists = Object.entries(WIRES).flatMap(([wire, name]) => {
+    const row = newest(rows.filter((one) => one.question === 'list' && one.wire === wire))
+    if (row === undefined) return []
+    const each = `${figure(row['objects'])} objects, ${figure(Number(row['bodyBytes']) / 2 ** 20)} MiB`
+    return [
+      `| ${name} | ${each} | ${figure(row['askers'])} | ${figure(row['cpuMsEach'])} | ${figure(row['peakAboveMb'])} |`,
+    ]
+  })
+  const last = rows.at(-1)
+  return [
+    '| transport | KB a watcher, idle | KB after events | deliveries a CPU-second | measured with | delay p99, ms |',
+    '| --- | ---: | ---: | ---: | --- | ---: |',
+    ...table,
+    '',
+    '| a list over | of | asked at once | CPU ms each | memory + MB |',
+    '| --- | --- | ---: | ---: | ---: |',
+    ...(lists.length > 0 ? lists : [`| ${NOT_YET} | | | | |`]),
+    '',
+    `Memory of an object of 1 KiB, history apart: ${perObject(rows)}.`,
+    '',
+    last === undefined
+      ? 'Nothing has been recorded.'
+      : `Events of about 1 KiB, one process on one core of: ${String(last['cpu'])}, ${String(last['cores'])} cores, Node ` +
+        `${String(last['node'])}, etcd ${String(last['etcd'])}, commit ${String(last['commit'])}. All that was recorded, beside ` +
+        "etcd's own ways: [RESULTS](../bench/RESULTS.md). `npm run bench -- fanout` measures on yours.",
+  ].join('\n')
+}
+
+/** From two sizes of the same state: what the process takes besides does not count. */
+function perObject(rows: readonly Row[]): string {
+  const sizes = new Map<number, Row>()
+  const lists = rows.filter((row) => row.question === 'list' && row.wire === 'http1')
+  for (const objects of new Set(lists.map((row) => Number(row['objects'])))) {
+    sizes.set(objects, newest(lists.filter((row) => Number(row['objects']) === objects))!)
+  }
+  const [small, large] = [Math.min(...sizes.keys()), Math.max(...sizes.keys())]
+  if (sizes.size < 2) return NOT_YET
+  const megabytes = Number(sizes.get(large)!['residentMb']) - Number(sizes.get(small)!['residentMb'])
+  return `${figure((megabytes * 1024) / (large - small))} KB`
+}
+
+function newest(rows: readonly Row[]): Row | undefined {
+  const full = rows.filter(({ quick }) => !quick)
+  return (full.length > 0 ? full : rows).toSorted((a, b) => (a.run < b.run ? -1 : 1)).at(-1)
+}
+
+function figure(value: unknown): string {
+  if (typeof value !== 'number' || !Number.isFinite(value)) return NOT_YET
+  return Math.abs(value) >= 100 ? Math.round(value).toLocaleString('en-US') : String(Number(value.toPrecision(3)))
+}
