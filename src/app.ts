@@ -15,6 +15,7 @@ import { DefinitionFollower } from './definition-follower.js'
 import { AuditOnRequest, type AuditReport } from './feed/audit-report.js'
 import type { OpenFeed } from './feed/resource-feed.js'
 import { OpenApi } from './dialect/openapi.js'
+import { openPassthrough } from './open-passthrough.js'
 import { type PortNumbers, Ports } from './ports.js'
 import { OutageLog } from './outage-log.js'
 import { rbacSource } from './rbac-source.js'
@@ -35,6 +36,7 @@ import { apiHandler } from './transports/api-handler.js'
 import { BodyCache } from './transports/body-cache.js'
 import type { HealthCheck } from './transports/health.js'
 import type { LiveResource, ResourceContext } from './transports/resource-context.js'
+import type { Passthrough } from './transports/passthrough/passthrough.js'
 import { MemoryGate } from './transports/memory-gate.js'
 import { WatcherLimits } from './transports/watcher-limits.js'
 import { feedLine, type ProcessStatus, processStatus, serverStatus } from './ui/status.js'
@@ -90,6 +92,7 @@ export class App {
   readonly #outages: OutageLog
   readonly #audit: () => Promise<AuditReport>
   readonly #follower: ServerFollower | null
+  readonly #passthrough: Passthrough | null
   #wasReady = false
   #isDraining = false
   #isStopped = false
@@ -225,6 +228,7 @@ export class App {
       clock: this.#clock,
       logger,
     })
+    this.#passthrough = openPassthrough(config, this.#clock, () => metrics.rejected('passthrough'))
     this.#ports = new Ports({
       config,
       clock: this.#clock,
@@ -233,6 +237,7 @@ export class App {
         api: apiHandler({
           context: this.#context,
           admission,
+          passthrough: this.#passthrough,
           discovery: new Discovery(this.registry, { productVersion: options.version }),
           openApi: new OpenApi(this.registry, { productVersion: options.version, schemas: schema }),
           onAnswered: (verb, code, seconds) => metrics.request(verb, code, seconds),
@@ -242,6 +247,7 @@ export class App {
         health: { livez: () => [{ name: 'ping', problem: () => null }], readyz: () => this.#readiness() },
         metrics: options.exposeMetrics ?? (() => metrics.expose()),
         audit: () => this.#audit(),
+        answersAll: config.passthrough !== null,
         onInternalError,
         corsAllowedOrigins: config.corsAllowedOrigins,
         admission,
@@ -311,6 +317,7 @@ export class App {
     await this.#follower?.stop()
     await this.#resources.stop()
     await this.#access.close()
+    this.#passthrough?.close()
     await this.#ports.stop()
     this.#pump.stop()
     await this.#options.upstream.close()

@@ -74,6 +74,18 @@ export const relations: readonly Relation[] = [
         : null,
   },
   {
+    reads: ['proxyClientCertFile', 'proxyClientKeyFile'],
+    check: (c) =>
+      together('--proxy-client-cert-file', c.proxyClientCertFile, '--proxy-client-key-file', c.proxyClientKeyFile),
+  },
+  {
+    reads: ['passthrough', 'passthroughCafile'],
+    check: (c) =>
+      c.passthroughCafile !== null && c.passthrough?.startsWith('https:') !== true
+        ? '--passthrough-cafile needs --passthrough to be https'
+        : null,
+  },
+  {
     reads: ['kubeconfig', 'upstream'],
     check: (c) => (c.kubeconfig !== null && c.upstream === null ? '--kubeconfig needs --upstream' : null),
   },

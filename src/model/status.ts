@@ -95,6 +95,13 @@ export class TooLargeResourceVersionError extends StatusError {
   }
 }
 
+/** Somebody else was to answer this, and cannot be reached or does not speak HTTP. */
+export class BadGatewayError extends StatusError {
+  override readonly name = 'BadGatewayError'
+  readonly code = 502
+  readonly reason = 'BadGateway'
+}
+
 /** What was asked could not be had in time, for instance a consistent read while etcd is away. */
 export class TimeoutError extends StatusError {
   override readonly name = 'TimeoutError'

@@ -12,6 +12,7 @@ import type { AuditLog } from '../auth/audit-log.js'
 import { type TrustedProxies, clientAddress } from '../auth/client-address.js'
 import type { Attributes } from '../auth/authz/authorizer.js'
 import type { AuthenticationRequest } from '../auth/authn/authenticator.js'
+import { bearerToken } from '../auth/authn/bearer-token.js'
 import { type PeerCertificate, peerCertificateOf } from '../auth/peer-certificate.js'
 import { ALL_UNAUTHENTICATED, type User } from '../auth/user.js'
 import type { StatusError } from '../model/status.js'
@@ -36,6 +37,15 @@ export interface Admitted {
   pace(bytes: number): number
   /** Watches over a running request. @returns what ends that. */
   keep(revoked: (error: StatusError) => void): () => void
+}
+
+/** Who asks for what another server answers. */
+export interface ForwardedCaller {
+  /** null: nobody is asked who they are. */
+  readonly user: User | null
+  readonly isAnonymous: boolean
+  readonly hasBearerToken: boolean
+  readonly address: string
 }
 
 type Decided = 'allow' | 'forbid' | 'unauthenticated' | 'none'
@@ -87,6 +97,30 @@ export class Admission {
       }
     } finally {
       this.#audit(exchange, attributes, address, user, rule)
+    }
+  }
+
+  /**
+   * For a request that another server answers: who it is, is found out here; what that one may do, is the other's to say.
+   * @throws UnauthorizedError, TooManyRequestsError, ServiceUnavailableError
+   */
+  async admitForwarded(exchange: Exchange, attributes: Attributes): Promise<ForwardedCaller> {
+    const { guard, admitRequest } = this.#options
+    const { request } = exchange
+    const address = this.#addressOf(request)
+    const asked: AuthenticationRequest = {
+      rawHeaders: request.rawHeaders,
+      tlsPeerCertificate: this.#certificateOf(request),
+    }
+    let user: User | null = null
+    try {
+      const hasBearerToken = bearerToken(asked) !== null
+      if (guard !== null) user = await guard.authenticate(asked)
+      const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
+      admitRequest(user === null || isAnonymous ? address : user.name)
+      return { user, isAnonymous, hasBearerToken, address }
+    } finally {
+      this.#audit(exchange, attributes, address, user, user === null ? null : 'passed on')
     }
   }
 

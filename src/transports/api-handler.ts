@@ -7,7 +7,7 @@ import type { Discovery, Document } from '../dialect/discovery.js'
 import type { OpenApi } from '../dialect/openapi.js'
 import { isWatch } from '../dialect/list-options.js'
 import { type ResourcePath, parseRequestPath, unknownResource } from '../dialect/request-path.js'
-import { MethodNotAllowedError, StatusError } from '../model/status.js'
+import { BadGatewayError, MethodNotAllowedError, StatusError, TimeoutError } from '../model/status.js'
 import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
 import { parseFieldSelector } from '../dialect/field-selector.js'
 import { inSpan, type Span } from '../support/tracing.js'
@@ -19,7 +19,8 @@ import { layOut } from './layout.js'
 import { handleList } from './list-handler.js'
 import type { LiveResource, ResourceContext } from './resource-context.js'
 import { handleWatch } from './watch-handler.js'
-import { isWebSocket, webSocketWatch } from './websocket/websocket-watch.js'
+import type { Passthrough } from './passthrough/passthrough.js'
+import { checkOrigin, isWebSocket, webSocketWatch } from './websocket/websocket-watch.js'
 
 export interface ApiOptions {
   /** Whose pages may open a WebSocket, besides the server's own. */
@@ -28,6 +29,8 @@ export interface ApiOptions {
   readonly discovery: Discovery
   readonly openApi: OpenApi
   readonly admission: Admission
+  /** Answers what is not answered here; null: nobody does. */
+  readonly passthrough?: Passthrough | null
   readonly onAnswered: (verb: string, code: number, seconds: number | null) => void
   readonly onInternalError: (error: StatusError) => void
 }
@@ -36,11 +39,16 @@ export type ApiHandler = (exchange: Exchange) => Promise<void>
 
 export function apiHandler(options: ApiOptions): ApiHandler {
   return async (exchange) => {
-    let verb: Verb | 'discovery' = 'other'
+    let verb: Verb | 'discovery' | 'passed' = 'other'
     try {
       const find = (group: string, version: string, plural: string) =>
         options.context.find(group, version, plural)?.served
       const path = parseRequestPath(exchange.path, find)
+      const passthrough = options.passthrough ?? null
+      if (passthrough !== null && !isAnsweredHere(options, exchange, path)) {
+        verb = 'passed'
+        return await passOn(options, passthrough, exchange, path)
+      }
       if (path.kind === 'other') throw unknownResource()
       if (path.kind === 'resource') {
         const asked = verbOf(exchange, path)
@@ -64,9 +72,48 @@ export function apiHandler(options: ApiOptions): ApiHandler {
       if (exchange.response.headersSent) exchange.response.destroy()
       else if (verb !== 'watch' || !failAsEvents(exchange, status)) exchange.fail(status)
     } finally {
-      const seconds = verb === 'watch' ? null : (performance.now() - exchange.startedMs) / 1000
+      const seconds = verb === 'watch' || verb === 'passed' ? null : (performance.now() - exchange.startedMs) / 1000
       options.onAnswered(verb, exchange.statusCode, seconds)
     }
+  }
+}
+
+/** Gets, lists and watches of what is cached; one that cannot be cached (encrypted at rest) is not. */
+function isAnsweredHere(
+  { context }: ApiOptions,
+  exchange: Exchange,
+  path: ReturnType<typeof parseRequestPath>,
+): boolean {
+  if (path.kind !== 'resource' || path.subresource !== '' || path.served === undefined) return false
+  if (verbOf(exchange, path) === 'other') return false
+  const live = context.find(path.group, path.version, path.plural)
+  return live !== undefined && live.cache.readiness.kind !== 'refused'
+}
+
+/**
+ * Discovery among it: what can be written, and groups that are not cached, the API server alone knows. While that is away
+ * what is served here is told instead, so that readers live on.
+ */
+async function passOn(
+  options: ApiOptions,
+  passthrough: Passthrough,
+  exchange: Exchange,
+  path: ReturnType<typeof parseRequestPath>,
+): Promise<void> {
+  const attributes =
+    path.kind === 'resource'
+      ? attributesOf(exchange, path, verbOf(exchange, path))
+      : pathAttributes(exchange.request.method ?? '', exchange.path)
+  if (exchange.requestHeaders.upgrade !== undefined) checkOrigin(exchange, options.webSocketAllowedOrigins)
+  const caller = await options.admission.admitForwarded(exchange, attributes)
+  try {
+    await passthrough.pass(exchange, caller)
+  } catch (error) {
+    const isAway = error instanceof BadGatewayError || error instanceof TimeoutError
+    if (!isAway || path.kind === 'resource' || path.kind === 'other' || exchange.request.method !== 'GET') throw error
+    const admitting = options.admission.admit(exchange, attributes)
+    if (admitting instanceof Promise) await admitting
+    answerDocument(options, exchange, path)
   }
 }
 

@@ -21,6 +21,8 @@ export interface ServerOptions {
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>
   /** Compares what is cached with etcd. */
   readonly audit: () => Promise<object>
+  /** Whether `api` answers any path, by passing it on. */
+  readonly answersAll?: boolean
   readonly onInternalError: (error: StatusError) => void
   readonly corsAllowedOrigins: readonly string[]
   /** Further routes, on every port. */
@@ -55,6 +57,7 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
   server.all('/apis/*', answer)
   server.all('/openapi/*', answer)
   server.all('/version', answer)
+  if (options.answersAll === true) server.all('/*', answer)
   server.get('/metrics', async (request, reply) => {
     const exchange = new Exchange(request.raw, reply.raw)
     reply.hijack()

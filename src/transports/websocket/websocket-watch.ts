@@ -81,7 +81,8 @@ function upgrade({ request }: Exchange): WebSocket {
   return made
 }
 
-function checkOrigin({ requestHeaders }: Exchange, allowedOrigins: readonly string[]): void {
+/** @throws ForbiddenError for a page that is not allowed. */
+export function checkOrigin({ requestHeaders }: Exchange, allowedOrigins: readonly string[]): void {
   const { origin, host } = requestHeaders
   if (origin === undefined || allowedOrigins.includes(origin)) return
   const isOwn = URL.canParse(origin) && new URL(origin).host === host

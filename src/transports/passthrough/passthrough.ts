@@ -1,0 +1,312 @@
+/**
+ * Requests that are not answered here, handed to another server and its answers back: as they are, streaming both ways, each
+ * side read only as fast as the other takes it. Requests to upgrade become a tunnel once the other has agreed (101).
+ *
+ * Who asks is proven to the other by the caller's own bearer token, or, where the caller was known here by something that
+ * cannot be handed on (a certificate), by our proxy certificate with the name in headers. Connections with that
+ * certificate carry nothing else: without a name in the headers the other might take the certificate itself for the caller.
+ * What the caller may do is the other's to say.
+ *
+ * A request is never sent twice: whether a write was done before the connection broke cannot be known.
+ */
+import http from 'node:http'
+import type { ServerHttp2Stream } from 'node:http2'
+import https from 'node:https'
+import type { Duplex } from 'node:stream'
+import { pipeline } from 'node:stream'
+import type { User } from '../../auth/user.js'
+import {
+  BadGatewayError,
+  BadRequestError,
+  ForbiddenError,
+  StatusError,
+  TimeoutError,
+  TooManyRequestsError,
+} from '../../model/status.js'
+import type { Clock } from '../../support/clock.js'
+import type { Exchange } from '../exchange.js'
+import { upgradeHead } from '../listeners.js'
+import { requestHeaders, responseHeaders } from './passed-headers.js'
+
+export interface PassthroughOptions {
+  /** `https://…` or `http://…`; a path in it comes before the request's. */
+  readonly url: string
+  /** For messages: `the API server`. */
+  readonly name: string
+  /** PEM. Default: the system's authorities. */
+  readonly ca?: string | Buffer
+  readonly insecureSkipTlsVerify?: boolean
+  /** The name its certificate must have, where it is not the URL's. */
+  readonly tlsServerName?: string
+  /** Shown with requests in a user's name, and only with those; null: callers without a bearer token cannot be passed on. */
+  readonly proxyCertificate: { readonly cert: string | Buffer; readonly key: string | Buffer } | null
+  /** Requests and tunnels at one time. */
+  readonly maxRequests: number
+  /** From the request to the head of the answer. A stream may then last as long as it likes. */
+  readonly responseTimeoutMs: number
+  readonly clock: Clock
+  readonly onRejected: () => void
+}
+
+/** Who asks, as the gate has found out. */
+export interface Caller {
+  /** null: nobody is asked who they are here. */
+  readonly user: User | null
+  readonly isAnonymous: boolean
+  readonly hasBearerToken: boolean
+  readonly address: string
+}
+
+const KEEPALIVE_MS = 30_000
+const FREE_SOCKETS = 64
+
+export class Passthrough {
+  readonly #options: PassthroughOptions
+  readonly #url: URL
+  readonly #agents: { readonly own: http.Agent; readonly proxy: http.Agent | null }
+  readonly #tunnels = new Set<Duplex>()
+  #running = 0
+
+  constructor(options: PassthroughOptions) {
+    this.#options = options
+    this.#url = new URL(options.url)
+    const { proxyCertificate: certificate } = options
+    this.#agents = {
+      own: this.#agent({}),
+      proxy: certificate === null ? null : this.#agent({ ...certificate }),
+    }
+  }
+
+  /** Requests and tunnels that run. */
+  get running(): number {
+    return this.#running
+  }
+
+  /**
+   * Resolves when the answer has been given, whatever it was.
+   * @throws StatusError while nothing has been answered: 403, 429, 502, 504.
+   */
+  async pass(exchange: Exchange, caller: Caller): Promise<void> {
+    const { maxRequests, onRejected, name } = this.#options
+    const asUser = this.#nameOf(caller)
+    if (this.#running >= maxRequests) {
+      onRejected()
+      throw new TooManyRequestsError(`too many requests to ${name} at once`, 1)
+    }
+    this.#running++
+    try {
+      await this.#exchange(exchange, caller.address, asUser)
+    } finally {
+      this.#running--
+    }
+  }
+
+  close(): void {
+    for (const socket of this.#tunnels) socket.destroy()
+    this.#agents.own.destroy()
+    this.#agents.proxy?.destroy()
+  }
+
+  /** Whose name goes into the headers; null: the caller speaks for itself, or nobody does. */
+  #nameOf({ user, isAnonymous, hasBearerToken }: Caller): User | null {
+    if (hasBearerToken || user === null || isAnonymous) return null
+    if (this.#agents.proxy !== null) return user
+    throw new ForbiddenError(
+      `${this.#options.name} cannot be told who asks: a client certificate cannot be handed on, and there is no --proxy-client-cert-file`,
+    )
+  }
+
+  #exchange(exchange: Exchange, address: string, asUser: User | null): Promise<void> {
+    const { request, response } = exchange
+    const { clock, responseTimeoutMs, name } = this.#options
+    const head = upgradeHead(request)
+    const body = bodyOf(request)
+    if (head !== undefined && body !== 'none') throw new BadRequestError('a request to upgrade has no body')
+    const upgrade = head === undefined ? null : (request.headers.upgrade ?? null)
+    return new Promise((resolve, reject) => {
+      const outgoing = this.#open(exchange, address, asUser, upgrade, body)
+      const timer = clock.setTimer(responseTimeoutMs, () => {
+        outgoing.destroy(new TimeoutError(`${name} did not answer in time`))
+      })
+      const fail = (error: Error): void => {
+        timer.cancel()
+        if (exchange.statusCode === 0) return reject(this.#statusOf(error))
+        response.destroy()
+        resolve()
+      }
+      // A client that leaves takes its request with it.
+      response.once('close', () => {
+        timer.cancel()
+        if (!response.writableFinished) outgoing.destroy()
+        resolve()
+      })
+      outgoing.once('error', fail)
+      outgoing.once('upgrade', (incoming, socket, firstBytes) => {
+        timer.cancel()
+        if (head === undefined) return void socket.destroy(new Error('an upgrade nobody asked for'))
+        this.#tunnel(exchange, incoming, socket, firstBytes, head)
+      })
+      outgoing.once('response', (incoming) => {
+        timer.cancel()
+        this.#answer(exchange, incoming, fail)
+      })
+      if (body === 'none') return void outgoing.end()
+      request.once('aborted', () => outgoing.destroy())
+      request.once('end', () => {
+        const trailers = Object.entries(request.trailers).filter(
+          (entry): entry is [string, string] => entry[1] !== undefined,
+        )
+        if (trailers.length > 0) outgoing.addTrailers(trailers)
+      })
+      request.pipe(outgoing)
+    })
+  }
+
+  #open(
+    exchange: Exchange,
+    address: string,
+    asUser: User | null,
+    upgrade: string | null,
+    body: Body,
+  ): http.ClientRequest {
+    const { request } = exchange
+    const { own, proxy } = this.#agents
+    const { protocol, hostname, port, host, pathname } = this.#url
+    const { tlsServerName } = this.#options
+    const start = protocol === 'http:' ? http.request : https.request
+    return start({
+      agent: asUser === null ? own : proxy!,
+      hostname: hostname.replace(/^\[|\]$/g, ''),
+      port: port === '' ? (protocol === 'http:' ? 80 : 443) : port,
+      method: request.method ?? 'GET',
+      path: pathname.replace(/\/$/, '') + (request.url ?? '/'),
+      headers: requestHeaders({
+        rawHeaders: request.rawHeaders,
+        address,
+        host,
+        asUser,
+        upgrade,
+        isChunked: body === 'chunked',
+      }) as unknown as http.OutgoingHttpHeaders,
+      setHost: false,
+      ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
+    })
+  }
+
+  #answer(exchange: Exchange, incoming: http.IncomingMessage, fail: (error: Error) => void): void {
+    const { response, request } = exchange
+    const code = incoming.statusCode ?? 502
+    exchange.statusCode = code
+    // As one header with several values where a name repeats.
+    const headers = responseHeaders(incoming.rawHeaders)
+    const grouped: Record<string, string | string[]> = {}
+    for (let i = 0; i < headers.length; i += 2) {
+      const key = headers[i]!.toLowerCase()
+      const before = grouped[key]
+      if (before === undefined) grouped[key] = headers[i + 1]!
+      else grouped[key] = [...(Array.isArray(before) ? before : [before]), headers[i + 1]!]
+    }
+    if (request.httpVersionMajor === 2) delete grouped['trailer']
+    for (const [key, value] of Object.entries(exchange.headers)) {
+      if (key.startsWith('access-control-') && value !== undefined) grouped[key] = String(value)
+    }
+    response.writeHead(code, grouped)
+    // A watch or a log may have nothing to say for long.
+    response.flushHeaders()
+    incoming.once('end', () => {
+      const { trailers } = incoming
+      if (Object.keys(trailers).length > 0) response.addTrailers(trailers as http.OutgoingHttpHeaders)
+    })
+    pipeline(incoming, response, (error) => {
+      if (error !== null && error !== undefined) fail(error)
+    })
+  }
+
+  #tunnel(
+    exchange: Exchange,
+    incoming: http.IncomingMessage,
+    socket: Duplex,
+    firstBytes: Buffer,
+    clientBytes: Buffer,
+  ): void {
+    const { request, response } = exchange
+    const client = request.socket
+    const end = (): void => {
+      socket.destroy()
+      client.destroy()
+    }
+    if (!client.readable || !client.writable) {
+      socket.destroy()
+      response.emit('close')
+      return
+    }
+    exchange.statusCode = 101
+    response.detachSocket(client)
+    const protocol = incoming.headers.upgrade ?? ''
+    const lines = [`HTTP/1.1 101 ${incoming.statusMessage ?? 'Switching Protocols'}`]
+    lines.push('Connection: Upgrade', `Upgrade: ${protocol}`)
+    const headers = responseHeaders(incoming.rawHeaders)
+    for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
+    client.setKeepAlive(true, KEEPALIVE_MS)
+    client.setTimeout(0)
+    client.write(Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'))
+    if (firstBytes.length > 0) client.write(firstBytes)
+    if (clientBytes.length > 0) socket.write(clientBytes)
+    this.#tunnels.add(client)
+    this.#tunnels.add(socket)
+    // Half of it may end first (standard input is at its end); whatever breaks ends both.
+    socket.pipe(client)
+    client.pipe(socket)
+    for (const one of [socket, client]) {
+      one.on('error', end)
+      one.once('close', () => {
+        this.#tunnels.delete(one)
+        end()
+      })
+    }
+    client.once('close', () => response.emit('close'))
+  }
+
+  #agent(tls: https.AgentOptions): http.Agent {
+    const { ca, insecureSkipTlsVerify } = this.#options
+    const shared = { keepAlive: true, keepAliveMsecs: KEEPALIVE_MS, maxFreeSockets: FREE_SOCKETS }
+    if (this.#url.protocol === 'http:') return new http.Agent(shared)
+    return new https.Agent({
+      ...shared,
+      ...tls,
+      minVersion: 'TLSv1.2',
+      rejectUnauthorized: insecureSkipTlsVerify !== true,
+      ...(ca === undefined ? {} : { ca }),
+    })
+  }
+
+  #statusOf(error: Error): StatusError {
+    if (error instanceof StatusError) return error
+    const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
+    const { name } = this.#options
+    if (code === 'ETIMEDOUT') return new TimeoutError(`${name} cannot be reached in time`, { cause: error })
+    const isUnsent = UNSENT.has(code)
+    return new BadGatewayError(`${name} cannot be reached: ${code === '' ? error.message : code}`, {
+      cause: error,
+      // Clients repeat by themselves what names a time; what may have been done is not for repeating.
+      ...(isUnsent ? { details: { retryAfterSeconds: 1 } } : {}),
+    })
+  }
+}
+
+type Body = 'none' | 'counted' | 'chunked'
+
+/**
+ * How the body is told from what follows it. It must be said again on the way out, whatever the method: bytes without a
+ * frame would be another request to the next server, on a connection that may carry our certificate.
+ */
+function bodyOf(request: http.IncomingMessage): Body {
+  const { stream } = request as { stream?: ServerHttp2Stream }
+  if (stream?.endAfterHeaders === true) return 'none'
+  const length = request.headers['content-length']
+  if (length !== undefined) return length === '0' ? 'none' : 'counted'
+  return stream !== undefined || request.headers['transfer-encoding'] !== undefined ? 'chunked' : 'none'
+}
+
+/** Nothing of the request can have reached the other side. */
+const UNSENT: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'])
