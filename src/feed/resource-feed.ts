@@ -21,7 +21,7 @@ export interface ResourceFeed {
   start(): void
   /** Resolves when nothing of it runs any more; the sink hears nothing after the call. */
   stop(): Promise<void>
-  /** Compares what the sink holds with the source, now. Only where this process owns the watch. */
+  /** Compares what the sink holds with etcd, now. Not in a worker, whose primary does. */
   audit?(): Promise<AuditOutcome>
 }
 

@@ -1,5 +1,6 @@
 /** Replicas of a fleet in one process, over a real nats-server: each with its own connection and a sink that checks its calls. */
 import type { Test } from 'tap'
+import type { AuditedCache } from '../../src/feed/audit.js'
 import type { FeedFreshness, ResourceFeed } from '../../src/feed/resource-feed.js'
 import { type FleetMetrics, NatsFeed, type NatsFeedOptions, natsFeeds } from '../../src/fleet/nats/nats-feeds.js'
 import { keyFromText } from '../../src/model/event.js'
@@ -130,7 +131,14 @@ export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions)
     onGap: 'expire',
     ...rest,
   })
-  const feed = feeds({ resource: things, sink, metrics: new CountingMetrics() }) as NatsFeed
+  const audited: AuditedCache = {
+    get revision() {
+      return sink.isSynced ? sink.revision : null
+    },
+    stateAt: (revision) =>
+      revision === sink.revision ? [...sink.state.values()].sort((a, b) => (a.key < b.key ? -1 : 1)) : null,
+  }
+  const feed = feeds({ resource: things, sink, metrics: new CountingMetrics(), audited }) as NatsFeed
   feed.start()
   t.teardown(() => feed.stop())
   return {

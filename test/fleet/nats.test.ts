@@ -196,3 +196,22 @@ void t.test('etcd compacted past the stream: a gap everywhere, never a hole', as
   t.match(edge.sink.of('replace').at(-1), /gap$/)
   t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
 })
+
+void t.test('an audit of an edge compares it with etcd, by way of the publisher, and mends it', async (t) => {
+  const nats = await startNats(t)
+  const etcd = new CountedUpstream()
+  for (let i = 0; i < 30; i++) etcd.put(`k${i}`)
+  const options = { servers: [nats.url], upstream: etcd.upstream }
+  const publisher = startReplica(t, options)
+  const edge = startReplica(t, { ...options, role: 'edge', upstream: new CountedUpstream().upstream })
+  await caughtUp(etcd, [publisher, edge])
+  for (const { feed } of [publisher, edge]) t.match(await feed.audit!(), { kind: 'equal', keys: 30, values: 20 })
+  for (const [key] of [...edge.sink.state].slice(0, 2)) edge.sink.state.delete(key)
+  t.match(await edge.feed.audit!(), { kind: 'different', differences: 2 })
+  const expected = await stateOfUpstream(etcd.upstream)
+  await until(() => edge.sink.state.size === 30 && edge.sink.isSynced, 'it has taken a snapshot')
+  t.same(stateOf(edge.sink), expected)
+  t.match(await edge.feed.audit!(), { kind: 'equal' })
+  await publisher.stop()
+  t.match(await edge.feed.audit!(), { kind: 'skipped', reason: /the publisher/ })
+})

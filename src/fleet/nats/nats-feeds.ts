@@ -9,13 +9,14 @@
  * one way to be tested. It costs that replica one hop.
  */
 import { resourceId } from '../../model/resource.js'
+import { Audit, type AuditOutcome } from '../../feed/audit.js'
 import { Freshness } from '../../feed/freshness.js'
 import type { FeedStatus } from '../../feed/feed-options.js'
 import type { FeedFreshness, FeedRequest, OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
 import { UpstreamFeed, type UpstreamFeedOptions } from '../../feed/upstream-feed.js'
 import { backoffMs } from '../../support/backoff.js'
 import type { Timer } from '../../support/clock.js'
-import type { Upstream } from '../../upstream/upstream.js'
+import type { Upstream, UpstreamReader } from '../../upstream/upstream.js'
 import { Election } from './election.js'
 import { type Names, namesOf } from './names.js'
 import { NatsClient, type NatsConnectOptions, type StreamLimits } from './nats-client.js'
@@ -55,6 +56,10 @@ const REVISION_TIMEOUT_MS = 3_000
 const STATE_TIMEOUT_MS = 30_000
 const EXACT_READS = 2
 const ASK_TIMEOUT_MS = 5_000
+/** Every replica reads all keys by way of the publisher: less often than the one that watches etcd alone. */
+const AUDIT_INTERVAL_MS = 30 * 60_000
+const AUDIT_VALUES = 20
+const AUDIT_PAGE_TIMEOUT_MS = 15_000
 const RETRY = { firstMs: 200, capMs: 5_000 }
 /** After so many failures in a row somebody else may try. */
 const FAILURES_BEFORE_RESIGNING = 3
@@ -85,6 +90,7 @@ export class NatsFeed implements ResourceFeed {
   readonly #names: Names
   readonly #sink: NotedSink
   readonly #reader: RemoteReader
+  readonly #audit: Audit | null
   readonly #metrics: FleetMetrics
   readonly #subscriberMetrics: SubscriberMetrics
   #client: NatsClient | null = null
@@ -135,6 +141,7 @@ export class NatsFeed implements ResourceFeed {
       stateTimeoutMs: STATE_TIMEOUT_MS,
       exactReads: EXACT_READS,
     })
+    this.#audit = this.#openAudit()
     const trusts = (): boolean => this.#subscriber?.trustsProgress ?? false
     const own: FeedFreshness = {
       get trustsProgress() {
@@ -173,6 +180,7 @@ export class NatsFeed implements ResourceFeed {
     if (this.#isStarted) return
     this.#isStarted = true
     if (this.#options.role === 'origin') this.#sink.refused('this replica is an origin: it publishes and serves nobody')
+    this.#audit?.start()
     this.#noteAway('not connected yet')
     void this.#connect()
   }
@@ -188,9 +196,52 @@ export class NatsFeed implements ResourceFeed {
     const direct = this.#direct
     this.#direct = null
     // The writer is closed before the lease is given back.
-    await Promise.all([publisher?.stop(), direct?.stop(), this.#subscriber?.stop(), ...this.#ending])
+    await Promise.all([
+      this.#audit?.stop(),
+      publisher?.stop(),
+      direct?.stop(),
+      this.#subscriber?.stop(),
+      ...this.#ending,
+    ])
     await this.#election?.stop()
     this.#shared.release(this.#onTrouble)
+  }
+
+  /** What this replica holds, compared with etcd by way of the publisher: that the stream was right is not taken for granted. */
+  async audit(): Promise<AuditOutcome> {
+    return this.#audit === null ? { kind: 'skipped', reason: 'nothing is held here' } : await this.#audit.run()
+  }
+
+  #openAudit(): Audit | null {
+    const { audited, resource, metrics } = this.#request
+    const { clock, random, logger, role, upstream } = this.#options
+    if (audited === undefined || role === 'origin') return null
+    const source = (): UpstreamReader => (this.#direct === null ? this.#reader : upstream)
+    return new Audit({
+      upstream: {
+        read: (options) => source().read(options),
+        readKey: (key, options) => source().readKey(key, options),
+        currentRevision: (signal) => source().currentRevision(signal),
+        status: (signal) => source().status(signal),
+      },
+      prefix: resource.etcdPrefix,
+      cache: audited,
+      clock,
+      random,
+      pageKeys: PAGE_KEYS,
+      pageTimeoutMs: AUDIT_PAGE_TIMEOUT_MS,
+      intervalMs: AUDIT_INTERVAL_MS,
+      sampleValues: AUDIT_VALUES,
+      onOutcome: (outcome) => {
+        metrics.audited(outcome.kind)
+        const fields = { resource: resourceId(resource), ...outcome }
+        if (outcome.kind !== 'different') return logger.debug(fields, 'audit')
+        logger.error(fields, 'what is cached is not what etcd holds: taking a snapshot')
+        const reason = `an audit found ${outcome.differences} differences`
+        if (this.#direct === null) this.#subscriber?.rebuild(reason)
+        else this.#direct.feed.rebuild(reason)
+      },
+    })
   }
 
   async #connect(): Promise<void> {
