@@ -42,23 +42,29 @@ export function natsFleet(
   })
 }
 
-function connectionOf(config: Config): NatsConnectOptions {
+/** @throws Error when a file cannot be read. */
+export function connectionOf(config: Config): NatsConnectOptions {
   const { natsCafile, natsCertfile, natsKeyfile, natsUsername, natsPasswordFile, natsCredsFile, natsNkeyFile } = config
   const text = (path: string): string => readFileSync(path, 'utf8')
+  // One that cannot be read is a mistake of today; what is in it may change.
+  for (const path of [natsCafile, natsCertfile, natsKeyfile, natsPasswordFile, natsCredsFile, natsNkeyFile]) {
+    if (path !== null) readFileSync(path)
+  }
   const tls = {
-    ...(natsCafile === null ? {} : { ca: text(natsCafile) }),
-    ...(natsCertfile === null ? {} : { cert: text(natsCertfile) }),
-    ...(natsKeyfile === null ? {} : { key: text(natsKeyfile) }),
+    ...(natsCafile === null ? {} : { caFile: natsCafile }),
+    ...(natsCertfile === null ? {} : { certFile: natsCertfile }),
+    ...(natsKeyfile === null ? {} : { keyFile: natsKeyfile }),
   }
   return {
     servers: config.natsServers,
     name: `distributary ${hostname()} ${process.pid}`,
     ...(natsUsername === null || natsPasswordFile === null
       ? {}
-      : { user: { name: natsUsername, password: text(natsPasswordFile).replace(/\r?\n$/, '') } }),
-    ...(natsCredsFile === null ? {} : { credentials: readFileSync(natsCredsFile) }),
-    ...(natsNkeyFile === null ? {} : { nkeySeed: Buffer.from(text(natsNkeyFile).trim()) }),
-    ...(Object.keys(tls).length === 0 ? {} : { tls }),
+      : { user: { name: natsUsername, password: () => text(natsPasswordFile).replace(/\r?\n$/, '') } }),
+    ...(natsCredsFile === null ? {} : { credentials: () => readFileSync(natsCredsFile) }),
+    ...(natsNkeyFile === null ? {} : { nkeySeed: () => Buffer.from(text(natsNkeyFile).trim()) }),
+    // The scheme alone asks for TLS, with the certificates that the system knows.
+    ...(Object.keys(tls).length === 0 && !config.natsServers.some((url) => url.startsWith('tls:')) ? {} : { tls }),
   }
 }
 

@@ -120,6 +120,26 @@ void t.test('whatever is wrong with what is stored, nobody has a hole', { jobs: 
       if (isMet !== undefined) t.ok(replicas.some(isMet), 'it was met')
     })
   }
+  void t.test('a consumer that lives and delivers nothing is given up for another', async (t) => {
+    const nats = await startNats(t)
+    const etcd = new CountedUpstream()
+    etcd.put('a')
+    const options = { servers: [nats.url], upstream: etcd.upstream }
+    const publisher = startReplica(t, options)
+    const edge = startReplica(t, { ...options, role: 'edge' })
+    await caughtUp(etcd, [publisher, edge])
+    await publisher.stop()
+    // As a publisher would tell that has written more than ever comes.
+    const admin = await natsAdmin(t, nats)
+    const sequence = (await admin.lastSequence(names.stream)) + 3
+    const status = Buffer.from(JSON.stringify({ epoch: 9, sequence, trouble: null }))
+    const isGivenUp = (): boolean => edge.sink.calls.some((call) => call.includes(`message ${sequence} was written`))
+    while (!isGivenUp()) {
+      admin.connection.publish(names.status, status)
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+    t.equal(edge.sink.of('replace').length, 1, 'and nothing is lost by it')
+  })
   await Promise.resolve()
 })
 

@@ -1,5 +1,5 @@
 /** What an operator or an accident does to what NATS has stored: past every line of ours, straight over the package. */
-import { connect, type NatsConnection } from 'nats'
+import { connect, type NatsConnection, nkeys } from 'nats'
 import type { Test } from 'tap'
 import type { NatsProcess } from './nats-process.js'
 
@@ -60,4 +60,49 @@ export async function natsAdmin(t: Pick<Test, 'teardown'>, { url }: Pick<NatsPro
     dropChunks: async (bucket) => void (await streams.purge(`OBJ_${bucket}`, { filter: `$O.${bucket}.C.>` })),
     write: async (subject, data) => void (await js.publish(subject, data)),
   }
+}
+
+type KeyPair = ReturnType<typeof nkeys.createUser>
+
+export interface NatsUser {
+  readonly publicKey: string
+  readonly seed: string
+}
+
+export function createNkeyUser(): NatsUser {
+  const pair = nkeys.createUser()
+  return { publicKey: pair.getPublicKey(), seed: Buffer.from(pair.getSeed()).toString() }
+}
+
+/** An operator, an account with JetStream, and a user of it: the server's configuration and the user's credentials file. */
+export function createJwtUser(): { readonly config: string; readonly credentials: string } {
+  const operator = nkeys.createOperator()
+  const account = nkeys.createAccount()
+  const system = nkeys.createAccount()
+  const user = nkeys.createUser()
+  const base64 = (bytes: Uint8Array | string): string => Buffer.from(bytes).toString('base64url')
+  const sign = (issuer: KeyPair, subject: KeyPair, name: string, claims: object): string => {
+    const header = base64(JSON.stringify({ typ: 'JWT', alg: 'ed25519-nkey' }))
+    const body = { jti: name, iat: 1_700_000_000, iss: issuer.getPublicKey(), sub: subject.getPublicKey(), name }
+    const signed = `${header}.${base64(JSON.stringify({ ...body, nats: { ...claims, version: 2 } }))}`
+    return `${signed}.${base64(issuer.sign(Buffer.from(signed)))}`
+  }
+  const anything = { subs: -1, data: -1, payload: -1 }
+  const limits = { ...anything, conn: -1, leaf: -1, imports: -1, exports: -1, wildcards: true }
+  const storage = { mem_storage: -1, disk_storage: -1, streams: -1, consumer: -1 }
+  const operatorJwt = sign(operator, operator, 'operator', { type: 'operator' })
+  const accountJwt = sign(operator, account, 'account', { type: 'account', limits: { ...limits, ...storage } })
+  const systemJwt = sign(operator, system, 'system', { type: 'account', limits })
+  const userJwt = sign(account, user, 'user', { type: 'user', ...anything, pub: {}, sub: {} })
+  const config = `
+    operator: ${operatorJwt}
+    system_account: ${system.getPublicKey()}
+    resolver: MEMORY
+    resolver_preload: { ${account.getPublicKey()}: ${accountJwt}, ${system.getPublicKey()}: ${systemJwt} }
+  `
+  const seed = Buffer.from(user.getSeed()).toString()
+  const credentials =
+    `-----BEGIN NATS USER JWT-----\n${userJwt}\n------END NATS USER JWT------\n\n` +
+    `-----BEGIN USER NKEY SEED-----\n${seed}\n------END USER NKEY SEED------\n`
+  return { config, credentials }
 }

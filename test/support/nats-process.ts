@@ -24,7 +24,8 @@ export interface NatsProcess {
   readonly port: number
   readonly pid: number
   kill(signal?: NodeJS.Signals): Promise<void>
-  restart(): Promise<void>
+  /** @param config in place of what it had of `NatsOptions.config`. */
+  restart(config?: string): Promise<void>
   /** Everything it has stored is gone, as with storage in memory. */
   restartEmpty(): Promise<void>
   /** The number under a name of `/varz`. */
@@ -77,18 +78,19 @@ async function start(t: Teardown, size: number, options: NatsOptions): Promise<r
       size === 1
         ? ''
         : `cluster { name: test, listen: "127.0.0.1:${clusterPort}", no_advertise: true, routes: [${routes.join(', ')}] }`
-    const config = `
+    const config = (more: string): string => `
       server_name: n${i}
       listen: "127.0.0.1:${port}"
       http: "127.0.0.1:${monitorPort}"
       max_payload: ${options.maxPayloadBytes ?? 1_048_576}
       jetstream { store_dir: "${join(directory, `n${i}`)}", max_mem: 256MB, max_file: 1GB }
       ${cluster}
-      ${options.config ?? ''}
+      ${more}
     `
     const path = join(directory, `n${i}.conf`)
-    await writeFile(path, config)
-    servers.push(new Server(path, port, monitorPort, join(directory, `n${i}`)))
+    await writeFile(path, config(options.config ?? ''))
+    const reconfigure = (more: string): Promise<void> => writeFile(path, config(more))
+    servers.push(new Server(path, reconfigure, port, monitorPort, join(directory, `n${i}`)))
   }
   await Promise.all(servers.map((server) => server.start(size > 1)))
   return servers
@@ -99,11 +101,19 @@ class Server implements NatsProcess {
   readonly #config: string
   readonly #monitorPort: number
   readonly #store: string
+  readonly #reconfigure: (more: string) => Promise<void>
   #child: ChildProcess | null = null
   #output = ''
 
-  constructor(config: string, port: number, monitorPort: number, store: string) {
+  constructor(
+    config: string,
+    reconfigure: (more: string) => Promise<void>,
+    port: number,
+    monitorPort: number,
+    store: string,
+  ) {
     this.#store = store
+    this.#reconfigure = reconfigure
     this.#config = config
     this.port = port
     this.#monitorPort = monitorPort
@@ -159,8 +169,9 @@ class Server implements NatsProcess {
     await once(child, 'exit')
   }
 
-  async restart(): Promise<void> {
+  async restart(config?: string): Promise<void> {
     await this.kill()
+    if (config !== undefined) await this.#reconfigure(config)
     await this.start(false)
   }
 

@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 
-const program = fileURLToPath(new URL('../../src/main.js', import.meta.url))
+const main = fileURLToPath(new URL('../../src/main.js', import.meta.url))
 
 export interface ServerProcessOptions {
   /** Default: `--port 0`, unless a port is among them. */
@@ -16,6 +16,8 @@ export interface ServerProcessOptions {
   /** A shell line that sets limits before the server starts: `ulimit -n 200`. */
   readonly limits?: string
   readonly environment?: Readonly<Record<string, string>>
+  /** Another program than distributary's own, as a compiled file. */
+  readonly program?: string
   /** false: return when it listens. Default: when it is ready. */
   readonly ready?: boolean
 }
@@ -108,7 +110,7 @@ export function total(samples: ReadonlyMap<string, number>, name: string): numbe
   return sum
 }
 
-function spawnServer(t: Test, { flags, limits, environment }: ServerProcessOptions): ChildProcess {
+function spawnServer(t: Test, { flags, limits, environment, program = main }: ServerProcessOptions): ChildProcess {
   const port = flags.some((flag) => flag === '--port' || flag.startsWith('--port=')) ? [] : ['--port', '0']
   const line = [process.execPath, program, ...flags, ...port]
   const [command = '', ...args] = limits === undefined ? line : ['/bin/sh', '-c', `${limits}; exec "$@"`, 'sh', ...line]

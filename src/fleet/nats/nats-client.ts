@@ -29,19 +29,21 @@ import {
   RetentionPolicy,
   StorageType,
   type Subscription,
+  usernamePasswordAuthenticator,
 } from 'nats'
 import type { Clock, Timer } from '../../support/clock.js'
 
 export interface NatsConnectOptions {
   readonly servers: readonly string[]
   readonly name: string
-  readonly user?: { readonly name: string; readonly password: string }
-  readonly token?: string
+  /** Secrets are asked for at every connection, for they may have been changed meanwhile. */
+  readonly user?: { readonly name: string; readonly password: () => string }
   /** The contents of a credentials file. */
-  readonly credentials?: Buffer
+  readonly credentials?: () => Buffer
   /** An nkey's seed. */
-  readonly nkeySeed?: Buffer
-  readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
+  readonly nkeySeed?: () => Buffer
+  /** Paths, read at every connection. */
+  readonly tls?: { readonly caFile?: string; readonly certFile?: string; readonly keyFile?: string }
   /** Something is wrong with a connection that was there, and is tried again: what the server said. */
   readonly onTrouble?: (reason: string) => void
 }
@@ -132,7 +134,7 @@ export class NatsClient {
    * @throws BrokerError `refused`, or `unavailable`: nobody is there.
    */
   static async connect(options: NatsConnectOptions, clock: Clock): Promise<NatsClient> {
-    const { servers, name, user, token, credentials, nkeySeed, tls, onTrouble } = options
+    const { servers, name, user, credentials, nkeySeed, tls, onTrouble } = options
     try {
       const connection = await connect({
         servers: [...servers],
@@ -145,8 +147,7 @@ export class NatsClient {
         timeout: 3_000,
         pingInterval: 3_000,
         maxPingOut: 2,
-        ...(user === undefined ? {} : { user: user.name, pass: user.password }),
-        ...(token === undefined ? {} : { token }),
+        ...(user === undefined ? {} : { authenticator: usernamePasswordAuthenticator(user.name, user.password) }),
         ...(credentials === undefined ? {} : { authenticator: credsAuthenticator(credentials) }),
         ...(nkeySeed === undefined ? {} : { authenticator: nkeyAuthenticator(nkeySeed) }),
         ...(tls === undefined ? {} : { tls: { ...tls } }),
@@ -681,13 +682,22 @@ function asBrokerError(error: unknown): BrokerError {
 
 /** Codes of NATS, of TLS and of what reads credentials. */
 const REFUSALS =
-  /AUTHORIZATION_VIOLATION|AUTHENTICATION|BAD_AUTHENTICATION|BAD_CREDS|EXPIRED|CERT|SELF_SIGNED|TLS|SSL|SERVER_OPTION|nkey|seed|credentials|certificate/i
+  /AUTHORIZATION_VIOLATION|AUTHENTICATION|BAD_AUTHENTICATION|BAD_CREDS|EXPIRED|CERT|SELF_SIGNED|TLS|SSL|SERVER_OPT|nkey|seed|credentials|certificate/i
+
+/** What the package says in one word. */
+const EXPLANATIONS: Readonly<Record<string, string>> = {
+  AUTHORIZATION_VIOLATION: 'the server does not accept these credentials, or wants some',
+  BAD_CREDS: 'the credentials file cannot be read as one',
+  SERVER_OPT_NA: 'TLS is asked for, and the server has none',
+}
 
 /** What the operator has to know to put it right. */
 function asConnectError(error: unknown): BrokerError {
   const cause = error instanceof Error ? error : new Error(String(error))
-  const code = (cause as { readonly code?: unknown }).code
-  const text = `${typeof code === 'string' ? code : ''} ${cause.message}`
-  if (REFUSALS.test(text)) return new BrokerError('refused', cause.message, { cause })
-  return new BrokerError('unavailable', cause.message, { cause })
+  const { code } = cause as { readonly code?: unknown }
+  const word = typeof code === 'string' ? code : ''
+  const explanation = EXPLANATIONS[word]
+  const message = explanation === undefined ? cause.message : `${explanation} (${cause.message})`
+  const isRefusal = explanation !== undefined || REFUSALS.test(`${word} ${cause.message}`)
+  return new BrokerError(isRefusal ? 'refused' : 'unavailable', message, { cause })
 }

@@ -40,6 +40,15 @@ export interface PublishedFeed {
   requestProgress(): void
 }
 
+/** What a publisher says of itself every second. */
+export interface PublisherStatus {
+  readonly epoch: number
+  /** The stream has everything up to this message. */
+  readonly sequence: number
+  /** Why etcd is away; null while it is there. */
+  readonly trouble: { readonly reason: string; readonly isRefusal: boolean } | null
+}
+
 export interface PublisherMetrics {
   published(messages: number, events: number, bytes: number): void
   snapshot(seconds: number, bytes: number): void
@@ -480,7 +489,8 @@ export class Publisher {
   #publishStatus(): void {
     if (this.#stopping.signal.aborted) return
     const { client, names } = this.#options
-    const status = { epoch: this.#epoch, trouble: this.#trouble }
+    const { sequence } = this.#acknowledged
+    const status: PublisherStatus = { epoch: this.#epoch, sequence, trouble: this.#trouble }
     client.publish(names.status, Buffer.from(JSON.stringify(status)))
   }
 }

@@ -18,6 +18,7 @@ import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import { decodePart, joinParts, type Message, type Part } from './message.js'
 import type { Names } from './names.js'
+import type { PublisherStatus } from './publisher.js'
 import { BrokerError, type Closable, type NatsClient } from './nats-client.js'
 import { type SnapshotEntry, SnapshotStore } from './snapshot-store.js'
 
@@ -116,6 +117,8 @@ export class Subscriber {
   #statusSubscription: Closable | null = null
   #statusTimer: Timer | null = null
   #isTold = false
+  /** The stream has more than has come, and this is where it stands still. */
+  #behind: { readonly at: number; readonly sinceMs: number } | null = null
   /** Ends the following. */
   #end: ((outcome: Outcome) => void) | null = null
 
@@ -469,14 +472,30 @@ export class Subscriber {
 
   #heard(data: Buffer): void {
     this.#heardMs = this.#options.clock.monotonic()
-    const { trouble } = JSON.parse(data.toString('utf8')) as {
-      readonly trouble: { readonly reason: string; readonly isRefusal: boolean } | null
-    }
+    const { trouble, epoch, sequence } = JSON.parse(data.toString('utf8')) as PublisherStatus
     const { sink } = this.#options
+    this.#compare(epoch, sequence)
     if (trouble === null) return this.#considerSynced()
     this.#isTold = false
     if (trouble.isRefusal) sink.refused(trouble.reason)
     else sink.disconnected(`etcd: ${trouble.reason}`)
+  }
+
+  /**
+   * A consumer may live and deliver nothing (its server has lost touch with the others): what has been written for a while
+   * and is not here has to be asked for anew.
+   */
+  #compare(epoch: number, sequence: number): void {
+    const place = this.#place
+    if (place === null || epoch < place.epoch || place.sequence >= sequence) {
+      this.#behind = null
+      return
+    }
+    const nowMs = this.#options.clock.monotonic()
+    if (this.#behind?.at !== place.sequence) this.#behind = { at: place.sequence, sinceMs: nowMs }
+    if (nowMs - this.#behind.sinceMs < SILENT_MS) return
+    this.#behind = null
+    this.#end?.({ kind: 'ended', reason: `message ${sequence} was written, and ${place.sequence} is the last to come` })
   }
 
   #check(): void {

@@ -1,0 +1,35 @@
+/**
+ * A replica in a process of its own, as `main` starts it, but with one resource: each has a stream that three servers keep,
+ * and a test's machine is small.
+ */
+import { readFileSync } from 'node:fs'
+import { App } from '../../src/app.js'
+import { load } from '../../src/config/load.js'
+import { createLogger } from '../../src/logger.js'
+import { noUpstream } from '../../src/nats-fleet.js'
+import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
+
+const loaded = load(process.argv.slice(2), process.env, (path) => readFileSync(path, 'utf8'))
+if (loaded.kind !== 'run') throw new Error('the flags of a test must run')
+const { config } = loaded
+const logger = createLogger({ level: config.logLevel, format: 'json' })
+const endpoints = config.etcdServers
+const timing = { keepAliveTimeMs: 700, keepAliveTimeoutMs: 500, requestTimeoutMs: 3_000, connectTimeoutMs: 1_000 }
+const app = new App({
+  config: {
+    ...config,
+    bookmarkInterval: 200,
+    resources: config.resources.filter(({ resource }) => resource.plural === 'pods' && resource.group === ''),
+  },
+  upstream: endpoints.length === 0 ? noUpstream() : connectEtcd({ endpoints, ...timing, logger }),
+  logger,
+  version: '0.0.0-test',
+})
+const ports = await app.start()
+logger.info({ ...ports }, 'serving')
+process.on('SIGTERM', () => {
+  void app
+    .drain()
+    .then(() => app.stop())
+    .finally(() => process.exit(0))
+})
