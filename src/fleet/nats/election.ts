@@ -13,7 +13,8 @@ import type { Names } from './names.js'
 import { BrokerError, type NatsClient } from './nats-client.js'
 
 export interface ElectionOptions {
-  readonly client: NatsClient
+  /** What is read and swapped there. */
+  readonly client: Pick<NatsClient, 'kvGet' | 'kvUpdate'>
   readonly names: Names
   readonly replicas: number
   /** Of this process, for people to read. */
