@@ -340,8 +340,10 @@ export class FleetScenario {
   #flags(replica: Pick<Replica, 'role' | 'toNats' | 'toEtcd'> & { readonly server?: ServerProcess }): string[] {
     const { role, toNats, toEtcd, server } = replica
     return [
-      ...['--nats-servers', toNats.map(({ port }) => `nats://127.0.0.1:${port}`).join()],
-      ...['--nats-role', role, '--nats-lease', `${LEASE_MS}ms`, '--nats-replicas', '3'],
+      `--nats-servers=${toNats.map(({ port }) => `nats://127.0.0.1:${port}`).join()}`,
+      `--nats-role=${role}`,
+      `--nats-lease=${LEASE_MS}ms`,
+      '--nats-replicas=3',
       ...(toEtcd === null ? [] : ['--etcd-servers', `http://127.0.0.1:${toEtcd.port}`]),
       ...(server === undefined ? [] : ['--port', String(server.port)]),
       ...(this.#options.flags ?? []),

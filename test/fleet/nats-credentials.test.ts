@@ -90,10 +90,7 @@ for (const { name, config, flags } of [
   {
     name: 'TLS and a password',
     config: `${tls()}\n authorization { user: fleet, password: "s3cret" }`,
-    flags: [
-      ...['--nats-cafile', authority.ca],
-      ...['--nats-username', 'fleet', '--nats-password-file', file('s3cret')],
-    ],
+    flags: ['--nats-cafile', authority.ca, '--nats-username', 'fleet', '--nats-password-file', file('s3cret')],
   },
 ] as const) {
   void t.test(`let in with ${name}, at the second of two servers`, async (t) => {

@@ -21,7 +21,7 @@ const app = new App({
     bookmarkInterval: 200,
     resources: config.resources.filter(({ resource }) => resource.plural === 'pods' && resource.group === ''),
   },
-  upstream: endpoints.length === 0 ? noUpstream() : connectEtcd({ endpoints, ...timing, logger }),
+  upstream: endpoints.length === 0 ? noUpstream('an edge') : connectEtcd({ endpoints, ...timing, logger }),
   logger,
   version: '0.0.0-test',
 })
