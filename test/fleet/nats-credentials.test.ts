@@ -174,7 +174,9 @@ void t.test('a password that is changed: refused, tried again, and let in with w
   const flags = ['--nats-username', 'fleet', '--nats-password-file', path]
   const opened = open(t, ['--nats-servers', nats.url, ...flags])
   await until(() => opened.isConnected, 'let in')
-  const found = await opened.shared.use(() => {})
+  const listener = (): void => {}
+  const found = await opened.shared.use(listener)
+  t.teardown(() => opened.shared.release(listener))
   await nats.restart('authorization { user: fleet, password: two }')
   await until(() => opened.lines.length > 0, 'it is refused')
   writeFileSync(path, 'two')

@@ -12,7 +12,7 @@ import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
 const loaded = load(process.argv.slice(2), process.env, (path) => readFileSync(path, 'utf8'))
 if (loaded.kind !== 'run') throw new Error('the flags of a test must run')
 const { config } = loaded
-const logger = createLogger({ level: config.logLevel, format: 'json' })
+const logger = createLogger({ level: config.logLevel, format: 'json', worker: null })
 const endpoints = config.etcdServers
 const timing = { keepAliveTimeMs: 700, keepAliveTimeoutMs: 500, requestTimeoutMs: 3_000, connectTimeoutMs: 1_000 }
 const app = new App({

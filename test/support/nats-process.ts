@@ -59,19 +59,16 @@ async function start(t: Teardown, size: number, options: NatsOptions): Promise<r
     await Promise.all(servers.map((server) => server.kill()))
     await rm(directory, { recursive: true, force: true })
   })
+  // The proxies first: a port that is only known to be free could become one of theirs.
+  const targets = await openRouteProxies(t, size, options.routeProxies)
   const ports = await freePorts(size * 3)
   for (let i = 0; i < size; i++) {
     const [port = 0, clusterPort = 0, monitorPort = 0] = ports.slice(i * 3)
     const routes: string[] = []
     for (let j = 0; j < size && size > 1; j++) {
-      let routePort = ports[j * 3 + 1]!
-      if (options.routeProxies !== undefined && i !== j) {
-        const proxy = await startFaultProxy({ targetPort: routePort })
-        t.teardown(() => proxy.close())
-        const others = options.routeProxies.get(i) ?? new Map<number, FaultProxy>()
-        options.routeProxies.set(i, others.set(j, proxy))
-        routePort = proxy.port
-      }
+      const target = targets[j]
+      if (target !== undefined) target.targetPort = ports[j * 3 + 1]!
+      const routePort = options.routeProxies?.get(i)?.get(j)?.port ?? ports[j * 3 + 1]!
       routes.push(`nats-route://127.0.0.1:${routePort}`)
     }
     const cluster =
@@ -94,6 +91,27 @@ async function start(t: Teardown, size: number, options: NatsOptions): Promise<r
   }
   await Promise.all(servers.map((server) => server.start(size > 1)))
   return servers
+}
+
+/** @returns what the proxies to each server take for its port, to be filled in. */
+async function openRouteProxies(
+  t: Teardown,
+  size: number,
+  proxies: NatsOptions['routeProxies'],
+): Promise<{ targetPort: number }[]> {
+  if (proxies === undefined) return []
+  const targets = Array.from({ length: size }, () => ({ targetPort: 0 }))
+  for (let i = 0; i < size; i++) {
+    const others = new Map<number, FaultProxy>()
+    for (let j = 0; j < size; j++) {
+      if (i === j) continue
+      const proxy = await startFaultProxy(targets[j]!)
+      t.teardown(() => proxy.close())
+      others.set(j, proxy)
+    }
+    proxies.set(i, others)
+  }
+  return targets
 }
 
 class Server implements NatsProcess {
