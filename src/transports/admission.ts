@@ -34,7 +34,7 @@ export interface Admitted {
   /** Whose limits it counts against: the user, or the address where nobody says who they are. */
   readonly identity: string
   /** Counts bytes of a list or initial state. @returns milliseconds to wait before more is sent. */
-  pace(bytes: number): number
+  readonly pace: (bytes: number) => number
   /** Watches over a running request. @returns what ends that. */
   keep(revoked: (error: StatusError) => void): () => void
 }

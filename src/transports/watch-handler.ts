@@ -123,7 +123,8 @@ function begin(
     start,
     bookmarks: options.bookmarks,
     deadlineMs: context.clock.monotonic() + timeoutMs(context, options),
-    pace: (bytes) => transport.admitted.pace(bytes),
+    // No function of this scope: for as long as the watch runs it would keep everything that the request was made of.
+    pace: transport.admitted.pace,
     onInitialComplete: prepared.releaseInitial,
     onEnd: prepared.onEnd,
   }
