@@ -12,11 +12,26 @@ function npm(cwd: string, ...args: string[]): string {
   return stdout
 }
 
+const text = (path: string): string => readFileSync(join(root, path), 'utf8')
+const { version } = JSON.parse(text('package.json')) as { version: string }
+
+void t.test('one version everywhere', async (t) => {
+  t.match(text('helm/distributary/Chart.yaml'), `\nversion: ${version}\nappVersion: ${version}\n`)
+  t.equal((JSON.parse(text('package-lock.json')) as { version: string }).version, version)
+  for (const overlay of ['base', 'edge', 'static-pod']) {
+    t.match(text(`deploy/kubernetes/${overlay}/kustomization.yaml`), new RegExp(`newTag: '?${version}'?\n`), overlay)
+  }
+  const changes = [...text('CHANGELOG.md').matchAll(/^## (.*)$/gm)].map(([, heading]) => heading!)
+  t.ok(changes[0] === 'Unreleased' || changes[0]!.startsWith(version), 'what is new stands first')
+})
+
 void t.test('the package holds what is needed, installs into an empty folder and runs', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'distributary-pack-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  npm(root, 'run', 'build')
-  const [packed] = JSON.parse(npm(root, 'pack', '--json', '--pack-destination', folder)) as {
+  // As before every `npm pack`; by itself, since what it prints would be among the JSON.
+  npm(root, 'run', 'prepack')
+  const pack = npm(root, 'pack', '--json', '--ignore-scripts', '--pack-destination', folder)
+  const [packed] = JSON.parse(pack) as {
     filename: string
     size: number
     files: { path: string }[]
@@ -42,11 +57,16 @@ void t.test('the package holds what is needed, installs into an empty folder and
   t.ok(packed!.size < 2_000_000, `${packed!.size} bytes`)
 
   writeFileSync(join(folder, 'package.json'), '{"private":true}')
-  npm(folder, 'install', '--prefer-offline', '--no-audit', '--no-fund', '--omit=dev', `./${packed!.filename}`)
-  const program = join(folder, 'node_modules/.bin/distributary')
-  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
-  t.equal((await runToEnd([program, '--version'], { cwd: folder })).output, `distributary ${version}\n`)
+  // It does without what is optional.
+  const omit = ['--omit=dev', '--omit=optional']
+  npm(folder, 'install', '--prefer-offline', '--no-audit', '--no-fund', ...omit, `./${packed!.filename}`)
+  t.equal(npm(folder, 'exec', '--offline', '--', 'distributary', '--version'), `distributary ${version}\n`)
+  const help = await runToEnd(['npx', '--offline', 'distributary', '--help'], { cwd: folder })
+  t.equal(help.code, 0)
+  t.match(help.output, '--etcd-servers')
 
+  // What npx runs; through npx itself a signal would reach npm.
+  const program = join(folder, 'node_modules/.bin/distributary')
   const server = await startServerProcess(t, { command: [program], cwd: folder })
   const get = async (path: string): Promise<string> => await (await fetch(server.url + path)).text()
   t.match(await get('/metrics'), `distributary_build_info{version="${version}"} 1`)
