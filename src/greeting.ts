@@ -13,6 +13,8 @@ export function greeting(config: Config, { port, securePort }: PortNumbers): str
   // Over --upstream it is that server which knows what there is.
   const what = config.upstream === null ? `${config.resources.length} resources` : 'the resources'
   const lines = [`distributary serves ${what} of ${source} on ${urls.join(' and ')}`]
+  const [page] = urls
+  if (page !== undefined) lines.push('', `In a browser: ${page}/ui/`)
   lines.push('', 'Try:')
   if (plain !== null) {
     lines.push(`  kubectl -s ${plain} get pods -A`)

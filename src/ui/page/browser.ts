@@ -34,10 +34,18 @@ export class ObjectBrowser {
   #yaml = ''
 
   constructor() {
-    byId<HTMLFormElement>('filter').addEventListener('submit', (event) => {
+    const begin = (event: Event): void => {
       event.preventDefault()
       this.#remember()
       void this.#start()
+    }
+    byId<HTMLFormElement>('filter').addEventListener('submit', begin)
+    byId<HTMLSelectElement>('resource').addEventListener('change', (event) => {
+      this.#selected = null
+      this.#yaml = ''
+      byId('object-title').textContent = 'Choose an object'
+      byId('yaml').replaceChildren()
+      begin(event)
     })
   }
 
@@ -49,7 +57,7 @@ export class ObjectBrowser {
     this.#resources = resources
     const select = byId<HTMLSelectElement>('resource')
     const wanted = new URLSearchParams(location.hash.slice(1))
-    const chosen = select.value || (wanted.get('resource') ?? (names(resources).includes('pods') ? 'pods' : ''))
+    const chosen = select.value || (wanted.get('resource') ?? worthSeeing(resources))
     select.replaceChildren(
       ...resources.map(({ resource }) => new Option(resource, resource, false, resource === chosen)),
     )
@@ -186,6 +194,12 @@ export class ObjectBrowser {
       }),
     )
   }
+}
+
+/** Pods are what most look for; where there are none, something that there is. */
+function worthSeeing(resources: readonly ResourceStatus[]): string {
+  const filled = resources.filter(({ objects }) => objects > 0)
+  return (filled.find(({ resource }) => resource === 'pods') ?? filled[0] ?? resources[0])?.resource ?? ''
 }
 
 function keyOf({ metadata }: Shown): string {
