@@ -151,6 +151,7 @@ export class ResourceSource {
       resource: this.resource,
       objects: cache.size,
       unservable: cache.unservableCount,
+      encrypted: cache.encryptedCount,
       revision: cache.revision,
       ringBatches: ring.batches,
       ringBytes: ring.bytes,

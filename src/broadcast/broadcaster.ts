@@ -265,6 +265,10 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     if (this.#waiting.size > 0) this.#activateWaiting(revision)
   }
 
+  onUnreadable(error: StatusError): void {
+    for (const cursor of this.#cursors) this.fail(cursor, error, 'error')
+  }
+
   onReset(revision: Revision, isOtherHistory: boolean): void {
     this.#replays.clear()
     for (const group of this.#groups.values()) group.log.reset(revision)

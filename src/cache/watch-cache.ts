@@ -49,6 +49,8 @@ export interface CacheListener {
   onAdvance(revision: Revision): void
   /** History before `revision` is gone: watchers that stand below it can go on nowhere. */
   onReset(revision: Revision, isOtherHistory: boolean): void
+  /** What comes next cannot be read: nothing is told until a reset. */
+  onUnreadable?(error: NotImplementedError): void
 }
 
 export interface WatchCacheMetrics {
@@ -78,6 +80,9 @@ export interface WatchCacheOptions {
   /** How long a read waits for a revision, milliseconds. The API server waits 3 s. */
   readonly waitLimitMs?: number
 }
+
+const ENCRYPTED =
+  "its values are encrypted at rest, and the key is the API server's (--encryption-provider-config there)"
 
 /** A trusted etcd drops a progress request in silence while a watcher is behind: ask again. */
 const PROGRESS_REPEAT_MS = 100
@@ -109,6 +114,8 @@ export class WatchCache {
   #unservable = new Map<Key, Revision>()
   #snapshot: Snapshot | null = null
   readonly #kept = new LRUCache<Revision, Snapshot>({ max: KEPT_SNAPSHOTS, ttl: KEPT_SNAPSHOT_MS })
+  /** Of those, what is encrypted at rest. */
+  #encrypted = new Set<Key>()
   readonly #loggedKeys = new LRUCache<Key, true>({ max: LOGGED_KEYS })
   #revision: Revision = ZERO_REVISION
   #history = 0
@@ -150,6 +157,7 @@ export class WatchCache {
   }
 
   get readiness(): Readiness {
+    if (this.#encrypted.size > 0 && this.#readiness.kind === 'ready') return { kind: 'refused', reason: ENCRYPTED }
     return this.#readiness
   }
 
@@ -165,6 +173,11 @@ export class WatchCache {
   /** Whether the source's word on how far it is can be believed. */
   get trustsProgress(): boolean {
     return this.#options.freshness.trustsProgress
+  }
+
+  /** Values that are encrypted at rest: while there is one, nothing of the resource is served. */
+  get encryptedCount(): number {
+    return this.#encrypted.size
   }
 
   get unservableCount(): number {
@@ -196,7 +209,7 @@ export class WatchCache {
 
   /** @throws TooManyRequestsError before the first state; NotImplementedError when it can never be listed. */
   assertReadable(): void {
-    const readiness = this.#readiness
+    const { readiness } = this
     if (readiness.kind === 'ready') return
     if (readiness.kind === 'refused')
       throw new NotImplementedError(`${this.name} cannot be served: ${readiness.reason}`)
@@ -214,24 +227,32 @@ export class WatchCache {
   ): { add(keyValues: readonly KeyValue[]): void; commit(): void; abort(): void } {
     let store = new Store()
     let unservable = new Map<Key, Revision>()
+    let encrypted = new Set<Key>()
     const add = (keyValues: readonly KeyValue[]): void => {
-      for (const keyValue of keyValues) this.#put(store, unservable, keyValue)
+      for (const keyValue of keyValues) this.#put(store, unservable, encrypted, keyValue)
     }
     const abort = (): void => {
       store = new Store()
       unservable = new Map()
+      encrypted = new Set()
     }
     const commit = (): void => {
       let isOtherHistory = reason === 'history-changed'
       if (reason === 'coalesce' && this.#revision !== ZERO_REVISION) {
         const stranger = this.#strangerIn(store, unservable)
-        if (stranger === null && revision >= this.#revision) return this.#coalesce(store, unservable, revision)
-        isOtherHistory = true
+        const isReadable = encrypted.size === 0 && this.#encrypted.size === 0
+        if (stranger === null && revision >= this.#revision && isReadable) {
+          return this.#coalesce(store, unservable, revision)
+        }
+        isOtherHistory = stranger !== null || revision < this.#revision
         const fields = { resource: this.name, revision, key: stranger === null ? null : keyToText(stranger) }
-        this.#options.logger.error(fields, 'not the same history: what was before is not what it was')
+        if (isOtherHistory) {
+          this.#options.logger.error(fields, 'not the same history: what was before is not what it was')
+        }
       }
       this.#store = store
       this.#unservable = unservable
+      this.#turnEncrypted(encrypted)
       this.#snapshot = null
       this.#kept.clear()
       this.#gaps = []
@@ -251,7 +272,10 @@ export class WatchCache {
       // The feed drops what is not above its position; this guards the ring's order whatever the source.
       if (batch.revision <= this.#revision) continue
       events += batch.events.length
-      this.#append(this.#ingestBatch(batch, receivedAtMs))
+      const before = this.#encrypted.size
+      const ingested = this.#ingestBatch(batch, receivedAtMs)
+      if (before > 0 || this.#encrypted.size > 0) this.#appendUnread(ingested, before)
+      else this.#append(ingested)
     }
     this.#connected()
     this.#advanced()
@@ -429,15 +453,45 @@ export class WatchCache {
       const key = event.type === 'put' ? event.keyValue.key : event.key
       const previous = this.#store.get(key) ?? null
       if (event.type === 'put') {
-        const object = this.#put(this.#store, this.#unservable, event.keyValue)
+        const object = this.#put(this.#store, this.#unservable, this.#encrypted, event.keyValue)
         if (object !== null || previous !== null) events.push(new CacheEvent(batch.revision, object, previous))
       } else {
         this.#store.delete(key)
         this.#unservable.delete(key)
+        this.#encrypted.delete(key)
         if (previous !== null) events.push(new CacheEvent(batch.revision, null, previous))
       }
     }
     return new CacheBatch(batch.revision, events, receivedAtMs)
+  }
+
+  /**
+   * While something is encrypted nobody is told anything: an object that cannot be read any more is not gone, and a list
+   * without it is no list. When all can be read again, what came meanwhile is no history to resume in.
+   */
+  #appendUnread(batch: CacheBatch, encryptedBefore: number): void {
+    if (encryptedBefore === 0) this.#tellEncrypted()
+    this.#snapshot = null
+    this.#kept.clear()
+    this.#revision = batch.revision
+    this.#ring.reset(batch.revision)
+    for (const listener of this.#listeners) listener.onReset(batch.revision, false)
+    if (this.#encrypted.size === 0) this.#options.logger.info({ resource: this.name }, 'resource can be read again')
+  }
+
+  #turnEncrypted(encrypted: Set<Key>): void {
+    const isNew = this.#encrypted.size === 0 && encrypted.size > 0
+    this.#encrypted = encrypted
+    if (isNew) this.#tellEncrypted()
+  }
+
+  #tellEncrypted(): void {
+    this.#options.logger.error(
+      { resource: this.name, values: this.#encrypted.size },
+      `resource cannot be served: ${ENCRYPTED}`,
+    )
+    const error = new NotImplementedError(`${this.name} cannot be served: ${ENCRYPTED}`)
+    for (const listener of this.#listeners) listener.onUnreadable?.(error)
   }
 
   #append(batch: CacheBatch): void {
@@ -447,15 +501,21 @@ export class WatchCache {
     for (const listener of this.#listeners) listener.onBatch(batch)
   }
 
-  #put(store: Store, unservable: Map<Key, Revision>, keyValue: KeyValue): StoredObject | null {
+  #put(store: Store, unservable: Map<Key, Revision>, encrypted: Set<Key>, keyValue: KeyValue): StoredObject | null {
     const object = this.#options.ingest(keyValue)
     if (!isUnservable(object)) {
       if (unservable.size > 0) unservable.delete(keyValue.key)
+      if (encrypted.size > 0) encrypted.delete(keyValue.key)
       store.set(keyValue.key, object)
       return object
     }
     unservable.set(keyValue.key, keyValue.modRevision)
     store.delete(keyValue.key)
+    if (object.isEncrypted === true) {
+      encrypted.add(keyValue.key)
+      return null
+    }
+    encrypted.delete(keyValue.key)
     if (!this.#loggedKeys.has(keyValue.key)) {
       this.#loggedKeys.set(keyValue.key, true)
       const fields = { resource: this.name, key: keyToText(keyValue.key), reason: object.unservable }
@@ -533,7 +593,7 @@ export class WatchCache {
       // The very version we hold: share its bytes.
       const held = this.#store.get(keyValue.key)
       if (held !== undefined && held.modRevision === keyValue.modRevision) store.set(held.key, held)
-      else this.#put(store, unservable, keyValue)
+      else this.#put(store, unservable, new Set(), keyValue)
     }
     return store.snapshot(state.revision, unservable.size)
   }

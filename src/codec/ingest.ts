@@ -37,7 +37,7 @@ export function createIngest({
       return { unservable: `the key ${JSON.stringify(keyToText(key))} has not the shape of ${resource.plural}` }
     if (value.length > maxValueBytes)
       return { unservable: `its ${value.length} bytes exceed the limit of ${maxValueBytes}` }
-    if (startsWith(value, ENCRYPTED_MAGIC)) return { unservable: 'it is encrypted at rest' }
+    if (startsWith(value, ENCRYPTED_MAGIC)) return { unservable: 'it is encrypted at rest', isEncrypted: true }
     if (startsWith(value, PROTOBUF_MAGIC)) {
       return ingestProtobuf(keyValue, name)
     }

@@ -24,6 +24,7 @@ export interface ResourceGauges {
   readonly resource: Resource
   readonly objects: number
   readonly unservable: number
+  readonly encrypted: number
   readonly revision: number
   readonly ringBatches: number
   readonly ringBytes: number
@@ -102,6 +103,12 @@ export class Metrics {
   readonly #unservable = this.#gauge(
     'cache_unservable_values',
     'Values that are there and cannot be served.',
+    RESOURCE,
+    'max',
+  )
+  readonly #encrypted = this.#gauge(
+    'cache_encrypted_values',
+    'Of those, values that are encrypted at rest; while there are any, nothing of the resource is served.',
     RESOURCE,
     'max',
   )
@@ -423,6 +430,7 @@ export class Metrics {
     const gauges = [
       this.#objects,
       this.#unservable,
+      this.#encrypted,
       this.#revision,
       this.#ringBatches,
       this.#ringBytes,
@@ -444,6 +452,7 @@ export class Metrics {
       const labels = { group: state.resource.group, resource: state.resource.plural }
       this.#objects.set(labels, state.objects)
       this.#unservable.set(labels, state.unservable)
+      this.#encrypted.set(labels, state.encrypted)
       this.#revision.set(labels, state.revision)
       this.#ringBatches.set(labels, state.ringBatches)
       this.#ringBytes.set(labels, state.ringBytes)

@@ -35,6 +35,8 @@ export class StoredObject {
 /** A value that cannot be served: encrypted at rest, over the size limit, a stray key. Counted, logged once, never silent. */
 export interface Unservable {
   readonly unservable: string
+  /** The key is somebody else's: whatever can be read beside it, a list without it would be a lie. */
+  readonly isEncrypted?: true
 }
 
 export function isUnservable(value: StoredObject | Unservable): value is Unservable {

@@ -10,7 +10,18 @@ import {
   TooManyRequestsError,
 } from '../../src/model/status.js'
 import { silentLogger } from '../../src/support/log.js'
-import { PODS, batch, del, ingestPod, podKey, podKeyValue, put, putEncrypted, rev } from '../support/objects.js'
+import {
+  PODS,
+  batch,
+  del,
+  ingestPod,
+  podKey,
+  podKeyValue,
+  put,
+  putEncrypted,
+  putUnreadable,
+  rev,
+} from '../support/objects.js'
 import { VirtualClock, nextTurn } from '../support/virtual-clock.js'
 
 interface Told {
@@ -49,7 +60,11 @@ function setUp(
     },
     ring: { maxItems: 1_000, maxBytes: 1e9, maxAgeMs: 1e9, ...options.ring },
     clock,
-    logger: { ...silentLogger, warn: (_fields, message) => warnings.push(message) },
+    logger: {
+      ...silentLogger,
+      warn: (_fields, message) => warnings.push(message),
+      error: (_fields, message) => warnings.push(message),
+    },
     metrics: { applied: () => {}, coalesced: (events) => coalesced.push(events), readWait: () => {} },
   })
   const told: Told = { batches: [], advances: [], resets: [] }
@@ -286,33 +301,64 @@ void t.test('a coalesced gap', (t) => {
 void t.test('values that cannot be served', (t) => {
   void t.test('are a DELETED on the way out and an ADDED on the way back, and counted', (t) => {
     const { cache, told } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
-    cache.apply([batch(11, putEncrypted('x', 'a', 11, 5))])
+    cache.apply([batch(11, putUnreadable('x', 'a', 11, 5))])
     t.equal(cache.unservableCount, 1)
     t.equal(cache.snapshot().unservableCount, 1)
     t.same(namesIn(cache.snapshot()), [])
-    cache.apply([batch(12, putEncrypted('x', 'a', 12, 5))])
+    cache.apply([batch(12, putUnreadable('x', 'a', 12, 5))])
     cache.apply([batch(13, put('x', 'a', 13, {}, 5))])
     t.equal(cache.unservableCount, 0)
     t.same(told.batches, ['11: -a', '12:', '13: +a'])
-    cache.apply([batch(14, putEncrypted('x', 'a', 14, 5)), batch(15, del('x', 'a'))])
+    cache.apply([batch(14, putUnreadable('x', 'a', 14, 5)), batch(15, del('x', 'a'))])
     t.equal(cache.unservableCount, 0, 'deleted')
     t.same(told.batches.slice(3), ['14: -a', '15:'])
     t.end()
   })
   void t.test('are logged once a key', (t) => {
     const { cache, warnings } = setUp()
-    for (let i = 11; i < 20; i++) cache.apply([batch(i, putEncrypted('x', i % 2 === 0 ? 'a' : 'b', i))])
+    for (let i = 11; i < 20; i++) cache.apply([batch(i, putUnreadable('x', i % 2 === 0 ? 'a' : 'b', i))])
     t.equal(warnings.length, 2)
     t.end()
   })
   void t.test('are among what a coalesced gap is held against', (t) => {
-    const encrypted = putEncrypted('x', 'a', 5)
+    const encrypted = putUnreadable('x', 'a', 5)
     if (encrypted.type !== 'put') throw new Error('a put')
     const { told, replace } = setUp({ objects: [encrypted.keyValue] })
     replace(20, 'coalesce', encrypted.keyValue)
     t.same(told.resets, [])
     t.end()
   })
+  t.end()
+})
+
+void t.test('a resource with values that are encrypted at rest is refused whole, until there are none', (t) => {
+  const { cache, told, warnings, replace } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+  const unread: string[] = []
+  const ignore = (): void => {}
+  cache.listen({
+    onBatch: ignore,
+    onAdvance: ignore,
+    onReset: ignore,
+    onUnreadable: ({ code }) => unread.push(String(code)),
+  })
+  t.equal(cache.readiness.kind, 'ready')
+  cache.apply([batch(11, putEncrypted('x', 'a', 11, 5)), batch(12, putEncrypted('x', 'b', 12))])
+  t.same(unread, ['501'], 'the watches are told once')
+  t.same(told.batches, [], 'and not that anything was deleted')
+  t.match(cache.readiness, { kind: 'refused', reason: /encrypted at rest/ })
+  t.throws(() => cache.assertReadable(), { code: 501, message: /encrypted at rest/ })
+  t.equal(cache.encryptedCount, 2)
+  cache.apply([batch(13, put('x', 'a', 13, {}, 5))])
+  t.equal(cache.readiness.kind, 'refused')
+  cache.apply([batch(14, del('x', 'b'))])
+  t.equal(cache.readiness.kind, 'ready')
+  t.same(namesIn(cache.snapshot()), ['a@13'])
+  t.throws(() => cache.assertResumable(rev(13)), { code: 410 }, 'what came meanwhile is no history')
+  cache.assertResumable(rev(14))
+  const encrypted = putEncrypted('x', 'c', 20)
+  if (encrypted.type === 'put') replace(20, 'gap', encrypted.keyValue)
+  t.throws(() => cache.assertReadable(), { code: 501 }, 'a list has them as well')
+  t.equal(warnings.filter((message) => message.includes('encrypted')).length, 2, 'each time said once in the log')
   t.end()
 })
 
@@ -462,7 +508,7 @@ void t.test('exactly a revision', (t) => {
     batch(11, put('x', 'a', 11, {}, 5)),
     batch(13, put('x', 'b', 13), put('x', 'c', 13)),
     batch(14, del('x', 'a')),
-    batch(16, put('x', 'a', 16), putEncrypted('x', 'b', 16, 13)),
+    batch(16, put('x', 'a', 16), putUnreadable('x', 'b', 16, 13)),
     batch(18, put('x', 'b', 18, {}, 13)),
   ]
   const states: [revision: number, names: string[]][] = [

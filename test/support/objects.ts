@@ -73,7 +73,13 @@ export function put(
   return { type: 'put', keyValue: podKeyValue(namespace, name, revision, fields, created) }
 }
 
-/** A value that is encrypted at rest: it cannot be served. */
+/** A value that cannot be served: an envelope that is cut off. */
+export function putUnreadable(namespace: string, name: string, revision: number, created = revision): KeyEvent {
+  const value = Buffer.from('k8s\0\x0a\x7f')
+  return { type: 'put', keyValue: keyValue(podKey(namespace, name), value, revision, created) }
+}
+
+/** A value that is encrypted at rest: while there is one, nothing of its resource is served. */
 export function putEncrypted(namespace: string, name: string, revision: number, created = revision): KeyEvent {
   const value = Buffer.from('k8s:enc:aescbc:v1:key:secret')
   return { type: 'put', keyValue: keyValue(podKey(namespace, name), value, revision, created) }

@@ -281,13 +281,31 @@ void t.test('what is stored and cannot be served is counted in a warning', async
   const app = await start(t, { pods: 1 })
   t.equal((await ask(app)).headers.get('warning'), null)
   app.upstream.commit([
-    { type: 'put', key: '/registry/pods/default/secret' as never, value: Buffer.from('k8s:enc:aescbc:v1:key:x') },
+    { type: 'put', key: '/registry/pods/default/secret' as never, value: Buffer.from('k8s\0\x0a\x7f') },
   ])
   await until(() => sourceOf(app).cache.unservableCount === 1, 'it is there')
   const answer = await ask(app)
   t.same(names(answer), ['p0000'])
   t.match(answer.headers.get('warning'), /^299 - "1 objects of pods are stored and cannot be served"$/)
 })
+
+void t.test(
+  'values that are encrypted at rest: the resource says so, to watches too, and all others are served',
+  async (t) => {
+    const app = await start(t, { pods: 1 })
+    const watch = await fetch(`${app.url}/api/v1/pods?watch=1&resourceVersion=${app.upstream.revision}`)
+    const value = Buffer.from('k8s:enc:aescbc:v1:key:x')
+    app.upstream.commit([{ type: 'put', key: '/registry/pods/default/secret' as never, value }])
+    const ended = JSON.parse(await watch.text()) as unknown
+    t.match(ended, { type: 'ERROR', object: { kind: 'Status', code: 501, reason: 'NotImplemented' } })
+    const answer = await ask(app)
+    t.equal(answer.status, 501)
+    t.match(answer.body, { kind: 'Status', message: /pods cannot be served: its values are encrypted at rest/ })
+    t.equal((await fetch(`${app.url}/api/v1/nodes`)).status, 200)
+    t.equal((await fetch(`${app.url}/readyz`)).status, 200)
+    t.match(await (await fetch(`${app.url}/metrics`)).text(), /cache_encrypted_values\{group="",resource="pods"\} 1/)
+  },
+)
 
 void t.test('the ages of a Table are those of the time of asking', async (t) => {
   const app = await start(t)
