@@ -107,7 +107,7 @@ void t.test('the Dockerfile', async (t) => {
 
 interface Service {
   readonly environment?: Readonly<Record<string, string>>
-  readonly depends_on?: Readonly<Record<string, unknown>>
+  readonly depends_on?: Readonly<Record<string, unknown>> | readonly string[]
   readonly volumes?: readonly string[]
   readonly ports?: readonly string[]
   readonly image?: string
@@ -116,52 +116,86 @@ interface Service {
   readonly build?: { readonly context: string; readonly dockerfile: string }
 }
 
-void t.test('compose.yaml', async (t) => {
-  const compose = parse(text('deploy/compose.yaml'), { merge: true }) as {
-    services: Record<string, Service>
-    volumes: Record<string, null>
-  }
-  const names = Object.keys(compose.services)
-  t.same(names.sort(), ['distributary', 'etcd', 'grafana', 'nats-1', 'nats-2', 'nats-3', 'prometheus', 'replica'])
-  for (const [name, service] of Object.entries(compose.services)) {
-    for (const needed of Object.keys(service.depends_on ?? {})) t.ok(names.includes(needed), `${name} needs ${needed}`)
-    for (const volume of service.volumes ?? []) {
-      const [source = ''] = volume.split(':')
-      const isThere = source.startsWith('.') ? existsSync(join(root, 'deploy', source)) : source in compose.volumes
-      t.ok(isThere, `${name}: ${source}`)
-    }
-    for (const port of service.ports ?? []) t.match(port, /^127\.0\.0\.1:/, `${name} is published on loopback only`)
-    if (service.image !== 'distributary:local') t.match(service.image, /:.*\d/, `${name} has a version`)
-    if (service.build !== undefined) {
-      t.ok(existsSync(join(root, 'deploy', service.build.context, service.build.dockerfile)))
-    }
-  }
-  const environment = compose.services['distributary']!.environment!
-  for (const name of Object.keys(environment))
-    t.ok(
-      optionNames.some((option) => environmentName(option) === name),
-      name,
-    )
-  const loaded = load([], environment, readable)
-  if (loaded.kind !== 'run') throw new Error('the settings must run')
-  t.equal(loaded.config.embedded, false)
-  t.ok(loaded.config.resources.some(({ resource }) => resource.plural === 'flags'))
-})
+interface Compose {
+  readonly services: Readonly<Record<string, Service>>
+  readonly volumes?: Readonly<Record<string, null>>
+}
 
-void t.test('the NATS servers of compose.yaml take their command line', async (t) => {
-  const compose = parse(text('deploy/compose.yaml'), { merge: true }) as { services: Record<string, Service> }
-  for (const name of ['nats-1', 'nats-2', 'nats-3']) {
-    const command = compose.services[name]!.command!
-    const path = `${process.env['PATH']}:/usr/sbin`
-    // -t reads flags and configuration, says what is wrong with them, and does not serve.
-    const { status, stderr } = spawnSync('nats-server', [...command, '-c', '/dev/null', '-t'], {
-      encoding: 'utf8',
-      env: { ...process.env, PATH: path },
-    })
-    t.equal(status, 0, stderr)
-    t.ok(command.includes(`--name=${name}`))
-  }
-})
+const compositions: Readonly<Record<string, readonly string[]>> = {
+  'compose.yaml': [
+    'distributary',
+    'etcd',
+    'grafana',
+    'nats-1',
+    'nats-2',
+    'nats-3',
+    'prometheus',
+    'replica-1',
+    'replica-2',
+  ],
+  'compose-nats.yaml': ['candidate-1', 'candidate-2', 'edge-1', 'edge-2', 'etcd', 'nats-1', 'nats-2', 'nats-3'],
+}
+
+for (const [file, expected] of Object.entries(compositions)) {
+  const { services, volumes = {} } = parse(text(`deploy/${file}`), { merge: true }) as Compose
+
+  void t.test(`${file}: what it names is there`, async (t) => {
+    const names = Object.keys(services)
+    t.same(names.toSorted(), expected)
+    for (const [name, service] of Object.entries(services)) {
+      const needs = service.depends_on ?? []
+      for (const needed of Array.isArray(needs) ? needs : Object.keys(needs)) {
+        t.ok(names.includes(needed as string), `${name} needs ${String(needed)}`)
+      }
+      for (const volume of service.volumes ?? []) {
+        const [source = ''] = volume.split(':')
+        const isThere = source.startsWith('.') ? existsSync(join(root, 'deploy', source)) : source in volumes
+        t.ok(isThere, `${name}: ${source}`)
+      }
+      for (const port of service.ports ?? []) t.match(port, /^127\.0\.0\.1:/, `${name} is published on loopback only`)
+      if (service.build === undefined) t.match(service.image, /:.*\d/, `${name} has a version`)
+      else t.ok(existsSync(join(root, 'deploy', service.build.context, service.build.dockerfile)))
+    }
+    const ports = Object.values(services).flatMap((service) => service.ports ?? [])
+    t.equal(new Set(ports).size, ports.length, 'no port is published twice')
+  })
+
+  void t.test(`${file}: distributary takes its settings`, async (t) => {
+    for (const [name, { build, environment = {}, command = [] }] of Object.entries(services)) {
+      if (build === undefined) continue
+      for (const variable of Object.keys(environment)) {
+        t.ok(
+          optionNames.some((option) => environmentName(option) === variable),
+          variable,
+        )
+      }
+      const loaded = load([...command], environment, readable)
+      if (loaded.kind !== 'run') throw new Error('the settings must run')
+      t.equal(loaded.config.embedded, false, name)
+    }
+  })
+
+  void t.test(`${file}: etcd and NATS take their command lines`, async (t) => {
+    for (const [name, { command = [] }] of Object.entries(services)) {
+      if (name === 'etcd') {
+        // Its addresses and its folder are the container's; the test's stand in for them.
+        const flags = command
+          .slice(1)
+          .filter((flag) => !/^--(name|data-dir|(listen|advertise)-client-urls)=/.test(flag))
+        await startEtcd(t, { flags })
+      }
+      if (!name.startsWith('nats-')) continue
+      const path = `${process.env['PATH']}:/usr/sbin`
+      // -t reads flags and configuration, says what is wrong with them, and does not serve.
+      const { status, stderr } = spawnSync('nats-server', [...command, '-c', '/dev/null', '-t'], {
+        encoding: 'utf8',
+        env: { ...process.env, PATH: path },
+      })
+      t.equal(status, 0, stderr)
+      t.match(command.join(' '), new RegExp(`--name[= ]${name}$`))
+    }
+  })
+}
 
 void t.test('the systemd unit', async (t) => {
   const unit = text('deploy/systemd/distributary.service')
@@ -184,6 +218,13 @@ void t.test('the systemd unit', async (t) => {
     const { stdout } = analyze('security', '--offline=true', '--no-pager', 'deploy/systemd/distributary.service')
     const exposure = Number(/Overall exposure level for \S+ ([\d.]+)/.exec(stdout)?.[1])
     t.ok(exposure < 2, `exposure ${exposure} of 10`)
+    const verified = analyze('verify', '--man=no', 'deploy/systemd/distributary.service')
+    // The program is not installed here; anything else that it says of the unit is wrong with it.
+    const said = verified.stderr.split('\n').filter((line) => /distributary\.service/.test(line))
+    t.same(
+      said.filter((line) => !/is not executable|No such file/.test(line)),
+      [],
+    )
   }
 })
 
