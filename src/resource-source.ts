@@ -95,6 +95,7 @@ export class ResourceSource {
       cache: this.cache,
       jsonOf: (object, onlyMetadata) => options.jsonOf(resource, object, onlyMetadata),
       onInternalError: options.onInternalError,
+      onSelectorRefused: () => options.metrics.rejected('selectors'),
       pump: options.pump,
       clock,
       random,

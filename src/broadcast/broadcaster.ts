@@ -45,6 +45,8 @@ export interface BroadcasterOptions {
   readonly allLogBytes: number
   /** Frames of ring batches kept for lagging cursors, bytes. */
   readonly replayBytes: number
+  /** Its labels and fields would have been too many with those of others. */
+  readonly onSelectorRefused?: () => void
   /** An encoder failed on one of our bugs. */
   readonly onInternalError: (error: StatusError) => void
 }
@@ -119,7 +121,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   constructor(options: BroadcasterOptions) {
     this.#options = options
     this.#cache = options.cache
-    this.facts = new FactRegistry(options.jsonOf)
+    this.facts = new FactRegistry(options.jsonOf, options.onSelectorRefused)
     this.#index = new MatcherIndex(this.facts)
     this.#schedule = new Schedule(options.clock, (cursor, nowMs) => this.#due(cursor, nowMs))
     this.#replays = new LRUCache({

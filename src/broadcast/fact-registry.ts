@@ -4,8 +4,12 @@
  * When a selector brings a new path, objects extracted before lack it; they are read again when they are next looked at
  * (a list filters in slices, an event looks at two versions). So a missing fact always means *look at the object*, never
  * *no match*.
+ *
+ * How many different ones there are has a bound, because every object has room for each of them: a selector that would
+ * bring one more is refused.
  */
 import { type FactPlan, Facts, extractFacts, planFacts } from '../codec/json-facts.js'
+import { BadRequestError, TooManyRequestsError } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
 
 /**
@@ -16,22 +20,33 @@ export type JsonOf = (object: StoredObject, onlyMetadata: boolean) => Buffer | n
 
 const EMPTY = Buffer.from('{}')
 
+/** Controllers of a busy cluster use some twenty. At this many an object takes 2 KB more. */
+export const MAX_PATHS = 256
+const RETRY_AFTER_SECONDS = 5
+
 export class FactRegistry {
   readonly #users = new Map<string, number>()
   readonly #jsonOf: JsonOf
+  readonly #onRefused: () => void
   #plan: FactPlan = planFacts([])
   #onlyMetadata = true
 
-  constructor(jsonOf: JsonOf) {
+  /** @param onRefused a selector would have brought too many. */
+  constructor(jsonOf: JsonOf, onRefused: () => void = () => {}) {
     this.#jsonOf = jsonOf
+    this.#onRefused = onRefused
   }
 
   get pathsInUse(): number {
     return this.#users.size
   }
 
-  /** @returns what takes the paths out of use again. */
+  /**
+   * @returns what takes the paths out of use again.
+   * @throws BadRequestError when they are too many by themselves; TooManyRequestsError with those in use.
+   */
   use(paths: readonly string[]): () => void {
+    this.#assertRoom(paths)
     let isNew = false
     for (const path of paths) {
       const users = this.#users.get(path) ?? 0
@@ -50,6 +65,17 @@ export class FactRegistry {
       }
       // The plan keeps paths that are out of use until the next new one: dropping them would only cost extractions.
     }
+  }
+
+  #assertRoom(paths: readonly string[]): void {
+    if (this.#users.size + paths.length <= MAX_PATHS) return
+    let added = 0
+    for (const path of new Set(paths)) if (!this.#users.has(path)) added++
+    if (this.#users.size + added <= MAX_PATHS) return
+    this.#onRefused()
+    const message = `labels and fields that selectors of one resource may name at one time: ${MAX_PATHS}`
+    if (new Set(paths).size > MAX_PATHS) throw new BadRequestError(`the selector is too large; ${message}`)
+    throw new TooManyRequestsError(`too many different selectors are in use; ${message}`, RETRY_AFTER_SECONDS)
   }
 
   /** The object as selectors see it. */

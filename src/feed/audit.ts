@@ -4,6 +4,9 @@
  * Everything else here argues that a cache cannot differ; this finds out. It only looks: whoever runs it logs, counts and
  * rebuilds. What was read for it never answers a request. Comparing all values was rejected: it would read the whole
  * of etcd, and a wrong value under a right mod revision is a fault of memory, which a sample finds as well in time.
+ *
+ * Where etcd has compacted the revision that the cache is at (a quiet resource's moves seldom), the present is compared: what
+ * was written since is left out, and a key that is gone may have been deleted since, so that it proves nothing.
  */
 import type { Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
@@ -132,14 +135,33 @@ export class Audit {
    * state is still there, and keeps no state for long: one pass over it, beside the pages.
    */
   async #compare(signal: AbortSignal): Promise<AuditOutcome> {
-    const { cache, upstream, prefix, clock, pageKeys, pageTimeoutMs } = this.#options
+    const { cache } = this.#options
     const { revision } = cache
     const state = revision === null ? null : cache.stateAt(revision)
     if (revision === null || state === null) return { kind: 'skipped', reason: 'the cache holds no state' }
 
-    const comparison = new Comparison(state, this.#options)
     try {
-      const pages = { upstream, prefix, revision, keysOnly: true, pageKeys, pageTimeoutMs, clock, signal }
+      return await this.#compareWith(state, { revision, at: revision }, signal)
+    } catch (error) {
+      if (!(error instanceof UpstreamError && error.code === 'compacted')) throw error
+    }
+    // Read anew in the turn in which its revision is: it may have moved.
+    const { revision: later } = cache
+    const present = later === null ? null : cache.stateAt(later)
+    if (later === null || present === null) return { kind: 'skipped', reason: 'the cache holds no state' }
+    return await this.#compareWith(present, { revision: later, at: null }, signal)
+  }
+
+  /** @param compared.at what is read of etcd; null: the present, which may be later than the state. */
+  async #compareWith(
+    state: Iterable<AuditedKey>,
+    { revision, at }: { readonly revision: Revision; readonly at: Revision | null },
+    signal: AbortSignal,
+  ): Promise<AuditOutcome> {
+    const { upstream, prefix, clock, pageKeys, pageTimeoutMs } = this.#options
+    const comparison = new Comparison(state, { ...this.#options, judgedUpTo: at === null ? revision : null })
+    try {
+      const pages = { upstream, prefix, revision: at, keysOnly: true, pageKeys, pageTimeoutMs, clock, signal }
       for await (const page of readPages(pages)) {
         for (const { key, modRevision } of page.keyValues) comparison.meet(key, modRevision)
       }
@@ -147,21 +169,25 @@ export class Audit {
     } finally {
       comparison.close()
     }
-    await this.#compareValues(comparison, revision, signal)
-    const { keys, differences, examples, sample } = comparison
-    if (differences === 0) return { kind: 'equal', revision, keys, values: sample.length }
-    return { kind: 'different', revision, keys, values: sample.length, differences, examples }
+    await this.#compareValues(comparison, at, signal)
+    const { keys, differences, examples, sample, undecided } = comparison
+    if (differences > 0) return { kind: 'different', revision, keys, values: sample.length, differences, examples }
+    if (undecided === 0) return { kind: 'equal', revision, keys, values: sample.length }
+    const reason = `compacted: ${undecided} of ${keys} keys may have been deleted since revision ${revision}, which etcd has forgotten`
+    return { kind: 'skipped', reason }
   }
 
-  async #compareValues(comparison: Comparison, revision: Revision, signal: AbortSignal): Promise<void> {
+  async #compareValues(comparison: Comparison, revision: Revision | null, signal: AbortSignal): Promise<void> {
     const { upstream, cache, clock, pageTimeoutMs } = this.#options
     const comparable = (theirs: KeyValue): Buffer | null =>
       cache.comparable === undefined ? theirs.value : cache.comparable(theirs)
     const late = (): Error => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`)
     for (const { key, modRevision, value } of comparison.sample) {
       const theirs = await withDeadline(clock, pageTimeoutMs, signal, late, (inner) =>
-        upstream.readKey(key, { revision, signal: inner }),
+        upstream.readKey(key, { ...(revision === null ? {} : { revision }), signal: inner }),
       )
+      // Of the present: written or deleted since.
+      if (revision === null && theirs?.modRevision !== modRevision) continue
       if (theirs === null || comparable(theirs)?.equals(value) !== true) {
         comparison.differs({ key, kind: 'other-value', ours: modRevision, theirs: theirs?.modRevision ?? null })
       }
@@ -174,6 +200,7 @@ class Comparison {
   readonly #ours: Iterator<AuditedKey>
   #next: AuditedKey | null
   readonly #sampleSize: number
+  readonly #judgedUpTo: Revision | null
   readonly #random: Random
   #sampled = 0
   /** Uniform over all keys that could be sampled. */
@@ -181,8 +208,19 @@ class Comparison {
   readonly examples: AuditDifference[] = []
   keys = 0
   differences = 0
+  /** Keys that are gone, and may have been deleted after the state. */
+  undecided = 0
 
-  constructor(state: Iterable<AuditedKey>, { random, sampleValues }: Pick<AuditOptions, 'random' | 'sampleValues'>) {
+  /** @param judgedUpTo what was written after it says nothing about the state; null: both are of one revision. */
+  constructor(
+    state: Iterable<AuditedKey>,
+    {
+      random,
+      sampleValues,
+      judgedUpTo,
+    }: Pick<AuditOptions, 'random' | 'sampleValues'> & { readonly judgedUpTo: Revision | null },
+  ) {
+    this.#judgedUpTo = judgedUpTo
     this.#ours = state[Symbol.iterator]()
     this.#random = random
     this.#sampleSize = sampleValues
@@ -194,6 +232,10 @@ class Comparison {
     this.keys++
     this.#passOurs(key)
     const ours = this.#next
+    if (this.#judgedUpTo !== null && modRevision > this.#judgedUpTo) {
+      if (ours?.key === key) this.#next = this.#pull()
+      return
+    }
     if (ours === null || ours.key !== key) {
       return this.differs({ key, kind: 'missing', ours: null, theirs: modRevision })
     }
@@ -221,7 +263,8 @@ class Comparison {
   #passOurs(before: Key | null): void {
     for (let ours = this.#next; ours !== null; ours = this.#next) {
       if (before !== null && ours.key >= before) return
-      this.differs({ key: ours.key, kind: 'unknown-to-etcd', ours: ours.modRevision, theirs: null })
+      if (this.#judgedUpTo !== null) this.undecided++
+      else this.differs({ key: ours.key, kind: 'unknown-to-etcd', ours: ours.modRevision, theirs: null })
       this.#next = this.#pull()
     }
   }

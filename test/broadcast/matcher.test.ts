@@ -1,6 +1,6 @@
 /** Which events which watchers see, and that the index finds just those who might. */
 import t from 'tap'
-import { FactRegistry } from '../../src/broadcast/fact-registry.js'
+import { FactRegistry, MAX_PATHS } from '../../src/broadcast/fact-registry.js'
 import { Matcher } from '../../src/broadcast/matcher.js'
 import { MatcherIndex } from '../../src/broadcast/matcher-index.js'
 import { CacheEvent } from '../../src/cache/cache-batch.js'
@@ -222,5 +222,28 @@ void t.test('facts', (t) => {
     t.equal(subject.field('metadata.name'), 'a')
     t.end()
   })
+  t.end()
+})
+
+void t.test('different labels and fields of selectors in use are bounded, and given back', (t) => {
+  let refused = 0
+  const registry = new FactRegistry(
+    () => null,
+    () => refused++,
+  )
+  const many = (from: number, count: number): string[] => Array.from({ length: count }, (_, i) => `spec.x${from + i}`)
+  t.throws(() => registry.use(many(0, MAX_PATHS + 1)), { code: 400 }, 'one selector is too large')
+  const first = registry.use(many(0, MAX_PATHS - 1))
+  const last = registry.use(many(MAX_PATHS - 1, 1))
+  t.throws(() => registry.use(['spec.more']), { code: 429, details: { retryAfterSeconds: 5 } })
+  t.equal(refused, 2)
+  t.equal(registry.pathsInUse, MAX_PATHS, 'a refused one leaves nothing behind')
+  const again = registry.use(many(0, MAX_PATHS))
+  t.equal(registry.pathsInUse, MAX_PATHS, 'what is in use may be used by others')
+  first()
+  last()
+  again()
+  t.equal(registry.pathsInUse, 0)
+  registry.use(['spec.more'])()
   t.end()
 })

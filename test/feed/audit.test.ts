@@ -134,13 +134,38 @@ void t.test('nothing is said where nothing can be', async (t) => {
   const gone = await harness(t, names)
   gone.cache.stateAt = () => null
   t.match(await gone.audit.run(), { kind: 'skipped' })
-  const compacted = await harness(t, names)
-  compacted.etcd.commit([put('a')])
-  compacted.etcd.compact(rev(7))
-  t.match(await compacted.audit.run(), { kind: 'skipped', reason: /^compacted/ })
   const away = await harness(t, names)
   away.etcd.failReads(new UpstreamError('unavailable', 'away'))
   t.match(await away.audit.run(), { kind: 'skipped', reason: 'unavailable: away' })
+})
+
+void t.test('where the revision of the cache is forgotten, what was not written since is compared', async (t) => {
+  const later = async (change: (h: Awaited<ReturnType<typeof harness>>) => void): Promise<AuditOutcome> => {
+    const h = await harness(t, names, { sampleValues: 5 })
+    change(h)
+    h.etcd.compact(rev(h.etcd.revision))
+    return await h.audit.run()
+  }
+  t.match(await later(({ etcd }) => etcd.commit([elsewhere])), { kind: 'equal', revision: 6, keys: 5, values: 5 })
+  const written = await later(({ etcd }) => etcd.commit([put('a', 'later'), put('c', 'later'), put('new')]))
+  t.match(written, { kind: 'equal', revision: 6, keys: 6, values: 3 })
+  const removed = await later(({ etcd }) => etcd.commit([remove('b')]))
+  t.match(removed, { kind: 'skipped', reason: /^compacted: 1 of 4 keys/ })
+  const missing = await later(({ etcd, held }) => {
+    held.splice(2, 1)
+    etcd.commit([put('a', 'later')])
+  })
+  t.match(missing, { kind: 'different', differences: 1, examples: [{ key: key('c'), kind: 'missing' }] })
+  const old = await later(({ etcd, held }) => {
+    held[4]!.modRevision = rev(1)
+    etcd.commit([remove('b')])
+  })
+  t.match(old, { kind: 'different', differences: 1, examples: [{ key: key('e'), kind: 'other-revision' }] })
+  const wrong = await later(({ etcd, held }) => {
+    held[1]!.value = Buffer.from('wrong')
+    etcd.commit([elsewhere])
+  })
+  t.match(wrong, { kind: 'different', differences: 1, examples: [{ key: key('b'), kind: 'other-value' }] })
 })
 
 void t.test('about every interval, never twice at once, until it is stopped', async (t) => {
