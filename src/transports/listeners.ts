@@ -104,9 +104,9 @@ export function createSecureListener(
   const handler = farewell.wrap(serve)
   const options: SecureServerOptions = {
     ...http2Options(limits),
+    handshakeTimeout: HEADERS_TIMEOUT_MS,
     ...tls,
     allowHTTP1: true,
-    handshakeTimeout: HEADERS_TIMEOUT_MS,
   }
   const server = createSecureServer(options, asHttp2Handler(handler))
   // What the options of an HTTP/2 server do not take of HTTP/1.1: Node reads these when a connection comes.

@@ -13,6 +13,7 @@ import type { ApiHandler } from './api-handler.js'
 import { registerAudit } from './audit-route.js'
 import { handleCors } from './cors.js'
 import { Exchange } from './exchange.js'
+import { lingerAtMost } from './linger.js'
 import { type HealthOptions, registerHealth } from './health.js'
 
 export interface ServerOptions {
@@ -102,13 +103,19 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
 
 /** What is no HTTP, or too much of it: nothing has been read that could be answered, and the connection ends. */
 function answerUnreadable(error: Error & { readonly code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+  if (error.code === 'ECONNRESET' || !socket.writable || isBeforeTls(error)) return void socket.destroy()
   const [code, status] = UNREADABLE[error.code ?? ''] ?? [400, new BadRequestError('the request cannot be read')]
   const body = encodeStatus({ ...status.toStatus(), code })
   const head =
     `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n` +
     `Cache-Control: ${NO_CACHE['cache-control']}\r\nConnection: close\r\n\r\n`
   socket.end(Buffer.concat([Buffer.from(head), body]))
+  lingerAtMost(socket)
+}
+
+/** An answer would wait for a handshake that never ends, and its connection with it. */
+function isBeforeTls({ code = '' }: { readonly code?: string }): boolean {
+  return code.startsWith('ERR_TLS_') || code.startsWith('ERR_SSL_') || code === 'EPROTO'
 }
 
 const UNREADABLE: Readonly<Record<string, readonly [code: number, status: StatusError]>> = {
