@@ -1,7 +1,8 @@
 /** What the sinks of all wires share: their cursor is told when the stream can take more, and when it is gone. */
+import type { ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Cursor } from '../broadcast/cursor.js'
-import { type StreamHandle, handleOf, writeTo } from './stream-handle.js'
+import { type StreamHandle, type WriteOwner, writeTo } from './stream-handle.js'
 
 interface Emitter {
   on(event: string, listener: () => void): unknown
@@ -44,39 +45,50 @@ export abstract class Sink {
   }
 }
 
-/** A sink that owns its TCP connection and writes to it as directly as it can. */
-export abstract class SocketOwner extends Sink {
-  protected readonly socket: Socket
+/**
+ * A sink that writes to its stream as directly as it can. Bytes that have to wait are counted; from `highWaterBytes` on
+ * the stream is full, until all of them are taken.
+ */
+export abstract class DirectSink extends Sink implements WriteOwner {
   #handle: StreamHandle | null = null
   #queuedBytes = 0
+  #isFull = false
 
-  protected constructor(socket: Socket, closing: Emitter) {
-    super(socket, closing)
-    this.socket = socket
-  }
+  /** What is written to where there is no handle. */
+  protected abstract readonly stream: Socket | ServerHttp2Stream
+  protected abstract get highWaterBytes(): number
+
+  /** null also while something waits in the stream: it has to leave first, so such a stream stays with the slower way. */
+  protected abstract findHandle(): StreamHandle | null
 
   override attach(cursor: Cursor): void {
-    // What is still waiting in the socket has to leave first: such a connection stays with the slower way.
-    this.#handle = handleOf(this.socket)
+    this.#handle = this.findHandle()
     super.attach(cursor)
   }
 
   get pendingBytes(): number {
-    return this.socket.writableLength + this.#queuedBytes
+    return this.stream.writableLength + this.#queuedBytes
   }
 
-  protected writeSocket(bytes: Buffer): boolean {
-    if (this.#handle === null) return this.socket.write(bytes)
-    const result = writeTo(this.#handle, bytes, this.#onTaken)
+  protected writeStream(bytes: Buffer): boolean {
+    if (this.#handle === null) return this.stream.write(bytes)
+    const result = writeTo(this.#handle, bytes, this)
     if (result === 'taken') return true
-    if (result === 'queued') this.#queuedBytes += bytes.length
-    else this.socket.destroy()
-    return false
+    if (result === 'failed') {
+      this.stream.destroy()
+      return false
+    }
+    this.#queuedBytes += bytes.length
+    if (this.#queuedBytes >= this.highWaterBytes) this.#isFull = true
+    return !this.#isFull
   }
 
-  readonly #onTaken = (status: number): void => {
-    this.#queuedBytes = 0
-    if (status < 0) this.socket.destroy()
-    else this.drained()
+  taken(bytes: Buffer, status: number): void {
+    this.#queuedBytes -= bytes.length
+    if (status < 0) this.stream.destroy()
+    else if (this.#isFull && this.#queuedBytes === 0) {
+      this.#isFull = false
+      this.drained()
+    }
   }
 }

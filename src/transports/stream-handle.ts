@@ -1,22 +1,30 @@
 /**
- * Writes to a connected TCP socket by the handle under it, past the work that `socket.write` does per call (a request
- * object, a queue entry, a turn of nextTick): about a seventh of all that a delivery costs.
+ * Writes to a TCP socket or a stream of HTTP/2 by the handle under it, past the work that `stream.write` does per call
+ * (a queue, events, a turn of nextTick): a fifth to a seventh of all that a delivery costs.
  *
- * The handle's methods are Node's own, not promised to anybody. Where they do not look as expected, `handleOf` has none to
- * give and the caller writes to the socket, which is always right. Both ways may be used on one socket: below them is one
- * queue, and bytes leave in the order of the calls.
+ * The handles and their methods are Node's own, not promised to anybody. Where they do not look as expected there is none
+ * to give, and the caller writes to the stream, which is always right. Both ways may be used on one stream: below them is
+ * one queue, and bytes leave in the order of the calls.
  */
+import type { ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 
-/** One write under way. Node wants a fresh one only for a write that the kernel did not take whole at once. */
+/** Told of what had to wait. */
+export interface WriteOwner {
+  /** @param status negative: it never left. */
+  taken(bytes: Buffer, status: number): void
+}
+
+/** One write under way. Node wants a fresh one for each that was not taken whole at once. */
 interface WriteRequest {
   buffer?: Buffer
-  oncomplete?: (status: number) => void
+  owner?: WriteOwner
+  oncomplete?: (this: WriteRequest, status: number) => void
 }
 
 export interface StreamHandle {
-  /** @returns 0, or the negative code of an error. */
-  writeBuffer(request: WriteRequest, bytes: Buffer): number
+  /** @returns 0, or the negative code of an error; undefined when it is no more. */
+  writeBuffer(request: WriteRequest, bytes: Buffer): number | undefined
 }
 
 interface StreamBinding {
@@ -30,27 +38,45 @@ const binding = streamBinding()
 const state = binding?.streamBaseState ?? new Int32Array(1)
 const asyncAt = binding?.kLastWriteWasAsync ?? 0
 let spare: WriteRequest = binding === null ? {} : new binding.WriteWrap()
+let http2HandleKey: symbol | undefined
 
 /** The handle of a plain socket on which nothing is waiting; null: write to the socket itself. */
-export function handleOf(socket: Socket): StreamHandle | null {
-  if (binding === null || socket.writableLength > 0 || 'encrypted' in socket) return null
-  const { _handle: handle } = socket as { _handle?: Partial<StreamHandle> | null }
-  return typeof handle?.writeBuffer === 'function' ? (handle as StreamHandle) : null
+export function socketHandle(socket: Socket): StreamHandle | null {
+  if (socket.writableLength > 0 || 'encrypted' in socket) return null
+  return usable((socket as { _handle?: unknown })._handle)
 }
 
-/** `queued`: the kernel has not taken all of it yet; `onTaken` follows, also when it never will. */
+/** The same for a stream of HTTP/2, whose headers have been sent. */
+export function http2Handle(stream: ServerHttp2Stream): StreamHandle | null {
+  if (stream.writableLength > 0 || stream.pending === true) return null
+  http2HandleKey ??= Object.getOwnPropertySymbols(stream).find(({ description }) => description === 'kHandle')
+  if (http2HandleKey === undefined) return null
+  return usable((stream as unknown as Record<symbol, unknown>)[http2HandleKey])
+}
+
+function usable(handle: unknown): StreamHandle | null {
+  const { writeBuffer } = (handle ?? {}) as Partial<StreamHandle>
+  return binding !== null && typeof writeBuffer === 'function' ? (handle as StreamHandle) : null
+}
+
+/** `queued`: the kernel, or the session, has not taken all of it yet; the owner is told, also when it never will. */
 export type WriteResult = 'taken' | 'queued' | 'failed'
 
 /** @param bytes not to be changed until they are taken. */
-export function writeTo(handle: StreamHandle, bytes: Buffer, onTaken: (status: number) => void): WriteResult {
+export function writeTo(handle: StreamHandle, bytes: Buffer, owner: WriteOwner): WriteResult {
   const request = spare
   const code = handle.writeBuffer(request, bytes)
   if (code === 0 && state[asyncAt] === 0) return 'taken'
   spare = new binding!.WriteWrap()
   if (code !== 0) return 'failed'
   request.buffer = bytes
-  request.oncomplete = onTaken
+  request.owner = owner
+  request.oncomplete = complete
   return 'queued'
+}
+
+function complete(this: WriteRequest, status: number): void {
+  this.owner!.taken(this.buffer!, status)
 }
 
 function streamBinding(): StreamBinding | null {

@@ -7,9 +7,11 @@
  * `canWriteToSocket` decides; everything else takes `ResponseSink`.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { WatcherSink } from '../../broadcast/cursor.js'
 import { lingerAtMost } from '../linger.js'
-import { SocketOwner } from '../sink.js'
+import { DirectSink } from '../sink.js'
+import { type StreamHandle, socketHandle } from '../stream-handle.js'
 
 /** A dead peer behind a silent network is noticed by the kernel after this. */
 const KEEPALIVE_MS = 30_000
@@ -18,24 +20,35 @@ export function canWriteToSocket(request: IncomingMessage, response: ServerRespo
   return request.httpVersion === '1.1' && response.socket !== null && response.socket === request.socket
 }
 
-export class SocketSink extends SocketOwner implements WatcherSink {
+export class SocketSink extends DirectSink implements WatcherSink {
+  protected readonly stream: Socket
+  /** The kernel's buffer is the queue. */
+  protected get highWaterBytes(): number {
+    return 0
+  }
   readonly #response: ServerResponse
 
   /** The headers (`Transfer-Encoding: chunked` among them) must have been flushed. */
   constructor(response: ServerResponse) {
-    super(response.socket!, response)
+    const socket = response.socket!
+    super(socket, response)
+    this.stream = socket
     this.#response = response
-    this.socket.setNoDelay(true)
-    this.socket.setKeepAlive(true, KEEPALIVE_MS)
-    this.socket.setTimeout(0)
+    this.stream.setNoDelay(true)
+    this.stream.setKeepAlive(true, KEEPALIVE_MS)
+    this.stream.setTimeout(0)
+  }
+
+  protected findHandle(): StreamHandle | null {
+    return socketHandle(this.stream)
   }
 
   write(bytes: Buffer): boolean {
-    return this.writeSocket(bytes)
+    return this.writeStream(bytes)
   }
 
   end(bytes: Buffer | null): void {
-    if (bytes !== null) this.writeSocket(bytes)
+    if (bytes !== null) this.writeStream(bytes)
     // Node's own terminator: the connection can be used again.
     this.#response.end()
     lingerAtMost(this.#response)
@@ -44,6 +57,6 @@ export class SocketSink extends SocketOwner implements WatcherSink {
 
   destroy(): void {
     this.detach()
-    this.socket.destroy()
+    this.stream.destroy()
   }
 }

@@ -5,34 +5,41 @@
 import { type ServerHttp2Stream, constants } from 'node:http2'
 import type { WatcherSink } from '../../broadcast/cursor.js'
 import { lingerAtMost } from '../linger.js'
-import { Sink } from '../sink.js'
+import { DirectSink } from '../sink.js'
+import { type StreamHandle, http2Handle } from '../stream-handle.js'
 
-export class StreamSink extends Sink implements WatcherSink {
-  readonly #stream: ServerHttp2Stream
+/** What the session has not sent yet: it sends all of a turn's writes at its end, so some always waits. */
+const HIGH_WATER_BYTES = 64 * 1024
+
+export class StreamSink extends DirectSink implements WatcherSink {
+  protected readonly stream: ServerHttp2Stream
+  protected get highWaterBytes(): number {
+    return HIGH_WATER_BYTES
+  }
 
   /** The headers must have been sent. */
   constructor(stream: ServerHttp2Stream) {
     super(stream, stream)
-    this.#stream = stream
+    this.stream = stream
   }
 
-  get pendingBytes(): number {
-    return this.#stream.writableLength
+  protected findHandle(): StreamHandle | null {
+    return http2Handle(this.stream)
   }
 
   write(bytes: Buffer): boolean {
-    return this.#stream.write(bytes)
+    return this.writeStream(bytes)
   }
 
   end(bytes: Buffer | null): void {
     this.detach()
-    if (bytes === null) this.#stream.end()
-    else this.#stream.end(bytes)
-    lingerAtMost(this.#stream)
+    if (bytes === null) this.stream.end()
+    else this.stream.end(bytes)
+    lingerAtMost(this.stream)
   }
 
   destroy(): void {
     this.detach()
-    this.#stream.close(constants.NGHTTP2_CANCEL)
+    this.stream.close(constants.NGHTTP2_CANCEL)
   }
 }

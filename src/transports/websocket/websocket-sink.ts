@@ -7,7 +7,8 @@ import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
 import type { WatcherSink } from '../../broadcast/cursor.js'
 import type { Status } from '../../model/status.js'
-import { SocketOwner } from '../sink.js'
+import { DirectSink } from '../sink.js'
+import { type StreamHandle, socketHandle } from '../stream-handle.js'
 
 const NORMAL = 1000
 const SERVER_ERROR = 1011
@@ -15,20 +16,30 @@ const TRY_AGAIN_LATER = 1013
 /** `ws.readyState` */
 const OPEN = 1
 
-export class WebSocketSink extends SocketOwner implements WatcherSink {
+export class WebSocketSink extends DirectSink implements WatcherSink {
+  protected readonly stream: Socket
+  /** The kernel's buffer is the queue. */
+  protected get highWaterBytes(): number {
+    return 0
+  }
   readonly #webSocket: WebSocket
 
   constructor(webSocket: WebSocket, socket: Socket) {
     super(socket, webSocket)
+    this.stream = socket
     this.#webSocket = webSocket
     // A client that breaks the protocol or the connection: `close` follows.
     webSocket.on('error', () => {})
   }
 
+  protected findHandle(): StreamHandle | null {
+    return socketHandle(this.stream)
+  }
+
   write(bytes: Buffer): boolean {
     // After a close frame nothing may follow; the end of the connection will tell the cursor.
     if (this.#webSocket.readyState !== OPEN) return false
-    return this.writeSocket(bytes)
+    return this.writeStream(bytes)
   }
 
   end(bytes: Buffer | null, error: Status | null): void {
