@@ -87,6 +87,21 @@ const kubeconfigOf = (server: string): object => ({
   'current-context': 'here',
 })
 
+/** Those that any page has started: another that starts the same is given the same. */
+class Servers {
+  readonly #urls = new Map<string, Promise<string>>()
+
+  constructor(readonly t: Test) {}
+
+  url(flags: string, port: number): Promise<string> {
+    const key = `${port} ${flags}`
+    const args = [...flags.split(' ').filter(Boolean), '--port', '0']
+    const url = this.#urls.get(key) ?? startServerProcess(this.t, { args }).then((server) => server.url)
+    this.#urls.set(key, url)
+    return url
+  }
+}
+
 /** The machine of one page: what its commands have started, by the documented port. */
 class Scene {
   readonly urls = new Map<number, string>()
@@ -95,6 +110,7 @@ class Scene {
   constructor(
     readonly t: Test,
     readonly etcd: string,
+    readonly servers: Servers,
     demo: string,
   ) {
     this.urls.set(8001, demo)
@@ -157,9 +173,9 @@ const acts: Readonly<Record<Extract<How, string>, (scene: Scene, command: string
     const words = scene.here(command).split(' ').slice(2)
     const port = Number(/--port[= ](\d+)/.exec(command)?.[1] ?? 8001)
     const args = words.filter((word, i) => !word.startsWith('--port') && !words[i - 1]?.startsWith('--port'))
-    const server = await startServerProcess(scene.t, { args: [...args.filter(Boolean), '--port', '0'] })
-    scene.urls.set(port, server.url)
-    t.equal((await fetch(`${server.url}/readyz`)).status, 200, command)
+    const url = await scene.servers.url(args.filter(Boolean).join(' '), port)
+    scene.urls.set(port, url)
+    t.equal((await fetch(`${url}/readyz`)).status, 200, command)
   },
   async flags(_scene, command, t) {
     const args = command.replace(/^.*? -- /, '').split(' ')
@@ -219,12 +235,13 @@ const acts: Readonly<Record<Extract<How, string>, (scene: Scene, command: string
 }
 
 void t.test('documented commands do what they say', async (t) => {
-  const [etcd, demo] = await Promise.all([startEtcd(t), startServerProcess(t)])
+  const servers = new Servers(t)
+  const [etcd, demo] = await Promise.all([startEtcd(t), servers.url('', 8001)])
   const all = documentedCommands()
   const done = new Set<string>()
   for (const page of new Set(all.map((command) => command.page))) {
     await t.test(page, async (t) => {
-      const scene = new Scene(t, etcd.url, demo.url)
+      const scene = new Scene(t, etcd.url, servers, demo)
       for (const { text } of all.filter((command) => command.page === page)) {
         for (const part of text.split(' && ')) {
           const how = howOf(part)
