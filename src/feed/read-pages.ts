@@ -27,7 +27,7 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
   let startKey: Key | null = null
   let pages = 0
   let keys = 0
-  const about = { 'db.system.name': 'etcd', 'distributary.prefix': keyToText(prefix) }
+  const about = { 'distributary.prefix': keyToText(prefix) }
   const span = beginSpan('upstream list', { kind: 'client', attributes: about })
   try {
     for (;;) {

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { changedLines } from '../../src/ui/page/yaml-difference.js'
 import { pod, startApp, until } from '../support/app.js'
 import { openPage } from '../support/chromium.js'
+import { serverStatus } from '../../src/ui/status.js'
 import { startServerProcess } from '../ops/support/server-process.js'
 
 /** Whatever the browser complains about, a broken content security policy included. */
@@ -172,6 +173,25 @@ void t.test('it says how the upstream stands, and since when not', async (t) => 
   app.upstream.setUnavailable(false)
   await upstream.getByText('connected').waitFor()
   t.equal(await page.locator('#processes').isVisible(), false, 'one process has no table of them')
+  t.same(errors, [])
+})
+
+void t.test('of a replica it says what it publishes, and that it reads etcd because NATS is away', async (t) => {
+  const app = await startApp(t, { objects: pods })
+  const page = await openPage(t, 'about:blank')
+  const errors = complaints(page)
+  const own = await app.app.status()
+  const parts = ['publishes', 'follows', 'follows', 'direct'] as const
+  const feeds = parts.map((part, i) => ({ resource: `r${i}`, state: 'watching', reason: null, part }))
+  const fleet = { servers: 'nats://n1:4222', role: 'auto', cluster: 'blue' }
+  const status = serverStatus({ version: '1', upstream: 'http://etcd:2379', fleet }, [{ ...own, feeds }])
+  await page.route('**/ui/events', (route) =>
+    route.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify(status)}\n\n` }),
+  )
+  await page.goto(`${app.url}/ui/`)
+  const upstream = page.locator('#upstream')
+  await upstream.getByText('nats://n1:4222, cluster blue, role auto').waitFor()
+  await upstream.getByText('publishes 1 and follows 2 of 4 resources; reads etcd for 1: NATS is away').waitFor()
   t.same(errors, [])
 })
 

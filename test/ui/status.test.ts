@@ -1,0 +1,117 @@
+import t from 'tap'
+import { type ProcessStatus, primaryStatus, serverStatus } from '../../src/ui/status.js'
+
+const about = { version: '1', upstream: 'http://etcd:2379', fleet: null }
+
+function worker(name: string, more: Partial<ProcessStatus> = {}): ProcessStatus {
+  const feed = { resource: 'pods', state: 'watching', reason: null, part: null }
+  return { ...primaryStatus([feed]), name, takenEvents: 10, ...more }
+}
+
+const pods: ProcessStatus['resources'][number] = {
+  resource: 'pods',
+  path: '/api/v1',
+  plural: 'pods',
+  namespaced: true,
+  revision: 7,
+  objects: 3,
+  watchers: 2,
+  ringFill: 0.5,
+  ringBatches: 4,
+  ringAgeSeconds: 60,
+  stalenessSeconds: 0,
+  problem: null,
+}
+
+void t.test('of a resource is told what a client can count on at every worker', async (t) => {
+  const status = serverStatus(about, [
+    worker('worker 1', { resources: [pods] }),
+    worker('worker 2', {
+      resources: [
+        {
+          ...pods,
+          revision: 6,
+          watchers: 5,
+          ringFill: 0.9,
+          ringBatches: 1,
+          ringAgeSeconds: 5,
+          stalenessSeconds: 3,
+          problem: 'not listed yet',
+        },
+      ],
+    }),
+  ])
+  t.same(status['resources'], [
+    {
+      ...pods,
+      revision: 6,
+      watchers: 7,
+      ringFill: 0.9,
+      ringBatches: 1,
+      ringAgeSeconds: 5,
+      stalenessSeconds: 3,
+      problem: 'not listed yet',
+    },
+  ])
+})
+
+void t.test('watchers, groups and delays add up; counters stay with their process', async (t) => {
+  const group = { resource: 'pods', transport: 'http1', selector: 'app=web', watchers: 4 }
+  const slow = { resource: 'pods', transport: 'sse', state: 'lagging', behind: 9, pendingBytes: 1 }
+  const one = worker('worker 1', {
+    watchers: { 'http1 active': 4 },
+    groups: [group],
+    slow: [slow],
+    slowCount: 12,
+    sentEvents: 5,
+    delays: [
+      [0.1, 2],
+      [1, 3],
+    ],
+  })
+  const status = serverStatus(about, [primaryStatus([]), one, { ...one, name: 'worker 2' }])
+  t.match(status, {
+    watchers: { 'http1 active': 8 },
+    groups: [{ ...group, watchers: 8 }],
+    slowCount: 24,
+    delays: [
+      [0.1, 4],
+      [1, 6],
+    ],
+  })
+  const processes = status['processes'] as { name: string; sentEvents: number; takenEvents: number | null }[]
+  t.same(
+    processes.map(({ name, sentEvents, takenEvents }) => [name, sentEvents, takenEvents]),
+    [
+      ['primary', 0, null],
+      ['worker 1', 5, 10],
+      ['worker 2', 5, 10],
+    ],
+  )
+})
+
+void t.test('it is ready when all who serve are, and what reads the upstream speaks for it', async (t) => {
+  const away = { resource: 'pods', state: 'backing-off', reason: 'refused', part: null } as const
+  const status = serverStatus(about, [primaryStatus([away]), worker('worker 1'), worker('worker 2', { ready: false })])
+  t.equal(status['ready'], false)
+  t.same(status['feeds'], [away])
+  t.equal(serverStatus(about, [primaryStatus([away])])['ready'], false, 'nobody serves yet')
+  t.equal(serverStatus(about, [worker('server')])['ready'], true)
+})
+
+void t.test('lists on the page are bounded, the largest first', async (t) => {
+  const groups = Array.from({ length: 10 }, (_, i) => ({
+    resource: 'pods',
+    transport: 'sse',
+    selector: `n=${i}`,
+    watchers: i,
+  }))
+  const others = groups.map((group) => ({ ...group, selector: `m=${group.watchers}`, watchers: group.watchers * 10 }))
+  const status = serverStatus(about, [worker('worker 1', { groups }), worker('worker 2', { groups: others })])
+  const shown = status['groups'] as { watchers: number }[]
+  t.equal(shown.length, 10)
+  t.same(
+    shown.map(({ watchers }) => watchers),
+    [90, 80, 70, 60, 50, 40, 30, 20, 10, 9],
+  )
+})
