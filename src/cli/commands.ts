@@ -1,8 +1,10 @@
 /** Every command, in the order of `--help`. */
+import { benchCommand } from './bench.js'
 import type { Command } from './command.js'
 import { createCompletionCommand } from './completion.js'
 import { getCommand } from './get.js'
 import { createHelpCommand } from './help.js'
+import { topCommand } from './top.js'
 import { watchCommand } from './watch.js'
 
 /** The server's own flags, for completion; asked for only then, since reading their table costs time. */
@@ -15,6 +17,8 @@ export function createCommands(serverFlags: ServerFlags): readonly Command[] {
   commands.push(
     getCommand,
     watchCommand,
+    topCommand,
+    benchCommand,
     createCompletionCommand(() => commands, serverFlags),
     createHelpCommand(() => commands),
   )

@@ -1,0 +1,168 @@
+/** `distributary bench`: many watches on a server of the user's own, and what they are delivered. */
+import { activeClock } from '../reflector/active-clock.js'
+import { sleep } from '../support/clock.js'
+import { Load, type LoadReport, type Quantiles } from './bench/load.js'
+import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
+import { connect, type Connection, connectionFlags } from './connection.js'
+import { CommandError, EXIT, type ExitCode } from './exit-code.js'
+import { Progress } from './progress.js'
+import { askJson } from './request.js'
+import { choose, COMMON_RESOURCES, selectionFlags, watchSelection } from './selection.js'
+import { bytes } from './top/view.js'
+
+const benchFlags = {
+  watchers: {
+    kind: 'integer',
+    min: 1,
+    max: 100_000,
+    doc: 'Watches to open. Default: 100. Mind `ulimit -n`, here and there.',
+  },
+  duration: { kind: 'duration', min: 100, max: 86_400_000, doc: 'How long to count. Default: 10s.' },
+  http: {
+    kind: 'choice',
+    choices: ['1', '2'],
+    doc: 'Version of HTTP. Default: 1, a connection for each watch. 2 over http:// begins with it without asking (prior knowledge).',
+  },
+  'streams-per-connection': {
+    kind: 'integer',
+    min: 1,
+    max: 10_000,
+    doc: 'Watches on each connection of HTTP/2. Default: 100.',
+  },
+  burst: { kind: 'integer', min: 1, max: 10_000, doc: 'Watches being opened at one time. Default: 100.' },
+  initial: { kind: 'boolean', doc: 'Also ask for the objects that are there, and count them.' },
+  output: { kind: 'choice', short: 'o', choices: ['text', 'json'], doc: 'Default: text.' },
+  ...selectionFlags,
+  ...connectionFlags,
+} as const satisfies Flags
+
+type Context = CommandContext<typeof benchFlags>
+
+export const benchCommand = defineCommand<typeof benchFlags>({
+  name: 'bench',
+  summary: 'open many watches on a server and measure what they are delivered',
+  description:
+    'Works with any Kubernetes-style watch endpoint. It writes nothing: the events are those that happen there meanwhile. How late an event comes can be known only where it says when it was written: objects with an annotation distributary.io/sent-at (seconds since 1970, with a fraction, by a clock that agrees with this machine’s) are timed. Of all others the spread is told, from the first watcher that had it to the rest.\n\nOne process makes the load, on one core. Where its CPU comes near 100 % it is what is being measured: run several.',
+  positionals: [{ name: 'RESOURCE', choices: COMMON_RESOURCES }],
+  flags: benchFlags,
+  examples: [
+    {
+      doc: 'a thousand watches on all pods, for half a minute',
+      line: 'distributary bench pods -A --watchers 1000 --duration 30s',
+    },
+    {
+      doc: 'an API server, a hundred watches a connection',
+      line: 'distributary bench pods -A --context prod --http 2 --watchers 2000',
+    },
+    { doc: 'any path; the result as JSON', line: 'distributary bench /apis/distributary.io/v1/flags -o json' },
+  ],
+  async run(context) {
+    const { flags, environment } = context
+    const connection = await connect(flags as FlagValues<typeof connectionFlags>, environment)
+    try {
+      return await run(context, connection)
+    } finally {
+      connection.close()
+    }
+  },
+})
+
+async function run(context: Context, connection: Connection): Promise<ExitCode> {
+  const { flags, args, out, err, signal } = context
+  const watchers = flags.watchers ?? 100
+  const durationMs = flags.duration ?? 10_000
+  const path = await watchPath(context, connection, durationMs)
+  const load = new Load({
+    target: connection.options,
+    path,
+    watchers,
+    isHttp2: flags.http === '2',
+    streamsPerConnection: flags['streams-per-connection'] ?? 100,
+    burst: flags.burst ?? 100,
+    now: () => performance.timeOrigin + performance.now(),
+  })
+  const progress = new Progress(err)
+  const timer = setInterval(() => tick(), 100)
+  let tick = (): void => progress.show({ label: 'opening', done: load.answered + load.failed, total: watchers })
+  const cpuBefore = process.cpuUsage()
+  let report: LoadReport
+  let cpuShare = 0
+  try {
+    // With an initial state what is measured begins with the first watch.
+    let startedAt = performance.now()
+    if (flags.initial) load.mark()
+    await load.open(signal)
+    if (load.answered === 0 && !signal.aborted) {
+      throw new CommandError(`no watch was answered: ${Object.keys(load.report().failures).join(', ')}`)
+    }
+    if (!flags.initial) {
+      load.mark()
+      startedAt = performance.now()
+    }
+    const countingAt = performance.now()
+    const cpuAtMark = process.cpuUsage(cpuBefore)
+    tick = () => {
+      const elapsed = performance.now() - startedAt
+      const rate = load.deliveries / Math.max(0.001, elapsed / 1_000)
+      const done = performance.now() - countingAt
+      progress.show({ label: 'counting', done, total: durationMs, detail: `${Math.round(rate)} deliveries/s` })
+    }
+    await sleep(activeClock, durationMs, signal)
+    report = load.report()
+    const cpu = process.cpuUsage(cpuBefore)
+    const cpuMs = (cpu.user + cpu.system - cpuAtMark.user - cpuAtMark.system) / 1_000
+    cpuShare = cpuMs / Math.max(1, performance.now() - countingAt)
+  } finally {
+    clearInterval(timer)
+    progress.end()
+    load.close()
+  }
+  if (flags.output === 'json') await out.line(JSON.stringify({ resource: args[0], ...report, cpuShare }))
+  else for (const line of reportLines(report, cpuShare)) await out.line(line)
+  // What could not be opened was not measured: a script must hear of it.
+  return report.failed > 0 ? EXIT.failed : EXIT.done
+}
+
+/** From now on, unless the initial state is wanted; long enough that the server does not end it. */
+async function watchPath(
+  { flags, args, signal }: Context,
+  connection: Connection,
+  durationMs: number,
+): Promise<string> {
+  const { path, labelSelector, fieldSelector } = watchSelection(await choose(connection, args, flags, signal))
+  const query: Record<string, string> = {
+    ...(labelSelector === undefined ? {} : { labelSelector }),
+    ...(fieldSelector === undefined ? {} : { fieldSelector }),
+  }
+  if (!flags.initial) {
+    const list = (await askJson(connection, { path, query: { ...query, limit: '1' }, signal })) as {
+      metadata?: { resourceVersion?: string }
+    }
+    query['resourceVersion'] = list.metadata?.resourceVersion ?? '0'
+  } else query['resourceVersion'] = '0'
+  query['watch'] = '1'
+  query['timeoutSeconds'] = String(Math.ceil(durationMs / 1_000) + 600)
+  return `${path}?${new URLSearchParams(query).toString()}`
+}
+
+function reportLines(report: LoadReport, cpuShare: number): string[] {
+  const { watchers, connections, openedMs, seconds, deliveries, failures, endedEarly } = report
+  const [least, most] = report.eventsPerWatcher
+  const count = (value: number): string => Math.round(value).toLocaleString('en-US')
+  return [
+    `watchers      ${count(watchers)} on ${count(connections)} connections, opened in ${count(openedMs)} ms`,
+    `deliveries    ${count(deliveries)} in ${seconds.toFixed(1)} s: ${count(report.deliveriesPerSecond)}/s, ${bytes(report.bytes / seconds)}/s`,
+    `per watcher   ${count(least)} to ${count(most)} events`,
+    `spread        ${quantilesText(report.spreadMs, 'no event came to two observed watchers')}`,
+    `latency       ${quantilesText(report.latencyMs, 'not known: no event says when it was written')}`,
+    ...(endedEarly === 0 ? [] : [`ended early   ${count(endedEarly)}`]),
+    ...Object.entries(failures).map(([reason, times]) => `failed        ${count(times)} × ${reason}`),
+    `load program  ${(cpuShare * 100).toFixed(0)} % of a core${cpuShare > 0.8 ? ': it, not the server, may be the limit' : ''}`,
+  ]
+}
+
+function quantilesText(quantiles: Quantiles | null, none: string): string {
+  if (quantiles === null) return none
+  const { p50, p99, max, count } = quantiles
+  return `p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms, most ${max.toFixed(1)} ms (of ${count.toLocaleString('en-US')})`
+}

@@ -1,0 +1,36 @@
+/** Delays in milliseconds, counted in buckets that grow by 5 %: any number of them in bounded memory. */
+const GROWTH = Math.log(1.05)
+/** The lowest bound; what is below it counts as it. */
+const FIRST_MS = 0.01
+
+export class Delays {
+  readonly #counts: number[] = []
+  #count = 0
+  #max = 0
+
+  add(ms: number): void {
+    const bucket = ms <= FIRST_MS ? 0 : Math.ceil(Math.log(ms / FIRST_MS) / GROWTH)
+    this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1
+    this.#count++
+    if (ms > this.#max) this.#max = ms
+  }
+
+  get count(): number {
+    return this.#count
+  }
+
+  /** 0 when there is none. */
+  get max(): number {
+    return this.#max
+  }
+
+  /** At most 5 % above the true one. 0 when there is none. */
+  quantile(share: number): number {
+    let sum = 0
+    for (const [bucket, count] of this.#counts.entries()) {
+      sum += count ?? 0
+      if (sum > 0 && sum >= this.#count * share) return Math.min(this.#max, FIRST_MS * Math.exp(bucket * GROWTH))
+    }
+    return 0
+  }
+}

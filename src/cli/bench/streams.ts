@@ -1,0 +1,123 @@
+/** Opens many answers that go on, over HTTP/1.1 or HTTP/2, and hands their bytes over as they come. */
+import http from 'node:http'
+import http2 from 'node:http2'
+import https from 'node:https'
+import type { NodeTransportOptions } from '../../client/node/node-transport.js'
+
+export interface StreamHandler {
+  /** Once; after it either data or the end comes. */
+  onAnswer(status: number): void
+  onData(chunk: Buffer): void
+  /** Also when it could not be opened. @param error null: the server ended it properly. */
+  onEnd(error: Error | null): void
+}
+
+export interface Streams {
+  open(path: string, handler: StreamHandler): void
+  /** Connections that stand. */
+  readonly connections: number
+  close(): void
+}
+
+export interface StreamsOptions {
+  readonly target: NodeTransportOptions
+  readonly isHttp2: boolean
+  /** Watches on each connection; HTTP/2 only. */
+  readonly streamsPerConnection: number
+}
+
+export function createStreams(options: StreamsOptions): Streams {
+  return options.isHttp2 ? overHttp2(options) : overHttp1(options)
+}
+
+function tlsOf({ ca, cert, key, tlsServerName, insecureSkipTlsVerify }: NodeTransportOptions): https.AgentOptions {
+  return {
+    rejectUnauthorized: insecureSkipTlsVerify !== true,
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+    ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
+  }
+}
+
+function headersOf({ authorization }: NodeTransportOptions): Record<string, string> {
+  const credentials = authorization?.() ?? null
+  return { accept: 'application/json', ...(credentials === null ? {} : { authorization: credentials }) }
+}
+
+function overHttp1({ target }: StreamsOptions): Streams {
+  const server = target.server.replace(/\/+$/, '')
+  const isPlain = server.startsWith('http:')
+  // Every watch has a connection of its own, as a client of its own would.
+  const agent = isPlain
+    ? new http.Agent({ maxSockets: Infinity })
+    : new https.Agent({ ...tlsOf(target), maxSockets: Infinity })
+  const start = isPlain ? http.get : https.get
+  const open = new Set<http.ClientRequest>()
+  return {
+    get connections() {
+      return open.size
+    },
+    open(path, handler) {
+      const request = start(`${server}${path}`, { agent, headers: headersOf(target) }, (answer) => {
+        handler.onAnswer(answer.statusCode ?? 0)
+        answer.on('data', (chunk: Buffer) => handler.onData(chunk))
+        answer.on('end', () => end(null))
+        answer.on('error', end)
+      })
+      let hasEnded = false
+      const end = (error: Error | null): void => {
+        open.delete(request)
+        if (!hasEnded) handler.onEnd(error)
+        hasEnded = true
+      }
+      open.add(request)
+      request.on('error', end)
+    },
+    close() {
+      for (const request of open) request.destroy()
+      agent.destroy()
+    },
+  }
+}
+
+function overHttp2({ target, streamsPerConnection }: StreamsOptions): Streams {
+  const { origin, pathname } = new URL(target.server)
+  const prefix = pathname.replace(/\/+$/, '')
+  const sessions = new Set<http2.ClientHttp2Session>()
+  let session: http2.ClientHttp2Session | null = null
+  let left = 0
+  const connect = (): http2.ClientHttp2Session => {
+    const opened = http2.connect(origin, {
+      ...tlsOf(target),
+      settings: { enablePush: false, initialWindowSize: 2 ** 20 },
+    })
+    sessions.add(opened)
+    // Each stream on it is told as well.
+    opened.on('error', () => undefined)
+    opened.on('close', () => {
+      sessions.delete(opened)
+      if (session === opened) session = null
+    })
+    left = streamsPerConnection
+    return opened
+  }
+  return {
+    get connections() {
+      return sessions.size
+    },
+    open(path, handler) {
+      if (session === null || left === 0) session = connect()
+      left--
+      const stream = session.request({ ':path': `${prefix}${path}`, ...headersOf(target) })
+      let error: Error | null = null
+      stream.on('response', (headers) => handler.onAnswer(headers[':status'] ?? 0))
+      stream.on('data', (chunk: Buffer) => handler.onData(chunk))
+      stream.on('error', (cause: Error) => (error = cause))
+      stream.on('close', () => handler.onEnd(error))
+    },
+    close() {
+      for (const one of sessions) one.destroy()
+    },
+  }
+}

@@ -1,0 +1,39 @@
+/** A terminal's screen, borrowed: what was on it is there again afterwards. */
+import type { Output } from './output.js'
+
+const ENTER = '\u001b[?1049h\u001b[?25l'
+const LEAVE = '\u001b[?25h\u001b[?1049l'
+
+export interface Screen {
+  draw(lines: readonly string[]): Promise<void>
+  leave(): Promise<void>
+}
+
+/** @param onKey each key pressed. Ctrl-C is a signal still. */
+export async function enterScreen(out: Output, onKey: (key: string) => void): Promise<Screen> {
+  const { stdin } = process
+  const onData = (chunk: Buffer): void => {
+    const key = chunk.toString('utf8')
+    // In raw mode the terminal makes no signal of it.
+    if (key === '\u0003') process.kill(process.pid, 'SIGINT')
+    else onKey(key)
+  }
+  if (stdin.isTTY) {
+    stdin.setRawMode(true)
+    stdin.on('data', onData)
+    stdin.resume()
+  }
+  await out.write(ENTER)
+  return {
+    // Each line is cleared behind its end, and all below the last: nothing flickers, as it would if all were cleared first.
+    draw: async (lines) => await out.write(`\u001b[H${lines.map((line) => `${line}\u001b[K\r\n`).join('')}\u001b[J`),
+    leave: async () => {
+      if (stdin.isTTY) {
+        stdin.setRawMode(false)
+        stdin.off('data', onData)
+        stdin.pause()
+      }
+      await out.write(LEAVE)
+    },
+  }
+}

@@ -1,0 +1,175 @@
+/** `top` and `bench` as a user runs them, against a real server; their arithmetic by itself. */
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { Delays } from '../../src/cli/bench/delays.js'
+import type { LoadReport } from '../../src/cli/bench/load.js'
+import { painter } from '../../src/cli/style.js'
+import { quantileBetween, Scrape } from '../../src/cli/top/metrics-text.js'
+import { viewOf } from '../../src/cli/top/view.js'
+import { pod, startApp, until } from '../support/app.js'
+import { startServer } from '../support/server-process.js'
+import { program, runCli, startCli } from './support/run-cli.js'
+
+const app = await startApp(t, { objects: { 'pods/default/a': pod('a'), 'pods/default/b': pod('b') } })
+const environment = { DISTRIBUTARY_SERVER: app.url }
+
+void t.test('top in a pipe prints one look: the server, what is watched, what is held', async (t) => {
+  const watching = startCli(t, ['watch', 'pods', '-A'], { environment })
+  await until(() => app.watchers === 1, 'somebody watches')
+  const { code, stdout, stderr } = await runCli(t, ['top', '--interval', '200ms'], { environment })
+  t.match({ code, stderr }, { code: 0, stderr: '' })
+  t.match(stdout, new RegExp(`^distributary 0\\.0\\.0-test at ${app.url}, up \\d+s\\n`))
+  t.match(stdout, /^watchers 1 \(http1 1\) +events in /m)
+  t.match(stdout, /^lag p99: .*event loop p99 \d+ ms$/m)
+  t.match(stdout, /^memory [\d.]+ MiB .*CPU \d+ %$/m)
+  t.match(stdout, /^RESOURCE +OBJECTS +REVISION +WATCHERS/m)
+  t.match(stdout, /^pods +2 +\d+ +1 +0 /m)
+  t.notMatch(stdout, /^secrets|^nodes /m, 'what is empty is left out')
+  const all = await runCli(t, ['top', '--interval', '100ms', '--count', '2', '--all', '--sort', 'name'], {
+    environment,
+  })
+  t.equal(all.stdout.match(/^nodes +0 /gm)?.length, 2, 'two looks, and what is empty')
+  watching.child.kill('SIGINT')
+  await until(() => app.watchers === 0, 'nobody watches')
+})
+
+const hasScript = spawnSync('script', ['--version']).status === 0
+const terminalTest = { skip: hasScript ? false : 'needs script, of Debian’s bsdutils' }
+void t.test('top on a terminal takes the screen, and gives it back on q and Ctrl-C', terminalTest, async (t) => {
+  for (const [key, code] of [
+    ['q', 0],
+    ['\u0003', 130],
+  ] as const) {
+    const line = `stty rows 10 cols 60; exec ${process.execPath} ${program} top --interval 100ms`
+    const env = { ...process.env, ...environment, TERM: 'xterm', SHELL: '/bin/sh', NODE_OPTIONS: '' }
+    const child = spawn('script', ['-qec', line, '/dev/null'], { env, stdio: ['pipe', 'pipe', 'inherit'] })
+    t.teardown(() => child.kill('SIGKILL'))
+    let stdout = ''
+    child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()))
+    const closed = once(child, 'close')
+    await until(() => stdout.includes('RESOURCE'), 'it draws')
+    child.stdin.write(key)
+    t.equal((await closed)[0], code, JSON.stringify(key))
+    const [enter, leave, drawn] = ['\u001b[?1049h', '\u001b[?1049l', 'RESOURCE'].map((text) => stdout.lastIndexOf(text))
+    t.ok(enter! >= 0 && enter! < drawn! && drawn! < leave!, 'in this order')
+  }
+})
+
+void t.test('top tells all processes of a server with --workers as one', async (t) => {
+  const server = await startServer(t, { flags: ['--workers', '2', '--log-level', 'info'] })
+  const { stdout } = await runCli(t, ['top', '-s', server.url, '--interval', '200ms'])
+  t.match(stdout, /, 2 workers$/m)
+  const first = /^pods +(\d+) +(\d+) /m.exec(stdout)
+  const list = (await (await fetch(`${server.url}/api/v1/pods?resourceVersion=0`)).json()) as { items: unknown[] }
+  t.ok(Math.abs(Number(first?.[1]) - list.items.length) <= 3, 'objects are not counted once for each process')
+})
+
+void t.test('top of something else says so', async (t) => {
+  const other = http.createServer((_request, response) => response.end('up 1\n')).listen(0, '127.0.0.1')
+  t.teardown(() => {
+    other.closeAllConnections()
+    other.close()
+  })
+  await new Promise((resolve) => other.once('listening', resolve))
+  const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`
+  t.match(await runCli(t, ['top', '-s', url]), { code: 1, stderr: /is not that of a distributary/ })
+})
+
+void t.test('bench counts what every watcher is delivered, over HTTP/1.1 and HTTP/2', async (t) => {
+  const common = ['bench', 'pods', '-A', '--watchers', '40', '--burst', '7', '--duration', '4s', '-o', 'json']
+  const ways = [
+    { flags: [], connections: 40 },
+    { flags: ['--http', '2', '--streams-per-connection', '20'], connections: 2 },
+  ].map((way) => ({ ...way, running: startCli(t, [...common, ...way.flags], { environment }) }))
+  for (const { running } of ways) await until(() => running.stderr().includes('counting'), 'all are open', 30_000)
+  for (let n = 0; n < 5; n++) {
+    app.put('pods/default/a', { ...pod('a'), metadata: annotatedNow('a') })
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  for (const { running, connections } of ways) {
+    const { code, stdout } = await running.ended
+    t.equal(code, 0)
+    const report = JSON.parse(stdout) as LoadReport
+    t.match(report, { watchers: 40, connections, deliveries: 200, eventsPerWatcher: [5, 5], failed: 0, failures: {} })
+    t.ok(report.latencyMs !== null && report.latencyMs.count === 200 && report.latencyMs.p50 <= report.latencyMs.max)
+    t.ok(report.spreadMs !== null && report.spreadMs.count === 195)
+  }
+  await until(() => app.watchers === 0, 'they leave nothing behind')
+})
+
+function annotatedNow(name: string): object {
+  const annotations = { 'distributary.io/sent-at': ((performance.timeOrigin + performance.now()) / 1_000).toFixed(6) }
+  return { name, namespace: 'default', uid: `uid-default-${name}`, annotations }
+}
+
+void t.test('bench: initial states, text, failures and Ctrl-C', async (t) => {
+  const initial = await runCli(t, ['bench', '/api/v1/pods', '--initial', '--watchers', '10', '--duration', '300ms'], {
+    environment,
+  })
+  t.equal(initial.code, 0)
+  t.match(initial.stdout, /^watchers +10 on 10 connections/)
+  t.match(initial.stdout, /^deliveries +20 in /m)
+  t.match(initial.stdout, /^per watcher +2 to 2 events$/m)
+  t.match(initial.stdout, /^load program +\d+ % of a core/m)
+  t.match(await runCli(t, ['bench', '/api/v1/nothing'], { environment }), { code: 1, stderr: /NotFound/ })
+  t.match(await runCli(t, ['bench', 'pods', '--watchers', '0'], { environment }), { code: 2, stderr: /at least 1/ })
+  t.match(await runCli(t, ['bench', 'pods', '--http', '3'], { environment }), { code: 2, stderr: /one of 1, 2/ })
+  const running = startCli(t, ['bench', 'pods', '--duration', '60s'], { environment })
+  await until(() => running.stderr().includes('counting'), 'it counts')
+  running.child.kill('SIGINT')
+  const ended = await running.ended
+  t.equal(ended.code, 130)
+  t.match(ended.stdout, /^deliveries/m, 'what was counted until then')
+})
+
+void t.test('a server that refuses some watches is told of', async (t) => {
+  const small = await startApp(t, { flags: ['--max-watchers', '5'] })
+  const { code, stdout } = await runCli(t, ['bench', 'pods', '-s', small.url, '--watchers', '8', '--duration', '100ms'])
+  t.equal(code, 1)
+  t.match(stdout, /^watchers +5 on/)
+  t.match(stdout, /^failed +3 × status 429$/m)
+})
+
+void t.test('quantiles of delays are within 5 %', async (t) => {
+  const delays = new Delays()
+  t.equal(delays.quantile(0.5), 0)
+  for (let i = 1; i <= 1_000; i++) delays.add(i / 10)
+  for (const [share, exact] of [
+    [0.5, 50],
+    [0.99, 99],
+    [1, 100],
+  ] as const) {
+    const told = delays.quantile(share)
+    t.ok(told >= exact && told <= exact * 1.051, `${share}: ${told}`)
+  }
+  t.equal(delays.max, 100)
+})
+
+void t.test('rates, lag and order are those between two scrapes', async (t) => {
+  const at = (out: number, slow: number, stale: number): string => `# HELP x
+distributary_build_info{version="1.2.3"} 1
+distributary_cache_objects{group="",resource="pods"} 7
+distributary_cache_objects{group="apps",resource="deployments"} 3
+distributary_cache_ready{group="",resource="pods"} 1
+distributary_cache_ready{group="apps",resource="deployments"} 1
+distributary_cache_staleness_seconds{group="apps",resource="deployments"} ${stale}
+distributary_broadcast_events_sent_total{group="",resource="pods"} ${out}
+distributary_broadcast_watchers{group="apps",resource="deployments",transport="sse",state="lagging"} 2
+distributary_broadcast_delay_seconds_bucket{le="0.001",segment="cache-to-socket"} 100
+distributary_broadcast_delay_seconds_bucket{le="0.01",segment="cache-to-socket"} ${100 + slow}
+distributary_broadcast_delay_seconds_bucket{le="+Inf",segment="cache-to-socket"} ${100 + slow}
+`
+  const before = Scrape.parse(at(100, 0, 0), 1_000)
+  const after = Scrape.parse(at(350, 4, 2.5), 3_500)
+  t.equal(after.sum('distributary_broadcast_events_sent_total', { resource: 'pods' }), 350)
+  t.equal(quantileBetween(before, after, 'distributary_broadcast_delay_seconds', 'cache-to-socket', 0.99), 0.01)
+  t.equal(quantileBetween(before, before, 'distributary_broadcast_delay_seconds', 'cache-to-socket', 0.99), null)
+  const view = (sort: 'lag' | 'objects', rows = 40): readonly string[] =>
+    viewOf(before, after, { server: 'http://x', sort, columns: 200, rows, withIdle: false, paint: painter(false) })
+  t.match(view('lag')[6], /^deployments\.apps +3 +0 +2 +2 +0\.0 +0\.0 +0 B +2\.5s$/)
+  t.match(view('objects')[6], /^pods +7 +0 +0 +0 +0\.0 +100 +0 B +-$/)
+  t.match(view('objects', 8).at(-1), /^… and 2 more$/)
+})
