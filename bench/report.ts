@@ -29,6 +29,7 @@ export async function report(isLocal: boolean): Promise<void> {
     workersSection,
     slowSection,
     ingestSection,
+    informerSection,
   ]) {
     parts.push(await section(rows))
   }
@@ -306,6 +307,25 @@ async function ingestSection(all: readonly Row[]): Promise<string> {
   const about =
     'One watcher, as many writes as etcd takes. When etcd itself is measured it has a core of its own; behind the others it shares one with the writer, so compare lag, not events/s, with it.'
   return `## Ingest: how much comes in\n\n${about}\n\n${table(rows, columns)}`
+}
+
+async function informerSection(all: readonly Row[]): Promise<string> {
+  const rows = latest(all, 'informer')
+  if (rows.length === 0) return ''
+  const columns = [
+    subjectColumn,
+    plain('objects', 'objects'),
+    plain('synced ms', 'syncMs'),
+    against('of client-node', 'client-node', 'list', 'syncMs', 'percent'),
+    plain('CPU ms', 'cpuMs'),
+    plain('bytes an object', 'heldBytesPerObject'),
+    plain('as JSON', 'rawBytesPerObject'),
+    plain('above it', 'aboveRawBytesPerObject'),
+    against('of client-node', 'client-node', 'list', 'aboveRawBytesPerObject', 'percent'),
+    plain('peak MB', 'peakResidentMb'),
+  ]
+  const about = 'One process, one informer, its first state; memory is after a collection, less what was there before.'
+  return `## Informer: a client’s own copy\n\n${about}\n\n${table(rows, columns)}`
 }
 
 async function write(name: string, svg: Promise<string>): Promise<void> {

@@ -4,6 +4,7 @@
  */
 import { Command, InvalidArgumentError } from 'commander'
 import { fanout } from './fanout.js'
+import { informer } from './informer.js'
 import { ingest } from './ingest.js'
 import { list } from './list.js'
 import { memory } from './memory.js'
@@ -27,6 +28,7 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   ingest: { ask: ingest, about: 'events a second that come in, and their lag' },
   'protobuf-decode': { ask: protobufDecode, about: 'a pod stored as protobuf until it is JSON' },
   workers: { ask: workers, about: 'CPU of a delivery with two workers, against one' },
+  informer: { ask: informer, about: 'a client’s copy of 100,000 objects: time to sync, memory of an object' },
   memory: { ask: memory, about: 'resident memory of an idle watcher, by wire' },
 }
 

@@ -33,7 +33,7 @@ export interface KeyedDeltas<T> {
 /** What the reader of the queue holds: what it has been told of and not yet told gone. */
 export interface KnownObjects<T> {
   get(key: string): T | undefined
-  keys(): Iterable<string>
+  keys(): IterableIterator<string>
 }
 
 export interface DeltaFifoOptions<T> {
@@ -47,8 +47,13 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
   /** A Map keeps the order of insertion: it is queue and index in one. */
   readonly #pending = new Map<string, Delta<T>[]>()
   #isPopulated = false
-  /** Keys of the first state that have not been popped. */
-  #initialKeys: Set<string> | null = null
+  /**
+   * One for many pops: a new one would look first at every place that is empty since the Map was last made anew, and so
+   * make of the first state of 100,000 objects some billion steps.
+   */
+  #oldest: Iterator<[string, Delta<T>[]]> | null = null
+  /** Keys of the first state that have not been popped; they are the oldest. */
+  #initialLeft = 0
   #onItem: (() => void) | null = null
 
   constructor(options: DeltaFifoOptions<T>) {
@@ -63,7 +68,7 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
 
   /** The first whole state has been popped. */
   get hasSynced(): boolean {
-    return this.#isPopulated && this.#initialKeys === null
+    return this.#isPopulated && this.#initialLeft === 0
   }
 
   /** Called, synchronously, when something was put in while it was empty, and when an empty first state came. */
@@ -78,20 +83,18 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
 
   /** A whole state: each object as Replaced, and Deleted for what was pending or known and is not among them. */
   replace(items: readonly T[]): void {
-    const keys = new Set<string>()
+    // Where there was nothing, nothing can be missing.
+    const keys = this.#pending.size === 0 && this.#known.keys().next().done === true ? null : new Set<string>()
     for (const object of items) {
       const key = this.#keyOf(object)
-      keys.add(key)
+      keys?.add(key)
       this.#push(key, { type: 'Replaced', object })
     }
-    for (const key of this.#pending.keys()) if (!keys.has(key)) this.#deleteUnseen(key)
-    for (const key of this.#known.keys()) {
-      if (!keys.has(key) && !this.#pending.has(key)) this.#deleteUnseen(key)
-    }
+    if (keys !== null) this.#deleteAllBut(keys)
     if (this.#isPopulated) return
     this.#isPopulated = true
-    this.#initialKeys = this.#pending.size === 0 ? null : new Set(this.#pending.keys())
-    if (this.#initialKeys === null) this.#onItem?.()
+    this.#initialLeft = this.#pending.size
+    if (this.#initialLeft === 0) this.#onItem?.()
   }
 
   /** A Sync for each known object of which nothing is pending: handlers that mend drift look at it again. */
@@ -104,12 +107,24 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
 
   /** The oldest key with all of its deltas, which are no longer held; null when there is none. Never waits. */
   pop(): KeyedDeltas<T> | null {
-    const first = this.#pending.entries().next()
-    if (first.done) return null
+    this.#oldest ??= this.#pending.entries()
+    const first = this.#oldest.next()
+    if (first.done === true) {
+      // One that has come to the end sees nothing that is put in later.
+      this.#oldest = null
+      return null
+    }
     const [key, deltas] = first.value
     this.#pending.delete(key)
-    if (this.#initialKeys?.delete(key) && this.#initialKeys.size === 0) this.#initialKeys = null
+    if (this.#initialLeft > 0) this.#initialLeft--
     return { key, deltas }
+  }
+
+  #deleteAllBut(keys: ReadonlySet<string>): void {
+    for (const key of this.#pending.keys()) if (!keys.has(key)) this.#deleteUnseen(key)
+    for (const key of this.#known.keys()) {
+      if (!keys.has(key) && !this.#pending.has(key)) this.#deleteUnseen(key)
+    }
   }
 
   #deleteUnseen(key: string): void {

@@ -62,7 +62,7 @@ export class SharedInformer<T extends KubeObject> {
 
   constructor(options: InformerOptions<T>) {
     this.#options = options
-    const codec = treeCodec<T>()
+    const codec = treeCodec<T>({ sharesStrings: true })
     this.store = new Indexer({ indexes: options.indexes ?? {} })
     this.store.addIndex(NAMESPACE_INDEX, ({ metadata }) => [metadata.namespace ?? ''])
     this.lister = new Lister(this.store)

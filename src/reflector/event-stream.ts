@@ -32,13 +32,28 @@ export const jsonWire: Wire = {
     const onLine = (line: Uint8Array): void => {
       if (line.length > 1) onEvent(codec.decodeEvent(line), null)
     }
+    const onLines = (block: Uint8Array): void => {
+      const events = codec.decodeEvents?.(block) ?? null
+      if (events === null) new LineSplitter(MAX_EVENT_BYTES).push(withEnd(block), onLine)
+      else for (const event of events) onEvent(event, null)
+    }
     return {
-      push: (chunk) => lines.push(chunk, onLine),
+      push:
+        codec.decodeEvents === undefined
+          ? (chunk) => lines.push(chunk, onLine)
+          : (chunk) => lines.pushBlocks(chunk, onLine, onLines),
       get pendingBytes() {
         return lines.pendingBytes
       },
     }
   },
+}
+
+function withEnd(lines: Uint8Array): Uint8Array {
+  const whole = new Uint8Array(lines.length + 1)
+  whole.set(lines)
+  whole[lines.length] = 0x0a
+  return whole
 }
 
 export const sseWire: Wire = {

@@ -26,6 +26,18 @@ export class LineSplitter {
     if (this.#partialBytes > this.#maxLineBytes) throw new Error(`a line of more than ${this.#maxLineBytes} bytes`)
   }
 
+  /** The same, the lines inside this chunk in one piece. @param onLines called with whole lines, the last without its end. */
+  pushBlocks(chunk: Uint8Array, onLine: (line: Uint8Array) => void, onLines: (lines: Uint8Array) => void): void {
+    const last = chunk.lastIndexOf(NEWLINE)
+    let start = 0
+    if (this.#partialBytes > 0 && last !== -1) {
+      start = chunk.indexOf(NEWLINE) + 1
+      onLine(this.#join(chunk.subarray(0, start - 1)))
+    }
+    if (last > start) onLines(chunk.subarray(start, last))
+    this.push(chunk.subarray(last + 1), onLine)
+  }
+
   /** Not 0 at the end of a stream that was cut inside a line. */
   get pendingBytes(): number {
     return this.#partialBytes

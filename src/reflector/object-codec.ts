@@ -43,6 +43,11 @@ export interface ObjectCodec<T> {
   readonly accept?: string
   /** A watch event as a line of JSON: `{"type":…,"object":…}`. @throws WatchFailure 'malformed' */
   decodeEvent(line: Uint8Array): DecodedEvent<T>
+  /**
+   * Several of them at once, where that costs less: whole lines, the last without its end. null: one by one, please, so
+   * that what comes before a bad one is still decoded.
+   */
+  decodeEvents?(lines: Uint8Array): readonly DecodedEvent<T>[] | null
   /** The same from an SSE message, where the type stands apart. @throws WatchFailure 'malformed' */
   decodeObject(type: string, object: Uint8Array): DecodedEvent<T>
   /** @throws WatchFailure 'malformed' */

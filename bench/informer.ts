@@ -1,0 +1,84 @@
+/**
+ * Question: what does a client hold and spend that keeps a copy of 100,000 objects? An informer of ours and that of
+ * `@kubernetes/client-node`, each in a process of its own on the load's core, against one server of ours: time until the
+ * first state is in its store, CPU, and memory after a collection, less what the process had before.
+ *
+ * The objects as JSON are the raw size; what is above it is what the informer costs.
+ */
+import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
+import { repositoryRoot } from './support/native.js'
+import { sleep, start } from './support/processes.js'
+import { withScene } from './support/scene.js'
+
+/** Ours by WatchList, as it is by default, and by pages, as with an older server. */
+const CLIENTS = ['client-node/list', 'distributary-client/watch-list', 'distributary-client/list'] as const
+
+const program = `${repositoryRoot}.build/bench/support/informer-process.js`
+
+export interface InformerFigures {
+  readonly objects: number
+  readonly syncMs: number
+  /** User and system time of the process until then. */
+  readonly cpuMs: number
+  readonly peakResidentBytes: number
+  /** Heap and what lies outside of it, after a collection, less the same before. */
+  readonly heldBytes: number
+}
+
+export const informer: Question = async (choice) => {
+  const { subjects } = choice
+  const clients =
+    subjects.length === 0 ? CLIENTS : CLIENTS.filter((one) => subjects.some((name) => one.startsWith(name)))
+  // Which server it is does not matter to the ratio; the objects are of the bench's usual size.
+  const [target] = targets({ ...choice, subjects: [] }, ['distributary/http1'])
+  if (target === undefined) return
+  const objects = { count: choice.watchers[0] ?? (choice.quick ? 2_000 : 100_000), nodes: 100, bytes: 1024 }
+  const row = { question: 'informer', subject: 'all', wire: target.wire }
+  await attempt(choice, row, () => measureAll(choice, target, objects, clients))
+}
+
+async function measureAll(
+  choice: Choice,
+  target: Target,
+  objects: { readonly count: number; readonly nodes: number; readonly bytes: number },
+  clients: readonly string[],
+): Promise<void> {
+  await withScene({ ...choice, ...target, watchers: 0, objects }, async ({ subject }) => {
+    const { port, path } = subject.watch({})
+    const url = `http://127.0.0.1:${port}`
+    const list = await (await fetch(`${url}${path.replace(/\?.*$/, '')}?limit=100`)).text()
+    const rawBytes = list.length / 100
+    // The server's own first list of everything is no client's affair.
+    await (await fetch(`${url}${path.replace(/\?.*$/, '')}?resourceVersion=0`)).arrayBuffer()
+    for (const client of clients) {
+      const [name = '', way = ''] = client.split('/')
+      await attempt(choice, { question: 'informer', subject: name, wire: way }, async () => {
+        const child = start(client, 'load', [process.execPath, '--expose-gc', program, name, way, url])
+        try {
+          await child.line((text) => (text === 'ready' ? true : undefined), 30_000)
+          await sleep(choice.quick ? 100 : 1_000)
+          child.send('go')
+          const parse = (text: string): InformerFigures | undefined =>
+            text.startsWith('{') ? (JSON.parse(text) as InformerFigures) : undefined
+          const figures = await child.line(parse, 300_000)
+          if (figures.objects !== objects.count) throw new Error(`${figures.objects} of ${objects.count} objects`)
+          const heldBytes = figures.heldBytes / objects.count
+          choice.recorder.row({
+            question: 'informer',
+            subject: name,
+            wire: way,
+            objects: objects.count,
+            rawBytesPerObject: rawBytes,
+            syncMs: figures.syncMs,
+            cpuMs: figures.cpuMs,
+            heldBytesPerObject: heldBytes,
+            aboveRawBytesPerObject: heldBytes - rawBytes,
+            peakResidentMb: figures.peakResidentBytes / 2 ** 20,
+          })
+        } finally {
+          await child.end()
+        }
+      })
+    }
+  })
+}
