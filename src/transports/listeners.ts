@@ -18,6 +18,7 @@ import {
 } from 'node:http2'
 import type { Socket } from 'node:net'
 import { Farewell } from './farewell.js'
+import { endSocket } from './linger.js'
 
 export interface ListenerLimits {
   /** Concurrent requests on one HTTP/2 connection. */
@@ -277,7 +278,7 @@ function upgradeAsRequest(handler: RequestListener) {
     response.assignSocket(socket)
     response.once('finish', () => {
       response.detachSocket(socket)
-      socket.end()
+      endSocket(socket)
       process.nextTick(() => response.emit('close'))
     })
     handler(request, response as Parameters<RequestListener>[1])

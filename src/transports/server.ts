@@ -2,8 +2,7 @@
  * The HTTP server of one port: fastify owns its life, the routes and the small documents; the API itself is
  * answered on Node's own request and response (`reply.hijack()`), because lists and watches write for themselves.
  */
-import { type RequestListener, STATUS_CODES, type Server } from 'node:http'
-import type { Socket } from 'node:net'
+import type { RequestListener, Server } from 'node:http'
 import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
 import { encodeStatus } from '../dialect/encoding/json-encoder.js'
 import { BadRequestError, InternalError, NotFoundError, StatusError } from '../model/status.js'
@@ -12,8 +11,8 @@ import type { Admission } from './admission.js'
 import type { ApiHandler } from './api-handler.js'
 import { registerAudit } from './audit-route.js'
 import { handleCors } from './cors.js'
+import { answerUnreadable } from './answer-unreadable.js'
 import { Exchange } from './exchange.js'
-import { lingerAtMost } from './linger.js'
 import { type HealthOptions, registerHealth } from './health.js'
 
 export interface ServerOptions {
@@ -99,28 +98,6 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
     const exchange = new Exchange(request.raw, reply.raw)
     if (!handleCors(exchange, options.corsAllowedOrigins)) void options.api(exchange)
   }
-}
-
-/** What is no HTTP, or too much of it: nothing has been read that could be answered, and the connection ends. */
-function answerUnreadable(error: Error & { readonly code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable || isBeforeTls(error)) return void socket.destroy()
-  const [code, status] = UNREADABLE[error.code ?? ''] ?? [400, new BadRequestError('the request cannot be read')]
-  const body = encodeStatus({ ...status.toStatus(), code })
-  const head =
-    `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n` +
-    `Cache-Control: ${NO_CACHE['cache-control']}\r\nConnection: close\r\n\r\n`
-  socket.end(Buffer.concat([Buffer.from(head), body]))
-  lingerAtMost(socket)
-}
-
-/** An answer would wait for a handshake that never ends, and its connection with it. */
-function isBeforeTls({ code = '' }: { readonly code?: string }): boolean {
-  return code.startsWith('ERR_TLS_') || code.startsWith('ERR_SSL_') || code === 'EPROTO'
-}
-
-const UNREADABLE: Readonly<Record<string, readonly [code: number, status: StatusError]>> = {
-  HPE_HEADER_OVERFLOW: [431, new BadRequestError('the headers of the request are too large')],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, new BadRequestError('the request did not arrive in time')],
 }
 
 function isClientError(error: unknown): error is Error {

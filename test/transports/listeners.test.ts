@@ -3,7 +3,9 @@ import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { type AddressInfo, type Server, type Socket, connect } from 'node:net'
 import t, { type Test } from 'tap'
-import { type ListenerLimits, createPlainListener } from '../../src/transports/listeners.js'
+import { type ListenerLimits, createPlainListener, createSecureListener } from '../../src/transports/listeners.js'
+import { answerUnreadable } from '../../src/transports/answer-unreadable.js'
+import { selfSignedCertificate } from '../../src/auth/certificate.js'
 import { PREFACE, TYPE, frame, request, settings } from '../security/support/http2-frames.js'
 
 /** Answers `/watch` with a stream that goes on, everything else at once. */
@@ -28,6 +30,29 @@ async function listen(
     new Promise((resolve, reject) =>
       (server as Server).getConnections((error, n) => (error === null ? resolve(n) : reject(error))),
     )
+  return { port: (server.address() as AddressInfo).port, connections: count }
+}
+
+/** Over TLS, with the answer to what cannot be read that the whole server gives. */
+async function listenSecurely(
+  t: Test,
+  handshakeTimeout: number,
+): Promise<{ port: number; connections(): Promise<number> }> {
+  const { cert, key } = selfSignedCertificate(['127.0.0.1'], Date.now())
+  const server = createSecureListener(
+    (_asked, answer) => answer.end(),
+    { maxStreams: 10 },
+    { cert, key, handshakeTimeout },
+  )
+  server.on('clientError', answerUnreadable)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const count = (): Promise<number> =>
+    new Promise((resolve, reject) => server.getConnections((error, n) => (error === null ? resolve(n) : reject(error))))
   return { port: (server.address() as AddressInfo).port, connections: count }
 }
 
@@ -99,4 +124,19 @@ void t.test('a silent watch whose peer is there stays, through any number of sil
   t.equal(await h.connections(), 1)
   stream.close()
   await drops(h, 0)
+})
+
+void t.test('a TLS handshake that does not go on is cut off in its time, whatever the peer keeps open', async (t) => {
+  const h = await listenSecurely(t, 100)
+  const halves = [Buffer.alloc(0), Buffer.from('160301007a010000760303', 'hex')]
+  for (const bytes of halves) {
+    const socket = connect({ port: h.port, host: '127.0.0.1', allowHalfOpen: true })
+    socket.on('error', () => {})
+    await once(socket, 'connect')
+    if (bytes.length > 0) socket.write(bytes)
+    socket.resume()
+    await drops(h, 1)
+    await drops(h, 0)
+    socket.destroy()
+  }
 })
