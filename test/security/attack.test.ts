@@ -146,7 +146,10 @@ async function standOpen(stage: Stage, random: Random, count: number): Promise<S
   return sockets
 }
 
+t.setTimeout(300_000)
+
 void t.test(`a server under attack (seeds 9 and ${fresh})`, async (t) => {
+  t.setTimeout(300_000)
   const stage = await setStage(t)
   const { server } = stage
   const control = async (token: string, path: string): Promise<string> =>
@@ -177,6 +180,7 @@ void t.test(`a server under attack (seeds 9 and ${fresh})`, async (t) => {
   t.comment(`under attack: lists ${under.lists}; events ${under.events}; ${mebibytes(stage)} MiB`)
 
   await t.test(`${halfOpen} connections that say nothing`, async (t) => {
+    t.setTimeout(200_000)
     const sockets = await standOpen(stage, seededRandom(fresh), halfOpen)
     t.teardown(() => sockets.forEach((socket) => socket.destroy()))
     t.ok(stage.descriptors() > halfOpen * 0.6, `${stage.descriptors()} descriptors`)

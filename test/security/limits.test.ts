@@ -1,0 +1,124 @@
+/** What one identity may take, through the whole server: turns, bytes, requests, and whose they are behind a proxy. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { get } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type AppHarness, pod, startApp, until } from '../support/app.js'
+import { TRANSPORTS, ask, hold } from './support/transports.js'
+
+const TOKENS = ['t-noisy,noisy,1', 't-quiet,quiet,2']
+const LIST = '/api/v1/pods?resourceVersion=0'
+
+async function start(t: Test, flags: readonly string[], pods = 300, filler = 2_000): Promise<AppHarness> {
+  const directory = mkdtempSync(join(tmpdir(), 'distributary-limits-'))
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }))
+  writeFileSync(join(directory, 'tokens.csv'), `${TOKENS.join('\n')}\n`)
+  const objects: Record<string, object> = {}
+  for (let i = 0; i < pods; i++) objects[`pods/default/p${i}`] = pod(`p${i}`, { spec: { filler: 'x'.repeat(filler) } })
+  return await startApp(t, { objects, flags: ['--token-auth-file', join(directory, 'tokens.csv'), ...flags] })
+}
+
+void t.test(
+  'a tenant that holds every turn it can get, and asks for more, keeps no other from its lists and watches',
+  async (t) => {
+    const app = await start(t, ['--max-initial-states', '4'], 300, 40_000)
+    const greed = { refused: 0, held: 0 }
+    // Each a list of its own that is never read: 12 MB do not fit in a socket's buffers.
+    for (let i = 0; i < 40; i++) {
+      const path = `${LIST}&labelSelector=n!%3D${i}`
+      const asked = get(
+        `${app.url}${path}`,
+        { agent: false, headers: { authorization: 'Bearer t-noisy' } },
+        (answer) => {
+          if (answer.statusCode === 200) greed.held++
+          else greed.refused++
+          answer.pause()
+          answer.on('error', () => {})
+        },
+      )
+      asked.on('error', () => {})
+      t.teardown(() => asked.destroy())
+    }
+    await until(() => greed.held === 3, 'three of four turns are of the noisy one')
+    for (let round = 0; round < 5; round++) {
+      const list = await ask(app.url, 'HTTP/1.1', `${LIST}&labelSelector=round%3D${round}`, { token: 't-quiet' })
+      t.equal(list.status, 200, 'the quiet one is answered')
+    }
+    for (const transport of TRANSPORTS) {
+      const path = '/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=x%3D1' // prettier-ignore
+      const watch = await hold(app.url, transport, path, { token: 't-quiet' })
+      await until(
+        () => watch.bytes.includes('initial-events-end'),
+        `${transport}: the initial state is complete`,
+        30_000,
+      )
+      watch.close()
+    }
+    await until(() => greed.refused > 0, 'what it asks beyond waits, and is told to come again', 30_000)
+    t.equal(greed.held, 3, 'and never holds more')
+  },
+)
+
+void t.test(
+  'bytes of lists and initial states come at the rate of their identity, and another has its own',
+  async (t) => {
+    const app = await start(t, ['--initial-bytes-per-second', '256Ki'], 300, 2_000)
+    const began = performance.now()
+    // 600 KB and more, of which a second's worth may come at once.
+    const list = await ask(app.url, 'HTTP/1.1', LIST, { token: 't-noisy' })
+    const tookMs = performance.now() - began
+    t.equal(list.status, 200)
+    const { length } = list.bytes
+    t.ok(tookMs > ((length - 256 * 1024) / (256 * 1024)) * 1_000 - 300, `${length} bytes in ${Math.round(tookMs)} ms`)
+    const small = '/api/v1/namespaces/default/pods?resourceVersion=0&limit=1'
+    for (let i = 0; i < 3; i++) t.equal((await ask(app.url, 'HTTP/2', small, { token: 't-quiet' })).status, 200)
+    const watching = await hold(app.url, 'HTTP/1.1', '/api/v1/pods?watch=1&resourceVersion=0', { token: 't-noisy' })
+    t.teardown(() => watching.close())
+    await until(() => watching.bytes.length > 300_000, 'the initial state goes on, slower', 30_000)
+  },
+)
+
+void t.test(
+  'X-Forwarded-For is believed from a named proxy, through every transport, and from nobody else',
+  async (t) => {
+    const directory = mkdtempSync(join(tmpdir(), 'distributary-proxy-'))
+    t.teardown(() => rmSync(directory, { recursive: true, force: true }))
+    const rows: readonly (readonly [flags: readonly string[], expected: string])[] = [
+      [[], '127.0.0.1'],
+      [['--trusted-proxies', '10.0.0.0/8'], '127.0.0.1'],
+      [['--trusted-proxies', '127.0.0.0/8,10.0.0.0/8'], '203.0.113.7'],
+    ]
+    for (const [flags, expected] of rows) {
+      const path = join(directory, `${flags.join('').replaceAll('/', '_')}.jsonl`)
+      const app = await start(t, ['--audit-log-path', path, ...flags], 1)
+      for (const transport of TRANSPORTS) {
+        const headers = { 'x-forwarded-for': '198.51.100.9, 203.0.113.7, 10.1.1.1' }
+        const held = await hold(app.url, transport, '/api/v1/pods?watch=1&timeoutSeconds=1', {
+          token: 't-quiet',
+          headers,
+        })
+        t.equal(held.status, 200)
+        held.close()
+      }
+      const lines = (): { sourceAddress: string }[] =>
+        readFileSync(path, 'utf8')
+          .split('\n')
+          .filter((line) => line !== '')
+          .map((line) => JSON.parse(line) as { sourceAddress: string })
+      await until(() => lines().length === TRANSPORTS.length, 'a line for each', 20_000)
+      t.same(new Set(lines().map(({ sourceAddress }) => sourceAddress)), new Set([expected]), flags.join(' '))
+    }
+  },
+)
+
+void t.test('requests are counted for who is believed to have sent them: anonymous ones by address', async (t) => {
+  const app = await start(t, ['--anonymous-auth', '--requests-per-second', '1', '--trusted-proxies', '127.0.0.1'], 1)
+  const from = async (address: string, token: string | null = null): Promise<number> =>
+    (await ask(app.url, 'HTTP/1.1', '/version', { token, headers: { 'x-forwarded-for': address } })).status
+  const codes: number[] = []
+  for (let i = 0; i < 15; i++) codes.push(await from('203.0.113.7'))
+  t.ok(codes.includes(429), 'one address is told to wait')
+  t.equal(await from('203.0.113.8'), 200, 'another is not')
+  t.equal(await from('203.0.113.7', 't-quiet'), 200, 'and who says who it is has limits of its own')
+})
