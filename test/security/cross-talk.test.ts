@@ -52,9 +52,10 @@ async function start(t: Test): Promise<AppHarness> {
   }
   return await startApp(t, {
     objects,
+    // prettier-ignore
     flags: [
-      ...['--token-auth-file', join(directory, 'tokens.csv'), '--authorization-mode', 'Policy', '--compress'],
-      ...['--authorization-policy-file', join(directory, 'policy.yaml'), '--requests-per-second', '10000'],
+      '--token-auth-file', join(directory, 'tokens.csv'), '--authorization-mode', 'Policy', '--compress',
+      '--authorization-policy-file', join(directory, 'policy.yaml'), '--requests-per-second', '10000',
     ],
   })
 }

@@ -177,9 +177,9 @@ for (const seed of [4, fresh]) {
     }
     const app = await startApp(t, {
       objects,
+      // prettier-ignore
       flags: [
-        ...['--token-auth-file', join(directory, 'tokens.csv'), '--authorization-mode', 'RBAC'],
-        ...['--requests-per-second', '100000'],
+        '--token-auth-file', join(directory, 'tokens.csv'), '--authorization-mode', 'RBAC', '--requests-per-second', '100000',
       ],
     })
     const random = seededRandom(seed)
