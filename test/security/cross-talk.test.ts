@@ -147,12 +147,7 @@ void t.test('who may see one object only sees that one, in a list, a watch and a
     t.equal(refused.status, 403, `${transport}: not all of them`)
     refused.close()
     // One whose name begins the same, the name negated, another field, and another object, are not that object.
-    for (const selector of [
-      'metadata.name%3Dp10',
-      'metadata.name!%3Dp1',
-      'spec.node%3Dn1',
-      'metadata.name%3Dp1,metadata.name%3Dp2',
-    ]) {
+    for (const selector of ['metadata.name%3Dp10', 'metadata.name!%3Dp1', 'spec.node%3Dn1', 'metadata.name%3Dp2']) {
       // prettier-ignore
       const held = await hold(app.url, transport, `${base}&watch=1&fieldSelector=${selector}`, { token: 't-cid' })
       t.equal(held.status, 403, `${transport}: ${selector}`)
