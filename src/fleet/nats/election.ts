@@ -36,6 +36,8 @@ export class Election {
   #expiry: Timer | null = null
   #isStopped = true
   #isLeader = false
+  /** It was elected before, and could not publish. */
+  #hasResigned = false
   #seen: { readonly revision: number; readonly sinceMs: number } | null = null
   #revision = 0
   #working: Promise<void> = Promise.resolve()
@@ -65,10 +67,17 @@ export class Election {
     await this.#write(RELEASED, this.#revision).catch(() => {})
   }
 
+  /** What it was elected for goes well. */
+  succeeded(): void {
+    this.#hasResigned = false
+  }
+
   /** Somebody else may try: this one cannot publish now. */
   resign(reason: string): void {
     if (!this.#isLeader || this.#isStopped) return
     const revision = this.#revision
+    // Why, is said by who resigns, and not at every try.
+    this.#hasResigned = true
     this.#lose(reason)
     this.#working = this.#working.then(() => this.#write(RELEASED, revision).then(noop, noop))
   }
@@ -119,7 +128,8 @@ export class Election {
     }
     this.#isLeader = true
     this.#holdUntil(nowMs)
-    this.#options.logger.info({ stream: names.stream, lease: taken }, 'elected to publish')
+    const { logger } = this.#options
+    logger[this.#hasResigned ? 'debug' : 'info']({ stream: names.stream, lease: taken }, 'elected to publish')
     this.#options.onElected()
   }
 
@@ -134,7 +144,8 @@ export class Election {
     if (!this.#isLeader) return
     this.#isLeader = false
     this.#expiry?.cancel()
-    this.#options.logger.warn({ stream: this.#options.names.stream, reason }, 'publishes no longer')
+    const { logger, names } = this.#options
+    logger[this.#hasResigned ? 'debug' : 'warn']({ stream: names.stream, reason }, 'publishes no longer')
     this.#options.onLost(reason)
   }
 

@@ -100,6 +100,7 @@ export class NatsFeed implements ResourceFeed {
   #election: Election | null = null
   #publisher: Publisher | null = null
   #failures = 0
+  #saidInterruption: string | null = null
   #retryTimer: Timer | null = null
   #direct: UpstreamFeed | null = null
   #directTimer: Timer | null = null
@@ -306,7 +307,10 @@ export class NatsFeed implements ResourceFeed {
       onEnd: (reason) => {
         if (this.#publisher !== publisher) return
         this.#unpublish()
-        logger.warn({ stream: this.#names.stream, reason }, 'publishing was interrupted')
+        // Tried again for as long as it takes: said once.
+        const isNews = reason !== this.#saidInterruption
+        this.#saidInterruption = reason
+        logger[isNews ? 'warn' : 'debug']({ stream: this.#names.stream, reason }, 'publishing was interrupted')
         if (++this.#failures % FAILURES_BEFORE_RESIGNING === 0) return this.#election?.resign(reason)
         const delayMs = backoffMs(RETRY, this.#failures, random)
         this.#retryTimer = clock.setTimer(delayMs, () => this.#publish(client))
@@ -315,7 +319,10 @@ export class NatsFeed implements ResourceFeed {
     this.#publisher = publisher
     this.#metrics.publishing(true)
     void publisher.start().then(() => {
-      if (this.#publisher === publisher) this.#failures = 0
+      if (this.#publisher !== publisher) return
+      this.#failures = 0
+      this.#saidInterruption = null
+      this.#election?.succeeded()
     })
   }
 
