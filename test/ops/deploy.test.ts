@@ -112,6 +112,7 @@ interface Service {
   readonly ports?: readonly string[]
   readonly image?: string
   readonly profiles?: readonly string[]
+  readonly networks?: readonly string[]
   readonly command?: readonly string[]
   readonly build?: { readonly context: string; readonly dockerfile: string }
 }
@@ -123,17 +124,18 @@ interface Compose {
 
 const compositions: Readonly<Record<string, readonly string[]>> = {
   'compose.yaml': [
+    'candidate-1',
+    'candidate-2',
     'distributary',
+    'edge-1',
+    'edge-2',
     'etcd',
     'grafana',
     'nats-1',
     'nats-2',
     'nats-3',
     'prometheus',
-    'replica-1',
-    'replica-2',
   ],
-  'compose-nats.yaml': ['candidate-1', 'candidate-2', 'edge-1', 'edge-2', 'etcd', 'nats-1', 'nats-2', 'nats-3'],
 }
 
 for (const [file, expected] of Object.entries(compositions)) {
@@ -196,6 +198,26 @@ for (const [file, expected] of Object.entries(compositions)) {
     }
   })
 }
+
+void t.test('the fleet of compose.yaml: candidates reach etcd, edges cannot', async (t) => {
+  const { services } = parse(text('deploy/compose.yaml'), { merge: true }) as Compose
+  for (const [name, role] of [
+    ['candidate-1', 'auto'],
+    ['candidate-2', 'auto'],
+    ['edge-1', 'edge'],
+    ['edge-2', 'edge'],
+  ] as const) {
+    const { environment = {}, networks = [], profiles } = services[name]!
+    t.same(profiles, ['fleet'])
+    const loaded = load([], environment, readable)
+    if (loaded.kind !== 'run') throw new Error('the settings must run')
+    t.match(loaded.config, { natsRole: role, natsReplicas: 3 }, name)
+    t.equal(loaded.config.natsServers.length, 3)
+    t.ok(networks.includes('fleet'))
+    t.equal(networks.includes('storage'), role === 'auto', name)
+  }
+  t.same(services['etcd']!.networks, ['storage'])
+})
 
 void t.test('the systemd unit', async (t) => {
   const unit = text('deploy/systemd/distributary.service')

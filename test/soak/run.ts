@@ -1,6 +1,7 @@
 /**
- * `npm run test:soak -- --minutes 20 [--seed N] [--members 1|3] [--watchers 100]`: random schedules of faults, one scenario
+ * `npm run test:soak -- --minutes 20 [--seed N] [--members 1|3] [--watchers 100] [--fleet]`: random schedules of faults, one scenario
  * after the other, and what came of it in numbers. Exit code 1 when a guarantee was broken by us.
+ * `--fleet`: over four replicas, three nats-servers and a proxy on every link between them.
  *
  * Each round has a seed of its own, printed with it, and is judged at its end, so that memory does not grow with the hours.
  * Ours are the violations that a client of the server saw. etcd's own are those that a plain watch of etcd saw, straight on it
@@ -8,6 +9,8 @@
  */
 import { parseArgs } from 'node:util'
 import type { Test } from 'tap'
+import { FleetSchedule } from '../fleet/fleet-schedule.js'
+import { startFleet } from '../fleet/fleet-scenario.js'
 import { Schedule } from '../fault/schedule.js'
 import { startScenario } from '../fault/scenario.js'
 
@@ -39,6 +42,7 @@ async function main(): Promise<number> {
       seed: { type: 'string' },
       members: { type: 'string' },
       watchers: { type: 'string', default: '100' },
+      fleet: { type: 'boolean', default: false },
     },
   })
   const end = Date.now() + Number(values.minutes) * 60_000
@@ -64,7 +68,9 @@ async function main(): Promise<number> {
     const members = values.members === undefined ? (seed % 3 === 0 ? 3 : 1) : values.members === '3' ? 3 : 1
     const durationMs = Math.max(5_000, Math.min(ROUND_MS, end - Date.now()))
     try {
-      await round(totals, { seed, members, watchers: Number(values.watchers), durationMs })
+      const watchers = Number(values.watchers)
+      if (values.fleet) await fleetRound(totals, { seed, watchers, durationMs })
+      else await round(totals, { seed, members, watchers, durationMs })
     } catch (error) {
       totals.failed++
       print(`seed ${seed}: the round failed: ${error instanceof Error ? error.stack : String(error)}`)
@@ -133,6 +139,36 @@ async function round(totals: Totals, { seed, members, watchers, durationMs }: Ro
       print(`  etcd itself is ${name}: ${message}`)
     for (const { name, message } of throughUs.slice(0, 3)) print(`  passed on: ${name}: ${message}`)
     for (const answer of schedule.unexpected.slice(0, 3)) print(`  unexpected: ${answer}`)
+  } finally {
+    for (const done of teardowns.reverse()) await done()
+  }
+}
+
+async function fleetRound(
+  totals: Totals,
+  { seed, watchers, durationMs }: Pick<RoundOptions, 'seed' | 'watchers' | 'durationMs'>,
+): Promise<void> {
+  const teardowns: (() => unknown)[] = []
+  const t = { teardown: (done: () => unknown) => void teardowns.push(done) } as unknown as Test
+  try {
+    const s = await startFleet(t, { seed, watchers })
+    const schedule = new FleetSchedule(s)
+    await schedule.run(durationMs)
+    const last = await s.settle()
+    const violations = await s.violations(last)
+    const history = s.history()
+    const deliveries = history.watches.reduce((sum, { items }) => sum + items.length, 0)
+    totals.written += s.writer.writes.length
+    totals.deliveries += deliveries
+    totals.watches += history.watches.length
+    totals.lists += history.lists.length
+    totals.faults += schedule.faults.length
+    totals.ours += violations.length
+    totals.unexpected += s.unexpected.length
+    totals.relists += history.watches.filter(({ code }) => code === 410).length
+    print(`seed ${seed}: ${deliveries} deliveries, ${violations.length} violations, ${schedule.faults.join(', ')}`)
+    for (const { name, message } of violations.slice(0, 10)) print(`  ${name}: ${message}`)
+    for (const answer of s.unexpected.slice(0, 3)) print(`  unexpected: ${answer}`)
   } finally {
     for (const done of teardowns.reverse()) await done()
   }
