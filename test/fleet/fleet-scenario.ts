@@ -274,6 +274,15 @@ export class FleetScenario {
     return last
   }
 
+  /** Every replica's cache, compared with etcd by itself: what came of each. */
+  async audits(): Promise<readonly string[]> {
+    const outcomes = this.replicas.map(async ({ server }) => {
+      const answer = await fetch(`${server.url}/audit`, { method: 'POST' })
+      return ((await answer.json()) as { outcome?: string }).outcome ?? String(answer.status)
+    })
+    return await Promise.all(outcomes)
+  }
+
   async violations(settledRevision: Revision): Promise<Violation[]> {
     return validate(this.history(), await this.control.finish(), { settledRevision })
   }

@@ -47,6 +47,7 @@ void t.test('whatever of a fleet goes, every guarantee holds for watchers that h
   })
   await restarting
   const last = await s.settle()
+  t.same(await s.audits(), ['equal', 'equal', 'equal', 'equal'])
   const violations = await s.violations(last)
   const history = s.history()
   const events = history.watches.reduce((sum, { items }) => sum + items.length, 0)

@@ -155,6 +155,7 @@ async function fleetRound(
     const schedule = new FleetSchedule(s)
     await schedule.run(durationMs)
     const last = await s.settle()
+    if ((await s.audits()).every((outcome) => outcome === 'equal')) totals.audits++
     const violations = await s.violations(last)
     const history = s.history()
     const deliveries = history.watches.reduce((sum, { items }) => sum + items.length, 0)
