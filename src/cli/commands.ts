@@ -1,4 +1,5 @@
 /** Every command, in the order of `--help`. */
+import { auditCommand } from './audit.js'
 import { benchCommand } from './bench.js'
 import type { Command } from './command.js'
 import { createCompletionCommand } from './completion.js'
@@ -19,6 +20,7 @@ export function createCommands(serverFlags: ServerFlags): readonly Command[] {
     watchCommand,
     topCommand,
     benchCommand,
+    auditCommand,
     createCompletionCommand(() => commands, serverFlags),
     createHelpCommand(() => commands),
   )

@@ -8,6 +8,8 @@ import type { Connection } from './connection.js'
 import { CommandError } from './exit-code.js'
 
 export interface Question {
+  /** Default: GET. */
+  readonly method?: 'POST'
   readonly path: string
   readonly query?: Readonly<Record<string, string>>
   /** Default: JSON. */
@@ -23,11 +25,17 @@ const MAX_RETRY_AFTER_MS = 15_000
 
 /** An answer of 200. A server that says when to come back (429, 503) is asked again, a few times. @throws CommandError */
 export async function ask(connection: Connection, question: Question): Promise<TransportResponse> {
-  const { path, query = {}, accept = 'application/json', signal } = question
+  const { method, path, query = {}, accept = 'application/json', signal } = question
   for (let attempt = 1; ; attempt++) {
     let response: TransportResponse
     try {
-      response = await connection.transport.send({ path, query, accept, signal })
+      response = await connection.transport.send({
+        ...(method === undefined ? {} : { method }),
+        path,
+        query,
+        accept,
+        signal,
+      })
     } catch (error) {
       throw new CommandError(`cannot reach ${connection.server}: ${reasonOf(error)}`, undefined, { cause: error })
     }

@@ -24,6 +24,7 @@ export function fetchTransport(options: FetchTransportOptions): Transport {
       const bearer = typeof token === 'function' ? await token() : token
       const send = options.fetch ?? globalThis.fetch
       const init = {
+        method: request.method ?? 'GET',
         headers: {
           accept: request.accept,
           ...options.headers,

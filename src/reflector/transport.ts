@@ -3,6 +3,8 @@
  * for browsers and plain Node; where a client certificate or an own authority is needed, `client/node` has another.
  */
 export interface TransportRequest {
+  /** Default: GET. There is never a body. */
+  readonly method?: 'POST'
   /** Absolute, without the server: `/api/v1/pods`. */
   readonly path: string
   readonly query: Readonly<Record<string, string>>

@@ -39,6 +39,7 @@ export function nodeTransport(options: NodeTransportOptions): Transport & { clos
           `${server}${request.path}${queryText(request.query)}`,
           {
             agent,
+            method: request.method ?? 'GET',
             signal: request.signal,
             headers: {
               accept: request.accept,
