@@ -1,0 +1,56 @@
+/** YAML bodies as a JSON tree: numbers keep their digits, and what JSON has no word for is refused. */
+import { isAlias, isMap, isScalar, isSeq, LineCounter, parseAllDocuments } from 'yaml'
+import { MAX_JSON_DEPTH } from './json-scan.js'
+import { joinPath, type Json, numberFromText, type ParsedJson, record } from './json-tree.js'
+
+/** Aliases resolved in one document: a few lines of them can stand for gigabytes. */
+const MAX_ALIASES = 100
+const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/
+
+/** @throws SyntaxError with the place, as far as it is known. */
+export function parseYamlTree(text: string): ParsedJson {
+  const documents = parseAllDocuments(text, { lineCounter: new LineCounter(), uniqueKeys: false, merge: true })
+  const list = Array.isArray(documents) ? documents : []
+  if (list.length > 1) throw new SyntaxError('it holds more than one document')
+  const document = list[0]
+  if (document === undefined) return { value: null, duplicates: [] }
+  const [error] = document.errors
+  if (error !== undefined) throw new SyntaxError(error.message)
+  const duplicates: string[] = []
+  let aliases = 0
+  const toTree = (node: unknown, path: readonly string[]): Json => {
+    if (path.length > MAX_JSON_DEPTH) throw new SyntaxError(`it is nested more than ${MAX_JSON_DEPTH} deep`)
+    if (node === null || node === undefined) return null
+    if (isAlias(node)) {
+      if (++aliases > MAX_ALIASES) throw new SyntaxError(`it has more than ${MAX_ALIASES} aliases`)
+      return toTree(node.resolve(document), path)
+    }
+    if (isScalar(node)) return scalar(node.value, node.source)
+    if (isSeq(node)) return node.items.map((item, i) => toTree(item, [...path, `[${i}]`]))
+    if (!isMap(node)) throw new SyntaxError('it has what JSON cannot say')
+    const members = record()
+    for (const { key, value } of node.items) {
+      const name = isScalar(key) ? keyText(key.value, key.source) : null
+      if (name === null) throw new SyntaxError('a key is not a scalar')
+      if (Object.hasOwn(members, name)) duplicates.push(joinPath([...path, name]))
+      members[name] = toTree(value, [...path, name])
+    }
+    return members
+  }
+  return { value: toTree(document.contents, []), duplicates }
+}
+
+function scalar(value: unknown, source: string | undefined): Json {
+  if (typeof value === 'string' || typeof value === 'boolean') return value
+  if (value === null || value === undefined) return null
+  if (typeof value !== 'number') throw new SyntaxError(`${source ?? typeof value} has no JSON`)
+  if (source !== undefined && JSON_NUMBER.test(source)) return numberFromText(source)
+  if (!Number.isFinite(value)) throw new SyntaxError(`${source ?? String(value)} has no JSON`)
+  return numberFromText(String(value))
+}
+
+function keyText(value: unknown, source: string | undefined): string | null {
+  if (typeof value === 'string') return value
+  if (typeof value === 'number' || typeof value === 'boolean') return source ?? String(value)
+  return value === null ? 'null' : null
+}
