@@ -9,7 +9,7 @@
  */
 import { keyFromText } from '../model/event.js'
 import type { Resource } from '../model/resource.js'
-import { type PrinterColumn, servedResource, type ServedResource } from './resource-registry.js'
+import { type PrinterColumn, servedResource, type ServedResource, type Subresources } from './resource-registry.js'
 import { conditionOf, countAt, field, has, listAt, textAt } from './table/fields.js'
 import { normalizeEtcdPrefix } from './well-known-resources.js'
 
@@ -69,8 +69,13 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
   }
   const resources = versions
     .filter((version) => version.served && (conversion === 'None' || version === stored))
-    .map(({ name, printerColumns, selectableFields, schema }) =>
-      servedResource({ ...resource, version: name }, 'custom', { printerColumns, selectableFields, schema }),
+    .map(({ name, printerColumns, selectableFields, schema, subresources }) =>
+      servedResource({ ...resource, version: name }, 'custom', {
+        printerColumns,
+        selectableFields,
+        schema,
+        subresources,
+      }),
     )
   return { kind: 'defined', resources, storageVersion: stored.name, conversion }
 }
@@ -99,6 +104,7 @@ interface Version {
   readonly printerColumns: readonly PrinterColumn[]
   readonly selectableFields: readonly string[]
   readonly schema: Readonly<Record<string, unknown>> | undefined
+  readonly subresources: Subresources
 }
 
 /** v1beta1 may give one `version` only, and columns and schema once for all versions. */
@@ -116,8 +122,29 @@ function versionsOf(spec: unknown): readonly Version[] {
       printerColumns: (columns.length > 0 ? columns : listAt(spec, 'additionalPrinterColumns')).map(printerColumn),
       selectableFields: listAt(version, 'selectableFields').map((entry) => textAt(entry, 'jsonPath')),
       schema: isRecord(schema) ? schema : undefined,
+      subresources: subresourcesOf(field(version, 'subresources') ?? field(spec, 'subresources')),
     }
   })
+}
+
+function subresourcesOf(subresources: unknown): Subresources {
+  const scale = field(subresources, 'scale')
+  const selector = textAt(scale, 'labelSelectorPath')
+  return {
+    status: isRecord(field(subresources, 'status')),
+    scale: isRecord(scale)
+      ? {
+          specReplicas: simplePath(textAt(scale, 'specReplicasPath')),
+          statusReplicas: simplePath(textAt(scale, 'statusReplicasPath')),
+          selector: selector === '' ? null : simplePath(selector),
+        }
+      : null,
+  }
+}
+
+/** `.spec.replicas`: the API server allows nothing but names here. */
+function simplePath(jsonPath: string): readonly string[] {
+  return jsonPath.split('.').filter((name) => name !== '')
 }
 
 function printerColumn(column: unknown): PrinterColumn {

@@ -10,6 +10,7 @@
 import { keyFromText, keyToText } from '../model/event.js'
 import { resourceId, type Resource } from '../model/resource.js'
 import { servedResource, type ServedResource } from './resource-registry.js'
+import { wellKnownSubresources } from './well-known-subresources.js'
 import { DEFAULT_ETCD_PREFIX, findWellKnown, wellKnownResources } from './well-known-resources.js'
 
 /** One entry of the config's resource table. Only name and prefix are needed. */
@@ -70,7 +71,7 @@ export function resolveResources(options: {
   }
 
   // In the table's order, not in that of the flags: it is the order of discovery.
-  const resources = table.filter((row) => wanted.has(row)).map(({ resource }) => servedResource(resource, 'well-known'))
+  const resources = table.filter((row) => wanted.has(row)).map(({ resource }) => wellKnown(resource))
   const held = table.map(({ resource }) => resource)
   for (const declaration of declarations) {
     const found = problemsOf(declaration)
@@ -83,6 +84,10 @@ export function resolveResources(options: {
     problems.push(...found.map((problem) => `resource ${quote(declaration.name)}: ${problem}`))
   }
   return { resources, problems }
+}
+
+function wellKnown(resource: Resource): ServedResource {
+  return servedResource(resource, 'well-known', { subresources: wellKnownSubresources(resource) })
 }
 
 function problemsOf(declaration: ResourceDeclaration): string[] {

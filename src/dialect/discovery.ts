@@ -8,7 +8,7 @@
  */
 import { createHash } from 'node:crypto'
 
-import { apiVersion } from '../model/resource.js'
+import { apiVersion, type Resource } from '../model/resource.js'
 import type { ResourceRegistry, ServedResource } from './resource-registry.js'
 
 export interface Document {
@@ -18,6 +18,8 @@ export interface Document {
 }
 
 const READ_VERBS = ['get', 'list', 'watch']
+const WRITE_VERBS = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
+const SUBRESOURCE_VERBS = ['get', 'patch', 'update']
 
 /**
  * A client compares its own version with this one (kubectl warns when the minors are further apart than one) and
@@ -27,22 +29,22 @@ const MAJOR = '1'
 const MINOR = '32'
 
 export interface DiscoveryOptions {
-  /** Verbs beside get, list and watch, for every resource: `create`, `update`, … when writes are served. Default none. */
-  readonly writeVerbs?: readonly string[]
+  /** Writes are served: their verbs and the subresources are shown. Default false. */
+  readonly writable?: boolean
   /** This project's version, for `/version`. */
   readonly productVersion?: string
 }
 
 export class Discovery {
   readonly #registry: ResourceRegistry
-  readonly #verbs: readonly string[]
+  readonly #isWritable: boolean
   readonly #version: Document
   #documents = new Map<string, Document | null>()
   #generation = -1
 
   constructor(registry: ResourceRegistry, options: DiscoveryOptions = {}) {
     this.#registry = registry
-    this.#verbs = [...READ_VERBS, ...(options.writeVerbs ?? [])].sort()
+    this.#isWritable = options.writable ?? false
     this.#version = document(versionInfo(options.productVersion))
   }
 
@@ -92,14 +94,26 @@ export class Discovery {
         kind: 'APIResourceList',
         ...(group === '' ? {} : { apiVersion: 'v1' }),
         groupVersion: apiVersion({ group, version }),
-        resources: found.resources.map(({ resource }) => ({
-          name: resource.plural,
-          singularName: resource.singular,
-          namespaced: resource.namespaced,
-          kind: resource.kind,
-          verbs: this.#verbs,
-          ...namesJson(resource),
-        })),
+        resources: found.resources.flatMap((served) => {
+          const { resource } = served
+          return [
+            {
+              name: resource.plural,
+              singularName: resource.singular,
+              namespaced: resource.namespaced,
+              kind: resource.kind,
+              verbs: this.#verbsOf(resource),
+              ...namesJson(resource),
+            },
+            ...this.#subresourcesOf(served).map(({ name, ...type }) => ({
+              name: `${resource.plural}/${name}`,
+              singularName: '',
+              namespaced: resource.namespaced,
+              ...type,
+              verbs: SUBRESOURCE_VERBS,
+            })),
+          ]
+        }),
       }
     })
   }
@@ -116,18 +130,48 @@ export class Discovery {
           metadata: { ...(name === '' ? {} : { name }), creationTimestamp: null },
           versions: versions.map((version) => ({
             version: version.name,
-            resources: version.resources.map(({ resource }) => ({
+            resources: version.resources.map(({ resource, ...served }) => ({
               resource: resource.plural,
               responseKind: { group: resource.group, version: resource.version, kind: resource.kind },
               scope: resource.namespaced ? 'Namespaced' : 'Cluster',
               singularResource: resource.singular,
-              verbs: this.#verbs,
+              verbs: this.#verbsOf(resource),
               ...namesJson(resource),
+              ...this.#subresourcesJson({ resource, ...served }),
             })),
             freshness: 'Current',
           })),
         })),
     }))!
+  }
+
+  /** Namespaces are deleted one by one, as in Kubernetes. */
+  #verbsOf({ group, plural }: Resource): readonly string[] {
+    if (!this.#isWritable) return READ_VERBS
+    return group === '' && plural === 'namespaces'
+      ? WRITE_VERBS.filter((verb) => verb !== 'deletecollection')
+      : WRITE_VERBS
+  }
+
+  #subresourcesOf({ resource, subresources }: ServedResource): readonly Subresource[] {
+    if (!this.#isWritable) return []
+    const { group, version, kind } = resource
+    return [
+      ...(subresources.scale === null ? [] : [{ name: 'scale', group: 'autoscaling', version: 'v1', kind: 'Scale' }]),
+      ...(subresources.status ? [{ name: 'status', group, version, kind }] : []),
+    ]
+  }
+
+  #subresourcesJson(served: ServedResource): object {
+    const subresources = this.#subresourcesOf(served)
+    if (subresources.length === 0) return {}
+    return {
+      subresources: subresources.map(({ name, ...responseKind }) => ({
+        subresource: name,
+        responseKind,
+        verbs: SUBRESOURCE_VERBS,
+      })),
+    }
   }
 
   #cached(path: string, make: () => object | null): Document | null {
@@ -149,6 +193,13 @@ export class Discovery {
   #groups(): readonly Group[] {
     return groupsOf(this.#registry.list())
   }
+}
+
+interface Subresource {
+  readonly name: string
+  readonly group: string
+  readonly version: string
+  readonly kind: string
 }
 
 interface Group {

@@ -16,6 +16,8 @@ import type { ResourceRegistry, ServedResource } from './resource-registry.js'
 export interface OpenApiOptions {
   /** Fields of the built-in kinds. Without it `explain` shows a kind's metadata only. */
   readonly schemas?: SchemaSource
+  /** Writes are served: kubectl looks here for `dryRun` and `fieldValidation` before it relies on them. Default false. */
+  readonly writable?: boolean
   /** Part of every hash: another version of this project may make other documents. */
   readonly productVersion?: string
 }
@@ -61,7 +63,8 @@ export class OpenApi {
     return this.#cached(apiVersion({ group, version }), () => {
       const collector = new SchemaCollector(this.#options.schemas)
       const paths: Record<string, JsonSchema> = {}
-      for (const served of found.resources) Object.assign(paths, pathsOf(served, collector.add(served)))
+      for (const served of found.resources)
+        Object.assign(paths, pathsOf(served, collector.add(served), this.#options.writable ?? false))
       return { openapi: '3.0.0', info: INFO, paths, components: { schemas: collector.schemas } }
     })
   }
@@ -79,8 +82,8 @@ export class OpenApi {
   }
 
   #hash(resources: readonly ServedResource[]): string {
-    const { productVersion = '', schemas } = this.#options
-    const content = JSON.stringify([productVersion, schemas !== undefined, resources])
+    const { productVersion = '', schemas, writable = false } = this.#options
+    const content = JSON.stringify([productVersion, schemas !== undefined, resources, writable])
     return createHash('sha256').update(content).digest('hex').toUpperCase()
   }
 
@@ -96,7 +99,7 @@ export class OpenApi {
 }
 
 /** kubectl finds the kind of a resource by its paths. */
-function pathsOf({ resource }: ServedResource, schemaName: string): Record<string, JsonSchema> {
+function pathsOf({ resource }: ServedResource, schemaName: string, writable: boolean): Record<string, JsonSchema> {
   const { group, version, kind, plural, namespaced } = resource
   const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
   const collection = namespaced ? `${root}/namespaces/{namespace}/${plural}` : `${root}/${plural}`
@@ -120,10 +123,44 @@ function pathsOf({ resource }: ServedResource, schemaName: string): Record<strin
   })
   const listName = schemaName.slice(0, -kind.length) + resource.listKind
   const inNamespace = namespaced ? [parameter('namespace')] : []
+  const patch = writable ? patchOperation({ group, kind, version }, schemaName) : {}
   return {
     ...(namespaced ? { [`${root}/${plural}`]: operation('list', listName) } : {}),
     [collection]: { ...operation('list', listName), parameters: inNamespace },
-    [`${collection}/{name}`]: { ...operation('get', schemaName), parameters: [...inNamespace, parameter('name')] },
+    [`${collection}/{name}`]: {
+      ...operation('get', schemaName),
+      ...patch,
+      parameters: [...inNamespace, parameter('name')],
+    },
+  }
+}
+
+/**
+ * One operation with its parameters is what kubectl asks about a kind before it writes. Strategic merge patches are not
+ * named among the bodies: their merge keys are not in these schemas, and kubectl has those of the built-in kinds itself.
+ */
+function patchOperation(kind: JsonSchema, schema: string): JsonSchema {
+  const query = (name: string, type: string): JsonSchema => ({ name, in: 'query', schema: { type, uniqueItems: true } })
+  const patch = { schema: { $ref: `#/components/schemas/${schema}` } }
+  return {
+    patch: {
+      'x-kubernetes-action': 'patch',
+      'x-kubernetes-group-version-kind': kind,
+      parameters: [
+        query('dryRun', 'string'),
+        query('fieldManager', 'string'),
+        query('fieldValidation', 'string'),
+        query('force', 'boolean'),
+      ],
+      requestBody: {
+        content: {
+          'application/apply-patch+yaml': patch,
+          'application/json-patch+json': { schema: { type: 'array' } },
+          'application/merge-patch+json': patch,
+        },
+      },
+      responses: { 200: { description: 'OK', content: { 'application/json': patch } } },
+    },
   }
 }
 

@@ -18,6 +18,21 @@ export interface PrinterColumn {
   readonly jsonPath: string
 }
 
+/** Where a scale subresource finds its numbers: paths of member names. */
+export interface ScalePaths {
+  readonly specReplicas: readonly string[]
+  readonly statusReplicas: readonly string[]
+  /** Of a selector, as text or as a LabelSelector; null: it has none. */
+  readonly selector: readonly string[] | null
+}
+
+export interface Subresources {
+  readonly status: boolean
+  readonly scale: ScalePaths | null
+}
+
+const NO_SUBRESOURCES: Subresources = { status: false, scale: null }
+
 export interface ServedResource {
   readonly resource: Resource
   readonly origin: 'well-known' | 'declared' | 'custom'
@@ -27,6 +42,8 @@ export interface ServedResource {
   readonly schema: Readonly<Record<string, unknown>> | undefined
   /** Paths that a field selector may name beyond those every resource has, for discovery's sake only. */
   readonly selectableFields: readonly string[]
+  /** Parts of an object that are written by themselves, where writes are served. */
+  readonly subresources: Subresources
 }
 
 export interface RegistryChange {
@@ -37,7 +54,7 @@ export interface RegistryChange {
 export function servedResource(
   resource: Resource,
   origin: ServedResource['origin'],
-  extras: Partial<Pick<ServedResource, 'printerColumns' | 'schema' | 'selectableFields'>> = {},
+  extras: Partial<Pick<ServedResource, 'printerColumns' | 'schema' | 'selectableFields' | 'subresources'>> = {},
 ): ServedResource {
   return {
     resource,
@@ -45,6 +62,7 @@ export function servedResource(
     printerColumns: extras.printerColumns,
     schema: extras.schema,
     selectableFields: extras.selectableFields ?? [],
+    subresources: extras.subresources ?? NO_SUBRESOURCES,
   }
 }
 

@@ -79,7 +79,7 @@ void t.test('what is not served is not there', async (t) => {
 })
 
 void t.test('the aggregated documents say the same', async (t) => {
-  const { discovery } = start({ writeVerbs: ['create', 'delete'] })
+  const { discovery } = start({ writable: true })
   const core = json(discovery.aggregated('api')) as { items: { versions: { resources: { resource: string }[] }[] }[] }
   t.match(core, { kind: 'APIGroupDiscoveryList', apiVersion: 'apidiscovery.k8s.io/v2' })
   t.equal(core.items.length, 1)
@@ -90,8 +90,15 @@ void t.test('the aggregated documents say the same', async (t) => {
       responseKind: { group: '', version: 'v1', kind: 'Node' },
       scope: 'Cluster',
       singularResource: 'node',
-      verbs: ['create', 'delete', 'get', 'list', 'watch'],
+      verbs: ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'],
       shortNames: ['no'],
+      subresources: [
+        {
+          subresource: 'status',
+          responseKind: { group: '', version: 'v1', kind: 'Node' },
+          verbs: ['get', 'patch', 'update'],
+        },
+      ],
     },
   )
   const others = json(discovery.aggregated('apis')) as { items: { metadata: { name?: string }; versions: object[] }[] }
