@@ -20,8 +20,10 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   broadcast: ['cache', 'codec'],
   dialect: ['codec'],
   auth: [],
-  transports: ['broadcast', 'cache', 'dialect', 'codec', 'auth', 'metrics'],
   upstream: ['reflector'],
+  // What is written goes straight to the upstream, past the caches that will be told of it.
+  writes: ['upstream', 'dialect', 'codec'],
+  transports: ['broadcast', 'cache', 'dialect', 'codec', 'auth', 'metrics', 'writes'],
   feed: ['upstream'],
   fleet: ['feed', 'upstream'],
   reflector: [],

@@ -1,0 +1,88 @@
+/**
+ * The two steps of a server-side apply on the object itself: the applied configuration is merged over what is there, and
+ * what its manager applied before, applies no longer and nobody else owns is taken out.
+ */
+import { cloneTree, isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
+import { type FieldSet, isGranular, itemsByElement } from './field-set.js'
+import { ANY, type Shape } from './shape.js'
+
+/** Lists that can be told apart keep the order of `live`, new items follow. Nothing of the arguments is changed. */
+export function mergeApplied(live: Json | undefined, applied: Json, shape: Shape): Json {
+  if (live === undefined) return cloneTree(applied)
+  if (Array.isArray(live) && Array.isArray(applied)) return mergeLists(live, applied, shape)
+  if (!isGranular(live, shape) || !isGranular(applied, shape)) return cloneTree(applied)
+  const merged = record()
+  for (const name in live) {
+    const over = Object.hasOwn(applied, name) ? applied[name] : undefined
+    merged[name] =
+      over === undefined ? cloneTree(live[name]!) : mergeApplied(live[name]!, over, shape.member(name) ?? ANY)
+  }
+  for (const name in applied) if (!Object.hasOwn(live, name)) merged[name] = cloneTree(applied[name]!)
+  return merged
+}
+
+function mergeLists(live: readonly Json[], applied: readonly Json[], shape: Shape): Json {
+  const present = itemsByElement(live, shape)
+  const wanted = itemsByElement(applied, shape)
+  if (present === null || wanted === null) return cloneTree([...applied])
+  const merged = [...present].map(([element, item]) => {
+    const over = wanted.get(element)
+    return over === undefined ? cloneTree(item) : mergeApplied(item, over, shape.items)
+  })
+  for (const [element, item] of wanted) if (!present.has(element)) merged.push(cloneTree(item))
+  return merged
+}
+
+/**
+ * @param given fields that the manager has given up.
+ * @param kept fields that somebody owns: nothing of these goes, nor what holds them.
+ */
+export function removeFields(value: Json, given: FieldSet, kept: FieldSet | undefined, shape: Shape): Json {
+  if (Array.isArray(value)) return removeItems(value, given, kept, shape)
+  if (!isRecord(value)) return value
+  const rest = record()
+  for (const name in value) {
+    const left = removeOne(value[name]!, `f:${name}`, given, kept, shape.member(name) ?? ANY)
+    if (left !== undefined) rest[name] = left
+  }
+  return rest
+}
+
+function removeItems(list: readonly Json[], given: FieldSet, kept: FieldSet | undefined, shape: Shape): Json {
+  const items = itemsByElement(list, shape)
+  if (items === null) return [...list]
+  const rest: Json[] = []
+  for (const [element, item] of items) {
+    const left = removeOne(item, element, given, kept, shape.items, shape.keys)
+    if (left !== undefined) rest.push(left)
+  }
+  return rest
+}
+
+/** undefined: it goes. @param keys members that make an item what it is: they stay as long as it does. */
+function removeOne(
+  value: Json,
+  element: string,
+  given: FieldSet,
+  kept: FieldSet | undefined,
+  shape: Shape,
+  keys: readonly string[] = [],
+): Json | undefined {
+  const gone = given.children.get(element)
+  if (gone === undefined) return value
+  const owned = kept?.children.get(element)
+  const isOwned = owned !== undefined && !owned.isEmpty
+  if (gone.isMember && !isOwned) return undefined
+  const rest = removeFields(value, gone, owned, shape)
+  if (isRecord(rest) && isRecord(value)) for (const key of keys) if (Object.hasOwn(value, key)) rest[key] = value[key]!
+  return isEmptied(value, rest) && !isOwned ? undefined : rest
+}
+
+function isEmptied(before: Json, after: Json): boolean {
+  if (Array.isArray(before) && Array.isArray(after)) return before.length > 0 && after.length === 0
+  return isRecord(before) && isRecord(after) && size(before) > 0 && size(after) === 0
+}
+
+function size(value: JsonRecord): number {
+  return Object.keys(value).length
+}

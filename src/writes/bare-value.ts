@@ -1,0 +1,41 @@
+/**
+ * Under a declared prefix a value need not be an object: what has `text` or `base64` is written as these bytes alone, as it
+ * is read back (`dialect/key-value-object.ts`).
+ */
+import { type JsonRecord, textMember } from '../codec/json-tree.js'
+import type { ServedResource } from '../dialect/resource-registry.js'
+import { InvalidError } from '../model/status.js'
+import { type FieldProblem, forbiddenField, invalid } from './field-errors.js'
+import { nameProblem } from './object-names.js'
+
+/** Members of the metadata of a bare value, which has nowhere to keep others. */
+const KEPT: ReadonlySet<string> = new Set([
+  'name',
+  'namespace',
+  'resourceVersion',
+  'creationTimestamp',
+  'managedFields',
+])
+
+/** null: it is an object, and is stored as one. @throws InvalidError */
+export function bareValueOf(served: ServedResource, object: JsonRecord, name: string): Buffer | null {
+  if (served.origin !== 'declared') return null
+  const { text, base64 } = object
+  if (typeof text !== 'string' && typeof base64 !== 'string') return null
+  const problems: FieldProblem[] = []
+  const bad = nameProblem(served.resource, name)
+  if (bad !== null) problems.push(invalid('metadata.name', name, bad))
+  const metadata = object['metadata']
+  for (const field of typeof metadata === 'object' && metadata !== null ? Object.keys(metadata) : []) {
+    if (!KEPT.has(field)) problems.push(forbiddenField(`metadata.${field}`, 'a bare value has no place for it'))
+  }
+  if (typeof text === 'string' && typeof base64 === 'string') {
+    problems.push(forbiddenField('base64', 'may not be given together with text'))
+  }
+  const bytes = Buffer.from(textMember(object, 'base64'), 'base64')
+  if (typeof base64 === 'string' && bytes.toString('base64').replace(/=+$/, '') !== base64.replace(/=+$/, '')) {
+    problems.push(invalid('base64', base64, 'is not base64'))
+  }
+  if (problems.length > 0) throw InvalidError.forFields(served.resource.kind, served.resource.group, name, problems)
+  return typeof text === 'string' ? Buffer.from(text, 'utf8') : bytes
+}

@@ -1,0 +1,100 @@
+/**
+ * What holds other objects: a Namespace, and a CustomResourceDefinition its custom resources. In Kubernetes controllers
+ * empty them; here the delete itself does, between marking them and taking them away. What has finalizers stays, and its
+ * container with it, until the last is gone.
+ */
+import { plainCopy } from '../codec/json-tree.js'
+import { readDefinition } from '../dialect/crd.js'
+import type { ServedResource } from '../dialect/resource-registry.js'
+import type { Key } from '../model/event.js'
+import { namespacePrefix, resourceId } from '../model/resource.js'
+import { NotFoundError, StatusError } from '../model/status.js'
+import { hasFinalizers, isDeleting } from './object-change.js'
+import type { Held, ObjectStore, Place } from './object-store.js'
+
+const NAMESPACES = 'namespaces'
+const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io'
+
+export interface ContainersOptions {
+  readonly store: ObjectStore
+  readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
+  readonly resources: () => readonly ServedResource[]
+  readonly etcdPrefix: string
+  /** Deletes one object as its own request would. */
+  readonly remove: (place: Place) => Promise<'gone' | 'held'>
+}
+
+interface Contents {
+  readonly served: ServedResource
+  readonly prefix: Key
+}
+
+export class Containers {
+  constructor(private readonly options: ContainersOptions) {}
+
+  isContainer(served: ServedResource): boolean {
+    const id = resourceId(served.resource)
+    return id === NAMESPACES || id === DEFINITIONS
+  }
+
+  /** Empties it and, when nothing is left, takes it away. @param held as it was marked. */
+  async finish(place: Place, held: Held): Promise<void> {
+    for (const contents of this.#contentsOf(place, held)) await this.#empty(contents)
+    await this.#removeIfEmpty(place, held)
+  }
+
+  /** An object is gone that may have been the last in something that is going. */
+  async afterGone({ served, namespace }: Place): Promise<void> {
+    const { find, store } = this.options
+    const { resource, origin } = served
+    const holders: Place[] = []
+    const namespaces = find('', 'v1', NAMESPACES)
+    if (resource.namespaced && namespaces !== undefined)
+      holders.push({ served: namespaces, namespace: '', name: namespace })
+    const definitions = find('apiextensions.k8s.io', 'v1', 'customresourcedefinitions')
+    if (origin === 'custom' && definitions !== undefined) {
+      holders.push({ served: definitions, namespace: '', name: resourceId(resource) })
+    }
+    for (const holder of holders) {
+      const held = await store.read(holder)
+      if (held !== null && isDeleting(held.object)) await this.#removeIfEmpty(holder, held)
+    }
+  }
+
+  async #removeIfEmpty(place: Place, held: Held): Promise<void> {
+    for (const contents of this.#contentsOf(place, held)) {
+      for await (const _left of this.options.store.list(contents.served, contents.prefix)) return
+    }
+    await this.options.store.change(place, (now) =>
+      now !== null && isDeleting(now.object) && !hasFinalizers(now.object) ? { kind: 'delete' } : { kind: 'none' },
+    )
+  }
+
+  #contentsOf({ served, name }: Place, { object }: Held): readonly Contents[] {
+    const { resources, etcdPrefix } = this.options
+    if (resourceId(served.resource) === NAMESPACES) {
+      const byPrefix = new Map<Key, Contents>()
+      for (const each of resources()) {
+        if (!each.resource.namespaced || each.origin === 'declared') continue
+        const prefix = namespacePrefix(each.resource, name)
+        if (!byPrefix.has(prefix)) byPrefix.set(prefix, { served: each, prefix })
+      }
+      return [...byPrefix.values()]
+    }
+    const reading = readDefinition(plainCopy(object), etcdPrefix)
+    const first = reading.kind === 'defined' ? reading.resources[0] : undefined
+    return first === undefined ? [] : [{ served: first, prefix: first.resource.etcdPrefix }]
+  }
+
+  /** What cannot be removed is left: the container stays, and the delete can be said again. */
+  async #empty({ served, prefix }: Contents): Promise<void> {
+    for await (const { stored } of this.options.store.list(served, prefix)) {
+      const { namespace, name } = stored
+      try {
+        await this.options.remove({ served, namespace, name })
+      } catch (error) {
+        if (!(error instanceof NotFoundError) && StatusError.from(error).code >= 503) throw error
+      }
+    }
+  }
+}

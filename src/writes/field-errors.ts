@@ -1,0 +1,46 @@
+/** What is wrong with a field, as the API server words it: the causes of a 422. */
+import type { StatusCause } from '../model/status.js'
+
+export type FieldProblem = StatusCause & { readonly field: string }
+
+/** Longer values are cut: a message is for people. */
+const SHOWN = 256
+
+export function required(field: string, why = ''): FieldProblem {
+  return { reason: 'FieldValueRequired', message: `Required value${why === '' ? '' : `: ${why}`}`, field }
+}
+
+export function invalid(field: string, value: unknown, why: string): FieldProblem {
+  return { reason: 'FieldValueInvalid', message: `Invalid value: ${shown(value)}: ${why}`, field }
+}
+
+export function forbiddenField(field: string, why: string): FieldProblem {
+  return { reason: 'FieldValueForbidden', message: `Forbidden: ${why}`, field }
+}
+
+export function notSupported(field: string, value: unknown, supported: readonly unknown[]): FieldProblem {
+  const values = supported.map((each) => JSON.stringify(each)).join(', ')
+  return {
+    reason: 'FieldValueNotSupported',
+    message: `Unsupported value: ${shown(value)}: supported values: ${values}`,
+    field,
+  }
+}
+
+export function duplicate(field: string, value: unknown): FieldProblem {
+  return { reason: 'FieldValueDuplicate', message: `Duplicate value: ${shown(value)}`, field }
+}
+
+export function tooLong(field: string, maxLength: number): FieldProblem {
+  return { reason: 'FieldValueTooLong', message: `Too long: may not be more than ${maxLength} bytes`, field }
+}
+
+/** @param typeName `string`, `integer`: what was found. */
+export function wrongType(field: string, typeName: string, why: string): FieldProblem {
+  return { reason: 'FieldValueTypeInvalid', message: `Invalid value: ${JSON.stringify(typeName)}: ${why}`, field }
+}
+
+function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'null'
+  return text.length > SHOWN ? `${text.slice(0, SHOWN)}...` : text
+}

@@ -1,0 +1,191 @@
+/**
+ * What writes know of a served resource: the shape and schema of its objects, which subresources it has, and the few things
+ * an API server does to some built-in kinds whoever runs controllers. There is no defaulting and no validation of built-in
+ * kinds beyond their members' names, and no admission: that is a kube-apiserver's.
+ */
+import {
+  cloneTree,
+  ensureRecord,
+  equalTrees,
+  isRecord,
+  type Json,
+  type JsonRecord,
+  member,
+  plainCopy,
+  record,
+  textMember,
+} from '../codec/json-tree.js'
+import { readDefinition } from '../dialect/crd.js'
+import type { ScalePaths, ServedResource } from '../dialect/resource-registry.js'
+import { apiVersion, resourceId } from '../model/resource.js'
+import type { CustomSchemas } from './custom-schema.js'
+import { type FieldProblem, forbiddenField, invalid } from './field-errors.js'
+import { type BuiltInShapes, customShape, type Shape } from './shape.js'
+
+export interface KindRules {
+  readonly shape: Shape
+  /** Of a custom resource. */
+  readonly schema: Readonly<Record<string, unknown>> | undefined
+  readonly hasStatus: boolean
+  readonly scale: ScalePaths | null
+  /** A PUT of what is not there makes it. */
+  readonly createsOnUpdate: boolean
+  /** Strategic merge patches are for kinds with a shape of our own. */
+  readonly takesStrategicPatch: boolean
+}
+
+/** In Kubernetes, a PUT makes these. */
+const CREATED_ON_UPDATE: ReadonlySet<string> = new Set([
+  'endpoints',
+  'events',
+  'limitranges',
+  'services',
+  'leases.coordination.k8s.io',
+  'events.events.k8s.io',
+  'roles.rbac.authorization.k8s.io',
+  'rolebindings.rbac.authorization.k8s.io',
+  'clusterroles.rbac.authorization.k8s.io',
+  'clusterrolebindings.rbac.authorization.k8s.io',
+])
+
+export class KindRulebook {
+  readonly #rules = new WeakMap<ServedResource, KindRules>()
+
+  constructor(private readonly shapes: BuiltInShapes) {}
+
+  of(served: ServedResource): KindRules {
+    let rules = this.#rules.get(served)
+    if (rules === undefined) this.#rules.set(served, (rules = this.#make(served)))
+    return rules
+  }
+
+  #make(served: ServedResource): KindRules {
+    const { resource, origin, schema, subresources } = served
+    const builtIn = origin === 'well-known' ? this.shapes.ofKind(apiVersion(resource), resource.kind) : undefined
+    return {
+      shape: builtIn ?? customShape(origin === 'custom' ? schema : undefined, this.shapes.objectMeta),
+      schema: origin === 'custom' ? schema : undefined,
+      hasStatus: subresources.status,
+      scale: subresources.scale,
+      createsOnUpdate: origin === 'declared' || CREATED_ON_UPDATE.has(resourceId(resource)),
+      takesStrategicPatch: builtIn !== undefined,
+    }
+  }
+}
+
+/** What the server itself puts into a new object. @param now RFC 3339. */
+export function prepareNew(served: ServedResource, object: JsonRecord, now: string): void {
+  switch (resourceId(served.resource)) {
+    case 'namespaces': {
+      const labels = ensureRecord(ensureRecord(object, 'metadata'), 'labels')
+      labels['kubernetes.io/metadata.name'] = textMember(object, 'metadata', 'name')
+      object['status'] = record({ phase: 'Active' })
+      break
+    }
+    case 'pods':
+      object['status'] = record({ phase: 'Pending' })
+      break
+    case 'secrets':
+      foldStringData(object)
+      break
+    case 'customresourcedefinitions.apiextensions.k8s.io':
+      establish(object, now)
+      break
+    default:
+  }
+}
+
+export function prepareUpdate(served: ServedResource, object: JsonRecord, before: JsonRecord, now: string): void {
+  switch (resourceId(served.resource)) {
+    case 'secrets':
+      foldStringData(object)
+      break
+    case 'customresourcedefinitions.apiextensions.k8s.io':
+      if (!equalTrees(object['spec'], before['spec'])) establish(object, now)
+      break
+    default:
+  }
+}
+
+/** A Secret's `stringData` is for writing only. */
+function foldStringData(object: JsonRecord): void {
+  const text = object['stringData']
+  delete object['stringData']
+  if (!isRecord(text)) return
+  const data = ensureRecord(object, 'data')
+  for (const name in text) {
+    if (typeof text[name] === 'string') data[name] = Buffer.from(text[name], 'utf8').toString('base64')
+  }
+}
+
+/** A definition is served as soon as it is written: there is no controller that would say so later. */
+function establish(object: JsonRecord, now: string): void {
+  const status = ensureRecord(object, 'status')
+  const old = Array.isArray(status['conditions']) ? status['conditions'].filter(isRecord) : []
+  const condition = (type: string, reason: string, message: string): JsonRecord =>
+    old.find((present) => present['type'] === type && present['status'] === 'True') ??
+    record({ type, status: 'True', lastTransitionTime: now, reason, message })
+  const rest = old.filter(({ type }) => type !== 'NamesAccepted' && type !== 'Established')
+  status['conditions'] = [
+    ...rest,
+    condition('NamesAccepted', 'NoConflicts', 'no conflicts found'),
+    condition('Established', 'InitialNamesAccepted', 'the initial names have been accepted'),
+  ]
+  const names = member(object, 'spec', 'names')
+  if (isRecord(names)) status['acceptedNames'] = cloneTree(names)
+  const versions = member(object, 'spec', 'versions')
+  const stored = Array.isArray(versions) ? versions.find((version) => member(version, 'storage') === true) : undefined
+  const earlier = Array.isArray(status['storedVersions']) ? status['storedVersions'] : []
+  const name = textMember(stored, 'name')
+  status['storedVersions'] = name === '' || earlier.includes(name) ? earlier : [...earlier, name]
+}
+
+/** What a kind forbids beyond its schema. @param before null: it is new. */
+export function kindProblems(
+  served: ServedResource,
+  before: JsonRecord | null,
+  after: JsonRecord,
+  schemas: CustomSchemas,
+  etcdPrefix: string,
+): readonly FieldProblem[] {
+  switch (resourceId(served.resource)) {
+    case 'configmaps':
+      return immutableProblems(before, after, ['data', 'binaryData'])
+    case 'secrets':
+      return immutableProblems(before, after, ['data'])
+    case 'customresourcedefinitions.apiextensions.k8s.io':
+      return definitionProblems(after, schemas, etcdPrefix)
+    default:
+      return []
+  }
+}
+
+function immutableProblems(before: JsonRecord | null, after: JsonRecord, names: readonly string[]): FieldProblem[] {
+  if (before?.['immutable'] !== true) return []
+  const why = 'field is immutable when `immutable` is set'
+  const problems = names
+    .filter((name) => !equalTrees(before[name], after[name]))
+    .map((name) => forbiddenField(name, why))
+  return after['immutable'] === true ? problems : [forbiddenField('immutable', why), ...problems]
+}
+
+function definitionProblems(definition: JsonRecord, schemas: CustomSchemas, etcdPrefix: string): FieldProblem[] {
+  const reading = readDefinition(plainCopy(definition), etcdPrefix)
+  if (reading.kind === 'not-served')
+    return [invalid('spec', textMember(definition, 'metadata', 'name'), reading.reason)]
+  const problems: FieldProblem[] = []
+  const name = `${textMember(definition, 'spec', 'names', 'plural')}.${textMember(definition, 'spec', 'group')}`
+  if (textMember(definition, 'metadata', 'name') !== name) {
+    const given = textMember(definition, 'metadata', 'name')
+    problems.push(invalid('metadata.name', given, `must be spec.names.plural+"."+spec.group`))
+  }
+  const versions = member(definition, 'spec', 'versions')
+  const list: readonly Json[] = Array.isArray(versions) ? versions : []
+  list.forEach((version, i) => {
+    const schema = member(version, 'schema', 'openAPIV3Schema')
+    if (!isRecord(schema)) return
+    const problem = schemas.problemOf(schema)
+    if (problem !== null) problems.push(invalid(`spec.versions[${i}].schema.openAPIV3Schema`, '', problem))
+  })
+  return problems
+}

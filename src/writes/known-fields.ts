@@ -1,0 +1,36 @@
+/** Members that an object's shape does not declare: they are taken out, as the API server does, and told. */
+import { isRecord, joinPath, type Json } from '../codec/json-tree.js'
+import type { Shape } from './shape.js'
+
+/** Told of one object. */
+const MAX_TOLD = 64
+
+/** Takes them out of `value`. @returns their paths. */
+export function dropUnknownFields(value: Json, shape: Shape): readonly string[] {
+  const unknown: string[] = []
+  drop(value, shape, [], unknown)
+  return unknown
+}
+
+function drop(value: Json, shape: Shape, path: string[], unknown: string[]): void {
+  if (shape.type === 'any' || shape.type === 'scalar') return
+  if (Array.isArray(value)) {
+    value.forEach((item, i) => {
+      path.push(`[${i}]`)
+      drop(item, shape.items, path, unknown)
+      path.pop()
+    })
+    return
+  }
+  if (!isRecord(value)) return
+  for (const name of Object.keys(value)) {
+    const inner = shape.member(name)
+    path.push(name)
+    if (inner !== undefined) drop(value[name]!, inner, path, unknown)
+    else if (!shape.keepsUnknown) {
+      delete value[name]
+      if (unknown.length < MAX_TOLD) unknown.push(joinPath(path))
+    }
+    path.pop()
+  }
+}

@@ -1,0 +1,270 @@
+/**
+ * Who owns which field: `metadata.managedFields`, kept by every write. An update takes for its manager what it changes; an
+ * apply owns what it names, takes out what it no longer names, and is refused where it would change another's field, unless
+ * it is forced.
+ *
+ * Ownership is kept by field names of whatever version wrote them; it is not converted between versions of a kind.
+ *
+ * Source: "Server-Side Apply" of the Kubernetes documentation.
+ */
+import {
+  cloneTree,
+  equalTrees,
+  isRecord,
+  type Json,
+  type JsonRecord,
+  member,
+  record,
+  textMember,
+} from '../codec/json-tree.js'
+import { ConflictError, type StatusCause } from '../model/status.js'
+import { mergeApplied, removeFields } from './apply-merge.js'
+import { compareFields, fieldsOf, FieldSet } from './field-set.js'
+import type { Shape } from './shape.js'
+
+export interface Manager {
+  readonly name: string
+  readonly apiVersion: string
+  readonly subresource: string
+  /** RFC 3339, whole seconds. */
+  readonly time: string
+}
+
+interface Entry {
+  readonly manager: string
+  readonly operation: 'Apply' | 'Update'
+  readonly apiVersion: string
+  readonly subresource: string
+  readonly time: string
+  readonly fields: FieldSet
+}
+
+/** Entries of updates beyond these are merged into one, as the API server does: a name per request must not grow objects. */
+const MAX_UPDATE_ENTRIES = 10
+const ANCIENT = 'ancient-changes'
+
+/** What the server itself sets: nobody owns it. */
+const UNOWNED = FieldSet.fromJson(
+  fieldsJson(['apiVersion', 'kind'], {
+    metadata: [
+      'name',
+      'namespace',
+      'generateName',
+      'creationTimestamp',
+      'deletionTimestamp',
+      'deletionGracePeriodSeconds',
+      'selfLink',
+      'uid',
+      'generation',
+      'resourceVersion',
+      'managedFields',
+    ],
+  }),
+)
+
+function fieldsJson(names: readonly string[], nested: Readonly<Record<string, readonly string[]>>): JsonRecord {
+  const json = record()
+  for (const name of names) json[`f:${name}`] = record()
+  for (const [name, inner] of Object.entries(nested)) json[`f:${name}`] = fieldsJson(inner, {})
+  return json
+}
+
+/** After an update: `after` gets its managedFields. @param before null for a create. */
+export function recordUpdate(before: JsonRecord | null, after: JsonRecord, shape: Shape, manager: Manager): void {
+  const managed = readEntries(before ?? record())
+  // An empty list in the body is how a client has its object forgotten by all managers.
+  const given = member(after, 'metadata', 'managedFields')
+  const isReset = before !== null && Array.isArray(given) && given.every((entry) => isRecord(entry) && isEmpty(entry))
+  if (isReset) return writeEntries(after, [])
+  writeEntries(after, updatedEntries(managed, before ?? record(), after, shape, manager, 'Update'))
+}
+
+/** Without what nobody owns; `metadata` is no field, it only holds some. */
+function ownable(fields: FieldSet): FieldSet {
+  const rest = fields.without(UNOWNED)
+  const metadata = rest.children.get('f:metadata')
+  if (metadata !== undefined) metadata.isMember = false
+  return rest.union(FieldSet.empty())
+}
+
+export interface Applied {
+  /** The object as it is to be, its managedFields kept. */
+  readonly object: JsonRecord
+}
+
+/**
+ * @param live null: there is no object yet.
+ * @throws ConflictError naming managers and fields, unless `force`.
+ */
+export function applyConfiguration(
+  live: JsonRecord | null,
+  configuration: JsonRecord,
+  shape: Shape,
+  manager: Manager,
+  force: boolean,
+): Applied {
+  const config = cloneTree(configuration)
+  const entries = readEntries(live ?? record())
+  const isOurs = (entry: Entry): boolean => isSameManager(entry, manager, 'Apply')
+  const own = entries.find(isOurs)
+  const others = entries.filter((entry) => !isOurs(entry))
+  const fields = ownable(fieldsOf(config, shape))
+  const merged = mergeApplied(live ?? record(), config, shape) as JsonRecord
+  const owned = others.reduce((all, entry) => all.union(entry.fields), fields)
+  const given = (own?.fields ?? FieldSet.empty()).difference(fields)
+  const object = removeFields(merged, given, owned, shape) as JsonRecord
+
+  const changes = compareFields(live ?? record(), object, shape)
+  const touched = ownable(changes.modified.union(changes.added))
+  const conflicts = others
+    .map((entry) => ({ entry, fields: entry.fields.intersection(touched) }))
+    .filter((conflict) => !conflict.fields.isEmpty)
+  if (conflicts.length > 0 && !force) throw conflictBetween(conflicts)
+  const rest = others
+    .map((entry) => ({ ...entry, fields: entry.fields.difference(touched).difference(changes.removed) }))
+    .filter((entry) => !entry.fields.isEmpty)
+  // A field that is set to what it is already has two owners, and one of them cannot let it go alone.
+  const isSame = own !== undefined && own.fields.equals(fields)
+  const ours: Entry = {
+    manager: manager.name,
+    operation: 'Apply',
+    apiVersion: manager.apiVersion,
+    subresource: manager.subresource,
+    time: isSame && live !== null && isUnchanged(live, object) ? own.time : manager.time,
+    fields,
+  }
+  writeEntries(object, fields.isEmpty ? rest : [ours, ...rest])
+  return { object }
+}
+
+function isUnchanged(live: JsonRecord, object: JsonRecord): boolean {
+  return equalTrees(withoutManaged(live), withoutManaged(object))
+}
+
+function withoutManaged(object: JsonRecord): JsonRecord {
+  const copy = record(object)
+  const metadata = copy['metadata']
+  if (isRecord(metadata)) {
+    const rest = record(metadata)
+    delete rest['managedFields']
+    copy['metadata'] = rest
+  }
+  return copy
+}
+
+function updatedEntries(
+  entries: readonly Entry[],
+  before: JsonRecord,
+  after: JsonRecord,
+  shape: Shape,
+  manager: Manager,
+  operation: Entry['operation'],
+): readonly Entry[] {
+  const changes = compareFields(before, after, shape)
+  const touched = ownable(changes.modified.union(changes.added))
+  const removed = changes.removed
+  if (touched.isEmpty && ownable(removed).isEmpty) return entries
+  const own = entries.find((entry) => isSameManager(entry, manager, operation))
+  const rest = entries
+    .filter((entry) => entry !== own)
+    .map((entry) => ({ ...entry, fields: entry.fields.difference(touched).difference(removed) }))
+    .filter((entry) => !entry.fields.isEmpty)
+  const fields = (own?.fields ?? FieldSet.empty()).difference(removed).union(touched)
+  if (fields.isEmpty) return rest
+  const { name, apiVersion, subresource, time } = manager
+  return capped([...rest, { manager: name, operation, apiVersion, subresource, time, fields }])
+}
+
+/** The oldest updates become one entry. */
+function capped(entries: readonly Entry[]): readonly Entry[] {
+  const updates = entries.filter(({ operation }) => operation === 'Update').sort((a, b) => (a.time < b.time ? -1 : 1))
+  if (updates.length <= MAX_UPDATE_ENTRIES) return entries
+  const old = updates.slice(0, updates.length - MAX_UPDATE_ENTRIES + 1)
+  const [first] = old
+  const ancient: Entry = {
+    ...first!,
+    manager: ANCIENT,
+    time: old.at(-1)!.time,
+    fields: old.reduce((all, { fields }) => all.union(fields), FieldSet.empty()),
+  }
+  return [...entries.filter((entry) => !old.includes(entry)), ancient]
+}
+
+function isSameManager(entry: Entry, manager: Manager, operation: Entry['operation']): boolean {
+  return (
+    entry.manager === manager.name &&
+    entry.operation === operation &&
+    entry.subresource === manager.subresource &&
+    entry.apiVersion === manager.apiVersion
+  )
+}
+
+function readEntries(object: JsonRecord): Entry[] {
+  const list = member(object, 'metadata', 'managedFields')
+  if (!Array.isArray(list)) return []
+  return list.filter(isRecord).map((entry) => ({
+    manager: textMember(entry, 'manager'),
+    operation: textMember(entry, 'operation') === 'Apply' ? 'Apply' : 'Update',
+    apiVersion: textMember(entry, 'apiVersion'),
+    subresource: textMember(entry, 'subresource'),
+    time: textMember(entry, 'time'),
+    fields: FieldSet.fromJson(entry['fieldsV1']),
+  }))
+}
+
+function writeEntries(object: JsonRecord, entries: readonly Entry[]): void {
+  const metadata = object['metadata']
+  if (!isRecord(metadata)) return
+  delete metadata['managedFields']
+  if (entries.length === 0) return
+  metadata['managedFields'] = [...entries].sort(byPlace).map((entry): Json => {
+    const { manager, operation, apiVersion, time, fields, subresource } = entry
+    return record({
+      manager,
+      operation,
+      apiVersion,
+      ...(time === '' ? {} : { time }),
+      fieldsType: 'FieldsV1',
+      fieldsV1: fields.toJson(),
+      ...(subresource === '' ? {} : { subresource }),
+    })
+  })
+}
+
+/** The API server's order: applies first, then by time. A write that changes nobody's fields changes no order. */
+function byPlace(a: Entry, b: Entry): number {
+  const key = ({ operation, time, manager, subresource }: Entry): string =>
+    [operation, time, manager, subresource].join('\u0000')
+  return key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0
+}
+
+function isEmpty(value: JsonRecord): boolean {
+  return Object.keys(value).length === 0
+}
+
+/** In the API server's words: kubectl prints them. */
+function conflictBetween(conflicts: readonly { readonly entry: Entry; readonly fields: FieldSet }[]): ConflictError {
+  const causes: StatusCause[] = []
+  const byManager = new Map<string, string[]>()
+  for (const { entry, fields } of conflicts) {
+    const name = describe(entry)
+    for (const path of fields.paths()) {
+      causes.push({ reason: 'FieldManagerConflict', message: `conflict with ${name}`, field: path })
+      byManager.set(name, [...(byManager.get(name) ?? []), path])
+    }
+  }
+  const only = [...byManager]
+  const count = `${causes.length} conflict${causes.length === 1 ? '' : 's'}`
+  const text =
+    only.length === 1 && causes.length === 1
+      ? ` with ${only[0]![0]}: ${only[0]![1][0]}`
+      : `s with ${only.map(([name, paths]) => `${name}:\n- ${paths.join('\n- ')}`).join('\nconflicts with ')}`
+  const message = `Apply failed with ${count}: conflict${text}`
+  return new ConflictError(message, { details: { causes } })
+}
+
+function describe({ manager, subresource, apiVersion, operation, time }: Entry): string {
+  const where = subresource === '' ? '' : ` with subresource ${JSON.stringify(subresource)}`
+  const when = operation === 'Update' && time !== '' ? ` at ${time}` : ''
+  return `${JSON.stringify(manager)}${where} using ${apiVersion}${when}`
+}

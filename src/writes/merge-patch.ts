@@ -1,0 +1,22 @@
+/**
+ * JSON Merge Patch (RFC 7386) on a tree. The algorithm is the RFC's ten lines: the packages for it drop members named
+ * `constructor` and take a number that keeps its text for an object.
+ */
+import { cloneTree, isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
+import { BadRequestError } from '../model/status.js'
+
+/** @throws BadRequestError when the patch is no object: it would leave none. */
+export function applyMergePatch(object: JsonRecord, patch: Json): JsonRecord {
+  if (!isRecord(patch)) throw new BadRequestError('error decoding patch: a merge patch must be an object')
+  return merge(object, patch) as JsonRecord
+}
+
+function merge(target: Json | undefined, patch: Json): Json {
+  if (!isRecord(patch)) return cloneTree(patch)
+  const merged = record(isRecord(target) ? target : {})
+  for (const name in patch) {
+    if (patch[name] === null) delete merged[name]
+    else merged[name] = merge(Object.hasOwn(merged, name) ? merged[name] : undefined, patch[name]!)
+  }
+  return merged
+}

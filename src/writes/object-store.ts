@@ -1,0 +1,237 @@
+/**
+ * One object in etcd, changed by one transaction that compares the mod revision it was read at: it is written whole, or not
+ * at all, and never over somebody else's write. A lost race is decided again on what is there now, without another read,
+ * because the refused transaction says it.
+ *
+ * Requests of this process for one key take turns: racing each other they would only be refused and come again.
+ */
+import { createIngest } from '../codec/ingest.js'
+import { encodeJsonTree, ensureRecord, isRecord, type JsonRecord, parseJsonTree, record } from '../codec/json-tree.js'
+import { keyValueObject } from '../dialect/key-value-object.js'
+import type { ServedResource } from '../dialect/resource-registry.js'
+import type { Key, KeyValue } from '../model/event.js'
+import { keyOfName, type ObjectName } from '../model/resource.js'
+import { formatResourceVersion, type Revision } from '../model/revision.js'
+import { InternalError, NotImplementedError, TimeoutError } from '../model/status.js'
+import { isUnservable, type StoredObject } from '../model/stored-object.js'
+import type { Clock } from '../support/clock.js'
+import { sleep } from '../support/clock.js'
+import type { Random } from '../support/random.js'
+import { UpstreamError, type UpstreamReader, type UpstreamWriter } from '../upstream/upstream.js'
+import { KeyTurns } from './key-turns.js'
+import { storageError } from './storage-error.js'
+
+export interface ObjectStoreOptions {
+  readonly upstream: Pick<UpstreamReader, 'read' | 'readKey'> & UpstreamWriter
+  readonly clock: Clock
+  readonly random: Random
+  /** The JSON of a stored object as the served version; null: it has none. */
+  readonly jsonOf: (served: ServedResource, object: StoredObject) => Buffer | null
+  readonly maxValueBytes: number
+  /** A lost race that is decided again. */
+  readonly onRetry: () => void
+}
+
+export interface Place extends ObjectName {
+  readonly served: ServedResource
+}
+
+/** What is stored now. */
+export interface Held {
+  readonly stored: StoredObject
+  /** As the served version, with its resourceVersion. Whoever changes it takes a copy. */
+  readonly object: JsonRecord
+  /** Under a declared prefix: a bare value that is served wrapped. */
+  readonly isBare: boolean
+}
+
+export type Change =
+  /** `value`: an object, or the bytes of a bare value. `lease`: asked for when the write is made; '0' for none. */
+  | { readonly kind: 'put'; readonly value: JsonRecord | Buffer; readonly lease: () => Promise<string> }
+  | { readonly kind: 'delete' }
+  | { readonly kind: 'none' }
+
+export interface Changed {
+  readonly kind: 'created' | 'updated' | 'deleted' | 'unchanged'
+  /** As it is now; of a deletion the last state, at the deletion's revision; null: nothing was there and nothing is. */
+  readonly stored: StoredObject | null
+}
+
+/** A write that loses every race for so long is given up: the client sees a 504 and not a hanging request. */
+const GIVE_UP_MS = 30_000
+/** The first lost races are decided again at once. */
+const QUICK_RETRIES = 3
+const MAX_PAUSE_MS = 50
+
+export class ObjectStore {
+  readonly #options: ObjectStoreOptions
+  readonly #turns = new KeyTurns()
+  readonly #ingests = new WeakMap<ServedResource, ReturnType<typeof createIngest>>()
+
+  constructor(options: ObjectStoreOptions) {
+    this.#options = options
+  }
+
+  /** As fresh as a linearizable read. @throws StatusError */
+  async read(place: Place): Promise<Held | null> {
+    return this.#held(place, await this.#readKey(keyOfName(place.served.resource, place)))
+  }
+
+  /** @throws what `decide` throws; StatusError when etcd does not take it. */
+  async change(
+    place: Place,
+    decide: (held: Held | null) => Change,
+    { dryRun = false }: { readonly dryRun?: boolean } = {},
+  ): Promise<Changed> {
+    const key = keyOfName(place.served.resource, place)
+    const release = await this.#turns.take(key)
+    try {
+      return await this.#decideAndWrite(place, key, decide, dryRun)
+    } finally {
+      release()
+    }
+  }
+
+  /** Every object under a prefix, a page at a time, as of one revision. */
+  async *list(served: ServedResource, prefix: Key): AsyncGenerator<Held> {
+    let startKey = prefix
+    let revision: Revision | undefined
+    for (;;) {
+      const page = await this.#asked(() =>
+        this.#options.upstream.read({ prefix, startKey, limit: 500, ...(revision === undefined ? {} : { revision }) }),
+      )
+      revision ??= page.revision
+      for (const keyValue of page.keyValues) {
+        const stored = this.#stored(served, keyValue)
+        const held = stored === null ? null : this.#heldOf(served, stored)
+        if (held !== null) yield held
+      }
+      const last = page.keyValues.at(-1)
+      if (!page.more || last === undefined) return
+      startKey = `${last.key}\0` as Key
+    }
+  }
+
+  async #decideAndWrite(
+    place: Place,
+    key: Key,
+    decide: (held: Held | null) => Change,
+    dryRun: boolean,
+  ): Promise<Changed> {
+    const { upstream, clock, random, onRetry } = this.#options
+    const startedMs = clock.monotonic()
+    let current = await this.#readKey(key)
+    for (let attempt = 1; ; attempt++) {
+      const held = this.#held(place, current)
+      const change = decide(held)
+      if (change.kind === 'none') return { kind: 'unchanged', stored: held?.stored ?? null }
+      const value = change.kind === 'put' ? bytesOf(change.value) : null
+      if (dryRun) return this.#outcome(place, key, held, value, '0', held?.stored.modRevision ?? null)
+      const leaseId = change.kind === 'put' ? await change.lease() : '0'
+      try {
+        const result = await upstream.write(
+          [{ key, modRevision: current?.modRevision ?? (0 as Revision) }],
+          [value === null ? { type: 'delete', key } : { type: 'put', key, value, leaseId }],
+        )
+        if (result.kind === 'written') return this.#outcome(place, key, held, value, leaseId, result.revision)
+        current = result.current[0] ?? null
+      } catch (error) {
+        // A lease that ran out between the read and the write has taken the object with it.
+        if (!(error instanceof UpstreamError) || !/lease not found/.test(error.message))
+          throw storageError(error, 'write')
+        current = await this.#readKey(key)
+      }
+      onRetry()
+      if (clock.monotonic() - startedMs > GIVE_UP_MS) {
+        throw new TimeoutError(`Timeout: others write this object all the time; given up after ${attempt} attempts`)
+      }
+      if (attempt > QUICK_RETRIES) await sleep(clock, random.next() * MAX_PAUSE_MS)
+    }
+  }
+
+  #outcome(
+    place: Place,
+    key: Key,
+    held: Held | null,
+    value: Buffer | null,
+    leaseId: string,
+    revision: Revision | null,
+  ): Changed {
+    const kind = value === null ? 'deleted' : held === null ? 'created' : 'updated'
+    const bytes = value ?? (held === null ? null : encodeJsonTree(held.object))
+    if (bytes === null) return { kind, stored: null }
+    // A dry run of a create has no revision yet; its answer leaves it out.
+    const modRevision = revision ?? (0 as Revision)
+    const stored = this.#stored(place.served, {
+      key,
+      value: bytes,
+      createRevision: held?.stored.createRevision ?? modRevision,
+      modRevision,
+      version: (held?.stored.version ?? 0) + (value === null ? 0 : 1),
+      leaseId,
+    })
+    if (stored === null) throw new InternalError('what was written cannot be read again')
+    return { kind, stored }
+  }
+
+  #held(place: Place, keyValue: KeyValue | null): Held | null {
+    if (keyValue === null) return null
+    const stored = this.#stored(place.served, keyValue)
+    const held = stored === null || stored.encoding === 'protobuf' ? null : this.#heldOf(place.served, stored)
+    if (held !== null) return held
+    const { plural } = place.served.resource
+    const form = stored?.encoding === 'protobuf' ? 'as protobuf, by a kube-apiserver' : 'in a form that cannot be read'
+    throw new NotImplementedError(
+      `${plural} ${JSON.stringify(place.name)} is stored ${form}, and is not changed here: write it where it was written`,
+    )
+  }
+
+  #heldOf(served: ServedResource, stored: StoredObject): Held | null {
+    const json = this.#options.jsonOf(served, stored)
+    const object = json === null ? null : parseJsonTree(json).value
+    if (!isRecord(object)) return null
+    const metadata = ensureRecord(object, 'metadata')
+    metadata['resourceVersion'] = formatResourceVersion(stored.modRevision)
+    const isBare = served.origin === 'declared' && typeof object['key'] === 'string' && isValueMember(object)
+    return { stored, object, isBare }
+  }
+
+  #stored(served: ServedResource, keyValue: KeyValue): StoredObject | null {
+    let ingest = this.#ingests.get(served)
+    if (ingest === undefined) {
+      const { maxValueBytes } = this.#options
+      ingest = createIngest({ resource: served.resource, maxValueBytes, wrap: keyValueObject })
+      this.#ingests.set(served, ingest)
+    }
+    const stored = ingest(keyValue)
+    return isUnservable(stored) ? null : stored
+  }
+
+  #readKey(key: Key): Promise<KeyValue | null> {
+    return this.#asked(() => this.#options.upstream.readKey(key))
+  }
+
+  async #asked<T>(ask: () => Promise<T>): Promise<T> {
+    try {
+      return await ask()
+    } catch (error) {
+      throw storageError(error, 'read')
+    }
+  }
+}
+
+function isValueMember(object: JsonRecord): boolean {
+  return typeof object['text'] === 'string' || typeof object['base64'] === 'string'
+}
+
+/** Its type first, where lists look for it; the resourceVersion is etcd's and is not stored. */
+function bytesOf(value: JsonRecord | Buffer): Buffer {
+  if (Buffer.isBuffer(value)) return value
+  const ordered = record()
+  for (const name of ['kind', 'apiVersion', 'metadata']) if (value[name] !== undefined) ordered[name] = value[name]
+  for (const name in value) ordered[name] = value[name]!
+  const metadata = record(isRecord(value['metadata']) ? value['metadata'] : {})
+  delete metadata['resourceVersion']
+  ordered['metadata'] = metadata
+  return encodeJsonTree(ordered)
+}

@@ -1,0 +1,104 @@
+/** GET of a status or scale, and writes of a scale: the object is another than what is sent. Status itself is written as an update. */
+import { cloneTree, encodeJsonTree, isRecord, type JsonRecord, member, textMember } from '../codec/json-tree.js'
+import type { Schema } from '../codec/protobuf/schema.js'
+import { unknownResource } from '../dialect/request-path.js'
+import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
+import { apiVersion } from '../model/resource.js'
+import { BadRequestError } from '../model/status.js'
+import type { Change } from './object-store.js'
+import { patched, readPatch } from './patch.js'
+import { checkType, readObject } from './request-body.js'
+import { readReplicas, SCALE, scaleOf, setReplicas } from './scale.js'
+import { ANY } from './shape.js'
+import {
+  managerOf,
+  RequestLease,
+  Warnings,
+  type WriteAnswer,
+  type WriteContext,
+  type WriteRequest,
+} from './write-context.js'
+import { parseWriteOptions } from './write-options.js'
+
+/** @throws NotFoundError */
+export async function readSubresource(context: WriteContext, request: WriteRequest): Promise<WriteAnswer> {
+  const { served, namespace, name, subresource } = request
+  const rules = context.change.rules(served)
+  const held = await context.store.read({ served, namespace, name })
+  if (held === null) throw objectNotFoundError(served.resource, name)
+  if (subresource !== 'scale') return { kind: 'object', code: 200, stored: held.stored, warnings: [] }
+  return document(scaleOf(held.object, rules.scale ?? missing()))
+}
+
+/** PUT and PATCH. @throws StatusError */
+export async function writeScale(
+  context: WriteContext,
+  request: WriteRequest,
+  verb: 'update' | 'patch',
+): Promise<WriteAnswer> {
+  const { served, namespace, name, query, userAgent, contentType } = request
+  const { resource } = served
+  const paths = context.change.rules(served).scale ?? missing()
+  const options = parseWriteOptions(query, userAgent, verb === 'update' ? 'Update' : 'Patch')
+  const next = verb === 'update' ? whole(request, context.schema) : partial(contentType, request.body)
+  const warnings = new Warnings()
+  const lease = new RequestLease(context, options.ttlSeconds)
+  const manager = managerOf(context, apiVersion(resource), options, 'scale')
+  let answer: JsonRecord | null = null
+  const changed = await context.store.change(
+    { served, namespace, name },
+    (held): Change => {
+      if (held === null) throw objectNotFoundError(resource, name)
+      const scale = next(scaleOf(held.object, paths))
+      const version = textMember(scale, 'metadata', 'resourceVersion')
+      if (version !== '' && version !== textMember(held.object, 'metadata', 'resourceVersion')) {
+        throw conflictError(resource, name)
+      }
+      const replicas = readReplicas(scale, name)
+      const after = cloneTree(held.object)
+      if (member(after, ...paths.specReplicas) !== replicas) setReplicas(after, replicas, paths)
+      const object = context.change.update(held.object, after, {
+        served,
+        name: { namespace, name },
+        subresource: 'scale',
+        verb: 'patch',
+        manager,
+        keepsManagedFields: false,
+        fieldValidation: options.fieldValidation,
+        warn: warnings.add,
+      })
+      answer = scaleOf(object, paths)
+      return lease.put(held, object)
+    },
+    options,
+  )
+  const metadata = member(answer ?? undefined, 'metadata')
+  if (isRecord(metadata) && changed.stored !== null) metadata['resourceVersion'] = String(changed.stored.modRevision)
+  return document(answer ?? missing(), warnings)
+}
+
+function whole({ contentType, body, name }: WriteRequest, schema: Schema): (scale: JsonRecord) => JsonRecord {
+  const { value } = readObject(contentType, body, schema)
+  checkType(value, SCALE)
+  const given = textMember(value, 'metadata', 'name')
+  if (given !== '' && given !== name) {
+    throw new BadRequestError(`the name of the object (${given}) does not match the name on the URL (${name})`)
+  }
+  return () => value
+}
+
+function partial(contentType: string | undefined, body: Buffer): (scale: JsonRecord) => JsonRecord {
+  const patch = readPatch(contentType, body, true)
+  if (patch.type === 'application/apply-patch+yaml') {
+    throw new BadRequestError('a scale is not applied: send a merge patch, or apply the object')
+  }
+  return (scale) => patched(scale, patch, ANY)
+}
+
+function document(scale: JsonRecord, warnings = new Warnings()): WriteAnswer {
+  return { kind: 'document', code: 200, json: encodeJsonTree(scale), warnings: warnings.texts }
+}
+
+function missing(): never {
+  throw unknownResource()
+}

@@ -1,0 +1,51 @@
+/**
+ * How long an object lives: said by an annotation, which counts anew from each write, or by the query of one write. etcd
+ * keeps the time, as a lease; when it runs out the object is gone and its watchers see DELETED.
+ */
+import { type JsonRecord, textMember } from '../codec/json-tree.js'
+import { type FieldProblem, invalid } from './field-errors.js'
+
+export const TTL_ANNOTATION = 'distributary.io/ttl'
+
+const UNIT_SECONDS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3_600, d: 86_400 }
+/** etcd's own bound, some 285 years. */
+const MAX_SECONDS = 9_000_000_000
+
+/** `30`, `30s`, `10m`, `12h`, `7d` in seconds; null for anything else. */
+export function parseTimeToLive(text: string): number | null {
+  const match = /^(\d{1,10})([smhd]?)$/.exec(text)
+  if (match === null) return null
+  const seconds = Number(match[1]) * UNIT_SECONDS[match[2]!]!
+  return seconds >= 1 && seconds <= MAX_SECONDS ? seconds : null
+}
+
+export function timeToLiveProblems(object: JsonRecord): readonly FieldProblem[] {
+  const text = annotationOf(object)
+  if (text === '' || parseTimeToLive(text) !== null) return []
+  const why = 'must be a time of at least one second, such as 30s, 10m, 12h or 7d'
+  return [invalid(`metadata.annotations[${TTL_ANNOTATION}]`, text, why)]
+}
+
+function annotationOf(object: JsonRecord): string {
+  return textMember(object, 'metadata', 'annotations', TTL_ANNOTATION)
+}
+
+export type LeaseChoice =
+  | { readonly kind: 'keep'; readonly leaseId: string }
+  | { readonly kind: 'grant'; readonly seconds: number }
+
+/**
+ * @param before null: it is created now.
+ * @param asked of the query: 0 for ever; null: not said.
+ */
+export function chooseLease(
+  before: { readonly object: JsonRecord; readonly leaseId: string } | null,
+  after: JsonRecord,
+  asked: number | null,
+): LeaseChoice {
+  if (asked !== null && asked > 0) return { kind: 'grant', seconds: asked }
+  const seconds = parseTimeToLive(annotationOf(after))
+  if (seconds !== null && asked === null) return { kind: 'grant', seconds }
+  const wasAnnotated = before !== null && annotationOf(before.object) !== ''
+  return { kind: 'keep', leaseId: asked === 0 || before === null || wasAnnotated ? '0' : before.leaseId }
+}

@@ -1,0 +1,123 @@
+/** What the verbs share, what they are asked and what they answer. */
+import { equalTrees, type JsonRecord } from '../codec/json-tree.js'
+import type { Schema } from '../codec/protobuf/schema.js'
+import type { ServedResource } from '../dialect/resource-registry.js'
+import type { StoredObject } from '../model/stored-object.js'
+import type { Clock } from '../support/clock.js'
+import type { Containers } from './containers.js'
+import type { Manager } from './managed-fields.js'
+import type { Namespaces } from './namespaces.js'
+import { hasFinalizers, isDeleting, type ObjectChange } from './object-change.js'
+import type { Change, Changed, Held, ObjectStore } from './object-store.js'
+import { chooseLease } from './time-to-live.js'
+import type { WriteOptions } from './write-options.js'
+
+export interface WriteContext {
+  readonly store: ObjectStore
+  readonly change: ObjectChange
+  readonly namespaces: Namespaces
+  readonly containers: Containers
+  readonly clock: Clock
+  /** Of bodies in protobuf. */
+  readonly schema: Schema
+  /** @returns the lease's id. @throws StatusError */
+  readonly grantLease: (seconds: number) => Promise<string>
+  readonly randomBytes: (count: number) => Buffer
+}
+
+export interface WriteRequest {
+  readonly served: ServedResource
+  /** '' for a cluster-scoped resource. */
+  readonly namespace: string
+  /** '' for a collection. */
+  readonly name: string
+  readonly subresource: string
+  readonly query: URLSearchParams
+  readonly userAgent: string
+  readonly contentType: string | undefined
+  readonly body: Buffer
+  /** Asked before a PUT or an apply makes what is not there. @throws ForbiddenError */
+  readonly mayCreate: () => Promise<void>
+}
+
+export type WriteAnswer =
+  | {
+      readonly kind: 'object'
+      readonly code: number
+      readonly stored: StoredObject
+      readonly warnings: readonly string[]
+    }
+  /** A Status, a Scale, a list, or an object that has no resourceVersion yet. */
+  | { readonly kind: 'document'; readonly code: number; readonly json: Buffer; readonly warnings: readonly string[] }
+
+/** Texts in a Warning header are bounded, as the API server bounds them. */
+const MAX_WARNINGS = 32
+
+/** What one request says on the side, each once. */
+export class Warnings {
+  readonly #texts = new Set<string>()
+
+  readonly add = (text: string): void => {
+    if (this.#texts.size < MAX_WARNINGS) this.#texts.add(text)
+  }
+
+  get texts(): readonly string[] {
+    return [...this.#texts]
+  }
+}
+
+export function managerOf(
+  context: Pick<WriteContext, 'clock'>,
+  apiVersion: string,
+  options: Pick<WriteOptions, 'fieldManager'>,
+  subresource: string,
+): Manager {
+  return { name: options.fieldManager, apiVersion, subresource, time: timestamp(context.clock) }
+}
+
+/** RFC 3339 in whole seconds, as Kubernetes writes times. */
+export function timestamp(clock: Clock): string {
+  return new Date(clock.now()).toISOString().replace(/\.\d{3}Z$/, 'Z')
+}
+
+/** The lease of one request's write: granted once, however often the race is lost. */
+export class RequestLease {
+  #granted: { readonly seconds: number; readonly id: Promise<string> } | null = null
+
+  constructor(
+    private readonly context: Pick<WriteContext, 'grantLease'>,
+    private readonly ttlSeconds: number | null,
+  ) {}
+
+  /** A put of `after` in the place of `held`; or nothing, when it would change nothing; or its end, when nothing holds it. */
+  put(held: Held | null, after: JsonRecord): Change {
+    if (held !== null && isDeleting(after) && !hasFinalizers(after)) return { kind: 'delete' }
+    const before = held === null ? null : { object: held.object, leaseId: held.stored.leaseId }
+    const choice = chooseLease(before, after, this.ttlSeconds)
+    if (choice.kind === 'grant') return { kind: 'put', value: after, lease: () => this.#grant(choice.seconds) }
+    const { leaseId } = choice
+    if (held !== null && leaseId === held.stored.leaseId && equalTrees(held.object, after)) return { kind: 'none' }
+    return { kind: 'put', value: after, lease: () => Promise.resolve(leaseId) }
+  }
+
+  putBare(held: Held | null, value: Buffer): Change {
+    const { ttlSeconds } = this
+    if (ttlSeconds !== null && ttlSeconds > 0) return { kind: 'put', value, lease: () => this.#grant(ttlSeconds) }
+    const leaseId = ttlSeconds === 0 || held === null ? '0' : held.stored.leaseId
+    return { kind: 'put', value, lease: () => Promise.resolve(leaseId) }
+  }
+
+  #grant(seconds: number): Promise<string> {
+    if (this.#granted?.seconds !== seconds) this.#granted = { seconds, id: this.context.grantLease(seconds) }
+    return this.#granted.id
+  }
+}
+
+/** @param held what was there before, for a dry run that makes something. */
+export function answerOf(changed: Changed, warnings: Warnings, isDryRun: boolean): WriteAnswer {
+  const { stored, kind } = changed
+  if (stored === null) throw new RangeError('a write that leaves nothing has an answer of its own')
+  const code = kind === 'created' ? 201 : 200
+  if (isDryRun && kind === 'created') return { kind: 'document', code, json: stored.bytes, warnings: warnings.texts }
+  return { kind: 'object', code, stored, warnings: warnings.texts }
+}

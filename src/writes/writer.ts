@@ -1,0 +1,130 @@
+/** The whole store: which verb goes where. It knows of HTTP nothing but the words of a request. */
+import { randomBytes, randomUUID } from 'node:crypto'
+import type { Schema } from '../codec/protobuf/schema.js'
+import { methodNotAllowedError } from '../dialect/status-body.js'
+import { unknownResource } from '../dialect/request-path.js'
+import type { ServedResource } from '../dialect/resource-registry.js'
+import type { Clock } from '../support/clock.js'
+import type { Random } from '../support/random.js'
+import { Containers } from './containers.js'
+import { createObject, makeObject } from './create.js'
+import { CustomSchemas } from './custom-schema.js'
+import { deleteCollection, deleteObject, remove, UNCONDITIONAL } from './delete.js'
+import { KindRulebook } from './kind-rules.js'
+import { bareNamespace, Namespaces } from './namespaces.js'
+import { ObjectChange } from './object-change.js'
+import { ObjectStore, type ObjectStoreOptions } from './object-store.js'
+import { patchObject } from './patch.js'
+import { BuiltInShapes } from './shape.js'
+import { storageError } from './storage-error.js'
+import { readSubresource, writeScale } from './subresource.js'
+import { updateObject } from './update.js'
+import { Warnings, type WriteAnswer, type WriteContext, type WriteRequest } from './write-context.js'
+
+export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry'> {
+  readonly clock: Clock
+  readonly random: Random
+  /** Members of the built-in kinds, and bodies in protobuf. */
+  readonly schema: Schema
+  readonly etcdPrefix: string
+  readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
+  readonly resources: () => readonly ServedResource[]
+  readonly onRetry?: () => void
+}
+
+export type WriteVerb = 'get' | 'create' | 'update' | 'patch' | 'delete' | 'deletecollection'
+
+export class Writer {
+  readonly #context: WriteContext
+
+  constructor(options: WriterOptions) {
+    const { clock, find, resources, etcdPrefix, upstream } = options
+    const store = new ObjectStore({ ...options, onRetry: options.onRetry ?? (() => {}) })
+    const rulebook = new KindRulebook(new BuiltInShapes(options.schema))
+    const schemas = new CustomSchemas()
+    this.#context = {
+      store,
+      change: new ObjectChange({ rulebook, schemas, newUid: randomUUID, etcdPrefix }),
+      namespaces: new Namespaces({
+        store,
+        find: () => find('', 'v1', 'namespaces'),
+        create: async (served, name) => {
+          const request = { ...NO_REQUEST, served, name }
+          return await makeObject(this.#context, request, bareNamespace(name), BY_ITSELF, new Warnings())
+        },
+      }),
+      containers: new Containers({
+        store,
+        find,
+        resources,
+        etcdPrefix,
+        remove: async (place) => {
+          const { changed } = await remove(this.#context, place, UNCONDITIONAL)
+          return changed.kind === 'deleted' ? 'gone' : 'held'
+        },
+      }),
+      clock,
+      schema: options.schema,
+      grantLease: async (seconds) => {
+        try {
+          return await upstream.grantLease(seconds)
+        } catch (error) {
+          throw storageError(error, 'read')
+        }
+      },
+      randomBytes,
+    }
+  }
+
+  /** @throws StatusError */
+  async perform(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer> {
+    const { served, name, subresource } = request
+    const { subresources, resource } = served
+    const context = this.#context
+    const isKnown =
+      subresource === '' ||
+      (subresource === 'status' && subresources.status) ||
+      (subresource === 'scale' && subresources.scale !== null)
+    if (!isKnown) throw unknownResource()
+    switch (verb) {
+      case 'get':
+        return await readSubresource(context, request)
+      case 'create':
+        if (name !== '' || subresource !== '') throw methodNotAllowedError(resource, 'create')
+        return await createObject(context, request)
+      case 'update':
+        if (name === '') throw methodNotAllowedError(resource, 'update')
+        if (subresource === 'scale') return await writeScale(context, request, verb)
+        return await updateObject(context, request)
+      case 'patch':
+        if (name === '') throw methodNotAllowedError(resource, 'patch')
+        if (subresource === 'scale') return await writeScale(context, request, verb)
+        return await patchObject(context, request)
+      case 'delete':
+        if (subresource !== '') throw methodNotAllowedError(resource, 'delete')
+        return await deleteObject(context, request)
+      case 'deletecollection':
+        if (subresource !== '') throw methodNotAllowedError(resource, 'deletecollection')
+        return await deleteCollection(context, request)
+    }
+  }
+}
+
+/** Of what the server makes by itself. */
+const BY_ITSELF = {
+  dryRun: false,
+  fieldManager: 'distributary',
+  fieldValidation: 'Ignore',
+  force: false,
+  ttlSeconds: null,
+} as const
+
+const NO_REQUEST = {
+  namespace: '',
+  subresource: '',
+  query: new URLSearchParams(),
+  userAgent: 'distributary',
+  contentType: undefined,
+  body: Buffer.alloc(0),
+  mayCreate: () => Promise.resolve(),
+}
