@@ -42,6 +42,7 @@ import { WatcherLimits } from './transports/watcher-limits.js'
 import { feedLine, type ProcessStatus, processStatus, serverStatus } from './ui/status.js'
 import { registerUi } from './ui/ui-routes.js'
 import type { HttpServer } from './upstream/http/http-server.js'
+import { Writer } from './writes/writer.js'
 import type { Upstream } from './upstream/upstream.js'
 
 export interface AppOptions {
@@ -70,6 +71,8 @@ export interface AppOptions {
 const READY_POLL_MS = 50
 /** etcd refuses larger requests by default; what somebody raised it to is still bounded here. */
 const MAX_VALUE_BYTES = 8 * 1024 * 1024
+/** As many as an API server takes at once by default (`--max-mutating-requests-inflight`). */
+const MAX_WRITES = 200
 /** Ends of watches in one turn of a drain. */
 const DRAIN_STEP_MS = 50
 /** For a turn to send a list or an initial state: as long as the API server lets a read wait for its state. */
@@ -223,6 +226,23 @@ export class App {
     const { admission } = this.#access
     const audits = new AuditOnRequest(() => this.#resources.sources())
     this.#audit = options.audit ?? (() => audits.run())
+    const writeGate = new FairGate({
+      ...gateBounds(MAX_WRITES, isOpenToAll(config)),
+      maxWaitMs: GATE_WAIT_MS,
+      clock: this.#clock,
+      onRejected: () => metrics.rejected('writes'),
+    })
+    const writer = new Writer({
+      upstream: options.upstream,
+      clock: this.#clock,
+      random: this.#random,
+      jsonOf: (served, object) => views.json(object, targetOf(served))?.bytes ?? null,
+      maxValueBytes: MAX_VALUE_BYTES,
+      schema,
+      etcdPrefix: config.etcdPrefix,
+      find: (group, version, plural) => this.registry.find(group, version, plural),
+      resources: () => this.registry.list(),
+    })
     this.#outages = new OutageLog({
       reasons: () => [...this.#resources.sources()].flatMap(({ cache }) => cache.disconnectedReason ?? []),
       clock: this.#clock,
@@ -238,8 +258,15 @@ export class App {
           context: this.#context,
           admission,
           passthrough: this.#passthrough,
-          discovery: new Discovery(this.registry, { productVersion: options.version }),
-          openApi: new OpenApi(this.registry, { productVersion: options.version, schemas: schema }),
+          discovery: new Discovery(this.registry, { productVersion: options.version, writable: config.enableWrites }),
+          openApi: new OpenApi(this.registry, {
+            productVersion: options.version,
+            schemas: schema,
+            writable: config.enableWrites,
+          }),
+          writes: config.enableWrites
+            ? { perform: (verb, request) => writer.perform(verb, request), gate: writeGate }
+            : null,
           onAnswered: (verb, code, seconds) => metrics.request(verb, code, seconds),
           onInternalError,
           webSocketAllowedOrigins: config.websocketAllowedOrigins,

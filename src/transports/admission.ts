@@ -35,6 +35,8 @@ export interface Admitted {
   readonly identity: string
   /** Counts bytes of a list or initial state. @returns milliseconds to wait before more is sent. */
   readonly pace: (bytes: number) => number
+  /** Whether it may do this as well: a PUT that would create. @throws ForbiddenError, ServiceUnavailableError */
+  authorize(attributes: Attributes): Promise<void>
   /** Watches over a running request. @returns what ends that. */
   keep(revoked: (error: StatusError) => void): () => void
 }
@@ -66,7 +68,12 @@ export class Admission {
     if (guard === null) {
       admitRequest(address)
       if (audit !== null) this.#audit(exchange, attributes, address, null, null)
-      return { identity: address, pace: (bytes) => spendInitialBytes(address, bytes), keep: () => nothing }
+      return {
+        identity: address,
+        pace: (bytes) => spendInitialBytes(address, bytes),
+        authorize: allowed,
+        keep: () => nothing,
+      }
     }
     return this.#admitGuarded(guard, exchange, attributes, address)
   }
@@ -85,7 +92,8 @@ export class Admission {
     let user: User | null = null
     let rule: string | null = null
     try {
-      user = await guard.authenticate(asked)
+      const admittedUser = await guard.authenticate(asked)
+      user = admittedUser
       const identity = user.groups.includes(ALL_UNAUTHENTICATED) ? address : user.name
       this.#options.admitRequest(identity)
       const access = await guard.authorize(user, attributes)
@@ -93,6 +101,7 @@ export class Admission {
       return {
         identity,
         pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),
+        authorize: async (more) => void (await guard.authorize(admittedUser, more)),
         keep: (revoked) => guard.keep(asked, attributes, access, revoked),
       }
     } finally {
@@ -176,6 +185,7 @@ export class Admission {
 }
 
 const nothing = (): void => {}
+const allowed = (): Promise<void> => Promise.resolve()
 
 /** HTTP/2's request has a stand-in for the socket; the stream's session knows the real one. */
 function tlsSocketOf(request: IncomingMessage): TLSSocket | null {

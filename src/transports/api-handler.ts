@@ -11,6 +11,7 @@ import { BadGatewayError, MethodNotAllowedError, StatusError, TimeoutError } fro
 import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
 import { parseFieldSelector } from '../dialect/field-selector.js'
 import { inSpan, type Span } from '../support/tracing.js'
+import type { WriteVerb } from '../writes/writer.js'
 import type { Admission, Admitted } from './admission.js'
 import type { Exchange } from './exchange.js'
 import { handleGet } from './get-handler.js'
@@ -21,6 +22,7 @@ import type { LiveResource, ResourceContext } from './resource-context.js'
 import { handleWatch } from './watch-handler.js'
 import type { Passthrough } from './passthrough/passthrough.js'
 import { checkOrigin, isWebSocket, webSocketWatch } from './websocket/websocket-watch.js'
+import { handleWrite, type Writes } from './write-handler.js'
 
 export interface ApiOptions {
   /** Whose pages may open a WebSocket, besides the server's own. */
@@ -31,6 +33,8 @@ export interface ApiOptions {
   readonly admission: Admission
   /** Answers what is not answered here; null: nobody does. */
   readonly passthrough?: Passthrough | null
+  /** null: this server does not write. */
+  readonly writes: Writes | null
   readonly onAnswered: (verb: string, code: number, seconds: number | null) => void
   readonly onInternalError: (error: StatusError) => void
 }
@@ -85,7 +89,7 @@ function isAnsweredHere(
   path: ReturnType<typeof parseRequestPath>,
 ): boolean {
   if (path.kind !== 'resource' || path.subresource !== '' || path.served === undefined) return false
-  if (verbOf(exchange, path) === 'other') return false
+  if (!isRead(verbOf(exchange, path))) return false
   const live = context.find(path.group, path.version, path.plural)
   return live !== undefined && live.cache.readiness.kind !== 'refused'
 }
@@ -117,17 +121,20 @@ async function passOn(
   }
 }
 
-type Verb = 'get' | 'list' | 'watch' | 'other'
+type Verb = 'get' | 'list' | 'watch' | WriteVerb | 'other'
 
 function verbOf(exchange: Exchange, path: ResourcePath): Verb {
   const { method } = exchange.request
-  if (method !== 'GET' && method !== 'HEAD') return 'other'
+  if (method !== 'GET' && method !== 'HEAD') {
+    const verb = WRITE_VERBS[method ?? ''] ?? 'other'
+    return verb === 'delete' && path.name === '' ? 'deletecollection' : verb
+  }
   if (path.legacyWatch) return 'watch'
   if (path.name !== '') return 'get'
   return isWatch(exchange.query) ? 'watch' : 'list'
 }
 
-const WRITE_VERBS: Readonly<Record<string, string>> = {
+const WRITE_VERBS: Readonly<Record<string, WriteVerb>> = {
   POST: 'create',
   PUT: 'update',
   PATCH: 'patch',
@@ -168,10 +175,8 @@ function tracedList(options: ApiOptions, exchange: Exchange, path: ResourcePath)
 
 /** What is judged is what is routed. A selector of one name is a request for that object. */
 function attributesOf(exchange: Exchange, path: ResourcePath, verb: Verb): Attributes {
-  const write = WRITE_VERBS[exchange.request.method ?? ''] ?? 'other'
-  const asked = verb !== 'other' ? verb : write === 'delete' && path.name === '' ? 'deletecollection' : write
   return resourceAttributes({
-    verb: asked,
+    verb,
     resource: path,
     subresource: path.subresource,
     namespace: path.namespace,
@@ -201,12 +206,8 @@ async function answerResource(
 ): Promise<void> {
   const { context } = options
   const live = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
-  if (live === undefined || path.subresource !== '') throw unknownResource()
-  if (verb === 'other') {
-    throw new MethodNotAllowedError(
-      `the server does not allow this method on the requested resource: ${exchange.request.method} needs --enable-writes`,
-    )
-  }
+  if (live === undefined) throw unknownResource()
+  if (!isRead(verb) || path.subresource !== '') return await write(options, exchange, path, verb, live, admitted)
   exposeStaleness(exchange, live)
   const { accept } = exchange.requestHeaders
   const servable = context.servable(live.served)
@@ -229,6 +230,30 @@ async function answerResource(
     ? webSocketWatch(exchange, form, admitted, options.webSocketAllowedOrigins)
     : httpWatch(exchange, form, admitted)
   await handleWatch(context, transport, live, collection, form)
+}
+
+function isRead(verb: Verb): verb is 'get' | 'list' | 'watch' {
+  return verb === 'get' || verb === 'list' || verb === 'watch'
+}
+
+async function write(
+  { context, writes }: ApiOptions,
+  exchange: Exchange,
+  path: ResourcePath,
+  verb: Verb,
+  live: LiveResource,
+  admitted: Admitted,
+): Promise<void> {
+  if (writes === null && isRead(verb)) throw unknownResource()
+  if (writes === null || verb === 'other' || path.legacyWatch) {
+    throw new MethodNotAllowedError(
+      `the server does not allow this method on the requested resource` +
+        (writes === null ? `: ${exchange.request.method} needs --enable-writes` : ''),
+    )
+  }
+  if (verb === 'list' || verb === 'watch') throw unknownResource()
+  const mayCreate = (): Promise<void> => admitted.authorize(attributesOf(exchange, path, 'create'))
+  await handleWrite(context, writes, exchange, live, path, verb, admitted, mayCreate)
 }
 
 /** While the upstream is away, how old the answer may be. */

@@ -55,7 +55,9 @@ export interface AppHarness {
 export async function startApp(t: Test, options: AppHarnessOptions = {}): Promise<AppHarness> {
   const loaded = load(['--port', '0', ...(options.flags ?? [])], {}, (path) => readFileSync(path, 'utf8'))
   if (loaded.kind !== 'run') throw new Error('the flags of a test must run')
-  const config = { ...loaded.config, ...options.config }
+  // What a test does not ask for it does not get: most are about reading, over any upstream.
+  const enableWrites = options.flags?.some((flag) => flag.startsWith('--enable-writes')) ?? false
+  const config = { ...loaded.config, enableWrites, ...options.config }
   const clock = options.clock === undefined ? {} : { clock: options.clock }
   const embedded = createEmbeddedUpstream(clock)
   const commit = (objects: Readonly<Record<string, object | null>>): Revision => {

@@ -1,0 +1,253 @@
+/** What each kind of patch makes of an object, and who owns what after an apply: tables over the pure parts. */
+import t from 'tap'
+import { encodeJsonTree, type Json, type JsonRecord, parseJsonTree } from '../../src/codec/json-tree.js'
+import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
+import { applyConfiguration, type Manager, recordUpdate } from '../../src/writes/managed-fields.js'
+import { applyJsonPatch } from '../../src/writes/json-patch.js'
+import { applyMergePatch } from '../../src/writes/merge-patch.js'
+import { BuiltInShapes } from '../../src/writes/shape.js'
+import { applyStrategicPatch } from '../../src/writes/strategic-patch.js'
+
+const tree = (text: string): Json => parseJsonTree(Buffer.from(text)).value
+const object = (text: string): JsonRecord => tree(text) as JsonRecord
+const text = (value: Json): string => encodeJsonTree(value).toString()
+const shapes = new BuiltInShapes(kubernetesSchema())
+const podShape = shapes.ofKind('v1', 'Pod')!
+
+type Row = readonly [promise: string, before: string, patch: string, after: string]
+
+void t.test('merge patches', (t) => {
+  const rows: readonly Row[] = [
+    ['a member is replaced', '{"a":1}', '{"a":2}', '{"a":2}'],
+    ['null deletes', '{"a":1,"b":2}', '{"a":null}', '{"b":2}'],
+    ['objects are merged', '{"a":{"b":1,"c":2}}', '{"a":{"b":3}}', '{"a":{"b":3,"c":2}}'],
+    ['lists are replaced', '{"a":[1,2]}', '{"a":[3]}', '{"a":[3]}'],
+    ['nulls of a new object are left out', '{}', '{"a":{"b":null,"c":1}}', '{"a":{"c":1}}'],
+    ['a scalar gives way to an object', '{"a":1}', '{"a":{"b":1}}', '{"a":{"b":1}}'],
+    [
+      'numbers keep their digits',
+      '{"a":9007199254740993,"b":1.0}',
+      '{"c":1e400}',
+      '{"a":9007199254740993,"b":1.0,"c":1e400}',
+    ],
+    ['a number replaces a number', '{"a":1.50}', '{"a":-0}', '{"a":-0}'],
+    ['constructor is a member', '{}', '{"constructor":{"x":1}}', '{"constructor":{"x":1}}'],
+    ['__proto__ is a member', '{}', '{"__proto__":{"x":1}}', '{"__proto__":{"x":1}}'],
+  ]
+  for (const [promise, before, patch, after] of rows)
+    t.equal(text(applyMergePatch(object(before), tree(patch))), after, promise)
+  t.equal(({} as Record<string, unknown>)['x'], undefined, 'and nobody else has it')
+  t.end()
+})
+
+void t.test('JSON patches', (t) => {
+  const rows: readonly Row[] = [
+    [
+      'add',
+      '{"a":[1,3]}',
+      '[{"op":"add","path":"/a/1","value":2},{"op":"add","path":"/a/-","value":4}]',
+      '{"a":[1,2,3,4]}',
+    ],
+    [
+      'copy and move',
+      '{"a":{"b":1}}',
+      '[{"op":"copy","from":"/a","path":"/c"},{"op":"move","from":"/a/b","path":"/d"}]',
+      '{"a":{},"c":{"b":1},"d":1}',
+    ],
+    ['escapes', '{"a/b":{"~":1}}', '[{"op":"replace","path":"/a~1b/~0","value":2}]', '{"a/b":{"~":2}}'],
+    [
+      'digits through every operation',
+      '{"a":9007199254740993,"b":{"c":1.0}}',
+      '[{"op":"test","path":"/a","value":9007199254740993},{"op":"copy","from":"/b","path":"/d"},{"op":"add","path":"/e","value":1e3}]',
+      '{"a":9007199254740993,"b":{"c":1.0},"d":{"c":1.0},"e":1e3}',
+    ],
+    [
+      'texts that begin like our marks',
+      '{"a":"\\u0000#1"}',
+      '[{"op":"add","path":"/b","value":"\\u0000\\"x"}]',
+      '{"a":"\\u0000#1","b":"\\u0000\\"x"}',
+    ],
+  ]
+  for (const [promise, before, patch, after] of rows)
+    t.equal(text(applyJsonPatch(object(before), tree(patch))), after, promise)
+  const refused: readonly (readonly [patch: string, code: number])[] = [
+    ['{}', 400],
+    ['[1]', 400],
+    ['[{"op":"add","path":"a","value":1}]', 400],
+    ['[{"op":"add","path":"/a"}]', 400],
+    ['[{"op":"copy","path":"/a"}]', 400],
+    ['[{"op":"remove","path":"/none"}]', 422],
+    ['[{"op":"replace","path":"/none","value":1}]', 422],
+    ['[{"op":"add","path":"/list/9","value":1}]', 422],
+    ['[{"op":"add","path":"/list/01","value":1}]', 422],
+    ['[{"op":"test","path":"/n","value":2}]', 422],
+    ['[{"op":"add","path":"/__proto__/x","value":1}]', 422],
+    ['[{"op":"copy","from":"/__proto__","path":"/x"}]', 422],
+  ]
+  for (const [patch, code] of refused) {
+    t.throws(() => applyJsonPatch(object('{"n":1.5,"list":[1]}'), tree(patch)), { code }, patch)
+  }
+  const doubling = Array.from({ length: 40 }, (_, i) => `{"op":"copy","from":"","path":"/a${i}"}`).join(',')
+  t.throws(
+    () => applyJsonPatch(object('{"a":"xxxxxxxxxxxxxxxx"}'), tree(`[${doubling}]`)),
+    { code: 422 },
+    'a patch that doubles',
+  )
+  const many = Array.from({ length: 10_001 }, () => '{"op":"test","path":"/a","value":1}').join(',')
+  t.throws(() => applyJsonPatch(object('{"a":1}'), tree(`[${many}]`)), { code: 413 }, 'more than 10,000 operations')
+  t.end()
+})
+
+void t.test('strategic merge patches', (t) => {
+  const containers =
+    '{"spec":{"containers":[{"name":"a","image":"a:1","env":[{"name":"X","value":"1"}]},{"name":"b","image":"b:1"}]}}'
+  const rows: readonly Row[] = [
+    [
+      'an item by its key',
+      containers,
+      '{"spec":{"containers":[{"name":"b","image":"b:2"}]}}',
+      '{"spec":{"containers":[{"name":"a","image":"a:1","env":[{"name":"X","value":"1"}]},{"name":"b","image":"b:2"}]}}',
+    ],
+    [
+      'a new item stands last',
+      '{"spec":{"containers":[{"name":"a"}]}}',
+      '{"spec":{"containers":[{"name":"c"}]}}',
+      '{"spec":{"containers":[{"name":"a"},{"name":"c"}]}}',
+    ],
+    [
+      'a list in an item',
+      containers,
+      '{"spec":{"containers":[{"name":"a","env":[{"name":"Y","value":"2"}]}]}}',
+      '{"spec":{"containers":[{"name":"a","image":"a:1","env":[{"name":"X","value":"1"},{"name":"Y","value":"2"}]},{"name":"b","image":"b:1"}]}}',
+    ],
+    [
+      '$patch: delete',
+      containers,
+      '{"spec":{"containers":[{"name":"a","$patch":"delete"}]}}',
+      '{"spec":{"containers":[{"name":"b","image":"b:1"}]}}',
+    ],
+    [
+      '$patch: replace of a list',
+      containers,
+      '{"spec":{"containers":[{"name":"c"},{"$patch":"replace"}]}}',
+      '{"spec":{"containers":[{"name":"c"}]}}',
+    ],
+    [
+      '$patch: replace of an object',
+      '{"metadata":{"labels":{"a":"1"}}}',
+      '{"metadata":{"labels":{"$patch":"replace","b":"2"}}}',
+      '{"metadata":{"labels":{"b":"2"}}}',
+    ],
+    [
+      'a set is united',
+      '{"metadata":{"finalizers":["a/a"]}}',
+      '{"metadata":{"finalizers":["b/b","a/a"]}}',
+      '{"metadata":{"finalizers":["a/a","b/b"]}}',
+    ],
+    [
+      '$deleteFromPrimitiveList',
+      '{"metadata":{"finalizers":["a/a","b/b"]}}',
+      '{"metadata":{"$deleteFromPrimitiveList/finalizers":["a/a"]}}',
+      '{"metadata":{"finalizers":["b/b"]}}',
+    ],
+    [
+      '$setElementOrder',
+      '{"spec":{"containers":[{"name":"a"},{"name":"b"}]}}',
+      '{"spec":{"$setElementOrder/containers":[{"name":"b"},{"name":"a"}],"containers":[{"name":"a","image":"x"}]}}',
+      '{"spec":{"containers":[{"name":"b"},{"name":"a","image":"x"}]}}',
+    ],
+    [
+      '$retainKeys',
+      '{"spec":{"volumes":[{"name":"v","emptyDir":{}}]}}',
+      '{"spec":{"volumes":[{"$retainKeys":["name","hostPath"],"name":"v","hostPath":{"path":"/"}}]}}',
+      '{"spec":{"volumes":[{"name":"v","hostPath":{"path":"/"}}]}}',
+    ],
+    [
+      'an atomic list is replaced',
+      '{"spec":{"containers":[{"name":"a","args":["1"]}]}}',
+      '{"spec":{"containers":[{"name":"a","args":["2"]}]}}',
+      '{"spec":{"containers":[{"name":"a","args":["2"]}]}}',
+    ],
+    [
+      'null deletes',
+      '{"spec":{"nodeName":"n","hostname":"h"}}',
+      '{"spec":{"nodeName":null}}',
+      '{"spec":{"hostname":"h"}}',
+    ],
+  ]
+  for (const [promise, before, patch, after] of rows) {
+    t.equal(text(applyStrategicPatch(object(before), tree(patch), podShape)), after, promise)
+  }
+  for (const patch of ['[]', '{"$patch":"delete"}', '{"$patch":"mend"}', '{"spec":{"containers":[{"image":"x"}]}}']) {
+    t.throws(() => applyStrategicPatch(object(containers), tree(patch), podShape), { code: 400 }, patch)
+  }
+  t.end()
+})
+
+const manager = (name: string): Manager => ({ name, apiVersion: 'v1', subresource: '', time: '2026-01-01T00:00:00Z' })
+const pod = (spec: string): JsonRecord =>
+  object(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":${spec}}`)
+
+void t.test('an apply owns what it names, and lets go of what it names no longer', (t) => {
+  const apply = (live: JsonRecord | null, spec: string, name: string, force = false): JsonRecord =>
+    applyConfiguration(live, pod(spec), podShape, manager(name), force).object
+  const first = apply(
+    null,
+    '{"containers":[{"name":"a","image":"1","ports":[{"containerPort":80}]}],"nodeName":"n"}',
+    'one',
+  )
+  t.match(
+    text(first['metadata']!),
+    /"f:containers":\{"k:\{\\?"name\\?":\\?"a\\?"\}":\{"\.":\{\},"f:image":\{\},"f:name":\{\},"f:ports":\{"k:\{\\?"containerPort\\?":80,\\?"protocol\\?":\\?"TCP\\?"\}"/,
+  )
+  const second = apply(first, '{"containers":[{"name":"b","image":"1"}]}', 'two')
+  t.match(second['spec'], { containers: [{ name: 'a' }, { name: 'b' }], nodeName: 'n' }, 'items of two managers')
+  const third = apply(second, '{"containers":[{"name":"a","image":"2"}]}', 'one')
+  t.same(
+    text(third['spec']!),
+    '{"containers":[{"name":"a","image":"2"},{"name":"b","image":"1"}]}',
+    'ports and nodeName are gone',
+  )
+  t.throws(() => apply(third, '{"containers":[{"name":"a","image":"3"}]}', 'two'), {
+    code: 409,
+    message: 'Apply failed with 1 conflict: conflict with "one" using v1: .spec.containers[name="a"].image',
+    details: { causes: [{ reason: 'FieldManagerConflict', field: '.spec.containers[name="a"].image' }] },
+  })
+  const forced = apply(third, '{"containers":[{"name":"a","image":"3"},{"name":"b","image":"1"}]}', 'two', true)
+  const after = apply(forced, '{"containers":[]}', 'one')
+  t.same(
+    text(after['spec']!),
+    '{"containers":[{"name":"a","image":"3"},{"name":"b","image":"1"}]}',
+    'two owns the item now',
+  )
+  const shared = apply(apply(null, '{"nodeName":"n"}', 'one'), '{"nodeName":"n"}', 'two')
+  t.match(apply(shared, '{}', 'one')['spec'], { nodeName: 'n' }, 'what another owns too stays')
+  t.end()
+})
+
+void t.test('an update takes what it changes from whoever had it', (t) => {
+  const applied = applyConfiguration(
+    null,
+    pod('{"nodeName":"n","hostname":"h"}'),
+    podShape,
+    manager('one'),
+    false,
+  ).object
+  const updated = pod('{"nodeName":"m","hostname":"h"}')
+  recordUpdate(applied, updated, podShape, manager('editor'))
+  const entries = (updated['metadata'] as { managedFields: { manager: string; operation: string; fieldsV1: object }[] })
+    .managedFields
+  t.match(entries, [
+    { manager: 'one', operation: 'Apply', fieldsV1: { 'f:spec': { 'f:hostname': {} } } },
+    { manager: 'editor', operation: 'Update', fieldsV1: { 'f:spec': { 'f:nodeName': {} } } },
+  ])
+  t.notOk('f:nodeName' in ((entries[0]!.fieldsV1 as Record<string, object>)['f:spec'] ?? {}))
+  t.throws(() => applyConfiguration(updated, pod('{"nodeName":"n"}'), podShape, manager('one'), false), { code: 409 })
+  for (let i = 0; i < 30; i++) {
+    const before = object(text(updated))
+    ;(updated['spec'] as JsonRecord)['nodeName'] = `n${i}`
+    recordUpdate(before, updated, podShape, manager(`m${i}`))
+  }
+  t.ok((updated['metadata'] as { managedFields: unknown[] }).managedFields.length <= 12, 'entries are bounded')
+  t.end()
+})

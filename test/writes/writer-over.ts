@@ -1,0 +1,97 @@
+/** The verbs without a server around them: what one worker process has, over any upstream. */
+import { ObjectViews } from '../../src/codec/object-views.js'
+import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
+import { resolveResources } from '../../src/dialect/declared-resource.js'
+import { ResourceRegistry } from '../../src/dialect/resource-registry.js'
+import { apiVersion } from '../../src/model/resource.js'
+import { StatusError } from '../../src/model/status.js'
+import { systemClock, type Timer } from '../../src/support/clock.js'
+import { systemRandom } from '../../src/support/random.js'
+import type { Upstream } from '../../src/upstream/upstream.js'
+import { type WriteVerb, Writer } from '../../src/writes/writer.js'
+
+export interface Asked {
+  readonly verb: WriteVerb
+  readonly plural?: string
+  readonly name?: string
+  readonly subresource?: string
+  readonly query?: string
+  readonly contentType?: string
+  readonly body?: unknown
+}
+
+export interface Said {
+  readonly code: number
+  readonly body: Record<string, unknown>
+}
+
+export interface WriterOver {
+  /** An error is an answer as well. */
+  ask(asked: Asked): Promise<Said>
+  readonly retries: number
+}
+
+/** @param now wall clock, milliseconds. Default: the real one. */
+export function writerOver(upstream: Upstream, now = (): number => Date.now()): WriterOver {
+  const registry = new ResourceRegistry()
+  registry.set('configured', resolveResources({}).resources)
+  const views = new ObjectViews({
+    schema: kubernetesSchema(),
+    maxBytes: 1_000_000,
+    onUnreadable: () => {},
+    onUnknownFields: () => {},
+  })
+  let retries = 0
+  const writer = new Writer({
+    upstream,
+    clock: { ...systemClock, now, setTimer: heldTimer },
+    random: systemRandom,
+    jsonOf: ({ resource, origin }, object) =>
+      views.json(object, { apiVersion: apiVersion(resource), convertsByName: origin !== 'well-known' })?.bytes ?? null,
+    maxValueBytes: 8 * 1024 * 1024,
+    schema: kubernetesSchema(),
+    etcdPrefix: '/registry',
+    find: (...path) => registry.find(...path),
+    resources: () => registry.list(),
+    onRetry: () => retries++,
+  })
+  return {
+    async ask({ verb, plural = 'configmaps', name = '', subresource = '', query = '', contentType, body }) {
+      const served = registry.list().find(({ resource }) => resource.plural === plural)!
+      try {
+        const answer = await writer.perform(verb, {
+          served,
+          namespace: served.resource.namespaced ? 'default' : '',
+          name,
+          subresource,
+          query: new URLSearchParams(query),
+          userAgent: 'test/1',
+          contentType,
+          body:
+            body === undefined ? Buffer.alloc(0) : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)),
+          mayCreate: () => Promise.resolve(),
+        })
+        const json = answer.kind === 'document' ? answer.json : answer.stored.bytes
+        const parsed = JSON.parse(json.toString()) as Record<string, unknown>
+        if (answer.kind === 'object') {
+          const metadata = parsed['metadata'] as Record<string, unknown>
+          metadata['resourceVersion'] = String(answer.stored.modRevision)
+        }
+        return { code: answer.code, body: parsed }
+      } catch (error) {
+        const status = StatusError.from(error)
+        if (status.code === 500) throw error
+        return { code: status.code, body: { ...status.toStatus() } }
+      }
+    },
+    get retries() {
+      return retries
+    },
+  }
+}
+
+/** Holds the process, which a server's sockets do otherwise. */
+function heldTimer(delayMs: number, callback: () => void): Timer {
+  const handle = setTimeout(callback, delayMs)
+  return { cancel: () => clearTimeout(handle) }
+}
