@@ -51,8 +51,16 @@ export interface AuditLogOptions {
 }
 
 const MAX_QUEUED_BYTES = 4 * 2 ** 20
-/** The caller chooses these; the rest is bounded by the router. */
+/** The caller chooses these. */
 const MAX_TEXT = 1_024
+/**
+ * Several workers append to one file or pipe. What is written at once is kept whole by the system: any size in a file,
+ * but in a pipe only this much (PIPE_BUF of Linux); so no line is longer.
+ */
+const MAX_LINE_BYTES = 4_096
+/** Of each text and of all groups in a line that would be longer, as they are written. */
+const MAX_SHORT_TEXT_BYTES = 300
+const MAX_SHORT_GROUPS_BYTES = 700
 
 export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): AuditLog {
   const open = (): Writable => {
@@ -66,7 +74,10 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): 
   let unreported = 0
 
   function line(fields: object): void {
-    stream.write(`${JSON.stringify({ time: new Date(clock.now()).toISOString(), ...fields })}\n`)
+    const time = new Date(clock.now()).toISOString()
+    const whole = `${JSON.stringify({ time, ...fields })}\n`
+    const isShort = Buffer.byteLength(whole) <= MAX_LINE_BYTES
+    stream.write(isShort ? whole : `${JSON.stringify({ time, ...shortened(fields) })}\n`)
   }
 
   return {
@@ -104,6 +115,38 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): 
       })
     },
   }
+}
+
+/** Texts cut, and as many groups as fit: how many are left out stands beside them. */
+function shortened(fields: object): object {
+  const short: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(fields)) {
+    if (typeof value === 'string') short[name] = cut(value)
+    else if (Array.isArray(value)) {
+      const groups: string[] = []
+      let bytes = 0
+      for (const group of value.map((one) => cut(String(one)))) {
+        bytes += written(group) + 1
+        if (bytes > MAX_SHORT_GROUPS_BYTES) break
+        groups.push(group)
+      }
+      short[name] = groups
+      if (groups.length < value.length) short[`${name}LeftOut`] = value.length - groups.length
+    } else short[name] = value
+  }
+  return short
+}
+
+function cut(text: string): string {
+  if (written(text) <= MAX_SHORT_TEXT_BYTES) return text
+  let length = Math.min(text.length, MAX_SHORT_TEXT_BYTES)
+  while (written(`${text.slice(0, length)}…`) > MAX_SHORT_TEXT_BYTES) length = Math.floor(length * 0.8)
+  return `${text.slice(0, length)}…`
+}
+
+/** Bytes of it in JSON, where one character can take six. */
+function written(text: string): number {
+  return Buffer.byteLength(JSON.stringify(text))
 }
 
 function short(text: string): string {

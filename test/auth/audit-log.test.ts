@@ -64,6 +64,29 @@ void t.test("the caller's words cannot break a line or make it endless, and no q
   t.equal(line?.['path'], '/api')
 })
 
+void t.test('no line is longer than what a pipe shared with other processes keeps whole', async (t) => {
+  const chunks: string[] = []
+  const stdout = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      chunks.push(chunk.toString())
+      done()
+    },
+  })
+  const log = openAuditLog({ path: '-', clock: new VirtualClock(), logger: silentLogger, stdout })
+  const groups = Array.from({ length: 500 }, (_, i) => `group ${i} \u{1f600}`)
+  log.write({ ...RECORD, groups })
+  for (const text of ['x', '\0', '\u{1f600}', '"']) {
+    const long = text.repeat(5_000)
+    const rest = { group: long, resource: long, subresource: long, namespace: long, name: long, path: long, rule: long }
+    log.write({ ...RECORD, ...rest, user: long, userAgent: long, groups: [long, long, long, ...groups] })
+  }
+  t.equal(chunks.length, 5, 'each is written at once')
+  for (const chunk of chunks) t.ok(Buffer.byteLength(chunk) <= 4_096, `${Buffer.byteLength(chunk)} bytes`)
+  const [first] = lines(chunks.join(''))
+  t.equal((first?.['groups'] as string[]).length + Number(first?.['groupsLeftOut']), 500, 'what is left out is told')
+  t.equal(first?.['user'], 'ann')
+})
+
 void t.test('after the file has been moved away, a new one is begun', async (t) => {
   const file = path.join(new Folder(t).path, 'audit.log')
   const log = openAuditLog({ path: file, clock: new VirtualClock(), logger: silentLogger, stdout: process.stdout })
