@@ -6,6 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request as httpRequest } from 'node:http'
 import { connect } from 'node:http2'
 import { tmpdir } from 'node:os'
+import { fileURLToPath } from 'node:url'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
@@ -222,11 +223,17 @@ void t.test(
   },
 )
 
-void t.test('probes show nothing and need nothing; metrics and discovery are behind the door', async (t) => {
+void t.test('what is open to whom is as the table in docs/security.md has it, path by path', async (t) => {
   const app = await secured(t)
-  for (const path of ['/livez', '/readyz', '/healthz']) t.equal((await fetch(`${app.url}${path}`)).status, 200, path)
-  for (const path of ['/metrics', '/api', '/apis', '/version', '/openapi/v3']) {
-    t.equal((await fetch(`${app.url}${path}`)).status, 401, path)
+  const document = readFileSync(fileURLToPath(new URL('../../../docs/security.md', import.meta.url)), 'utf8')
+  const rows = [...document.matchAll(/^\| `(\/[^`]*)` \| (\d+) \| (\d+) \| (\d+) \|$/gm)]
+  t.ok(rows.length >= 15, 'docs/security.md has a table of them')
+  for (const [, path = '', ...codes] of rows) {
+    for (const [i, token] of [null, 'stranger-token', 'admin-token'].entries()) {
+      const { status, body } = await fetch(`${app.url}${path}`, { headers: bearer(token) })
+      t.equal(String(status), codes[i], `${path} to ${token}`)
+      await body?.cancel()
+    }
   }
   const audit = async (headers: Record<string, string>): Promise<number> =>
     (await fetch(`${app.url}/audit`, { method: 'POST', headers })).status
