@@ -94,7 +94,7 @@ void t.test(
     let last = 0
     for (let i = 0; i < 300; i++) {
       const big = pod(`big${i % 20}`, { spec: { filler, i } })
-    last = await writer.commit({ [`/registry/pods/default/big${i % 20}`]: big }, 60_000)
+      last = await writer.commit({ [`/registry/pods/default/big${i % 20}`]: big }, 60_000)
       // It shares its event loop with the attackers, and is not to be taken for one of them.
       if (i % 25 === 24) await healthy.until(({ revisions }) => revisions.at(-1) === last)
     }
