@@ -1,28 +1,22 @@
 /**
  * What does the NATS hop cost: delay, events carried, readiness of a new edge, bytes for each event and edge?
  *
- * One nats-server, one publisher and four edges; the replicas are in this process and share its core, the server has
+ * One nats-server (`--servers 3`: three, and every stream on all of them), one publisher and four edges; the replicas are in this process and share its core, the server has
  * another. So the figures of carrying are those of all five together, and a lower bound for each. One JSON line a question.
  */
 import { spawnSync } from 'node:child_process'
-import { cpus } from 'node:os'
+import { cpus, loadavg } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { CountedUpstream, type Replica, startReplica } from '../test/fleet/nats-harness.js'
-import { startNats } from '../test/support/nats-process.js'
+import { startNats, startNatsCluster } from '../test/support/nats-process.js'
 import { until } from '../test/support/app.js'
 
 const EDGES = 4
 const VALUE_BYTES = 1_024
 const OBJECTS = 50_000
 
-const teardowns: (() => unknown)[] = []
-const t = { teardown: (work: () => unknown) => void teardowns.push(work) }
 const commit = spawnSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).stdout.trim()
 const machine = { commit, node: process.version, cpu: cpus()[0]?.model ?? '', cores: cpus().length }
-
-function report(name: string, result: object): void {
-  process.stdout.write(`${JSON.stringify({ bench: 'nats', name, ...result, ...machine })}\n`)
-}
 
 function quantile(sorted: readonly number[], q: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? 0
@@ -36,15 +30,33 @@ const reached = (etcd: CountedUpstream, replicas: readonly Replica[]): Promise<v
     120_000,
   )
 
-try {
-  const nats = await startNats(t as never)
+/** @param servers 1 or 3; with 3 every stream is on all of them. */
+export async function nats(servers: 1 | 3): Promise<void> {
+  const teardowns: (() => unknown)[] = []
+  const t = { teardown: (work: () => unknown) => void teardowns.push(work) }
+  try {
+    await measure(t, servers)
+  } finally {
+    for (const work of teardowns.reverse()) await work()
+  }
+}
+
+async function measure(t: { teardown: (work: () => unknown) => void }, servers: 1 | 3): Promise<void> {
+  const report = (name: string, result: object): void => {
+    const load = Math.round(loadavg()[0]! * 10) / 10
+    process.stdout.write(`${JSON.stringify({ bench: 'nats', name, servers, ...result, load, ...machine })}\n`)
+  }
+  const cluster = servers === 3 ? await startNatsCluster(t as never) : [await startNats(t as never)]
+  const outOfAll = async (): Promise<number> =>
+    (await Promise.all(cluster.map((one) => one.varz('out_bytes')))).reduce((sum, bytes) => sum + bytes, 0)
   const etcd = new CountedUpstream()
   const value = Buffer.alloc(VALUE_BYTES, 'x')
   for (let i = 0; i < OBJECTS; i += 100) {
     etcd.commit(Object.fromEntries(Array.from({ length: 100 }, (_, j) => [`o${i + j}`, value])))
   }
   const options = {
-    servers: [nats.url],
+    servers: cluster.map(({ url }) => url),
+    limits: { replicas: servers, maxBytes: 256 * 2 ** 20, maxAgeMs: 3_600_000 },
     upstream: etcd.upstream,
     snapshotMessages: 10_000,
     snapshotBytes: 1e12,
@@ -84,7 +96,7 @@ try {
     ['carried-500-a-turn', 500],
   ] as const) {
     const total = 20_000
-    const outBefore = await nats.varz('out_bytes')
+    const outBefore = await outOfAll()
     const publishedBefore = publisher.metrics.publishedMessages
     const beganMs = performance.now()
     for (let i = 0; i < total; i += run) {
@@ -93,7 +105,7 @@ try {
     }
     await reached(etcd, edges)
     const seconds = (performance.now() - beganMs) / 1_000
-    const outBytes = (await nats.varz('out_bytes')) - outBefore
+    const outBytes = (await outOfAll()) - outBefore
     report(name, {
       edges: EDGES,
       events: total,
@@ -104,7 +116,4 @@ try {
       natsBytesPerEventAndEdge: Math.round(outBytes / total / EDGES),
     })
   }
-} finally {
-  for (const work of teardowns.reverse()) await work()
 }
-process.exit(0)

@@ -8,6 +8,7 @@ import { informer } from './informer.js'
 import { ingest } from './ingest.js'
 import { list } from './list.js'
 import { memory } from './memory.js'
+import { nats } from './nats.js'
 import { protobufDecode } from './protobuf-decode.js'
 import { report } from './report.js'
 import { selectors } from './selectors.js'
@@ -92,6 +93,15 @@ program
   .description('writes bench/RESULTS.md and its charts from bench/results.jsonl')
   .option('--local', 'from all rows in bench/out instead', false)
   .action((flags: { local: boolean }) => report(flags.local))
+
+program
+  .command('nats')
+  .description('the hop over NATS: added delay, events carried, a new edge, bytes sent')
+  .option('--servers <n>', '1, or 3 that all hold every stream', Number, 1)
+  .action(async ({ servers }: { servers: number }) => {
+    if (servers !== 1 && servers !== 3) throw new InvalidArgumentError('--servers is 1 or 3')
+    await nats(servers)
+  })
 
 endAllOnSignals()
 try {
