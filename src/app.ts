@@ -25,7 +25,7 @@ import { openHttpServer } from './http-source.js'
 import { ServerFollower } from './server-follower.js'
 import { staleness } from './staleness.js'
 import { Metrics } from './metrics/metrics.js'
-import { apiVersion, resourceId } from './model/resource.js'
+import { type Resource, apiVersion, resourceId } from './model/resource.js'
 import { keyToText } from './model/event.js'
 import { NotAcceptableError, type StatusError } from './model/status.js'
 import type { StoredObject } from './model/stored-object.js'
@@ -41,6 +41,7 @@ import { MemoryGate } from './transports/memory-gate.js'
 import { WatcherLimits } from './transports/watcher-limits.js'
 import { feedLine, type ProcessStatus, processStatus, serverStatus } from './ui/status.js'
 import { registerUi } from './ui/ui-routes.js'
+import { HttpResource } from './upstream/http/http-resource.js'
 import type { HttpServer } from './upstream/http/http-server.js'
 import { Writer } from './writes/writer.js'
 import type { Upstream } from './upstream/upstream.js'
@@ -149,6 +150,9 @@ export class App {
       },
       bookmarkIntervalMs: config.bookmarkInterval,
       maxValueBytes: MAX_VALUE_BYTES,
+      historySize: historySizes(config),
+      directUpstream: (resource) =>
+        server === null ? options.upstream : new HttpResource({ server, resource, random: this.#random }),
     })
     let followed: LiveResource['cache'] | null = null
     const followDefinitions = (): void => {
@@ -318,7 +322,7 @@ export class App {
     if (this.#isDraining) return
     this.#isDraining = true
     this.#ports.sayFarewell()
-    let running = [...this.#resources.sources()].flatMap(({ broadcaster }) =>
+    let running = [...this.#resources.broadcasters()].flatMap((broadcaster) =>
       [...broadcaster.cursors].map((cursor) => ({ broadcaster, cursor })),
     )
     const graceMs = this.#options.config.shutdownWatchTerminationGracePeriod
@@ -377,8 +381,8 @@ export class App {
     return serverStatus({ version, upstream, fleet }, processes)
   }
 
-  #live({ resource }: ServedResource): LiveResource {
-    const live = this.#resources.find(resource.group, resource.version, resource.plural)
+  #live(served: ServedResource): LiveResource {
+    const live = this.#resources.liveOf(served)
     if (live === undefined) throw unknownResourceError()
     return live
   }
@@ -444,6 +448,22 @@ function gateBounds(turns: number, isOpen: boolean) {
 
 function problemOf(readiness: ResourceSource['cache']['readiness']): string | null {
   return readiness.kind === 'ready' ? null : readiness.kind === 'refused' ? readiness.reason : 'not listed yet'
+}
+
+/** What makes resources and rights is always cached: without it nothing could be answered. */
+const ALWAYS_CACHED: ReadonlySet<string> = new Set([
+  'customresourcedefinitions.apiextensions.k8s.io',
+  ...['roles', 'rolebindings', 'clusterroles', 'clusterrolebindings'].map((one) => `${one}.rbac.authorization.k8s.io`),
+])
+
+/** `--watch-cache` and `--watch-cache-sizes`: null where neither says anything. */
+function historySizes({ watchCache, watchCacheSizes }: Config): (resource: Resource) => number | null {
+  const named = new Map(watchCacheSizes.map(({ resource, batches }) => [resource, batches]))
+  return (resource) => {
+    const id = resourceId(resource)
+    const size = named.get(id) ?? (watchCache ? null : 0)
+    return size === 0 && ALWAYS_CACHED.has(id) ? null : size
+  }
 }
 
 /** Custom resources convert by name: `None` is the only conversion that can be made here. */

@@ -31,6 +31,8 @@ export interface ResourceSourceOptions {
   readonly ring: { readonly maxItems: number; readonly maxBytes: number; readonly maxAgeMs: number }
   readonly bookmarkIntervalMs: number
   readonly maxValueBytes: number
+  /** See `WatchCacheOptions`. */
+  readonly firstHistory?: number
 }
 
 /** A share of the ring's bytes is the most that one group's log and the frames for lagging cursors may take. */
@@ -90,6 +92,7 @@ export class ResourceSource {
       clock,
       logger,
       metrics: this.metrics.cache,
+      ...(options.firstHistory === undefined ? {} : { firstHistory: options.firstHistory }),
     })
     this.broadcaster = new Broadcaster({
       cache: this.cache,

@@ -79,6 +79,8 @@ export interface WatchCacheOptions {
   readonly metrics: WatchCacheMetrics
   /** How long a read waits for a revision, milliseconds. The API server waits 3 s. */
   readonly waitLimitMs?: number
+  /** Of caches of one name that live at the same time, each has its own: what is kept by it is not shared. Default: 0. */
+  readonly firstHistory?: number
 }
 
 const ENCRYPTED =
@@ -118,7 +120,7 @@ export class WatchCache {
   #encrypted = new Set<Key>()
   readonly #loggedKeys = new LRUCache<Key, true>({ max: LOGGED_KEYS })
   #revision: Revision = ZERO_REVISION
-  #history = 0
+  #history: number
   /** Revisions strictly between these were never seen one by one: nobody can resume there. */
   #gaps: readonly Gap[] = []
   #readiness: Readiness = { kind: 'pending' }
@@ -132,6 +134,7 @@ export class WatchCache {
     this.#options = options
     this.name = options.name
     this.prefix = options.prefix
+    this.#history = options.firstHistory ?? 0
     this.#ring = new RingBuffer(options.ring, ZERO_REVISION)
     this.#pendingSinceMs = options.clock.monotonic()
     this.#confirmedAtMs = options.clock.monotonic()

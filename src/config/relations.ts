@@ -74,6 +74,17 @@ export const relations: readonly Relation[] = [
         : null,
   },
   {
+    reads: ['watchCache', 'watchCacheSizes', 'workers', 'natsRole', 'natsServers'],
+    check: (c) => {
+      const isDirect = !c.watchCache || c.watchCacheSizes.some(({ batches }) => batches === 0)
+      if (isDirect && c.workers > 1) return 'what is not cached (--watch-cache=false, a size of 0) needs --workers=1'
+      if (isDirect && c.natsServers.length > 0 && c.natsRole === 'edge') {
+        return 'what is not cached (--watch-cache=false, a size of 0) is read from etcd: --nats-role=edge has none'
+      }
+      return null
+    },
+  },
+  {
     reads: ['proxyClientCertFile', 'proxyClientKeyFile'],
     check: (c) =>
       together('--proxy-client-cert-file', c.proxyClientCertFile, '--proxy-client-key-file', c.proxyClientKeyFile),

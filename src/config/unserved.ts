@@ -6,7 +6,7 @@
 import { options, type OptionName } from './options.js'
 import type { Sources } from './load.js'
 
-export const UNSERVED: readonly OptionName[] = ['watchCache', 'watchCacheSizes']
+export const UNSERVED: readonly OptionName[] = []
 
 /** One problem for each that was given. */
 export function unservedProblems(sources: Sources): readonly string[] {

@@ -9,6 +9,7 @@ import { isWatch } from '../dialect/list-options.js'
 import { type ResourcePath, parseRequestPath, unknownResource } from '../dialect/request-path.js'
 import { BadGatewayError, MethodNotAllowedError, StatusError, TimeoutError } from '../model/status.js'
 import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
+import type { Revision } from '../model/revision.js'
 import { parseFieldSelector } from '../dialect/field-selector.js'
 import { inSpan, type Span } from '../support/tracing.js'
 import type { WriteVerb } from '../writes/writer.js'
@@ -18,7 +19,7 @@ import { handleGet } from './get-handler.js'
 import { failAsEvents, httpWatch } from './http-watch.js'
 import { layOut } from './layout.js'
 import { handleList } from './list-handler.js'
-import type { LiveResource, ResourceContext } from './resource-context.js'
+import type { DirectAsk, LiveResource, ResourceContext } from './resource-context.js'
 import { handleWatch } from './watch-handler.js'
 import type { Passthrough } from './passthrough/passthrough.js'
 import { checkOrigin, isWebSocket, webSocketWatch } from './websocket/websocket-watch.js'
@@ -208,6 +209,36 @@ async function answerResource(
   const live = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
   if (live === undefined) throw unknownResource()
   if (!isRead(verb) || path.subresource !== '') return await write(options, exchange, path, verb, live, admitted)
+  if (live.direct === undefined) return await answerLive(options, exchange, path, verb, admitted, span, live)
+  const opened = await live.direct(directAsk(exchange, path, verb), exchange.signal)
+  exchange.response.once('close', () => opened.close())
+  if (exchange.isGone) return opened.close()
+  await answerLive(options, exchange, path, verb, admitted, span, opened)
+}
+
+/** A watch begins with what was there at its revision; what its parameters mean is said, and refused, where they are read. */
+function directAsk(exchange: Exchange, path: ResourcePath, verb: Verb): DirectAsk {
+  const { query, requestHeaders } = exchange
+  const last = requestHeaders['last-event-id']
+  const after = typeof last === 'string' && last !== '' ? last : (query.get('resourceVersion') ?? '')
+  const hasInitialState = query.get('sendInitialEvents') === 'true' || !/^[1-9]\d{0,15}$/.test(after)
+  return {
+    namespace: path.namespace,
+    isWatch: verb === 'watch',
+    afterRevision: verb === 'watch' && !hasInitialState ? (Number(after) as Revision) : null,
+  }
+}
+
+async function answerLive(
+  options: ApiOptions,
+  exchange: Exchange,
+  path: ResourcePath,
+  verb: 'get' | 'list' | 'watch',
+  admitted: Admitted,
+  span: Span | null,
+  live: LiveResource,
+): Promise<void> {
+  const { context } = options
   exposeStaleness(exchange, live)
   const { accept } = exchange.requestHeaders
   const servable = context.servable(live.served)

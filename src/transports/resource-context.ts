@@ -7,6 +7,7 @@ import type { IncludeObject } from '../dialect/list-options.js'
 import type { Projection } from '../dialect/projection.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import type { ResourceMetrics } from '../metrics/metrics.js'
+import type { Revision } from '../model/revision.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
@@ -21,6 +22,21 @@ export interface LiveResource {
   readonly cache: WatchCache
   readonly broadcaster: Broadcaster
   readonly metrics: ResourceMetrics
+  /** The resource is not cached: each request has a cache of its own, for as long as it runs. @throws StatusError */
+  readonly direct?: (ask: DirectAsk, signal: AbortSignal) => Promise<DirectResource>
+}
+
+/** What a request needs of a resource that is not cached. */
+export interface DirectAsk {
+  /** '' for all. */
+  readonly namespace: string
+  readonly isWatch: boolean
+  /** Of a watch without initial state. */
+  readonly afterRevision: Revision | null
+}
+
+export interface DirectResource extends LiveResource {
+  close(): void
 }
 
 export interface ResourceContext {

@@ -292,62 +292,67 @@ const ROWS: readonly Row[] = [
   })),
 ]
 
-overEveryUpstream(t, 'paths', { seeds: SEEDS, flags: ['--resource', 'flags=/flags/'] }, async (t, w) => {
-  while ((await w.ask('/readyz/cache-caches.edge.example.com')).code !== 200)
-    await new Promise((resolve) => setImmediate(resolve))
-  await checkRows(t, w, ROWS)
-  await t.test('aggregated discovery, kept by its ETag', async (t) => {
-    for (const path of ['/api', '/apis']) {
-      const first = await w.ask(path, { headers: { accept: `${V2},application/json` } })
-      t.equal(first.code, 200)
-      t.match(first.headers, { 'content-type': V2, vary: 'Accept', etag: /^"[0-9A-F]+"$/i })
-      t.match(first.json, { kind: 'APIGroupDiscoveryList', apiVersion: 'apidiscovery.k8s.io/v2' })
-      for (const tag of [first.headers.etag!, `"other", ${first.headers.etag!}`]) {
-        const again = await w.ask(path, { headers: { accept: V2, 'if-none-match': tag } })
-        t.same([again.code, again.text, again.headers.etag], [304, '', first.headers.etag])
+overEveryUpstream(
+  t,
+  'paths',
+  { seeds: SEEDS, flags: ['--resource', 'flags=/flags/'], uncached: false },
+  async (t, w) => {
+    while ((await w.ask('/readyz/cache-caches.edge.example.com')).code !== 200)
+      await new Promise((resolve) => setImmediate(resolve))
+    await checkRows(t, w, ROWS)
+    await t.test('aggregated discovery, kept by its ETag', async (t) => {
+      for (const path of ['/api', '/apis']) {
+        const first = await w.ask(path, { headers: { accept: `${V2},application/json` } })
+        t.equal(first.code, 200)
+        t.match(first.headers, { 'content-type': V2, vary: 'Accept', etag: /^"[0-9A-F]+"$/i })
+        t.match(first.json, { kind: 'APIGroupDiscoveryList', apiVersion: 'apidiscovery.k8s.io/v2' })
+        for (const tag of [first.headers.etag!, `"other", ${first.headers.etag!}`]) {
+          const again = await w.ask(path, { headers: { accept: V2, 'if-none-match': tag } })
+          t.same([again.code, again.text, again.headers.etag], [304, '', first.headers.etag])
+        }
+        const other = await w.ask(path, { headers: { accept: V2, 'if-none-match': '"other"' } })
+        t.equal(other.code, 200)
+        t.same(other.body, first.body)
       }
-      const other = await w.ask(path, { headers: { accept: V2, 'if-none-match': '"other"' } })
-      t.equal(other.code, 200)
-      t.same(other.body, first.body)
-    }
-    const { json } = await w.ask('/apis', { headers: { accept: V2 } })
-    const custom = json.items.find(({ metadata }) => metadata.name === 'edge.example.com')
-    t.match(custom, {
-      versions: [
-        {
-          version: 'v1',
-          resources: [
-            {
-              resource: 'caches',
-              responseKind: { kind: 'Cache' },
-              scope: 'Namespaced',
-              verbs: ['get', 'list', 'watch'],
-            },
-          ],
-        },
-      ],
+      const { json } = await w.ask('/apis', { headers: { accept: V2 } })
+      const custom = json.items.find(({ metadata }) => metadata.name === 'edge.example.com')
+      t.match(custom, {
+        versions: [
+          {
+            version: 'v1',
+            resources: [
+              {
+                resource: 'caches',
+                responseKind: { kind: 'Cache' },
+                scope: 'Namespaced',
+                verbs: ['get', 'list', 'watch'],
+              },
+            ],
+          },
+        ],
+      })
     })
-  })
-  await t.test('OpenAPI documents are kept by their ETag and their hash', async (t) => {
-    const { json } = await w.ask('/openapi/v3')
-    const { serverRelativeURL } = (json['paths'] as Record<string, { serverRelativeURL: string }>)['apis/apps/v1']!
-    const immutable = await w.ask(serverRelativeURL)
-    t.equal(immutable.code, 200)
-    t.match(immutable.headers, { 'cache-control': 'public, immutable', expires: String, etag: /^"/ })
-    const stale = await w.ask('/openapi/v3/apis/apps/v1?hash=0')
-    t.equal(stale.code, 301)
-    t.equal(stale.headers.location, serverRelativeURL)
-    for (const path of ['/openapi/v3/apis/apps/v1', '/openapi/v2']) {
-      const first = await w.ask(path)
-      const again = await w.ask(path, { headers: { 'if-none-match': first.headers.etag! } })
-      t.equal(again.code, 304, path)
-    }
-  })
-  await t.test('a definition that goes takes its resource with it', async (t) => {
-    await w.write({ 'apiextensions.k8s.io/customresourcedefinitions/caches.edge.example.com': null })
-    const end = performance.now() + 5_000
-    let code = 200
-    while (code !== 404 && performance.now() < end) ({ code } = await w.ask('/apis/edge.example.com/v1/caches'))
-    t.equal(code, 404)
-  })
-})
+    await t.test('OpenAPI documents are kept by their ETag and their hash', async (t) => {
+      const { json } = await w.ask('/openapi/v3')
+      const { serverRelativeURL } = (json['paths'] as Record<string, { serverRelativeURL: string }>)['apis/apps/v1']!
+      const immutable = await w.ask(serverRelativeURL)
+      t.equal(immutable.code, 200)
+      t.match(immutable.headers, { 'cache-control': 'public, immutable', expires: String, etag: /^"/ })
+      const stale = await w.ask('/openapi/v3/apis/apps/v1?hash=0')
+      t.equal(stale.code, 301)
+      t.equal(stale.headers.location, serverRelativeURL)
+      for (const path of ['/openapi/v3/apis/apps/v1', '/openapi/v2']) {
+        const first = await w.ask(path)
+        const again = await w.ask(path, { headers: { 'if-none-match': first.headers.etag! } })
+        t.equal(again.code, 304, path)
+      }
+    })
+    await t.test('a definition that goes takes its resource with it', async (t) => {
+      await w.write({ 'apiextensions.k8s.io/customresourcedefinitions/caches.edge.example.com': null })
+      const end = performance.now() + 5_000
+      let code = 200
+      while (code !== 404 && performance.now() < end) ({ code } = await w.ask('/apis/edge.example.com/v1/caches'))
+      t.equal(code, 404)
+    })
+  },
+)

@@ -71,13 +71,22 @@ export interface WorldOptions extends Omit<AppHarnessOptions, 'upstream' | 'obje
   readonly seeds?: readonly Objects[]
   /** The history below the last seed but this many is compacted away before the server starts. */
   readonly keepsSeeds?: number
+  /** false: what it looks at is of caches alone. */
+  readonly uncached?: false
 }
 
-type Kind = (t: Test) => Promise<{ upstream: Upstream; compact: (revision: Revision) => Promise<void> }>
+type Kind = (t: Test) => Promise<{
+  upstream: Upstream
+  compact: (revision: Revision) => Promise<void>
+  flags?: readonly string[]
+}>
+
+const UNCACHED = 'the embedded upstream, with nothing cached'
 
 const KINDS: Readonly<Record<string, Kind>> = {
   'the embedded upstream': async () => embedded(true),
   'the embedded upstream as an older etcd': async () => embedded(false),
+  [UNCACHED]: async () => ({ ...embedded(false), flags: ['--watch-cache=false'] }),
   'a real etcd': async (t) => {
     const etcd = await startEtcd(t)
     return {
@@ -102,6 +111,7 @@ export function overEveryUpstream(
   // They mostly wait: for a second, for three, for an etcd to start.
   t.jobs = Object.keys(KINDS).length
   for (const [name, kind] of Object.entries(KINDS)) {
+    if (name === UNCACHED && options.uncached === false) continue
     void t.test(`over ${name}: ${promise}`, { buffered: true }, async (t) =>
       body(t, await startWorld(t, kind, options)),
     )
@@ -109,7 +119,7 @@ export function overEveryUpstream(
 }
 
 async function startWorld(t: Test, kind: Kind, options: WorldOptions): Promise<World> {
-  const { upstream, compact } = await kind(t)
+  const { upstream, compact, flags = [] } = await kind(t)
   const write = async (objects: Objects): Promise<Revision> => {
     const operations = Object.entries(objects).map(([name, object]): WriteOperation => {
       const key = keyFromText(name.startsWith('/') ? name : `/registry/${name}`)
@@ -121,8 +131,8 @@ async function startWorld(t: Test, kind: Kind, options: WorldOptions): Promise<W
   const seeds: Revision[] = []
   for (const objects of options.seeds ?? []) seeds.push(await write(objects))
   if (options.keepsSeeds !== undefined) await compact(toRevision(seeds.at(-1 - options.keepsSeeds)!))
-  const { seeds: _seeds, keepsSeeds: _keeps, ...rest } = options
-  const app = await startApp(t, { ...rest, upstream })
+  const { seeds: _seeds, keepsSeeds: _keeps, uncached: _uncached, ...rest } = options
+  const app = await startApp(t, { ...rest, flags: [...(rest.flags ?? []), ...flags], upstream })
   const open = new Set<ClientRequest>()
   t.teardown(() => {
     for (const one of open) one.destroy()
