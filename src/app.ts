@@ -51,6 +51,8 @@ export interface AppOptions {
   readonly upstream: Upstream
   /** Where the resources come from. Default: as the configuration says. */
   readonly openFeed?: OpenFeed
+  /** false: another process tells of the upstream's being away. */
+  readonly tellsOutages?: boolean
   /** Of several processes, which. */
   readonly name?: string
   /** What all processes of the server do now. Default: this one alone. */
@@ -310,7 +312,7 @@ export class App {
     const startedMs = this.#clock.monotonic()
     this.#resources.start()
     this.#follower?.start()
-    this.#outages.start()
+    if (this.#options.tellsOutages !== false) this.#outages.start()
     this.#memory.start()
     this.#logWhenReady(startedMs)
     while (!this.isReady && this.#clock.monotonic() - startedMs < readyWithinMs) await sleep(this.#clock, READY_POLL_MS)

@@ -9,6 +9,7 @@ import { Primary } from './fleet/workers/primary.js'
 import { Supervisor } from './fleet/workers/supervisor.js'
 import { greeting } from './greeting.js'
 import { Metrics } from './metrics/metrics.js'
+import { OutageLog } from './outage-log.js'
 import type { PortNumbers } from './ports.js'
 import type { WorkerHello } from './run-worker.js'
 import { resourceId } from './model/resource.js'
@@ -89,11 +90,15 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
   })
   process.on('SIGHUP', () => supervisor.signal('SIGHUP'))
   process.on('SIGUSR2', () => void primary.audit())
+  const reasons = (): string[] => [...primary.relays()].flatMap((relay) => relay.disconnectedReason ?? [])
+  const outages = new OutageLog({ reasons, clock, logger })
+  outages.start()
   const delay = config.shutdownGracePeriod + 2 * GRACE_MS
   const skip: closeWithGrace.AllEvents[] = ['SIGHUP', 'SIGUSR2']
   closeWithGrace({ delay, logger: false, skip }, async ({ signal, err }) => {
     if (err !== undefined) logger.error({ err }, 'stopping after an error')
     else logger.info({ signal }, 'draining the workers')
+    outages.stop()
     await supervisor.stop()
     await primary.stop()
     await upstream.close()

@@ -80,6 +80,7 @@ export async function runWorker({ config, logger, version, schema, traces }: Wor
     app = new App({
       config: { ...config, ...ports },
       upstream: new PrimaryUpstream(channel.callUpstream),
+      tellsOutages: false,
       openFeed: channel.openFeed,
       exposeMetrics: async () => ({
         contentType: app?.metrics.contentType ?? '',

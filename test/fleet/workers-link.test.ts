@@ -86,6 +86,8 @@ void t.test('a worker that comes while the source is refused or away is told so'
   replace(h.feeds[0]!, 5, [])
   h.feeds[0]!.sink.synced()
   h.feeds[0]!.sink.disconnected('gone')
+  const reasons = (): (string | null)[] => [...h.primary.relays()].map((relay) => relay.disconnectedReason)
+  t.same(reasons(), ['gone'], 'which the primary tells, once for all workers')
   await until(() => second.sink.reason === 'gone', 'the loss')
   const third = await h.worker()
   await until(() => third.sink.reason === 'gone', 'state and loss')

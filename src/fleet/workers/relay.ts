@@ -69,6 +69,12 @@ export class Relay implements FeedSink {
     this.feed = openFeed({ resource, sink: this, metrics, audited })
   }
 
+  /** Why nothing new comes, while what there is stays served; null when all is well or nothing was ever listed. */
+  get disconnectedReason(): string | null {
+    if (this.#trouble === null || (this.#trouble.kind === 'refused' && !this.#hasState)) return null
+    return this.#trouble.reason
+  }
+
   get subscribers(): number {
     return this.#subscribers.size
   }
