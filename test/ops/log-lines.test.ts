@@ -123,12 +123,22 @@ void t.test('a value that is not as expected is told of once for its key', async
   const { logger, put, pass } = await start(t)
   logger.take()
   for (const value of ['text', 'other text']) put('configmaps/default/odd', value)
-  for (const value of ['k8s:enc:aescbc:v1:a', 'k8s:enc:aescbc:v1:b']) put('pods/default/secret', value)
+  for (const value of ['k8s\0\xff', 'k8s\0\xff\xff']) put('pods/default/broken', value)
   await pass()
   t.same(logger.take(), {
     'value is no Kubernetes object; it is served wrapped': 1,
     'value cannot be served': 1,
   })
+})
+
+void t.test('a resource whose values are encrypted is told of once, however many there are', async (t) => {
+  const { logger, put, pass } = await start(t)
+  logger.take()
+  for (const name of ['a', 'b', 'a']) put(`configmaps/default/${name}`, `k8s:enc:aescbc:v1:${name}`)
+  await pass()
+  const counts = Object.entries(logger.take())
+  t.equal(counts.length, 1)
+  t.match(counts[0], [/encrypted at rest/, 1])
 })
 
 void t.test('watchers that come and go, lists and refused requests write nothing', async (t) => {
