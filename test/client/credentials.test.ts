@@ -1,0 +1,203 @@
+/** Who a client is and whom it trusts: certificates, tokens, kubeconfig files, against a server that asks for them. */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { stringify } from 'yaml'
+import {
+  type KubeObject,
+  loadKubeconfig,
+  nodeTransport,
+  type NodeTransportOptions,
+  SharedInformer,
+} from '../../src/client/index.js'
+import { eachAtOnce, runCli } from '../cli/support/run-cli.js'
+import { pod, startApp } from '../support/app.js'
+import { createAuthority } from '../support/certificates.js'
+
+const authority = createAuthority(t)
+const [server, jane] = [authority.server(), authority.client('jane')]
+const folder = mkdtempSync(join(tmpdir(), 'distributary-kubeconfig-'))
+t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+const inFolder = (name: string, text: string): string => {
+  const path = join(folder, name)
+  writeFileSync(path, text)
+  return path
+}
+const tokens = inFolder('tokens.csv', 'good-token,robot,robot\n')
+const app = await startApp(t, {
+  flags: [
+    '--secure-port=0',
+    `--tls-cert-file=${server.cert}`,
+    `--tls-private-key-file=${server.key}`,
+    `--client-ca-file=${authority.ca}`,
+    `--token-auth-file=${tokens}`,
+    '--anonymous-auth=false',
+  ],
+  objects: { 'pods/default/a': pod('a'), 'pods/shop/b': pod('b', { namespace: 'shop' }) },
+})
+const url = app.secureUrl
+const base64 = (path: string): string => readFileSync(path).toString('base64')
+
+interface Parts {
+  readonly cluster?: object
+  readonly user?: object
+  readonly context?: object
+  readonly more?: object
+}
+
+function kubeconfig(name: string, { cluster = {}, user = {}, context = {}, more = {} }: Parts): string {
+  return inFolder(
+    name,
+    stringify({
+      apiVersion: 'v1',
+      kind: 'Config',
+      'current-context': 'here',
+      clusters: [{ name: 'c', cluster: { server: url, 'certificate-authority': authority.ca, ...cluster } }],
+      users: [{ name: 'u', user }],
+      contexts: [{ name: 'here', context: { cluster: 'c', user: 'u', ...context } }],
+      ...more,
+    }),
+  )
+}
+
+/** What an informer has, or why it has nothing. */
+async function names(options: NodeTransportOptions): Promise<string> {
+  const transport = nodeTransport(options)
+  let reason = ''
+  const failed = new AbortController()
+  const informer = new SharedInformer<KubeObject>({
+    transport,
+    path: '/api/v1/pods',
+    onStatus(status) {
+      if (status.reason === null) return
+      reason = status.reason
+      failed.abort()
+    },
+  })
+  informer.start()
+  try {
+    await informer.whenSynced(failed.signal)
+    return informer.store
+      .list()
+      .map(({ metadata }) => metadata.name)
+      .sort()
+      .join(' ')
+  } catch {
+    return reason
+  } finally {
+    await informer.stop()
+    transport.close()
+  }
+}
+
+void t.test('an informer over TLS: with a certificate, with a token, and refused without', async (t) => {
+  const ca = readFileSync(authority.ca)
+  const [cert, key] = [readFileSync(jane.cert), readFileSync(jane.key)]
+  t.equal(await names({ server: url, ca, cert, key }), 'a b')
+  t.equal(await names({ server: url, ca, authorization: () => 'Bearer good-token' }), 'a b')
+  t.match(await names({ server: url, ca, authorization: () => 'Bearer bad-token' }), /^refused: .*Unauthorized/i)
+  t.match(await names({ server: url, ca }), /^refused: .*Unauthorized/i)
+  t.match(await names({ server: url, cert, key }), /^network: .*certificate/, 'an authority it does not know')
+  t.equal(await names({ server: url, cert, key, insecureSkipTlsVerify: true }), 'a b')
+  const strange = { server: url, ca, cert, key, tlsServerName: 'elsewhere.example' }
+  t.match(await names(strange), /^network: .*(altnames|elsewhere)/i, 'a name the certificate has not')
+})
+
+void t.test('kubeconfig: every way to say who one is', async (t) => {
+  const tokenFile = inFolder('token', 'bad-token\n')
+  mkdirSync(join(folder, 'sub'))
+  for (const [what, parts] of [
+    ['files', { user: { 'client-certificate': jane.cert, 'client-key': jane.key } }],
+    ['data', { user: { 'client-certificate-data': base64(jane.cert), 'client-key-data': base64(jane.key) } }],
+    [
+      'authority as data',
+      { cluster: { 'certificate-authority-data': base64(authority.ca) }, user: { token: 'good-token' } },
+    ],
+    ['a token', { user: { token: 'good-token' } }],
+    [
+      'no verification',
+      {
+        cluster: { 'certificate-authority': undefined, 'insecure-skip-tls-verify': true },
+        user: { token: 'good-token' },
+      },
+    ],
+    ['a server name', { cluster: { 'tls-server-name': 'localhost' }, user: { token: 'good-token' } }],
+  ] as const) {
+    t.equal(await names(loadKubeconfig(kubeconfig('config', parts))), 'a b', what)
+  }
+  const rotated = loadKubeconfig(kubeconfig('config', { user: { tokenFile: 'token' } }))
+  t.match(await names(rotated), /^refused/, 'a path is relative to the file')
+  writeFileSync(tokenFile, 'good-token\n')
+  t.equal(await names(rotated), 'a b', 'a token file is read at each request')
+  const basic = loadKubeconfig(kubeconfig('config', { user: { username: 'jane', password: 'x:y' } }))
+  t.equal(basic.authorization?.(), `Basic ${Buffer.from('jane:x:y').toString('base64')}`)
+  t.equal(loadKubeconfig(kubeconfig('config', { context: { namespace: 'shop' } })).namespace, 'shop')
+})
+
+void t.test('kubeconfig: what is not done is refused in words, and so is what is missing', async (t) => {
+  for (const [parts, expected] of [
+    [{ user: { exec: { command: 'aws' } } }, /user "u": exec is not supported/],
+    [{ user: { 'auth-provider': { name: 'gcp' } } }, /auth-provider is not supported/],
+    [{ user: { as: 'root' } }, /as is not supported/],
+    [{ cluster: { 'proxy-url': 'http://proxy' } }, /proxy-url is not supported/],
+    [{ cluster: { server: 'here' } }, /server "here" is not a URL/],
+    [{ context: { cluster: 'other' } }, /no cluster "other"/],
+    [{ context: { user: 'other' } }, /no user "other"/],
+    [{ more: { 'current-context': 'other' } }, /no context "other"/],
+    [{ cluster: { 'certificate-authority': 'nowhere.pem' } }, /nowhere\.pem/],
+  ] as const) {
+    t.throws(() => loadKubeconfig(kubeconfig('config', parts)), { message: expected })
+  }
+  t.throws(() => loadKubeconfig(join(folder, 'none')), /none/)
+})
+
+void t.test('the command line takes the same, by flags, files and the environment', async (t) => {
+  const token = { user: { token: 'good-token' } }
+  const config = kubeconfig('cli', { ...token, context: { namespace: 'shop' } })
+  const other = kubeconfig('other', { more: { 'current-context': 'gone' }, ...token })
+  const refused = kubeconfig('refused', { user: { exec: { command: 'aws' } } })
+  const tokenFile = inFolder('cli-token', 'good-token\n')
+  const ca = ['--certificate-authority', authority.ca]
+  const cases: readonly (readonly [string, number, readonly string[], Readonly<Record<string, string>>, RegExp])[] = [
+    ['a kubeconfig and its namespace', 0, ['--kubeconfig', config], {}, /^pod\/b\n$/],
+    ['its namespace overridden', 0, ['--kubeconfig', config, '-n', 'default'], {}, /^pod\/a\n$/],
+    ['a context of KUBECONFIG', 0, ['--context', 'here'], { KUBECONFIG: other }, /^pod\/a\n$/],
+    [
+      'KUBECONFIG alone is not asked',
+      1,
+      [],
+      { KUBECONFIG: config, DISTRIBUTARY_SERVER: 'http://127.0.0.1:1' },
+      /cannot reach/,
+    ],
+    ['a token', 0, ['-s', url, ...ca, '--token', 'good-token'], {}, /^pod\/a\n$/],
+    ['a token file', 0, ['-s', url, ...ca, '--token-file', tokenFile], {}, /^pod\/a\n$/],
+    ['the environment', 0, ca, { DISTRIBUTARY_SERVER: url, DISTRIBUTARY_TOKEN: 'good-token' }, /^pod\/a\n$/],
+    [
+      'a certificate',
+      0,
+      ['-s', url, ...ca, '--client-certificate', jane.cert, '--client-key', jane.key],
+      {},
+      /^pod\/a\n$/,
+    ],
+    ['no verification', 0, ['-s', url, '--insecure-skip-tls-verify', '--token', 'good-token'], {}, /^pod\/a\n$/],
+    ['an unknown authority', 1, ['-s', url, '--token', 'good-token'], {}, /cannot reach .*certificate/],
+    [
+      'another name',
+      1,
+      ['-s', url, ...ca, '--token', 'good-token', '--tls-server-name', 'x.example'],
+      {},
+      /cannot reach/,
+    ],
+    ['nobody', 1, ['-s', url, ...ca], {}, /Unauthorized/],
+    ['an exec plugin', 1, ['--kubeconfig', refused], {}, /exec is not supported/],
+    ['half a certificate', 2, ['-s', url, '--client-certificate', jane.cert], {}, /go together/],
+    ['two tokens', 2, ['-s', url, '--token', 'x', '--token-file', tokenFile], {}, /both given/],
+    ['no such file', 1, ['-s', url, '--token-file', '/nowhere'], {}, /\/nowhere/],
+  ]
+  await eachAtOnce(cases, async ([what, code, flags, environment, expected]) => {
+    const result = await runCli(t, ['get', 'pods', '-o', 'name', ...flags], { environment })
+    t.equal(result.code, code, what)
+    t.match(code === 0 ? result.stdout : result.stderr, expected, what)
+  })
+})

@@ -1,0 +1,147 @@
+/** The informer by ways that its other tests do not go: server-sent events, a resync, a browser, a kube-apiserver. */
+import { readFileSync } from 'node:fs'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import {
+  fetchTransport,
+  type KubeObject,
+  loadKubeconfig,
+  nodeTransport,
+  SharedInformer,
+  sseWire,
+} from '../../src/client/index.js'
+import { startHttpFaults } from '../reflector/http-faults.js'
+import { pod, startApp, until } from '../support/app.js'
+import { openPage } from '../support/chromium.js'
+
+const PODS = '/api/v1/pods'
+
+void t.test('over server-sent events: the state, what follows, a cut, a 410', async (t) => {
+  const app = await startApp(t, { objects: { 'pods/default/a': pod('a'), 'pods/default/b': pod('b') } })
+  const faults = await startHttpFaults(t, app.port)
+  const informer = new SharedInformer<KubeObject>({
+    transport: nodeTransport({ server: faults.url }),
+    path: PODS,
+    wire: sseWire,
+    backoff: { firstMs: 20, capMs: 200 },
+  })
+  t.teardown(() => informer.stop())
+  const has = (...names: string[]): boolean =>
+    informer.store
+      .list()
+      .map(({ metadata }) => metadata.name)
+      .sort()
+      .join() === names.join()
+  informer.start()
+  await informer.whenSynced()
+  t.ok(has('a', 'b'))
+  t.ok(
+    faults.requests.every(({ isWatch }) => isWatch),
+    'no list was needed',
+  )
+  app.commit({ 'pods/default/c': pod('c'), 'pods/default/a': null })
+  await until(() => has('b', 'c'), 'two changes of one revision')
+  faults.cut()
+  app.put('pods/default/d', pod('d'))
+  await until(() => has('b', 'c', 'd'), 'after a cut')
+  let isExpired = false
+  faults.fault = ({ isWatch, isStream }) => {
+    if (!isWatch || isStream || isExpired) return null
+    isExpired = true
+    return { status: 410, body: '{"kind":"Status","code":410,"reason":"Expired"}' }
+  }
+  faults.cut()
+  app.delete('pods/default/b')
+  await until(() => has('c', 'd') && isExpired, 'after a 410')
+  t.ok(faults.requests.length < 30, `${faults.requests.length} requests`)
+})
+
+void t.test('a resync tells every handler of every object again, and asks the server nothing', async (t) => {
+  const app = await startApp(t, { objects: { 'pods/default/a': pod('a'), 'pods/default/b': pod('b') } })
+  const faults = await startHttpFaults(t, app.port)
+  const informer = new SharedInformer<KubeObject>({
+    transport: fetchTransport({ server: faults.url }),
+    path: PODS,
+    resyncMs: 50,
+  })
+  t.teardown(() => informer.stop())
+  const told = new Map<string, number>()
+  let areSame = true
+  informer.addHandler({
+    updated: (object, previous) => {
+      told.set(object.metadata.name, (told.get(object.metadata.name) ?? 0) + 1)
+      areSame &&= object === previous
+    },
+  })
+  informer.start()
+  await until(() => (told.get('a') ?? 0) >= 3 && (told.get('b') ?? 0) >= 3, 'thrice')
+  t.ok(areSame, 'it is what was there')
+  t.equal(faults.requests.length, 1)
+})
+
+void t.test('in a browser: the same modules, over its own fetch', async (t) => {
+  const modules = fileURLToPath(new URL('../../src/', import.meta.url))
+  const site = http.createServer((request, response) => {
+    const { pathname } = new URL(request.url ?? '/', 'http://x')
+    if (pathname === '/')
+      return void response.setHeader('content-type', 'text/html').end('<!doctype html><title>x</title>')
+    if (!/^\/(client|reflector|support|model)\/[\w-]+\.js$/.test(pathname)) return void response.writeHead(404).end()
+    response.setHeader('content-type', 'text/javascript').end(readFileSync(join(modules, pathname)))
+  })
+  await new Promise<void>((resolve) => site.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    site.closeAllConnections()
+    site.close()
+  })
+  const origin = `http://127.0.0.1:${(site.address() as AddressInfo).port}`
+  const app = await startApp(t, { flags: ['--cors-allowed-origins', origin], objects: { 'pods/default/a': pod('a') } })
+  const faults = await startHttpFaults(t, app.port)
+  const page = await openPage(t, origin)
+  await page.addScriptTag({
+    type: 'module',
+    content: `import { fetchTransport, SharedInformer, watch } from '/client/browser.js'
+      const options = { transport: fetchTransport({ server: '${faults.url}' }), path: '${PODS}', backoff: { firstMs: 20, capMs: 200 } }
+      const informer = new SharedInformer(options)
+      const title = () => { document.title = informer.store.list().map(({ metadata }) => metadata.name).sort().join() }
+      informer.addHandler({ added: title, deleted: title })
+      informer.start()
+      document.body.textContent = ''
+      for await (const item of watch(options)) document.body.textContent += item.type + ' '`,
+  })
+  const shows = async (title: string, text: RegExp): Promise<void> => {
+    for (const end = performance.now() + 20_000; performance.now() < end;) {
+      if ((await page.title()) === title && text.test(await page.innerText('body'))) break
+      await new Promise((resolve) => setTimeout(resolve, 30))
+    }
+    t.equal(await page.title(), title)
+    t.match(await page.innerText('body'), text)
+  }
+  await shows('a', /^STATE/)
+  app.put('pods/default/b', pod('b'))
+  await shows('a,b', /ADDED/)
+  faults.cut()
+  app.delete('pods/default/a')
+  await shows('b', /DELETED/)
+  await page.close()
+  await until(() => app.watchers === 0, 'closing the page ends its watches')
+})
+
+const kubeconfig = process.env['KUBE_APISERVER_KUBECONFIG']
+const skip = kubeconfig === undefined ? 'KUBE_APISERVER_KUBECONFIG names no server to try it on' : false
+void t.test('a kube-apiserver: its namespaces, by WatchList and by list', { skip }, async (t) => {
+  const { namespace: _namespace, ...options } = loadKubeconfig(kubeconfig!)
+  for (const watchList of [true, false]) {
+    const informer = new SharedInformer<KubeObject>({
+      transport: nodeTransport(options),
+      path: '/api/v1/namespaces',
+      watchList,
+    })
+    t.teardown(() => informer.stop())
+    informer.start()
+    await informer.whenSynced(AbortSignal.timeout(30_000))
+    t.ok(informer.store.has('kube-system'), 'what every cluster has')
+  }
+})
