@@ -23,6 +23,8 @@ import type { ResourceSource } from './resource-source.js'
 import { Resources } from './resources.js'
 import { openHttpServer } from './http-source.js'
 import { ServerFollower } from './server-follower.js'
+import { StoredVersions } from './stored-version-follower.js'
+import { wellKnownResources } from './dialect/well-known-resources.js'
 import { staleness } from './staleness.js'
 import { Metrics } from './metrics/metrics.js'
 import { type Resource, apiVersion, resourceId } from './model/resource.js'
@@ -156,6 +158,9 @@ export class App {
       directUpstream: (resource) =>
         server === null ? options.upstream : new HttpResource({ server, resource, random: this.#random }),
     })
+    const storedVersions = new StoredVersions({ table: wellKnownResources(config.etcdPrefix), registry, logger })
+    // Over --upstream every version is as that server tells it.
+    if (server === null) for (const { cache } of this.#resources.sources()) storedVersions.follow(cache)
     let followed: LiveResource['cache'] | null = null
     const followDefinitions = (): void => {
       const definitions = this.#resources.find('apiextensions.k8s.io', 'v1', 'customresourcedefinitions')

@@ -24,7 +24,7 @@ export function complete(values: OptionValues): Completed {
   return {
     ...values,
     embedded,
-    enableWrites: values.enableWrites ?? embedded,
+    enableWrites: values.enableWrites ?? (embedded && values.passthrough === null),
     port: values.port === undefined ? (tls ? null : 8_001) : values.port,
     securePort: tls ? values.securePort : null,
   }
@@ -83,6 +83,15 @@ export const relations: readonly Relation[] = [
       }
       return null
     },
+  },
+  {
+    reads: ['enableWrites', 'passthrough', 'upstream'],
+    check: (c) =>
+      !c.enableWrites || (c.passthrough === null && c.upstream === null)
+        ? null
+        : c.upstream === null
+          ? '--enable-writes and --passthrough exclude each other: writes are made here, or by the API server'
+          : '--enable-writes needs etcd: over --upstream, --passthrough sends writes on',
   },
   {
     reads: ['proxyClientCertFile', 'proxyClientKeyFile'],
