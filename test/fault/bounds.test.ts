@@ -96,9 +96,9 @@ void t.test(
       const big = pod(`big${i % 20}`, { spec: { filler, i } })
       last = await writer.commit({ [`/registry/pods/default/big${i % 20}`]: big }, 60_000)
       // It shares its event loop with the attackers, and is not to be taken for one of them.
-      if (i % 25 === 24) await healthy.until(({ revisions }) => revisions.at(-1) === last)
+      if (i % 25 === 24) await healthy.until(({ revisions }) => revisions.at(-1) === last, 120_000)
     }
-    await healthy.until(({ revisions }) => revisions.at(-1) === last)
+    await healthy.until(({ revisions }) => revisions.at(-1) === last, 120_000)
     t.equal(healthy.revisions.length, 300, 'who reads gets everything')
     // A target, and no limit: what had begun when it was reached goes on, and garbage is collected when V8 sees fit.
     const { peak } = server.memory()
