@@ -285,11 +285,18 @@ export class App {
         health: { livez: () => [{ name: 'ping', problem: () => null }], readyz: () => this.#readiness() },
         metrics: options.exposeMetrics ?? (() => metrics.expose()),
         audit: () => this.#audit(),
+        onRejected: (limit) => metrics.rejected(limit),
         answersAll: config.passthrough !== null,
         onInternalError,
         corsAllowedOrigins: config.corsAllowedOrigins,
         admission,
-        routes: (server) => registerUi(server, { admission, clock: this.#clock, status: () => this.#serverStatus() }),
+        routes: (server) =>
+          registerUi(server, {
+            admission,
+            clock: this.#clock,
+            status: () => this.#serverStatus(),
+            onRejected: () => metrics.rejected('status-pages'),
+          }),
       },
     })
   }

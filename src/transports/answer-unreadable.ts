@@ -10,6 +10,17 @@ const ANSWERS: Readonly<Record<string, readonly [code: number, status: StatusErr
   ERR_HTTP_REQUEST_TIMEOUT: [408, new BadRequestError('the request did not arrive in time')],
 }
 
+const LIMITS: Readonly<Record<string, string>> = {
+  HPE_HEADER_OVERFLOW: 'headers',
+  ERR_HTTP_REQUEST_TIMEOUT: 'request-time',
+  ERR_TLS_HANDSHAKE_TIMEOUT: 'handshake-time',
+}
+
+/** Which of our limits it was; undefined: it was no limit. */
+export function limitBroken({ code = '' }: { readonly code?: string }): string | undefined {
+  return LIMITS[code]
+}
+
 /** Listens for `clientError`, which is for broken handshakes too: those have no layer that an answer could go through. */
 export function answerUnreadable(error: Error & { readonly code?: string }, socket: Socket): void {
   const { code: reason = '' } = error

@@ -11,7 +11,7 @@ import type { Admission } from './admission.js'
 import type { ApiHandler } from './api-handler.js'
 import { registerAudit } from './audit-route.js'
 import { handleCors } from './cors.js'
-import { answerUnreadable } from './answer-unreadable.js'
+import { answerUnreadable, limitBroken } from './answer-unreadable.js'
 import { Exchange } from './exchange.js'
 import { type HealthOptions, registerHealth } from './health.js'
 
@@ -23,6 +23,8 @@ export interface ServerOptions {
   readonly audit: () => Promise<object>
   /** Whether `api` answers any path, by passing it on. */
   readonly answersAll?: boolean
+  /** A limit of the connection was broken, before there was a request. */
+  readonly onRejected: (limit: string) => void
   readonly onInternalError: (error: StatusError) => void
   readonly corsAllowedOrigins: readonly string[]
   /** Further routes, on every port. */
@@ -42,7 +44,11 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
     exposeHeadRoutes: false,
     forceCloseConnections: true,
     serverFactory: (handler) => makeListener(handler),
-    clientErrorHandler: answerUnreadable,
+    clientErrorHandler: (error, socket) => {
+      const limit = limitBroken(error as { readonly code?: string })
+      if (limit !== undefined) options.onRejected(limit)
+      answerUnreadable(error, socket)
+    },
     frameworkErrors: (_error, _request, reply: FastifyReply) => {
       const status = new BadRequestError('the path of the request cannot be read')
       void reply.code(status.code).headers(NO_CACHE).type('application/json').send(encodeStatus(status.toStatus()))

@@ -20,6 +20,8 @@ export interface UiOptions {
   readonly admission: Admission
   readonly status: () => Promise<unknown>
   readonly clock: Clock
+  /** Too many look. */
+  readonly onRejected: () => void
 }
 
 const POLICY =
@@ -114,7 +116,10 @@ export function registerUi(server: FastifyInstance, options: UiOptions): void {
   }
   server.get('/ui/events', (request, reply) =>
     answer('/ui/events', request, reply, (exchange) => {
-      if (lookers.size >= MOST_LOOKERS) throw new TooManyRequestsError('too many status pages are open', 10)
+      if (lookers.size >= MOST_LOOKERS) {
+        options.onRejected()
+        throw new TooManyRequestsError('too many status pages are open', 10)
+      }
       exchange.writeHead(200, { ...HEADERS, 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' })
       exchange.response.write(EVENT_STREAM_START)
       lookers.add(exchange)

@@ -211,4 +211,16 @@ void t.test('what is too large is refused in one clear answer', async (t) => {
   const posted = await fetch(url, { method: 'POST', body: 'x'.repeat(3 * MiB) }).catch(() => null)
   t.ok(posted === null || (posted.status >= 400 && posted.status < 500))
   t.equal((await fetch(url)).status, 200)
+  const leaving = new AbortController()
+  const looking = Array.from({ length: 51 }, () => fetch(`${server.url}/ui/events`, { signal: leaving.signal }))
+  const codes = (await Promise.all(looking)).map(({ status }) => status)
+  t.same(
+    codes.filter((code) => code !== 200),
+    [429],
+    'so many look at the status page, and no more',
+  )
+  leaving.abort()
+  const metrics = await server.metrics()
+  t.equal(metrics.get('distributary_http_rejected_total{limit="headers"}'), 2)
+  t.equal(metrics.get('distributary_http_rejected_total{limit="status-pages"}'), 1)
 })

@@ -62,6 +62,10 @@ void t.test(
       slowest = Math.max(slowest, performance.now() - askedAt)
       await pause(500)
     }
+    const metrics = await server.metrics()
+    for (const limit of ['request-time', 'handshake-time']) {
+      t.ok((metrics.get(`distributary_http_rejected_total{limit="${limit}"}`) ?? 0) > 0, `${limit} is counted`)
+    }
     for (const [stage, count] of open) t.equal(count, 0, `who ${stage} is ended`)
     t.comment(`all were ended in ${Math.round(performance.now() - startedAt)} ms`)
     t.ok(slowest < 2_000, `others were answered in ${Math.round(slowest)} ms at the most`)
