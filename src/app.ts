@@ -27,6 +27,7 @@ import { StoredVersions } from './stored-version-follower.js'
 import { wellKnownResources } from './dialect/well-known-resources.js'
 import { staleness } from './staleness.js'
 import { Metrics } from './metrics/metrics.js'
+import { hasSameMessage } from './codec/versions/convert.js'
 import { type Resource, apiVersion, resourceId } from './model/resource.js'
 import { keyToText } from './model/event.js'
 import { NotAcceptableError, type StatusError } from './model/status.js'
@@ -201,7 +202,14 @@ export class App {
       find: (group, version, plural) => this.#resources.find(group, version, plural),
       servable: (served) => {
         const { cache } = this.#live(served)
-        return { protobufObjects: cache.isAllProtobuf, protobufPartial: cache.isAllProtobuf }
+        const { isAllProtobuf } = cache
+        const version = apiVersion(served.resource)
+        // An object left in an older version that differs in more than its name would end lists and watches of the newer.
+        const isSame = [...cache.protobufKinds].every((stored) => {
+          const [from = '', kind = ''] = stored.split(' ')
+          return hasSameMessage(from, version, kind)
+        })
+        return { protobufObjects: isAllProtobuf && isSame, protobufPartial: isAllProtobuf }
       },
       encoder: (served, form, include, projection) => {
         const target = targetOf(served)

@@ -268,7 +268,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   }
 
   onUnreadable(error: StatusError): void {
-    for (const cursor of this.#cursors) this.fail(cursor, error, 'error')
+    for (const cursor of this.#cursors) this.#endSoon(cursor, error, 'error')
   }
 
   onReset(revision: Revision, isOtherHistory: boolean): void {
@@ -277,7 +277,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     for (const cursor of this.#cursors) {
       // Who waits for a revision still to come has lost nothing, unless that revision is of another history.
       if (cursor.state === 'waiting' && !isOtherHistory && cursor.revision >= revision) continue
-      this.#expire(cursor)
+      this.#endSoon(cursor, this.#expired(cursor), 'expired')
     }
   }
 
@@ -320,6 +320,10 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   }
 
   advanceOther(cursor: Cursor): boolean {
+    if (cursor.state === 'ending') {
+      this.#endCleanly(cursor, 'error')
+      return false
+    }
     if (cursor.isBlocked) return false
     try {
       return this.#advanceInTurn(cursor)
@@ -340,6 +344,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
         return false
       case 'starting':
       case 'waiting':
+      case 'ending':
       case 'ended':
         return false
     }
@@ -617,6 +622,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   }
 
   #endCleanly(cursor: Cursor, reason: EndReason): void {
+    if (cursor.lastError !== null) return this.#endWithError(cursor, cursor.lastError.error, cursor.lastError.reason)
     let last: WriteUnit | null = null
     if (this.#isAtHead(cursor) && !cursor.isBlocked) {
       const { group } = cursor
@@ -640,14 +646,38 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   }
 
   #expire(cursor: Cursor): void {
+    this.#endWithError(cursor, this.#expired(cursor), 'expired')
+  }
+
+  #expired(cursor: Cursor): ExpiredError {
     const oldest = (this.#cache.floorRevision + 1) as Revision
-    this.#endWithError(cursor, ExpiredError.tooOld(cursor.revision, oldest), 'expired')
+    return ExpiredError.tooOld(cursor.revision, oldest)
+  }
+
+  /**
+   * For thousands at one time: from now on it is written nothing that it would have been, and in a turn of the pump the
+   * error. What it held of a state or a log goes at once, so that nobody who comes later is given any of it.
+   */
+  #endSoon(cursor: Cursor, error: StatusError, reason: EndReason): void {
+    const { group } = cursor
+    this.#leave(cursor)
+    this.#waiting.delete(cursor)
+    group.parked.delete(cursor)
+    if (cursor.initial !== null) group.releaseInitial(cursor.initial)
+    cursor.initial = null
+    cursor.state = 'ending'
+    cursor.lastError = { error, reason }
+    this.wake(cursor)
   }
 
   #checkStuck(): void {
     const nowMs = this.#options.clock.monotonic()
     const floor = this.#cache.floorRevision
     this.#cache.evictByAge()
+    for (const { isDirty, active, log } of this.#groups.values()) {
+      // Kept for blocked cursors, which have come to the head since, outside of a pass.
+      if (!isDirty && active.every((cursor) => cursor.offset >= log.endOffset)) log.release(this.#cache.revision)
+    }
     for (const cursor of this.#cursors) {
       // An initial state holds one of few places: who takes none of it for so long gives the place back.
       const isHolding = cursor.state === 'initial'

@@ -9,16 +9,17 @@
  * - `initial`: being sent a snapshot; what happens meanwhile is in the ring.
  * - `lagging`: fed from the ring, batch by batch.
  * - `active`: its revision is an offset of the group's log.
+ * - `ending`: from any of them; it is told an error in its turn, and nothing else.
  *
  * The pump moves it and the group holds it; a transport tells it when its socket drains or closes.
  */
 import type { Revision } from '../model/revision.js'
-import type { Status } from '../model/status.js'
+import type { Status, StatusError } from '../model/status.js'
 import type { Checksum } from '../support/crc32.js'
 import type { Group } from './group.js'
 import type { InitialFrames } from './initial-frames.js'
 
-export type CursorState = 'starting' | 'waiting' | 'initial' | 'lagging' | 'active' | 'ended'
+export type CursorState = 'starting' | 'waiting' | 'initial' | 'lagging' | 'active' | 'ending' | 'ended'
 
 /** Why a watcher ended, for the metric and the log. */
 export type EndReason =
@@ -70,6 +71,8 @@ export class Cursor {
   isBlocked = false
   /** Monotonic milliseconds since when it has been blocked below the ring's floor; 0: it is not. */
   stuckSinceMs = 0
+  /** While `ending`: what it is told. */
+  lastError: { readonly error: StatusError; readonly reason: EndReason } | null = null
   /** In the pump's queue. */
   isQueued = false
   /** Index among the group's active cursors; -1 when it is not. */

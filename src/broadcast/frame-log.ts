@@ -32,6 +32,13 @@ export interface LogSlice extends WriteUnit {
   readonly events: number
 }
 
+interface KnownSlice {
+  readonly at: number
+  /** It goes to the end of the log: it is no longer the one when the log or the head have moved on. */
+  readonly isHead: boolean
+  readonly slice: LogSlice
+}
+
 /** One write of this size keeps a fast socket busy for about 20 µs of memory copy and a slow one for a while. */
 const SLICE_BYTES = 128 * 1024
 const SMALLEST_SEGMENT_BYTES = 2 * 1024
@@ -53,8 +60,8 @@ export class FrameLog {
   #floor: Revision
   #capacity = 0
   #nextSegmentBytes = SMALLEST_SEGMENT_BYTES
-  #lastSlice: LogSlice | null = null
-  #lastSliceOffset = -1
+  /** The last two, the newest first: a pass that meets a cut finds its cursors at two offsets by turns. */
+  #slices: readonly KnownSlice[] = []
 
   /** @param usage of all logs that share a bound. */
   constructor(
@@ -140,14 +147,9 @@ export class FrameLog {
    * @param headRevision what one who stands at the end of the log has seen: the dispatcher's revision.
    */
   sliceFrom(offset: number, headRevision: Revision): LogSlice {
-    const last = this.#lastSlice
-    if (
-      last !== null &&
-      this.#lastSliceOffset === offset &&
-      last.endOffset === this.#end &&
-      last.revision === headRevision
-    ) {
-      return last
+    for (const { at, isHead, slice } of this.#slices) {
+      if (at !== offset) continue
+      if (!isHead || (slice.endOffset === this.#end && slice.revision === headRevision)) return slice
     }
     let i = this.#segments.length - 1
     while (i > 0 && this.#segments[i]!.start > offset) i--
@@ -165,15 +167,18 @@ export class FrameLog {
     const bytes = segment.buffer.subarray(offset - segment.start, endOffset - segment.start)
     const checksum = this.#checksums.length === 0 ? null : this.#checksumOf(offset, endOffset)
     const slice = { bytes, checksum, endOffset, revision, events: countAtEnd - this.#countAt(offset) }
-    this.#lastSlice = slice
-    this.#lastSliceOffset = offset
+    const known = { at: offset, isHead: endOffset === this.#end, slice }
+    const [newest] = this.#slices
+    this.#slices = newest === undefined || newest.at === offset ? [known] : [known, newest]
     return slice
   }
 
   /** Every cursor is at the head, `headRevision`: nothing in here is wanted again. */
   release(headRevision: Revision): void {
     if (this.#segments.length === 0) return
-    if (this.#segments.length === 1) {
+    const [only] = this.#segments
+    // A segment that was more than half full was no larger than it had to be: half of it would take two writes.
+    if (this.#segments.length === 1 && only!.used * 2 <= only!.buffer.length) {
       this.#nextSegmentBytes = Math.max(SMALLEST_SEGMENT_BYTES, this.#nextSegmentBytes >> 1)
     }
     this.#drop()
@@ -194,7 +199,7 @@ export class FrameLog {
     this.#start = newest.start
     this.#segments = [newest]
     this.#holds(newest.buffer.length)
-    this.#lastSlice = null
+    this.#slices = []
   }
 
   /** History is another one now, or nobody listens: the log begins anew after `revision`. */
@@ -212,7 +217,7 @@ export class FrameLog {
     this.#checksums = []
     this.#startCount = this.#count
     this.#start = this.#end
-    this.#lastSlice = null
+    this.#slices = []
   }
 
   #checksumOf(offset: number, endOffset: number): Checksum {

@@ -71,7 +71,8 @@ export class Group {
     const frames: Buffer[] = []
     for (let i = 0; i < shown.length; i++) {
       const { type, object, event } = shown[i]!
-      const body = isFirst && i === 0 ? this.encoder.encodeFirst!(object, revision) : this.#bodyOf(object, event)
+      const isStillFirst = isFirst && bodies.every((body) => body === null)
+      const body = isStillFirst ? this.encoder.encodeFirst!(object, revision) : this.#bodyOf(object, event)
       bodies.push(body)
       types.push(type)
     }
@@ -131,6 +132,7 @@ export class Group {
   /** @param minRevision what the watcher may be shown at the oldest; null: only the very snapshot given. */
   initialFrames(snapshot: Snapshot, prefix: Key, minRevision: Revision | null, nowMs: number): InitialFrames {
     for (const shared of this.#initial.values()) {
+      if (shared.hasFailed) continue
       const isFreshEnough = minRevision !== null && shared.revision >= minRevision
       if (shared.revision === snapshot.revision || (isFreshEnough && nowMs - shared.startedAtMs < INITIAL_SHARE_MS)) {
         shared.users++

@@ -21,6 +21,7 @@ export class InitialFrames {
   readonly #objects: Generator<StoredObject, void, void>
   readonly #units: InitialUnit[] = []
   #isComplete = false
+  #failure: { readonly error: unknown } | null = null
   users = 0
   bytes = 0
 
@@ -36,10 +37,28 @@ export class InitialFrames {
     this.#objects = snapshot.objects(prefix)
   }
 
-  /** null: there is no such unit, the state is complete. An empty one: nothing yet, ask again in the next turn. */
+  /** An object of it could not be encoded: nobody is to begin with it. */
+  get hasFailed(): boolean {
+    return this.#failure !== null
+  }
+
+  /**
+   * null: there is no such unit, the state is complete. An empty one: nothing yet, ask again in the next turn.
+   * @throws what the encoder threw, to everyone who comes so far: what was taken for that unit is not to be had again.
+   */
   unit(index: number): InitialUnit | null {
     if (index < this.#units.length) return this.#units[index]!
+    if (this.#failure !== null) throw this.#failure.error
     if (this.#isComplete) return null
+    try {
+      return this.#nextUnit()
+    } catch (error) {
+      this.#failure = { error }
+      throw error
+    }
+  }
+
+  #nextUnit(): InitialUnit | null {
     const frames: Buffer[] = []
     let length = 0
     for (let looked = 0; length < UNIT_BYTES && looked < OBJECTS_LOOKED_AT; looked++) {

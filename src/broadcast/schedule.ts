@@ -6,6 +6,8 @@ import type { Clock, Timer } from '../support/clock.js'
 import type { Cursor } from './cursor.js'
 
 const TICK_MS = 250
+/** Thousands that were opened together end together: a turn of the event loop takes some milliseconds of them. */
+const DUE_PER_TURN = 500
 
 export class Schedule {
   readonly #clock: Clock
@@ -13,6 +15,9 @@ export class Schedule {
   readonly #buckets = new Map<number, Set<Cursor>>()
   #tick: number
   #timer: Timer | null = null
+  /** Due, and not yet called. */
+  #overdue: Cursor[] = []
+  #overdueAt = 0
 
   constructor(clock: Clock, due: (cursor: Cursor, nowMs: number) => void) {
     this.#clock = clock
@@ -21,7 +26,7 @@ export class Schedule {
   }
 
   get size(): number {
-    let size = 0
+    let size = this.#overdue.length - this.#overdueAt
     for (const bucket of this.#buckets.values()) size += bucket.size
     return size
   }
@@ -50,6 +55,8 @@ export class Schedule {
     this.#timer?.cancel()
     this.#timer = null
     this.#buckets.clear()
+    this.#overdue = []
+    this.#overdueAt = 0
   }
 
   #run(): void {
@@ -61,11 +68,21 @@ export class Schedule {
       const bucket = this.#buckets.get(this.#tick)
       if (bucket === undefined) continue
       this.#buckets.delete(this.#tick)
-      for (const cursor of bucket) {
-        cursor.dueTick = -1
-        if (cursor.state !== 'ended') this.#due(cursor, nowMs)
-      }
+      for (const cursor of bucket) this.#overdue.push(cursor)
     }
+    for (let called = 0; this.#overdueAt < this.#overdue.length; called++) {
+      if (called === DUE_PER_TURN) {
+        this.#timer = this.#clock.setTimer(0, () => this.#run())
+        return
+      }
+      const cursor = this.#overdue[this.#overdueAt++]!
+      // Removed since.
+      if (cursor.dueTick === -1) continue
+      cursor.dueTick = -1
+      this.#due(cursor, nowMs)
+    }
+    this.#overdue = []
+    this.#overdueAt = 0
     if (this.#buckets.size > 0) this.#timer ??= this.#clock.setTimer(TICK_MS, () => this.#run())
   }
 

@@ -15,6 +15,13 @@ function compareKeys(a: Key, b: Key): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
+/** How many objects are stored as protobuf, by `apiVersion kind`. As many entries as a resource has had storage versions. */
+export type ProtobufKinds = ReadonlyMap<string, number>
+
+function protobufKind(object: StoredObject): string {
+  return `${object.apiVersion} ${object.kind}`
+}
+
 /** An immutable state at one revision. */
 export class Snapshot {
   readonly #tree: Tree
@@ -24,8 +31,7 @@ export class Snapshot {
     tree: Tree,
     /** Keys present in etcd that could not be served at that time. */
     readonly unservableCount: number,
-    /** How many objects are stored as protobuf. */
-    readonly protobufCount: number,
+    readonly protobufKinds: ProtobufKinds,
   ) {
     this.#tree = tree
   }
@@ -63,22 +69,25 @@ export class Snapshot {
 
   /** A store that starts as this state and leaves it untouched. */
   toStore(): Store {
-    return new Store(this.#tree.clone(), this.protobufCount)
+    return new Store(this.#tree.clone(), new Map(this.protobufKinds))
   }
 }
 
 export class Store {
   readonly #tree: Tree
 
-  #protobufCount: number
+  readonly #protobufKinds: Map<string, number>
 
-  constructor(tree: Tree = new BTree<Key, StoredObject>(undefined, compareKeys), protobufCount = 0) {
+  constructor(
+    tree: Tree = new BTree<Key, StoredObject>(undefined, compareKeys),
+    protobufKinds = new Map<string, number>(),
+  ) {
     this.#tree = tree
-    this.#protobufCount = protobufCount
+    this.#protobufKinds = protobufKinds
   }
 
-  get protobufCount(): number {
-    return this.#protobufCount
+  get protobufKinds(): ProtobufKinds {
+    return this.#protobufKinds
   }
 
   get size(): number {
@@ -90,17 +99,30 @@ export class Store {
   }
 
   set(key: Key, object: StoredObject): void {
-    if (this.#protobufCount > 0 && this.#tree.get(key)?.encoding === 'protobuf') this.#protobufCount--
-    if (object.encoding === 'protobuf') this.#protobufCount++
+    this.#uncount(key)
+    if (object.encoding === 'protobuf') {
+      const kind = protobufKind(object)
+      this.#protobufKinds.set(kind, (this.#protobufKinds.get(kind) ?? 0) + 1)
+    }
     this.#tree.set(key, object)
   }
 
   delete(key: Key): void {
-    if (this.#protobufCount > 0 && this.#tree.get(key)?.encoding === 'protobuf') this.#protobufCount--
+    this.#uncount(key)
     this.#tree.delete(key)
   }
 
   snapshot(revision: Revision, unservableCount: number): Snapshot {
-    return new Snapshot(revision, this.#tree.clone(), unservableCount, this.#protobufCount)
+    return new Snapshot(revision, this.#tree.clone(), unservableCount, new Map(this.#protobufKinds))
+  }
+
+  #uncount(key: Key): void {
+    if (this.#protobufKinds.size === 0) return
+    const before = this.#tree.get(key)
+    if (before?.encoding !== 'protobuf') return
+    const kind = protobufKind(before)
+    const count = this.#protobufKinds.get(kind)! - 1
+    if (count === 0) this.#protobufKinds.delete(kind)
+    else this.#protobufKinds.set(kind, count)
   }
 }

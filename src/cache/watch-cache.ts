@@ -25,6 +25,11 @@ import { differenceBatches } from './difference.js'
 import { RingBuffer, type RingBounds } from './ring-buffer.js'
 import { type Snapshot, Store } from './store.js'
 
+interface SourceState {
+  readonly revision: Revision
+  readonly keyValues: readonly KeyValue[]
+}
+
 /** Where a read that the cache alone cannot answer goes; the feed's side satisfies it by shape. */
 export interface FreshnessSource {
   /** Whether an answer to `requestProgress` can be believed (etcd >= 3.4.31, >= 3.5.13). */
@@ -33,10 +38,7 @@ export interface FreshnessSource {
   currentRevision(signal?: AbortSignal): Promise<Revision>
   requestProgress(): void
   /** The whole prefix at one revision (null: linearizable, now). */
-  readState(
-    revision: Revision | null,
-    signal?: AbortSignal,
-  ): Promise<{ revision: Revision; keyValues: readonly KeyValue[] }>
+  readState(revision: Revision | null, signal?: AbortSignal): Promise<SourceState>
   /** One key, linearizable; null when it is not there. */
   readKey(key: Key, signal?: AbortSignal): Promise<KeyValue | null>
 }
@@ -128,6 +130,9 @@ export class WatchCache {
   #disconnected: { readonly reason: string; readonly sinceMs: number } | null = null
   #confirmedAtMs: number
   readonly #waiters = new Set<Waiter>()
+  readonly #states = new WeakMap<SourceState, Snapshot>()
+  #nudgedMs = Number.NEGATIVE_INFINITY
+  #isNudgeDue = false
   readonly #listeners: CacheListener[] = []
 
   constructor(options: WatchCacheOptions) {
@@ -170,7 +175,14 @@ export class WatchCache {
 
   /** Everything that is held is stored as protobuf, and something is. */
   get isAllProtobuf(): boolean {
-    return this.#store.size > 0 && this.#store.protobufCount === this.#store.size
+    let count = 0
+    for (const objects of this.#store.protobufKinds.values()) count += objects
+    return count > 0 && count === this.#store.size
+  }
+
+  /** What is stored as protobuf: `apiVersion kind`, each once. */
+  get protobufKinds(): Iterable<string> {
+    return this.#store.protobufKinds.keys()
   }
 
   /** Whether the source's word on how far it is can be believed. */
@@ -330,9 +342,8 @@ export class WatchCache {
   /** Waits until everything at or before `revision` has arrived. @throws TooLargeResourceVersionError after the limit. */
   async waitUntil(revision: Revision, signal?: AbortSignal): Promise<void> {
     if (revision <= this.#revision) return
-    const { freshness } = this.#options
     // The revision may exist in etcd with nothing for this prefix in it: only a progress mark gets us there.
-    const reached = await this.#wait(revision, signal, () => freshness.requestProgress())
+    const reached = await this.#wait(revision, signal, this.#nudge)
     if (!reached) throw new TooLargeResourceVersionError(revision, this.#revision)
   }
 
@@ -341,7 +352,7 @@ export class WatchCache {
     const { freshness } = this.#options
     if (!freshness.trustsProgress) return await this.#readState(null, signal)
     const revision = await this.#fromSource(freshness.currentRevision(signal))
-    const reached = await this.#wait(revision, signal, () => freshness.requestProgress())
+    const reached = await this.#wait(revision, signal, this.#nudge)
     if (!reached) throw new TimeoutError(`Timeout: ${this.name} did not reach revision ${revision}`, RETRY_SOON)
     return this.snapshot()
   }
@@ -395,9 +406,16 @@ export class WatchCache {
     if (revision === this.#revision) return this.snapshot()
     const kept = this.#kept.get(revision)
     if (kept !== undefined) return kept
-    const rebuilt = this.#rebuild(revision) ?? (await this.#readState(revision, signal))
-    this.#kept.set(revision, rebuilt)
-    return rebuilt
+    const rebuilt = this.#rebuild(revision)
+    if (rebuilt !== null) {
+      this.#kept.set(revision, rebuilt)
+      return rebuilt
+    }
+    const history = this.#history
+    const read = await this.#readState(revision, signal)
+    // Meanwhile the cache may have gone over to another history, whose pages are not to be filled up from this one.
+    if (this.#history === history) this.#kept.set(revision, read)
+    return read
   }
 
   /** Keeps a snapshot for the pages still to be asked for. */
@@ -590,15 +608,25 @@ export class WatchCache {
   async #readState(revision: Revision | null, signal?: AbortSignal): Promise<Snapshot> {
     const state = await this.#fromSource(this.#options.freshness.readState(revision, signal))
     if (state.revision === this.#revision) return this.snapshot()
+    // All who asked at one time were handed the same state: what it costs to sort it is spent once.
+    let snapshot = this.#states.get(state)
+    if (snapshot === undefined) this.#states.set(state, (snapshot = this.#snapshotOf(state)))
+    return snapshot
+  }
+
+  /** @throws NotImplementedError when something in it is encrypted: a list without that would be a lie. */
+  #snapshotOf({ revision, keyValues }: SourceState): Snapshot {
     const store = new Store()
     const unservable = new Map<Key, Revision>()
-    for (const keyValue of state.keyValues) {
+    const encrypted = new Set<Key>()
+    for (const keyValue of keyValues) {
       // The very version we hold: share its bytes.
       const held = this.#store.get(keyValue.key)
       if (held !== undefined && held.modRevision === keyValue.modRevision) store.set(held.key, held)
-      else this.#put(store, unservable, new Set(), keyValue)
+      else this.#put(store, unservable, encrypted, keyValue)
     }
-    return store.snapshot(state.revision, unservable.size)
+    if (encrypted.size > 0) throw new NotImplementedError(`${this.name} cannot be served: ${ENCRYPTED}`)
+    return store.snapshot(revision, unservable.size)
   }
 
   async #fromSource<R>(answer: Promise<R>): Promise<R> {
@@ -643,6 +671,23 @@ export class WatchCache {
     return reached
   }
 
+  /** Asks the source how far it is: once for all who want to know within a few milliseconds, and after the last of them. */
+  readonly #nudge = (): void => {
+    if (this.#isNudgeDue) return
+    const { clock, freshness } = this.#options
+    const leftMs = this.#nudgedMs + PROGRESS_GAP_MS - clock.monotonic()
+    if (leftMs <= 0) {
+      this.#nudgedMs = clock.monotonic()
+      return freshness.requestProgress()
+    }
+    this.#isNudgeDue = true
+    clock.setTimer(leftMs, () => {
+      this.#isNudgeDue = false
+      this.#nudgedMs = clock.monotonic()
+      freshness.requestProgress()
+    })
+  }
+
   #connected(): void {
     if (this.#disconnected === null) return
     this.#disconnected = null
@@ -654,6 +699,9 @@ export class WatchCache {
     for (const waiter of this.#waiters) if (waiter.revision <= this.#revision) waiter.wake()
   }
 }
+
+/** Between two questions for progress, milliseconds: a thousand waiting reads ask no more often than one would hurry. */
+const PROGRESS_GAP_MS = 5
 
 /** With an etcd whose progress cannot be trusted, how long a read waits for events before it goes to etcd itself. */
 const UNTRUSTED_WAIT_MS = 200

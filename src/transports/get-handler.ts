@@ -23,6 +23,8 @@ export async function handleGet(
   const encoder = context.encoder(served, form, options.includeObject, null)
   cache.assertReadable()
   const object = await read(cache, served.resource, name, options.read, exchange.signal)
+  // What it waited for may have been the very value that cannot be read.
+  cache.assertReadable()
   if (object === undefined) throw objectNotFoundError(served.resource, name.name)
   const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
   const body = encoder.single(object)

@@ -45,6 +45,8 @@ export async function handleList(
   context.memory.admit()
   await payDebt(context, admitted, exchange.signal)
   const snapshot = await readState(live, options, exchange.signal)
+  // What it waited for may have been the very value that cannot be read.
+  cache.assertReadable()
   const prefix = collection.namespace === '' ? cache.prefix : namespacePrefix(served.resource, collection.namespace)
   const startKey = options.read.kind === 'continue' ? startKeyOf(options.read, prefix) : prefix
   // A page larger than everything is everything.

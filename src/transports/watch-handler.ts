@@ -62,6 +62,8 @@ export async function handleWatch(
       releaseInitial = await context.initialStates.enter(transport.admitted.identity, transport.signal)
     }
     const start = await startOf(live.cache, options, transport.signal)
+    // What it waited for may have been the very value that cannot be read.
+    live.cache.assertReadable()
     if (transport.signal.aborted) {
       releaseInitial()
       leave()

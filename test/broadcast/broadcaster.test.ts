@@ -460,6 +460,26 @@ void t.test('slow readers', (t) => {
   t.end()
 })
 
+void t.test('an initial state that cannot be encoded is told to all who share it, and shared no further', async (t) => {
+  const objects = ['a', 'b', 'bad', 'c', 'd'].map((name, i) => podKeyValue('x', name, i + 1))
+  const { watch, settle } = createHarness({ revision: 10, objects })
+  let isBroken = true
+  const encoder: BodyEncoder = {
+    ...plainEncoder,
+    encode(object, revision) {
+      if (isBroken && object.name === 'bad') throw new NotAcceptableError('stored in another form')
+      return plainEncoder.encode(object, revision)
+    },
+  }
+  const together = [watch({ encoder, start: 'initial' }), watch({ encoder, start: 'initial' })]
+  await settle()
+  for (const { seen } of together) t.same(seen, ['ERROR 406'])
+  isBroken = false
+  const later = watch({ encoder, start: 'initial' })
+  await settle()
+  t.equal(later.seen.filter((line) => line.startsWith('ADDED')).length, 5)
+})
+
 void t.test('gaps', (t) => {
   void t.test('expire everybody but those who wait for what is still to come', async (t) => {
     const { watch, apply, settle, cache } = createHarness({ revision: 10 })
@@ -483,7 +503,17 @@ void t.test('gaps', (t) => {
     const watchers = [watch(), watch({ start: 100 }), watch({ start: 'initial' })]
     await settle()
     cache.replace(rev(5), 'history-changed').commit()
+    t.equal(broadcaster.watchers, 3, 'in their turn: there may be thousands')
+    const later = watch({ start: 'initial' })
+    await settle()
     for (const { seen } of watchers) t.equal(seen.at(-1), 'ERROR 410')
+    t.equal(broadcaster.watchers, 1)
+    t.same(
+      later.seen.map((line) => line.split(' ')[0]),
+      ['INITIAL-END'],
+      'of the new history, and only that',
+    )
+    broadcaster.drain(later.cursor)
     t.equal(broadcaster.watchers, 0)
     t.equal([...broadcaster.groups].length, 0)
   })

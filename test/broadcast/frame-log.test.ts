@@ -177,3 +177,31 @@ void t.test('a quiet log holds little, a busy one grows in larger steps, and all
   t.ok(usage.bytes <= 2_048, 'small steps again when it keeps up')
   t.end()
 })
+
+void t.test('passes of the same size take one write each, once the segment has grown to it', (t) => {
+  for (const events of [2, 3, 5, 10, 50]) {
+    const log = new FrameLog(rev(1))
+    const writes: number[] = []
+    let revision = 1
+    for (let pass = 0; pass < 20; pass++) {
+      const offset = log.endOffset
+      for (let i = 0; i < events; i++) append(log, ++revision, 1_100)
+      writes.push(readAll(log, offset, revision).sizes.length)
+      log.release(rev(revision))
+    }
+    t.same([...new Set(writes.slice(10))], [1], `${events} events: ${writes.join(' ')}`)
+  }
+  t.end()
+})
+
+void t.test('cursors at two offsets by turns are given the same slices', (t) => {
+  const log = new FrameLog(rev(1))
+  for (let revision = 2; revision <= 400; revision++) append(log, revision, 1_000)
+  const first = log.sliceFrom(0, rev(400))
+  const second = log.sliceFrom(first.endOffset, rev(400))
+  t.equal(log.sliceFrom(0, rev(400)), first)
+  t.equal(log.sliceFrom(first.endOffset, rev(400)), second)
+  append(log, 401, 1_000)
+  t.equal(log.sliceFrom(0, rev(401)), first, 'what was cut stays as it is')
+  t.end()
+})

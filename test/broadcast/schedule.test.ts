@@ -46,6 +46,23 @@ void t.test('never before its time, and in order', (t) => {
   t.end()
 })
 
+void t.test('thousands at one time come in several turns, each of them once; who left meanwhile does not', (t) => {
+  const { watch } = createHarness({ revision: 10 })
+  const cursors = Array.from({ length: 1_200 }, () => watch().cursor)
+  const clock = new VirtualClock()
+  const due: Cursor[] = []
+  const schedule = new Schedule(clock, (cursor) => {
+    due.push(cursor)
+    if (due.length === 1) schedule.remove(cursors[1_199]!)
+  })
+  for (const cursor of cursors) schedule.add(cursor, 1_000)
+  clock.advance(1_250)
+  t.same(due, cursors.slice(0, 1_199))
+  t.equal(schedule.size, 0)
+  t.equal(clock.pending, 0)
+  t.end()
+})
+
 void t.test('what is in the past is due at once', (t) => {
   const { clock, due, schedule, cursor } = setUp()
   clock.advance(100_000)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Store, type Snapshot } from '../../src/cache/store.js'
+import { type ProtobufKinds, Store, type Snapshot } from '../../src/cache/store.js'
 import { type Key, keyFromText } from '../../src/model/event.js'
 import type { StoredObject } from '../../src/model/stored-object.js'
 import { randomInteger, seededRandom } from '../../src/support/random.js'
@@ -92,6 +92,32 @@ void t.test('reading starts at a key, present or not, and counts what is left', 
   }
   t.same(names(snapshot.objects(prefix, '/' as Key)), ['x/a', 'x/c', 'x/e'], 'a start before the prefix is its start')
   t.equal(snapshot.count(PODS.etcdPrefix), 4)
+  t.end()
+})
+
+void t.test('what is stored as protobuf is counted by version and kind, in snapshots as well', (t) => {
+  const store = new Store()
+  const stored = (name: string, apiVersion: string): StoredObject =>
+    Object.assign(Object.create(podObject('x', name, 1) as object) as StoredObject, {
+      encoding: 'protobuf',
+      apiVersion,
+    })
+  store.set(podKey('x', 'a'), stored('a', 'v1'))
+  store.set(podKey('x', 'b'), stored('b', 'v2'))
+  store.set(podKey('x', 'c'), podObject('x', 'c', 1))
+  const before = store.snapshot(rev(1), 0)
+  store.set(podKey('x', 'a'), stored('a', 'v2'))
+  store.delete(podKey('x', 'c'))
+  const kinds = (given: ProtobufKinds): [string, number][] => [...given].sort(([a], [b]) => (a < b ? -1 : 1))
+  t.same(kinds(store.protobufKinds), [['v2 Pod', 2]])
+  store.delete(podKey('x', 'b'))
+  store.set(podKey('x', 'a'), podObject('x', 'a', 2))
+  t.same(kinds(store.protobufKinds), [])
+  t.same(kinds(before.protobufKinds), [
+    ['v1 Pod', 1],
+    ['v2 Pod', 1],
+  ])
+  t.same(kinds(before.toStore().protobufKinds), kinds(before.protobufKinds))
   t.end()
 })
 

@@ -2,6 +2,7 @@ import t from 'tap'
 import type { CacheBatch } from '../../src/cache/cache-batch.js'
 import { type FreshnessSource, WatchCache, type WatchCacheOptions } from '../../src/cache/watch-cache.js'
 import type { KeyValue } from '../../src/model/event.js'
+import type { Revision } from '../../src/model/revision.js'
 import {
   ExpiredError,
   NotImplementedError,
@@ -362,6 +363,38 @@ void t.test('a resource with values that are encrypted at rest is refused whole,
   t.end()
 })
 
+void t.test('a state read while the history changes is answered, and not kept', async (t) => {
+  let answer: (state: { revision: Revision; keyValues: KeyValue[] }) => void = () => {}
+  const states: (number | null)[] = []
+  const { cache, replace } = setUp({
+    revision: 50,
+    freshness: {
+      readState: (revision) => {
+        states.push(revision)
+        return new Promise((resolve) => (answer = resolve))
+      },
+    },
+  })
+  const asked = cache.snapshotAt(rev(20))
+  await nextTurn()
+  replace(40, 'history-changed')
+  answer({ revision: rev(20), keyValues: [podKeyValue('x', 'old', 5)] })
+  t.same(namesIn(await asked), ['old@5'])
+  const again = cache.snapshotAt(rev(20))
+  await nextTurn()
+  answer({ revision: rev(20), keyValues: [podKeyValue('x', 'new', 7)] })
+  t.same(namesIn(await again), ['new@7'])
+  t.same(states, [20, 20])
+})
+
+void t.test('all who share a read of the source share the sorted state', async (t) => {
+  const state = { revision: rev(99), keyValues: [podKeyValue('x', 'a', 5)] }
+  const { cache } = setUp({ freshness: { trustsProgress: false, readState: async () => state } })
+  const [one, other] = await Promise.all([cache.consistentSnapshot(), cache.consistentSnapshot()])
+  t.equal(one, other)
+  t.same(namesIn(one), ['a@5'])
+})
+
 void t.test('waiting for a revision', (t) => {
   void t.test('ends when it comes, by event or by progress, and asks for progress meanwhile', async (t) => {
     const { cache, clock, asked } = setUp()
@@ -369,15 +402,19 @@ void t.test('waiting for a revision', (t) => {
     t.equal(asked.progress, 0, 'nothing to wait for')
     const first = watched(cache.waitUntil(rev(11)))
     const second = watched(cache.waitUntil(rev(15)))
-    t.equal(asked.progress, 2, 'asked at once')
-    clock.advance(250)
-    t.equal(asked.progress, 6, 'and every 100 ms')
+    t.equal(asked.progress, 1, 'asked at once')
+    const more = Array.from({ length: 100 }, () => watched(cache.waitUntil(rev(15))))
+    t.equal(asked.progress, 1)
+    clock.advance(5)
+    t.equal(asked.progress, 2, 'and once more for all who came right after it')
+    clock.advance(245)
+    t.ok(asked.progress <= 6, `and every 100 ms: ${asked.progress} times in all`)
     cache.apply([batch(12, put('x', 'a', 12))])
     await nextTurn()
     t.same([first.state, second.state], ['done', 'pending'])
     cache.progress(rev(15))
     await nextTurn()
-    t.equal(second.state, 'done')
+    t.ok([second, ...more].every(({ state }) => state === 'done'))
     t.equal(cache.waiting, 0)
     t.equal(clock.pending, 0, 'no timer is left')
   })

@@ -179,19 +179,19 @@ void t.test('questions go to the source of the prefix, and its errors come back'
   let asked: AbortSignal | undefined
   feed.freshness = {
     ...feed.freshness,
-    currentRevision: (signal) => {
+    readKey: (_key, signal) => {
       asked = signal
       return new Promise(() => {})
     },
   }
   const controller = new AbortController()
-  const given = own.freshness.currentRevision(controller.signal)
+  const given = own.freshness.readKey(state[7]!.key, controller.signal)
   await until(() => asked !== undefined, 'the question')
   controller.abort(new Error('enough'))
   await t.rejects(given, { message: 'enough' })
   await until(() => asked?.aborted === true, 'the primary to give up as well')
 
-  const pending = own.freshness.currentRevision()
+  const pending = own.freshness.readKey(state[7]!.key)
   await until(() => asked?.aborted === false, 'another question')
   channel.close()
   await t.rejects(pending, { code: 'unavailable' })

@@ -92,8 +92,14 @@ export class Supervisor {
   #fork(isReplacement: boolean): void {
     const { primary, hello, clock, logger } = this.#options
     const worker = cluster.fork()
-    const socket = worker.process.stdio[LINK_DESCRIPTOR] as Duplex | null | undefined
-    if (socket === null || socket === undefined) throw new Error('a worker has no socket to its primary')
+    // The stdio is not there at all when the process could not be made (descriptors or processes have run out).
+    const stdio = worker.process.stdio as readonly unknown[] | undefined
+    const socket = stdio?.[LINK_DESCRIPTOR] as Duplex | null | undefined
+    if (socket === null || socket === undefined) {
+      worker.on('error', () => {})
+      if (worker.process.pid !== undefined) worker.process.kill('SIGKILL')
+      return this.#notMade(isReplacement)
+    }
     const link = primary.attach(socket, {
       onStarted: () => this.#started(),
       onClosed: (reason) => {
@@ -106,6 +112,17 @@ export class Supervisor {
     worker.once('exit', (code, signal) => this.#ended(worker.id, code, signal))
     worker.on('error', (error) => logger.warn({ worker: worker.process.pid, reason: error.message }, 'worker failed'))
     link.hello(hello(isReplacement))
+  }
+
+  /** @throws Error when it is the first, and nothing is served yet: that is for whoever started this to see. */
+  #notMade(isReplacement: boolean): void {
+    const { clock, logger, random } = this.#options
+    if (!isReplacement && !this.#hasServed) throw new Error('a worker process could not be made')
+    const delayMs = backoffMs(RESTART, ++this.#attempt, random)
+    logger.warn({ restartMs: Math.round(delayMs) }, 'worker could not be made')
+    clock.setTimer(delayMs, () => {
+      if (!this.#isStopping) this.#fork(isReplacement)
+    })
   }
 
   #started(): void {

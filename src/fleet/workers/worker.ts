@@ -9,6 +9,7 @@ import type { Key, KeyValue } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
 import type { Clock } from '../../support/clock.js'
 import { Limiter } from '../../support/limiter.js'
+import { SingleFlight } from '../../support/single-flight.js'
 import type { FeedStatus } from '../../feed/feed-options.js'
 import type { FeedSink, Replacement } from '../../feed/feed-sink.js'
 import type { StateAtRevision } from '../../feed/freshness.js'
@@ -77,6 +78,9 @@ export class WorkerChannel {
 
   /** Resources as the primary feeds them. */
   readonly openFeed: OpenFeed = (request) => {
+    // All of this process who ask while an answer is on its way share the next one.
+    const revisions = new SingleFlight(() => this.#currentRevision(feed.prefix))
+    const states = new SingleFlight(() => this.#readState(feed.prefix, null))
     const feed: PrimaryFeed = new PrimaryFeed(request, {
       clock: this.#options.clock,
       start: () => {
@@ -90,8 +94,9 @@ export class WorkerChannel {
         this.#send(new FrameWriter(ToPrimary.unsubscribe).key(feed.prefix))
       },
       requestProgress: () => this.#send(new FrameWriter(ToPrimary.requestProgress).key(feed.prefix)),
-      currentRevision: (signal) => this.#currentRevision(feed.prefix, signal),
-      readState: (revision, signal) => this.#readState(feed.prefix, revision, signal),
+      currentRevision: (signal) => revisions.join(signal),
+      readState: (revision, signal) =>
+        revision === null ? states.join(signal) : this.#readState(feed.prefix, revision, signal),
       readKey: (key, signal) => this.#readKey(feed.prefix, key, signal),
     })
     return feed
