@@ -33,6 +33,8 @@ void t.test('four replicas share one watch, and each has every batch whole and o
   await caughtUp(etcd, replicas)
   t.equal(etcd.watches, 1, 'etcd has one watch')
   t.equal(replicas.filter(({ isPublishing }) => isPublishing).length, 1)
+  const parts = replicas.map(({ feed }) => feed.status.part ?? null).toSorted((a, b) => (a! < b! ? -1 : 1))
+  t.same(parts, ['follows', 'follows', 'follows', 'publishes'], 'which the status page shows')
   const expected = await stateOfUpstream(etcd.upstream)
   for (const { sink, metrics } of replicas) {
     t.same(stateOf(sink), expected)
