@@ -170,6 +170,13 @@ export const relations: readonly Relation[] = [
         : null,
   },
   {
+    reads: ['enableWrites', 'etcdServers', 'natsServers'],
+    check: (c) =>
+      c.enableWrites && c.etcdServers.length === 0 && !c.embedded
+        ? '--enable-writes needs etcd, and this server does not have one: give --etcd-servers'
+        : null,
+  },
+  {
     reads: ['natsUsername', 'natsPasswordFile'],
     check: (c) => together('--nats-username', c.natsUsername, '--nats-password-file', c.natsPasswordFile),
   },

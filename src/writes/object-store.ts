@@ -43,6 +43,8 @@ export interface Held {
   readonly object: JsonRecord
   /** Under a declared prefix: a bare value that is served wrapped. */
   readonly isBare: boolean
+  /** Stored as protobuf, which is read here and never written. */
+  readonly isForeign: boolean
 }
 
 export type Change =
@@ -125,6 +127,7 @@ export class ObjectStore {
       const held = this.#held(place, current)
       const change = decide(held)
       if (change.kind === 'none') return { kind: 'unchanged', stored: held?.stored ?? null }
+      if (held?.isForeign === true) throw notOurs(place, 'as protobuf, by a kube-apiserver')
       const value = change.kind === 'put' ? bytesOf(change.value) : null
       if (dryRun) return this.#outcome(place, key, held, value, '0', held?.stored.modRevision ?? null)
       const leaseId = change.kind === 'put' ? await change.lease() : '0'
@@ -177,13 +180,9 @@ export class ObjectStore {
   #held(place: Place, keyValue: KeyValue | null): Held | null {
     if (keyValue === null) return null
     const stored = this.#stored(place.served, keyValue)
-    const held = stored === null || stored.encoding === 'protobuf' ? null : this.#heldOf(place.served, stored)
+    const held = stored === null ? null : this.#heldOf(place.served, stored)
     if (held !== null) return held
-    const { plural } = place.served.resource
-    const form = stored?.encoding === 'protobuf' ? 'as protobuf, by a kube-apiserver' : 'in a form that cannot be read'
-    throw new NotImplementedError(
-      `${plural} ${JSON.stringify(place.name)} is stored ${form}, and is not changed here: write it where it was written`,
-    )
+    throw notOurs(place, 'in a form that cannot be read')
   }
 
   #heldOf(served: ServedResource, stored: StoredObject): Held | null {
@@ -193,7 +192,7 @@ export class ObjectStore {
     const metadata = ensureRecord(object, 'metadata')
     metadata['resourceVersion'] = formatResourceVersion(stored.modRevision)
     const isBare = served.origin === 'declared' && typeof object['key'] === 'string' && isValueMember(object)
-    return { stored, object, isBare }
+    return { stored, object, isBare, isForeign: stored.encoding === 'protobuf' }
   }
 
   #stored(served: ServedResource, keyValue: KeyValue): StoredObject | null {
@@ -218,6 +217,12 @@ export class ObjectStore {
       throw storageError(error, 'read')
     }
   }
+}
+
+function notOurs({ served, name }: Place, form: string): NotImplementedError {
+  return new NotImplementedError(
+    `${served.resource.plural} ${JSON.stringify(name)} is stored ${form}, and is not changed here: write it where it was written`,
+  )
 }
 
 function isValueMember(object: JsonRecord): boolean {

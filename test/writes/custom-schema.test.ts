@@ -1,0 +1,145 @@
+/** A definition's schema at work: what is filled in, what goes, what is refused and in which words. */
+import t from 'tap'
+import { encodeJsonTree, type JsonRecord, parseJsonTree, treeFrom } from '../../src/codec/json-tree.js'
+import { CustomSchemas, fillDefaults } from '../../src/writes/custom-schema.js'
+import { dropUnknownFields } from '../../src/writes/known-fields.js'
+import { ANY, customShape } from '../../src/writes/shape.js'
+
+type Schema = Readonly<Record<string, unknown>>
+
+const schemas = new CustomSchemas()
+const tree = (value: unknown): JsonRecord => treeFrom(value) as JsonRecord
+const of = (properties: Schema, more: Schema = {}): Schema => ({ type: 'object', properties, ...more })
+
+function causes(schema: Schema, object: unknown): readonly string[] {
+  const shape = customShape(schema, ANY)
+  return schemas
+    .validate(tree(object), schema, shape)
+    .map(({ field, message, reason }) => `${field}: ${message} (${reason})`)
+}
+
+void t.test('what a schema refuses', (t) => {
+  const rows: readonly (readonly [schema: Schema, object: unknown, ...causes: readonly (string | RegExp)[]])[] = [
+    [
+      of({ a: { type: 'string' } }),
+      { a: 1 },
+      'a: Invalid value: "integer": a in body must be of type string: "integer" (FieldValueTypeInvalid)',
+    ],
+    [of({ a: { type: 'integer' } }), { a: 1.5 }, /must be of type integer: "number"/],
+    [
+      of({ a: of({ b: { type: 'string' } }, { required: ['b'] }) }),
+      { a: {} },
+      'a.b: Required value (FieldValueRequired)',
+    ],
+    [
+      of({ a: { type: 'string', enum: ['x', 'y'] } }),
+      { a: 'z' },
+      'a: Unsupported value: "z": supported values: "x", "y" (FieldValueNotSupported)',
+    ],
+    [of({ a: { type: 'integer', minimum: 1, maximum: 3 } }), { a: 4 }, /a in body should be less than or equal to 3/],
+    [
+      of({ a: { type: 'integer', minimum: 1, exclusiveMinimum: true } }),
+      { a: 1 },
+      /a in body should be greater than 1/,
+    ],
+    [of({ a: { type: 'string', pattern: '^x' } }), { a: 'y' }, /a in body should match '\^x'/],
+    [of({ a: { type: 'string', maxLength: 1 } }), { a: 'yy' }, /at most 1 chars long/],
+    [
+      of({ a: { type: 'array', maxItems: 1, items: { type: 'string' } } }),
+      { a: ['1', 2] },
+      /at most 1 items/,
+      /a\[1\] in body must be of type string/,
+    ],
+    [
+      of({ a: { type: 'object', additionalProperties: { type: 'string' } } }),
+      { a: { k: 1 } },
+      /^a\.k: .*must be of type string/,
+    ],
+    [of({ a: { type: 'string', format: 'date-time' } }), { a: 'soon' }, /a in body must be of type date-time/],
+    [of({ a: { 'x-kubernetes-int-or-string': true } }), { a: [] }, /must be of type integer,string/],
+    [
+      of({ a: { oneOf: [{ required: ['x'] }, { required: ['y'] }], type: 'object' } }),
+      { a: {} },
+      /a\.x: Required/,
+      /a\.y: Required/,
+      /must validate one and only one schema/,
+    ],
+    [
+      of({ a: { type: 'array', 'x-kubernetes-list-type': 'set', items: { type: 'string' } } }),
+      { a: ['x', 'x'] },
+      'a[1]: Duplicate value: "x" (FieldValueDuplicate)',
+    ],
+    [
+      of({
+        a: {
+          type: 'array',
+          'x-kubernetes-list-type': 'map',
+          'x-kubernetes-list-map-keys': ['k'],
+          items: of({ k: { type: 'string' } }),
+        },
+      }),
+      { a: [{ k: 'x' }, { k: 'x' }] },
+      /a\[1\]: Duplicate value: \{"k":"x"\}/,
+    ],
+    [of({ a: { type: 'string' } }), { a: null }, /must be of type string: "null"/],
+  ]
+  for (const [schema, object, ...wanted] of rows) {
+    const found = causes(schema, object)
+    t.equal(found.length, wanted.length, JSON.stringify(found))
+    wanted.forEach((want, i) => (typeof want === 'string' ? t.equal(found[i], want) : t.match(found[i], want)))
+  }
+  const fine: readonly (readonly [schema: Schema, object: unknown])[] = [
+    [of({ a: { type: 'string', nullable: true, enum: ['x'] } }), { a: null }],
+    [of({ a: { 'x-kubernetes-int-or-string': true, anyOf: [{ type: 'integer' }, { type: 'string' }] } }), { a: '50%' }],
+    [of({ a: { type: 'string', format: 'nobody-knows' } }), { a: 'x' }],
+    [of({ a: { type: 'string', format: 'duration' } }), { a: '1h30m' }],
+    [of({ metadata: of({ name: { type: 'string', maxLength: 1 } }) }), { metadata: { name: 'long' } }],
+    [of({ a: { type: 'integer', format: 'int64' } }), JSON.parse('{"a":9007199254740993}')],
+  ]
+  for (const [schema, object] of fine) t.same(causes(schema, object), [], JSON.stringify(schema))
+  t.match(schemas.problemOf(of({ a: { type: 'string', pattern: '(' } })), /regular expression|pattern/i)
+  t.equal(schemas.problemOf(of({ a: { type: 'string' } })), null)
+  t.end()
+})
+
+void t.test('defaults', (t) => {
+  const schema = of({
+    a: { type: 'integer', default: 1 },
+    nested: of({ b: { type: 'string', default: 'x' } }),
+    made: { ...of({ c: { type: 'boolean', default: true } }), default: {} },
+    items: { type: 'array', items: of({ d: { type: 'string', default: 'y' } }) },
+    map: { type: 'object', additionalProperties: of({ e: { type: 'integer', default: 2 } }) },
+    nullable: { type: 'string', nullable: true, default: 'z' },
+  })
+  const object = tree({ items: [{}], map: { k: {} }, nullable: null, a: null })
+  fillDefaults(object, schema)
+  t.same(JSON.parse(encodeJsonTree(object).toString()), {
+    items: [{ d: 'y' }],
+    map: { k: { e: 2 } },
+    nullable: null,
+    a: 1,
+    made: { c: true },
+  })
+  t.end()
+})
+
+void t.test('members that are not declared go', (t) => {
+  const schema = of({
+    spec: of({ known: { type: 'string' }, free: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } }),
+    embedded: { ...of({ spec: of({}) }), 'x-kubernetes-embedded-resource': true },
+  })
+  const object = tree({
+    apiVersion: 'g/v1',
+    kind: 'K',
+    metadata: { name: 'a' },
+    spec: { known: '1', other: 2, free: { any: { thing: 1 } } },
+    embedded: { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, more: 1, spec: { x: 1 } },
+    __proto: 1,
+  })
+  const dropped = dropUnknownFields(object, customShape(schema, ANY))
+  t.same([...dropped].sort(), ['__proto', 'embedded.more', 'embedded.spec.x', 'spec.other'])
+  t.match(encodeJsonTree(object).toString(), /"free":\{"any":\{"thing":1\}\}/)
+  const everything = parseJsonTree(Buffer.from('{"a":{"b":1}}')).value
+  t.same(dropUnknownFields(everything, customShape(undefined, ANY)), [], 'a definition without a schema keeps all')
+  t.end()
+})
