@@ -11,6 +11,7 @@ import { memory } from './memory.js'
 import { nats } from './nats.js'
 import { protobufDecode } from './protobuf-decode.js'
 import { report } from './report.js'
+import { restart } from './restart.js'
 import { selectors } from './selectors.js'
 import { slow } from './slow.js'
 import { storm } from './storm.js'
@@ -24,6 +25,7 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   fanout: { ask: fanout, about: 'deliveries per CPU-second and delay, by watchers, rate and wire' },
   selectors: { ask: selectors, about: 'cost of an event for one of N watchers with selectors of their own' },
   storm: { ask: storm, about: 'everybody reconnects at once while others list' },
+  restart: { ask: restart, about: 'what reading history back at a start costs etcd: the delay of its puts' },
   list: { ask: list, about: 'full lists asked for at once: CPU each, memory at the worst' },
   slow: { ask: slow, about: 'delay of the others while one in a hundred reads nothing' },
   ingest: { ask: ingest, about: 'events a second that come in, and their lag' },

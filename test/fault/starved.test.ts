@@ -78,7 +78,7 @@ class Cancelling {
   }
 
   cancel(): void {
-    for (const { onEnd } of this.#open) onEnd({ kind: 'failed', error: new UpstreamError('unavailable', '') })
+    for (const handlers of this.#open) handlers.onEnd({ kind: 'failed', error: new UpstreamError('unavailable', '') })
   }
 }
 
