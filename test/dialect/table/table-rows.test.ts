@@ -426,6 +426,11 @@ void t.test('each kind shows what kubectl users look for', async (t) => {
       { spec: { replicas: 3 }, status: { replicas: 2, readyReplicas: 1 } },
       { Desired: 3, Current: 2, Ready: 1 },
     ],
+    [
+      'replicationcontrollers',
+      { spec: { replicas: 3, selector: { app: 'web' } }, status: { replicas: 2, readyReplicas: 1 } },
+      { Desired: 3, Current: 2, Ready: 1, Selector: 'app=web' },
+    ],
     ['deployments', { spec: {}, status: {} }, { Ready: '0/1', 'Up-to-date': 0, Selector: '' }],
     [
       'deployments',
@@ -565,6 +570,12 @@ void t.test('each kind shows what kubectl users look for', async (t) => {
     ['csidrivers', {}, { AttachRequired: true, PodInfoOnMount: false, Modes: '<none>', TokenRequests: '<unset>' }],
     ['runtimeclasses', { handler: 'runsc' }, { Handler: 'runsc' }],
     ['validatingwebhookconfigurations', { webhooks: [{}] }, { Webhooks: 1 }],
+    ['mutatingwebhookconfigurations', { webhooks: [{}, {}] }, { Webhooks: 2 }],
+    [
+      'clusterrolebindings',
+      { roleRef: { kind: 'ClusterRole', name: 'r' }, subjects: [{ kind: 'Group', name: 'g' }] },
+      { Role: 'ClusterRole/r', Users: '', Groups: 'g', ServiceAccounts: '' },
+    ],
     [
       'validatingadmissionpolicybindings',
       { spec: { policyName: 'p', paramRef: { name: 'n' } } },
