@@ -172,7 +172,7 @@ export const relations: readonly Relation[] = [
   {
     reads: ['enableWrites', 'etcdServers', 'natsServers'],
     check: (c) =>
-      c.enableWrites && c.etcdServers.length === 0 && !c.embedded
+      c.enableWrites && c.natsServers.length > 0 && c.etcdServers.length === 0
         ? '--enable-writes needs etcd, and this server does not have one: give --etcd-servers'
         : null,
   },
