@@ -659,6 +659,8 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
    * error. What it held of a state or a log goes at once, so that nobody who comes later is given any of it.
    */
   #endSoon(cursor: Cursor, error: StatusError, reason: EndReason): void {
+    // The first error is the cause.
+    if (cursor.state === 'ending') return
     const { group } = cursor
     this.#leave(cursor)
     this.#waiting.delete(cursor)
