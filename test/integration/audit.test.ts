@@ -85,8 +85,9 @@ void t.test(
   async (t) => {
     const s = await startScenario(t)
     await s.writer.commit({
-      '/registry/pods/a/aaa': 'k8s:enc:secret',
-      '/registry/pods/b/zzz': 'k8s:enc:secret',
+      // No namespace: keys that belong to no pod.
+      '/registry/pods/0stray': pod('0stray'),
+      '/registry/pods/zstray': pod('zstray'),
       '/registry/pods/a/text': 'not an object',
       '/registry/pods/a/spaced':
         '{ "kind": "Pod",  "apiVersion": "v1", "metadata": { "name": "spaced", "namespace": "a" } }',
