@@ -27,7 +27,7 @@ const usual = [
 ]
 
 export const fanout: Question = async (choice) => {
-  const counts = choice.watchers.length > 0 ? choice.watchers : choice.quick ? [50] : [1, 100, 1_000, 10_000]
+  const counts = choice.watchers.length > 0 ? choice.watchers : choice.quick ? [50] : [1, 100, 1_000, 5_000, 10_000]
   const rates = choice.rates.length > 0 ? choice.rates : [20, 0]
   for (const watchers of counts) {
     for (const rate of rates) {

@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { barChart, delayChart, lineChart } from './support/charts.js'
 import { repositoryRoot } from './support/native.js'
 import type { Row, Value } from './support/record.js'
+import { type RowsOf, targetsTable } from './targets.js'
 
 const benchDirectory = `${repositoryRoot}bench/`
 
@@ -19,7 +20,7 @@ export async function report(isLocal: boolean): Promise<void> {
   const rows = readRows(isLocal)
   if (rows.length === 0) throw new Error('no rows: run a question with --keep first, or report with --local')
   mkdirSync(`${benchDirectory}charts`, { recursive: true })
-  const parts = [head(rows)]
+  const parts = [head(rows), targetsSection(rows)]
   for (const section of [
     fanoutSection,
     selectorsSection,
@@ -138,15 +139,24 @@ Machine of the latest row: ${about('cpu')}, ${about('cores')} cores, ${about('me
 Node ${about('node')}, etcd ${about('etcd')}, commit ${about('commit')}.`
 }
 
+const fanoutLoad = (row: Row): string => `${row['watchers']}/${row['rate']}`
+
+function targetsSection(all: readonly Row[]): string {
+  const rowsOf: RowsOf = (question, watchers, rate) =>
+    question === 'fanout'
+      ? latest(all, question, fanoutLoad).filter((row) => fanoutLoad(row) === `${watchers}/${rate}`)
+      : latest(all, question)
+  return `## What was asked, and what it is\n\n${targetsTable(rowsOf, (value) => figure(value))}`
+}
+
 async function fanoutSection(all: readonly Row[]): Promise<string> {
-  const loadOf = (row: Row): string => `${row['watchers']}/${row['rate']}`
-  const rows = latest(all, 'fanout', loadOf)
+  const rows = latest(all, 'fanout', fanoutLoad)
   if (rows.length === 0) return ''
-  const loads = [...new Set(rows.map(loadOf))]
+  const loads = [...new Set(rows.map(fanoutLoad))]
   const parts = ['## Fan-out: what a delivery costs, and how long it takes']
   for (const load of loads) {
     const [watchers, rate] = load.split('/')
-    const group = rows.filter((row) => loadOf(row) === load)
+    const group = rows.filter((row) => fanoutLoad(row) === load)
     if (watchers === 'undefined') {
       parts.push(table(group, [subjectColumn]).split('\n').slice(3).join('\n'))
       continue
@@ -170,6 +180,7 @@ async function fanoutSection(all: readonly Row[]): Promise<string> {
         against('of the limit', 'limit', 'http1', 'deliveriesPerCpuSecond', 'percent'),
         plain('p50 ms', 'p50Ms'),
         plain('p99 ms', 'p99Ms'),
+        against("of etcd's", 'etcd', 'grpc', 'p99Ms', 'percent'),
         plain('p99.9 ms', 'p999Ms'),
         plain('max ms', 'maxMs'),
         plain('events/s', 'eventsPerSecond'),

@@ -1,0 +1,115 @@
+/** What was asked of the fan-out, beside what the recorded rows say: met or not, nothing is typed by hand. */
+import type { Row } from './support/record.js'
+
+/** The rows of the latest run of a question; of the fan-out, of one load. */
+export type RowsOf = (question: string, watchers?: number, rate?: number) => readonly Row[]
+
+interface Target {
+  readonly what: string
+  readonly asked: string
+  /** undefined: not measured. */
+  readonly measured: (rowsOf: RowsOf) => number | undefined
+  readonly isMet: (measured: number) => boolean
+}
+
+type Who = readonly [subject: string, wire: string]
+
+const OURS: Who = ['distributary', 'http1']
+
+function value(rows: readonly Row[], [subject, wire]: Who, name: string): number | undefined {
+  const row = rows.find((one) => one.subject === subject && one.wire === wire && one['failed'] === undefined)
+  return typeof row?.[name] === 'number' ? row[name] : undefined
+}
+
+function ratio(rows: readonly Row[], own: Who, other: Who, name: string): number | undefined {
+  const [a, b] = [value(rows, own, name), value(rows, other, name)]
+  return a === undefined || b === undefined || b === 0 ? undefined : a / b
+}
+
+const PER_CPU = 'deliveriesPerCpuSecond'
+
+function atLeast(what: string, bound: number, unit: string, measured: Target['measured']): Target {
+  return { what, asked: `≥ ${bound.toLocaleString('en-US')}${unit}`, measured, isMet: (given) => given >= bound }
+}
+
+function atMost(what: string, bound: number, unit: string, measured: Target['measured']): Target {
+  return { what, asked: `≤ ${bound.toLocaleString('en-US')}${unit}`, measured, isMet: (given) => given <= bound }
+}
+
+const plain = '1,000 watchers × 20 events/s, HTTP/1.1'
+const saturated = 'saturated, 1,000 watchers'
+
+const targets: readonly Target[] = [
+  atLeast(`${plain}: × etcd`, 3.4, ' ×', (of) => ratio(of('fanout', 1_000, 20), OURS, ['etcd', 'grpc'], PER_CPU)),
+  atLeast(`${plain}: × grpc-proxy`, 3.4, ' ×', (of) =>
+    ratio(of('fanout', 1_000, 20), OURS, ['grpc-proxy', 'grpc'], PER_CPU),
+  ),
+  atLeast(`${plain}: × JSON gateway`, 8.5, ' ×', (of) =>
+    ratio(of('fanout', 1_000, 20), OURS, ['etcd', 'json-gateway'], PER_CPU),
+  ),
+  atLeast(`${plain}: of the C limit`, 0.4, ' ×', (of) =>
+    ratio(of('fanout', 1_000, 20), OURS, ['limit', 'http1'], PER_CPU),
+  ),
+  atMost(`${plain}: p99`, 20, ' ms', (of) => value(of('fanout', 1_000, 20), OURS, 'p99Ms')),
+  atMost(`${plain}: p99, of etcd's own`, 0.25, ' ×', (of) =>
+    ratio(of('fanout', 1_000, 20), OURS, ['etcd', 'grpc'], 'p99Ms'),
+  ),
+  atLeast('the same over TLS, HTTP/1.1: deliveries per CPU-second', 35_000, '', (of) =>
+    value(of('fanout', 1_000, 20), ['distributary', 'http1-tls'], PER_CPU),
+  ),
+  atLeast('the same over TLS, HTTP/2 with 100 streams a connection', 150_000, '', (of) =>
+    value(of('fanout', 1_000, 20), ['distributary', 'http2x100-tls'], PER_CPU),
+  ),
+  atLeast(`${saturated}: × grpc-proxy`, 9, ' ×', (of) =>
+    ratio(of('fanout', 1_000, 0), OURS, ['grpc-proxy', 'grpc'], PER_CPU),
+  ),
+  atLeast(`${saturated}: of the C limit`, 0.55, ' ×', (of) =>
+    ratio(of('fanout', 1_000, 0), OURS, ['limit', 'http1'], PER_CPU),
+  ),
+  atMost('5,000 watchers × 5 events/s: p99', 100, ' ms', (of) => value(of('fanout', 5_000, 5), OURS, 'p99Ms')),
+  atMost('10,000 watchers × 5 events/s: p99', 200, ' ms', (of) => value(of('fanout', 10_000, 5), OURS, 'p99Ms')),
+  atMost('10,000 watchers × 5 events/s: event loop delay p99', 20, ' ms', (of) =>
+    value(of('fanout', 10_000, 5), OURS, 'eventLoopP99Ms'),
+  ),
+  atMost('50 lists of 10,000 objects at once: CPU each', 12, ' ms', (of) => value(listsOf(of, 50), OURS, 'cpuMsEach')),
+  atMost('50 lists of 10,000 objects at once: memory', 100, ' MB more', (of) =>
+    value(listsOf(of, 50), OURS, 'peakAboveMb'),
+  ),
+  atMost('selectors: CPU of an event, 10,000 of them against 100', 1.5, ' ×', (of) => {
+    const rows = of('selectors')
+    const cost = (count: number): number | undefined =>
+      value(
+        rows.filter((row) => row['selectors'] === count),
+        OURS,
+        'cpuMicrosPerEventAboveIdle',
+      )
+    const [few, many] = [cost(100), cost(10_000)]
+    return few === undefined || many === undefined ? undefined : many / few
+  }),
+  atMost('storm: watchers that had to relist', 0, '', (of) => value(of('storm'), OURS, 'hadToRelist')),
+  atMost('slow readers: p99 of the others, against without them', 1.2, ' ×', (of) =>
+    value(of('slow'), OURS, 'p99Ratio'),
+  ),
+  atMost('two workers against one: CPU of a delivery', 1.1, ' ×', (of) =>
+    value(
+      of('workers').filter((row) => row['workers'] === 2),
+      OURS,
+      'ofOneWorker',
+    ),
+  ),
+  atMost('idle watcher, HTTP/1.1: resident', 12, ' KB', (of) => value(of('memory'), OURS, 'kbPerIdleWatcher')),
+]
+
+function listsOf(of: RowsOf, askers: number): readonly Row[] {
+  return of('list').filter((row) => row['askers'] === askers)
+}
+
+/** A Markdown table. @param figure how a number is written. */
+export function targetsTable(rowsOf: RowsOf, figure: (value: number) => string): string {
+  const lines = targets.map(({ what, asked, measured, isMet }) => {
+    const given = measured(rowsOf)
+    const verdict = given === undefined ? 'not measured' : isMet(given) ? 'met' : '**missed**'
+    return `| ${what} | ${asked} | ${given === undefined ? '–' : figure(given)} | ${verdict} |`
+  })
+  return ['| what | asked | measured | |', '| --- | ---: | ---: | --- |', ...lines].join('\n')
+}
