@@ -11,11 +11,12 @@ import { Discovery } from './dialect/discovery.js'
 import { chooseEncoder } from './dialect/encoding/encoders.js'
 import { unknownResourceError } from './dialect/status-body.js'
 import { ResourceRegistry, type ServedResource } from './dialect/resource-registry.js'
+import { ApiServiceFollower } from './api-service-follower.js'
 import { DefinitionFollower } from './definition-follower.js'
 import { AuditOnRequest, type AuditReport } from './feed/audit-report.js'
 import type { OpenFeed } from './feed/resource-feed.js'
 import { OpenApi } from './dialect/openapi.js'
-import { openPassthrough } from './open-passthrough.js'
+import { openApiServices, openPassthrough } from './open-passthrough.js'
 import { type PortNumbers, Ports } from './ports.js'
 import { OutageLog } from './outage-log.js'
 import { rbacSource } from './rbac-source.js'
@@ -39,6 +40,7 @@ import { apiHandler } from './transports/api-handler.js'
 import { BodyCache } from './transports/body-cache.js'
 import type { HealthCheck } from './transports/health.js'
 import type { LiveResource, ResourceContext } from './transports/resource-context.js'
+import type { ApiServices } from './transports/passthrough/api-services.js'
 import type { Passthrough } from './transports/passthrough/passthrough.js'
 import { MemoryGate } from './transports/memory-gate.js'
 import { WatcherLimits } from './transports/watcher-limits.js'
@@ -102,6 +104,7 @@ export class App {
   readonly #audit: () => Promise<AuditReport>
   readonly #follower: ServerFollower | null
   readonly #passthrough: Passthrough | null
+  readonly #apiServices: ApiServices | null
   #wasReady = false
   #isDraining = false
   #isStopped = false
@@ -175,6 +178,26 @@ export class App {
     }
     followDefinitions()
     registry.onChange(followDefinitions)
+    const onPassRejected = (): void => metrics.rejected('passthrough')
+    const services = openApiServices({
+      config,
+      clock: this.#clock,
+      random: this.#random,
+      logger,
+      onRejected: onPassRejected,
+    })
+    this.#apiServices = services
+    let named: LiveResource['cache'] | null = null
+    const followApiServices = (): void => {
+      const objects = this.#resources.find('apiregistration.k8s.io', 'v1', 'apiservices')
+      if (services === null || objects === undefined || objects.cache === named) return
+      named = objects.cache
+      const target = targetOf(objects.served)
+      const jsonOf = (object: StoredObject): Buffer | null => views.json(object, target)?.bytes ?? null
+      void new ApiServiceFollower({ cache: named, services, jsonOf })
+    }
+    followApiServices()
+    registry.onChange(followApiServices)
     metrics.observe(() => [...this.#resources.sources()].map((source) => source.gauges()))
 
     const gate = (limit: string): FairGate =>
@@ -200,6 +223,7 @@ export class App {
     this.#context = {
       memory: this.#memory,
       find: (group, version, plural) => this.#resources.find(group, version, plural),
+      hasGroup: (group, version) => registry.hasGroup(group, version),
       servable: (served) => {
         const { cache } = this.#live(served)
         const { isAllProtobuf } = cache
@@ -267,7 +291,7 @@ export class App {
       clock: this.#clock,
       logger,
     })
-    this.#passthrough = openPassthrough(config, this.#clock, () => metrics.rejected('passthrough'))
+    this.#passthrough = openPassthrough(config, this.#clock, onPassRejected)
     this.#ports = new Ports({
       config,
       clock: this.#clock,
@@ -277,7 +301,12 @@ export class App {
           context: this.#context,
           admission,
           passthrough: this.#passthrough,
-          discovery: new Discovery(this.registry, { productVersion: options.version, writable: config.enableWrites }),
+          apiServices: services,
+          discovery: new Discovery(this.registry, {
+            productVersion: options.version,
+            writable: config.enableWrites,
+            ...(services === null ? {} : { remote: services }),
+          }),
           openApi: new OpenApi(this.registry, {
             productVersion: options.version,
             schemas: schema,
@@ -334,6 +363,7 @@ export class App {
     this.#follower?.start()
     if (this.#options.tellsOutages !== false) this.#outages.start()
     this.#memory.start()
+    this.#apiServices?.start()
     this.#logWhenReady(startedMs)
     while (!this.isReady && this.#clock.monotonic() - startedMs < readyWithinMs) await sleep(this.#clock, READY_POLL_MS)
     return await this.#ports.start()
@@ -371,6 +401,7 @@ export class App {
     await this.#resources.stop()
     await this.#access.close()
     this.#passthrough?.close()
+    await this.#apiServices?.stop()
     await this.#ports.stop()
     this.#pump.stop()
     await this.#options.upstream.close()
@@ -475,6 +506,7 @@ function problemOf(readiness: ResourceSource['cache']['readiness']): string | nu
 /** What makes resources and rights is always cached: without it nothing could be answered. */
 const ALWAYS_CACHED: ReadonlySet<string> = new Set([
   'customresourcedefinitions.apiextensions.k8s.io',
+  'apiservices.apiregistration.k8s.io',
   ...['roles', 'rolebindings', 'clusterroles', 'clusterrolebindings'].map((one) => `${one}.rbac.authorization.k8s.io`),
 ])
 

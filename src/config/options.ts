@@ -117,6 +117,19 @@ export const options = {
     group: 'Upstream',
     doc: "Certificate authorities that the certificate of --passthrough is checked against, in PEM. Default: the system's.",
   }),
+  apiservice: list({
+    flag: '--apiservice',
+    group: 'Upstream',
+    default: [],
+    parseItem: apiServiceAddress,
+    formatItem: ({ group, version, url: address }) => `${group}/${version}=${address}`,
+    doc: 'Without --passthrough: who answers an aggregated API, "metrics.k8s.io/v1beta1=https://10.0.0.9:443". Repeatable. An APIService in etcd without an address here answers 503.',
+  }),
+  apiserviceCafile: file({
+    flag: '--apiservice-cafile',
+    group: 'Upstream',
+    doc: "Certificate authorities that the certificates of --apiservice are checked against, in PEM; `caBundle` of the object is not read. Default: the system's.",
+  }),
   passthroughMaxRequests: integer({
     flag: '--passthrough-max-requests',
     group: 'Upstream',
@@ -124,7 +137,7 @@ export const options = {
     min: 1,
     max: 100_000,
     unit: 'requests',
-    doc: 'Requests passed on at one time, streams and tunnels included; each holds a connection of its own. Beyond it: 429.',
+    doc: 'Requests passed on at one time, to each server, streams and tunnels included; each holds a connection of its own. Beyond it: 429.',
   }),
   passthroughTimeout: duration({
     flag: '--passthrough-timeout',
@@ -768,6 +781,21 @@ function watchCacheSize(text: string): WatchCacheSize {
   const batches = Number(match[2])
   if (batches > 1_048_576) throw new OptionValueError(`${quote(text)} is above 1048576`)
   return { resource: match[1] ?? '', batches }
+}
+
+export interface ApiServiceAddress {
+  readonly group: string
+  readonly version: string
+  readonly url: string
+}
+
+function apiServiceAddress(text: string): ApiServiceAddress {
+  const match = /^([a-z0-9][-a-z0-9]*(?:\.[a-z0-9][-a-z0-9]*)+)\/([a-z0-9][-a-z0-9]*)=(https:.*)$/.exec(text)
+  const [, group, version, address] = match ?? []
+  if (group === undefined || version === undefined || address === undefined || !isUrl(address.replace(/\/$/, ''))) {
+    throw new OptionValueError(`${quote(text)} is not like "metrics.k8s.io/v1beta1=https://10.0.0.9:443"`)
+  }
+  return { group, version, url: url(address, ['https:']) }
 }
 
 function problemOfUrl(text: string, protocols: readonly string[]): string | null {

@@ -106,6 +106,26 @@ export const relations: readonly Relation[] = [
         : null,
   },
   {
+    reads: ['passthrough', 'apiservice'],
+    check: (c) =>
+      c.passthrough !== null && c.apiservice.length > 0
+        ? '--apiservice and --passthrough exclude each other: the API server behind --passthrough has its own aggregated APIs'
+        : null,
+  },
+  {
+    reads: ['apiservice'],
+    check: (c) => {
+      const names = c.apiservice.map(({ group, version }) => `${group}/${version}`)
+      const twice = names.find((name, at) => names.indexOf(name) !== at)
+      return twice === undefined ? null : `--apiservice names ${twice} twice`
+    },
+  },
+  {
+    reads: ['apiservice', 'apiserviceCafile'],
+    check: (c) =>
+      c.apiserviceCafile !== null && c.apiservice.length === 0 ? '--apiservice-cafile needs --apiservice' : null,
+  },
+  {
     reads: ['kubeconfig', 'upstream'],
     check: (c) => (c.kubeconfig !== null && c.upstream === null ? '--kubeconfig needs --upstream' : null),
   },

@@ -9,6 +9,7 @@
 import { createHash } from 'node:crypto'
 
 import { apiVersion, type Resource } from '../model/resource.js'
+import type { RemoteGroups, RemoteGroupVersion } from './remote-group.js'
 import type { ResourceRegistry, ServedResource } from './resource-registry.js'
 
 export interface Document {
@@ -31,6 +32,8 @@ const MINOR = '32'
 export interface DiscoveryOptions {
   /** Writes are served: their verbs and the subresources are shown. Default false. */
   readonly writable?: boolean
+  /** What other servers have, and is reached through this one: shown where nothing of that version is served here. */
+  readonly remote?: RemoteGroups
   /** This project's version, for `/version`. */
   readonly productVersion?: string
 }
@@ -38,6 +41,7 @@ export interface DiscoveryOptions {
 export class Discovery {
   readonly #registry: ResourceRegistry
   readonly #isWritable: boolean
+  readonly #remote: RemoteGroups | null
   readonly #version: Document
   #documents = new Map<string, Document | null>()
   #generation = -1
@@ -45,6 +49,7 @@ export class Discovery {
   constructor(registry: ResourceRegistry, options: DiscoveryOptions = {}) {
     this.#registry = registry
     this.#isWritable = options.writable ?? false
+    this.#remote = options.remote ?? null
     this.#version = document(versionInfo(options.productVersion))
   }
 
@@ -83,13 +88,13 @@ export class Discovery {
     })
   }
 
-  /** `/api/v1`, `/apis/{group}/{version}`: APIResourceList; null when nothing of it is served. */
+  /** `/api/v1`, `/apis/{group}/{version}`: APIResourceList; null when nothing of it is served here: another tells for itself. */
   apiResources(group: string, version: string): Document | null {
     return this.#cached(`/apis/${group}/${version}`, () => {
       const found = this.#groups()
         .find(({ name }) => name === group)
         ?.versions.find(({ name }) => name === version)
-      if (found === undefined) return null
+      if (found === undefined || found.remote !== undefined) return null
       return {
         kind: 'APIResourceList',
         ...(group === '' ? {} : { apiVersion: 'v1' }),
@@ -130,16 +135,18 @@ export class Discovery {
           metadata: { ...(name === '' ? {} : { name }), creationTimestamp: null },
           versions: versions.map((version) => ({
             version: version.name,
-            resources: version.resources.map(({ resource, ...served }) => ({
-              resource: resource.plural,
-              responseKind: { group: resource.group, version: resource.version, kind: resource.kind },
-              scope: resource.namespaced ? 'Namespaced' : 'Cluster',
-              singularResource: resource.singular,
-              verbs: this.#verbsOf(resource),
-              ...namesJson(resource),
-              ...this.#subresourcesJson({ resource, ...served }),
-            })),
-            freshness: 'Current',
+            resources:
+              version.remote?.resources ??
+              version.resources.map(({ resource, ...served }) => ({
+                resource: resource.plural,
+                responseKind: { group: resource.group, version: resource.version, kind: resource.kind },
+                scope: resource.namespaced ? 'Namespaced' : 'Cluster',
+                singularResource: resource.singular,
+                verbs: this.#verbsOf(resource),
+                ...namesJson(resource),
+                ...this.#subresourcesJson({ resource, ...served }),
+              })),
+            freshness: version.remote?.isCurrent === false ? 'Stale' : 'Current',
           })),
         })),
     }))!
@@ -175,9 +182,11 @@ export class Discovery {
   }
 
   #cached(path: string, make: () => object | null): Document | null {
-    if (this.#generation !== this.#registry.generation) {
+    // Both only rise, and so does their sum.
+    const generation = this.#registry.generation + (this.#remote?.generation ?? 0)
+    if (this.#generation !== generation) {
       this.#documents = new Map()
-      this.#generation = this.#registry.generation
+      this.#generation = generation
     }
     let cached = this.#documents.get(path)
     if (cached === undefined) {
@@ -191,7 +200,8 @@ export class Discovery {
   }
 
   #groups(): readonly Group[] {
-    return groupsOf(this.#registry.list())
+    const here = groupsOf(this.#registry.list())
+    return this.#remote === null ? here : withRemote(here, this.#remote.list())
   }
 }
 
@@ -211,6 +221,8 @@ interface Group {
 export interface GroupVersion {
   readonly name: string
   readonly resources: readonly ServedResource[]
+  /** It is another server's. */
+  readonly remote?: RemoteGroupVersion
 }
 
 /** In the order of discovery. */
@@ -232,6 +244,21 @@ export function groupsOf(served: readonly ServedResource[]): readonly Group[] {
       .map(([version, resources]) => ({ name: version, resources }))
       .sort((a, b) => compareVersions(a.name, b.name)),
   }))
+}
+
+/** New groups come last, by name. */
+function withRemote(here: readonly Group[], remote: readonly RemoteGroupVersion[]): readonly Group[] {
+  const groups = new Map(here.map((group) => [group.name, group]))
+  for (const one of [...remote].sort((a, b) => byName(a.group, b.group))) {
+    const versions = groups.get(one.group)?.versions ?? []
+    if (versions.some(({ name }) => name === one.version)) continue
+    const all = [...versions, { name: one.version, resources: [], remote: one }]
+    groups.set(one.group, {
+      name: one.group,
+      versions: all.sort((a, b) => compareVersions(a.name, b.name)),
+    })
+  }
+  return [...groups.values()]
 }
 
 /**

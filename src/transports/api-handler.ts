@@ -7,7 +7,13 @@ import type { Discovery, Document } from '../dialect/discovery.js'
 import type { OpenApi } from '../dialect/openapi.js'
 import { isWatch } from '../dialect/list-options.js'
 import { type ResourcePath, parseRequestPath, unknownResource } from '../dialect/request-path.js'
-import { BadGatewayError, MethodNotAllowedError, StatusError, TimeoutError } from '../model/status.js'
+import {
+  BadGatewayError,
+  MethodNotAllowedError,
+  ServiceUnavailableError,
+  StatusError,
+  TimeoutError,
+} from '../model/status.js'
 import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
 import type { Revision } from '../model/revision.js'
 import { parseFieldSelector } from '../dialect/field-selector.js'
@@ -21,6 +27,7 @@ import { layOut } from './layout.js'
 import { handleList } from './list-handler.js'
 import type { DirectAsk, LiveResource, ResourceContext } from './resource-context.js'
 import { handleWatch } from './watch-handler.js'
+import type { ApiService, ApiServices } from './passthrough/api-services.js'
 import type { Passthrough } from './passthrough/passthrough.js'
 import { checkOrigin, isWebSocket, webSocketWatch } from './websocket/websocket-watch.js'
 import { handleWrite, type Writes } from './write-handler.js'
@@ -34,6 +41,8 @@ export interface ApiOptions {
   readonly admission: Admission
   /** Answers what is not answered here; null: nobody does. */
   readonly passthrough?: Passthrough | null
+  /** Group versions of other servers, where nobody answers all that is not answered here; null: there are none. */
+  readonly apiServices?: ApiServices | null
   /** null: this server does not write. */
   readonly writes: Writes | null
   readonly onAnswered: (verb: string, code: number, seconds: number | null) => void
@@ -53,6 +62,11 @@ export function apiHandler(options: ApiOptions): ApiHandler {
       if (passthrough !== null && !isAnsweredHere(options, exchange, path)) {
         verb = 'passed'
         return await passOn(options, passthrough, exchange, path)
+      }
+      const service = apiServiceOf(options, path)
+      if (service !== undefined) {
+        verb = 'passed'
+        return await passToService(options, service, exchange, path)
       }
       if (path.kind === 'other') throw unknownResource()
       if (path.kind === 'resource') {
@@ -105,10 +119,7 @@ async function passOn(
   exchange: Exchange,
   path: ReturnType<typeof parseRequestPath>,
 ): Promise<void> {
-  const attributes =
-    path.kind === 'resource'
-      ? attributesOf(exchange, path, verbOf(exchange, path))
-      : pathAttributes(exchange.request.method ?? '', exchange.path)
+  const attributes = passedAttributes(exchange, path)
   if (exchange.requestHeaders.upgrade !== undefined) checkOrigin(exchange, options.webSocketAllowedOrigins)
   const caller = await options.admission.admitForwarded(exchange, attributes)
   try {
@@ -120,6 +131,40 @@ async function passOn(
     if (admitting instanceof Promise) await admitting
     answerDocument(options, exchange, path)
   }
+}
+
+function passedAttributes(exchange: Exchange, path: ReturnType<typeof parseRequestPath>): Attributes {
+  return path.kind === 'resource'
+    ? attributesOf(exchange, path, verbOf(exchange, path))
+    : pathAttributes(exchange.request.method ?? '', exchange.path)
+}
+
+/** undefined: nobody else has it. What is served here is never another's, whatever is said of it. */
+function apiServiceOf(
+  { apiServices = null, context }: ApiOptions,
+  path: ReturnType<typeof parseRequestPath>,
+): ApiService | ServiceUnavailableError | undefined {
+  if (apiServices === null || (path.kind !== 'resource' && path.kind !== 'api-resources')) return undefined
+  const { group, version } = path
+  const found = apiServices.find(group, version) ?? apiServices.missing(group, version) ?? undefined
+  return found === undefined || context.hasGroup(group, version) ? undefined : found
+}
+
+/** What the caller may do is that server's to say, as with an API server behind; that it is not to be had is ours. */
+async function passToService(
+  options: ApiOptions,
+  service: ApiService | ServiceUnavailableError,
+  exchange: Exchange,
+  path: ReturnType<typeof parseRequestPath>,
+): Promise<void> {
+  const attributes = passedAttributes(exchange, path)
+  if (service instanceof ServiceUnavailableError) {
+    const admitting = options.admission.admit(exchange, attributes)
+    if (admitting instanceof Promise) await admitting
+    throw service
+  }
+  if (exchange.requestHeaders.upgrade !== undefined) checkOrigin(exchange, options.webSocketAllowedOrigins)
+  await service.pass(exchange, await options.admission.admitForwarded(exchange, attributes))
 }
 
 type Verb = 'get' | 'list' | 'watch' | WriteVerb | 'other'

@@ -41,6 +41,8 @@ export interface DirectResource extends LiveResource {
 
 export interface ResourceContext {
   find(group: string, version: string, plural: string): LiveResource | undefined
+  /** Anything of that version is served here. */
+  hasGroup(group: string, version: string): boolean
   /** What can be negotiated for it. */
   servable(served: ServedResource): Servable
   /** @throws NotAcceptableError when the resource cannot be had in that form. */

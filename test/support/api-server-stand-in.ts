@@ -71,8 +71,9 @@ export class ApiServerStandIn {
     return this.seen.at(-1)!
   }
 
-  async listen(): Promise<void> {
-    this.#server.listen(0, '127.0.0.1')
+  /** Again where it was, after `close`. Default: any port. */
+  async listen(port = 0): Promise<void> {
+    this.#server.listen(port, '127.0.0.1')
     await once(this.#server, 'listening')
   }
 

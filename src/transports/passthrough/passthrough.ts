@@ -19,6 +19,7 @@ import {
   BadGatewayError,
   BadRequestError,
   ForbiddenError,
+  ServiceUnavailableError,
   StatusError,
   TimeoutError,
   TooManyRequestsError,
@@ -40,6 +41,10 @@ export interface PassthroughOptions {
   readonly tlsServerName?: string
   /** Shown with requests in a user's name, and only with those; null: callers without a bearer token cannot be passed on. */
   readonly proxyCertificate: { readonly cert: string | Buffer; readonly key: string | Buffer } | null
+  /** With that certificate every caller that is known goes by its name, and no token is handed on. Default false. */
+  readonly keepsTokens?: boolean
+  /** 503 where the other is a part of what is served here; default 502. */
+  readonly awayIs?: 502 | 503
   /** Requests and tunnels at one time. */
   readonly maxRequests: number
   /** From the request to the head of the answer. A stream may then last as long as it likes. */
@@ -55,6 +60,18 @@ export interface Caller {
   readonly isAnonymous: boolean
   readonly hasBearerToken: boolean
   readonly address: string
+}
+
+export interface AskOptions {
+  readonly maxBytes: number
+  /** From the request to the end of the answer. */
+  readonly timeoutMs: number
+  readonly signal: AbortSignal
+}
+
+export interface Answered {
+  readonly status: number
+  readonly body: Buffer
 }
 
 const KEEPALIVE_MS = 30_000
@@ -84,7 +101,7 @@ export class Passthrough {
 
   /**
    * Resolves when the answer has been given, whatever it was.
-   * @throws StatusError while nothing has been answered: 403, 429, 502, 504.
+   * @throws StatusError while nothing has been answered: 403, 429, 502 (or 503, as `awayIs` says), 504.
    */
   async pass(exchange: Exchange, caller: Caller): Promise<void> {
     const { maxRequests, onRejected, name } = this.#options
@@ -101,6 +118,45 @@ export class Passthrough {
     }
   }
 
+  /**
+   * A document of the other's, asked for by this server itself: as `asUser` with the proxy certificate, as nobody without.
+   * @throws StatusError when there is no answer; Error when it is longer than `maxBytes`.
+   */
+  ask(path: string, asUser: User, { maxBytes, timeoutMs, signal }: AskOptions): Promise<Answered> {
+    const user = this.#agents.proxy === null ? null : asUser
+    const rawHeaders = ['Accept', 'application/json']
+    const { host } = this.#url
+    const headers = { rawHeaders, address: '', host, asUser: user, upgrade: null, isChunked: false }
+    return new Promise((resolve, reject) => {
+      const outgoing = this.#send('GET', path, user, requestHeaders(headers))
+      const stop = (): void => void outgoing.destroy(new Error('given up'))
+      const timer = this.#options.clock.setTimer(timeoutMs, () => {
+        outgoing.destroy(new TimeoutError(`${this.#options.name} did not answer in time`))
+      })
+      const fail = (error: Error): void => reject(this.#statusOf(error))
+      signal.addEventListener('abort', stop, { once: true })
+      outgoing.once('close', () => {
+        timer.cancel()
+        signal.removeEventListener('abort', stop)
+        fail(new Error('the connection ended'))
+      })
+      outgoing.on('error', fail)
+      outgoing.once('response', (incoming) => {
+        const chunks: Buffer[] = []
+        let size = 0
+        incoming.on('error', fail)
+        incoming.on('data', (chunk: Buffer) => {
+          size += chunk.length
+          if (size > maxBytes) outgoing.destroy(new Error(`an answer of more than ${maxBytes} bytes`))
+          else chunks.push(chunk)
+        })
+        incoming.once('end', () => resolve({ status: incoming.statusCode ?? 502, body: Buffer.concat(chunks) }))
+      })
+      outgoing.end()
+      if (signal.aborted) stop()
+    })
+  }
+
   close(): void {
     for (const socket of this.#tunnels) socket.destroy()
     this.#agents.own.destroy()
@@ -109,8 +165,10 @@ export class Passthrough {
 
   /** Whose name goes into the headers; null: the caller speaks for itself, or nobody does. */
   #nameOf({ user, isAnonymous, hasBearerToken }: Caller): User | null {
-    if (hasBearerToken || user === null || isAnonymous) return null
-    if (this.#agents.proxy !== null) return user
+    const { proxy } = this.#agents
+    if (user === null || isAnonymous) return null
+    if (hasBearerToken && (proxy === null || this.#options.keepsTokens !== true)) return null
+    if (proxy !== null) return user
     throw new ForbiddenError(
       `${this.#options.name} cannot be told who asks: a client certificate cannot be handed on, and there is no --proxy-client-cert-file`,
     )
@@ -170,24 +228,25 @@ export class Passthrough {
     body: Body,
   ): http.ClientRequest {
     const { request } = exchange
+    const { rawHeaders } = request
+    const { host } = this.#url
+    const isChunked = body === 'chunked'
+    const headers = requestHeaders({ rawHeaders, address, host, asUser, upgrade, isChunked })
+    return this.#send(request.method ?? 'GET', request.url ?? '/', asUser, headers)
+  }
+
+  #send(method: string, path: string, asUser: User | null, headers: string[]): http.ClientRequest {
     const { own, proxy } = this.#agents
-    const { protocol, hostname, port, host, pathname } = this.#url
+    const { protocol, hostname, port, pathname } = this.#url
     const { tlsServerName } = this.#options
     const start = protocol === 'http:' ? http.request : https.request
     return start({
       agent: asUser === null ? own : proxy!,
       hostname: hostname.replace(/^\[|\]$/g, ''),
       port: port === '' ? (protocol === 'http:' ? 80 : 443) : port,
-      method: request.method ?? 'GET',
-      path: pathname.replace(/\/$/, '') + (request.url ?? '/'),
-      headers: requestHeaders({
-        rawHeaders: request.rawHeaders,
-        address,
-        host,
-        asUser,
-        upgrade,
-        isChunked: body === 'chunked',
-      }) as unknown as http.OutgoingHttpHeaders,
+      method,
+      path: pathname.replace(/\/$/, '') + path,
+      headers: headers as unknown as http.OutgoingHttpHeaders,
       setHost: false,
       ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
     })
@@ -283,14 +342,15 @@ export class Passthrough {
   #statusOf(error: Error): StatusError {
     if (error instanceof StatusError) return error
     const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
-    const { name } = this.#options
-    if (code === 'ETIMEDOUT') return new TimeoutError(`${name} cannot be reached in time`, { cause: error })
+    const { name, awayIs = 502 } = this.#options
+    if (code === 'ETIMEDOUT' && awayIs === 502) {
+      return new TimeoutError(`${name} cannot be reached in time`, { cause: error })
+    }
     const isUnsent = UNSENT.has(code)
-    return new BadGatewayError(`${name} cannot be reached: ${code === '' ? error.message : code}`, {
-      cause: error,
-      // Clients repeat by themselves what names a time; what may have been done is not for repeating.
-      ...(isUnsent ? { details: { retryAfterSeconds: 1 } } : {}),
-    })
+    const message = `${name} cannot be reached: ${code === '' ? error.message : code}`
+    // Clients repeat by themselves what names a time; what may have been done is not for repeating.
+    const why = { cause: error, ...(isUnsent ? { details: { retryAfterSeconds: 1 } } : {}) }
+    return awayIs === 503 ? new ServiceUnavailableError(message, why) : new BadGatewayError(message, why)
   }
 }
 

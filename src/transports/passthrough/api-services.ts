@@ -1,0 +1,225 @@
+/**
+ * Aggregated APIs without an API server in front: `/apis/{group}/{version}` handed to the server that has it. Where that is
+ * the configuration says; that there should be one, APIService objects say too, and a group version that is named there
+ * without an address is a 503 that tells what is missing.
+ *
+ * What each has is asked now and then, so that discovery can be answered at once; while one is away its resources stay
+ * listed as they were last, marked as stale. Requests are tried all the same: the first one that gets through
+ * finds it back. Addresses and authorities in the objects are not taken: whoever may write one would direct our callers.
+ */
+import { ALL_AUTHENTICATED, type User } from '../../auth/user.js'
+import { readResourceList, type RemoteGroups, type RemoteGroupVersion } from '../../dialect/remote-group.js'
+import { ServiceUnavailableError } from '../../model/status.js'
+import { backoffMs } from '../../support/backoff.js'
+import { type Clock, sleep } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { Random } from '../../support/random.js'
+import type { Exchange } from '../exchange.js'
+import type { Caller, Passthrough } from './passthrough.js'
+
+export interface ApiServicesOptions {
+  readonly addresses: readonly { readonly group: string; readonly version: string; readonly passthrough: Passthrough }[]
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+}
+
+/** Of an APIService object. */
+export interface NamedService {
+  readonly group: string
+  readonly version: string
+  /** `namespace/name` of the Service. */
+  readonly service: string
+}
+
+/** As often as an aggregator reads them again. */
+const REFRESH_MS = 30_000
+const BACKOFF = { firstMs: 500, capMs: 5_000 }
+const ASK_TIMEOUT_MS = 5_000
+const MAX_DOCUMENT_BYTES = 4 * 2 ** 20
+
+/** As the API server's aggregator calls itself, but with no more rights than anybody who is known. */
+const ASKING: User = {
+  name: 'system:kube-aggregator',
+  uid: '',
+  groups: [ALL_AUTHENTICATED],
+  extra: {},
+  expiresAt: null,
+}
+
+export class ApiServices implements RemoteGroups {
+  readonly #options: ApiServicesOptions
+  readonly #services: ReadonlyMap<string, ApiService>
+  /** By the name of the object. */
+  readonly #named = new Map<string, NamedService>()
+  readonly #stopping = new AbortController()
+  #running: Promise<unknown> | null = null
+  #generation = 0
+
+  constructor(options: ApiServicesOptions) {
+    this.#options = options
+    const onChange = (): void => void this.#generation++
+    this.#services = new Map(
+      options.addresses.map((address) => [
+        `${address.group}/${address.version}`,
+        new ApiService({ ...options, ...address, onChange }),
+      ]),
+    )
+  }
+
+  get generation(): number {
+    return this.#generation
+  }
+
+  list(): readonly RemoteGroupVersion[] {
+    return [...this.#services.values()]
+  }
+
+  /** undefined: nobody else is said to have it. */
+  find(group: string, version: string): ApiService | undefined {
+    return this.#services.get(`${group}/${version}`)
+  }
+
+  /** What is named without an address. @returns null for what is not. */
+  missing(group: string, version: string): ServiceUnavailableError | null {
+    if (this.#named.size === 0) return null
+    for (const [name, named] of this.#named) {
+      if (named.group !== group || named.version !== version) continue
+      return new ServiceUnavailableError(
+        `${group}/${version} is served by the service ${named.service} (APIService ${name}): where that is has to be said with ` +
+          `--apiservice ${group}/${version}=https://…`,
+      )
+    }
+    return null
+  }
+
+  /** @param named null: the object is gone, or names no service. */
+  name(object: string, named: NamedService | null): void {
+    const before = this.#named.get(object)
+    if (named === null) return void this.#named.delete(object)
+    this.#named.set(object, named)
+    const { group, version, service } = named
+    if (this.find(group, version) !== undefined || before?.service === service) return
+    this.#options.logger.warn(
+      { apiService: object, service },
+      'aggregated API is not served: --apiservice does not name it',
+    )
+  }
+
+  start(): void {
+    const { signal } = this.#stopping
+    this.#running ??= Promise.all([...this.#services.values()].map((service) => service.follow(signal)))
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    for (const service of this.#services.values()) service.close()
+    await this.#running
+  }
+}
+
+interface ApiServiceOptions extends Omit<ApiServicesOptions, 'addresses'> {
+  readonly group: string
+  readonly version: string
+  readonly passthrough: Passthrough
+  readonly onChange: () => void
+}
+
+/** One of them. */
+export class ApiService implements RemoteGroupVersion {
+  readonly #options: ApiServiceOptions
+  #resources: readonly object[] = []
+  #isCurrent = false
+  /** Why it does not say what it has; '' before it was asked. */
+  #problem: string | null = ''
+  #wake = new AbortController()
+
+  constructor(options: ApiServiceOptions) {
+    this.#options = options
+  }
+
+  get group(): string {
+    return this.#options.group
+  }
+
+  get version(): string {
+    return this.#options.version
+  }
+
+  get resources(): readonly object[] {
+    return this.#resources
+  }
+
+  get isCurrent(): boolean {
+    return this.#isCurrent
+  }
+
+  /** As `Passthrough.pass`. @throws ServiceUnavailableError while it is away. */
+  async pass(exchange: Exchange, caller: Caller): Promise<void> {
+    try {
+      await this.#options.passthrough.pass(exchange, caller)
+    } catch (error) {
+      // Known before the next look at it, which comes sooner now.
+      if (error instanceof ServiceUnavailableError && this.#isCurrent) {
+        this.#lose(error.message)
+        this.#wake.abort()
+      }
+      throw error
+    }
+  }
+
+  async follow(signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.#options
+    for (let attempt = 1; !signal.aborted;) {
+      const isKnown = await this.#refresh(signal)
+      if (isKnown) attempt = 1
+      const waitMs = isKnown ? REFRESH_MS * (0.75 + random.next() / 2) : backoffMs(BACKOFF, attempt++, random)
+      this.#wake = new AbortController()
+      await sleep(clock, waitMs, AbortSignal.any([signal, this.#wake.signal]))
+    }
+  }
+
+  close(): void {
+    this.#options.passthrough.close()
+  }
+
+  async #refresh(signal: AbortSignal): Promise<boolean> {
+    const { group, version, passthrough } = this.#options
+    try {
+      const { status, body } = await passthrough.ask(`/apis/${group}/${version}`, ASKING, {
+        maxBytes: MAX_DOCUMENT_BYTES,
+        timeoutMs: ASK_TIMEOUT_MS,
+        signal,
+      })
+      if (status !== 200) throw new Error(`it answers ${status}`)
+      const resources = readResourceList(JSON.parse(body.toString('utf8')), group, version)
+      if (resources === null) throw new Error('what it answers is no list of its resources')
+      this.#take(resources)
+      return true
+    } catch (error) {
+      if (!signal.aborted) this.#lose(error instanceof Error ? error.message : String(error))
+      return false
+    }
+  }
+
+  #take(resources: readonly object[]): void {
+    const { group, version, logger, onChange } = this.#options
+    const isSame = this.#isCurrent && JSON.stringify(this.#resources) === JSON.stringify(resources)
+    this.#resources = resources
+    this.#isCurrent = true
+    if (this.#problem !== null) logger.info({ group, version, resources: resources.length }, 'aggregated API is there')
+    this.#problem = null
+    if (!isSame) onChange()
+  }
+
+  #lose(reason: string): void {
+    const { group, version, logger, onChange } = this.#options
+    if (this.#problem === null || this.#problem === '') {
+      logger.warn({ group, version, reason }, 'aggregated API does not say what it has')
+    }
+    this.#problem = reason
+    if (!this.#isCurrent) return
+    this.#isCurrent = false
+    onChange()
+  }
+}
