@@ -39,6 +39,8 @@ const NO_CACHE = { 'cache-control': 'no-cache, private' }
 export type MakeListener = (handler: RequestListener) => Server
 
 export function createServer(options: ServerOptions, makeListener: MakeListener): FastifyInstance {
+  /** What is still on its way on such a connection is unreadable again, and is the same refusal. */
+  const refused = new WeakSet<object>()
   const server = fastify({
     logger: false,
     exposeHeadRoutes: false,
@@ -46,7 +48,8 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
     serverFactory: (handler) => makeListener(handler),
     clientErrorHandler: (error, socket) => {
       const limit = limitBroken(error as { readonly code?: string })
-      if (limit !== undefined) options.onRejected(limit)
+      if (limit !== undefined && !refused.has(socket)) options.onRejected(limit)
+      refused.add(socket)
       answerUnreadable(error, socket)
     },
     frameworkErrors: (_error, _request, reply: FastifyReply) => {

@@ -119,14 +119,15 @@ class Scene {
 
   /** Ours in place of the documented addresses, folders and programs. */
   here(command: string): string {
+    // The folder first: the repository may itself lie in the one that the documents name.
     let line = command
+      .replaceAll('/tmp/', `${this.folder}/`)
       .replaceAll('http://127.0.0.1:2379', this.etcd)
       .replaceAll(
         /\bnpm start --|\bnpm start\b|\bnpx distributary\b|\bdistributary(?= )/g,
         `${process.execPath} ${builtMain}`,
       )
       .replaceAll('npm run bench --', `${process.execPath} ${join(root, '.build/bench/run.js')}`)
-      .replaceAll('/tmp/', `${this.folder}/`)
     for (const [port, url] of this.urls) line = line.replaceAll(`http://127.0.0.1:${port}`, url)
     return line
   }

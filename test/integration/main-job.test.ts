@@ -168,11 +168,12 @@ void t.test('bad input is answered with one clear error, and the rest goes on be
   await writer.commit({
     '/registry/pods/default/good': pod('good'),
     '/registry/pods/default/odd': 'this is not JSON',
-    '/registry/pods/default/sealed': 'k8s:enc:aescbc:v1:key1:0123456789',
+    '/registry/pods/default/two/parts': 'what is no name of an object',
+    '/registry/secrets/default/sealed': 'k8s:enc:aescbc:v1:key1:0123456789',
     '/flags/colour': 'blue',
   })
   const server = await startServer(t, {
-    flags: ['--etcd-servers', etcd.url, '--resource', 'flags=/flags/'],
+    flags: ['--etcd-servers', etcd.url, '--resource', 'flags=/flags/', '--resource', 'secrets'],
   })
   const refused: readonly [path: string, code: number, reason: string, message: RegExp][] = [
     ['/api/v1/gadgets', 404, 'NotFound', /could not find the requested resource/],
@@ -185,7 +186,7 @@ void t.test('bad input is answered with one clear error, and the rest goes on be
     ['/api/v1/pods?continue=nonsense', 400, 'BadRequest', /continue/],
     ['/api/v1/pods?limit=many', 400, 'BadRequest', /limit/],
     ['/api/v1/namespaces/default/pods/nobody', 404, 'NotFound', /pods "nobody" not found/],
-    ['/api/v1/namespaces/default/pods/sealed', 404, 'NotFound', /./],
+    ['/api/v1/namespaces/default/secrets/sealed', 501, 'NotImplemented', /encrypted at rest/],
   ]
   for (const [path, code, reason, message] of refused) {
     const response = await fetch(`${server.url}${path}`)

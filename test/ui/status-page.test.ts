@@ -205,12 +205,12 @@ void t.test('of a server with workers it shows the whole, whichever of them answ
   for (const name of ['primary', 'worker 1', 'worker 2']) await page.getByRole('cell', { name, exact: true }).waitFor()
   const stop = new AbortController()
   t.teardown(() => stop.abort())
-  // Each on a connection of its own: the kernel gives them to the workers as it likes.
+  // Each on a connection of its own: the kernel gives them to the workers as it likes. The page itself watches another.
   await Promise.all(
-    Array.from({ length: 6 }, () => fetch(`${server.url}/api/v1/configmaps?watch=1`, { signal: stop.signal })),
+    Array.from({ length: 6 }, () => fetch(`${server.url}/api/v1/nodes?watch=1`, { signal: stop.signal })),
   )
-  await page.locator('#resources tr', { hasText: /^configmapsready\d+6/ }).waitFor()
-  await page.locator('#groups tr', { hasText: /^configmapshttp16/ }).waitFor()
+  await page.locator('#resources tr', { hasText: /^nodesready\d+6/ }).waitFor()
+  await page.locator('#groups tr', { hasText: /^nodeshttp16/ }).waitFor()
   await picture(page, 'workers')
   t.same(errors, [])
   t.equal(await server.stop(), 0)
