@@ -95,8 +95,9 @@ void t.test(
     for (let i = 0; i < 300; i++) {
       const big = pod(`big${i % 20}`, { spec: { filler, i } })
       last = await writer.commit({ [`/registry/pods/default/big${i % 20}`]: big }, 60_000)
-      // It shares its event loop with the attackers, and is not to be taken for one of them.
-      if (i % 25 === 24) await healthy.until(({ revisions }) => revisions.at(-1) === last, 120_000)
+      // It shares its event loop with the attackers, and is not to be taken for one of them: when memory is short the ring
+      // holds some twenty of these.
+      if (i % 8 === 7) await healthy.until(({ revisions }) => revisions.at(-1) === last, 120_000)
     }
     await healthy.until(({ revisions }) => revisions.at(-1) === last, 120_000)
     t.equal(healthy.revisions.length, 300, 'who reads gets everything')
@@ -179,7 +180,7 @@ void t.test('watches that each name a label of their own are refused beyond a bo
   for (let i = 0; i < 500 && crowd.filter(({ end }) => end === 'eof').length < 45; i++) await pause(20)
   t.equal(crowd.filter(({ end }) => end === 'eof').length, 45, 'n and 255 others are in use')
   t.ok(
-    crowd.filter(({ end }) => end === 'eof').every(({ hasError }) => hasError),
+    crowd.filter(({ end }) => end === 'eof').every(({ error }) => error !== ''),
     'and were told so',
   )
   const listed = await fetch(`${server.url}/api/v1/pods?resourceVersion=0&labelSelector=other`)

@@ -10,8 +10,8 @@ export class LightWatcher {
   readonly revisions: number[] = []
   end: 'open' | 'eof' | 'cut' = 'open'
   status = 0
-  /** An ERROR was in the stream. */
-  hasError = false
+  /** The ERROR that was in the stream, as it was told; '' without one. */
+  error = ''
   readonly #request: http.ClientRequest
   #rest: Buffer = Buffer.alloc(0)
   #onChange = (): void => {}
@@ -46,7 +46,7 @@ export class LightWatcher {
       }
       this.#onChange = () => {
         if (condition(this)) done(null)
-        else if (this.end !== 'open') done(new Error(`ended (${this.end}, status ${this.status})`))
+        else if (this.end !== 'open') done(new Error(`ended (${this.end}, status ${this.status}) ${this.error}`))
       }
       this.#onChange()
     })
@@ -63,7 +63,8 @@ export class LightWatcher {
     const end = bytes.lastIndexOf(10)
     this.#rest = bytes.subarray(end + 1)
     if (end < 0) return
-    this.hasError ||= bytes.subarray(0, end).includes('{"type":"ERROR"')
+    const error = bytes.subarray(0, end).indexOf('{"type":"ERROR"')
+    if (error >= 0) this.error ||= bytes.toString('utf8', error, Math.min(end, error + 500))
     for (let at = bytes.indexOf(MARK); at >= 0 && at < end; at = bytes.indexOf(MARK, at)) {
       at += MARK.length
       let revision = 0
