@@ -113,7 +113,8 @@ void t.test(
     t.teardown(() => proxy.close())
     const server = await startServer(t, {
       flags: ['--etcd-servers', `http://127.0.0.1:${proxy.port}`],
-      limits: 'ulimit -n 120',
+      // More than Node needs while it loads the modules, which it opens all together.
+      limits: 'ulimit -n 500',
     })
     const recorder = new WatchRecorder({ url: server.url })
     t.teardown(() => recorder.close())
@@ -123,7 +124,7 @@ void t.test(
 
     const crowd: Socket[] = []
     t.teardown(() => crowd.forEach((socket) => socket.destroy()))
-    for (let i = 0; i < 300; i++) {
+    for (let i = 0; i < 800; i++) {
       const socket = connect(server.port, '127.0.0.1')
       socket.on('error', () => {})
       socket.write('GET /api/v1/pods?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: a\r\n\r\n')
