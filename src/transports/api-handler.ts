@@ -5,7 +5,6 @@
 import { JSON_MEDIA_TYPE, isPretty, negotiate, negotiateDiscovery, negotiateOpenApiV2 } from '../dialect/accept.js'
 import type { Discovery, Document } from '../dialect/discovery.js'
 import type { OpenApi } from '../dialect/openapi.js'
-import { isWatch } from '../dialect/list-options.js'
 import { type ResourcePath, parseRequestPath, unknownResource } from '../dialect/request-path.js'
 import {
   BadGatewayError,
@@ -14,17 +13,16 @@ import {
   StatusError,
   TimeoutError,
 } from '../model/status.js'
-import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
+import { type Attributes, pathAttributes } from '../auth/authz/authorizer.js'
 import type { Revision } from '../model/revision.js'
-import { parseFieldSelector } from '../dialect/field-selector.js'
 import { inSpan, type Span } from '../support/tracing.js'
-import type { WriteVerb } from '../writes/writer.js'
 import type { Admission, Admitted } from './admission.js'
 import type { Exchange } from './exchange.js'
 import { handleGet } from './get-handler.js'
 import { failAsEvents, httpWatch } from './http-watch.js'
 import { layOut } from './layout.js'
 import { handleList } from './list-handler.js'
+import { attributesOf, isRead, type Verb, verbOf } from './request-attributes.js'
 import type { DirectAsk, LiveResource, ResourceContext } from './resource-context.js'
 import { handleWatch } from './watch-handler.js'
 import type { ApiService, ApiServices } from './passthrough/api-services.js'
@@ -167,26 +165,6 @@ async function passToService(
   await service.pass(exchange, await options.admission.admitForwarded(exchange, attributes))
 }
 
-type Verb = 'get' | 'list' | 'watch' | WriteVerb | 'other'
-
-function verbOf(exchange: Exchange, path: ResourcePath): Verb {
-  const { method } = exchange.request
-  if (method !== 'GET' && method !== 'HEAD') {
-    const verb = WRITE_VERBS[method ?? ''] ?? 'other'
-    return verb === 'delete' && path.name === '' ? 'deletecollection' : verb
-  }
-  if (path.legacyWatch) return 'watch'
-  if (path.name !== '') return 'get'
-  return isWatch(exchange.query) ? 'watch' : 'list'
-}
-
-const WRITE_VERBS: Readonly<Record<string, WriteVerb>> = {
-  POST: 'create',
-  PUT: 'update',
-  PATCH: 'patch',
-  DELETE: 'delete',
-}
-
 async function admitAndAnswer(
   options: ApiOptions,
   exchange: Exchange,
@@ -217,29 +195,6 @@ function tracedList(options: ApiOptions, exchange: Exchange, path: ResourcePath)
       throw error
     }
   })
-}
-
-/** What is judged is what is routed. A selector of one name is a request for that object. */
-function attributesOf(exchange: Exchange, path: ResourcePath, verb: Verb): Attributes {
-  return resourceAttributes({
-    verb,
-    resource: path,
-    subresource: path.subresource,
-    namespace: path.namespace,
-    name: path.name !== '' ? path.name : selectedName(exchange.query),
-    path: exchange.path,
-  })
-}
-
-/** '' when the selector does not name exactly one object, or is malformed, which is refused later. */
-function selectedName(query: URLSearchParams): string {
-  const text = query.get('fieldSelector')
-  if (text === null || text === '') return ''
-  try {
-    return parseFieldSelector(text).requiredValue('metadata.name') ?? ''
-  } catch {
-    return ''
-  }
 }
 
 async function answerResource(
@@ -306,10 +261,6 @@ async function answerLive(
     ? webSocketWatch(exchange, form, admitted, options.webSocketAllowedOrigins)
     : httpWatch(exchange, form, admitted)
   await handleWatch(context, transport, live, collection, form)
-}
-
-function isRead(verb: Verb): verb is 'get' | 'list' | 'watch' {
-  return verb === 'get' || verb === 'list' || verb === 'watch'
 }
 
 async function write(

@@ -14,7 +14,7 @@ export interface Attributes {
   readonly subresource: string
   /** '' for a cluster-scoped resource and for all namespaces: that is a right of its own. */
   readonly namespace: string
-  /** '' unless the request is for one object; a field selector `metadata.name=x` counts as naming it. */
+  /** '' unless the request is for one object; see `transports/request-attributes.ts` for what names it. */
   readonly name: string
   /** As decoded and normalised once by the router; the one that is routed is the one that is judged. */
   readonly path: string
@@ -43,14 +43,15 @@ export interface ResourceRequest {
   readonly resource: Pick<Resource, 'group' | 'version' | 'plural'>
   readonly subresource?: string
   readonly namespace: string
+  /** In the path. One that only a selector names is set on what comes out, for it must not become a namespace. */
   readonly name: string
   readonly path: string
 }
 
-/** A Namespace is, for its own rights, in itself: a RoleBinding in `a` can grant `get` on the Namespace `a`. */
+/** A Namespace that the path names is, for its own rights, in itself: a RoleBinding in `a` can grant `get` on it. */
 export function resourceAttributes(request: ResourceRequest): Attributes {
   const { group, version, plural } = request.resource
-  const isNamespace = group === '' && plural === 'namespaces' && request.verb !== 'list' && request.verb !== 'watch'
+  const isOneNamespace = group === '' && plural === 'namespaces' && request.namespace === ''
   return {
     verb: request.verb,
     isResourceRequest: true,
@@ -58,7 +59,7 @@ export function resourceAttributes(request: ResourceRequest): Attributes {
     version,
     resource: plural,
     subresource: request.subresource ?? '',
-    namespace: isNamespace ? request.name : request.namespace,
+    namespace: isOneNamespace ? request.name : request.namespace,
     name: request.name,
     path: request.path,
   }

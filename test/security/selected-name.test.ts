@@ -1,0 +1,146 @@
+/**
+ * Rights that are narrowed to names or to a namespace, and the ways to be judged by another name than the one that is
+ * written: field selectors and paths on verbs that take their name from elsewhere.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:http2'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type AppHarness, pod, startApp } from '../support/app.js'
+
+const API = 'rbac.authorization.k8s.io'
+const RIGHTS = { verbs: ['*'], apiGroups: [''], resources: ['pods'], resourceNames: ['p1'] }
+
+const OBJECTS: Readonly<Record<string, object>> = {
+  'namespaces/ns1': { kind: 'Namespace', apiVersion: 'v1', metadata: { name: 'ns1' } },
+  'namespaces/ns2': { kind: 'Namespace', apiVersion: 'v1', metadata: { name: 'ns2' } },
+  'pods/ns1/p1': pod('p1', { namespace: 'ns1' }),
+  'pods/ns1/p2': pod('p2', { namespace: 'ns1' }),
+  'clusterroles/named': { apiVersion: `${API}/v1`, kind: 'ClusterRole', metadata: { name: 'named' }, rules: [RIGHTS] },
+  'clusterrolebindings/named': bindingOf('named'),
+  'clusterroles/admin': {
+    apiVersion: `${API}/v1`,
+    kind: 'ClusterRole',
+    metadata: { name: 'admin' },
+    rules: [{ verbs: ['*'], apiGroups: ['*'], resources: ['*'] }],
+  },
+  'rolebindings/ns2/admin': bindingOf('admin', 'ns2'),
+}
+
+function bindingOf(name: string, namespace?: string): object {
+  return {
+    apiVersion: `${API}/v1`,
+    kind: namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding',
+    metadata: { name, ...(namespace === undefined ? {} : { namespace }) },
+    roleRef: { apiGroup: API, kind: 'ClusterRole', name },
+    subjects: [{ kind: 'User', name: 'ann' }],
+  }
+}
+
+const POLICY = `rules:
+  - users: [ann]
+    verbs: ["*"]
+    apiGroups: [""]
+    resources: [pods]
+    names: [p1]
+  - users: [ann]
+    verbs: ["*"]
+    apiGroups: ["*"]
+    resources: ["*"]
+    namespaces: [ns2]
+`
+
+type Row = readonly [method: string, path: string, body: object | null, code: number]
+
+const PODS = '/api/v1/namespaces/ns1/pods'
+const SELECTED = 'fieldSelector=metadata.name%3Dp1'
+const EVIL = { ...pod('evil', { namespace: 'ns1' }) }
+const NAMESPACE = { kind: 'Namespace', apiVersion: 'v1', metadata: { name: 'evil' } }
+
+/** What ann may: anything to the pods named p1, and everything in the namespace ns2. */
+const ROWS: readonly Row[] = [
+  ['POST', PODS, EVIL, 403],
+  ['POST', `${PODS}?${SELECTED}`, EVIL, 403],
+  ['POST', `${PODS}?${SELECTED}&watch=true`, EVIL, 403],
+  ['POST', `${PODS}?${SELECTED}&dryRun=All`, EVIL, 403],
+  ['POST', `/api/v1/watch/namespaces/ns1/pods?${SELECTED}`, EVIL, 403],
+  // Judged by the name in the path, and nothing is made there.
+  ['POST', `${PODS}/p1`, EVIL, 405],
+  ['PUT', `${PODS}?${SELECTED}`, EVIL, 403],
+  ['PUT', `${PODS}/evil?${SELECTED}`, EVIL, 403],
+  ['PATCH', `${PODS}?${SELECTED}`, {}, 403],
+  ['PATCH', `${PODS}/p2?${SELECTED}`, {}, 403],
+  ['POST', '/api/v1/namespaces', NAMESPACE, 403],
+  ['POST', '/api/v1/namespaces?fieldSelector=metadata.name%3Dns2', NAMESPACE, 403],
+  ['POST', '/api/v1/namespaces/ns2', NAMESPACE, 405],
+  ['DELETE', '/api/v1/namespaces?fieldSelector=metadata.name%3Dns2', null, 403],
+  ['DELETE', `${PODS}/p2?${SELECTED}`, null, 403],
+  ['DELETE', PODS, null, 403],
+  ['GET', '/api/v1/namespaces?fieldSelector=metadata.name%3Dns2', null, 403],
+  ['GET', '/api/v1/namespaces/ns2', null, 200],
+  ['GET', `${PODS}/p2?${SELECTED}`, null, 403],
+  ['GET', PODS, null, 403],
+  ['GET', `${PODS}?${SELECTED}`, null, 200],
+  ['GET', `/api/v1/watch/namespaces/ns1/pods?${SELECTED}`, null, 403],
+  // It deletes p1 and nothing else.
+  ['DELETE', `${PODS}?${SELECTED}`, null, 200],
+]
+
+for (const mode of ['RBAC', 'Policy'] as const) {
+  void t.test(`a selected name gives no right to write another (${mode})`, async (t) => {
+    for (const transport of ['HTTP/1.1', 'HTTP/2'] as const) {
+      const app = await start(t, mode)
+      const send = transport === 'HTTP/1.1' ? overHttp1(app) : overHttp2(t, app)
+      for (const [method, path, body, code] of ROWS) {
+        t.equal(await send('ann-token', method, path, body), code, `${transport}: ${method} ${path}`)
+      }
+      t.equal(await send('root-token', 'GET', `${PODS}/evil`, null), 404, 'no pod was made')
+      t.equal(await send('root-token', 'GET', '/api/v1/namespaces/evil', null), 404, 'no namespace was made')
+      t.equal(await send('root-token', 'GET', `${PODS}/p2`, null), 200, 'the other pod is there')
+    }
+  })
+}
+
+async function start(t: Test, mode: 'RBAC' | 'Policy'): Promise<AppHarness> {
+  const directory = mkdtempSync(join(tmpdir(), 'distributary-names-'))
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }))
+  writeFileSync(join(directory, 'tokens.csv'), 'ann-token,ann,1\nroot-token,root,2,"system:masters"\n')
+  const root = '  - groups: ["system:masters"]\n    verbs: ["*"]\n    apiGroups: ["*"]\n    resources: ["*"]\n'
+  writeFileSync(join(directory, 'policy.yaml'), POLICY + root)
+  const policy = mode === 'Policy' ? ['--authorization-policy-file', join(directory, 'policy.yaml')] : []
+  const tokens = join(directory, 'tokens.csv')
+  const flags = ['--enable-writes', '--token-auth-file', tokens, '--authorization-mode', mode, ...policy]
+  return await startApp(t, { objects: OBJECTS, flags })
+}
+
+type Send = (token: string, method: string, path: string, body: object | null) => Promise<number>
+
+const headersFor = (token: string, method: string): Record<string, string> => ({
+  authorization: `Bearer ${token}`,
+  'content-type': method === 'PATCH' ? 'application/merge-patch+json' : 'application/json',
+})
+
+function overHttp1(app: AppHarness): Send {
+  return async (token, method, path, body) => {
+    const response = await fetch(`${app.url}${path}`, {
+      method,
+      headers: headersFor(token, method),
+      ...(body === null ? {} : { body: JSON.stringify(body) }),
+    })
+    await response.arrayBuffer()
+    return response.status
+  }
+}
+
+function overHttp2(t: Test, app: AppHarness): Send {
+  const session = connect(app.url)
+  t.teardown(() => session.destroy())
+  return (token, method, path, body) =>
+    new Promise((resolve, reject) => {
+      const stream = session.request({ ':method': method, ':path': path, ...headersFor(token, method) })
+      stream.on('response', (headers) => resolve(headers[':status'] ?? 0)).on('error', reject)
+      stream.resume()
+      stream.end(body === null ? undefined : JSON.stringify(body))
+    })
+}
