@@ -13,6 +13,7 @@ import { type TrustedProxies, clientAddress } from '../auth/client-address.js'
 import type { Attributes } from '../auth/authz/authorizer.js'
 import type { AuthenticationRequest } from '../auth/authn/authenticator.js'
 import { bearerToken } from '../auth/authn/bearer-token.js'
+import { refuseImpersonation } from '../auth/impersonation.js'
 import { type PeerCertificate, peerCertificateOf } from '../auth/peer-certificate.js'
 import { ALL_UNAUTHENTICATED, type User } from '../auth/user.js'
 import type { StatusError } from '../model/status.js'
@@ -68,6 +69,7 @@ export class Admission {
     if (guard === null) {
       admitRequest(address)
       if (audit !== null) this.#audit(exchange, attributes, address, null, null)
+      refuseImpersonation(exchange.request.rawHeaders)
       return {
         identity: address,
         pace: (bytes) => spendInitialBytes(address, bytes),
@@ -96,6 +98,7 @@ export class Admission {
       user = admittedUser
       const identity = user.groups.includes(ALL_UNAUTHENTICATED) ? address : user.name
       this.#options.admitRequest(identity)
+      refuseImpersonation(asked.rawHeaders)
       const access = await guard.authorize(user, attributes)
       rule = access.decision.rule
       return {

@@ -38,6 +38,14 @@ export interface PassedRequest {
   readonly isChunked: boolean
 }
 
+/**
+ * Never between two neighbours, whatever Connection says: without them the other server would see somebody else asking. A
+ * gateway that adds Impersonate-User and forwards its client's Connection would act with its own rights.
+ */
+function isEndToEnd(key: string): boolean {
+  return key === 'authorization' || key.startsWith('impersonate-')
+}
+
 /** For `http.request`. */
 export function requestHeaders({ rawHeaders, address, host, asUser, upgrade, isChunked }: PassedRequest): string[] {
   const listed = listedInConnection(rawHeaders)
@@ -49,7 +57,7 @@ export function requestHeaders({ rawHeaders, address, host, asUser, upgrade, isC
     const key = name.toLowerCase()
     if (key.startsWith(':') || key === 'host' || REMOTE.test(key)) continue
     if (key === 'te' && /\btrailers\b/i.test(value)) acceptsTrailers = true
-    if (HOP_BY_HOP.has(key) || listed.has(key)) continue
+    if (HOP_BY_HOP.has(key) || (listed.has(key) && !isEndToEnd(key))) continue
     // Node answers that itself.
     if (key === 'expect') continue
     if (key === 'x-forwarded-for') forwarded.push(value)
