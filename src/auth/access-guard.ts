@@ -14,7 +14,8 @@ import { bearerToken } from './authn/bearer-token.js'
 import type { UnionAuthenticator } from './authn/union-authenticator.js'
 import { type Attributes, attributesKey, type Authorizer, type Decision } from './authz/authorizer.js'
 import { forbidden } from './authz/forbidden.js'
-import { digest, identityKey, type User } from './user.js'
+import { impersonatedUser, impersonationAttributes, refuseImpersonation, wantedUser } from './impersonation.js'
+import { ALL_UNAUTHENTICATED, digest, identityKey, type User } from './user.js'
 
 export interface AccessGuardOptions {
   readonly authenticator: UnionAuthenticator
@@ -26,12 +27,18 @@ export interface AccessGuardOptions {
   readonly unjudgedMs?: number
 }
 
-/** What was decided about one request, and when. */
-export interface Access {
+/** Whose rights count, and who asked for them. */
+export interface Acting {
   readonly user: User
-  readonly decision: Decision
+  /** Who impersonates the user; null: the user asks for itself. */
+  readonly impersonator: User | null
   /** The state of the rights it was decided under: see `keep`. */
   readonly generation: number
+}
+
+/** What was decided about one request, and when. */
+export interface Access extends Acting {
+  readonly decision: Decision
 }
 
 interface Entry {
@@ -76,12 +83,28 @@ export class AccessGuard {
     return this.#options.authenticator.authenticate(request)
   }
 
-  /** @throws ForbiddenError in the API server's words; ServiceUnavailableError when nobody could decide now. */
-  async authorize(user: User, attributes: Attributes): Promise<Access> {
+  /**
+   * Whose rights count: the caller's own, or those of whom it impersonates.
+   * @throws BadRequestError, ForbiddenError, ServiceUnavailableError
+   */
+  async actingAs(caller: User, { rawHeaders }: AuthenticationRequest): Promise<Acting> {
     const generation = this.#generation
+    if (caller.groups.includes(ALL_UNAUTHENTICATED)) refuseImpersonation(rawHeaders)
+    const wanted = wantedUser(rawHeaders)
+    if (wanted === null) return { user: caller, impersonator: null, generation }
+    for (const attributes of impersonationAttributes(wanted)) await this.#require(caller, attributes)
+    return { user: impersonatedUser(wanted, caller), impersonator: caller, generation }
+  }
+
+  /** @throws ForbiddenError in the API server's words; ServiceUnavailableError when nobody could decide now. */
+  async authorize(acting: Acting, attributes: Attributes): Promise<Access> {
+    return { ...acting, decision: await this.#require(acting.user, attributes) }
+  }
+
+  async #require(user: User, attributes: Attributes): Promise<Decision> {
     const decision = await this.#options.authorizer.authorize(user, attributes)
     if (!decision.allowed) throw forbidden(user, attributes, decision)
-    return { user, decision, generation }
+    return decision
   }
 
   /**
@@ -96,7 +119,7 @@ export class AccessGuard {
     access: Access,
     revoked: (error: StatusError) => void,
   ): () => void {
-    const identity = identityKey(access.user)
+    const identity = actingKey(access)
     const key = digest(JSON.stringify([identity, credentialKey(request), attributesKey(attributes)]))
     const entry = this.#entries.get(key) ?? {
       request,
@@ -181,15 +204,14 @@ export class AccessGuard {
 
   async #judge(key: string, entry: Entry): Promise<void> {
     if (entry.revoke.size === 0) return
-    const { authenticator, authorizer, clock, unjudgedMs = 300_000 } = this.#options
+    const { authenticator, clock, unjudgedMs = 300_000 } = this.#options
     try {
-      const user = await authenticator.authenticate(entry.request)
+      const acting = await this.actingAs(await authenticator.authenticate(entry.request), entry.request)
       // The credential speaks for somebody else now, or with other groups: the watch was let in as who it was.
-      if (identityKey(user) !== entry.identity)
+      if (actingKey(acting) !== entry.identity)
         throw new UnauthorizedError('Unauthorized', { cause: 'the identity has changed' })
-      const decision = await authorizer.authorize(user, entry.attributes)
-      if (!decision.allowed) throw forbidden(user, entry.attributes, decision)
-      entry.expiresAt = user.expiresAt
+      await this.#require(acting.user, entry.attributes)
+      entry.expiresAt = acting.user.expiresAt
       entry.unjudgedSince = null
     } catch (caught) {
       const error = StatusError.from(caught)
@@ -210,6 +232,11 @@ export class AccessGuard {
     entry.revoke.clear()
     for (const end of all) end(error)
   }
+}
+
+/** Two callers that impersonate the same user are judged apart: one may lose the right to it. */
+function actingKey({ user, impersonator }: Pick<Acting, 'user' | 'impersonator'>): string {
+  return JSON.stringify([identityKey(user), impersonator === null ? null : identityKey(impersonator)])
 }
 
 /** What of the request the identity came from, as a key. */

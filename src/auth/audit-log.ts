@@ -14,6 +14,9 @@ import type { Logger } from '../support/log.js'
 export interface AuditRecord {
   readonly user: string
   readonly groups: readonly string[]
+  /** Whose rights the user asked to use and was given; left out when its own. */
+  readonly impersonatedUser?: string
+  readonly impersonatedGroups?: readonly string[]
   readonly sourceAddress: string
   readonly userAgent: string
   readonly transport: string
@@ -97,6 +100,7 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): 
       line({
         ...record,
         user: short(record.user),
+        ...(record.impersonatedUser === undefined ? {} : { impersonatedUser: short(record.impersonatedUser) }),
         userAgent: short(record.userAgent),
         name: short(record.name),
         path: short(withoutQuery(record.path)),

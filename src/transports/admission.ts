@@ -7,7 +7,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'
 import { TLSSocket } from 'node:tls'
-import type { AccessGuard } from '../auth/access-guard.js'
+import type { AccessGuard, Acting } from '../auth/access-guard.js'
 import type { AuditLog } from '../auth/audit-log.js'
 import { type TrustedProxies, clientAddress } from '../auth/client-address.js'
 import type { Attributes } from '../auth/authz/authorizer.js'
@@ -51,6 +51,7 @@ export interface ForwardedCaller {
   readonly address: string
 }
 
+type Who = Pick<Acting, 'user' | 'impersonator'>
 type Decided = 'allow' | 'forbid' | 'unauthenticated' | 'none'
 
 export class Admission {
@@ -91,24 +92,37 @@ export class Admission {
       rawHeaders: request.rawHeaders,
       tlsPeerCertificate: this.#certificateOf(request),
     }
-    let user: User | null = null
+    let acting: Who | null = null
     let rule: string | null = null
     try {
-      const admittedUser = await guard.authenticate(asked)
-      user = admittedUser
-      const identity = user.groups.includes(ALL_UNAUTHENTICATED) ? address : user.name
-      this.#options.admitRequest(identity)
-      refuseImpersonation(asked.rawHeaders)
-      const access = await guard.authorize(user, attributes)
+      const caller = await guard.authenticate(asked)
+      acting = { user: caller, impersonator: null }
+      const admitted = await this.#actingAs(guard, caller, asked, address)
+      acting = admitted
+      const identity = identityOf(admitted.user, address)
+      const access = await guard.authorize(admitted, attributes)
       rule = access.decision.rule
       return {
         identity,
         pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),
-        authorize: async (more) => void (await guard.authorize(admittedUser, more)),
+        authorize: async (more) => void (await guard.authorize(admitted, more)),
         keep: (revoked) => guard.keep(asked, attributes, access, revoked),
       }
     } finally {
-      this.#audit(exchange, attributes, address, user, rule)
+      this.#audit(exchange, attributes, address, acting, rule)
+    }
+  }
+
+  /** Counts the request against whose rights it uses, so that a gateway's users do not share its limit; or the caller's. */
+  async #actingAs(guard: AccessGuard, caller: User, asked: AuthenticationRequest, address: string): Promise<Acting> {
+    const { admitRequest } = this.#options
+    let user = caller
+    try {
+      const acting = await guard.actingAs(caller, asked)
+      user = acting.user
+      return acting
+    } finally {
+      admitRequest(identityOf(user, address))
     }
   }
 
@@ -129,26 +143,33 @@ export class Admission {
       const hasBearerToken = bearerToken(asked) !== null
       if (guard !== null) user = await guard.authenticate(asked)
       const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
-      admitRequest(user === null || isAnonymous ? address : user.name)
+      admitRequest(user === null ? address : identityOf(user, address))
       return { user, isAnonymous, hasBearerToken, address }
     } finally {
-      this.#audit(exchange, attributes, address, user, user === null ? null : 'passed on')
+      const acting = user === null ? null : { user, impersonator: null }
+      this.#audit(exchange, attributes, address, acting, user === null ? null : 'passed on')
     }
   }
 
   /** The line is written when the answer is complete: its code and latency are known then. */
-  #audit(exchange: Exchange, attributes: Attributes, address: string, user: User | null, rule: string | null): void {
+  #audit(exchange: Exchange, attributes: Attributes, address: string, acting: Who | null, rule: string | null): void {
     const { audit, guard } = this.#options
     if (audit === null) return
     const { startedMs, request } = exchange
     const transport = transportOf(request)
     const userAgent = request.headers['user-agent'] ?? ''
+    const caller = acting?.impersonator ?? acting?.user
+    const impersonated =
+      acting === null || acting.impersonator === null
+        ? {}
+        : { impersonatedUser: acting.user.name, impersonatedGroups: acting.user.groups }
     exchange.response.once('close', () => {
       const decision: Decided =
-        guard === null ? 'none' : user === null ? 'unauthenticated' : rule === null ? 'forbid' : 'allow'
+        guard === null ? 'none' : acting === null ? 'unauthenticated' : rule === null ? 'forbid' : 'allow'
       audit.write({
-        user: user?.name ?? '',
-        groups: user?.groups ?? [],
+        user: caller?.name ?? '',
+        groups: caller?.groups ?? [],
+        ...impersonated,
         sourceAddress: address,
         userAgent,
         transport,
@@ -185,6 +206,11 @@ export class Admission {
     if (known === undefined) this.#certificates.set(socket, (known = { peer: peerCertificateOf(socket) }))
     return known.peer
   }
+}
+
+/** Whose limits a request counts against. */
+function identityOf(user: User, address: string): string {
+  return user.groups.includes(ALL_UNAUTHENTICATED) ? address : user.name
 }
 
 const nothing = (): void => {}

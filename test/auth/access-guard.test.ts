@@ -35,7 +35,7 @@ interface Watch {
 
 async function start(guard: AccessGuard, request: AuthenticationRequest, attributes: Attributes): Promise<Watch> {
   const user = await guard.authenticate(request)
-  const access = await guard.authorize(user, attributes)
+  const access = await guard.authorize(await guard.actingAs(user, request), attributes)
   const watch: Watch = { ended: null, stop: () => {} }
   watch.stop = guard.keep(request, attributes, access, (error) => {
     if (watch.ended !== null) throw new Error('revoked twice')
@@ -124,7 +124,7 @@ void t.test('a watch that stopped is not told, and its entry goes with the last 
 void t.test('a right taken away between the decision and the start of the watch is noticed', async (t) => {
   const { guard, rules, settle } = setup(t)
   const user = await guard.authenticate(bearer('t1'))
-  const access = await guard.authorize(user, watchPods('web'))
+  const access = await guard.authorize(await guard.actingAs(user, bearer('t1')), watchPods('web'))
   rules.change(policyFor())
   await settle()
   let ended: StatusError | null = null
