@@ -208,7 +208,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
 
   /** Whether one more watcher of this kind would find its bytes already being made. */
   hasGroup(namespace: string, selector: WatchSelector, encoder: BodyEncoder, wire: Wire): boolean {
-    return this.#groups.has(groupKey(matcherKey(namespace, selector), encoder, wire))
+    return this.#groups.has(groupKey(matcherKey(namespace, selector, encoder.apiVersion), encoder, wire))
   }
 
   /** Ends a watcher: a last bookmark if asked for, then a clean end; an ERROR if its initial state is not complete. */
@@ -705,10 +705,10 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   // Groups
 
   #groupFor({ namespace, selector, encoder, wire }: WatchRequest): Group {
-    const key = groupKey(matcherKey(namespace, selector), encoder, wire)
+    const key = groupKey(matcherKey(namespace, selector, encoder.apiVersion), encoder, wire)
     const existing = this.#groups.get(key)
     if (existing !== undefined) return existing
-    const matcher = this.#matcherFor(namespace, selector)
+    const matcher = this.#matcherFor(namespace, selector, encoder.apiVersion)
     // A short key of its own: frames are cached under it, and no later group with the same long key may find them.
     const group = new Group(
       String(++this.#groupSequence),
@@ -724,11 +724,11 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     return group
   }
 
-  #matcherFor(namespace: string, selector: WatchSelector): GroupMatcher {
-    const key = matcherKey(namespace, selector)
+  #matcherFor(namespace: string, selector: WatchSelector, apiVersion: string): GroupMatcher {
+    const key = matcherKey(namespace, selector, apiVersion)
     let matcher = this.#matchers.get(key)
     if (matcher === undefined) {
-      matcher = new GroupMatcher(namespace, selector, this.facts)
+      matcher = new GroupMatcher(namespace, selector, this.facts, apiVersion)
       this.#matchers.set(key, matcher)
       this.#index.add(matcher)
     }
