@@ -21,6 +21,7 @@ import { OutageLog } from './outage-log.js'
 import { rbacSource } from './rbac-source.js'
 import type { ResourceSource } from './resource-source.js'
 import { Resources } from './resources.js'
+import { KnownResources } from './known-resources.js'
 import { openHttpServer } from './http-source.js'
 import { ServedViews } from './served-views.js'
 import { ServerFollower } from './server-follower.js'
@@ -220,8 +221,16 @@ export class App {
       },
       onRejected: () => metrics.rejected('memory'),
     })
+    const known = new KnownResources({
+      registry,
+      cacheOf: (group, version, plural) => this.#resources.find(group, version, plural)?.cache,
+      upstreamProblem: () => this.#follower?.problem ?? null,
+      followsApiServices: services !== null,
+      logger,
+    })
     this.#context = {
       memory: this.#memory,
+      whyUnknown: (group) => (group === null ? known.problem : known.problemOf(group)),
       find: (group, version, plural) => this.#resources.find(group, version, plural),
       hasGroup: (group, version) => registry.hasGroup(group, version),
       servable: (served) => {

@@ -252,7 +252,7 @@ async function answerResource(
 ): Promise<void> {
   const { context } = options
   const live = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
-  if (live === undefined) throw unknownResource()
+  if (live === undefined) throw context.whyUnknown(path.group) ?? unknownResource()
   if (!isRead(verb) || path.subresource !== '') return await write(options, exchange, path, verb, live, admitted)
   if (live.direct === undefined) return await answerLive(options, exchange, path, verb, admitted, span, live)
   const opened = await live.direct(directAsk(exchange, path, verb), exchange.signal)
@@ -348,6 +348,8 @@ function answerDocument(
   path: Exclude<ReturnType<typeof parseRequestPath>, ResourcePath | { kind: 'other' }>,
 ): void {
   const { discovery, openApi } = options
+  const why = path.kind === 'version' ? null : whyIncomplete(options, path)
+  if (why !== null) throw why
   switch (path.kind) {
     case 'version':
       return sendDocument(exchange, discovery.version())
@@ -373,6 +375,26 @@ function answerDocument(
       return sendDocument(exchange, openApi.index())
     case 'openapi-v3':
       return sendOpenApi(exchange, openApi, path)
+  }
+}
+
+/** A document without what is still to be read would say that it does not exist. */
+function whyIncomplete(
+  { context }: ApiOptions,
+  path: Exclude<ReturnType<typeof parseRequestPath>, ResourcePath | { kind: 'other' | 'version' }>,
+): StatusError | null {
+  switch (path.kind) {
+    case 'api-versions':
+      return context.whyUnknown('')
+    case 'api-groups':
+    case 'openapi-v2':
+    case 'openapi-v3-index':
+      return context.whyUnknown(null)
+    case 'api-group':
+      return context.whyUnknown(path.group)
+    case 'api-resources':
+    case 'openapi-v3':
+      return context.hasGroup(path.group, path.version) ? null : context.whyUnknown(path.group)
   }
 }
 
