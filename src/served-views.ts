@@ -6,7 +6,8 @@ import type { ObjectViews, ViewTarget } from './codec/object-views.js'
 import { readMetadata } from './codec/protobuf/metadata.js'
 import type { JsonView } from './dialect/encoding/json-encoder.js'
 import type { ResourceRegistry, ServedResource } from './dialect/resource-registry.js'
-import { apiVersion, type Resource } from './model/resource.js'
+import { apiVersion, type Resource, resourceId } from './model/resource.js'
+import { UnshowableError } from './model/status.js'
 import type { StoredObject } from './model/stored-object.js'
 
 export class ServedViews {
@@ -18,10 +19,17 @@ export class ServedViews {
     this.#registry = registry
   }
 
-  /** For answers. */
+  /**
+   * For answers. An object of Kubernetes' that cannot be shown is an error that names it: a list without it would be taken
+   * for all there is. Under a declared prefix such a value is left out.
+   */
   viewOf(served: ServedResource): JsonView {
     const target = targetOf(served)
-    return (object) => this.#views.json(object, target)
+    return (object) => {
+      const json = this.#views.json(object, target)
+      if (json === null && served.origin !== 'declared') throw notShown(served, object)
+      return json
+    }
   }
 
   /** null when it has no JSON as that version, which has been told. */
@@ -44,7 +52,7 @@ export class ServedViews {
     if (version !== '') {
       const [name = '', group = ''] = version.split('/').toReversed()
       const served = this.#registry.find(group, name, resource.plural)
-      return served === undefined ? null : this.json(served, object)
+      return served === undefined ? null : (this.viewOf(served)(object)?.bytes ?? null)
     }
     if (onlyMetadata && object.encoding === 'protobuf') return metadataJson(object)
     return this.#views.json(object, { apiVersion: object.apiVersion, convertsByName: false })?.bytes ?? null
@@ -52,8 +60,18 @@ export class ServedViews {
 }
 
 /** Custom resources convert by name: `None` is the only conversion that can be made here. */
-function targetOf({ resource, origin }: ServedResource): ViewTarget {
-  return { apiVersion: apiVersion(resource), convertsByName: origin !== 'well-known' }
+function targetOf({ resource, origin, convertsByWebhook }: ServedResource): ViewTarget {
+  return { apiVersion: apiVersion(resource), convertsByName: origin !== 'well-known' && !convertsByWebhook }
+}
+
+function notShown({ resource, convertsByWebhook }: ServedResource, object: StoredObject): UnshowableError {
+  const place = object.namespace === '' ? object.name : `${object.namespace}/${object.name}`
+  const why = convertsByWebhook ? ', which a webhook converts that is not asked from here' : ''
+  return new UnshowableError(
+    `${resourceId(resource)} ${JSON.stringify(place)} is stored as ${object.kind} of ${object.apiVersion} ` +
+      `(${object.encoding}) and cannot be shown as ${apiVersion(resource)}${why}`,
+    { details: { name: object.name, group: resource.group, kind: resource.plural } },
+  )
 }
 
 /** Enough for label selectors, at a fraction of the cost of the whole. */

@@ -5,7 +5,7 @@
  * All of it is synchronous: a cursor is checked and joined in one step, so nothing can come in between.
  */
 import { LRUCache } from 'lru-cache'
-import type { CacheBatch } from '../cache/cache-batch.js'
+import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
 import type { Snapshot } from '../cache/store.js'
 import type { CacheListener, WatchCache } from '../cache/watch-cache.js'
 import { type Key, keyFromText } from '../model/event.js'
@@ -249,7 +249,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     const touched: GroupMatcher[] = []
     for (const event of batch.events) {
       for (const matcher of this.#index.candidates(event)) {
-        const sighting = matcher.sight(event)
+        const sighting = this.#sight(matcher, event, batch)
         if (sighting === null) continue
         if (matcher.sightings.length === 0) touched.push(matcher)
         matcher.sightings.push(sighting)
@@ -261,6 +261,20 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
       matcher.sightings = []
     }
     for (const event of batch.events) event.bodies = null
+  }
+
+  /** null as well when it cannot be told whether it is seen: then who waits for it is ended. */
+  #sight(matcher: GroupMatcher, event: CacheEvent, batch: CacheBatch): Sighting | null {
+    try {
+      return matcher.sight(event)
+    } catch (error) {
+      const status = this.#unwritable(error)
+      for (const group of matcher.groups) {
+        for (const cursor of group.parked) this.#unpark(cursor, batch)
+        for (const cursor of group.active.slice()) this.#endSoon(cursor, status, 'error')
+      }
+      return null
+    }
   }
 
   onAdvance(revision: Revision): void {

@@ -99,8 +99,16 @@ export class MatcherIndex<M extends Matcher> {
     if (place === undefined) return
     for (const matcher of place.unindexed) this.#found.push(matcher)
     for (const field of place.fields.values()) {
-      const value = event.object === null ? undefined : this.#valueOf(event.object, field)
-      const before = event.previous === null ? undefined : this.#valueOf(event.previous, field)
+      let value: string | undefined
+      let before: string | undefined
+      try {
+        value = event.object === null ? undefined : this.#valueOf(event.object, field)
+        before = event.previous === null ? undefined : this.#valueOf(event.previous, field)
+      } catch {
+        // It cannot be looked at in that version: each of them finds out for itself, and ends.
+        for (const matchers of field.byValue.values()) for (const matcher of matchers) this.#found.push(matcher)
+        continue
+      }
       if (value !== undefined) this.#take(field.byValue, value)
       if (before !== undefined && before !== value) this.#take(field.byValue, before)
     }

@@ -13,6 +13,7 @@ import {
   ServiceUnavailableError,
   StatusError,
   TimeoutError,
+  UnshowableError,
 } from '../model/status.js'
 import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
 import type { Revision } from '../model/revision.js'
@@ -72,7 +73,15 @@ export function apiHandler(options: ApiOptions): ApiHandler {
       if (path.kind === 'resource') {
         const asked = verbOf(exchange, path)
         verb = asked
-        await (asked === 'list' ? tracedList(options, exchange, path) : admitAndAnswer(options, exchange, path, asked))
+        try {
+          await (asked === 'list'
+            ? tracedList(options, exchange, path)
+            : admitAndAnswer(options, exchange, path, asked))
+        } catch (error) {
+          if (!(error instanceof UnshowableError) || passthrough === null || exchange.response.headersSent) throw error
+          verb = 'passed'
+          return await passOn(options, passthrough, exchange, path)
+        }
       } else {
         verb = 'discovery'
         const admitting = options.admission.admit(

@@ -186,3 +186,35 @@ void t.test('fields of a built-in kind are those of the version that was asked f
   t.same(await namesOf('/apis/events.k8s.io/v1', 'involvedObject.name=p'), [])
   t.same(await namesOf('/api/v1', 'regarding.name=p'), [])
 })
+
+void t.test('what only a webhook could convert is named, and nothing is served without it', async (t) => {
+  const h = await start(t)
+  const conversion = { strategy: 'Webhook', webhook: { conversionReviewVersions: ['v1'] } }
+  h.put(DEFINED, { ...definition, spec: { ...definition.spec, conversion } })
+  const one = h.url + path('v1')
+  const refusal = {
+    kind: 'Status',
+    code: 501,
+    message: /widgets\.edge\.example\.com "a\/old" is stored as .*v1alpha1.* webhook/,
+    details: { name: 'old' },
+  }
+  await until(() => h.app.registry.find(GROUP, 'v1alpha1', 'widgets') === undefined, 'the definition is followed')
+  for (const query of ['', '/old', '?labelSelector=app=db', '?fieldSelector=spec.size=7']) {
+    t.match(await (await fetch(one + query)).json(), refusal, query)
+  }
+  t.match(await (await fetch(`${one}?labelSelector=app=web`)).json(), { items: [{ metadata: { name: 'new' } }] })
+  t.equal((await fetch(`${one}/new`)).status, 200)
+  const watches = await Promise.all(
+    ['labelSelector=app=web', 'fieldSelector=spec.size=1'].map(async (query) => {
+      const { metadata } = (await (await fetch(`${one}?labelSelector=app=web`)).json()) as {
+        metadata: { resourceVersion: string }
+      }
+      return await watch(t, `${one}?watch=true&resourceVersion=${metadata.resourceVersion}&${query}`)
+    }),
+  )
+  h.put(keyOf('old'), widget('old', 'v1alpha1', 'web', 1))
+  for (const reader of watches) {
+    const events = await reader.all()
+    t.match(events.at(-1), { type: 'ERROR', object: refusal })
+  }
+})
