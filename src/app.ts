@@ -3,8 +3,7 @@ import { type Access, isOpenToAll, openAccess } from './access.js'
 import { FairGate } from './auth/fair-gate.js'
 import { Pump } from './broadcast/pump.js'
 import { chooseFeeds } from './choose-feeds.js'
-import { ObjectViews, type ViewTarget } from './codec/object-views.js'
-import { readMetadata } from './codec/protobuf/metadata.js'
+import { ObjectViews } from './codec/object-views.js'
 import { type Schema, kubernetesSchema } from './codec/protobuf/schema.js'
 import type { Config } from './config/load.js'
 import { Discovery } from './dialect/discovery.js'
@@ -22,7 +21,9 @@ import { OutageLog } from './outage-log.js'
 import { rbacSource } from './rbac-source.js'
 import type { ResourceSource } from './resource-source.js'
 import { Resources } from './resources.js'
+import { KnownResources } from './known-resources.js'
 import { openHttpServer } from './http-source.js'
+import { ServedViews } from './served-views.js'
 import { ServerFollower } from './server-follower.js'
 import { StoredVersions } from './stored-version-follower.js'
 import { wellKnownResources } from './dialect/well-known-resources.js'
@@ -32,7 +33,6 @@ import { hasSameMessage } from './codec/versions/convert.js'
 import { type Resource, apiVersion, resourceId } from './model/resource.js'
 import { keyToText } from './model/event.js'
 import { NotAcceptableError, type StatusError } from './model/status.js'
-import type { StoredObject } from './model/stored-object.js'
 import { type Clock, sleep, systemClock } from './support/clock.js'
 import type { Logger } from './support/log.js'
 import { type Random, systemRandom } from './support/random.js'
@@ -119,7 +119,7 @@ export class App {
     this.#pump = new Pump({ metrics: { passSlice: (seconds) => metrics.passSlice(seconds) } })
     const onInternalError = (error: StatusError): void => logger.error({ err: error.cause ?? error }, 'internal error')
     const schema = options.schema ?? kubernetesSchema()
-    const views = new ObjectViews({
+    const objects = new ObjectViews({
       schema,
       maxBytes: config.listCacheBytes,
       onUnreadable: (object, reason) => {
@@ -131,6 +131,7 @@ export class App {
       },
       onUnknownFields: (count) => metrics.unknownFields(count),
     })
+    const views = new ServedViews(objects, this.registry)
     // Over --upstream the server there knows what there is.
     this.registry.set('configured', config.upstream === null ? config.resources : [])
     const server = config.upstream === null ? null : (options.server ?? openHttpServer(config, this.#clock))
@@ -141,10 +142,7 @@ export class App {
       openFeed:
         options.openFeed ??
         chooseFeeds({ ...parts, server, fleetMetrics: (resource) => metrics.forResource(resource).fleet }),
-      jsonOf: (resource, object, onlyMetadata) => {
-        if (onlyMetadata && object.encoding === 'protobuf') return metadataJson(object)
-        return views.json(object, targetOf({ resource, origin: 'well-known' }))?.bytes ?? null
-      },
+      jsonOf: (...what) => views.forSelectors(...what),
       onInternalError,
       pump: this.#pump,
       clock: this.#clock,
@@ -169,11 +167,15 @@ export class App {
     const followDefinitions = (): void => {
       const definitions = this.#resources.find('apiextensions.k8s.io', 'v1', 'customresourcedefinitions')
       if (definitions === undefined || definitions.cache === followed) return
-      const { cache } = definitions
+      const { cache, served } = definitions
       const { etcdPrefix } = config
-      const target = targetOf(definitions.served)
-      const jsonOf = (object: StoredObject): Buffer | null => views.json(object, target)?.bytes ?? null
-      void new DefinitionFollower({ cache, registry, etcdPrefix, jsonOf, logger })
+      void new DefinitionFollower({
+        cache,
+        registry,
+        etcdPrefix,
+        jsonOf: (object) => views.json(served, object),
+        logger,
+      })
       followed = cache
     }
     followDefinitions()
@@ -191,10 +193,9 @@ export class App {
     const followApiServices = (): void => {
       const objects = this.#resources.find('apiregistration.k8s.io', 'v1', 'apiservices')
       if (services === null || objects === undefined || objects.cache === named) return
-      named = objects.cache
-      const target = targetOf(objects.served)
-      const jsonOf = (object: StoredObject): Buffer | null => views.json(object, target)?.bytes ?? null
-      void new ApiServiceFollower({ cache: named, services, jsonOf })
+      const { cache, served } = objects
+      named = cache
+      void new ApiServiceFollower({ cache, services, jsonOf: (object) => views.json(served, object) })
     }
     followApiServices()
     registry.onChange(followApiServices)
@@ -220,8 +221,16 @@ export class App {
       },
       onRejected: () => metrics.rejected('memory'),
     })
+    const known = new KnownResources({
+      registry,
+      cacheOf: (group, version, plural) => this.#resources.find(group, version, plural)?.cache,
+      upstreamProblem: () => this.#follower?.problem ?? null,
+      followsApiServices: services !== null,
+      logger,
+    })
     this.#context = {
       memory: this.#memory,
+      whyUnknown: (group) => (group === null ? known.problem : known.problemOf(group)),
       find: (group, version, plural) => this.#resources.find(group, version, plural),
       hasGroup: (group, version) => registry.hasGroup(group, version),
       servable: (served) => {
@@ -236,10 +245,9 @@ export class App {
         return { protobufObjects: isAllProtobuf && isSame, protobufPartial: isAllProtobuf }
       },
       encoder: (served, form, include, projection) => {
-        const target = targetOf(served)
-        if (form.encoding !== 'protobuf') this.#assertReadable(served, views, target)
-        const view = (object: StoredObject) => views.json(object, target)
-        return chooseEncoder({ view, now: () => this.#clock.now() }, served, form, include, projection)
+        if (form.encoding !== 'protobuf') this.#assertReadable(served, views)
+        const parts = { view: views.viewOf(served), now: () => this.#clock.now() }
+        return chooseEncoder(parts, served, form, include, projection)
       },
       bodies,
       initialStates,
@@ -256,14 +264,15 @@ export class App {
       compressesWatches: config.compress,
       isDraining: () => this.#isDraining,
     }
-    const jsonOfLive = (live: LiveResource, object: StoredObject): Buffer | null =>
-      views.json(object, targetOf(live.served))?.bytes ?? null
     this.#access = openAccess({
       config,
       clock: this.#clock,
       logger,
       rbacSource: () =>
-        rbacSource((group, version, plural) => this.#resources.find(group, version, plural), jsonOfLive),
+        rbacSource(
+          (group, version, plural) => this.#resources.find(group, version, plural),
+          ({ served }, object) => views.json(served, object),
+        ),
       onRejected: (limit) => metrics.rejected(limit),
     })
     const { admission } = this.#access
@@ -279,7 +288,7 @@ export class App {
       upstream: options.upstream,
       clock: this.#clock,
       random: this.#random,
-      jsonOf: (served, object) => views.json(object, targetOf(served))?.bytes ?? null,
+      jsonOf: (served, object) => views.json(served, object),
       maxValueBytes: MAX_VALUE_BYTES,
       schema,
       etcdPrefix: config.etcdPrefix,
@@ -441,14 +450,14 @@ export class App {
   }
 
   /** @throws NotAcceptableError when what is stored has no JSON here. */
-  #assertReadable(served: ServedResource, views: ObjectViews, target: ViewTarget): void {
+  #assertReadable(served: ServedResource, views: ServedViews): void {
     const { cache } = this.#live(served)
     if (!cache.isAllProtobuf) return
     for (const object of cache.snapshot().objects(cache.prefix)) {
-      if (views.canShow(object, target)) return
+      if (views.canShow(served, object)) return
       throw new NotAcceptableError(
         `${served.resource.plural} are stored as protobuf (${object.kind} of ${object.apiVersion}) without a schema for ` +
-          `${target.apiVersion}: ask for application/vnd.kubernetes.protobuf, or start with --proto-descriptors`,
+          `${apiVersion(served.resource)}: ask for application/vnd.kubernetes.protobuf, or start with --proto-descriptors`,
       )
     }
   }
@@ -518,14 +527,4 @@ function historySizes({ watchCache, watchCacheSizes }: Config): (resource: Resou
     const size = named.get(id) ?? (watchCache ? null : 0)
     return size === 0 && ALWAYS_CACHED.has(id) ? null : size
   }
-}
-
-/** Custom resources convert by name: `None` is the only conversion that can be made here. */
-function targetOf({ resource, origin }: Pick<ServedResource, 'resource' | 'origin'>): ViewTarget {
-  return { apiVersion: apiVersion(resource), convertsByName: origin !== 'well-known' }
-}
-
-/** Enough for label selectors, at a fraction of the cost of the whole. */
-function metadataJson(object: StoredObject): Buffer {
-  return Buffer.from(JSON.stringify({ metadata: { labels: Object.fromEntries(readMetadata(object.bytes).labels) } }))
 }

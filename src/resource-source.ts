@@ -20,8 +20,13 @@ import type { Random } from './support/random.js'
 
 export interface ResourceSourceOptions {
   readonly openFeed: OpenFeed
-  /** The JSON of what is stored, for selectors. null: it has none. */
-  readonly jsonOf: (resource: Resource, object: StoredObject, onlyMetadata: boolean) => Buffer | null
+  /** JSON for selectors; null: there is none. @param apiVersion the version to read it as; '': as it is stored. */
+  readonly jsonOf: (
+    resource: Resource,
+    object: StoredObject,
+    onlyMetadata: boolean,
+    apiVersion: string,
+  ) => Buffer | null
   readonly onInternalError: (error: StatusError) => void
   readonly pump: Pump
   readonly clock: Clock
@@ -96,7 +101,7 @@ export class ResourceSource {
     })
     this.broadcaster = new Broadcaster({
       cache: this.cache,
-      jsonOf: (object, onlyMetadata) => options.jsonOf(resource, object, onlyMetadata),
+      jsonOf: (object, onlyMetadata, version) => options.jsonOf(resource, object, onlyMetadata, version),
       onInternalError: options.onInternalError,
       onSelectorRefused: () => options.metrics.rejected('selectors'),
       pump: options.pump,

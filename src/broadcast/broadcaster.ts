@@ -5,7 +5,7 @@
  * All of it is synchronous: a cursor is checked and joined in one step, so nothing can come in between.
  */
 import { LRUCache } from 'lru-cache'
-import type { CacheBatch } from '../cache/cache-batch.js'
+import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
 import type { Snapshot } from '../cache/store.js'
 import type { CacheListener, WatchCache } from '../cache/watch-cache.js'
 import { type Key, keyFromText } from '../model/event.js'
@@ -208,7 +208,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
 
   /** Whether one more watcher of this kind would find its bytes already being made. */
   hasGroup(namespace: string, selector: WatchSelector, encoder: BodyEncoder, wire: Wire): boolean {
-    return this.#groups.has(groupKey(matcherKey(namespace, selector), encoder, wire))
+    return this.#groups.has(groupKey(matcherKey(namespace, selector, encoder.apiVersion), encoder, wire))
   }
 
   /** Ends a watcher: a last bookmark if asked for, then a clean end; an ERROR if its initial state is not complete. */
@@ -249,7 +249,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     const touched: GroupMatcher[] = []
     for (const event of batch.events) {
       for (const matcher of this.#index.candidates(event)) {
-        const sighting = matcher.sight(event)
+        const sighting = this.#sight(matcher, event, batch)
         if (sighting === null) continue
         if (matcher.sightings.length === 0) touched.push(matcher)
         matcher.sightings.push(sighting)
@@ -261,6 +261,20 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
       matcher.sightings = []
     }
     for (const event of batch.events) event.bodies = null
+  }
+
+  /** null as well when it cannot be told whether it is seen: then who waits for it is ended. */
+  #sight(matcher: GroupMatcher, event: CacheEvent, batch: CacheBatch): Sighting | null {
+    try {
+      return matcher.sight(event)
+    } catch (error) {
+      const status = this.#unwritable(error)
+      for (const group of matcher.groups) {
+        for (const cursor of group.parked) this.#unpark(cursor, batch)
+        for (const cursor of group.active.slice()) this.#endSoon(cursor, status, 'error')
+      }
+      return null
+    }
   }
 
   onAdvance(revision: Revision): void {
@@ -705,10 +719,10 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
   // Groups
 
   #groupFor({ namespace, selector, encoder, wire }: WatchRequest): Group {
-    const key = groupKey(matcherKey(namespace, selector), encoder, wire)
+    const key = groupKey(matcherKey(namespace, selector, encoder.apiVersion), encoder, wire)
     const existing = this.#groups.get(key)
     if (existing !== undefined) return existing
-    const matcher = this.#matcherFor(namespace, selector)
+    const matcher = this.#matcherFor(namespace, selector, encoder.apiVersion)
     // A short key of its own: frames are cached under it, and no later group with the same long key may find them.
     const group = new Group(
       String(++this.#groupSequence),
@@ -724,11 +738,11 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     return group
   }
 
-  #matcherFor(namespace: string, selector: WatchSelector): GroupMatcher {
-    const key = matcherKey(namespace, selector)
+  #matcherFor(namespace: string, selector: WatchSelector, apiVersion: string): GroupMatcher {
+    const key = matcherKey(namespace, selector, apiVersion)
     let matcher = this.#matchers.get(key)
     if (matcher === undefined) {
-      matcher = new GroupMatcher(namespace, selector, this.facts)
+      matcher = new GroupMatcher(namespace, selector, this.facts, apiVersion)
       this.#matchers.set(key, matcher)
       this.#index.add(matcher)
     }

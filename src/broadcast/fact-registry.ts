@@ -1,5 +1,9 @@
 /**
- * Which facts of a resource's objects the selectors in use need, and those facts, extracted once per object version.
+ * Which facts of a resource's objects the selectors in use need, and those facts, extracted once per object and version of
+ * the resource.
+ *
+ * Names, namespaces and labels are the same in every version, and are read from what is stored. Other fields are as the
+ * version has them that was asked for, so an object that is stored in another one is looked at twice.
  *
  * When a selector brings a new path, objects extracted before lack it; they are read again when they are next looked at
  * (a list filters in slices, an event looks at two versions). So a missing fact always means *look at the object*, never
@@ -9,20 +13,58 @@
  * bring one more is refused.
  */
 import { type FactPlan, Facts, extractFacts, planFacts } from '../codec/json-facts.js'
+import { labelKeyOfPath } from '../codec/field-path.js'
 import { BadRequestError, TooManyRequestsError } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
 
 /**
  * Bytes of the object as JSON; for what is stored otherwise, its decoded form, or of its metadata where that is enough.
  * null: it cannot be looked at.
+ *
+ * @param apiVersion the version to read it as; '': as it is stored.
  */
-export type JsonOf = (object: StoredObject, onlyMetadata: boolean) => Buffer | null
+export type JsonOf = (object: StoredObject, onlyMetadata: boolean, apiVersion: string) => Buffer | null
 
 const EMPTY = Buffer.from('{}')
 
 /** Controllers of a busy cluster use some twenty. At this many an object takes 2 KB more. */
 export const MAX_PATHS = 256
 const RETRY_AFTER_SECONDS = 5
+
+/** What the key itself says. */
+export const NAMESPACE_PATH = 'metadata.namespace'
+export const NAME_PATH = 'metadata.name'
+
+/** Whether all that is read is the same in every version of an object. */
+export function isSameInEveryVersion(path: string): boolean {
+  return path === NAME_PATH || path === NAMESPACE_PATH || labelKeyOfPath(path) !== null
+}
+
+/** An object as another version than the stored one: its fields are read when the first is asked for. */
+class FactsOfVersion extends Facts {
+  #fields: Facts | null = null
+
+  constructor(
+    stored: Facts,
+    readonly apiVersion: string,
+    readonly readFields: () => Facts,
+  ) {
+    super(stored.plan, stored.values, stored.labels, stored.known)
+  }
+
+  override field(path: string): string {
+    if (isSameInEveryVersion(path)) return super.field(path)
+    this.#fields ??= this.readFields()
+    return this.#fields.field(path)
+  }
+}
+
+/** Of an object that selectors look at in other versions than the stored one. As many as the resource has versions. */
+class FactsOfVersions {
+  readonly others: FactsOfVersion[] = []
+
+  constructor(readonly stored: Facts) {}
+}
 
 export class FactRegistry {
   readonly #users = new Map<string, number>()
@@ -78,13 +120,36 @@ export class FactRegistry {
     throw new TooManyRequestsError(`too many different selectors are in use; ${message}`, RETRY_AFTER_SECONDS)
   }
 
-  /** The object as selectors see it. */
-  subject(object: StoredObject): Facts {
+  /**
+   * The object as selectors see it.
+   *
+   * @param apiVersion the version that was asked for; '': none of the paths differs between versions.
+   */
+  subject(object: StoredObject, apiVersion = ''): Facts {
     const { facts } = object
-    if (facts instanceof Facts && facts.plan === this.#plan) return facts
-    const json = this.#plan.paths.length === 0 ? EMPTY : (this.#jsonOf(object, this.#onlyMetadata) ?? EMPTY)
-    const extracted = extractFacts(json, this.#plan, { namespace: object.namespace, name: object.name })
-    object.facts = extracted
-    return extracted
+    const kept = facts instanceof FactsOfVersions ? facts.stored : facts
+    const isApt = kept instanceof Facts && kept.plan === this.#plan
+    const stored = isApt ? kept : this.#extract(object, this.#onlyMetadata, '')
+    if (!isApt) object.facts = stored
+    // A value that does not say its version is of whatever is served.
+    if (apiVersion === '' || object.apiVersion === '' || object.apiVersion === apiVersion) return stored
+    return this.#otherVersion(object, stored, apiVersion)
+  }
+
+  #otherVersion(object: StoredObject, stored: Facts, apiVersion: string): Facts {
+    const kept = object.facts
+    const versions = kept instanceof FactsOfVersions ? kept : new FactsOfVersions(stored)
+    object.facts = versions
+    let found = versions.others.find((one) => one.apiVersion === apiVersion)
+    if (found === undefined) {
+      found = new FactsOfVersion(stored, apiVersion, () => this.#extract(object, false, apiVersion, stored.plan))
+      versions.others.push(found)
+    }
+    return found
+  }
+
+  #extract(object: StoredObject, onlyMetadata: boolean, apiVersion: string, plan = this.#plan): Facts {
+    const json = plan.paths.length === 0 ? EMPTY : (this.#jsonOf(object, onlyMetadata, apiVersion) ?? EMPTY)
+    return extractFacts(json, plan, { namespace: object.namespace, name: object.name })
   }
 }

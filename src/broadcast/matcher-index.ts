@@ -1,22 +1,34 @@
 /**
  * Finds the matchers an event may concern through maps, so that an event costs what it delivers and not how many
- * watchers there are: namespace → path → value → matchers. The previous version is looked up too: a change can move an
+ * watchers there are: namespace → field → value → matchers. The previous version is looked up too: a change can move an
  * object out of a selector.
  */
 import type { CacheEvent } from '../cache/cache-batch.js'
 import { labelKeyOfPath } from '../codec/field-path.js'
 import type { StoredObject } from '../model/stored-object.js'
-import type { FactRegistry } from './fact-registry.js'
-import { type Matcher, NAMESPACE_PATH, NAME_PATH } from './matcher.js'
+import { type FactRegistry, NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
+import type { Matcher } from './matcher.js'
+
+/** The matchers that are found by one field of one version, by its value. */
+interface Field<M> {
+  readonly path: string
+  /** '' when it is the same in every version. */
+  readonly apiVersion: string
+  readonly byValue: Map<string, Set<M>>
+}
+
+function fieldKey({ apiVersion }: Matcher, path: string): string {
+  return `${apiVersion}\n${path}`
+}
 
 /** The matchers of one namespace, or of all. */
 class Place<M extends Matcher> {
   /** Those without an equality term. */
   readonly unindexed = new Set<M>()
-  readonly byPath = new Map<string, Map<string, Set<M>>>()
+  readonly fields = new Map<string, Field<M>>()
 
   get isEmpty(): boolean {
-    return this.unindexed.size === 0 && this.byPath.size === 0
+    return this.unindexed.size === 0 && this.fields.size === 0
   }
 
   add(matcher: M): void {
@@ -25,10 +37,14 @@ class Place<M extends Matcher> {
       this.unindexed.add(matcher)
       return
     }
-    let byValue = this.byPath.get(term.path)
-    if (byValue === undefined) this.byPath.set(term.path, (byValue = new Map()))
-    const matchers = byValue.get(term.value)
-    if (matchers === undefined) byValue.set(term.value, new Set([matcher]))
+    const key = fieldKey(matcher, term.path)
+    let field = this.fields.get(key)
+    if (field === undefined) {
+      field = { path: term.path, apiVersion: matcher.apiVersion, byValue: new Map() }
+      this.fields.set(key, field)
+    }
+    const matchers = field.byValue.get(term.value)
+    if (matchers === undefined) field.byValue.set(term.value, new Set([matcher]))
     else matchers.add(matcher)
   }
 
@@ -38,11 +54,12 @@ class Place<M extends Matcher> {
       this.unindexed.delete(matcher)
       return
     }
-    const byValue = this.byPath.get(term.path)
+    const key = fieldKey(matcher, term.path)
+    const byValue = this.fields.get(key)?.byValue
     const matchers = byValue?.get(term.value)
     matchers?.delete(matcher)
     if (matchers?.size === 0) byValue!.delete(term.value)
-    if (byValue?.size === 0) this.byPath.delete(term.path)
+    if (byValue?.size === 0) this.fields.delete(key)
   }
 }
 
@@ -81,11 +98,19 @@ export class MatcherIndex<M extends Matcher> {
   #findIn(place: Place<M> | undefined, event: CacheEvent): void {
     if (place === undefined) return
     for (const matcher of place.unindexed) this.#found.push(matcher)
-    for (const [path, byValue] of place.byPath) {
-      const value = event.object === null ? undefined : this.#valueOf(event.object, path)
-      const before = event.previous === null ? undefined : this.#valueOf(event.previous, path)
-      if (value !== undefined) this.#take(byValue, value)
-      if (before !== undefined && before !== value) this.#take(byValue, before)
+    for (const field of place.fields.values()) {
+      let value: string | undefined
+      let before: string | undefined
+      try {
+        value = event.object === null ? undefined : this.#valueOf(event.object, field)
+        before = event.previous === null ? undefined : this.#valueOf(event.previous, field)
+      } catch {
+        // It cannot be looked at in that version: each of them finds out for itself, and ends.
+        for (const matchers of field.byValue.values()) for (const matcher of matchers) this.#found.push(matcher)
+        continue
+      }
+      if (value !== undefined) this.#take(field.byValue, value)
+      if (before !== undefined && before !== value) this.#take(field.byValue, before)
     }
   }
 
@@ -94,10 +119,10 @@ export class MatcherIndex<M extends Matcher> {
     if (matchers !== undefined) for (const matcher of matchers) this.#found.push(matcher)
   }
 
-  #valueOf(object: StoredObject, path: string): string | undefined {
+  #valueOf(object: StoredObject, { path, apiVersion }: Field<M>): string | undefined {
     if (path === NAME_PATH) return object.name
     if (path === NAMESPACE_PATH) return object.namespace
-    const subject = this.#facts.subject(object)
+    const subject = this.#facts.subject(object, apiVersion)
     const label = labelKeyOfPath(path)
     return label === null ? subject.field(path) : subject.label(label)
   }

@@ -5,7 +5,7 @@
 import type { CacheEvent } from '../cache/cache-batch.js'
 import type { Facts } from '../codec/json-facts.js'
 import type { StoredObject } from '../model/stored-object.js'
-import type { FactRegistry } from './fact-registry.js'
+import { type FactRegistry, isSameInEveryVersion, NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
 
 /** The dialect's selectors satisfy it by shape. */
 export interface WatchSelector {
@@ -31,24 +31,25 @@ export interface Sighting {
   readonly event: CacheEvent
 }
 
-/** What the key itself says. */
-export const NAMESPACE_PATH = 'metadata.namespace'
-export const NAME_PATH = 'metadata.name'
-
 export class Matcher {
   readonly key: string
   /** The one term it is found by, beside its namespace; null: every event there is tried. */
   readonly indexTerm: IndexTerm | null
+  /** The version its fields are read as; '' when it reads none that differs between versions. */
+  readonly apiVersion: string
   readonly #facts: FactRegistry
   readonly #release: () => void
 
+  /** @param apiVersion the version that was asked for. */
   constructor(
     /** '' for all. */
     readonly namespace: string,
     readonly selector: WatchSelector,
     facts: FactRegistry,
+    apiVersion: string,
   ) {
-    this.key = matcherKey(namespace, selector)
+    this.apiVersion = versionRead(selector, apiVersion)
+    this.key = matcherKey(namespace, selector, apiVersion)
     this.#facts = facts
     this.#release = facts.use(selector.paths)
     this.indexTerm = chooseTerm(selector.equalityTerms())
@@ -61,7 +62,7 @@ export class Matcher {
 
   matches(object: StoredObject): boolean {
     if (this.namespace !== '' && object.namespace !== this.namespace) return false
-    return this.selector.isEmpty || this.selector.matches(this.#facts.subject(object))
+    return this.selector.isEmpty || this.selector.matches(this.#facts.subject(object, this.apiVersion))
   }
 
   /** out→in is ADDED, in→in MODIFIED, in→out DELETED with the previous object; null: not seen at all. */
@@ -74,8 +75,13 @@ export class Matcher {
   }
 }
 
-export function matcherKey(namespace: string, selector: WatchSelector): string {
-  return `${namespace}\n${selector.canonical}`
+/** Watchers of several versions share what reads nothing but what these have in common. */
+export function matcherKey(namespace: string, selector: WatchSelector, apiVersion: string): string {
+  return `${versionRead(selector, apiVersion)}\n${namespace}\n${selector.canonical}`
+}
+
+function versionRead({ paths }: WatchSelector, apiVersion: string): string {
+  return paths.every(isSameInEveryVersion) ? '' : apiVersion
 }
 
 /** A name beats another field, a field a label, any of them a namespace: the fewer objects share a value the better. */

@@ -81,7 +81,7 @@ export class Facts {
     /** By slot of the plan; undefined: a label that is not there, or a field that reads as ''. */
     readonly values: readonly (string | undefined)[],
     readonly labels: ReadonlyMap<string, string> | null,
-    private readonly known: KnownName | null,
+    readonly known: KnownName | null,
   ) {}
 
   has(path: string): boolean {

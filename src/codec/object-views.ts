@@ -30,6 +30,7 @@ export interface ObjectViewsOptions {
 
 interface View {
   readonly apiVersion: string
+  readonly convertsByName: boolean
   /** null: it cannot be shown as that version. */
   readonly json: Spliceable | null
 }
@@ -60,10 +61,12 @@ export class ObjectViews {
     const isThatVersion = object.apiVersion === target.apiVersion || object.apiVersion === ''
     if (object.encoding === 'json' && isThatVersion) return object
     const views = this.#views.get(object) ?? []
-    const known = views.find(({ apiVersion }) => apiVersion === target.apiVersion)
+    const known = views.find(
+      ({ apiVersion, convertsByName }) => apiVersion === target.apiVersion && convertsByName === target.convertsByName,
+    )
     if (known !== undefined) return known.json
     const json = this.#make(object, target)
-    this.#views.set(object, [...views, { apiVersion: target.apiVersion, json }])
+    this.#views.set(object, [...views, { ...target, json }])
     return json
   }
 

@@ -75,6 +75,7 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
         selectableFields,
         schema,
         subresources,
+        convertsByWebhook: conversion === 'Webhook',
       }),
     )
   return { kind: 'defined', resources, storageVersion: stored.name, conversion }

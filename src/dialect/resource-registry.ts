@@ -44,6 +44,8 @@ export interface ServedResource {
   readonly selectableFields: readonly string[]
   /** Parts of an object that are written by themselves, where writes are served. */
   readonly subresources: Subresources
+  /** A webhook converts between its versions: what is stored in another one cannot be shown from here. */
+  readonly convertsByWebhook: boolean
 }
 
 export interface RegistryChange {
@@ -54,7 +56,7 @@ export interface RegistryChange {
 export function servedResource(
   resource: Resource,
   origin: ServedResource['origin'],
-  extras: Partial<Pick<ServedResource, 'printerColumns' | 'schema' | 'selectableFields' | 'subresources'>> = {},
+  extras: Partial<Omit<ServedResource, 'resource' | 'origin'>> = {},
 ): ServedResource {
   return {
     resource,
@@ -63,6 +65,7 @@ export function servedResource(
     schema: extras.schema,
     selectableFields: extras.selectableFields ?? [],
     subresources: extras.subresources ?? NO_SUBRESOURCES,
+    convertsByWebhook: extras.convertsByWebhook ?? false,
   }
 }
 

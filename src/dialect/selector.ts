@@ -25,7 +25,8 @@ export class Selector {
   }
 
   matches(subject: Subject): boolean {
-    return this.fields.matches(subject) && this.labels.matches(subject)
+    // Labels first: they are the same in every version of the object, and fields are those of one.
+    return this.labels.matches(subject) && this.fields.matches(subject)
   }
 
   /** What every matching object has, fields first: they tell objects apart better. Necessary, not sufficient. */

@@ -211,6 +211,9 @@ export class NotImplementedError extends StatusError {
   readonly reason = 'NotImplemented'
 }
 
+/** One object cannot be shown in the version or form asked for: the API server itself may be able to. */
+export class UnshowableError extends NotImplementedError {}
+
 /** Our bug: the cause is logged, not sent. */
 export class InternalError extends StatusError {
   override readonly name = 'InternalError'

@@ -12,6 +12,7 @@ import {
   ServiceUnavailableError,
   StatusError,
   TimeoutError,
+  UnshowableError,
 } from '../model/status.js'
 import { type Attributes, pathAttributes } from '../auth/authz/authorizer.js'
 import type { Revision } from '../model/revision.js'
@@ -70,7 +71,15 @@ export function apiHandler(options: ApiOptions): ApiHandler {
       if (path.kind === 'resource') {
         const asked = verbOf(exchange, path)
         verb = asked
-        await (asked === 'list' ? tracedList(options, exchange, path) : admitAndAnswer(options, exchange, path, asked))
+        try {
+          await (asked === 'list'
+            ? tracedList(options, exchange, path)
+            : admitAndAnswer(options, exchange, path, asked))
+        } catch (error) {
+          if (!(error instanceof UnshowableError) || passthrough === null || exchange.response.headersSent) throw error
+          verb = 'passed'
+          return await passOn(options, passthrough, exchange, path)
+        }
       } else {
         verb = 'discovery'
         const admitting = options.admission.admit(
@@ -207,7 +216,7 @@ async function answerResource(
 ): Promise<void> {
   const { context } = options
   const live = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
-  if (live === undefined) throw unknownResource()
+  if (live === undefined) throw context.whyUnknown(path.group) ?? unknownResource()
   if (!isRead(verb) || path.subresource !== '') return await write(options, exchange, path, verb, live, admitted)
   if (live.direct === undefined) return await answerLive(options, exchange, path, verb, admitted, span, live)
   const opened = await live.direct(directAsk(exchange, path, verb), exchange.signal)
@@ -299,6 +308,8 @@ function answerDocument(
   path: Exclude<ReturnType<typeof parseRequestPath>, ResourcePath | { kind: 'other' }>,
 ): void {
   const { discovery, openApi } = options
+  const why = path.kind === 'version' ? null : whyIncomplete(options, path)
+  if (why !== null) throw why
   switch (path.kind) {
     case 'version':
       return sendDocument(exchange, discovery.version())
@@ -324,6 +335,26 @@ function answerDocument(
       return sendDocument(exchange, openApi.index())
     case 'openapi-v3':
       return sendOpenApi(exchange, openApi, path)
+  }
+}
+
+/** A document without what is still to be read would say that it does not exist. */
+function whyIncomplete(
+  { context }: ApiOptions,
+  path: Exclude<ReturnType<typeof parseRequestPath>, ResourcePath | { kind: 'other' | 'version' }>,
+): StatusError | null {
+  switch (path.kind) {
+    case 'api-versions':
+      return context.whyUnknown('')
+    case 'api-groups':
+    case 'openapi-v2':
+    case 'openapi-v3-index':
+      return context.whyUnknown(null)
+    case 'api-group':
+      return context.whyUnknown(path.group)
+    case 'api-resources':
+    case 'openapi-v3':
+      return context.hasGroup(path.group, path.version) ? null : context.whyUnknown(path.group)
   }
 }
 

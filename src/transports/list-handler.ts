@@ -131,7 +131,7 @@ function* selectedPieces(
   facts: FactRegistry,
 ): Generator<Buffer | null, void, void> {
   if (selector.isEmpty) return yield* listPieces({ ...page, matches: null })
-  const matcher = new Matcher('', selector, facts)
+  const matcher = new Matcher('', selector, facts, page.encoder.apiVersion)
   try {
     yield* listPieces({ ...page, matches: (object) => matcher.matches(object) })
   } finally {

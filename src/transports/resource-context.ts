@@ -8,6 +8,7 @@ import type { Projection } from '../dialect/projection.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import type { ResourceMetrics } from '../metrics/metrics.js'
 import type { Revision } from '../model/revision.js'
+import type { StatusError } from '../model/status.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
@@ -41,6 +42,8 @@ export interface DirectResource extends LiveResource {
 
 export interface ResourceContext {
   find(group: string, version: string, plural: string): LiveResource | undefined
+  /** Why it is not known yet what there is of a group (null: which groups there are); null: it is known. */
+  whyUnknown(group: string | null): StatusError | null
   /** Anything of that version is served here. */
   hasGroup(group: string, version: string): boolean
   /** What can be negotiated for it. */

@@ -27,7 +27,7 @@ void t.test('a selector turns a change into what its watchers see of it', (t) =>
     ['deleted inside', null, web, 'DELETED@5'],
     ['deleted outside', null, db, null],
   ]
-  const matcher = new Matcher('', parseSelector('app=web', undefined), facts())
+  const matcher = new Matcher('', parseSelector('app=web', undefined), facts(), 'v1')
   for (const [name, object, previous, seen] of cases) {
     const sighting = matcher.sight(event(object, previous))
     t.equal(sighting === null ? null : `${sighting.type}@${sighting.object.modRevision}`, seen, name)
@@ -63,7 +63,7 @@ void t.test('every kind of selector looks at the right thing', (t) => {
     ['x', 'app=web', 'status.phase=Running', false],
   ]
   for (const [namespace, labels, fields, matches] of cases) {
-    const matcher = new Matcher(namespace, parseSelector(labels, fields), facts())
+    const matcher = new Matcher(namespace, parseSelector(labels, fields), facts(), 'v1')
     t.equal(matcher.matches(pod), matches, `${namespace} ${labels} ${fields}`)
   }
   t.end()
@@ -74,7 +74,7 @@ void t.test('the index asks those who might be concerned, and nobody else', (t) 
   const index = new MatcherIndex<Matcher>(registry)
   const matchers = new Map<string, Matcher>()
   for (let i = 0; i < 100; i++) {
-    const matcher = new Matcher('', parseSelector('', `spec.nodeName=n${i}`), registry)
+    const matcher = new Matcher('', parseSelector('', `spec.nodeName=n${i}`), registry, 'v1')
     matchers.set(`n${i}`, matcher)
     index.add(matcher)
   }
@@ -93,9 +93,9 @@ void t.test('watchers of one namespace are not asked about the events of another
   const registry = facts()
   const index = new MatcherIndex<Matcher>(registry)
   for (let i = 0; i < 50; i++) {
-    index.add(new Matcher(`ns${i}`, parseSelector('app=web', ''), registry))
-    index.add(new Matcher(`ns${i}`, parseSelector('', ''), registry))
-    index.add(new Matcher(`ns${i}`, parseSelector('app', ''), registry))
+    index.add(new Matcher(`ns${i}`, parseSelector('app=web', ''), registry, 'v1'))
+    index.add(new Matcher(`ns${i}`, parseSelector('', ''), registry, 'v1'))
+    index.add(new Matcher(`ns${i}`, parseSelector('app', ''), registry, 'v1'))
   }
   const found = index.candidates(event(podObject('ns7', 'a', 5, { labels: { app: 'web' } }), null))
   t.equal(found.length, 3)
@@ -126,7 +126,7 @@ void t.test('with any mix of selectors the index misses nobody and names nobody 
   }
   for (let step = 0; step < 3_000; step++) {
     if (random.next() < 0.1) {
-      const matcher = new Matcher(oneOf(['', 'x', 'xy']), parseSelector(oneOf(labels), oneOf(fields)), registry)
+      const matcher = new Matcher(oneOf(['', 'x', 'xy']), parseSelector(oneOf(labels), oneOf(fields)), registry, 'v1')
       if (![...matchers].some(({ key }) => key === matcher.key)) {
         matchers.add(matcher)
         index.add(matcher)

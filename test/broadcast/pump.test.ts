@@ -13,7 +13,7 @@ import { TestSink } from './harness.js'
 
 function groupOf(size: number): { group: Group; cursors: Cursor[] } {
   const owner = { wake: () => {}, finish: () => {} }
-  const matcher = new Matcher('', EVERYTHING, new FactRegistry(() => null))
+  const matcher = new Matcher('', EVERYTHING, new FactRegistry(() => null), 'v1')
   const group = new Group('1', owner, matcher, plainEncoder, lineWire, rev(1), { bytes: 0 })
   const cursors = Array.from({ length: size }, () => addCursor(group))
   return { group, cursors }

@@ -152,7 +152,7 @@ void t.test(`${selectors} distinct selectors, each with labels of its own, leave
   const heap = (): number => process.memoryUsage().heapUsed + process.memoryUsage().external
   const use = (from: number, count: number): void => {
     for (let i = from; i < from + count; i++) {
-      const matcher = new Matcher('', parseLabelSelector(`n!=${i},key${i} notin (a,b${i})`) as never, facts)
+      const matcher = new Matcher('', parseLabelSelector(`n!=${i},key${i} notin (a,b${i})`) as never, facts, 'v1')
       matcher.matches(object)
       matcher.close()
     }
