@@ -1,7 +1,9 @@
 /** What each kind of patch makes of an object, and who owns what after an apply: tables over the pure parts. */
 import t from 'tap'
-import { encodeJsonTree, type Json, type JsonRecord, parseJsonTree } from '../../src/codec/json-tree.js'
+import { encodeJsonTree, type Json, type JsonRecord, parseJsonTree, record } from '../../src/codec/json-tree.js'
 import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
+import { metadataProblems, newFinalizerProblems } from '../../src/writes/metadata-rules.js'
+import { PODS } from '../support/objects.js'
 import { applyConfiguration, type Manager, recordUpdate } from '../../src/writes/managed-fields.js'
 import { applyJsonPatch } from '../../src/writes/json-patch.js'
 import { applyMergePatch } from '../../src/writes/merge-patch.js'
@@ -328,5 +330,48 @@ void t.test('an update takes what it changes from whoever had it', (t) => {
     recordUpdate(before, updated, podShape, manager(`m${i}`))
   }
   t.ok((updated['metadata'] as { managedFields: unknown[] }).managedFields.length <= 12, 'entries are bounded')
+  t.end()
+})
+
+void t.test('lists of a strategic merge patch cost what they are long', (t) => {
+  // As many as would take minutes if each were compared with each.
+  const count = 60_000
+  const podOf = (first: number, extra: object = {}): JsonRecord => {
+    const containers = Array.from({ length: count }, (_, i) => ({ name: `c${first + i}` }))
+    const finalizers = Array.from({ length: count }, (_, i) => `x.io/f${first + i}`)
+    return object(JSON.stringify({ metadata: { finalizers, ...extra }, spec: { containers } }))
+  }
+  const names = (list: Json | undefined): readonly Json[] => list as Json[]
+  const merged = applyStrategicPatch(podOf(0), podOf(count / 2), podShape)
+  t.equal(names((merged['spec'] as JsonRecord)['containers']).length, count * 1.5, 'items by their keys')
+  const { finalizers } = merged['metadata'] as JsonRecord
+  t.equal(names(finalizers).length, count * 1.5, 'a set')
+  const reversed = Array.from({ length: count }, (_, i) => `x.io/f${count - 1 - i}`)
+  const shrunk = applyStrategicPatch(
+    podOf(0),
+    object(
+      JSON.stringify({
+        metadata: {
+          '$deleteFromPrimitiveList/finalizers': reversed.slice(0, count / 2),
+          '$setElementOrder/finalizers': reversed,
+        },
+        spec: { containers: Array.from({ length: count }, (_, i) => ({ name: `c${i}`, $patch: 'delete' })) },
+      }),
+    ),
+    podShape,
+  )
+  t.same((shrunk['metadata'] as JsonRecord)['finalizers'], reversed.slice(count / 2), 'deleted and put in order')
+  t.same((shrunk['spec'] as JsonRecord)['containers'], [])
+  t.end()
+})
+
+void t.test('finalizers are checked once each', (t) => {
+  const finalizers = Array.from({ length: 150_000 }, (_, i) => `x.io/f${i}`)
+  const metadata = record({ name: 'a', finalizers: [...finalizers, 'x.io/f7'] })
+  const resource = PODS
+  t.match(metadataProblems(resource, metadata), [
+    { reason: 'FieldValueDuplicate', field: 'metadata.finalizers[150000]', message: 'Duplicate value: "x.io/f7"' },
+  ])
+  t.same(newFinalizerProblems(record({ finalizers, deletionTimestamp: 'now' }), record({ finalizers })), [])
   t.end()
 })
