@@ -5,6 +5,9 @@ import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
 import { metadataProblems, newFinalizerProblems } from '../../src/writes/metadata-rules.js'
 import { PODS } from '../support/objects.js'
 import { applyConfiguration, type Manager, recordUpdate } from '../../src/writes/managed-fields.js'
+import { InvalidError } from '../../src/model/status.js'
+import { required } from '../../src/writes/field-errors.js'
+import { refuseOrWarn } from '../../src/writes/object-change.js'
 import { applyJsonPatch } from '../../src/writes/json-patch.js'
 import { applyMergePatch } from '../../src/writes/merge-patch.js'
 import { BuiltInShapes } from '../../src/writes/shape.js'
@@ -373,5 +376,22 @@ void t.test('finalizers are checked once each', (t) => {
     { reason: 'FieldValueDuplicate', field: 'metadata.finalizers[150000]', message: 'Duplicate value: "x.io/f7"' },
   ])
   t.same(newFinalizerProblems(record({ finalizers, deletionTimestamp: 'now' }), record({ finalizers })), [])
+  t.end()
+})
+
+void t.test('an answer tells a hundred of the things that are wrong, and how many more there are', (t) => {
+  const causes = Array.from({ length: 200_000 }, (_, i) => required(`spec.items[${i}].name`))
+  const error = InvalidError.forFields('Pod', '', 'a', causes)
+  t.equal(error.toStatus().details?.causes?.length, 100)
+  t.match(error.message, /spec\.items\[99\]\.name: Required value, and 199900 more\]$/)
+  t.throws(
+    () =>
+      refuseOrWarn(
+        causes.map(({ field }) => `unknown field "${field}"`),
+        'Strict',
+        () => {},
+      ),
+    { code: 400, message: /"spec\.items\[99\]\.name", and 199900 more$/ },
+  )
   t.end()
 })
