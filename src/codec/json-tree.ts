@@ -143,6 +143,16 @@ export function jsonText(value: Json): string {
   return `${text}}`
 }
 
+/** The same text for equal trees, so that one can be looked up among many. */
+export function canonicalText(value: Json): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalText).join(',')}]`
+  if (!isRecord(value)) return jsonText(value)
+  const members = Object.keys(value)
+    .sort()
+    .map((name) => `${JSON.stringify(name)}:${canonicalText(value[name]!)}`)
+  return `{${members.join(',')}}`
+}
+
 /** Deep; numbers are shared, since they never change. */
 export function cloneTree<T extends Json>(value: T): T
 export function cloneTree(value: Json): Json {

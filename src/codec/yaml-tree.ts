@@ -1,10 +1,14 @@
 /** YAML bodies as a JSON tree: numbers keep their digits, and what JSON has no word for is refused. */
-import { isAlias, isMap, isScalar, isSeq, LineCounter, parseAllDocuments } from 'yaml'
+import { isAlias, isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseAllDocuments } from 'yaml'
 import { MAX_JSON_DEPTH } from './json-scan.js'
 import { joinPath, type Json, numberFromText, type ParsedJson, record } from './json-tree.js'
 
 /** Aliases resolved in one document: a few lines of them can stand for gigabytes. */
 const MAX_ALIASES = 100
+/** Values that aliases stand for, in one document; a long text counts for more. */
+const MAX_ALIASED = 200_000
+/** Bytes of a text that count for one value more. */
+const BYTES_PER_VALUE = 64
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/
 
 /** @throws SyntaxError with the place, as far as it is known. */
@@ -18,18 +22,31 @@ export function parseYamlTree(text: string): ParsedJson {
   if (error !== undefined) throw new SyntaxError(error.message)
   const duplicates: string[] = []
   let aliases = 0
+  let aliased = 0
+  /** By name; of a name given twice, the last before the alias. Asking the library for it would walk the whole document. */
+  const anchors = new Map<string, Node>()
+  let aliasDepth = 0
   const toTree = (node: unknown, path: readonly string[]): Json => {
     if (path.length > MAX_JSON_DEPTH) throw new SyntaxError(`it is nested more than ${MAX_JSON_DEPTH} deep`)
     if (node === null || node === undefined) return null
     if (isAlias(node)) {
       if (++aliases > MAX_ALIASES) throw new SyntaxError(`it has more than ${MAX_ALIASES} aliases`)
-      return toTree(node.resolve(document), path)
+      aliasDepth++
+      const value = toTree(anchors.get(node.source), path)
+      aliasDepth--
+      return value
+    }
+    if (aliasDepth === 0 && isNode(node) && node.anchor !== undefined) anchors.set(node.anchor, node)
+    if (aliasDepth > 0) {
+      aliased += 1 + (isScalar(node) && typeof node.value === 'string' ? node.value.length / BYTES_PER_VALUE : 0)
+      if (aliased > MAX_ALIASED) throw new SyntaxError(`its aliases stand for more than ${MAX_ALIASED} values`)
     }
     if (isScalar(node)) return scalar(node.value, node.source)
     if (isSeq(node)) return node.items.map((item, i) => toTree(item, [...path, `[${i}]`]))
     if (!isMap(node)) throw new SyntaxError('it has what JSON cannot say')
     const members = record()
     for (const { key, value } of node.items) {
+      if (aliasDepth === 0 && isScalar(key) && key.anchor !== undefined) anchors.set(key.anchor, key)
       const name = isScalar(key) ? keyText(key.value, key.source) : null
       if (name === null) throw new SyntaxError('a key is not a scalar')
       if (Object.hasOwn(members, name)) duplicates.push(joinPath([...path, name]))

@@ -187,6 +187,9 @@ export class UnsupportedMediaTypeError extends StatusError {
   readonly reason = 'UnsupportedMediaType'
 }
 
+/** Of one answer: a body of 3 MB can be wrong in more places than an answer can tell. */
+const MAX_CAUSES = 100
+
 /** Understood and well formed, but not allowed to mean that; the causes name the fields. */
 export class InvalidError extends StatusError {
   override readonly name = 'InvalidError'
@@ -195,11 +198,13 @@ export class InvalidError extends StatusError {
 
   /** As the API server words it: `KIND.GROUP "NAME" is invalid: FIELD: message`. */
   static forFields(kind: string, group: string, name: string, causes: readonly StatusCause[]): InvalidError {
-    const texts = causes.map((cause) => `${cause.field}: ${cause.message}`)
+    const told = causes.slice(0, MAX_CAUSES)
+    const texts = told.map((cause) => `${cause.field}: ${cause.message}`)
+    if (causes.length > told.length) texts.push(`and ${causes.length - told.length} more`)
     const joined = texts.length === 1 ? texts[0] : `[${texts.join(', ')}]`
     const qualified = group === '' ? kind : `${kind}.${group}`
     return new InvalidError(`${qualified} ${JSON.stringify(name)} is invalid: ${joined}`, {
-      details: { ...(name === '' ? {} : { name }), group, kind, causes },
+      details: { ...(name === '' ? {} : { name }), group, kind, causes: told },
     })
   }
 }

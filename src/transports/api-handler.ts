@@ -2,7 +2,14 @@
  * Everything under `/api`, `/apis`, `/version` and `/openapi`: from the path to discovery, a get, a list or a watch. One
  * request, one answer; an error before the headers is a Status.
  */
-import { JSON_MEDIA_TYPE, isPretty, negotiate, negotiateDiscovery, negotiateOpenApiV2 } from '../dialect/accept.js'
+import {
+  JSON_MEDIA_TYPE,
+  type Negotiated,
+  isPretty,
+  negotiate,
+  negotiateDiscovery,
+  negotiateOpenApiV2,
+} from '../dialect/accept.js'
 import type { Discovery, Document } from '../dialect/discovery.js'
 import type { OpenApi } from '../dialect/openapi.js'
 import { type ResourcePath, parseRequestPath, unknownResource } from '../dialect/request-path.js'
@@ -20,12 +27,12 @@ import { inSpan, type Span } from '../support/tracing.js'
 import type { Admission, Admitted } from './admission.js'
 import type { Exchange } from './exchange.js'
 import { handleGet } from './get-handler.js'
-import { failAsEvents, httpWatch } from './http-watch.js'
+import { answerHeadOfWatch, failAsEvents, httpWatch } from './http-watch.js'
 import { layOut } from './layout.js'
-import { handleList } from './list-handler.js'
+import { type Collection, handleList } from './list-handler.js'
 import { attributesOf, isRead, type Verb, verbOf } from './request-attributes.js'
 import type { DirectAsk, LiveResource, ResourceContext } from './resource-context.js'
-import { handleWatch } from './watch-handler.js'
+import { handleWatch, readWatch, type WatchTransport } from './watch-handler.js'
 import type { ApiService, ApiServices } from './passthrough/api-services.js'
 import type { Passthrough } from './passthrough/passthrough.js'
 import { checkOrigin, isWebSocket, webSocketWatch } from './websocket/websocket-watch.js'
@@ -218,11 +225,45 @@ async function answerResource(
   const live = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
   if (live === undefined) throw context.whyUnknown(path.group) ?? unknownResource()
   if (!isRead(verb) || path.subresource !== '') return await write(options, exchange, path, verb, live, admitted)
+  if (verb === 'watch' && exchange.isHead) return headOfWatch(options, exchange, path, admitted, live)
   if (live.direct === undefined) return await answerLive(options, exchange, path, verb, admitted, span, live)
   const opened = await live.direct(directAsk(exchange, path, verb), exchange.signal)
   exchange.response.once('close', () => opened.close())
   if (exchange.isGone) return opened.close()
   await answerLive(options, exchange, path, verb, admitted, span, opened)
+}
+
+/** No watch is opened: not here, and not upstream. */
+function headOfWatch(
+  { context, webSocketAllowedOrigins }: ApiOptions,
+  exchange: Exchange,
+  path: ResourcePath,
+  admitted: Admitted,
+  live: LiveResource,
+): void {
+  const form = negotiate(exchange.requestHeaders.accept, 'watch', context.servable(live.served))
+  const transport = watchTransport(exchange, form, admitted, webSocketAllowedOrigins)
+  const { options } = readWatch(context, transport, live, collectionOf(path), form)
+  if (live.direct === undefined) {
+    exposeStaleness(exchange, live)
+    live.cache.assertReadable()
+  }
+  answerHeadOfWatch(exchange, form, options.compress || context.compressesWatches)
+}
+
+function watchTransport(
+  exchange: Exchange,
+  form: Negotiated,
+  admitted: Admitted,
+  webSocketAllowedOrigins: readonly string[],
+): WatchTransport {
+  return isWebSocket(exchange)
+    ? webSocketWatch(exchange, form, admitted, webSocketAllowedOrigins)
+    : httpWatch(exchange, form, admitted)
+}
+
+function collectionOf(path: ResourcePath): Collection {
+  return { namespace: path.namespace, name: path.name === '' ? null : path.name }
 }
 
 /** A watch begins with what was there at its revision; what its parameters mean is said, and refused, where they are read. */
@@ -255,7 +296,7 @@ async function answerLive(
     const name = { namespace: path.namespace, name: path.name }
     return await handleGet(context, exchange, live, name, negotiate(accept, 'get', servable))
   }
-  const collection = { namespace: path.namespace, name: path.name === '' ? null : path.name }
+  const collection = collectionOf(path)
   const form = negotiate(accept, verb, servable)
   if (verb === 'list') {
     // A client that reads its list for ever holds the list's bytes for ever.
@@ -266,9 +307,7 @@ async function answerLive(
       timer.cancel()
     }
   }
-  const transport = isWebSocket(exchange)
-    ? webSocketWatch(exchange, form, admitted, options.webSocketAllowedOrigins)
-    : httpWatch(exchange, form, admitted)
+  const transport = watchTransport(exchange, form, admitted, options.webSocketAllowedOrigins)
   await handleWatch(context, transport, live, collection, form)
 }
 

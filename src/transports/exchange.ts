@@ -32,6 +32,11 @@ export class Exchange {
     return this.request.headers
   }
 
+  /** The answer ends with its headers: a byte behind them would be taken for the next answer's. */
+  get isHead(): boolean {
+    return this.request.method === 'HEAD'
+  }
+
   /** Aborts when the client is gone or the answer is complete. Made when first asked for: most answers do without. */
   get signal(): AbortSignal {
     if (this.#abort === null) {
@@ -71,7 +76,7 @@ export class Exchange {
   send(code: number, contentType: string, body: Buffer, headers: OutgoingHttpHeaders = {}): void {
     if (this.isGone) return
     this.writeHead(code, { 'content-type': contentType, 'content-length': body.length, ...headers })
-    this.response.end(this.request.method === 'HEAD' ? undefined : body)
+    this.response.end(this.isHead ? undefined : body)
   }
 
   /** A document that the client keeps under its ETag: 304 when it has this one. */

@@ -35,7 +35,7 @@ export function httpWatch(exchange: Exchange, form: Negotiated, admitted: Admitt
  * @returns false: not for this client or this error, which is an ordinary answer then.
  */
 export function failAsEvents(exchange: Exchange, error: StatusError): boolean {
-  if (!CURABLE.has(error.code) || !asksForEvents(exchange)) return false
+  if (exchange.isHead || !CURABLE.has(error.code) || !asksForEvents(exchange)) return false
   const status = error.toStatus()
   const { wire, sink } = openStream(exchange, negotiate('text/event-stream', 'watch'), false)
   const frames = [wire.frame('ERROR', encodeStatus(status), null)]
@@ -46,6 +46,12 @@ export function failAsEvents(exchange: Exchange, error: StatusError): boolean {
   return true
 }
 
+/** HEAD: the head of the watch that a GET would open, and its end. */
+export function answerHeadOfWatch(exchange: Exchange, form: Negotiated, compress: boolean): void {
+  sendHead(exchange, form, compress)
+  exchange.response.end()
+}
+
 function asksForEvents(exchange: Exchange): boolean {
   try {
     return negotiate(exchange.requestHeaders.accept, 'watch').stream === 'sse'
@@ -54,8 +60,8 @@ function asksForEvents(exchange: Exchange): boolean {
   }
 }
 
-function openStream(exchange: Exchange, form: Negotiated, compress: boolean): OpenStream {
-  const { response } = exchange
+/** @returns whether the stream is gzipped. */
+function sendHead(exchange: Exchange, form: Negotiated, compress: boolean): boolean {
   const isGzip = compress && acceptsGzip(exchange.requestHeaders['accept-encoding'])
   const isSse = form.stream === 'sse'
   exchange.writeHead(200, {
@@ -66,11 +72,16 @@ function openStream(exchange: Exchange, form: Negotiated, compress: boolean): Op
     ...(compress ? { vary: 'Accept-Encoding' } : {}),
     ...(isGzip ? { 'content-encoding': 'gzip' } : {}),
   })
-  response.flushHeaders()
+  return isGzip
+}
+
+function openStream(exchange: Exchange, form: Negotiated, compress: boolean): OpenStream {
+  const isGzip = sendHead(exchange, form, compress)
+  exchange.response.flushHeaders()
   const [carrier, plain] = carry(exchange)
   const wire = wireOf(framings[form.stream === 'none' ? 'json-lines' : form.stream], carrier, isGzip)
   const sink = isGzip ? new GzipSink(plain, wire.envelope) : plain
-  if (isSse) {
+  if (form.stream === 'sse') {
     const { bytes, checksum } = writeUnit(wire, [EVENT_STREAM_START])
     sink.write(bytes, checksum)
   }

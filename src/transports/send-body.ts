@@ -46,6 +46,12 @@ export async function sendBody(
       exchange.send(200, answer.contentType, body, headers)
       return body.length
     }
+    if (exchange.isHead) {
+      const encoding = answer.acceptsGzip ? { 'content-encoding': 'gzip' } : {}
+      exchange.writeHead(200, { 'content-type': answer.contentType, ...encoding, ...headers })
+      exchange.response.end()
+      return 0
+    }
     if (!answer.acceptsGzip) {
       exchange.writeHead(200, { 'content-type': answer.contentType, ...headers })
       await writePieces(exchange, use.body, answer)

@@ -37,6 +37,24 @@ export interface WatchTransport {
   begun(): void
 }
 
+/** What a watch asks for, before anything is held for it. @throws StatusError when it would be refused as it stands. */
+export function readWatch(
+  context: ResourceContext,
+  { query, lastEventId }: Pick<WatchTransport, 'query' | 'lastEventId'>,
+  { served }: LiveResource,
+  collection: Collection,
+  form: Negotiated,
+): { readonly options: WatchOptions; readonly encoder: ObjectEncoder } {
+  if (context.isDraining()) {
+    throw new ServiceUnavailableError('the server is shutting down', { details: { retryAfterSeconds: 1 } })
+  }
+  const options = parseWatchOptions(query, {
+    ...(collection.name === null ? {} : { name: collection.name }),
+    ...(lastEventId === undefined ? {} : { lastEventId }),
+  })
+  return { options, encoder: context.encoder(served, form, options.includeObject, options.projection) }
+}
+
 /** @throws StatusError before `transport.open` only. */
 export async function handleWatch(
   context: ResourceContext,
@@ -45,14 +63,7 @@ export async function handleWatch(
   collection: Collection,
   form: Negotiated,
 ): Promise<void> {
-  if (context.isDraining()) {
-    throw new ServiceUnavailableError('the server is shutting down', { details: { retryAfterSeconds: 1 } })
-  }
-  const options = parseWatchOptions(transport.query, {
-    ...(collection.name === null ? {} : { name: collection.name }),
-    ...(transport.lastEventId === undefined ? {} : { lastEventId: transport.lastEventId }),
-  })
-  const encoder = context.encoder(live.served, form, options.includeObject, options.projection)
+  const { options, encoder } = readWatch(context, transport, live, collection, form)
   live.cache.assertReadable()
   context.memory.admit()
   const leave = context.watchers.enter(transport.admitted.identity)

@@ -10,7 +10,16 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import formatsPlugin from 'ajv-formats'
 import { LRUCache } from 'lru-cache'
-import { cloneTree, isRecord, type Json, joinPath, type JsonRecord, plainCopy, treeFrom } from '../codec/json-tree.js'
+import {
+  canonicalText,
+  cloneTree,
+  isRecord,
+  type Json,
+  joinPath,
+  type JsonRecord,
+  plainCopy,
+  treeFrom,
+} from '../codec/json-tree.js'
 import { duplicate, type FieldProblem, invalid, notSupported, required, wrongType } from './field-errors.js'
 import { itemsByElement } from './field-set.js'
 import type { Shape } from './shape.js'
@@ -58,6 +67,15 @@ export class CustomSchemas {
 
   constructor() {
     this.#ajv = new Ajv({ allErrors: true, strict: false, validateSchema: false, verbose: true, logger: false })
+    // The library's own compares each with each, and fails on objects without a prototype.
+    this.#ajv.removeKeyword('uniqueItems')
+    this.#ajv.addKeyword({
+      keyword: 'uniqueItems',
+      type: 'array',
+      schemaType: 'boolean',
+      validate: (wanted: boolean, items: readonly Json[]) =>
+        !wanted || new Set(items.map(canonicalText)).size === items.length,
+    })
     const addFormats = formatsPlugin as unknown as (ajv: Ajv, formats: readonly string[]) => void
     addFormats(this.#ajv, FORMATS)
     for (const [name, pattern] of Object.entries(OWN_FORMATS)) this.#ajv.addFormat(name, pattern)
@@ -84,9 +102,14 @@ export class CustomSchemas {
       // Refused when the definition was written through us; what stands in etcd was written by somebody else.
     }
     if (validate !== null && !validate(plain)) {
+      const known = new Set<string>()
       for (const error of validate.errors ?? []) {
         const problem = problemOfError(error)
-        if (problem !== null && !problems.some((known) => isSame(known, problem))) problems.push(problem)
+        if (problem === null) continue
+        const text = `${problem.field}\n${problem.message}`
+        if (!known.has(text)) problems.push(problem)
+        known.add(text)
+        if (problems.length >= MAX_PROBLEMS) break
       }
     }
     findRepeated(object, shape, [], problems)
@@ -104,10 +127,6 @@ export class CustomSchemas {
     }
     return compiled
   }
-}
-
-function isSame(a: FieldProblem, b: FieldProblem): boolean {
-  return a.field === b.field && a.message === b.message
 }
 
 /** OpenAPI v3 as JSON Schema. */

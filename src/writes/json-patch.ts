@@ -1,94 +1,244 @@
 /**
- * JSON Patch (RFC 6902), by a library. The tree is handed to it as plain values, in which a number that would lose digits is
- * a marked string, and taken back: the library copies what it moves and knows nothing of our numbers.
+ * JSON Patch (RFC 6902) on a tree. As with the API server, an index may count from the end of its array (`-1` is the last
+ * item), and values are equal when their numbers are written alike.
+ *
+ * A body of a few kilobytes must not buy seconds: operations and copied bytes have the API server's bounds, and whatever else
+ * an operation walks over or moves along is work, of which a patch has a fixed amount. A library was rejected: it compared
+ * arrays by their edit distance, in time and memory quadratic in their length.
  */
-import { applyPatch, type Operation } from 'rfc6902'
-import { isRecord, type Json, JsonNumber, type JsonRecord, record } from '../codec/json-tree.js'
+import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
+import { cloneTree, isRecord, type Json, JsonNumber, jsonText, type JsonRecord, record } from '../codec/json-tree.js'
 import { BadRequestError, InvalidError, RequestEntityTooLargeError } from '../model/status.js'
 
 /** The API server's bound. */
 const MAX_OPERATIONS = 10_000
 /** All that is copied in one patch, the API server's bound: a few lines that each double a member would fill memory. */
 const MAX_COPIED_BYTES = 3 * 1024 * 1024
-const NAMES: readonly string[] = ['add', 'remove', 'replace', 'move', 'copy', 'test']
-/** Before a number's text. A string that begins with it gets it twice. */
-const MARK = '\u0000#'
-const TEXT = '\u0000"'
+/** Values that are visited. The largest body holds fewer than half of that. */
+const MAX_WORK = 4_000_000
+/** An array's items move up or down in one stroke: this many cost what one visited value does. */
+const SHIFTED_PER_WORK = 64
+const NAMES = ['add', 'remove', 'replace', 'move', 'copy', 'test'] as const
 
-/** @throws BadRequestError when it is no patch; InvalidError when it cannot be applied; RequestEntityTooLargeError */
-export function applyJsonPatch(object: JsonRecord, patch: Json): JsonRecord {
+interface Operation {
+  readonly op: (typeof NAMES)[number]
+  readonly path: string
+  /** '' where the operation has none. */
+  readonly from: string
+  readonly value: Json
+}
+
+/**
+ * @param maxWork how many values may be visited.
+ * @returns a new tree, which shares nothing with the object or the patch.
+ * @throws BadRequestError when it is no patch; InvalidError when it cannot be applied; RequestEntityTooLargeError
+ */
+export function applyJsonPatch(object: JsonRecord, patch: Json, maxWork = MAX_WORK): JsonRecord {
   if (!Array.isArray(patch)) throw new BadRequestError('a JSON patch must be an array of operations')
   if (patch.length > MAX_OPERATIONS) {
     throw new RequestEntityTooLargeError(
       `The allowed maximum operations in a JSON patch is ${MAX_OPERATIONS}, got ${patch.length}`,
     )
   }
-  const document = mark(object)
-  let copiedBytes = 0
-  for (const operation of patch) {
-    const checked = operationOf(operation)
-    if (checked.op === 'copy') copiedBytes += JSON.stringify(valueAt(document, checked.from) ?? null).length
-    if (copiedBytes > MAX_COPIED_BYTES) throw unprocessable(`it copies more than ${MAX_COPIED_BYTES} bytes`)
-    const [problem] = applyPatch(document, [checked])
-    if (problem !== undefined && problem !== null) throw unprocessable(problem.message)
-  }
-  const patched = unmark(document)
-  if (!isRecord(patched)) throw unprocessable('it leaves no object')
-  return patched
+  const document = new PatchedDocument(object, maxWork)
+  for (const operation of patch) document.apply(operationOf(operation))
+  return document.finish()
 }
 
 function operationOf(operation: Json): Operation {
-  const op = isRecord(operation) ? operation['op'] : undefined
-  if (!isRecord(operation) || typeof op !== 'string' || !NAMES.includes(op)) {
-    throw new BadRequestError(`error decoding patch: ${JSON.stringify(op ?? null)} is no operation of a JSON patch`)
+  const op = isRecord(operation) ? NAMES.find((name) => name === operation['op']) : undefined
+  if (!isRecord(operation) || op === undefined) {
+    const named = jsonText((isRecord(operation) ? operation['op'] : undefined) ?? null).slice(0, 100)
+    throw new BadRequestError(`error decoding patch: ${named} is no operation of a JSON patch`)
   }
   const { path, from, value } = operation
-  for (const pointer of op === 'copy' || op === 'move' ? [path, from] : [path]) {
-    if (typeof pointer !== 'string' || (pointer !== '' && !pointer.startsWith('/'))) {
-      throw new BadRequestError(`error decoding patch: ${op} needs a path that begins with "/"`)
-    }
-    // The library steps over this name, and would write somewhere else.
-    if (pointer.split('/').includes('__proto__')) throw unprocessable('no path goes through __proto__')
+  const needsFrom = op === 'copy' || op === 'move'
+  if (!isPointer(path) || (needsFrom && !isPointer(from))) {
+    throw new BadRequestError(`error decoding patch: ${op} needs a path that begins with "/"`)
   }
   if (value === undefined && (op === 'add' || op === 'replace' || op === 'test')) {
     throw new BadRequestError(`error decoding patch: ${op} needs a value`)
   }
-  return { op, path, ...(from === undefined ? {} : { from }), value: mark(value ?? null) } as Operation
+  return { op, path, from: needsFrom && isPointer(from) ? from : '', value: value ?? null }
 }
 
-/** undefined: there is none, which is for the library to say. */
-function valueAt(document: unknown, pointer: string): unknown {
-  let at = document
-  for (const token of pointer.split('/').slice(1)) {
-    const name = token.replaceAll('~1', '/').replaceAll('~0', '~')
-    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, name)) return undefined
-    at = (at as Record<string, unknown>)[name]
+function isPointer(value: Json | undefined): value is string {
+  return typeof value === 'string' && (value === '' || value.startsWith('/'))
+}
+
+class PatchedDocument {
+  /** The document is its one member, so that a pointer to the whole needs no case of its own. */
+  readonly #holder: JsonRecord
+  #copiedBytes = 0
+  #work = 0
+
+  constructor(
+    object: JsonRecord,
+    private readonly maxWork: number,
+  ) {
+    this.#holder = record({ '': cloneTree(object) })
   }
-  return at
+
+  apply({ op, path, from, value }: Operation): void {
+    switch (op) {
+      case 'add':
+        return this.#add(path, cloneTree(value))
+      case 'replace':
+        return this.#replace(path, cloneTree(value))
+      case 'remove':
+        this.#remove(path)
+        return
+      case 'move':
+        if (path.startsWith(`${from}/`)) throw unprocessable(`${quote(from)} cannot be moved into itself`)
+        return this.#add(path, this.#remove(from))
+      case 'copy':
+        return this.#add(path, this.#copy(this.#get(from), 0))
+      case 'test':
+        if (!this.#equals(this.#get(path), value)) throw unprocessable(`testing value ${quote(path)} failed`)
+    }
+  }
+
+  /** @throws InvalidError when there is no object, or one that is nested too deep to be read again. */
+  finish(): JsonRecord {
+    const document = this.#holder['']
+    if (!isRecord(document)) throw unprocessable('it leaves no object')
+    requireDepth(document, MAX_JSON_DEPTH)
+    return document
+  }
+
+  #get(pointer: string): Json {
+    const { parent, name } = this.#placeOf(pointer)
+    return valueIn(parent, name, pointer)
+  }
+
+  #add(pointer: string, value: Json): void {
+    const { parent, name } = this.#placeOf(pointer)
+    if (!Array.isArray(parent)) parent[name] = value
+    else if (name === '-') parent.push(value)
+    else {
+      const index = indexIn(name, parent.length + 1, pointer)
+      this.#spendShift(parent.length - index)
+      parent.splice(index, 0, value)
+    }
+  }
+
+  #replace(pointer: string, value: Json): void {
+    const { parent, name } = this.#placeOf(pointer)
+    valueIn(parent, name, pointer)
+    if (Array.isArray(parent)) parent[indexIn(name, parent.length, pointer)] = value
+    else parent[name] = value
+  }
+
+  #remove(pointer: string): Json {
+    if (pointer === '') throw unprocessable('the whole object cannot be removed')
+    const { parent, name } = this.#placeOf(pointer)
+    const value = valueIn(parent, name, pointer)
+    if (Array.isArray(parent)) {
+      const index = indexIn(name, parent.length, pointer)
+      this.#spendShift(parent.length - index)
+      parent.splice(index, 1)
+    } else delete parent[name]
+    return value
+  }
+
+  #placeOf(pointer: string): { readonly parent: Json[] | JsonRecord; readonly name: string } {
+    const names = pointer.split('/')
+    const last = names.pop()!
+    let parent: Json = this.#holder
+    for (const name of names) {
+      parent = valueIn(parent, unescapeName(name), pointer)
+      if (!Array.isArray(parent) && !isRecord(parent)) throw unprocessable(`there is no ${quote(pointer)}`)
+    }
+    return { parent: parent as Json[] | JsonRecord, name: unescapeName(last) }
+  }
+
+  #copy(value: Json, depth: number): Json {
+    if (depth > MAX_JSON_DEPTH) throw tooDeep()
+    this.#spend(1)
+    if (Array.isArray(value)) {
+      this.#spendCopied(2 + value.length)
+      return value.map((item) => this.#copy(item, depth + 1))
+    }
+    if (!isRecord(value)) {
+      this.#spendCopied(value instanceof JsonNumber ? value.text.length : JSON.stringify(value).length)
+      return value
+    }
+    this.#spendCopied(2)
+    const copy = record()
+    for (const name in value) {
+      this.#spendCopied(4 + name.length)
+      copy[name] = this.#copy(value[name]!, depth + 1)
+    }
+    return copy
+  }
+
+  /** @param wanted from the patch, and so never too deep to recurse into. */
+  #equals(value: Json, wanted: Json): boolean {
+    this.#spend(1)
+    if (value instanceof JsonNumber) return wanted instanceof JsonNumber && value.text === wanted.text
+    if (Array.isArray(value)) {
+      return (
+        Array.isArray(wanted) &&
+        value.length === wanted.length &&
+        value.every((item, i) => this.#equals(item, wanted[i]!))
+      )
+    }
+    if (!isRecord(value)) return value === wanted
+    if (!isRecord(wanted)) return false
+    const names = Object.keys(value)
+    return (
+      names.length === Object.keys(wanted).length &&
+      names.every((name) => Object.hasOwn(wanted, name) && this.#equals(value[name]!, wanted[name]!))
+    )
+  }
+
+  #spendShift(items: number): void {
+    this.#spend(Math.ceil(items / SHIFTED_PER_WORK))
+  }
+
+  #spend(work: number): void {
+    this.#work += work
+    if (this.#work > this.maxWork) throw new RequestEntityTooLargeError('the JSON patch is too much work to apply')
+  }
+
+  #spendCopied(bytes: number): void {
+    this.#copiedBytes += bytes
+    if (this.#copiedBytes > MAX_COPIED_BYTES) throw unprocessable(`it copies more than ${MAX_COPIED_BYTES} bytes`)
+  }
+}
+
+function valueIn(parent: Json, name: string, pointer: string): Json {
+  if (Array.isArray(parent)) return parent[indexIn(name, parent.length, pointer)]!
+  if (!isRecord(parent) || !Object.hasOwn(parent, name)) throw unprocessable(`there is no ${quote(pointer)}`)
+  return parent[name]!
+}
+
+/** @param length how many indices there are. */
+function indexIn(name: string, length: number, pointer: string): number {
+  const index = /^-?(0|[1-9]\d{0,9})$/.test(name) ? Number(name) : NaN
+  const fromStart = name.startsWith('-') && index !== 0 ? index + length : index
+  if (fromStart >= 0 && fromStart < length) return fromStart
+  throw unprocessable(`${quote(name)} of ${quote(pointer)} is no index of its array`)
+}
+
+function unescapeName(name: string): string {
+  return name.includes('~') ? name.replaceAll('~1', '/').replaceAll('~0', '~') : name
+}
+
+function requireDepth(value: Json, levels: number): void {
+  if (levels < 0) throw tooDeep()
+  if (Array.isArray(value)) for (const item of value) requireDepth(item, levels - 1)
+  else if (isRecord(value)) for (const name in value) requireDepth(value[name]!, levels - 1)
+}
+
+function tooDeep(): InvalidError {
+  return unprocessable(`it leaves an object that is nested more than ${MAX_JSON_DEPTH} deep`)
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text)
 }
 
 function unprocessable(why: string): InvalidError {
   return new InvalidError(`the server rejected our request due to an error in our request: ${why}`, { details: {} })
-}
-
-function mark(value: Json): unknown {
-  if (value instanceof JsonNumber) return MARK + value.text
-  if (typeof value === 'string') return value.startsWith('\u0000') ? TEXT + value : value
-  if (Array.isArray(value)) return value.map(mark)
-  if (!isRecord(value)) return value
-  const copy = Object.create(null) as Record<string, unknown>
-  for (const name in value) copy[name] = mark(value[name]!)
-  return copy
-}
-
-function unmark(value: unknown): Json {
-  if (typeof value === 'string') {
-    if (value.startsWith(MARK)) return new JsonNumber(value.slice(MARK.length))
-    return value.startsWith(TEXT) ? value.slice(TEXT.length) : value
-  }
-  if (Array.isArray(value)) return value.map(unmark)
-  if (typeof value !== 'object' || value === null) return value as Json
-  const copy = record()
-  for (const [name, member] of Object.entries(value)) copy[name] = unmark(member)
-  return copy
 }

@@ -61,11 +61,13 @@ function stringsAt(
 function finalizerProblems(list: Json | undefined, problems: FieldProblem[]): void {
   if (list === undefined || list === null) return
   if (!Array.isArray(list)) return void problems.push(wrongType('metadata.finalizers', typeof list, 'must be an array'))
+  const seen = new Set<string>()
   list.forEach((finalizer, i) => {
     const field = `metadata.finalizers[${i}]`
     if (typeof finalizer !== 'string') problems.push(wrongType(field, typeof finalizer, 'must be a string'))
-    else if (list.indexOf(finalizer) < i) problems.push(duplicate(field, finalizer))
+    else if (seen.has(finalizer)) problems.push(duplicate(field, finalizer))
     else {
+      seen.add(finalizer)
       const bad = checkLabelKey(finalizer)
       if (bad !== null) problems.push(invalid(field, finalizer, bad))
     }
@@ -97,8 +99,8 @@ function plainOwners(list: readonly Json[]): readonly string[] {
 
 /** Nobody starts to hold on to what is going already. */
 export function newFinalizerProblems(before: JsonRecord, after: JsonRecord): readonly FieldProblem[] {
-  const old = finalizersOf(before)
-  const added = finalizersOf(after).filter((name) => !old.includes(name))
+  const old = new Set(finalizersOf(before))
+  const added = finalizersOf(after).filter((name) => !old.has(name))
   if (added.length === 0 || before['deletionTimestamp'] === undefined) return []
   const names = `[]string{${added.map((name) => JSON.stringify(name)).join(', ')}}`
   const why = `no new finalizers can be added if the object is being deleted, found new finalizers ${names}`

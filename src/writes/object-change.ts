@@ -170,6 +170,9 @@ export class ObjectChange {
   }
 }
 
+/** Of one answer, as many as the API server's decoder tells. */
+const MAX_STRICT_PROBLEMS = 100
+
 /** In the words of a strict decoder. @throws BadRequestError */
 export function refuseOrWarn(
   problems: readonly string[],
@@ -177,7 +180,11 @@ export function refuseOrWarn(
   warn: (text: string) => void,
 ): void {
   if (problems.length === 0 || validation === 'Ignore') return
-  if (validation === 'Strict') throw new BadRequestError(`strict decoding error: ${problems.join(', ')}`)
+  if (validation === 'Strict') {
+    const told = problems.slice(0, MAX_STRICT_PROBLEMS)
+    if (problems.length > told.length) told.push(`and ${problems.length - told.length} more`)
+    throw new BadRequestError(`strict decoding error: ${told.join(', ')}`)
+  }
   for (const problem of problems) warn(problem)
 }
 

@@ -5,7 +5,7 @@
  *
  * Source: "Strategic Merge Patch" in the Kubernetes API conventions.
  */
-import { cloneTree, equalTrees, isRecord, type Json, jsonText, type JsonRecord, record } from '../codec/json-tree.js'
+import { canonicalText, cloneTree, isRecord, type Json, jsonText, type JsonRecord, record } from '../codec/json-tree.js'
 import { BadRequestError } from '../model/status.js'
 import { ANY, type Shape } from './shape.js'
 
@@ -77,7 +77,12 @@ function mergeLists(target: readonly Json[], patch: readonly Json[], shape: Shap
   }
   if (shape.patchKey === '') {
     const union = [...target]
-    for (const item of items) if (!union.some((present) => equalTrees(present, item))) union.push(cloneTree(item))
+    const known = new Set(target.map(canonicalText))
+    for (const item of items) {
+      const text = canonicalText(item)
+      if (!known.has(text)) union.push(cloneTree(item))
+      known.add(text)
+    }
     return union
   }
   return mergeByKey(target, items, shape)
@@ -85,50 +90,98 @@ function mergeLists(target: readonly Json[], patch: readonly Json[], shape: Shap
 
 function mergeByKey(target: readonly Json[], patch: readonly Json[], shape: Shape): Json {
   const { patchKey, items: inner } = shape
-  let merged = [...target]
+  const merged = new KeyedItems(target, patchKey)
   for (const item of patch) {
     const key = isRecord(item) ? item[patchKey] : undefined
     if (!isRecord(item) || key === undefined) {
       throw new BadRequestError(`map: ${jsonText(item)} does not contain declared merge key: ${patchKey}`)
     }
-    const isIt = (present: Json): boolean => isRecord(present) && equalTrees(present[patchKey], key)
-    if (item[PATCH] === 'delete') {
-      merged = merged.filter((present) => !isIt(present))
-      continue
-    }
-    const at = merged.findIndex(isIt)
-    const present = at === -1 ? undefined : merged[at]
-    const result = mergeObjects(isRecord(present) ? present : undefined, item, inner)
-    if (at === -1) merged.push(result)
-    else merged[at] = result
+    const text = canonicalText(key)
+    if (item[PATCH] === 'delete') merged.delete(text)
+    else merged.put(text, mergeObjects(merged.first(text), item, inner))
   }
-  return merged
+  return merged.list()
+}
+
+/** The items of a list, found by their keys. Several may have the same one: the first is merged with, all are deleted. */
+class KeyedItems {
+  /** undefined: it was deleted. */
+  readonly #items: (Json | undefined)[]
+  readonly #placesByKey = new Map<string, number[]>()
+
+  constructor(
+    items: readonly Json[],
+    private readonly keyName: string,
+  ) {
+    this.#items = [...items]
+    items.forEach((item, place) => this.#note(item, place))
+  }
+
+  first(key: string): JsonRecord | undefined {
+    const place = this.#placesByKey.get(key)?.[0]
+    const item = place === undefined ? undefined : this.#items[place]
+    return isRecord(item) ? item : undefined
+  }
+
+  /** In the place of the first with that key; behind all when there is none. */
+  put(key: string, item: Json): void {
+    const places = this.#placesByKey.get(key)
+    const place = places?.[0]
+    if (place === undefined) {
+      this.#note(item, this.#items.push(item) - 1)
+    } else {
+      this.#items[place] = item
+      // A patch can take an item's key away (`null`).
+      if (keyTextOf(item, this.keyName) !== key) places!.shift()
+    }
+  }
+
+  delete(key: string): void {
+    for (const place of this.#placesByKey.get(key) ?? []) this.#items[place] = undefined
+    this.#placesByKey.delete(key)
+  }
+
+  list(): Json[] {
+    return this.#items.filter((item) => item !== undefined)
+  }
+
+  #note(item: Json, place: number): void {
+    const key = keyTextOf(item, this.keyName)
+    if (key === null) return
+    const places = this.#placesByKey.get(key)
+    if (places === undefined) this.#placesByKey.set(key, [place])
+    else places.push(place)
+  }
+}
+
+/** null: it has none. */
+function keyTextOf(item: Json, keyName: string): string | null {
+  const key = isRecord(item) ? item[keyName] : undefined
+  return key === undefined ? null : canonicalText(key)
 }
 
 function deleteFrom(merged: JsonRecord, name: string, values: Json): void {
   const list = merged[name]
   if (!Array.isArray(list) || !Array.isArray(values)) return
-  merged[name] = list.filter((item) => !values.some((value) => equalTrees(item, value)))
+  const deleted = new Set(values.map(canonicalText))
+  merged[name] = list.filter((item) => !deleted.has(canonicalText(item)))
 }
 
 /** The items named come in that order; one that is not named stays behind the one it stood behind. */
 function order(merged: JsonRecord, name: string, wanted: Json, patchKey: string): void {
   const list = merged[name]
   if (!Array.isArray(list) || !Array.isArray(wanted)) return
-  const keyOf = (item: Json): Json | undefined => (patchKey !== '' && isRecord(item) ? item[patchKey] : item)
-  const rankOf = (item: Json): number => wanted.findIndex((other) => equalTrees(keyOf(other), keyOf(item)))
-  const named = list
-    .filter((item) => rankOf(item) !== -1)
-    .map((item) => ({ item, rank: rankOf(item) }))
-    .sort((a, b) => a.rank - b.rank)
-    .map(({ item }) => item)
-  const result: Json[] = [...named]
-  list.forEach((item, i) => {
-    if (rankOf(item) !== -1) return
-    const behind = i === 0 ? -1 : result.indexOf(list[i - 1]!)
-    result.splice(behind + 1, 0, item)
-  })
-  merged[name] = result
+  const textOf = (item: Json): string | null =>
+    patchKey !== '' && isRecord(item) ? keyTextOf(item, patchKey) : canonicalText(item)
+  const ranks = new Map<string | null, number>()
+  for (const [rank, item] of wanted.entries()) if (!ranks.has(textOf(item))) ranks.set(textOf(item), rank)
+  const runs: { readonly rank: number; readonly items: Json[] }[] = [{ rank: -1, items: [] }]
+  for (const item of list) {
+    const rank = ranks.get(textOf(item))
+    if (rank === undefined) runs.at(-1)!.items.push(item)
+    else runs.push({ rank, items: [item] })
+  }
+  merged[name] = runs.sort((a, b) => a.rank - b.rank).flatMap(({ items }) => items)
 }
 
 function withoutDirectives(value: JsonRecord): JsonRecord {

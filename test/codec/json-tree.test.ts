@@ -1,5 +1,13 @@
 import t from 'tap'
-import { cloneTree, encodeJsonTree, equalTrees, isRecord, type Json, parseJsonTree } from '../../src/codec/json-tree.js'
+import {
+  canonicalText,
+  cloneTree,
+  encodeJsonTree,
+  equalTrees,
+  isRecord,
+  type Json,
+  parseJsonTree,
+} from '../../src/codec/json-tree.js'
 import { parseYamlTree } from '../../src/codec/yaml-tree.js'
 
 const parse = (text: string): Json => parseJsonTree(Buffer.from(text)).value
@@ -69,5 +77,31 @@ void t.test('YAML', (t) => {
   )
   t.throws(() => parseYamlTree(bomb), /aliases/, 'a few lines that stand for gigabytes')
   t.notOk(isRecord(parseYamlTree('').value))
+  t.end()
+})
+
+void t.test('aliases of YAML stand for what their anchors named last, and for a bounded number of values', (t) => {
+  const rows: readonly (readonly [yaml: string, json: string])[] = [
+    ['a: &x 1\nb: *x\nc: &x 2\nd: *x\n', '{"a":1,"b":1,"c":2,"d":2}'],
+    ['a: &x {b: &y [1]}\nc: *x\nd: *y\n', '{"a":{"b":[1]},"c":{"b":[1]},"d":[1]}'],
+    ['&k a: 1\nb: *k\n', '{"a":1,"b":"a"}'],
+    ['a: &x\nb: *x\n', '{"a":null,"b":null}'],
+  ]
+  for (const [yaml, json] of rows) t.equal(encodeJsonTree(parseYamlTree(yaml).value).toString(), json, yaml)
+  const aliases = (count: number): string => Array.from({ length: count }, (_, i) => `k${i}: *x\n`).join('')
+  const many = Array.from({ length: 150_000 }, () => '0').join(',')
+  t.throws(() => parseYamlTree(`a: &x [${many}]\n${aliases(99)}`), SyntaxError, 'many values')
+  t.throws(() => parseYamlTree(`a: &x ${'x'.repeat(1_000_000)}\n${aliases(99)}`), SyntaxError, 'a long text')
+  t.throws(() => parseYamlTree('a: &x [*x, *x]\n'), SyntaxError, 'one that holds itself')
+  t.equal(Object.keys(parseYamlTree(`a: &x [1]\n${aliases(99)}`).value as object).length, 100, 'a hundred small ones')
+  t.end()
+})
+
+void t.test('equal trees have the same canonical text', (t) => {
+  const values = ['1', '1.0', '"1"', 'null', '[1,2]', '[2,1]', '{"a":1,"b":{"d":[],"c":{}}}', '{"a":{},"b":1}']
+  for (const a of values) {
+    for (const b of values) t.equal(canonicalText(parse(a)) === canonicalText(parse(b)), equalTrees(parse(a), parse(b)))
+  }
+  t.equal(canonicalText(parse('{"b":{"d":1,"c":2},"a":1}')), canonicalText(parse('{"a":1,"b":{"c":2,"d":1}}')))
   t.end()
 })

@@ -143,3 +143,22 @@ void t.test('members that are not declared go', (t) => {
   t.same(dropUnknownFields(everything, customShape(undefined, ANY)), [], 'a definition without a schema keeps all')
   t.end()
 })
+
+void t.test('items that must differ may be objects, and many', (t) => {
+  const schema = of({ list: { type: 'array', uniqueItems: true } })
+  const objects = Array.from({ length: 60_000 }, (_, i) => ({ name: `n${i}`, at: [i] }))
+  t.same(causes(schema, { list: objects }), [], 'all of them differ')
+  const repeated = causes(schema, { list: [...objects, { at: [7], name: 'n7' }] })
+  t.equal(repeated.length, 1)
+  t.match(repeated[0], /^list: .*list in body shouldn't contain duplicates \(FieldValueInvalid\)$/)
+  t.same(causes(schema, { list: [1, '1', true, null, {}, []] }), [], 'what is only written alike differs')
+  t.end()
+})
+
+void t.test('of many wrong items as many are told as an answer may hold', (t) => {
+  const schema = of({ list: { type: 'array', items: { type: 'string' } } })
+  const found = causes(schema, { list: Array.from({ length: 200_000 }, (_, i) => i) })
+  t.equal(found.length, 64)
+  t.match(found[63], /^list\[63\]: /)
+  t.end()
+})

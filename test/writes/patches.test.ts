@@ -1,8 +1,13 @@
 /** What each kind of patch makes of an object, and who owns what after an apply: tables over the pure parts. */
 import t from 'tap'
-import { encodeJsonTree, type Json, type JsonRecord, parseJsonTree } from '../../src/codec/json-tree.js'
+import { encodeJsonTree, type Json, type JsonRecord, parseJsonTree, record } from '../../src/codec/json-tree.js'
 import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
+import { metadataProblems, newFinalizerProblems } from '../../src/writes/metadata-rules.js'
+import { PODS } from '../support/objects.js'
 import { applyConfiguration, type Manager, recordUpdate } from '../../src/writes/managed-fields.js'
+import { InvalidError } from '../../src/model/status.js'
+import { required } from '../../src/writes/field-errors.js'
+import { refuseOrWarn } from '../../src/writes/object-change.js'
 import { applyJsonPatch } from '../../src/writes/json-patch.js'
 import { applyMergePatch } from '../../src/writes/merge-patch.js'
 import { BuiltInShapes } from '../../src/writes/shape.js'
@@ -62,14 +67,37 @@ void t.test('JSON patches', (t) => {
       '{"a":9007199254740993,"b":{"c":1.0},"d":{"c":1.0},"e":1e3}',
     ],
     [
-      'texts that begin like our marks',
-      '{"a":"\\u0000#1"}',
-      '[{"op":"add","path":"/b","value":"\\u0000\\"x"}]',
-      '{"a":"\\u0000#1","b":"\\u0000\\"x"}',
+      'an index that counts from the end',
+      '{"a":[1,2,3]}',
+      '[{"op":"remove","path":"/a/-1"},{"op":"replace","path":"/a/-2","value":9},{"op":"add","path":"/a/-1","value":4}]',
+      '{"a":[9,2,4]}',
+    ],
+    [
+      'the whole object',
+      '{"a":{"b":1},"c":2}',
+      '[{"op":"test","path":"","value":{"c":2,"a":{"b":1}}},{"op":"replace","path":"","value":{"d":[1]}},{"op":"copy","from":"","path":"/e"}]',
+      '{"d":[1],"e":{"d":[1]}}',
+    ],
+    [
+      'a move within an array',
+      '{"a":[1,2,3]}',
+      '[{"op":"move","from":"/a/0","path":"/a/2"},{"op":"move","from":"/a/0","path":"/a/-"}]',
+      '{"a":[3,1,2]}',
+    ],
+    ['__proto__ is a member', '{}', '[{"op":"add","path":"/__proto__","value":{"x":1}}]', '{"__proto__":{"x":1}}'],
+    [
+      'a value that was added and then changed',
+      '{}',
+      '[{"op":"add","path":"/a","value":{}},{"op":"copy","from":"/a","path":"/b"},{"op":"add","path":"/a/x","value":1}]',
+      '{"a":{"x":1},"b":{}}',
     ],
   ]
-  for (const [promise, before, patch, after] of rows)
-    t.equal(text(applyJsonPatch(object(before), tree(patch))), after, promise)
+  for (const [promise, before, patch, after] of rows) {
+    const [given, operations] = [object(before), tree(patch)]
+    t.equal(text(applyJsonPatch(given, operations)), after, promise)
+    t.equal(text(given), text(object(before)), `${promise}: the object stays as it was`)
+    t.equal(text(applyJsonPatch(given, operations)), after, `${promise}, when it is tried again`)
+  }
   const refused: readonly (readonly [patch: string, code: number])[] = [
     ['{}', 400],
     ['[1]', 400],
@@ -83,6 +111,20 @@ void t.test('JSON patches', (t) => {
     ['[{"op":"test","path":"/n","value":2}]', 422],
     ['[{"op":"add","path":"/__proto__/x","value":1}]', 422],
     ['[{"op":"copy","from":"/__proto__","path":"/x"}]', 422],
+    ['[{"op":"copy","from":"/constructor","path":"/x"}]', 422],
+    ['[{"op":"remove","path":""}]', 422],
+    ['[{"op":"replace","path":"","value":[]}]', 422],
+    ['[{"op":"remove","path":"/list/-2"}]', 422],
+    ['[{"op":"remove","path":"/list/-"}]', 422],
+    ['[{"op":"add","path":"/list/length","value":1}]', 422],
+    ['[{"op":"add","path":"/n/x","value":1}]', 422],
+    ['[{"op":"add","path":"/list/0/x","value":1}]', 422],
+    ['[{"op":"move","from":"/list","path":"/list/0"}]', 422],
+    ['[{"op":"test","path":"/none","value":null}]', 422],
+    ['[{"op":"test","path":"/list","value":{"0":1}}]', 422],
+    ['[{"op":"test","path":"/list","value":[1.0]}]', 422],
+    ['[{"op":"test","path":"/list","value":[1,2]}]', 422],
+    ['[{"op":"Add","path":"/a","value":1}]', 400],
   ]
   for (const [patch, code] of refused) {
     t.throws(() => applyJsonPatch(object('{"n":1.5,"list":[1]}'), tree(patch)), { code }, patch)
@@ -95,6 +137,48 @@ void t.test('JSON patches', (t) => {
   )
   const many = Array.from({ length: 10_001 }, () => '{"op":"test","path":"/a","value":1}').join(',')
   t.throws(() => applyJsonPatch(object('{"a":1}'), tree(`[${many}]`)), { code: 413 }, 'more than 10,000 operations')
+  t.end()
+})
+
+void t.test('what a JSON patch may cost', (t) => {
+  const numbers = (length: number, first: number): string => JSON.stringify(Array.from({ length }, (_, i) => first + i))
+  const patchOf = (length: number, operation: (i: number) => object): Json =>
+    tree(JSON.stringify(Array.from({ length }, (_, i) => operation(i))))
+
+  void t.test('a test visits each value once, whatever differs', (t) => {
+    const items = 3_000
+    const before = object(`{"a":${numbers(items, 0)}}`)
+    const shifted = tree(`[{"op":"test","path":"/a","value":${numbers(items, 1)}}]`)
+    t.throws(() => applyJsonPatch(before, shifted, 10), { code: 422 }, 'it ends at the first difference')
+    const same = tree(`[{"op":"test","path":"/a","value":${numbers(items, 0)}}]`)
+    t.ok(applyJsonPatch(before, same, items + 1), 'and visits as many values as there are')
+    t.throws(() => applyJsonPatch(before, same, items), { code: 413 })
+    t.end()
+  })
+  void t.test('moves in a large array are bounded', (t) => {
+    const before = object(`{"a":${numbers(300_000, 0)}}`)
+    const moves = patchOf(9_000, () => ({ op: 'move', from: '/a/299999', path: '/a/0' }))
+    t.throws(() => applyJsonPatch(before, moves), { code: 413 })
+    const removes = patchOf(9_000, () => ({ op: 'remove', path: '/a/0' }))
+    t.throws(() => applyJsonPatch(before, removes), { code: 413 })
+    t.ok(applyJsonPatch(object(`{"a":${numbers(9_000, 0)}}`), removes), 'those in an array of usual size are not')
+    t.end()
+  })
+  void t.test('what nests deeper than can be read again is refused, and no stack overflows', (t) => {
+    const chain = (levels: number): string => `${'{"a":'.repeat(levels)}{}${'}'.repeat(levels)}`
+    // Each step puts what there is below four hundred levels more.
+    const steps = Array.from(
+      { length: 60 },
+      () => `{"op":"add","path":"/y","value":${chain(400)}},{"op":"move","from":"/x","path":"/y${'/a'.repeat(400)}/b"},
+      {"op":"move","from":"/y","path":"/x"}`,
+    )
+    const nesting = `[${steps.join(',')},{"op":"copy","from":"/x","path":"/z"}]`
+    t.throws(() => applyJsonPatch(object('{"x":{}}'), tree(nesting)), { code: 422 }, 'copied')
+    t.throws(() => applyJsonPatch(object('{"x":{}}'), tree(`[${steps.join(',')}]`)), { code: 422 }, 'left behind')
+    const tested = `[${steps.join(',')},{"op":"test","path":"/x","value":${chain(400)}}]`
+    t.throws(() => applyJsonPatch(object('{"x":{}}'), tree(tested)), { code: 422 }, 'tested')
+    t.end()
+  })
   t.end()
 })
 
@@ -249,5 +333,65 @@ void t.test('an update takes what it changes from whoever had it', (t) => {
     recordUpdate(before, updated, podShape, manager(`m${i}`))
   }
   t.ok((updated['metadata'] as { managedFields: unknown[] }).managedFields.length <= 12, 'entries are bounded')
+  t.end()
+})
+
+void t.test('lists of a strategic merge patch cost what they are long', (t) => {
+  // As many as would take minutes if each were compared with each.
+  const count = 60_000
+  const podOf = (first: number, extra: object = {}): JsonRecord => {
+    const containers = Array.from({ length: count }, (_, i) => ({ name: `c${first + i}` }))
+    const finalizers = Array.from({ length: count }, (_, i) => `x.io/f${first + i}`)
+    return object(JSON.stringify({ metadata: { finalizers, ...extra }, spec: { containers } }))
+  }
+  const names = (list: Json | undefined): readonly Json[] => list as Json[]
+  const merged = applyStrategicPatch(podOf(0), podOf(count / 2), podShape)
+  t.equal(names((merged['spec'] as JsonRecord)['containers']).length, count * 1.5, 'items by their keys')
+  const { finalizers } = merged['metadata'] as JsonRecord
+  t.equal(names(finalizers).length, count * 1.5, 'a set')
+  const reversed = Array.from({ length: count }, (_, i) => `x.io/f${count - 1 - i}`)
+  const shrunk = applyStrategicPatch(
+    podOf(0),
+    object(
+      JSON.stringify({
+        metadata: {
+          '$deleteFromPrimitiveList/finalizers': reversed.slice(0, count / 2),
+          '$setElementOrder/finalizers': reversed,
+        },
+        spec: { containers: Array.from({ length: count }, (_, i) => ({ name: `c${i}`, $patch: 'delete' })) },
+      }),
+    ),
+    podShape,
+  )
+  t.same((shrunk['metadata'] as JsonRecord)['finalizers'], reversed.slice(count / 2), 'deleted and put in order')
+  t.same((shrunk['spec'] as JsonRecord)['containers'], [])
+  t.end()
+})
+
+void t.test('finalizers are checked once each', (t) => {
+  const finalizers = Array.from({ length: 150_000 }, (_, i) => `x.io/f${i}`)
+  const metadata = record({ name: 'a', finalizers: [...finalizers, 'x.io/f7'] })
+  const resource = PODS
+  t.match(metadataProblems(resource, metadata), [
+    { reason: 'FieldValueDuplicate', field: 'metadata.finalizers[150000]', message: 'Duplicate value: "x.io/f7"' },
+  ])
+  t.same(newFinalizerProblems(record({ finalizers, deletionTimestamp: 'now' }), record({ finalizers })), [])
+  t.end()
+})
+
+void t.test('an answer tells a hundred of the things that are wrong, and how many more there are', (t) => {
+  const causes = Array.from({ length: 200_000 }, (_, i) => required(`spec.items[${i}].name`))
+  const error = InvalidError.forFields('Pod', '', 'a', causes)
+  t.equal(error.toStatus().details?.causes?.length, 100)
+  t.match(error.message, /spec\.items\[99\]\.name: Required value, and 199900 more\]$/)
+  t.throws(
+    () =>
+      refuseOrWarn(
+        causes.map(({ field }) => `unknown field "${field}"`),
+        'Strict',
+        () => {},
+      ),
+    { code: 400, message: /"spec\.items\[99\]\.name", and 199900 more$/ },
+  )
   t.end()
 })
