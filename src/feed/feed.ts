@@ -115,9 +115,9 @@ export class Feed {
     return this.#clusterId
   }
 
-  /** As the etcd that was last asked says: see `UpstreamStatus`. */
+  /** As the etcd says that was asked last, by whomever: see `UpstreamStatus`. */
   get trustsProgress(): boolean {
-    return this.#trustsProgress
+    return this.#options.upstream.trustsProgress ?? this.#trustsProgress
   }
 
   /** Asks etcd to say how far the watch is; may go unanswered: ask again. */
@@ -428,7 +428,7 @@ export class Feed {
   /** Ends with the state that began it. */
   async #seek(signal: AbortSignal): Promise<void> {
     const { upstream, prefix, clock, pageKeys, requestTimeoutMs: pageTimeoutMs } = this.#options
-    for (let asked = 0; this.#trustsProgress && asked < PROGRESS_REQUESTS; asked++) {
+    for (let asked = 0; this.trustsProgress && asked < PROGRESS_REQUESTS; asked++) {
       this.requestProgress()
       await sleep(clock, PROGRESS_INTERVAL_MS, signal)
       if (signal.aborted) return

@@ -193,14 +193,10 @@ class EtcdUpstream implements Upstream {
     const results = await Promise.all(endpoints.map((endpoint) => this.#statusOf(endpoint, signal)))
     const answers: StatusAnswer[] = []
     let failure: UpstreamError | null = null
-    for (const [i, result] of results.entries()) {
+    for (const result of results) {
       if (result instanceof UpstreamError) failure = result
-      else {
-        answers.push(result)
-        this.#versions.set(endpoints[i]!, result.version)
-      }
+      else answers.push(result)
     }
-    this.#trustsProgress = endpoints.every((endpoint) => isProgressTrusted(this.#versions.get(endpoint) ?? ''))
     const [first] = answers
     if (!first) throw failure ?? new UpstreamError('unavailable', 'no etcd endpoint answered')
     const stranger = answers.find(({ clusterId }) => clusterId !== first.clusterId)
@@ -216,6 +212,10 @@ class EtcdUpstream implements Upstream {
       serverVersions: answers.map(({ version }) => version),
       trustsProgress: this.#trustsProgress,
     }
+  }
+
+  get trustsProgress(): boolean {
+    return this.#trustsProgress
   }
 
   watch(options: WatchOptions, handlers: WatchHandlers): UpstreamWatch {
@@ -346,9 +346,17 @@ class EtcdUpstream implements Upstream {
           ...(signal === undefined ? {} : { signal }),
         }),
       )
-      return decodeStatusAnswer(answer)
+      const status = decodeStatusAnswer(answer)
+      this.#learnVersion(endpoint, status.version)
+      return status
     } catch (error) {
       return toUpstreamError(error, endpoint.url)
     }
+  }
+
+  /** Whoever asked: a member that was away at the start is asked every two seconds, and may have been the last unknown. */
+  #learnVersion(endpoint: GrpcEndpoint, version: string): void {
+    this.#versions.set(endpoint, version)
+    this.#trustsProgress = this.#pool.endpoints.every((each) => isProgressTrusted(this.#versions.get(each) ?? ''))
   }
 }
