@@ -12,8 +12,11 @@ const DUE_PER_TURN = 500
 export class Schedule {
   readonly #clock: Clock
   readonly #due: (cursor: Cursor, nowMs: number) => void
+  /** By tick, each above `#tick`. */
   readonly #buckets = new Map<number, Set<Cursor>>()
+  /** The last one whose bucket was emptied. */
   #tick: number
+  /** There is one, and never a second, while anything waits. */
   #timer: Timer | null = null
   /** Due, and not yet called. */
   #overdue: Cursor[] = []
@@ -33,8 +36,8 @@ export class Schedule {
 
   /** Calls `due` once at or after `dueMs` (monotonic). A cursor stands in it at most once. */
   add(cursor: Cursor, dueMs: number): void {
-    // Nothing was due for as long as nobody was here.
-    if (this.#timer === null) this.#tick = this.#tickOf(this.#clock.monotonic())
+    // Nothing is due before now where no bucket waits. With one waiting, its own tick could be among those passed over.
+    if (this.#buckets.size === 0) this.#tick = this.#tickOf(this.#clock.monotonic())
     const tick = Math.max(this.#tick + 1, Math.ceil(dueMs / TICK_MS))
     const bucket = this.#buckets.get(tick)
     if (bucket === undefined) this.#buckets.set(tick, new Set([cursor]))
@@ -60,7 +63,8 @@ export class Schedule {
   }
 
   #run(): void {
-    this.#timer = null
+    // Set first, so that what is put in again meanwhile finds it.
+    this.#timer = this.#clock.setTimer(TICK_MS, () => this.#run())
     const nowMs = this.#clock.monotonic()
     const until = this.#tickOf(nowMs)
     while (this.#tick < until) {
@@ -72,6 +76,7 @@ export class Schedule {
     }
     for (let called = 0; this.#overdueAt < this.#overdue.length; called++) {
       if (called === DUE_PER_TURN) {
+        this.#timer?.cancel()
         this.#timer = this.#clock.setTimer(0, () => this.#run())
         return
       }
@@ -83,7 +88,9 @@ export class Schedule {
     }
     this.#overdue = []
     this.#overdueAt = 0
-    if (this.#buckets.size > 0) this.#timer ??= this.#clock.setTimer(TICK_MS, () => this.#run())
+    if (this.#buckets.size > 0) return
+    this.#timer?.cancel()
+    this.#timer = null
   }
 
   #tickOf(ms: number): number {

@@ -32,6 +32,9 @@ export const REPLAY_REVISIONS = 1_000
 /** Lists lost to compaction in a row before the next one waits. */
 export const LIST_RESTARTS = 5
 
+/** So many fit into one answer wherever etcd has its own limit of a request, 1.5 MB, whatever they hold. */
+export const SAFE_REPLAY_REVISIONS = 40
+
 /** How far the sink has been brought: `settled <= position`. */
 export interface Place {
   readonly settled: Revision
@@ -49,6 +52,8 @@ export type FeedState =
       readonly floor: Revision | null
       /** How often in a row a compaction has made this list start again. */
       readonly restarts: number
+      /** How many revisions the watch after it may replay; null: as many as are wanted. */
+      readonly replay: number | null
       readonly attempt: number
       readonly place: Place | null
     }
@@ -86,7 +91,7 @@ export type FeedState =
       readonly why: string
       readonly place: Place | null
       /** What the next attempt does: list for this reason, or (null) resume the watch. */
-      readonly relist: { readonly reason: ReplaceReason; readonly floor: Revision | null } | null
+      readonly relist: ListWish | null
     }
   /** etcd answers, but will not or cannot list this prefix. */
   | {
@@ -96,6 +101,13 @@ export type FeedState =
       readonly why: string
       readonly place: Place | null
     }
+
+/** What a list is taken for; `floor` and `replay` as in `listing`. */
+interface ListWish {
+  readonly reason: ReplaceReason
+  readonly floor: Revision | null
+  readonly replay: number | null
+}
 
 export type FeedInput =
   /** With a place: the sink has been brought so far already, by an earlier feed of the same history. */
@@ -116,6 +128,8 @@ export type FeedInput =
   /** An event at `revision`, above `settled` and at or below `position`. */
   | { readonly kind: 'contradicted'; readonly revision: Revision; readonly at: number }
   | { readonly kind: 'watch-compacted'; readonly compactRevision: Revision; readonly at: number }
+  /** What the watch has to catch up with comes in an answer that is too large to be taken. */
+  | { readonly kind: 'watch-too-large'; readonly message: string; readonly at: number }
   | { readonly kind: 'watch-failed'; readonly message: string; readonly at: number }
   | { readonly kind: 'same-history'; readonly now: Revision }
   | { readonly kind: 'other-history'; readonly why: string }
@@ -130,6 +144,7 @@ export type FeedEffect =
       readonly reason: ReplaceReason
       readonly floor: Revision | null
       readonly restarts: number
+      readonly replay: number | null
       readonly place: Place | null
     }
   | { readonly kind: 'watch'; readonly startRevision: Revision }
@@ -164,7 +179,7 @@ export function next(state: FeedState, input: FeedInput, rules: FeedRules): Tran
   switch (state.kind) {
     case 'idle':
       if (input.kind !== 'start') return stay(state)
-      return input.place === undefined ? list('initial', null, null, 0) : verify('loss', input.place, 0)
+      return input.place === undefined ? list(FIRST_LIST, null, 0) : verify('loss', input.place, 0)
     case 'listing':
       return fromListing(state, input)
     case 'catching-up':
@@ -173,14 +188,12 @@ export function next(state: FeedState, input: FeedInput, rules: FeedRules): Tran
     case 'verifying':
       return fromVerifying(state, input, rules)
     case 'backing-off':
-      if (input.kind === 'rebuild') return stay({ ...state, relist: { reason: 'history-changed', floor: null } })
+      if (input.kind === 'rebuild') return stay({ ...state, relist: wish('history-changed', null) })
       if (input.kind !== 'timer') return stay(state)
-      if (state.relist !== null) return list(state.relist.reason, state.relist.floor, state.place, state.attempt)
-      return state.place === null
-        ? list('initial', null, null, state.attempt)
-        : verify('loss', state.place, state.attempt)
+      if (state.relist !== null) return list(state.relist, state.place, state.attempt)
+      return state.place === null ? list(FIRST_LIST, null, state.attempt) : verify('loss', state.place, state.attempt)
     case 'refused':
-      return input.kind === 'timer' ? list(state.reason, null, state.place, state.attempt) : stay(state)
+      return input.kind === 'timer' ? list(wish(state.reason, null), state.place, state.attempt) : stay(state)
     default:
       return state satisfies never
   }
@@ -198,20 +211,21 @@ function fromListing(state: Extract<FeedState, { kind: 'listing' }>, input: Feed
       const floor = input.compactRevision ?? state.floor
       const restarts = state.restarts + 1
       if (restarts < LIST_RESTARTS) {
-        const { reason, place, attempt } = state
+        const { reason, replay, place, attempt } = state
         return {
-          state: { kind: 'listing', reason, floor, restarts, attempt, place },
-          effects: [{ kind: 'list', reason, floor, restarts, place }],
+          state: { kind: 'listing', reason, floor, restarts, replay, attempt, place },
+          effects: [{ kind: 'list', reason, floor, restarts, replay, place }],
         }
       }
       const why = `etcd compacted its history during ${restarts} lists in a row`
-      return backOff(state.place, state.attempt + 1, why, { reason: state.reason, floor }, NONE)
+      return backOff(state.place, state.attempt + 1, why, { reason: state.reason, floor, replay: state.replay }, NONE)
     }
     case 'list-failed': {
       const attempt = state.attempt + 1
       if (!isRefusal(input.code)) {
         const why = `cannot list: ${input.message}`
-        return backOff(state.place, attempt, why, { reason: state.reason, floor: state.floor }, NONE)
+        const { reason, floor, replay } = state
+        return backOff(state.place, attempt, why, { reason, floor, replay }, NONE)
       }
       const why = `${input.code}: ${input.message}`
       return {
@@ -249,12 +263,14 @@ function fromOpen(
     }
     case 'contradicted': {
       const why = `an event at revision ${input.revision}, of which etcd had said that nothing was left to tell`
-      return relist(state.place, attemptAfter(state, input.at), 'history-changed', null, why)
+      return relist(state.place, attemptAfter(state, input.at), wish('history-changed', null), why)
     }
     case 'rebuild':
-      return relist(state.place, 1, 'history-changed', null, input.why)
+      return relist(state.place, 1, wish('history-changed', null), input.why)
     case 'watch-compacted':
       return gap(state.place, attemptAfter(state, input.at), input.compactRevision, rules)
+    case 'watch-too-large':
+      return tooLarge(state.place, attemptAfter(state, input.at), input.message, rules)
     case 'watch-failed':
       return backOff(state.place, attemptAfter(state, input.at), input.message, null, [{ kind: 'close-watch' }])
     default:
@@ -280,9 +296,14 @@ function fromVerifying(
       return follow(place, input.now, openedAt, attempt, [{ kind: 'release-held' }])
     case 'other-history':
     case 'rebuild':
-      return relist(place, 1, 'history-changed', null, input.why)
+      return relist(place, 1, wish('history-changed', null), input.why)
     case 'contradicted':
-      return relist(place, attemptAfter(state, input.at), 'history-changed', null, `an event at ${input.revision}`)
+      return relist(
+        place,
+        attemptAfter(state, input.at),
+        wish('history-changed', null),
+        `an event at ${input.revision}`,
+      )
     case 'verify-compacted':
       return gap(place, 1, null, rules)
     case 'watch-compacted': {
@@ -298,6 +319,8 @@ function fromVerifying(
         effects: [{ kind: 'close-watch' }, { kind: 'watch', startRevision: resume }],
       }
     }
+    case 'watch-too-large':
+      return tooLarge(place, attemptAfter(state, input.at), input.message, rules)
     case 'watch-failed':
     case 'verify-failed':
       return backOff(place, attemptAfter(state, input.at), input.message, null, [{ kind: 'close-watch' }])
@@ -310,10 +333,16 @@ function stay(state: FeedState): Transition {
   return { state, effects: NONE }
 }
 
-function list(reason: ReplaceReason, floor: Revision | null, place: Place | null, attempt: number): Transition {
+function wish(reason: ReplaceReason, floor: Revision | null): ListWish {
+  return { reason, floor, replay: null }
+}
+
+const FIRST_LIST = wish('initial', null)
+
+function list({ reason, floor, replay }: ListWish, place: Place | null, attempt: number): Transition {
   return {
-    state: { kind: 'listing', reason, floor, restarts: 0, attempt, place },
-    effects: [{ kind: 'list', reason, floor, restarts: 0, place }],
+    state: { kind: 'listing', reason, floor, restarts: 0, replay, attempt, place },
+    effects: [{ kind: 'list', reason, floor, restarts: 0, replay, place }],
   }
 }
 
@@ -362,21 +391,25 @@ function gap(
   isWaited = false,
 ): Transition {
   const why = `etcd has compacted its history after revision ${place.position}`
-  return relist(place, attempt, rules.onGap === 'coalesce' ? 'coalesce' : 'gap', compactRevision, why, isWaited)
+  return relist(place, attempt, wish(gapReason(rules), compactRevision), why, isWaited)
+}
+
+/** The older part is read in pages, and so much as is safe is left to the next watch; a second time nothing is. */
+function tooLarge(place: Place, attempt: number, message: string, rules: FeedRules): Transition {
+  const replay = attempt > 1 ? 0 : SAFE_REPLAY_REVISIONS
+  const why = `what etcd has to tell after revision ${place.position} is too large: ${message}`
+  return relist(place, attempt, { reason: gapReason(rules), floor: null, replay }, why)
+}
+
+function gapReason({ onGap }: FeedRules): ReplaceReason {
+  return onGap === 'coalesce' ? 'coalesce' : 'gap'
 }
 
 /** At once the first time; a list that keeps being needed waits like any other failure, unless it just has. */
-function relist(
-  place: Place,
-  attempt: number,
-  reason: ReplaceReason,
-  floor: Revision | null,
-  why: string,
-  isWaited = false,
-): Transition {
+function relist(place: Place, attempt: number, wished: ListWish, why: string, isWaited = false): Transition {
   const close: FeedEffect = { kind: 'close-watch' }
-  if (attempt > 1 && !isWaited) return backOff(place, attempt, why, { reason, floor }, [close])
-  const { state, effects } = list(reason, floor, place, attempt)
+  if (attempt > 1 && !isWaited) return backOff(place, attempt, why, wished, [close])
+  const { state, effects } = list(wished, place, attempt)
   return { state, effects: [close, { kind: 'disconnected', reason: why }, ...effects] }
 }
 
@@ -384,7 +417,7 @@ function backOff(
   place: Place | null,
   attempt: number,
   why: string,
-  then: { readonly reason: ReplaceReason; readonly floor: Revision | null } | null,
+  then: ListWish | null,
   before: readonly FeedEffect[],
 ): Transition {
   return {

@@ -22,7 +22,7 @@ import type { FeedOptions, FeedStatus } from './feed-options.js'
 import type { Replacement, ReplaceReason } from './feed-sink.js'
 import { IDLE, next, type FeedEffect, type FeedInput, type FeedState, type Place } from './feed-state.js'
 import { HeldBatches } from './held-batches.js'
-import { learnCompactRevision, planList } from './list-plan.js'
+import { affordableReplay, learnCompactRevision, planList, SAMPLE_KEYS } from './list-plan.js'
 import { readPages, summariseKeys, type KeysSummary } from './read-pages.js'
 import { canBridge, compareHistory } from './same-history.js'
 import { screen } from './screen.js'
@@ -115,9 +115,9 @@ export class Feed {
     return this.#clusterId
   }
 
-  /** As the etcd that was last asked says: see `UpstreamStatus`. */
+  /** As the etcd says that was asked last, by whomever: see `UpstreamStatus`. */
   get trustsProgress(): boolean {
-    return this.#trustsProgress
+    return this.#options.upstream.trustsProgress ?? this.#trustsProgress
   }
 
   /** Asks etcd to say how far the watch is; may go unanswered: ask again. */
@@ -257,8 +257,13 @@ export class Feed {
   }
 
   #ended(entry: OpenWatch, end: WatchEnd): void {
-    if (end.kind === 'failed') return this.#failed(entry, end.error.message)
     if (entry !== this.#watch) return
+    if (end.kind === 'failed') {
+      const { code, message } = end.error
+      if (code !== 'too-large') return this.#failed(entry, message)
+      this.#options.logger.warn({ resource: this.#options.name, why: message }, 'too much to catch up with by a watch')
+      return this.#send({ kind: 'watch-too-large', message, at: this.#options.clock.monotonic() })
+    }
     this.#options.metrics.compacted()
     const { compactRevision } = end
     this.#send({ kind: 'watch-compacted', compactRevision, at: this.#options.clock.monotonic() })
@@ -335,12 +340,11 @@ export class Feed {
       await this.#takeTurn(signal)
       const status = await this.#ask(signal, (inner) => upstream.status(inner))
       // Of this prefix, since there may be no right to read anything else.
-      const probe = await this.#ask(signal, (inner) =>
-        upstream.read({ prefix, limit: 1, keysOnly: true, signal: inner }),
-      )
+      const probe = await this.#ask(signal, (inner) => upstream.read({ prefix, limit: SAMPLE_KEYS, signal: inner }))
       const now = probe.currentRevision
       const isSameCluster = this.#clusterId === null || this.#clusterId === status.clusterId
-      const backfill = status.isHistoryDear === true ? 0 : backfillRevisions
+      const affordable = effect.replay ?? affordableReplay(probe.keyValues)
+      const backfill = status.isHistoryDear === true ? 0 : Math.min(backfillRevisions, affordable)
       const plan = planList({ ...effect, now, backfillRevisions: backfill, isSameCluster })
       revision = plan.revision
       const reason = await this.#confirm(effect, plan.reason, revision, signal)
@@ -424,7 +428,7 @@ export class Feed {
   /** Ends with the state that began it. */
   async #seek(signal: AbortSignal): Promise<void> {
     const { upstream, prefix, clock, pageKeys, requestTimeoutMs: pageTimeoutMs } = this.#options
-    for (let asked = 0; this.#trustsProgress && asked < PROGRESS_REQUESTS; asked++) {
+    for (let asked = 0; this.trustsProgress && asked < PROGRESS_REQUESTS; asked++) {
       this.requestProgress()
       await sleep(clock, PROGRESS_INTERVAL_MS, signal)
       if (signal.aborted) return

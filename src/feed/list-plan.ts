@@ -1,10 +1,23 @@
 /** At which revision a list is taken, so that the watch after it brings as much history as can be had. */
-import type { Key } from '../model/event.js'
+import type { Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { Clock } from '../support/clock.js'
 import type { UpstreamWatch, UpstreamWatcher } from '../upstream/upstream.js'
 import type { ReplaceReason } from './feed-sink.js'
 import type { Place } from './feed-state.js'
+
+/** What a watch is to replay after a list, at most, as far as that can be told: as much as a ring holds by default. */
+const REPLAY_BYTES = 64 * 1_048_576
+
+/** Keys that are looked at to tell how large values are here. */
+export const SAMPLE_KEYS = 16
+
+/** How many revisions a replay may hold when they are of such values: older ones are read as a state, in pages. */
+export function affordableReplay(sample: readonly KeyValue[]): number {
+  let bytes = 0
+  for (const { value } of sample) bytes += value.length
+  return bytes === 0 ? Number.POSITIVE_INFINITY : Math.floor((REPLAY_BYTES * sample.length) / bytes)
+}
 
 export interface ListPlan {
   readonly revision: Revision

@@ -55,6 +55,8 @@ export interface UpstreamReader {
   currentRevision(signal?: AbortSignal): Promise<Revision>
   /** @throws UpstreamError */
   status(signal?: AbortSignal): Promise<UpstreamStatus>
+  /** As of now, where it is found out again between one `status` and the next: goes before what that said. */
+  readonly trustsProgress?: boolean
 }
 
 export interface WatchOptions {

@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { Cursor } from '../../src/broadcast/cursor.js'
 import { Schedule } from '../../src/broadcast/schedule.js'
+import { randomInteger, seededRandom } from '../../src/support/random.js'
 import { VirtualClock } from '../support/virtual-clock.js'
 import { createHarness } from './harness.js'
 
@@ -120,6 +121,49 @@ void t.test('a stopped one calls nobody', (t) => {
   schedule.stop()
   clock.advance(5_000)
   t.equal(due.length, 0)
+  t.equal(clock.pending, 0)
+  t.end()
+})
+
+void t.test('with a clock that moves within a turn nobody is forgotten, whatever boundary it passes', (t) => {
+  const seed = Number(process.env['SEED'] ?? 1)
+  const random = seededRandom(seed)
+  const clock = new VirtualClock(undefined, 0.02)
+  const { watch } = createHarness({ revision: 10 })
+  const dueAt = new Map<Cursor, number>()
+  let latestMs = 0
+  const schedule: Schedule = new Schedule(clock, (cursor, nowMs) => {
+    latestMs = Math.max(latestMs, nowMs - dueAt.get(cursor)!)
+    add(cursor)
+  })
+  const add = (cursor: Cursor): void => {
+    const dueMs = clock.monotonic() + randomInteger(random, 54_000, 60_000)
+    dueAt.set(cursor, dueMs)
+    schedule.add(cursor, dueMs)
+  }
+  for (let i = 0; i < 2_000; i++) add(watch().cursor)
+  clock.advance(4 * 3_600_000)
+
+  const forgotten = [...dueAt.values()].filter((dueMs) => dueMs < clock.monotonic() - 1_000)
+  t.equal(forgotten.length, 0, `seed ${seed}`)
+  t.equal(schedule.size, 2_000)
+  t.ok(latestMs < 600, `the latest was ${latestMs} ms late`)
+  t.equal(clock.pending, 1)
+  schedule.stop()
+  t.end()
+})
+
+void t.test('one timer is enough, however many are put in again within a turn and left for the next', (t) => {
+  const clock = new VirtualClock()
+  const { watch } = createHarness({ revision: 10 })
+  const schedule: Schedule = new Schedule(clock, (cursor, nowMs) => schedule.add(cursor, nowMs + 1_000))
+  for (let i = 0; i < 1_200; i++) schedule.add(watch().cursor, 1_000)
+  for (let seconds = 0; seconds < 10; seconds++) {
+    clock.advance(1_000)
+    t.equal(clock.pending, 1)
+  }
+  t.equal(schedule.size, 1_200)
+  schedule.stop()
   t.equal(clock.pending, 0)
   t.end()
 })

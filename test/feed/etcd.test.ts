@@ -12,7 +12,7 @@ import { systemClock } from '../../src/support/clock.js'
 import { Limiter } from '../../src/support/limiter.js'
 import { silentLogger } from '../../src/support/log.js'
 import { systemRandom } from '../../src/support/random.js'
-import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
+import { connectEtcd, type EtcdUpstreamOptions } from '../../src/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../src/upstream/upstream.js'
 import { startEtcd, startEtcdCluster, type EtcdProcess } from '../support/etcd-process.js'
 import { CountingMetrics } from './harness.js'
@@ -73,8 +73,9 @@ function feedOver(
   url: string,
   options: Partial<FeedOptions> = {},
   wrap: (upstream: Upstream, etcd: EtcdProcess) => Upstream = (upstream) => upstream,
+  upstreamOptions: Partial<EtcdUpstreamOptions> = {},
 ) {
-  const upstream = connectEtcd({ endpoints: [url] })
+  const upstream = connectEtcd({ endpoints: [url], ...upstreamOptions })
   const sink = new RecordingSink()
   const metrics = new CountingMetrics()
   const feed = new Feed({
@@ -305,5 +306,82 @@ void t.test(
     await h.converged()
     t.equal(h.sink.of('replace').length, 1)
     t.equal(h.sink.state.size, 2)
+  },
+)
+
+const DELETED_KEYS = 200_101
+const KEYS_A_TRANSACTION = 20_000
+
+void t.test(
+  '200,101 keys deleted in one transaction reach a feed that watches, and one that starts later',
+  async (t) => {
+    const etcd = await startEtcd(t, { flags: [`--max-txn-ops=${KEYS_A_TRANSACTION}`, '--max-request-bytes=10000000'] })
+    const options = { pageKeys: 10_000 }
+    const live = feedOver(t, etcd, etcd.url, options)
+    for (let first = 0; first < DELETED_KEYS; first += KEYS_A_TRANSACTION) {
+      const keys = Math.min(KEYS_A_TRANSACTION, DELETED_KEYS - first)
+      const operations = Array.from({ length: keys }, (_, i) => ({
+        type: 'put' as const,
+        key: `/p/${String(first + i).padStart(6, '0')}` as Key,
+        value: Buffer.from('x'),
+      }))
+      await live.upstream.write([], operations)
+    }
+    live.feed.start()
+    await until(() => live.feed.status.state === 'watching' && live.sink.state.size === DELETED_KEYS, 'all keys')
+    const { header } = (await etcd.call('kv/deleterange', { key: base64('/p/'), range_end: base64('/p0') })) as {
+      header: { revision: string }
+    }
+    await until(() => live.sink.state.size === 0, 'the one that watches to have heard')
+
+    const later = feedOver(t, etcd, etcd.url, options)
+    later.feed.start()
+    await until(() => later.feed.status.state === 'watching', 'the one that starts to be ready')
+    // Where progress is not trusted, an equal state may have made it ready before.
+    await until(() => later.sink.batches.at(-1)?.events[0]?.type === 'delete', 'it to have heard')
+    t.equal(later.sink.state.size, 0)
+    for (const { sink, metrics } of [live, later]) {
+      const last = sink.batches.at(-1)!
+      t.equal(last.revision, Number(header.revision))
+      t.equal(last.events.length, DELETED_KEYS, 'as one')
+      t.equal(metrics.of('relisted gap'), 0)
+    }
+  },
+)
+
+void t.test(
+  'of a large gap only the newer part is watched: by what is seen of it, or when etcd has sent its size',
+  async (t) => {
+    const etcd = await startEtcd(t)
+    const rows: [what: string, name: string, sampled: number, maxReceivedBytes: number, relists: number][] = [
+      ['values that look large', '0', 300_000, 160_000_000, 0],
+      ['values that look small', 'z', 100, 40_000_000, 1],
+    ]
+    for (const [what, name, sampled, maxReceivedBytes, relists] of rows) {
+      await etcd.call('kv/deleterange', { key: base64('/p/'), range_end: base64('/p0') })
+      const h = feedOver(t, etcd, etcd.url, {}, undefined, { maxReceivedBytes })
+      for (let i = 0; i < 20; i++) await h.put(`1${i}`, 'x'.repeat(sampled))
+      for (let i = 0; i < 240; i++) await h.put(name, `${i}`.padEnd(300_000, 'x'))
+      h.feed.start()
+      await until(() => h.feed.status.state === 'watching', `${what}: to be ready`)
+      await h.put('after', 'x')
+      await until(() => h.sink.batches.at(-1)?.revision === h.revisions.at(-1), `${what}: the last write`)
+      t.equal(h.sink.state.size, 22)
+      t.ok(
+        h.sink.state
+          .get(`/p/${name}` as Key)
+          ?.value.toString()
+          .startsWith('239x'),
+        what,
+      )
+      t.equal(h.metrics.of('relisted gap'), relists, what)
+      t.ok(h.sink.batches.length >= 30 && h.sink.batches.length < 240, `${what}: ${h.sink.batches.length} were watched`)
+      t.strictSame(
+        h.sink.batches.map(({ revision }) => revision as number),
+        h.revisions.slice(-h.sink.batches.length),
+        'and without a hole',
+      )
+      await h.feed.stop()
+    }
   },
 )

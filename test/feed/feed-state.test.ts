@@ -6,6 +6,7 @@ import {
   LIST_RESTARTS,
   next,
   REPLAY_REVISIONS,
+  SAFE_REPLAY_REVISIONS,
   type FeedEffect,
   type FeedInput,
   type FeedState,
@@ -21,7 +22,7 @@ const coalesce = { onGap: 'coalesce' } as const
 
 const states: { [K in FeedState['kind']]: Extract<FeedState, { kind: K }> } = {
   idle: { kind: 'idle' },
-  listing: { kind: 'listing', reason: 'initial', floor: null, restarts: 0, attempt: 0, place: null },
+  listing: { kind: 'listing', reason: 'initial', floor: null, restarts: 0, replay: null, attempt: 0, place: null },
   'catching-up': { kind: 'catching-up', place, target: rev(200), openedAt: 0, attempt: 0 },
   watching: { kind: 'watching', place, openedAt: 0, attempt: 0 },
   verifying: { kind: 'verifying', after: 'loss', place, startRevision: rev(91), openedAt: 0, attempt: 1 },
@@ -42,6 +43,7 @@ const inputs: { [K in FeedInput['kind']]: Extract<FeedInput, { kind: K }> } = {
   'state-equal': { kind: 'state-equal' },
   contradicted: { kind: 'contradicted', revision: rev(95), at: 5 },
   'watch-compacted': { kind: 'watch-compacted', compactRevision: rev(120), at: 5 },
+  'watch-too-large': { kind: 'watch-too-large', message: '1 GB', at: 5 },
   'watch-failed': { kind: 'watch-failed', message: 'cut', at: 5 },
   'same-history': { kind: 'same-history', now: rev(200) },
   'other-history': { kind: 'other-history', why: 'restored' },
@@ -69,6 +71,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'state-equal': '-',
     contradicted: '-',
     'watch-compacted': '-',
+    'watch-too-large': '-',
     'watch-failed': '-',
     'same-history': '-',
     'other-history': '-',
@@ -89,6 +92,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'state-equal': '-',
     contradicted: '-',
     'watch-compacted': '-',
+    'watch-too-large': '-',
     'watch-failed': '-',
     'same-history': '-',
     'other-history': '-',
@@ -109,6 +113,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'state-equal': 'watching: synced',
     contradicted: anew,
     'watch-compacted': anew,
+    'watch-too-large': anew,
     'watch-failed': lost,
     'same-history': '-',
     'other-history': '-',
@@ -129,6 +134,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'state-equal': '-',
     contradicted: anew,
     'watch-compacted': anew,
+    'watch-too-large': anew,
     'watch-failed': lost,
     'same-history': '-',
     'other-history': '-',
@@ -149,6 +155,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'state-equal': '-',
     contradicted: anewLater,
     'watch-compacted': anew,
+    'watch-too-large': anewLater,
     'watch-failed': lost,
     'same-history': 'catching-up: seek release-held',
     'other-history': anew,
@@ -169,6 +176,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'state-equal': '-',
     contradicted: '-',
     'watch-compacted': '-',
+    'watch-too-large': '-',
     'watch-failed': '-',
     'same-history': '-',
     'other-history': '-',
@@ -189,6 +197,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'state-equal': '-',
     contradicted: '-',
     'watch-compacted': '-',
+    'watch-too-large': '-',
     'watch-failed': '-',
     'same-history': '-',
     'other-history': '-',
@@ -343,6 +352,31 @@ void t.test('a gap is relisted at once, but one after the other only with a wait
   t.match(effect(effects, 'set-timer'), { attempt: 2 })
   t.match(effect(next(state, inputs.timer, expire).effects, 'list'), { reason: 'gap', floor: 120, place })
 })
+
+void t.test(
+  'an answer too large: listed nearer to now with little left to the watch, and a second time with nothing',
+  async (t) => {
+    const tooLarge = (at: number): FeedInput => ({ kind: 'watch-too-large', message: '1 GB', at })
+    for (const [rules, reason] of [
+      [expire, 'gap'],
+      [coalesce, 'coalesce'],
+    ] as const) {
+      const first = next({ ...states.verifying, attempt: 0 }, tooLarge(5), rules)
+      const wished = { reason, floor: null, replay: SAFE_REPLAY_REVISIONS }
+      t.match(first.state, { kind: 'listing', ...wished })
+      t.match(first.effects.at(-1), { kind: 'list', ...wished, place })
+      t.match(next(first.state, inputs['list-compacted'], rules).effects[0], { ...wished, floor: 120 })
+      const away = next(first.state, inputs['list-failed'], rules).state
+      t.match(next(away, inputs.timer, rules).effects[0], wished, 'after a failure the same')
+
+      const again = next({ ...states['catching-up'], attempt: 1 }, tooLarge(5), rules).state
+      t.match(again, { kind: 'backing-off', relist: { reason, floor: null, replay: 0 } })
+      t.match(next(again, inputs.timer, rules).effects[0], { kind: 'list', replay: 0 })
+    }
+    const healthy = next({ ...states.watching, attempt: 7 }, tooLarge(HEALTHY_MS), expire)
+    t.match(healthy.state, { kind: 'listing', replay: SAFE_REPLAY_REVISIONS }, 'at once after a healthy spell')
+  },
+)
 
 void t.test('a list that compaction keeps breaking waits in the end', async (t) => {
   let state: FeedState = states.listing

@@ -1,4 +1,7 @@
-/** A clock that stands still until a test advances it; timers run in the order of their due times. */
+/**
+ * A clock that stands still until a test advances it, or that moves on a little with each look at it, as a real one does
+ * within one turn; timers run in the order of their due times.
+ */
 import type { Clock, Timer } from '../../src/support/clock.js'
 
 interface VirtualTimer {
@@ -12,15 +15,23 @@ export class VirtualClock implements Clock {
   #elapsedMs = 0
   #order = 0
 
-  /** @param startMs what `now()` says at first: 2026-01-01T00:00:00Z unless told. */
-  constructor(readonly startMs = Date.UTC(2026, 0, 1)) {}
+  /**
+   * @param startMs what `now()` says at first: 2026-01-01T00:00:00Z unless told.
+   * @param readMs by how much it moves on with each look at it: 0 unless told.
+   */
+  constructor(
+    readonly startMs = Date.UTC(2026, 0, 1),
+    readonly readMs = 0,
+  ) {}
 
   now(): number {
-    return this.startMs + this.#elapsedMs
+    return this.startMs + this.monotonic()
   }
 
   monotonic(): number {
-    return this.#elapsedMs
+    const elapsedMs = this.#elapsedMs
+    this.#elapsedMs += this.readMs
+    return elapsedMs
   }
 
   /** Timers that have not run. */
@@ -42,7 +53,7 @@ export class VirtualClock implements Clock {
       this.#elapsedMs = Math.max(this.#elapsedMs, timer.dueMs)
       timer.callback()
     }
-    this.#elapsedMs = untilMs
+    this.#elapsedMs = Math.max(this.#elapsedMs, untilMs)
   }
 
   /** As `advance`, but in steps, with a turn of the event loop after each, so that what a timer started can go on. */

@@ -40,7 +40,10 @@ export function encodeRangeRequest(request: RangeRequest): Uint8Array {
   return writer.finish()
 }
 
-/** Fragments and progress notifications are asked for; previous values are not, the store has them. */
+/**
+ * Progress notifications are asked for; previous values are not, the store has them, and fragments neither: etcd (3.4 to
+ * 3.7) cuts an answer in time quadratic in its events, so that 200,000 deletes of one transaction never arrive.
+ */
 export function encodeWatchCreate(key: Key, rangeEnd: Key, startRevision: Revision): Uint8Array {
   return new BinaryWriter()
     .tag(1, WireType.LengthDelimited)
@@ -52,8 +55,6 @@ export function encodeWatchCreate(key: Key, rangeEnd: Key, startRevision: Revisi
     .tag(3, WireType.Varint)
     .int64(startRevision)
     .tag(4, WireType.Varint)
-    .bool(true)
-    .tag(8, WireType.Varint)
     .bool(true)
     .join()
     .finish()

@@ -6,6 +6,7 @@
  */
 import type { Key, KeyEvent, KeyValue } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
+import { UpstreamError } from '../upstream.js'
 import { WireCursor } from './wire-cursor.js'
 
 export interface RangeAnswer {
@@ -24,8 +25,6 @@ export interface WatchMessage {
   readonly canceled: boolean
   readonly compactRevision: Revision
   readonly cancelReason: string
-  /** More of the same answer follows in the next message. */
-  readonly isFragment: boolean
   readonly events: readonly KeyEvent[]
   /** Of `events[i]`: a delete's lies outside of what we keep of it. */
   readonly revisions: readonly Revision[]
@@ -90,7 +89,6 @@ export function decodeWatchMessage(message: Buffer): WatchMessage {
   let canceled = false
   let compactRevision = 0
   let cancelReason = ''
-  let isFragment = false
   while (cursor.at < message.length) {
     const tag = cursor.tag()
     switch (tag) {
@@ -116,7 +114,7 @@ export function decodeWatchMessage(message: Buffer): WatchMessage {
         cancelReason = cursor.latin1()
         break
       case WATCH_FRAGMENT:
-        isFragment = cursor.bool()
+        if (cursor.bool()) throw new UpstreamError('protocol', 'a part of a watch answer, which was not asked for')
         break
       default:
         cursor.skip(tag)
@@ -129,7 +127,6 @@ export function decodeWatchMessage(message: Buffer): WatchMessage {
     canceled,
     compactRevision: compactRevision as Revision,
     cancelReason,
-    isFragment,
     events,
     revisions,
   }

@@ -64,6 +64,8 @@ export interface EtcdUpstreamOptions {
   readonly keepAliveTimeMs?: number
   /** Most that the sign of life may take, in milliseconds. Default 3 s. */
   readonly keepAliveTimeoutMs?: number
+  /** The largest message that is taken: a larger one is `too-large`, and never comes into memory. Default 160 MiB. */
+  readonly maxReceivedBytes?: number
   /**
    * A key that the user may read, for asking etcd's revision. Default: the last prefix that was read, so that a user with
    * rights on one prefix needs no setting.
@@ -85,6 +87,12 @@ const REQUEST_TIMEOUT_MS = 10_000
 const CONNECT_TIMEOUT_MS = 5_000
 const KEEP_ALIVE_TIME_MS = 6_000
 const KEEP_ALIVE_TIMEOUT_MS = 3_000
+/**
+ * etcd itself limits nothing on the way out. A page or a revision may be larger than gRPC's 4 MB; but a watch that is
+ * behind is sent 1,000 revisions in one answer, and of 1 MB each those would fill our memory. A message says its size
+ * first, so that one beyond this need not be taken. It holds a first page of the largest values etcd takes.
+ */
+const MAX_RECEIVED_BYTES = 160 * 1_048_576
 
 /** Keys alone are small: a page of this many is some hundred KB. */
 const KEYS_ONLY_PAGE = 5_000
@@ -119,6 +127,7 @@ class EtcdUpstream implements Upstream {
           ...(options.tls === undefined ? {} : { tls: options.tls }),
           keepAliveTimeMs: options.keepAliveTimeMs ?? KEEP_ALIVE_TIME_MS,
           keepAliveTimeoutMs: options.keepAliveTimeoutMs ?? KEEP_ALIVE_TIMEOUT_MS,
+          maxReceivedBytes: options.maxReceivedBytes ?? MAX_RECEIVED_BYTES,
         }),
     )
     this.#pool = new EndpointPool(endpoints, options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, this.#clock)
@@ -184,14 +193,10 @@ class EtcdUpstream implements Upstream {
     const results = await Promise.all(endpoints.map((endpoint) => this.#statusOf(endpoint, signal)))
     const answers: StatusAnswer[] = []
     let failure: UpstreamError | null = null
-    for (const [i, result] of results.entries()) {
+    for (const result of results) {
       if (result instanceof UpstreamError) failure = result
-      else {
-        answers.push(result)
-        this.#versions.set(endpoints[i]!, result.version)
-      }
+      else answers.push(result)
     }
-    this.#trustsProgress = endpoints.every((endpoint) => isProgressTrusted(this.#versions.get(endpoint) ?? ''))
     const [first] = answers
     if (!first) throw failure ?? new UpstreamError('unavailable', 'no etcd endpoint answered')
     const stranger = answers.find(({ clusterId }) => clusterId !== first.clusterId)
@@ -207,6 +212,10 @@ class EtcdUpstream implements Upstream {
       serverVersions: answers.map(({ version }) => version),
       trustsProgress: this.#trustsProgress,
     }
+  }
+
+  get trustsProgress(): boolean {
+    return this.#trustsProgress
   }
 
   watch(options: WatchOptions, handlers: WatchHandlers): UpstreamWatch {
@@ -337,9 +346,17 @@ class EtcdUpstream implements Upstream {
           ...(signal === undefined ? {} : { signal }),
         }),
       )
-      return decodeStatusAnswer(answer)
+      const status = decodeStatusAnswer(answer)
+      this.#learnVersion(endpoint, status.version)
+      return status
     } catch (error) {
       return toUpstreamError(error, endpoint.url)
     }
+  }
+
+  /** Whoever asked: a member that was away at the start is asked every two seconds, and may have been the last unknown. */
+  #learnVersion(endpoint: GrpcEndpoint, version: string): void {
+    this.#versions.set(endpoint, version)
+    this.#trustsProgress = this.#pool.endpoints.every((each) => isProgressTrusted(this.#versions.get(each) ?? ''))
   }
 }

@@ -137,7 +137,7 @@ export class EtcdWatch implements UpstreamWatch {
       this.#handlers.onBatches(batches)
       return
     }
-    if (message.events.length > 0 || message.isFragment) return
+    if (message.events.length > 0) return
     if (message.watchId === ALL_WATCHERS && !this.#context.trustsProgress()) return
     if (this.#assembler.advance(message.headerRevision)) this.#handlers.onProgress(message.headerRevision)
   }

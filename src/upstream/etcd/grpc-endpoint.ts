@@ -30,6 +30,7 @@ export interface GrpcEndpointOptions {
   readonly tls?: EtcdTls
   readonly keepAliveTimeMs: number
   readonly keepAliveTimeoutMs: number
+  readonly maxReceivedBytes: number
 }
 
 export interface CallOptions {
@@ -79,8 +80,7 @@ export class GrpcEndpoint {
       throw new TypeError(`etcd endpoint ${options.url} is neither http:// nor https://`)
     }
     const channelOptions: ClientOptions = {
-      // etcd itself limits nothing on the way out, and a page or a revision may be larger than gRPC's 4 MB.
-      'grpc.max_receive_message_length': -1,
+      'grpc.max_receive_message_length': options.maxReceivedBytes,
       'grpc.max_send_message_length': -1,
       'grpc.keepalive_time_ms': options.keepAliveTimeMs,
       'grpc.keepalive_timeout_ms': options.keepAliveTimeoutMs,

@@ -6,7 +6,8 @@
 import type { Key } from '../../model/event.js'
 
 const TARGET_BYTES = 4 * 1024 * 1024
-const FIRST_KEYS = 500
+/** Of the largest values etcd takes (1.5 MB) such a page still fits into a message: see `etcd-upstream.ts`. */
+const FIRST_KEYS = 100
 const MAX_KEYS = 10_000
 /** The next page may be larger in kind than the last: grow in steps. */
 const MAX_GROWTH = 4

@@ -75,7 +75,6 @@ void t.test('every field of a watch answer is read, and unknown ones are passed 
   writer.tag(4, WireType.Varint).bool(true)
   writer.tag(5, WireType.Varint).int64(1_234)
   writer.tag(6, WireType.LengthDelimited).string('because')
-  writer.tag(7, WireType.Varint).bool(true)
   t.same(decodeWatchMessage(message(writer)), {
     headerRevision: 0,
     watchId: 9,
@@ -83,10 +82,15 @@ void t.test('every field of a watch answer is read, and unknown ones are passed 
     canceled: true,
     compactRevision: 1_234,
     cancelReason: 'because',
-    isFragment: true,
     events: [],
     revisions: [],
   })
+})
+
+void t.test('a part of an answer is refused: none was asked for, and a revision may be cut in it', async (t) => {
+  const part = message(new BinaryWriter().tag(7, WireType.Varint).bool(true))
+  t.throws(() => decodeWatchMessage(part), { name: 'UpstreamError', code: 'protocol' })
+  t.equal(decodeWatchMessage(message(new BinaryWriter().tag(7, WireType.Varint).bool(false))).events.length, 0)
 })
 
 void t.test('a message that is cut or garbled is an error of the protocol, and no other', async (t) => {

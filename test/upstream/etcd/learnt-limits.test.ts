@@ -35,10 +35,11 @@ void t.test('progress on demand is believed from 3.4.31 and 3.5.13 on', async (t
 void t.test('pages grow and shrink towards 4 MB, in bounds', async (t) => {
   const prefix = keyFromText('/p/')
   const sizes = new PageSizes()
-  t.equal(sizes.keysFor(prefix), 500)
-  sizes.observe(prefix, 500, 500 * 1_024)
-  t.equal(sizes.keysFor(prefix), 2_000, 'at most four times the last')
-  sizes.observe(prefix, 2_000, 2_000 * 1_024)
+  t.equal(sizes.keysFor(prefix), 100)
+  sizes.observe(prefix, 100, 100 * 1_024)
+  t.equal(sizes.keysFor(prefix), 400, 'at most four times the last')
+  sizes.observe(prefix, 400, 400 * 1_024)
+  sizes.observe(prefix, 1_600, 1_600 * 1_024)
   t.equal(sizes.keysFor(prefix), 4_096)
   sizes.observe(prefix, 4_096, 4_096 * 100_000)
   t.equal(sizes.keysFor(prefix), 41, 'and down at once')
@@ -53,10 +54,10 @@ void t.test('pages grow and shrink towards 4 MB, in bounds', async (t) => {
   t.equal(sizes.halve(prefix, 2), true)
   t.equal(sizes.keysFor(prefix), 1)
   t.equal(sizes.halve(prefix, 1), false, 'one key cannot be halved')
-  t.equal(sizes.keysFor(keyFromText('/other/')), 500, 'each prefix by itself')
+  t.equal(sizes.keysFor(keyFromText('/other/')), 100, 'each prefix by itself')
   for (let i = 0; i < 2_000; i++) sizes.observe(keyFromText(`/${i}/`), 1, 4_000_000)
   t.equal(sizes.keysFor(keyFromText('/1999/')), 1)
-  t.equal(sizes.keysFor(prefix), 500, 'the oldest are forgotten')
+  t.equal(sizes.keysFor(prefix), 100, 'the oldest are forgotten')
 })
 
 void t.test('a refusal means what its text says, and else what its code says', async (t) => {

@@ -9,6 +9,7 @@ import { keyFromText } from '../../../src/model/event.js'
 import type { Revision } from '../../../src/model/revision.js'
 import { connectEtcd } from '../../../src/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../../src/upstream/upstream.js'
+import { nextTurn, VirtualClock } from '../../support/virtual-clock.js'
 import { recordWatch, type WatchRecorder } from '../watch-recorder.js'
 
 const prefix = keyFromText('/p/')
@@ -58,6 +59,25 @@ void t.test('an endpoint that is away counts as what it was when it was last see
   t.equal(status.trustsProgress, true, 'seen before')
   const late = connect(t, one, other)
   t.equal((await late.status()).trustsProgress, false, 'never seen')
+})
+
+void t.test('a member that tells its version later is believed without being asked for it', async (t) => {
+  const [one, other] = [await standIn(t, '3.5.13'), await standIn(t, '')]
+  const clock = new VirtualClock()
+  const upstream = connectEtcd({ endpoints: [one.url, other.url], clock })
+  t.teardown(() => upstream.close())
+  t.equal((await upstream.status()).trustsProgress, false)
+  const recorder = recordWatch(upstream, prefix, 5 as Revision)
+  await recorder.until('open', (r) => r.isOpen)
+  t.equal(upstream.trustsProgress, false)
+
+  other.version = '3.5.14'
+  clock.advance(2_000)
+  for (const end = Date.now() + 10_000; !upstream.trustsProgress && Date.now() < end;) await nextTurn()
+  t.equal(upstream.trustsProgress, true, 'the look at who lags behind has told')
+  recorder.watch.requestProgress()
+  await recorder.until('progress', (r) => r.progress.includes(42 as Revision))
+  recorder.watch.close()
 })
 
 void t.test('an answer for all watchers that nobody may believe is passed over', async (t) => {
