@@ -129,6 +129,8 @@ export class WatchCache {
   #pendingSinceMs: number
   #disconnected: { readonly reason: string; readonly sinceMs: number } | null = null
   #confirmedAtMs: number
+  /** For how long a confirmation stands; for good where the source tells of its end. */
+  #confirmedForMs = Number.POSITIVE_INFINITY
   readonly #waiters = new Set<Waiter>()
   readonly #states = new WeakMap<SourceState, Snapshot>()
   #nudgedMs = Number.NEGATIVE_INFINITY
@@ -217,9 +219,11 @@ export class WatchCache {
     return this.#disconnected?.reason ?? null
   }
 
-  /** Milliseconds since the source last confirmed the position; 0 while it is connected. */
+  /** Milliseconds since the source last confirmed the position; 0 while it is connected and says so. */
   get stalenessMs(): number {
-    return this.#disconnected === null ? 0 : this.#options.clock.monotonic() - this.#confirmedAtMs
+    const ageMs = this.#options.clock.monotonic() - this.#confirmedAtMs
+    if (this.#confirmedForMs !== Number.POSITIVE_INFINITY) return ageMs > this.#confirmedForMs ? ageMs : 0
+    return this.#disconnected === null ? 0 : ageMs
   }
 
   /** @throws TooManyRequestsError before the first state; NotImplementedError when it can never be listed. */
@@ -317,10 +321,15 @@ export class WatchCache {
 
   disconnected(reason: string): void {
     if (this.#disconnected === null) {
-      this.#confirmedAtMs = this.#options.clock.monotonic()
+      if (this.#confirmedForMs === Number.POSITIVE_INFINITY) this.#confirmedAtMs = this.#options.clock.monotonic()
       this.#options.logger.debug({ resource: this.name, reason }, 'source is away; the cache goes on serving')
     }
     this.#disconnected = { reason, sinceMs: this.#options.clock.monotonic() }
+  }
+
+  confirmed(ageMs: number, validMs: number): void {
+    this.#confirmedAtMs = this.#options.clock.monotonic() - ageMs
+    this.#confirmedForMs = validMs
   }
 
   refused(reason: string): void {

@@ -35,6 +35,12 @@ export interface FeedSink {
   synced(): void
   /** The source is away, for a reason to show; what is cached stays served. `synced` or `apply` ends it. */
   disconnected(reason: string): void
+  /**
+   * What was handed over is all there was `ageMs` ago, and the source will say so again within `validMs`; until it does, the
+   * cache is as old as that. For a source that can fall silent without being noticed at once. After this, only it tells the
+   * age: `apply`, `progress` and `synced` do not. `Infinity` takes that back.
+   */
+  confirmed?(ageMs: number, validMs: number): void
   /** It cannot be listed at all (permission, encryption): clients are told this, readiness does not wait for it. */
   refused(reason: string): void
 }

@@ -16,12 +16,19 @@ const LEASE_MS = 1_000
 /** One register with compare-and-swap, as a bucket is one. */
 class Register {
   entry: KvEntry | null = null
+  /** What a replica that lags still holds: every other look is answered from there. */
+  lagging: KvEntry | null = null
+  #looks = 0
+
+  #look(): KvEntry | null {
+    return this.lagging !== null && this.#looks++ % 2 === 1 ? this.lagging : this.entry
+  }
 
   /** @param link false: the way there is cut; what is asked is not answered. `deaf`: it is done, and not answered. */
   client(link: { state: 'up' | 'down' | 'deaf' }): Pick<NatsClient, 'kvGet' | 'kvUpdate'> {
     const unavailable = (): Promise<never> => Promise.reject(new BrokerError('unavailable', 'no answer'))
     return {
-      kvGet: () => (link.state === 'up' ? Promise.resolve(this.entry) : unavailable()),
+      kvGet: () => (link.state === 'up' ? Promise.resolve(this.#look()) : unavailable()),
       kvUpdate: (_bucket, _key, value, expected) => {
         if (link.state === 'down') return unavailable()
         if ((this.entry?.revision ?? 0) !== expected) return Promise.reject(new BrokerError('conflict', 'taken'))
@@ -143,6 +150,39 @@ void t.test('a lease that was taken by force is lost at the next renewal', async
   t.equal(told.at(-1), 'the lease was taken by another')
   await w.pass(2 * LEASE_MS)
   t.ok(election.isLeader, 'the thief does not renew: it runs out')
+})
+
+void t.test('a replica of NATS that lags answers every other look: the lease still runs out', async (t) => {
+  const w = world(t, 2)
+  w.register.entry = { value: Buffer.from('dead'), revision: 2_551 }
+  w.register.lagging = { value: Buffer.from('dead'), revision: 2_539 }
+  for (const { election } of w.candidates) election.start()
+  await w.pass(2.5 * LEASE_MS)
+  t.equal(w.leaders().length, 1, 'elected within two leases and a look')
+  const [first] = w.leaders()
+  await w.pass(10 * LEASE_MS)
+  t.same(w.leaders(), [first], 'and it stays')
+})
+
+void t.test('NATS loses writes that it had acknowledged: who holds the lease from then on keeps it', async (t) => {
+  const w = world(t, 3)
+  for (const { election } of w.candidates) election.start()
+  await w.pass(20 * LEASE_MS)
+  t.equal(w.leaders().length, 1)
+  t.ok(w.register.entry!.revision > 20)
+  w.register.entry = { value: w.register.entry!.value, revision: 3 }
+  // What they were told before is of no more use, on either side.
+  await w.pass(4 * LEASE_MS)
+  const [second] = w.leaders()
+  t.equal(w.leaders().length, 1)
+  const told = w.candidates.map(({ told }) => told.length)
+  await w.pass(8 * LEASE_MS)
+  t.same(w.leaders(), [second], 'its renewals are below what the others have seen, and count')
+  t.same(
+    w.candidates.map(({ told }) => told.length),
+    told,
+    'nobody took it from it',
+  )
 })
 
 void t.test('links that come and go at random: never two, and one in the end', async (t) => {

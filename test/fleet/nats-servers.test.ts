@@ -147,6 +147,7 @@ void t.test('a replica says how old its data is, and is not ready when that is t
   await nats.kill()
   await until(() => !edge.app.isReady, 'it is no longer ready')
   t.not(await ready(), 200)
+  await until(() => [...edge.app.sources][0]?.cache.disconnectedReason !== null, 'and knows why')
   t.match(await (await fetch(`${edge.url}/readyz?verbose`)).text(), /staleness.*last confirmed.*NATS/)
   const { status, headers, body } = await list(edge.url, 'resourceVersion=0')
   t.same([status, names(body)], [200, ['a']], 'what it has stays served')
@@ -160,7 +161,89 @@ void t.test('a replica says how old its data is, and is not ready when that is t
   put(etcd, 'b')
   const sees = async (): Promise<boolean> => names((await list(edge.url, 'resourceVersion=0')).body).includes('b')
   while (!(await sees())) await new Promise((resolve) => setTimeout(resolve, 10))
-  t.equal((await list(edge.url, 'resourceVersion=0')).headers.get('x-distributary-staleness-seconds'), null)
+  await untilAge(edge, (age) => age === null)
+})
+
+/** What an answer from the cache says of its age, seconds; null: it is fresh. */
+async function saidAge({ url }: { url: string }): Promise<number | null> {
+  const header = (await list(url, 'resourceVersion=0')).headers.get('x-distributary-staleness-seconds')
+  return header === null ? null : Number(header)
+}
+
+async function untilAge(edge: { url: string }, isIt: (age: number | null) => boolean): Promise<void> {
+  const deadline = Date.now() + 20_000
+  while (!isIt(await saidAge(edge))) {
+    if (Date.now() > deadline) throw new Error('the age does not become what it should be')
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
+
+void t.test(
+  "an edge without a publisher says so although NATS lives, and the age is that of etcd's word",
+  async (t) => {
+    const nats = await startNats(t)
+    const proxy = await startFaultProxy({ targetPort: nats.port })
+    t.teardown(() => proxy.close())
+    const etcd = createEmbeddedUpstream()
+    put(etcd, 'a')
+    await startReplica(t, `nats://127.0.0.1:${proxy.port}`, 'auto', etcd)
+    const edge = await startReplica(t, nats.url, 'edge')
+    await untilAge(edge, (age) => age === null)
+    const lastFresh = performance.now()
+    proxy.stall()
+    put(etcd, 'never-published')
+    await untilAge(edge, (age) => age !== null)
+    const most = (): number => Math.ceil((performance.now() - lastFresh) / 1_000) + 2
+    t.ok((await saidAge(edge))! <= most())
+    await untilAge(edge, (age) => (age ?? 0) >= 4)
+    // A server that stops and goes on has its own signs of life to deliver, and none of the publisher's.
+    await nats.kill('SIGSTOP')
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    await nats.kill('SIGCONT')
+    const until = performance.now() + 2_500
+    while (performance.now() < until) {
+      const age = await saidAge(edge)
+      if (age === null || age < 4) t.fail(`it says ${age}`)
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    t.match(
+      await (await fetch(`${edge.url}/metrics`)).text(),
+      /cache_staleness_seconds\{[^}]*resource="pods"[^}]*\} [1-9]/,
+    )
+    const late = await startReplica(t, nats.url, 'edge')
+    t.ok((await saidAge(late))! >= 4, 'an edge that starts now serves what there is, and says how old that is')
+    proxy.cut()
+    proxy.release()
+    await untilAge(edge, (age) => age === null)
+    t.ok(
+      names((await list(edge.url, 'resourceVersion=0')).body).includes('never-published'),
+      'fresh means: it is there',
+    )
+    await untilAge(late, (age) => age === null)
+  },
+)
+
+void t.test('a publisher whose etcd answers nothing is heard, and vouches for nothing', async (t) => {
+  const nats = await startNats(t)
+  const etcd = createEmbeddedUpstream()
+  put(etcd, 'a')
+  let isSilent = false
+  const upstream = new Proxy(etcd, {
+    get: (target, name): unknown => {
+      const value: unknown = Reflect.get(target, name, target)
+      if (typeof value !== 'function') return value
+      return name === 'read'
+        ? (options: Parameters<typeof etcd.read>[0]) => (isSilent ? new Promise(() => {}) : target.read(options))
+        : (value.bind(target) as unknown)
+    },
+  })
+  await startReplica(t, nats.url, 'auto', upstream)
+  const edge = await startReplica(t, nats.url, 'edge')
+  await untilAge(edge, (age) => age === null)
+  isSilent = true
+  await untilAge(edge, (age) => (age ?? 0) >= 4)
+  isSilent = false
+  await untilAge(edge, (age) => age === null)
 })
 
 void t.test('an origin publishes and serves nobody', async (t) => {

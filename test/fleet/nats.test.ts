@@ -1,4 +1,5 @@
 /** A fleet over a real nats-server, with the in-process etcd where etcd's own behaviour does not matter. */
+import { connect } from 'nats'
 import t from 'tap'
 import { namesOf } from '../../src/fleet/nats/names.js'
 import { NatsClient } from '../../src/fleet/nats/nats-client.js'
@@ -216,4 +217,33 @@ void t.test('an audit of an edge compares it with etcd, by way of the publisher,
   t.match(await edge.feed.audit!(), { kind: 'equal' })
   await publisher.stop()
   t.match(await edge.feed.audit!(), { kind: 'skipped', reason: /the publisher/ })
+})
+
+void t.test('leases and the index of snapshots are read from the leader, whoever made their bucket', async (t) => {
+  const password = 'p'
+  const nats = await startNats(t, {
+    config: `authorization { users: [
+      { user: admin, password: ${password} }
+      { user: us, password: ${password}, permissions: { publish: { deny: "$JS.API.DIRECT.>" } } }
+    ] }`,
+  })
+  const connectAs = async (name: string): Promise<NatsClient> => {
+    const user = { name, password: () => password }
+    const client = await NatsClient.connect({ servers: [nats.url], name, user }, systemClock)
+    t.teardown(() => client.close())
+    return client
+  }
+  const admin = await connect({ servers: nats.url, user: 'admin', pass: password })
+  t.teardown(() => admin.close())
+  // As an earlier release did: any replica of the bucket may answer.
+  const kv = await admin.jetstream().views.kv('old', { allow_direct: true })
+  t.ok((await (await admin.jetstreamManager()).streams.info('KV_old')).config.allow_direct)
+  await kv.put('lease.a', 'x')
+  const client = await connectAs('us')
+  for (const bucket of ['old', 'new']) {
+    const before = (await client.kvGet(bucket, 'lease.a', 1))?.revision ?? 0
+    const revision = await client.kvUpdate(bucket, 'lease.a', Buffer.from('y'), before, 1)
+    t.match(await client.kvGet(bucket, 'lease.a', 1), { value: Buffer.from('y'), revision })
+    t.equal(await client.kvGet(bucket, 'lease.b', 1), null)
+  }
 })

@@ -2,7 +2,8 @@
  * Who publishes a resource: a lease in a key-value bucket.
  *
  * A lease runs out when its revision has not changed for its whole length *by the looker's own clock*, so that no two
- * machines' clocks are ever compared, and it is taken by compare-and-swap on that revision. The holder counts its time from
+ * machines' clocks are ever compared, and it is taken by compare-and-swap on that revision. Only a higher revision is a
+ * renewal: a replica of NATS that lags, or has lost its latest writes, answers with an older one. The holder counts its time from
  * before it asked for the renewal, and gives up before anybody else can take over. That is to have one publisher most of
  * the time; what makes a second one harmless is the fence in the stream, not this.
  */
@@ -30,6 +31,12 @@ export interface ElectionOptions {
 
 const RELEASED = ''
 
+interface Sighting {
+  readonly revision: number
+  /** When it was met first. */
+  readonly sinceMs: number
+}
+
 export class Election {
   readonly #options: ElectionOptions
   #timer: Timer | null = null
@@ -38,7 +45,9 @@ export class Election {
   #isLeader = false
   /** It was elected before, and could not publish. */
   #hasResigned = false
-  #seen: { readonly revision: number; readonly sinceMs: number } | null = null
+  #seen: Sighting | null = null
+  /** The highest of the revisions below `#seen` that were met since. */
+  #seenBelow: Sighting | null = null
   #revision = 0
   #working: Promise<void> = Promise.resolve()
 
@@ -116,11 +125,10 @@ export class Election {
     const nowMs = clock.monotonic()
     const revision = found?.revision ?? 0
     if (found !== null && found.value.toString('utf8') !== RELEASED) {
-      if (this.#seen === null || this.#seen.revision !== revision) this.#seen = { revision, sinceMs: nowMs }
-      if (nowMs - this.#seen.sinceMs < leaseMs) return
+      if (nowMs - this.#unchangedSince(revision, nowMs) < leaseMs) return
     }
     const taken = await this.#write(holder, revision)
-    this.#seen = null
+    this.#seen = this.#seenBelow = null
     this.#revision = taken
     if (this.#isStopped) {
       await this.#write(RELEASED, taken).catch(noop)
@@ -131,6 +139,20 @@ export class Election {
     const { logger } = this.#options
     logger[this.#hasResigned ? 'debug' : 'info']({ stream: names.stream, lease: taken }, 'elected to publish')
     this.#options.onElected()
+  }
+
+  /**
+   * When the lease was last renewed as far as can be known here. A revision that goes back and forth between two values
+   * renews nothing. But NATS can lose what it had acknowledged, and whoever holds the lease from then on renews it below
+   * what was seen before: there, too, each higher revision counts.
+   */
+  #unchangedSince(revision: number, nowMs: number): number {
+    if (this.#seen === null || revision > this.#seen.revision) {
+      this.#seen = { revision, sinceMs: nowMs }
+    } else if (revision < this.#seen.revision && revision > (this.#seenBelow?.revision ?? 0)) {
+      this.#seenBelow = { revision, sinceMs: nowMs }
+    }
+    return Math.max(this.#seen.sinceMs, this.#seenBelow?.sinceMs ?? 0)
   }
 
   #holdUntil(askedAtMs: number): void {

@@ -452,8 +452,9 @@ export class NatsClient {
     return this.#jsm
   }
 
+  /** Read from the stream's leader only: a direct get is answered by any replica, however far behind it is. */
   #kv(bucket: string, replicas: number): Promise<KV> {
-    return remember(this.#kvs, bucket, () => this.#js.views.kv(bucket, { history: 1, replicas }))
+    return remember(this.#kvs, bucket, () => this.#js.views.kv(bucket, { history: 1, replicas, allow_direct: false }))
   }
 
   #store(bucket: string, replicas: number): Promise<ObjectStore> {

@@ -17,6 +17,7 @@ import { UpstreamFeed, type UpstreamFeedOptions } from '../../feed/upstream-feed
 import { backoffMs } from '../../support/backoff.js'
 import type { Timer } from '../../support/clock.js'
 import type { Upstream, UpstreamReader } from '../../upstream/upstream.js'
+import { EtcdPulse } from './etcd-pulse.js'
 import { Election } from './election.js'
 import { type Names, namesOf } from './names.js'
 import { NatsClient, type NatsConnectOptions, type StreamLimits } from './nats-client.js'
@@ -24,7 +25,7 @@ import { NotedSink } from './placed-sink.js'
 import { Publisher, type PublisherMetrics } from './publisher.js'
 import { RemoteReader } from './questions.js'
 import { SharedClient } from './shared-client.js'
-import { Subscriber, type SubscriberMetrics } from './subscriber.js'
+import { CONFIRMED_FOR_MS, Subscriber, type SubscriberMetrics } from './subscriber.js'
 
 export type NatsRole = 'auto' | 'edge' | 'origin'
 
@@ -67,7 +68,8 @@ const FAILURES_BEFORE_RESIGNING = 3
 export function natsFeeds(options: NatsFeedOptions): OpenFeed {
   const { connection, clock, random, logger } = options
   const shared = new SharedClient({ connection, clock, random, logger })
-  return (request) => new NatsFeed(request, options, shared)
+  const pulse = new EtcdPulse({ upstream: options.upstream, clock })
+  return (request) => new NatsFeed(request, options, shared, pulse)
 }
 
 const NO_METRICS: FleetMetrics = {
@@ -87,6 +89,7 @@ export class NatsFeed implements ResourceFeed {
   readonly #request: FeedRequest
   readonly #options: NatsFeedOptions
   readonly #shared: SharedClient
+  readonly #pulse: EtcdPulse
   readonly #names: Names
   readonly #sink: NotedSink
   readonly #reader: RemoteReader
@@ -108,11 +111,12 @@ export class NatsFeed implements ResourceFeed {
   #reason: string | null = 'not connected to NATS yet'
   #followingSince: number | null = null
 
-  constructor(request: FeedRequest, options: NatsFeedOptions, shared: SharedClient) {
+  constructor(request: FeedRequest, options: NatsFeedOptions, shared: SharedClient, pulse: EtcdPulse) {
     const { resource, sink } = request
     this.#request = request
     this.#options = options
     this.#shared = shared
+    this.#pulse = pulse
     this.#names = namesOf(options.cluster, resource)
     this.#sink = new NotedSink(sink)
     const fleet = options.natsMetrics?.(resource) ?? NO_METRICS
@@ -257,6 +261,7 @@ export class NatsFeed implements ResourceFeed {
         replicas: limits.replicas,
         sink: this.#sink,
         requestSnapshot: () => this.#reader.requestSnapshot(),
+        requestWord: () => this.#reader.requestWord(),
         onFollowing: () => this.#back(),
         onAway: (reason) => this.#noteAway(reason),
         clock,
@@ -297,6 +302,7 @@ export class NatsFeed implements ResourceFeed {
       names: this.#names,
       prefix: resource.etcdPrefix,
       upstream,
+      pulse: this.#pulse,
       openFeed: (sink) => new UpstreamFeed({ resource, sink, metrics }, this.#options).feed,
       limits,
       clock,
@@ -360,6 +366,8 @@ export class NatsFeed implements ResourceFeed {
     const { logger } = this.#options
     const { place } = this.#sink
     logger.warn({ resource: resourceId(resource) }, 'NATS is away: feeds from etcd itself')
+    // etcd's own feed tells when it loses it.
+    this.#sink.confirmed(this.#subscriber?.ageMs ?? 0, Number.POSITIVE_INFINITY)
     const direct = new UpstreamFeed({ resource, sink: this.#sink, metrics }, this.#options)
     this.#direct = direct
     const { feed } = direct
@@ -377,6 +385,7 @@ export class NatsFeed implements ResourceFeed {
     const direct = this.#direct
     if (direct === null) return
     this.#direct = null
+    if (direct.status.state === 'watching') this.#sink.confirmed(0, CONFIRMED_FOR_MS)
     const ended = direct.stop().finally(() => this.#ending.delete(ended))
     this.#ending.add(ended)
     this.#options.logger.info({ resource: resourceId(this.#request.resource) }, 'NATS is back')

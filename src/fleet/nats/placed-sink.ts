@@ -62,6 +62,10 @@ export class NotedSink implements PlacedSink {
     this.#sink.disconnected(reason)
   }
 
+  confirmed(ageMs: number, validMs: number): void {
+    this.#sink.confirmed?.(ageMs, validMs)
+  }
+
   refused(reason: string): void {
     this.#sink.refused(reason)
   }

@@ -26,6 +26,7 @@ import type { UpstreamReader } from '../../upstream/upstream.js'
 import { encodeMessage, type Body, type Header, type Message, type StateReason, type Testimony } from './message.js'
 import type { Names } from './names.js'
 import { BrokerError, type Closable, type NatsClient, type StreamLimits, type StreamWriter } from './nats-client.js'
+import type { EtcdPulse } from './etcd-pulse.js'
 import { answerQuestions } from './questions.js'
 import { SnapshotStore, SnapshotWriter } from './snapshot-store.js'
 import { readTail } from './tail.js'
@@ -45,6 +46,13 @@ export interface PublisherStatus {
   readonly epoch: number
   /** The stream has everything up to this message. */
   readonly sequence: number
+  /** When this was written, by a clock that only the publisher knows. Not told by the first release. */
+  readonly at?: number
+  /**
+   * All that etcd had so long ago is in the stream up to that message; null when the publisher cannot say. Not told by the
+   * first release.
+   */
+  readonly ageMs?: number | null
   /** Why etcd is away; null while it is there. */
   readonly trouble: { readonly reason: string; readonly isRefusal: boolean } | null
 }
@@ -62,6 +70,7 @@ export interface PublisherOptions {
   readonly prefix: Key
   readonly upstream: UpstreamReader
   readonly openFeed: (sink: FeedSink) => PublishedFeed
+  readonly pulse: EtcdPulse
   readonly limits: StreamLimits
   readonly clock: Clock
   readonly logger: Logger
@@ -81,23 +90,34 @@ const MESSAGE_BYTES = 256 * 1024
 /** Beyond it the session ends, and the next one reads from etcd what this one could not keep. */
 const QUEUE_BYTES = 64 * 2 ** 20
 const STATUS_INTERVAL_MS = 1_000
+/** A status does not wait longer for etcd. */
+const PULSE_PATIENCE_MS = 300
+/** Edges that come all at once ask for a word all at once. */
+const WORD_GAP_MS = 200
 const PAGE_KEYS = 1_000
 const PAGE_TIMEOUT_MS = 15_000
 const SNAPSHOT_RETRY_MS = 2_000
 /** What an event takes besides its key and value. */
 const EVENT_BYTES = 48
 
-type Queued =
-  | { readonly kind: 'batches'; readonly batches: Batch[]; bytes: number }
-  | { readonly kind: 'progress'; readonly revision: Revision }
-  | { readonly kind: 'synced' }
-  | {
-      readonly kind: 'state'
-      readonly revision: Revision
-      readonly reason: StateReason
-      readonly snapshot: SnapshotWriter
-      readonly witness: Witness
-    }
+type Queued = Pending &
+  (
+    | { readonly kind: 'batches'; readonly batches: Batch[]; bytes: number }
+    | { readonly kind: 'progress'; readonly revision: Revision }
+    | { readonly kind: 'synced' }
+    | {
+        readonly kind: 'state'
+        readonly revision: Revision
+        readonly reason: StateReason
+        readonly snapshot: SnapshotWriter
+        readonly witness: Witness
+      }
+  )
+
+/** Since when it is known from etcd and not in the stream. */
+interface Pending {
+  readonly sinceMs: number
+}
 
 /** What a mark takes in the queue. */
 const MARK_BYTES = 64
@@ -123,6 +143,13 @@ export class Publisher {
   #clusterId = ''
   #isSynced = false
   #hasSaidSynced = false
+  /** The feed has proven that it is where etcd is; a stream that is gone on from does not prove it. */
+  #isCaughtUp = false
+  /** All that etcd had then has been handed over by the feed. */
+  #vouchedMs: number | null = null
+  /** On their way, oldest first. */
+  readonly #unacknowledged = new Set<Pending>()
+  #saidMs = Number.NEGATIVE_INFINITY
   /** Of what was written, not of what is queued: a mark testifies to its own revision. */
   #witness = new Witness()
   /** Where the stream will stand when everything written has arrived. */
@@ -207,10 +234,12 @@ export class Publisher {
       this.#isSnapshotDue = true
       this.#considerSnapshot()
     }
-    const answers = { upstream, prefix, maxBytes: client.maxPayloadBytes, onProgressWanted, onSnapshotWanted }
+    const maxBytes = client.maxPayloadBytes
+    const onWordWanted = (): void => this.#tellStatusIn(Math.max(0, this.#saidMs + WORD_GAP_MS - clock.monotonic()))
+    const answers = { upstream, prefix, maxBytes, onProgressWanted, onSnapshotWanted, onWordWanted }
     this.#answering = client.respond(names.ask, answerQuestions(answers))
     this.#lastWriteMs = clock.monotonic()
-    this.#tellStatus()
+    this.#tellStatusIn(0)
     this.#considerSnapshot()
   }
 
@@ -236,19 +265,16 @@ export class Publisher {
   #sink(): FeedSink {
     return {
       replace: (revision, reason) => this.#replace(revision, reason),
-      apply: (batches) => {
-        this.#trouble = null
-        this.#enqueueBatches(batches)
-      },
-      progress: (revision) => {
-        this.#trouble = null
-        this.#enqueue({ kind: 'progress', revision }, MARK_BYTES)
-      },
+      apply: (batches) => this.#enqueueBatches(batches),
+      progress: (revision) => this.#enqueue({ kind: 'progress', revision, sinceMs: this.#nowMs() }, MARK_BYTES),
       synced: () => {
         this.#trouble = null
-        if (this.#hasSaidSynced) return
-        this.#hasSaidSynced = true
-        this.#enqueue({ kind: 'synced' }, MARK_BYTES)
+        this.#isCaughtUp = true
+        if (!this.#hasSaidSynced) {
+          this.#hasSaidSynced = true
+          this.#enqueue({ kind: 'synced', sinceMs: this.#nowMs() }, MARK_BYTES)
+        }
+        if (this.#statusTimer !== null) this.#tellStatusIn(0)
       },
       disconnected: (reason) => this.#troubled(reason, false),
       refused: (reason) => this.#troubled(reason, true),
@@ -264,9 +290,10 @@ export class Publisher {
         witness.listed(keyValues)
       },
       commit: () => {
-        this.#hasSaidSynced = false
+        this.#hasSaidSynced = this.#isCaughtUp = false
+        const sinceMs = this.#nowMs()
         const stateReason = reason === 'initial' ? 'gap' : reason
-        this.#enqueue({ kind: 'state', revision, reason: stateReason, snapshot, witness }, MARK_BYTES)
+        this.#enqueue({ kind: 'state', revision, reason: stateReason, snapshot, witness, sinceMs }, MARK_BYTES)
       },
       abort: () => {},
     }
@@ -274,16 +301,18 @@ export class Publisher {
 
   #troubled(reason: string, isRefusal: boolean): void {
     this.#trouble = { reason, isRefusal }
+    this.#isCaughtUp = false
     this.#publishStatus()
   }
 
   #enqueueBatches(batches: readonly Batch[]): void {
     const last = this.#queue.at(-1)
     let into = last?.kind === 'batches' ? last : null
+    const sinceMs = this.#nowMs()
     for (const batch of batches) {
       const bytes = sizeOf(batch.events)
       if (into === null || into.bytes + bytes > MESSAGE_BYTES) {
-        into = { kind: 'batches', batches: [], bytes: 0 }
+        into = { kind: 'batches', batches: [], bytes: 0, sinceMs }
         this.#queue.push(into)
       }
       into.batches.push(batch)
@@ -316,21 +345,22 @@ export class Publisher {
       this.#queuedBytes -= item.kind === 'batches' ? item.bytes : MARK_BYTES
       this.#options.metrics.queued(this.#queuedBytes)
       const { revision, settled } = this.#written
+      this.#unacknowledged.add(item)
       switch (item.kind) {
         case 'batches': {
           const last = item.batches.at(-1) as Batch
           this.#witness.applied(item.batches)
-          this.#send({ kind: 'batches', batches: item.batches }, last.revision, last.revision)
+          this.#send(item, { kind: 'batches', batches: item.batches }, last.revision, last.revision)
           break
         }
         case 'progress': {
           const reached = item.revision > revision ? item.revision : revision
-          this.#send({ kind: 'progress', testimony: this.#testimony() }, reached, settled)
+          this.#send(item, { kind: 'progress', testimony: this.#testimony() }, reached, settled)
           break
         }
         case 'synced':
           this.#isSynced = true
-          this.#send({ kind: 'progress', testimony: this.#testimony() }, revision, settled)
+          this.#send(item, { kind: 'progress', testimony: this.#testimony() }, revision, settled)
           break
         case 'state':
           this.#isSynced = false
@@ -345,7 +375,8 @@ export class Publisher {
   }
 
   /** The snapshot first: whoever reads the mark finds it. */
-  async #publishState({ revision, reason, snapshot }: Extract<Queued, { kind: 'state' }>): Promise<void> {
+  async #publishState(item: Extract<Queued, { kind: 'state' }>): Promise<void> {
+    const { revision, reason, snapshot } = item
     const { names, client, clock } = this.#options
     try {
       const name = names.snapshot(this.#epoch, revision, clock.now())
@@ -354,6 +385,7 @@ export class Publisher {
       if (this.#stopping.signal.aborted) return
       const body: Body = { kind: 'state', reason, snapshot: name, testimony: this.#testimony() }
       const sequence = await this.#write(body, revision, revision)
+      this.#unacknowledged.delete(item)
       this.#isUploading = false
       this.#flush()
       this.#lastSnapshotBytes = snapshot.bytes
@@ -367,10 +399,11 @@ export class Publisher {
     }
   }
 
-  #send(body: Body, revision: Revision, settled: Revision): void {
-    this.#write(body, revision, settled).catch((error: unknown) => {
-      this.#end(error instanceof Error ? error.message : String(error))
-    })
+  #send(item: Pending, body: Body, revision: Revision, settled: Revision): void {
+    this.#write(body, revision, settled).then(
+      () => this.#unacknowledged.delete(item),
+      (error: unknown) => this.#end(error instanceof Error ? error.message : String(error)),
+    )
   }
 
   /** Returns when it and everything before it is in the stream. @throws BrokerError */
@@ -468,29 +501,52 @@ export class Publisher {
       keys,
       isSynced: this.#isSynced,
       trustsProgress,
+      takenAt: this.#options.clock.now(),
     }
   }
 
   // Signs of life
 
-  #tellStatus(): void {
+  #tellStatusIn(delayMs: number): void {
+    this.#statusTimer?.cancel()
+    this.#statusTimer = this.#options.clock.setTimer(delayMs, () => void this.#tellStatus())
+  }
+
+  async #tellStatus(): Promise<void> {
+    const { clock, limits, pulse, prefix } = this.#options
+    this.#tellStatusIn(STATUS_INTERVAL_MS)
+    await pulse.beat(prefix, PULSE_PATIENCE_MS, this.#stopping.signal)
+    if (this.#stopping.signal.aborted) return
     this.#publishStatus()
-    const { clock, limits } = this.#options
     // A stream whose last message is discarded for its age could not be gone on from.
     const isQuiet = clock.monotonic() - this.#lastWriteMs > limits.maxAgeMs / 4
     if (isQuiet && this.#isSynced && this.#trouble === null) {
-      this.#enqueue({ kind: 'progress', revision: ZERO_REVISION }, MARK_BYTES)
+      this.#enqueue({ kind: 'progress', revision: ZERO_REVISION, sinceMs: this.#nowMs() }, MARK_BYTES)
       // What stood in the stream before it goes with its age, and the snapshots that stand there with it.
       this.#isSnapshotDue = true
     }
-    this.#statusTimer = clock.setTimer(STATUS_INTERVAL_MS, () => this.#tellStatus())
+  }
+
+  #nowMs(): number {
+    return this.#options.clock.monotonic()
+  }
+
+  /** null before the feed was ever where etcd is. */
+  #ageMs(): number | null {
+    const { askedAtMs } = this.#options.pulse
+    if (this.#isCaughtUp && askedAtMs !== null) this.#vouchedMs = Math.max(this.#vouchedMs ?? askedAtMs, askedAtMs)
+    if (this.#vouchedMs === null) return null
+    const [oldest = this.#queue[0]] = this.#unacknowledged
+    return this.#nowMs() - Math.min(this.#vouchedMs, oldest?.sinceMs ?? this.#vouchedMs)
   }
 
   #publishStatus(): void {
     if (this.#stopping.signal.aborted) return
     const { client, names } = this.#options
     const { sequence } = this.#acknowledged
-    const status: PublisherStatus = { epoch: this.#epoch, sequence, trouble: this.#trouble }
+    this.#saidMs = this.#nowMs()
+    const word = { at: this.#saidMs, ageMs: this.#ageMs() }
+    const status: PublisherStatus = { epoch: this.#epoch, sequence, ...word, trouble: this.#trouble }
     client.publish(names.status, Buffer.from(JSON.stringify(status)))
   }
 }

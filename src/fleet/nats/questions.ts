@@ -30,6 +30,7 @@ type Question =
   | { readonly kind: 'status' }
   | { readonly kind: 'progress' }
   | { readonly kind: 'snapshot' }
+  | { readonly kind: 'word' }
 
 export interface AnswerOptions {
   readonly upstream: UpstreamReader
@@ -38,6 +39,7 @@ export interface AnswerOptions {
   readonly maxBytes: number
   readonly onProgressWanted: () => void
   readonly onSnapshotWanted: () => void
+  readonly onWordWanted: () => void
 }
 
 const OK = 1
@@ -109,6 +111,9 @@ async function answerTo(question: Question, options: AnswerOptions): Promise<(wr
       return () => {}
     case 'snapshot':
       options.onSnapshotWanted()
+      return () => {}
+    case 'word':
+      options.onWordWanted()
       return () => {}
     default:
       throw new UpstreamError('protocol', 'an unknown question')
@@ -188,6 +193,11 @@ export class RemoteReader implements UpstreamReader {
   /** That the publisher makes a snapshot soon. */
   requestSnapshot(): void {
     this.#client()?.publish(this.#subject, Buffer.from(JSON.stringify({ kind: 'snapshot' })))
+  }
+
+  /** That the publisher says now how it is, rather than at its next second. */
+  requestWord(): void {
+    this.#client()?.publish(this.#subject, Buffer.from(JSON.stringify({ kind: 'word' })))
   }
 
   async #ask(question: Question, signal: AbortSignal | undefined): Promise<ByteReader> {

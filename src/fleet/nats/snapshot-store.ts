@@ -22,6 +22,8 @@ export interface SnapshotEntry {
   readonly keys: number | null
   readonly isSynced: boolean
   readonly trustsProgress: boolean
+  /** By the publisher's clock. Not told by the first release. */
+  readonly takenAt?: number
 }
 
 /** Kept beside the newest and the oldest useful one. */

@@ -16,6 +16,7 @@ import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep, type Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
+import { Confirmations } from './confirmations.js'
 import { decodePart, joinParts, type Message, type Part } from './message.js'
 import type { Names } from './names.js'
 import type { PublisherStatus } from './publisher.js'
@@ -40,6 +41,8 @@ export interface SubscriberOptions {
   readonly sink: PlacedSink
   /** A snapshot is wanted, and there is none that helps. */
   readonly requestSnapshot: () => void
+  /** The publisher is to say how it is. */
+  readonly requestWord: () => void
   /** The stream speaks again: whoever fed the sink meanwhile is to stop before this returns. */
   readonly onFollowing: () => void
   /** The stream does not speak, for this reason. */
@@ -86,6 +89,8 @@ const BACKOFF = { firstMs: 100, capMs: 2_000 }
 /** Three signs of life. */
 const SILENT_MS = 3_500
 const CHECK_MS = 500
+/** What is held is called old when the publisher's last word about etcd is: less than two of them. */
+export const CONFIRMED_FOR_MS = 1_800
 /** Snapshots that are remembered as unreadable. */
 const MOST_UNUSABLE = 64
 /** Parts of one message that are held. */
@@ -113,7 +118,15 @@ export class Subscriber {
   #partBytes = 0
   /** The sink was ahead when this began: not yet seen that it is the same history. */
   #expected: Batch | null = null
+  readonly #confirmations = new Confirmations()
+  /** When somebody last spoke who may publish. */
   #heardMs: number
+  #trouble: PublisherStatus['trouble'] = null
+  #followingMs = 0
+  /** When the newest of what is held was written, by its publisher's clock. */
+  #writtenAt: number | null = null
+  /** The sink has been told once that reads may be answered. */
+  #wasTold = false
   #statusSubscription: Closable | null = null
   #statusTimer: Timer | null = null
   #isTold = false
@@ -142,6 +155,12 @@ export class Subscriber {
     this.#statusSubscription?.close()
     this.#statusTimer?.cancel()
     await this.#running
+  }
+
+  /** Since etcd is known to have had no more than what is held; null when nobody has said so. */
+  get ageMs(): number | null {
+    const { confirmedMs } = this.#confirmations
+    return confirmedMs === null ? null : this.#options.clock.monotonic() - confirmedMs
   }
 
   get trustsProgress(): boolean {
@@ -209,6 +228,7 @@ export class Subscriber {
     if (state.created !== this.#created) {
       // Made anew, it counts from one again.
       this.#created = state.created
+      this.#confirmations.forget()
       this.#place = null
       this.#brokenAt = 0
     }
@@ -260,7 +280,8 @@ export class Subscriber {
     this.#expected = null
     this.#trustsProgress = entry.trustsProgress
     this.#isSynced = entry.isSynced
-    this.#place = { sequence, epoch, revision, clusterId }
+    this.#writtenAt = entry.takenAt ?? null
+    this.#moved({ sequence, epoch, revision, clusterId })
     this.#heldClusterId = clusterId
   }
 
@@ -275,7 +296,7 @@ export class Subscriber {
       return await this.#load(entry, 'history-changed')
     }
     const { sequence, epoch, revision, clusterId } = entry
-    this.#place = { sequence, epoch, revision, clusterId }
+    this.#moved({ sequence, epoch, revision, clusterId })
     this.#heldClusterId = clusterId
     this.#isSynced = entry.isSynced
     this.#trustsProgress = entry.trustsProgress
@@ -365,12 +386,14 @@ export class Subscriber {
       this.#end = finish
       const onAbort = (): void => finish({ kind: 'ended', reason: 'stopped' })
       let isFirst = true
+      // NATS lives; that the publisher does, and how etcd is, only the publisher can say.
       const isHeard = (): void => {
-        this.#heardMs = clock.monotonic()
         if (!isFirst) return
         isFirst = false
         this.#isFollowing = true
+        this.#followingMs = clock.monotonic()
         this.#options.onFollowing()
+        this.#options.requestWord()
         this.#considerSynced()
       }
       const following = client.follow(names.stream, place.sequence + 1, {
@@ -432,9 +455,20 @@ export class Subscriber {
     }
     this.#trustsProgress = message.trustsProgress
     this.#isSynced = message.isSynced
-    this.#place = { sequence, epoch, revision, clusterId }
+    this.#writtenAt = message.sentAt
+    this.#moved({ sequence, epoch, revision, clusterId })
     this.#considerSynced()
     return null
+  }
+
+  #moved(place: Place): void {
+    this.#place = place
+    if (this.#confirmations.reached(place.sequence, place.epoch)) this.#tellAge()
+  }
+
+  #tellAge(): void {
+    const { ageMs } = this
+    if (ageMs !== null) this.#options.sink.confirmed?.(ageMs, CONFIRMED_FOR_MS)
   }
 
   #apply(sequence: number, batches: readonly Batch[]): Outcome | null {
@@ -459,8 +493,38 @@ export class Subscriber {
 
   #considerSynced(): void {
     if (!this.#isSynced || !this.#isFollowing || (this.#place?.sequence ?? 0) < this.#target || this.#isTold) return
-    this.#isTold = true
-    this.#options.sink.synced()
+    const { sink, clock } = this.#options
+    if (this.#trouble === null && this.#isConfirmed) {
+      this.#isTold = this.#wasTold = true
+      return sink.synced()
+    }
+    if (this.#wasTold) return
+    // Nobody may publish for long: what there is can be served, with its age. No better one is known than by two clocks.
+    if (this.#trouble === null && clock.monotonic() - this.#followingMs <= SILENT_MS) return
+    this.#wasTold = true
+    if (this.ageMs === null) {
+      sink.confirmed?.(Math.max(0, clock.now() - (this.#writtenAt ?? clock.now())), CONFIRMED_FOR_MS)
+    }
+    sink.synced()
+    this.#tellTrouble()
+  }
+
+  get #isConfirmed(): boolean {
+    const { ageMs } = this
+    return ageMs !== null && ageMs <= SILENT_MS
+  }
+
+  #tellTrouble(): void {
+    const { sink, clock } = this.#options
+    if (this.#trouble !== null) {
+      const { reason, isRefusal } = this.#trouble
+      if (isRefusal) sink.refused(reason)
+      else sink.disconnected(`etcd: ${reason}`)
+    } else if (clock.monotonic() - this.#heardMs > SILENT_MS) {
+      sink.disconnected('no publisher is heard')
+    } else {
+      sink.disconnected('what the publisher has of etcd has not come yet')
+    }
   }
 
   #dropParts(): void {
@@ -471,14 +535,20 @@ export class Subscriber {
   // Signs of life
 
   #heard(data: Buffer): void {
-    this.#heardMs = this.#options.clock.monotonic()
-    const { trouble, epoch, sequence } = JSON.parse(data.toString('utf8')) as PublisherStatus
-    const { sink } = this.#options
+    const status = JSON.parse(data.toString('utf8')) as PublisherStatus
+    const { trouble, epoch, sequence } = status
+    // Another has taken over from whoever says this.
+    if (epoch < (this.#place?.epoch ?? 0)) return
+    const nowMs = this.#options.clock.monotonic()
+    this.#heardMs = nowMs
+    this.#trouble = trouble
     this.#compare(epoch, sequence)
-    if (trouble === null) return this.#considerSynced()
+    this.#confirmations.heard(status, nowMs)
+    const place = this.#place
+    if (place !== null && this.#confirmations.reached(place.sequence, place.epoch)) this.#tellAge()
+    if (trouble === null || !this.#wasTold) return this.#considerSynced()
     this.#isTold = false
-    if (trouble.isRefusal) sink.refused(trouble.reason)
-    else sink.disconnected(`etcd: ${trouble.reason}`)
+    this.#tellTrouble()
   }
 
   /**
@@ -500,9 +570,11 @@ export class Subscriber {
 
   #check(): void {
     const { clock } = this.#options
-    if (this.#isFollowing && this.#isTold && clock.monotonic() - this.#heardMs > SILENT_MS) {
+    if (this.#isFollowing && this.#isTold && !this.#isConfirmed) {
       this.#isTold = false
-      this.#options.sink.disconnected('no publisher is heard')
+      this.#tellTrouble()
+    } else {
+      this.#considerSynced()
     }
     this.#statusTimer = clock.setTimer(CHECK_MS, () => this.#check())
   }

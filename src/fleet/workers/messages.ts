@@ -3,8 +3,8 @@
  * workers, so that a batch is encoded once however many workers there are.
  *
  *     worker → primary   subscribe, unsubscribe, request-progress, ask, cancel, collected, started
- *     primary → worker   hello, subscribed, replace … page … commit, batches, progress, synced, disconnected, refused,
- *                        answer, collect, drain
+ *     primary → worker   hello, subscribed, replace … page … commit, batches, progress, synced, confirmed, disconnected,
+ *                        refused, answer, collect, drain
  */
 import type { Batch, Key, KeyEvent, KeyValue } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
@@ -26,6 +26,7 @@ export const ToWorker = {
   answer: 11,
   collect: 12,
   drain: 13,
+  confirmed: 14,
 } as const
 
 export const ToPrimary = {

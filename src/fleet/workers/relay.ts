@@ -49,6 +49,8 @@ export class Relay implements FeedSink {
   #position: Revision = ZERO_REVISION
   #hasState = false
   #isSynced = false
+  /** `at`: by the machine's clock, which the workers share, so that time in a queue counts. */
+  #confirmation: { readonly at: number; readonly validMs: number } | null = null
   #trouble: { readonly kind: 'disconnected' | 'refused'; readonly reason: string } | null = null
 
   constructor(options: RelayOptions) {
@@ -86,7 +88,10 @@ export class Relay implements FeedSink {
   subscribe(subscriber: RelaySubscriber): void {
     this.#subscribers.set(subscriber, 'initial')
     if (this.#hasState) this.#hand(subscriber, 'initial')
-    else if (this.#trouble !== null) subscriber.send(this.id, this.#troubleFrame(this.#trouble))
+    else {
+      if (this.#confirmation !== null) subscriber.send(this.id, this.#confirmedFrame(this.#confirmation))
+      if (this.#trouble !== null) subscriber.send(this.id, this.#troubleFrame(this.#trouble))
+    }
   }
 
   unsubscribe(subscriber: RelaySubscriber): void {
@@ -137,6 +142,11 @@ export class Relay implements FeedSink {
     this.#tell(this.#syncedFrame())
   }
 
+  confirmed(ageMs: number, validMs: number): void {
+    this.#confirmation = { at: this.#clock.now() - ageMs, validMs }
+    this.#tell(this.#confirmedFrame(this.#confirmation))
+  }
+
   disconnected(reason: string): void {
     this.#trouble = { kind: 'disconnected', reason }
     this.#tell(this.#troubleFrame(this.#trouble))
@@ -164,6 +174,7 @@ export class Relay implements FeedSink {
     const after: Buffer[] = []
     if (position > (batches.at(-1)?.revision ?? revision)) after.push(this.#progressFrame())
     if (this.#isSynced) after.push(this.#syncedFrame())
+    if (this.#confirmation !== null) after.push(this.#confirmedFrame(this.#confirmation))
     if (this.#trouble !== null) after.push(this.#troubleFrame(this.#trouble))
     const committed = (): void => {
       if (this.#subscribers.has(subscriber)) this.#subscribers.set(subscriber, null)
@@ -188,6 +199,10 @@ export class Relay implements FeedSink {
       .count(this.id)
       .byte(this.feed.freshness.trustsProgress ? 1 : 0)
       .done()
+  }
+
+  #confirmedFrame({ at, validMs }: { readonly at: number; readonly validMs: number }): Buffer {
+    return new FrameWriter(ToWorker.confirmed).count(this.id).number(at).number(validMs).done()
   }
 
   #troubleFrame({ kind, reason }: { readonly kind: 'disconnected' | 'refused'; readonly reason: string }): Buffer {

@@ -325,6 +325,10 @@ class PrimaryFeed implements ResourceFeed {
         this.#trustsProgress = reader.byte() === 1
         this.#status = { ...this.#status, state: 'watching', connectedSince: this.#link.clock.now(), reason: null }
         return sink.synced()
+      case ToWorker.confirmed: {
+        const ageMs = Math.max(0, this.#link.clock.now() - reader.number())
+        return sink.confirmed?.(ageMs, reader.number())
+      }
       case ToWorker.disconnected:
       case ToWorker.refused: {
         const reason = reader.text()

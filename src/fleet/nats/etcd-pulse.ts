@@ -1,0 +1,63 @@
+/**
+ * When etcd last answered: what a publisher's word about etcd is worth.
+ *
+ * An open watch says nothing while nothing changes, and a connection that died in silence is noticed only by keepalive, many
+ * seconds later. So one small linearizable read a second is made for all the resources that a process publishes.
+ */
+import { type Clock, sleep } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
+import type { Key } from '../../model/event.js'
+import { type UpstreamReader, UpstreamError } from '../../upstream/upstream.js'
+
+export interface EtcdPulseOptions {
+  readonly upstream: UpstreamReader
+  readonly clock: Clock
+}
+
+/** An answer to a read that is not older does for everybody. */
+const FRESH_MS = 500
+const TIMEOUT_MS = 2_000
+
+export class EtcdPulse {
+  readonly #options: EtcdPulseOptions
+  #asking: Promise<void> | null = null
+  #askedAtMs: number | null = null
+
+  constructor(options: EtcdPulseOptions) {
+    this.#options = options
+  }
+
+  /** When the newest read that was answered was made, by the monotonic clock; null before the first. */
+  get askedAtMs(): number | null {
+    return this.#askedAtMs
+  }
+
+  /** Resolves when etcd has answered or `patienceMs` have passed. @param prefix one that may be read. */
+  async beat(prefix: Key, patienceMs: number, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options
+    if (this.#askedAtMs !== null && clock.monotonic() - this.#askedAtMs < FRESH_MS) return
+    this.#asking ??= this.#ask(prefix).finally(() => {
+      this.#asking = null
+    })
+    const waiting = new AbortController()
+    const onAbort = (): void => waiting.abort()
+    signal.addEventListener('abort', onAbort, { once: true })
+    await Promise.race([this.#asking, sleep(clock, patienceMs, waiting.signal)])
+    signal.removeEventListener('abort', onAbort)
+    waiting.abort()
+  }
+
+  async #ask(prefix: Key): Promise<void> {
+    const { upstream, clock } = this.#options
+    const askedAtMs = clock.monotonic()
+    try {
+      const late = (): Error => new UpstreamError('unavailable', `no answer within ${TIMEOUT_MS} ms`)
+      await withDeadline(clock, TIMEOUT_MS, new AbortController().signal, late, (signal) =>
+        upstream.read({ prefix, limit: 1, keysOnly: true, signal }),
+      )
+      this.#askedAtMs = askedAtMs
+    } catch {
+      // Its age says it; why, is told by the feed.
+    }
+  }
+}
