@@ -9,7 +9,7 @@ const argv = process.argv.slice(2)
 const [word, ...rest] = argv
 
 if (word === undefined || word.startsWith('-')) {
-  const { serve } = await import('./serve.js')
+  const { serve } = await import('./server/serve.js')
   await serve({ argv, environment: process.env, commands: listCommands })
 } else {
   const commands = await loadCommands()

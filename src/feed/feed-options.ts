@@ -7,7 +7,7 @@ import type { Limiter } from '../support/limiter.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
 import type { UpstreamErrorCode, UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
-import type { AuditOutcome } from './audit.js'
+import type { AuditOutcome } from './consistency-check.js'
 import type { FeedSink, ReplaceReason } from './feed-sink.js'
 import type { FeedState } from './feed-state.js'
 

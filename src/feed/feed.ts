@@ -26,7 +26,7 @@ import { affordableReplay, learnCompactRevision, planList, SAMPLE_KEYS } from '.
 import { readPages, summariseKeys, type KeysSummary } from './read-pages.js'
 import { canBridge, compareHistory } from './same-history.js'
 import { screen } from './screen.js'
-import { Witness } from './witness.js'
+import { Witness } from './history-fingerprint.js'
 
 export type { FeedMetrics, FeedOptions, FeedStatus } from './feed-options.js'
 

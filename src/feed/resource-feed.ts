@@ -5,7 +5,7 @@
  */
 import type { Key, KeyValue } from '../model/event.js'
 import type { Resource } from '../model/resource.js'
-import type { AuditedCache, AuditOutcome } from './audit.js'
+import type { AuditedCache, AuditOutcome } from './consistency-check.js'
 import type { FeedMetrics, FeedStatus } from './feed-options.js'
 import type { FeedSink } from './feed-sink.js'
 import type { FreshnessSource } from './freshness.js'

@@ -11,7 +11,7 @@ import { withDeadline } from '../support/deadline.js'
 import { UpstreamError, type UpstreamReader, type UpstreamStatus } from '../upstream/upstream.js'
 import type { Place } from './feed-state.js'
 import { summariseKeys } from './read-pages.js'
-import type { Witness } from './witness.js'
+import type { Witness } from './history-fingerprint.js'
 
 export type HistoryVerdict =
   | { readonly kind: 'same'; readonly now: Revision; readonly status: UpstreamStatus }

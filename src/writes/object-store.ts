@@ -18,7 +18,7 @@ import type { Clock } from '../support/clock.js'
 import { sleep } from '../support/clock.js'
 import type { Random } from '../support/random.js'
 import { UpstreamError, type UpstreamReader, type UpstreamWriter } from '../upstream/upstream.js'
-import { KeyTurns } from './key-turns.js'
+import { KeyTurns } from './key-slots.js'
 import { storageError } from './storage-error.js'
 
 export interface ObjectStoreOptions {

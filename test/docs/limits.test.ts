@@ -22,7 +22,7 @@ const code = sources.map((file) => read(`src/${file}`)).join('\n')
 const counted = new Set(
   [...code.matchAll(/(?:rejected|gate|onRejected|#refuse)\(\s*'([a-z-]+)'/g)].map(([, limit]) => limit!),
 )
-for (const [, limit] of read('src/transports/answer-unreadable.ts').matchAll(/^ {2}[A-Z_]+: '([a-z-]+)'/gm))
+for (const [, limit] of read('src/transports/server/answer-unreadable.ts').matchAll(/^ {2}[A-Z_]+: '([a-z-]+)'/gm))
   counted.add(limit!)
 
 void t.test('each row names what is there', (t) => {

@@ -1,6 +1,6 @@
 /** Replicas of a fleet in one process, over a real nats-server: each with its own connection and a sink that checks its calls. */
 import type { Test } from 'tap'
-import type { AuditedCache } from '../../src/feed/audit.js'
+import type { AuditedCache } from '../../src/feed/consistency-check.js'
 import type { FeedFreshness, ResourceFeed } from '../../src/feed/resource-feed.js'
 import { type FleetMetrics, NatsFeed, type NatsFeedOptions, natsFeeds } from '../../src/fleet/nats/nats-feeds.js'
 import { keyFromText } from '../../src/model/event.js'

@@ -3,10 +3,10 @@
  * and a test's machine is small.
  */
 import { readFileSync } from 'node:fs'
-import { App } from '../../src/app.js'
+import { App } from '../../src/server/app.js'
 import { load } from '../../src/config/load.js'
-import { createLogger } from '../../src/logger.js'
-import { noUpstream } from '../../src/nats-fleet.js'
+import { createLogger } from '../../src/server/logger.js'
+import { noUpstream } from '../../src/server/nats-fleet.js'
 import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
 
 const loaded = load(process.argv.slice(2), process.env, (path) => readFileSync(path, 'utf8'))

@@ -4,14 +4,14 @@
  */
 import { readFileSync } from 'node:fs'
 import type { Test } from 'tap'
-import { App } from '../../src/app.js'
+import { App } from '../../src/server/app.js'
 import { type Config, load } from '../../src/config/load.js'
 import { keyFromText } from '../../src/model/event.js'
 import type { Revision } from '../../src/model/revision.js'
 import type { Clock } from '../../src/support/clock.js'
 import { type Logger, silentLogger } from '../../src/support/log.js'
 import { createEmbeddedUpstream, type EmbeddedControls } from '../../src/upstream/embedded/embedded-upstream.js'
-import type { HttpServer } from '../../src/upstream/http/http-server.js'
+import type { HttpServer } from '../../src/upstream/http/remote-api-server.js'
 import type { Upstream, WriteOperation } from '../../src/upstream/upstream.js'
 
 export interface AppHarnessOptions {

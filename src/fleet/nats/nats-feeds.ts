@@ -9,7 +9,7 @@
  * one way to be tested. It costs that replica one hop.
  */
 import { resourceId } from '../../model/resource.js'
-import { Audit, type AuditOutcome } from '../../feed/audit.js'
+import { Audit, type AuditOutcome } from '../../feed/consistency-check.js'
 import { Freshness } from '../../feed/freshness.js'
 import type { FeedStatus } from '../../feed/feed-options.js'
 import type { FeedFreshness, FeedRequest, OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
@@ -21,7 +21,7 @@ import { EtcdPulse } from './etcd-pulse.js'
 import { Election } from './election.js'
 import { type Names, namesOf } from './names.js'
 import { NatsClient, type NatsConnectOptions, type StreamLimits } from './nats-client.js'
-import { NotedSink } from './placed-sink.js'
+import { NotedSink } from './noted-sink.js'
 import { Publisher, type PublisherMetrics } from './publisher.js'
 import { RemoteReader } from './questions.js'
 import { SharedClient } from './shared-client.js'

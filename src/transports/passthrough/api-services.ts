@@ -14,7 +14,7 @@ import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
-import type { Exchange } from '../exchange.js'
+import type { Exchange } from '../server/exchange.js'
 import type { Caller, Passthrough } from './passthrough.js'
 
 export interface ApiServicesOptions {

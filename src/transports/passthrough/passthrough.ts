@@ -25,8 +25,8 @@ import {
   TooManyRequestsError,
 } from '../../model/status.js'
 import type { Clock } from '../../support/clock.js'
-import type { Exchange } from '../exchange.js'
-import { upgradeHead } from '../listeners.js'
+import type { Exchange } from '../server/exchange.js'
+import { upgradeHead } from '../server/listeners.js'
 import { requestHeaders, responseHeaders } from './passed-headers.js'
 
 export interface PassthroughOptions {

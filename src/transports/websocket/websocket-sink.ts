@@ -7,8 +7,8 @@ import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
 import type { WatcherSink } from '../../broadcast/cursor.js'
 import type { Status } from '../../model/status.js'
-import { DirectSink } from '../sink.js'
-import { type StreamHandle, socketHandle } from '../stream-handle.js'
+import { DirectSink } from '../watch/sink.js'
+import { type StreamHandle, socketHandle } from '../watch/stream-handle.js'
 
 const NORMAL = 1000
 const SERVER_ERROR = 1011

@@ -7,12 +7,12 @@
 import { WebSocketServer, type WebSocket } from 'ws'
 import type { Negotiated } from '../../dialect/accept.js'
 import { BadRequestError, ForbiddenError, UnauthorizedError } from '../../model/status.js'
-import type { Admitted } from '../admission.js'
-import type { Exchange } from '../exchange.js'
-import { wireOf } from '../framing.js'
+import type { Admitted } from '../limits/request-gate.js'
+import type { Exchange } from '../server/exchange.js'
+import { wireOf } from '../framing/framings.js'
 import { webSocketJson, webSocketProtobuf } from '../framing/websocket-messages.js'
-import { upgradeHead } from '../listeners.js'
-import type { OpenStream, WatchTransport } from '../watch-handler.js'
+import { upgradeHead } from '../server/listeners.js'
+import type { OpenStream, WatchTransport } from '../api/watch-handler.js'
 import { WebSocketSink } from './websocket-sink.js'
 
 /** What a client sends is read and forgotten; larger messages end the connection (1009). */

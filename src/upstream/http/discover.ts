@@ -4,7 +4,7 @@
  */
 import type { Resource } from '../../model/resource.js'
 import { asUpstreamError } from './http-failure.js'
-import type { HttpServer } from './http-server.js'
+import type { HttpServer } from './remote-api-server.js'
 
 export type DiscoveredResource = Omit<Resource, 'etcdPrefix' | 'wholeKeyNames'>
 

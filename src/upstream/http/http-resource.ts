@@ -26,7 +26,7 @@ import {
 } from '../upstream.js'
 import { asUpstreamError } from './http-failure.js'
 import { HttpKeyValues, revisionOf } from './http-key-value.js'
-import type { HttpServer } from './http-server.js'
+import type { HttpServer } from './remote-api-server.js'
 import { HttpWatch } from './http-watch.js'
 
 export interface HttpResourceOptions {

@@ -1,0 +1,72 @@
+/** Notes how far a sink was brought, whoever brings it: the stream, or etcd itself while NATS is away. */
+import type { FeedSink, Replacement, ReplaceReason } from '../../feed/feed-sink.js'
+import { Witness } from '../../feed/history-fingerprint.js'
+import type { Batch } from '../../model/event.js'
+import type { Revision } from '../../model/revision.js'
+import type { PlacedSink } from './subscriber.js'
+
+export class NotedSink implements PlacedSink {
+  readonly #sink: FeedSink
+  place: { readonly settled: Revision; readonly position: Revision } | null = null
+  lastBatch: Batch | null = null
+  #newest: Witness = new Witness()
+
+  constructor(sink: FeedSink) {
+    this.#sink = sink
+  }
+
+  /** For a feed that goes on from here. */
+  witness(): Witness {
+    const witness = new Witness()
+    witness.recalled(this.#newest.newest, this.#newest.lastDelete)
+    return witness
+  }
+
+  replace(revision: Revision, reason: ReplaceReason): Replacement {
+    const replacement = this.#sink.replace(revision, reason)
+    const witness = new Witness()
+    return {
+      add: (keyValues) => {
+        witness.listed(keyValues)
+        replacement.add(keyValues)
+      },
+      commit: () => {
+        this.#newest = witness
+        this.place = { settled: revision, position: revision }
+        this.lastBatch = null
+        replacement.commit()
+      },
+      abort: () => replacement.abort(),
+    }
+  }
+
+  apply(batches: readonly Batch[]): void {
+    const last = batches.at(-1)
+    if (last === undefined) return
+    this.#newest.applied(batches)
+    this.place = { settled: last.revision, position: last.revision }
+    this.lastBatch = last
+    this.#sink.apply(batches)
+  }
+
+  progress(revision: Revision): void {
+    if (this.place !== null) this.place = { settled: this.place.settled, position: revision }
+    this.#sink.progress(revision)
+  }
+
+  synced(): void {
+    this.#sink.synced()
+  }
+
+  disconnected(reason: string): void {
+    this.#sink.disconnected(reason)
+  }
+
+  confirmed(ageMs: number, validMs: number): void {
+    this.#sink.confirmed?.(ageMs, validMs)
+  }
+
+  refused(reason: string): void {
+    this.#sink.refused(reason)
+  }
+}

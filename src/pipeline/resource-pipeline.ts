@@ -1,0 +1,179 @@
+/**
+ * One etcd prefix from its source to its watchers: feed → cache → broadcast, wired together. However many versions of a
+ * resource are served from it, etcd sees one watch.
+ */
+import { Broadcaster } from '../broadcast/broadcaster.js'
+import { LRUCache } from 'lru-cache'
+import type { Pump } from '../broadcast/pump.js'
+import { WatchCache } from '../cache/watch-cache.js'
+import { createIngest } from '../codec/ingest.js'
+import { keyValueObject } from '../dialect/key-value-object.js'
+import type { FeedFreshness, OpenFeed, ResourceFeed } from '../feed/resource-feed.js'
+import type { Metrics, ResourceGauges, ResourceMetrics } from '../metrics/metrics.js'
+import { type Key, type KeyValue, keyToText } from '../model/event.js'
+import { type Resource, resourceId } from '../model/resource.js'
+import type { StatusError } from '../model/status.js'
+import type { StoredObject } from '../model/stored-object.js'
+import type { Clock } from '../support/clock.js'
+import type { Logger } from '../support/log.js'
+import type { Random } from '../support/random.js'
+
+export interface ResourceSourceOptions {
+  readonly openFeed: OpenFeed
+  /** JSON for selectors; null: there is none. @param apiVersion the version to read it as; '': as it is stored. */
+  readonly jsonOf: (
+    resource: Resource,
+    object: StoredObject,
+    onlyMetadata: boolean,
+    apiVersion: string,
+  ) => Buffer | null
+  readonly onInternalError: (error: StatusError) => void
+  readonly pump: Pump
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly ring: { readonly maxItems: number; readonly maxBytes: number; readonly maxAgeMs: number }
+  readonly bookmarkIntervalMs: number
+  readonly maxValueBytes: number
+  /** See `WatchCacheOptions`. */
+  readonly firstHistory?: number
+}
+
+/** A share of the ring's bytes is the most that one group's log and the frames for lagging cursors may take. */
+const LOG_SHARE = 1 / 8
+const ALL_LOGS_SHARE = 1 / 4
+const REPLAY_SHARE = 1 / 8
+
+/** Each key is told of once; the memory of that has a bound. */
+const TOLD_KEYS = 1_000
+/** Of the ring's bytes, what is kept when memory is short. */
+const KEPT_SHARE = 1 / 8
+
+export class ResourceSource {
+  readonly #toldWrapped = new LRUCache<Key, true>({ max: TOLD_KEYS })
+  readonly cache: WatchCache
+  readonly broadcaster: Broadcaster
+  readonly #keptBytes: number
+  readonly feed: ResourceFeed
+  readonly metrics: ResourceMetrics
+  readonly #clock: Clock
+
+  /** @param resource one of those served from it: it gives names to logs and metrics, and the shape of keys. */
+  constructor(
+    readonly resource: Resource,
+    options: ResourceSourceOptions,
+  ) {
+    const { clock, random, logger, ring } = options
+    const name = resourceId(resource)
+    const prefix = resource.etcdPrefix
+    this.#keptBytes = Math.floor(ring.maxBytes * KEPT_SHARE)
+    this.#clock = clock
+    this.metrics = options.metrics.forResource(resource)
+    // Each needs the other: the cache asks for freshness only once the feed is running.
+    const freshness = (): FeedFreshness => this.feed.freshness
+    this.cache = new WatchCache({
+      name,
+      prefix,
+      ingest: createIngest({
+        resource,
+        maxValueBytes: options.maxValueBytes,
+        wrap: keyValueObject,
+        // Under a declared prefix any value is welcome; among Kubernetes' objects it is somebody's mistake.
+        ...(resource.wholeKeyNames
+          ? {}
+          : { onWrapped: (keyValue: KeyValue) => this.#tellWrapped(name, keyValue, options) }),
+      }),
+      freshness: {
+        get trustsProgress() {
+          return freshness().trustsProgress
+        },
+        currentRevision: (signal) => freshness().currentRevision(signal),
+        requestProgress: () => freshness().requestProgress(),
+        readState: (revision, signal) => freshness().readState(revision, signal),
+        readKey: (key, signal) => freshness().readKey(key, signal),
+      },
+      ring,
+      clock,
+      logger,
+      metrics: this.metrics.cache,
+      ...(options.firstHistory === undefined ? {} : { firstHistory: options.firstHistory }),
+    })
+    this.broadcaster = new Broadcaster({
+      cache: this.cache,
+      jsonOf: (object, onlyMetadata, version) => options.jsonOf(resource, object, onlyMetadata, version),
+      onInternalError: options.onInternalError,
+      onSelectorRefused: () => options.metrics.rejected('selectors'),
+      pump: options.pump,
+      clock,
+      random,
+      metrics: this.metrics.broadcast,
+      bookmarkIntervalMs: options.bookmarkIntervalMs,
+      logBytes: Math.floor(ring.maxBytes * LOG_SHARE),
+      allLogBytes: Math.floor(ring.maxBytes * ALL_LOGS_SHARE),
+      replayBytes: Math.floor(ring.maxBytes * REPLAY_SHARE),
+    })
+    this.feed = options.openFeed({ resource, sink: this.cache, metrics: this.metrics.feed, audited: this.cache })
+  }
+
+  start(): void {
+    this.feed.start()
+  }
+
+  async stop(): Promise<void> {
+    await this.feed.stop()
+    this.broadcaster.close()
+  }
+
+  #tellWrapped(name: string, { key, modRevision }: KeyValue, { logger, metrics }: ResourceSourceOptions): void {
+    metrics.wrapped()
+    if (this.#toldWrapped.has(key)) return
+    this.#toldWrapped.set(key, true)
+    const fields = { resource: name, key: keyToText(key), revision: modRevision }
+    logger.warn(fields, 'value is no Kubernetes object; it is served wrapped')
+  }
+
+  /** A quarter of the history is given up; a little is kept, so that a short break costs nobody a list. */
+  relieveMemory(): void {
+    const { cache } = this
+    if (cache.ring.bytes > this.#keptBytes) cache.shrinkRing(Math.max(this.#keptBytes, cache.ring.bytes * 0.75))
+    this.broadcaster.relieveMemory()
+  }
+
+  gauges(): ResourceGauges {
+    const { cache, broadcaster } = this
+    const { ring } = cache
+    const watchers = new Map<string, number>()
+    let blockedBytes = 0
+    for (const cursor of broadcaster.cursors) {
+      const key = `${cursor.group.wire.transport} ${cursor.state}`
+      watchers.set(key, (watchers.get(key) ?? 0) + 1)
+      if (cursor.isBlocked) blockedBytes += cursor.sink.pendingBytes
+    }
+    let groups = 0
+    let logBytes = 0
+    for (const group of broadcaster.groups) {
+      groups++
+      logBytes += group.log.capacity
+    }
+    return {
+      resource: this.resource,
+      objects: cache.size,
+      unservable: cache.unservableCount,
+      encrypted: cache.encryptedCount,
+      revision: cache.revision,
+      ringBatches: ring.batches,
+      ringBytes: ring.bytes,
+      ringAgeSeconds: ring.oldestMs === null ? 0 : (this.#clock.monotonic() - ring.oldestMs) / 1000,
+      waiting: cache.waiting,
+      stalenessSeconds: cache.stalenessMs / 1000,
+      ready: cache.readiness.kind === 'ready',
+      groups,
+      logBytes,
+      sentEvents: broadcaster.sent.events,
+      sentBytes: broadcaster.sent.bytes,
+      blockedBytes,
+      watchers,
+    }
+  }
+}

@@ -1,0 +1,139 @@
+/**
+ * What the server behind `--upstream` serves, followed: its discovery is read again now and then, and what can be listed and
+ * watched there becomes a resource here. Custom resources are not taken from it where their definitions can be read:
+ * `DefinitionFollower` has them within a moment, with their columns.
+ *
+ * Of a resource the version that the server prefers is served, others by name (`--resource`), and Secrets by name as
+ * everywhere. Each is fed by one watch; the same objects under a second group (`events.k8s.io`) are left out.
+ */
+import type { Config } from '../config/load.js'
+import { type ServedResource, type ResourceRegistry, servedResource } from '../dialect/resource-registry.js'
+import {
+  normalizeEtcdPrefix,
+  qualifiedName,
+  type WellKnownResource,
+  wellKnownResources,
+} from '../dialect/well-known-resources.js'
+import { keyFromText } from '../model/event.js'
+import { backoffMs } from '../support/backoff.js'
+import { type Clock, sleep } from '../support/clock.js'
+import type { Logger } from '../support/log.js'
+import type { Random } from '../support/random.js'
+import { discover, type Discovered, type DiscoveredResource, groupVersion } from '../upstream/http/discover.js'
+import type { HttpServer } from '../upstream/http/remote-api-server.js'
+import { UpstreamError } from '../upstream/upstream.js'
+
+export interface ServerFollowerOptions {
+  readonly server: HttpServer
+  readonly registry: ResourceRegistry
+  readonly config: Pick<Config, 'etcdPrefix' | 'resources'>
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+}
+
+/** Aggregated APIs and upgrades of the server: nothing that is waited for. */
+const INTERVAL_MS = 30_000
+const TIMEOUT_MS = 20_000
+const BACKOFF = { firstMs: 200, capMs: 5_000 }
+export const DISCOVERY_OWNER = 'upstream'
+
+export class ServerFollower {
+  readonly #options: ServerFollowerOptions
+  readonly #table: readonly WellKnownResource[]
+  readonly #named: ReadonlySet<string>
+  readonly #stopping = new AbortController()
+  #running: Promise<void> | null = null
+  #problem: string | null = 'the upstream has not been asked yet'
+  #served: readonly ServedResource[] = []
+
+  constructor(options: ServerFollowerOptions) {
+    this.#options = options
+    this.#table = wellKnownResources(options.config.etcdPrefix)
+    this.#named = new Set(options.config.resources.map(({ resource }) => qualifiedName(resource)))
+  }
+
+  /** Why it is not known what there is; null once it is, for good. */
+  get problem(): string | null {
+    return this.#problem
+  }
+
+  start(): void {
+    this.#running ??= this.#run(this.#stopping.signal)
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort(new UpstreamError('unavailable', 'stopped'))
+    await this.#running
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    const { clock, random, logger } = this.#options
+    for (let attempt = 1; !signal.aborted;) {
+      try {
+        const timeout = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)])
+        this.#take(await discover(this.#options.server, timeout))
+        attempt = 1
+        await sleep(clock, INTERVAL_MS * (0.75 + random.next() / 2), signal)
+      } catch (error) {
+        if (signal.aborted) return
+        const reason = error instanceof Error ? error.message : String(error)
+        if (this.#problem !== null) this.#problem = `the upstream does not say what it serves: ${reason}`
+        if (attempt === 1) logger.warn({ reason }, 'discovery of the upstream failed')
+        await sleep(clock, backoffMs(BACKOFF, attempt++, random), signal)
+      }
+    }
+  }
+
+  #take(discovered: Discovered): void {
+    const { registry, logger } = this.#options
+    const served = this.#choose(discovered)
+    // What could not be asked for now stays as it was.
+    for (const before of this.#served) {
+      const { group, version, plural } = before.resource
+      const isKnown = served.some(({ resource }) => resource.group === group && resource.plural === plural)
+      if (!isKnown && discovered.incomplete.has(groupVersion(group, version))) served.push(before)
+    }
+    registry.set(DISCOVERY_OWNER, served)
+    this.#served = served
+    if (this.#problem !== null) logger.info({ resources: served.length }, 'the upstream serves')
+    this.#problem = null
+  }
+
+  #choose({ resources, customNames }: Discovered): ServedResource[] {
+    const chosen: ServedResource[] = []
+    const taken = new Set<string>()
+    const has = (group: string, plural: string): boolean =>
+      resources.some((one) => one.group === group && one.plural === plural)
+    for (const one of resources) {
+      const { group, plural } = one
+      const isNamed = this.#named.has(qualifiedName(one))
+      const id = `${plural}.${group}`
+      if (customNames?.has(id) === true) continue
+      const rows = this.#table.filter(({ resource }) => resource.group === group && resource.plural === plural)
+      if (!isNamed) {
+        if (taken.has(id) || rows.some(({ served }) => served === 'by-name')) continue
+        if (group === 'events.k8s.io' && has('', 'events')) continue
+        if (group === 'extensions' && has('networking.k8s.io', plural)) continue
+      }
+      taken.add(id)
+      chosen.push(this.#servedAs(one, rows))
+    }
+    return chosen
+  }
+
+  #servedAs(one: DiscoveredResource, rows: readonly WellKnownResource[]): ServedResource {
+    const { etcdPrefix } = this.#options.config
+    const { group, plural, version } = one
+    const row = rows.find(({ resource }) => resource.version === version) ?? rows[0]
+    // Only a name here: what tells one source from another, and where a page of a list begins.
+    const prefix = `${normalizeEtcdPrefix(etcdPrefix)}/${group === '' ? '' : `${group}/`}${plural}/`
+    const resource = {
+      ...one,
+      etcdPrefix: row?.resource.etcdPrefix ?? keyFromText(prefix),
+      // What a distributary declares by prefix has whole keys for names.
+      wholeKeyNames: row === undefined,
+    }
+    return servedResource(resource, row === undefined ? 'custom' : 'well-known')
+  }
+}

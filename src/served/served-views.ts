@@ -1,0 +1,80 @@
+/**
+ * The JSON of objects as the resources served here have them: one place knows which versions of a resource can be made of
+ * what is stored, for answers and for all that reads objects within (definitions, rights, writes, selectors).
+ */
+import type { ObjectViews, ViewTarget } from '../codec/object-views.js'
+import { readMetadata } from '../codec/protobuf/metadata.js'
+import type { JsonView } from '../dialect/encoding/json-encoder.js'
+import type { ResourceRegistry, ServedResource } from '../dialect/resource-registry.js'
+import { apiVersion, type Resource, resourceId } from '../model/resource.js'
+import { UnshowableError } from '../model/status.js'
+import type { StoredObject } from '../model/stored-object.js'
+
+export class ServedViews {
+  readonly #views: ObjectViews
+  readonly #registry: ResourceRegistry
+
+  constructor(views: ObjectViews, registry: ResourceRegistry) {
+    this.#views = views
+    this.#registry = registry
+  }
+
+  /**
+   * For answers. An object of Kubernetes' that cannot be shown is an error that names it: a list without it would be taken
+   * for all there is. Under a declared prefix such a value is left out.
+   */
+  viewOf(served: ServedResource): JsonView {
+    const target = targetOf(served)
+    return (object) => {
+      const json = this.#views.json(object, target)
+      if (json === null && served.origin !== 'declared') throw notShown(served, object)
+      return json
+    }
+  }
+
+  /** null when it has no JSON as that version, which has been told. */
+  json(served: ServedResource, object: StoredObject): Buffer | null {
+    return this.#views.json(object, targetOf(served))?.bytes ?? null
+  }
+
+  /** Whether objects stored as this kind and version can be shown as the served version at all. */
+  canShow(served: ServedResource, object: StoredObject): boolean {
+    return this.#views.canShow(object, targetOf(served))
+  }
+
+  /**
+   * What selectors look at.
+   *
+   * @param resource one of those that the object may be shown as.
+   * @param version the one that was asked for; '': what all have in common, as it is stored.
+   */
+  forSelectors(resource: Resource, object: StoredObject, onlyMetadata: boolean, version: string): Buffer | null {
+    if (version !== '') {
+      const [name = '', group = ''] = version.split('/').toReversed()
+      const served = this.#registry.find(group, name, resource.plural)
+      return served === undefined ? null : (this.viewOf(served)(object)?.bytes ?? null)
+    }
+    if (onlyMetadata && object.encoding === 'protobuf') return metadataJson(object)
+    return this.#views.json(object, { apiVersion: object.apiVersion, convertsByName: false })?.bytes ?? null
+  }
+}
+
+/** Custom resources convert by name: `None` is the only conversion that can be made here. */
+function targetOf({ resource, origin, convertsByWebhook }: ServedResource): ViewTarget {
+  return { apiVersion: apiVersion(resource), convertsByName: origin !== 'well-known' && !convertsByWebhook }
+}
+
+function notShown({ resource, convertsByWebhook }: ServedResource, object: StoredObject): UnshowableError {
+  const place = object.namespace === '' ? object.name : `${object.namespace}/${object.name}`
+  const why = convertsByWebhook ? ', which a webhook converts that is not asked from here' : ''
+  return new UnshowableError(
+    `${resourceId(resource)} ${JSON.stringify(place)} is stored as ${object.kind} of ${object.apiVersion} ` +
+      `(${object.encoding}) and cannot be shown as ${apiVersion(resource)}${why}`,
+    { details: { name: object.name, group: resource.group, kind: resource.plural } },
+  )
+}
+
+/** Enough for label selectors, at a fraction of the cost of the whole. */
+function metadataJson(object: StoredObject): Buffer {
+  return Buffer.from(JSON.stringify({ metadata: { labels: Object.fromEntries(readMetadata(object.bytes).labels) } }))
+}

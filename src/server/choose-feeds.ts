@@ -1,0 +1,47 @@
+/** Which source the resources of this process have, by its configuration. */
+import type { Config } from '../config/load.js'
+import type { FleetMetrics } from '../fleet/nats/nats-feeds.js'
+import type { Resource } from '../model/resource.js'
+import { httpFeeds, openHttpServer } from './remote-api-server.js'
+import { natsFleet } from './nats-fleet.js'
+import type { OpenFeed } from '../feed/resource-feed.js'
+import { upstreamFeeds } from '../feed/upstream-feed.js'
+import type { Clock } from '../support/clock.js'
+import { Limiter } from '../support/limiter.js'
+import type { Logger } from '../support/log.js'
+import type { Random } from '../support/random.js'
+import type { HttpServer } from '../upstream/http/remote-api-server.js'
+import type { Upstream } from '../upstream/upstream.js'
+
+/** A deep replay is dear for etcd: so many resources at once. The in-process store is asked by all. */
+const FEEDS_AT_ONCE = 8
+const EMBEDDED_FEEDS_AT_ONCE = 256
+/** A list of another server's costs it little, and most of the time is on the way. */
+const HTTP_FEEDS_AT_ONCE = 16
+
+export interface FeedParts {
+  readonly config: Config
+  readonly upstream: Upstream
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  /** Of a replica that is fed by NATS. */
+  readonly fleetMetrics?: (resource: Resource) => FleetMetrics
+  /** Behind `--upstream`, where it is open already. */
+  readonly server?: HttpServer | null
+}
+
+export function chooseFeeds({ config, fleetMetrics, ...parts }: FeedParts): OpenFeed {
+  const options = {
+    ...parts,
+    turns: new Limiter(feedsAtOnce(config)),
+    backfillRevisions: config.backfillRevisions,
+    onGap: config.onGap,
+  }
+  if (config.upstream !== null) return httpFeeds(parts.server ?? openHttpServer(config, parts.clock), options)
+  return config.natsServers.length === 0 ? upstreamFeeds(options) : natsFleet(config, options, fleetMetrics)
+}
+
+function feedsAtOnce({ embedded, upstream }: Config): number {
+  return embedded ? EMBEDDED_FEEDS_AT_ONCE : upstream === null ? FEEDS_AT_ONCE : HTTP_FEEDS_AT_ONCE
+}

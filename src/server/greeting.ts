@@ -1,0 +1,31 @@
+/** What a first run prints: what is served, and lines to try. */
+import type { Config } from '../config/load.js'
+import type { PortNumbers } from './ports.js'
+
+export function greeting(config: Config, { port, securePort }: PortNumbers): string {
+  const host = config.bindAddress.includes(':') ? `[${config.bindAddress}]` : config.bindAddress
+  const source = config.embedded
+    ? 'the embedded sample cluster'
+    : (config.upstream ?? [...config.etcdServers, ...config.natsServers].join(', '))
+  const plain = port === null ? null : `http://${host}:${port}`
+  const secure = securePort === null ? null : `https://${host}:${securePort}`
+  const urls = [plain, secure].filter((url) => url !== null)
+  // Over --upstream it is that server which knows what there is.
+  const what = config.upstream === null ? `${config.resources.length} resources` : 'the resources'
+  const lines = [`distributary serves ${what} of ${source} on ${urls.join(' and ')}`]
+  const [page] = urls
+  if (page !== undefined) lines.push('', `In a browser: ${page}/ui/`)
+  lines.push('', 'Try:')
+  if (plain !== null) {
+    lines.push(`  kubectl -s ${plain} get pods -A`)
+    lines.push(`  kubectl -s ${plain} get pods -A -w`)
+    lines.push(`  curl -N '${plain}/api/v1/pods?watch=1'`)
+    lines.push(`  curl -s '${plain}/readyz?verbose'`)
+  }
+  if (secure !== null) {
+    const trust = config.tlsSelfSigned ? '-k ' : ''
+    lines.push(`  curl ${trust}-N --http2 '${secure}/api/v1/pods?watch=1'`)
+    lines.push(`  curl ${trust}-s '${secure}/readyz?verbose'`)
+  }
+  return lines.join('\n')
+}

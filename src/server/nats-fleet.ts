@@ -1,0 +1,90 @@
+/** The NATS part of a fleet, from the configuration: what `--nats-*` mean. */
+import { readFileSync } from 'node:fs'
+import { hostname } from 'node:os'
+import type { Config } from '../config/load.js'
+import type { OpenFeed } from '../feed/resource-feed.js'
+import type { UpstreamFeedOptions } from '../feed/upstream-feed.js'
+import type { NatsConnectOptions } from '../fleet/nats/nats-client.js'
+import { type FleetMetrics, natsFeeds } from '../fleet/nats/nats-feeds.js'
+import type { Key } from '../model/event.js'
+import type { Resource } from '../model/resource.js'
+import { type Upstream, UpstreamError } from '../upstream/upstream.js'
+
+/** A candidate goes on from etcd itself when NATS has been away for so long. */
+const FALLBACK_AFTER_MS = 5_000
+/** An edge replays at most about as many messages as this beyond a snapshot. */
+const SNAPSHOT_MESSAGES = 10_000
+const SNAPSHOT_BYTES = 32 * 2 ** 20
+
+export function natsFleet(
+  config: Config,
+  options: UpstreamFeedOptions & { readonly upstream: Upstream },
+  natsMetrics?: (resource: Resource) => FleetMetrics,
+): OpenFeed {
+  return natsFeeds({
+    ...options,
+    ...(natsMetrics === undefined ? {} : { natsMetrics }),
+    connection: connectionOf(config),
+    cluster: config.natsCluster,
+    role: config.natsRole,
+    fallback: config.natsFallback,
+    fallbackAfterMs: FALLBACK_AFTER_MS,
+    leaseMs: config.natsLease,
+    limits: {
+      replicas: config.natsReplicas,
+      maxBytes: config.natsStreamBytes,
+      maxAgeMs: config.watchCacheAge,
+    },
+    snapshotMessages: SNAPSHOT_MESSAGES,
+    snapshotBytes: SNAPSHOT_BYTES,
+    // More than the ring holds would be replayed for nothing.
+    refillMessages: config.defaultWatchCacheSize,
+  })
+}
+
+/** @throws Error when a file cannot be read. */
+export function connectionOf(config: Config): NatsConnectOptions {
+  const { natsCafile, natsCertfile, natsKeyfile, natsUsername, natsPasswordFile, natsCredsFile, natsNkeyFile } = config
+  const text = (path: string): string => readFileSync(path, 'utf8')
+  // One that cannot be read is a mistake of today; what is in it may change.
+  for (const path of [natsCafile, natsCertfile, natsKeyfile, natsPasswordFile, natsCredsFile, natsNkeyFile]) {
+    if (path !== null) readFileSync(path)
+  }
+  const tls = {
+    ...(natsCafile === null ? {} : { caFile: natsCafile }),
+    ...(natsCertfile === null ? {} : { certFile: natsCertfile }),
+    ...(natsKeyfile === null ? {} : { keyFile: natsKeyfile }),
+  }
+  return {
+    servers: config.natsServers,
+    name: `distributary ${hostname()} ${process.pid}`,
+    ...(natsUsername === null || natsPasswordFile === null
+      ? {}
+      : { user: { name: natsUsername, password: () => text(natsPasswordFile).replace(/\r?\n$/, '') } }),
+    ...(natsCredsFile === null ? {} : { credentials: () => readFileSync(natsCredsFile) }),
+    ...(natsNkeyFile === null ? {} : { nkeySeed: () => Buffer.from(text(natsNkeyFile).trim()) }),
+    // The scheme alone asks for TLS, with the certificates that the system knows.
+    ...(Object.keys(tls).length === 0 && !config.natsServers.some((url) => url.startsWith('tls:')) ? {} : { tls }),
+  }
+}
+
+/** What stands in place of etcd where there is no way to one. */
+export function noUpstream(why: string): Upstream {
+  const refuse = (): Promise<never> => Promise.reject(new UpstreamError('unavailable', why))
+  return {
+    read: refuse,
+    readKey: (_key: Key) => refuse(),
+    currentRevision: refuse,
+    status: refuse,
+    write: refuse,
+    grantLease: refuse,
+    watch: (_options, handlers) => {
+      const timer = setTimeout(
+        () => handlers.onEnd({ kind: 'failed', error: new UpstreamError('unavailable', why) }),
+        0,
+      )
+      return { requestProgress: () => {}, close: () => clearTimeout(timer) }
+    },
+    close: () => Promise.resolve(),
+  }
+}

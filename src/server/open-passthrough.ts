@@ -1,0 +1,62 @@
+/** The servers that answer what is not answered here, from the configuration: `--passthrough`, or `--apiservice`. */
+import { readFileSync } from 'node:fs'
+import type { Config } from '../config/load.js'
+import type { Clock } from '../support/clock.js'
+import type { Logger } from '../support/log.js'
+import type { Random } from '../support/random.js'
+import { ApiServices } from '../transports/passthrough/api-services.js'
+import { Passthrough, type PassthroughOptions } from '../transports/passthrough/passthrough.js'
+
+/** null: nobody does. @throws Error for a certificate that cannot be read. */
+export function openPassthrough(config: Config, clock: Clock, onRejected: () => void): Passthrough | null {
+  const { passthrough: url, passthroughCafile } = config
+  if (url === null) return null
+  const ca = passthroughCafile === null ? {} : { ca: readFileSync(passthroughCafile) }
+  return new Passthrough({ url, name: 'the API server', ...ca, ...sharedOptions(config, clock, onRejected) })
+}
+
+export interface ApiServicesParts {
+  readonly config: Config
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly onRejected: () => void
+}
+
+/** null with `--passthrough`: an API server has its own. @throws Error for a certificate that cannot be read. */
+export function openApiServices({ config, clock, random, logger, onRejected }: ApiServicesParts): ApiServices | null {
+  if (config.passthrough !== null) return null
+  const ca = config.apiserviceCafile === null ? {} : { ca: readFileSync(config.apiserviceCafile) }
+  const shared = sharedOptions(config, clock, onRejected)
+  const addresses = config.apiservice.map(({ group, version, url }) => ({
+    group,
+    version,
+    passthrough: new Passthrough({
+      url,
+      name: `the server of ${group}/${version}`,
+      ...ca,
+      ...shared,
+      keepsTokens: true,
+      awayIs: 503,
+    }),
+  }))
+  return new ApiServices({ addresses, clock, random, logger })
+}
+
+/** What holds wherever a request is passed on to. */
+export function sharedOptions(
+  { proxyClientCertFile, proxyClientKeyFile, passthroughMaxRequests, passthroughTimeout }: Config,
+  clock: Clock,
+  onRejected: () => void,
+): Pick<PassthroughOptions, 'proxyCertificate' | 'maxRequests' | 'responseTimeoutMs' | 'clock' | 'onRejected'> {
+  return {
+    proxyCertificate:
+      proxyClientCertFile === null || proxyClientKeyFile === null
+        ? null
+        : { cert: readFileSync(proxyClientCertFile), key: readFileSync(proxyClientKeyFile) },
+    maxRequests: passthroughMaxRequests,
+    responseTimeoutMs: passthroughTimeout,
+    clock,
+    onRejected,
+  }
+}

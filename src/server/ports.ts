@@ -1,0 +1,81 @@
+/** The ports a configuration asks for: plain HTTP, HTTPS, or both at once, with the same routes. */
+import type { AddressInfo } from 'node:net'
+import type { Server } from 'node:http'
+import type { FastifyInstance } from 'fastify'
+import { ServerTls } from '../auth/tls.js'
+import type { Config } from '../config/load.js'
+import type { Clock } from '../support/clock.js'
+import type { Logger } from '../support/log.js'
+import { type Listener, createPlainListener, createSecureListener } from '../transports/server/listeners.js'
+import { type ServerOptions, createServer } from '../transports/server/server.js'
+
+/** null: not asked for. */
+export interface PortNumbers {
+  readonly port: number | null
+  readonly securePort: number | null
+}
+
+export interface PortsOptions {
+  readonly config: Config
+  readonly server: ServerOptions
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+export class Ports {
+  readonly #config: Config
+  readonly #plain: FastifyInstance | null
+  readonly #secure: FastifyInstance | null
+  readonly #tls: ServerTls | null
+
+  /** @throws Error that names the file when a certificate or key is unusable. */
+  constructor({ config, server, clock, logger }: PortsOptions) {
+    this.#config = config
+    const limits = { maxStreams: config.http2MaxStreamsPerConnection }
+    this.#plain = config.port === null ? null : createServer(server, (handler) => createPlainListener(handler, limits))
+    this.#tls = config.securePort === null ? null : openTls(config, clock, logger)
+    const tls = this.#tls
+    this.#secure =
+      tls === null
+        ? null
+        : createServer(server, (handler) => {
+            const listener = createSecureListener(handler, limits, tls.serverOptions())
+            tls.attach(listener)
+            // What fastify uses of a server, one for HTTP/2 has as well.
+            return listener as unknown as Server
+          })
+  }
+
+  /** @throws when a port is taken. */
+  async start(): Promise<PortNumbers> {
+    const { bindAddress: host, port, securePort } = this.#config
+    const listen = async (server: FastifyInstance | null, number: number | null): Promise<number | null> => {
+      if (server === null || number === null) return null
+      await server.listen({ host, port: number })
+      return (server.server.address() as AddressInfo).port
+    }
+    return { port: await listen(this.#plain, port), securePort: await listen(this.#secure, securePort) }
+  }
+
+  /** Sends clients elsewhere with the end of what they have. */
+  sayFarewell(): void {
+    for (const port of [this.#plain, this.#secure]) (port?.server as (Server & Listener) | undefined)?.sayFarewell()
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.#plain?.close(), this.#secure?.close()])
+    this.#tls?.close()
+  }
+}
+
+function openTls(config: Config, clock: Clock, logger: Logger): ServerTls {
+  return new ServerTls({
+    certFile: config.tlsCertFile,
+    keyFile: config.tlsPrivateKeyFile,
+    selfSignedNames: [config.bindAddress],
+    minVersion: config.tlsMinVersion,
+    clientCaFiles: [config.clientCaFile, config.requestheaderClientCaFile].filter((file) => file !== null),
+    clock,
+    logger,
+  })
+}

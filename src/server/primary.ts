@@ -1,0 +1,125 @@
+/** The process with `--workers` above one: the upstream's watches and the worker processes, and no client. */
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import closeWithGrace from 'close-with-grace'
+import { chooseFeeds } from './choose-feeds.js'
+import type { Config } from '../config/load.js'
+import type { TraceExport } from './export-traces.js'
+import { Primary } from '../fleet/workers/primary.js'
+import { Supervisor } from '../fleet/workers/supervisor.js'
+import { greeting } from './greeting.js'
+import { Metrics } from '../metrics/metrics.js'
+import { OutageLog } from './outage-log.js'
+import type { PortNumbers } from './ports.js'
+import type { WorkerHello } from './worker.js'
+import { resourceId } from '../model/resource.js'
+import { systemClock as clock } from '../support/clock.js'
+import type { Logger } from '../support/log.js'
+import { systemRandom as random } from '../support/random.js'
+import { feedLine, type FeedLine, primaryStatus } from '../ui/status.js'
+import type { Upstream } from '../upstream/upstream.js'
+
+export interface PrimaryParts {
+  readonly config: Config
+  readonly upstream: Upstream
+  readonly logger: Logger
+  readonly version: string
+  readonly print: (text: string) => void
+  readonly traces: TraceExport
+}
+
+/** Beyond what workers give themselves. */
+const GRACE_MS = 1_000
+
+export async function runPrimary(parts: PrimaryParts): Promise<void> {
+  const { config, upstream, logger, version, print, traces } = parts
+  const { bindAddress: address } = config
+  // Workers that pick a port for themselves would pick another after all of them had died.
+  const ports: PortNumbers = {
+    port: config.port === 0 ? await freePort(address) : config.port,
+    securePort: config.securePort === 0 ? await freePort(address) : config.securePort,
+  }
+  const metrics = new Metrics(version)
+  const primary: Primary = new Primary({
+    openFeed: chooseFeeds({
+      config,
+      upstream,
+      clock,
+      random,
+      logger,
+      fleetMetrics: (resource) => metrics.forResource(resource).fleet,
+    }),
+    upstream,
+    feedMetrics: (resource) => metrics.forResource(resource).feed,
+    mergeMetrics: (ofWorkers) => metrics.merge(ofWorkers),
+    status: () => JSON.stringify(primaryStatus(feedLines(primary))),
+    history: {
+      maxItems: config.defaultWatchCacheSize,
+      maxBytes: config.watchCacheBytes,
+      maxAgeMs: config.watchCacheAge,
+    },
+    clock,
+  })
+  metrics.observeWorkers(() => {
+    let serving = 0
+    let queuedBytes = 0
+    for (const link of primary.links) {
+      queuedBytes += link.queuedBytes
+      if (link.isServing) serving++
+    }
+    return { serving, queuedBytes }
+  })
+  const supervisor = new Supervisor({
+    workers: config.workers,
+    primary,
+    hello: (isReplacement) => JSON.stringify({ isReplacement, ports } satisfies WorkerHello),
+    logger,
+    clock,
+    random,
+    graceMs: config.shutdownGracePeriod + GRACE_MS,
+    onRestart: () => metrics.workerRestarted(),
+    onServing: () => {
+      const { workers, embedded } = config
+      logger.info({ version, address, ...ports, embedded, workers }, 'serving')
+      print(greeting(config, ports))
+    },
+    onGivenUp: () => {
+      logger.error({}, 'no worker could start')
+      process.exit(1)
+    },
+  })
+  process.on('SIGHUP', () => supervisor.signal('SIGHUP'))
+  process.on('SIGUSR2', () => void primary.audit())
+  const reasons = (): string[] => [...primary.relays()].flatMap((relay) => relay.disconnectedReason ?? [])
+  const outages = new OutageLog({ reasons, clock, logger })
+  outages.start()
+  const delay = config.shutdownGracePeriod + 2 * GRACE_MS
+  const skip: closeWithGrace.AllEvents[] = ['SIGHUP', 'SIGUSR2']
+  closeWithGrace({ delay, logger: false, skip }, async ({ signal, err }) => {
+    if (err !== undefined) logger.error({ err }, 'stopping after an error')
+    else logger.info({ signal }, 'draining the workers')
+    outages.stop()
+    await supervisor.stop()
+    await primary.stop()
+    await upstream.close()
+    await traces.stop()
+    logger.info({}, 'stopped')
+  })
+  supervisor.start()
+}
+
+function feedLines(primary: Primary): readonly FeedLine[] {
+  return [...primary.relays()].map(({ resource, feed }) => ({
+    resource: resourceId(resource),
+    ...feedLine(feed.status),
+  }))
+}
+
+async function freePort(host: string): Promise<number> {
+  const server = createServer().listen(0, host)
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}

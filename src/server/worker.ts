@@ -1,0 +1,116 @@
+/**
+ * A worker process: the whole server but for its source, which is the primary.
+ *
+ * It ends with its link: what the link would have told is lost, and the worker that takes its place begins afresh. A
+ * signal and the primary's word may come both, in either order (a service manager signals every process), so the second
+ * is not taken for impatience; SIGINT, which a terminal sends to all, is the primary's to hear.
+ */
+import cluster from 'node:cluster'
+import { Socket } from 'node:net'
+import { App } from './app.js'
+import type { Schema } from '../codec/protobuf/schema.js'
+import type { AuditReport } from '../feed/consistency-report.js'
+import type { Config } from '../config/load.js'
+import type { TraceExport } from './export-traces.js'
+import { LINK_DESCRIPTOR } from '../fleet/workers/supervisor.js'
+import { PrimaryUpstream } from '../fleet/workers/upstream-calls.js'
+import { WorkerChannel } from '../fleet/workers/worker.js'
+import { ServiceUnavailableError } from '../model/status.js'
+import type { PortNumbers } from './ports.js'
+import { systemClock as clock } from '../support/clock.js'
+import type { Logger } from '../support/log.js'
+import type { ProcessStatus } from '../ui/status.js'
+
+/** What the primary says first. */
+export interface WorkerHello {
+  /** Others serve already. */
+  readonly isReplacement: boolean
+  /** Where all of them listen. */
+  readonly ports: PortNumbers
+}
+
+export interface WorkerParts {
+  readonly config: Config
+  readonly logger: Logger
+  readonly version: string
+  readonly schema: Schema
+  readonly traces: TraceExport
+}
+
+/** A worker that takes another's place takes no connections before its caches are full, but not for ever. */
+const READY_WITHIN_MS = 10_000
+
+export async function runWorker({ config, logger, version, schema, traces }: WorkerParts): Promise<void> {
+  let isStopping = false
+  let app: App | null = null
+  const stop = (): void => {
+    if (isStopping) return
+    isStopping = true
+    setTimeout(() => process.exit(1), config.shutdownGracePeriod).unref()
+    const end = async (): Promise<void> => {
+      await app?.drain()
+      await app?.stop()
+      await traces.stop()
+    }
+    void end().finally(() => process.exit(0))
+  }
+  process.on('SIGTERM', stop)
+  process.on('SIGINT', () => {})
+  process.on('SIGHUP', () => app?.reopenLogs())
+
+  let greet!: (hello: WorkerHello) => void
+  const greeted = new Promise<WorkerHello>((resolve) => {
+    greet = resolve
+  })
+  const channel = new WorkerChannel({
+    socket: new Socket({ fd: LINK_DESCRIPTOR }),
+    clock,
+    onHello: (text) => greet(JSON.parse(text) as WorkerHello),
+    onDrain: stop,
+    onClosed: (reason) => {
+      if (isStopping) return
+      logger.error({ reason }, 'the link to the primary is lost')
+      process.exit(1)
+    },
+    collectMetrics: async () => (await app?.metrics.collect()) ?? '[]',
+    collectStatus: async () => JSON.stringify((await app?.status()) ?? null),
+  })
+  const { isReplacement, ports } = await greeted
+  try {
+    app = new App({
+      config: { ...config, ...ports },
+      upstream: new PrimaryUpstream(channel.callUpstream),
+      tellsOutages: false,
+      openFeed: channel.openFeed,
+      exposeMetrics: async () => ({
+        contentType: app?.metrics.contentType ?? '',
+        text: await channel.exposeMetrics(),
+      }),
+      name: `worker ${cluster.worker?.id ?? ''}`,
+      statuses: async () => {
+        const statuses = JSON.parse(await channel.exposeStatus()) as readonly (ProcessStatus | null)[]
+        return statuses.filter((status) => status !== null)
+      },
+      audit: async () => await askForAudit(channel),
+      logger,
+      version,
+      schema,
+    })
+    await app.start({ readyWithinMs: isReplacement ? READY_WITHIN_MS : 0 })
+    channel.started()
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    logger.error({ reason }, 'cannot start')
+    process.exit(1)
+  }
+}
+
+/** The primary has the watches, and what is compared is what it tells all workers. @throws ServiceUnavailableError */
+async function askForAudit(channel: WorkerChannel): Promise<AuditReport> {
+  try {
+    return JSON.parse(await channel.audit()) as AuditReport
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new ServiceUnavailableError(`the primary process was not asked: ${reason}`, { cause: error })
+  }
+}

@@ -1,0 +1,53 @@
+/** The body of a request, whole and bounded, on HTTP/1.1 and HTTP/2. Only writes have one. */
+import {
+  BadRequestError,
+  RequestEntityTooLargeError,
+  TimeoutError,
+  UnsupportedMediaTypeError,
+} from '../../model/status.js'
+import type { Clock } from '../../support/clock.js'
+import type { Exchange } from '../server/exchange.js'
+
+/** The API server's: twice what etcd takes by default, so that what is too large for etcd is told by it. */
+export const MAX_BODY_BYTES = 3 * 1024 * 1024
+
+/**
+ * @param timeoutMs a client that sends slowly holds a slot for no longer.
+ * @throws RequestEntityTooLargeError, UnsupportedMediaTypeError, TimeoutError, BadRequestError when the client is gone.
+ */
+export async function readBody(exchange: Exchange, clock: Clock, timeoutMs: number): Promise<Buffer> {
+  const { request, requestHeaders } = exchange
+  const coding = requestHeaders['content-encoding'] ?? 'identity'
+  if (coding !== 'identity') {
+    throw new UnsupportedMediaTypeError(`a body with Content-Encoding ${JSON.stringify(coding)} is not read`)
+  }
+  if (Number(requestHeaders['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge(exchange)
+  const pieces: Buffer[] = []
+  let bytes = 0
+  return await new Promise<Buffer>((resolve, reject) => {
+    const timer = clock.setTimer(timeoutMs, () =>
+      finish(() => reject(new TimeoutError(`the body of the request did not arrive within ${timeoutMs} ms`))),
+    )
+    const onData = (piece: Buffer): void => {
+      bytes += piece.length
+      if (bytes > MAX_BODY_BYTES) return finish(() => reject(tooLarge(exchange)))
+      pieces.push(piece)
+    }
+    const onEnd = (): void => finish(() => resolve(Buffer.concat(pieces)))
+    const onGone = (): void => finish(() => reject(new BadRequestError('the body of the request ended too early')))
+    const finish = (settle: () => void): void => {
+      timer.cancel()
+      request.off('data', onData).off('end', onEnd).off('aborted', onGone).off('error', onGone).off('close', onGone)
+      // A socket that breaks later must not throw here.
+      request.on('error', () => {})
+      settle()
+    }
+    request.on('data', onData).on('end', onEnd).on('aborted', onGone).on('error', onGone).on('close', onGone)
+  })
+}
+
+/** What is not read must not be taken for the next request: the connection ends with the answer. */
+function tooLarge({ response, request }: Exchange): RequestEntityTooLargeError {
+  if (request.httpVersionMajor === 1) response.setHeader('connection', 'close')
+  return new RequestEntityTooLargeError(`Request entity too large: limit is ${MAX_BODY_BYTES}`)
+}

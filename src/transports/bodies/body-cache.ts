@@ -1,0 +1,138 @@
+/**
+ * Bodies of lists, made once and shared: those being made, by everyone who asks meanwhile; finished ones, in an LRU
+ * bounded by bytes. How many different ones may be in the making or on their way at one time is bounded too, in turns that
+ * go round between identities, so that a storm of different lists costs its sender a 429 and not the memory.
+ */
+import { LRUCache } from 'lru-cache'
+import type { FairGate } from '../../auth/fair-gate.js'
+import { type Pieces, SharedBody } from './shared-body.js'
+
+interface Entry {
+  readonly body: SharedBody
+  users: number
+  readonly leave: () => void
+}
+
+export interface BodyUse {
+  readonly body: SharedBody
+  /** Once, when the answer is sent or given up. */
+  release(): void
+}
+
+/** Whose turn it takes to make a body that is not there. */
+export interface Asker {
+  readonly identity: string
+  readonly signal: AbortSignal
+}
+
+export class BodyCache {
+  readonly #finished: LRUCache<string, SharedBody>
+  readonly #inUse = new Map<string, Entry>()
+  /** Identities that wait for their turn to make a body: the rest of one identity waits behind its first. */
+  readonly #ahead = new Map<string, Promise<void>>()
+  /** Who waits for a turn to make a body: told when another has begun it. */
+  readonly #awaiting = new Map<string, Set<AbortController>>()
+  readonly #gate: FairGate
+
+  constructor(options: { readonly maxBytes: number; readonly gate: FairGate }) {
+    this.#gate = options.gate
+    this.#finished = new LRUCache({
+      maxSize: options.maxBytes,
+      // One body may take half of the cache and no more.
+      maxEntrySize: Math.ceil(options.maxBytes / 2),
+      sizeCalculation: (body: SharedBody) => body.bytes + 256,
+    })
+  }
+
+  /** Forgets what nobody is being sent. */
+  clear(): void {
+    this.#finished.clear()
+  }
+
+  get bytes(): number {
+    return this.#finished.calculatedSize
+  }
+
+  /**
+   * @param key everything that the bytes depend on.
+   * @throws TooManyRequestsError; the signal's reason when it aborts.
+   */
+  async use(key: string, asker: Asker, make: () => Pieces): Promise<BodyUse> {
+    while (true) {
+      const there = this.#there(key)
+      if (there !== null) return there
+      const leave = this.#gate.tryEnter(asker.identity) ?? (await this.#waitFor(key, asker))
+      if (leave === null) continue
+      const begun = this.#there(key)
+      if (begun === null) return this.#begin(key, make, leave)
+      leave()
+      return begun
+    }
+  }
+
+  /** A turn; null when somebody else has one and begins, or when another of the same identity waited in front. */
+  async #waitFor(key: string, { identity, signal }: Asker): Promise<(() => void) | null> {
+    const place = `${identity}\n${key}`
+    const ahead = this.#ahead.get(place)
+    if (ahead !== undefined) {
+      await ahead
+      signal.throwIfAborted()
+      return null
+    }
+    const begun = new AbortController()
+    const turn = this.#gate.enter(identity, AbortSignal.any([signal, begun.signal]))
+    // However it fares: who fails is followed by the next.
+    this.#ahead.set(place, turn.then(nothing, nothing))
+    const awaiting = this.#awaiting.get(key) ?? new Set()
+    this.#awaiting.set(key, awaiting.add(begun))
+    try {
+      return await turn
+    } catch (error) {
+      if (begun.signal.aborted && !signal.aborted) return null
+      throw error
+    } finally {
+      this.#ahead.delete(place)
+      awaiting.delete(begun)
+      if (awaiting.size === 0 && this.#awaiting.get(key) === awaiting) this.#awaiting.delete(key)
+    }
+  }
+
+  /** A body made of another that is in use: that one's turn is enough. */
+  useDerived(key: string, make: () => Pieces): BodyUse {
+    return this.#there(key) ?? this.#begin(key, make, nothing)
+  }
+
+  #there(key: string): BodyUse | null {
+    const finished = this.#finished.get(key)
+    if (finished !== undefined) return { body: finished, release: nothing }
+    const entry = this.#inUse.get(key)
+    return entry === undefined ? null : this.#join(key, entry)
+  }
+
+  #begin(key: string, make: () => Pieces, leave: () => void): BodyUse {
+    const body = new SharedBody(make(), (complete) => this.#finished.set(key, complete))
+    const entry: Entry = { body, users: 0, leave }
+    this.#inUse.set(key, entry)
+    for (const begun of this.#awaiting.get(key) ?? []) begun.abort()
+    return this.#join(key, entry)
+  }
+
+  #join(key: string, entry: Entry): BodyUse {
+    entry.users++
+    let isReleased = false
+    return {
+      body: entry.body,
+      release: () => {
+        if (isReleased) return
+        isReleased = true
+        entry.users--
+        if (entry.users > 0) return
+        entry.body.abandon()
+        entry.leave()
+        if (this.#inUse.get(key) === entry) this.#inUse.delete(key)
+      },
+    }
+  }
+}
+
+const nothing = (): void => {}

@@ -1,0 +1,44 @@
+/**
+ * A wire is a framing (how an event looks: a JSON line, a server-sent event, a protobuf message) on a carrier (what the
+ * frames travel in). Each pair is made once, so that watchers of one pair share a group.
+ */
+import { type Transport, type Wire, chunkEnvelope } from '../../broadcast/wire.js'
+import type { Stream } from '../../dialect/accept.js'
+import { jsonLines } from './json-lines.js'
+import { protobufFrames } from './protobuf-frames.js'
+import { serverSentEvents } from './server-sent-events.js'
+
+export interface Framing extends Pick<Wire, 'frame' | 'afterError' | 'mark'> {
+  readonly key: string
+  /** What it counts as, where that is not the carrier's name. */
+  readonly transport: Transport | null
+}
+
+/** `http1-chunked`: on a socket that we write chunks to ourselves. `http1`: on a response that Node writes. */
+export type Carrier = 'http1-chunked' | 'http1' | 'http2' | 'websocket'
+
+export const framings: Readonly<Record<Exclude<Stream, 'none'>, Framing>> = {
+  'json-lines': jsonLines,
+  'protobuf-frames': protobufFrames,
+  sse: serverSentEvents,
+}
+
+const wires = new Map<string, Wire>()
+
+export function wireOf(framing: Framing, carrier: Carrier, isGzip = false): Wire {
+  const key = `${framing.key}/${carrier}${isGzip ? '/gzip' : ''}`
+  let wire = wires.get(key)
+  if (wire === undefined) {
+    wire = {
+      key,
+      transport: framing.transport ?? (carrier.startsWith('http1') ? 'http1' : 'http2'),
+      frame: framing.frame,
+      afterError: framing.afterError,
+      mark: framing.mark,
+      isGzip,
+      envelope: carrier === 'http1-chunked' ? chunkEnvelope : null,
+    }
+    wires.set(key, wire)
+  }
+  return wire
+}

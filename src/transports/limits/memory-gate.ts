@@ -1,0 +1,76 @@
+/**
+ * Keeps the process near `--memory-target`: well before it caches shrink, and beyond it nothing new is begun that holds
+ * memory (lists, watches), which is answered with 429. What runs goes on.
+ *
+ *     0 ────────────────────── 85 % ─────────────── target ─────────▶ resident memory
+ *          as configured         │  caches shrink     │  and 429
+ *
+ * It looks at what the system counts as resident, because that is what a container is killed for. Ending running watches
+ * was rejected: each would come back with a list, the dearest request there is.
+ */
+import { TooManyRequestsError } from '../../model/status.js'
+import type { Clock, Timer } from '../../support/clock.js'
+
+export interface MemoryGateOptions {
+  /** null: no bound, and nothing is looked at. */
+  readonly targetBytes: number | null
+  readonly residentBytes: () => number
+  readonly clock: Clock
+  /** Gives back what can be read again; called every second for as long as it is needed. */
+  readonly relieve: () => void
+  readonly onRejected: () => void
+}
+
+const CHECK_MS = 1_000
+/** A storm of requests is faster than the timer; looking costs some 10 µs. */
+const ADMIT_CHECK_MS = 50
+const RELIEF_SHARE = 0.85
+/** Freed memory goes back to the system slowly: who is told to come back sooner is only refused again. */
+const RETRY_AFTER_SECONDS = 5
+
+export class MemoryGate {
+  readonly #options: MemoryGateOptions
+  #timer: Timer | null = null
+  #isOver = false
+  #checkedMs = Number.NEGATIVE_INFINITY
+
+  constructor(options: MemoryGateOptions) {
+    this.#options = options
+  }
+
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  start(): void {
+    const { targetBytes, clock } = this.#options
+    if (targetBytes === null || this.#timer !== null) return
+    const check = (): void => {
+      this.#check(targetBytes)
+      this.#timer = clock.setTimer(CHECK_MS, check)
+    }
+    this.#timer = clock.setTimer(CHECK_MS, check)
+  }
+
+  stop(): void {
+    this.#timer?.cancel()
+    this.#timer = null
+  }
+
+  /** Something that holds memory is about to begin. @throws TooManyRequestsError */
+  admit(): void {
+    const { targetBytes, clock } = this.#options
+    if (targetBytes !== null && clock.monotonic() - this.#checkedMs >= ADMIT_CHECK_MS) this.#check(targetBytes)
+    if (!this.#isOver) return
+    this.#options.onRejected()
+    throw new TooManyRequestsError('the server is at its memory target, please try again later', RETRY_AFTER_SECONDS)
+  }
+
+  #check(targetBytes: number): void {
+    const { residentBytes, relieve, clock } = this.#options
+    this.#checkedMs = clock.monotonic()
+    const bytes = residentBytes()
+    this.#isOver = bytes > targetBytes
+    if (bytes > targetBytes * RELIEF_SHARE) relieve()
+  }
+}

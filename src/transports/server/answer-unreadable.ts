@@ -1,0 +1,34 @@
+/** What is no HTTP, or too much of it: nothing has been read that could be answered, and the connection ends. */
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import { encodeStatus } from '../../dialect/encoding/json-encoder.js'
+import { BadRequestError, type StatusError } from '../../model/status.js'
+import { endSocket } from '../watch/linger.js'
+
+const ANSWERS: Readonly<Record<string, readonly [code: number, status: StatusError]>> = {
+  HPE_HEADER_OVERFLOW: [431, new BadRequestError('the headers of the request are too large')],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, new BadRequestError('the request did not arrive in time')],
+}
+
+const LIMITS: Readonly<Record<string, string>> = {
+  HPE_HEADER_OVERFLOW: 'headers',
+  ERR_HTTP_REQUEST_TIMEOUT: 'request-time',
+  ERR_TLS_HANDSHAKE_TIMEOUT: 'handshake-time',
+}
+
+/** Which of our limits it was; undefined: it was no limit. */
+export function limitBroken({ code = '' }: { readonly code?: string }): string | undefined {
+  return LIMITS[code]
+}
+
+/** Listens for `clientError`, which is for broken handshakes too: those have no layer that an answer could go through. */
+export function answerUnreadable(error: Error & { readonly code?: string }, socket: Socket): void {
+  const { code: reason = '' } = error
+  if ((!reason.startsWith('HPE_') && ANSWERS[reason] === undefined) || !socket.writable) return void socket.destroy()
+  const [code, status] = ANSWERS[reason] ?? [400, new BadRequestError('the request cannot be read')]
+  const body = encodeStatus({ ...status.toStatus(), code })
+  const head =
+    `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n` +
+    'Cache-Control: no-cache, private\r\nConnection: close\r\n\r\n'
+  endSocket(socket, Buffer.concat([Buffer.from(head), body]))
+}

@@ -1,0 +1,98 @@
+/**
+ * One HTTP request and its answer, on Node's own objects: the same on HTTP/1.1 and HTTP/2 (whose compatibility response
+ * has the same methods). What is answered here is small and whole; lists and watches write for themselves.
+ */
+import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { Writable } from 'node:stream'
+import { isReadByPeople, negotiateStatus } from '../../dialect/accept.js'
+import { statusResponse } from '../../dialect/status-body.js'
+import type { StatusError } from '../../model/status.js'
+
+export class Exchange {
+  readonly path: string
+  readonly query: URLSearchParams
+  #abort: AbortController | null = null
+  readonly startedMs = performance.now()
+  /** Sent with every answer, unless it says otherwise itself. */
+  readonly headers: OutgoingHttpHeaders = { 'cache-control': 'no-cache, private' }
+  statusCode = 0
+  readonly #onClose = (): void => this.#abort?.abort()
+
+  constructor(
+    readonly request: IncomingMessage,
+    readonly response: ServerResponse,
+  ) {
+    const url = request.url ?? '/'
+    const mark = url.indexOf('?')
+    this.path = mark === -1 ? url : url.slice(0, mark)
+    this.query = new URLSearchParams(mark === -1 ? '' : url.slice(mark + 1))
+  }
+
+  get requestHeaders(): IncomingHttpHeaders {
+    return this.request.headers
+  }
+
+  /** The answer ends with its headers: a byte behind them would be taken for the next answer's. */
+  get isHead(): boolean {
+    return this.request.method === 'HEAD'
+  }
+
+  /** Aborts when the client is gone or the answer is complete. Made when first asked for: most answers do without. */
+  get signal(): AbortSignal {
+    if (this.#abort === null) {
+      this.#abort = new AbortController()
+      if (this.isGone) this.#abort.abort()
+      else this.response.once('close', this.#onClose)
+    }
+    return this.#abort.signal
+  }
+
+  /** A watch has begun: nothing here is needed for as long as it runs, and thousands run. */
+  release(): void {
+    this.response.off('close', this.#onClose)
+    this.#abort = null
+  }
+
+  get isGone(): boolean {
+    return this.#writable.destroyed || this.response.writableEnded
+  }
+
+  /** What was written has not been taken yet: `drain` will come. */
+  get needsDrain(): boolean {
+    return this.#writable.writableNeedDrain
+  }
+
+  /** The compatibility response of HTTP/2 does not say how it stands; its stream does. */
+  get #writable(): Pick<Writable, 'destroyed' | 'writableNeedDrain'> {
+    return (this.response as { stream?: Writable }).stream ?? this.response
+  }
+
+  writeHead(code: number, headers: OutgoingHttpHeaders): void {
+    this.statusCode = code
+    const vary = [this.headers['vary'], headers['vary']].filter((names) => names !== undefined).join(', ')
+    this.response.writeHead(code, { ...this.headers, ...headers, ...(vary === '' ? {} : { vary }) })
+  }
+
+  send(code: number, contentType: string, body: Buffer, headers: OutgoingHttpHeaders = {}): void {
+    if (this.isGone) return
+    this.writeHead(code, { 'content-type': contentType, 'content-length': body.length, ...headers })
+    this.response.end(this.isHead ? undefined : body)
+  }
+
+  /** A document that the client keeps under its ETag: 304 when it has this one. */
+  sendTagged(contentType: string, body: Buffer, etag: string, headers: OutgoingHttpHeaders = {}): void {
+    const kept = this.requestHeaders['if-none-match'] ?? ''
+    const isKept = kept.trim() === '*' || kept.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag)
+    if (!isKept) return this.send(200, contentType, body, { etag, vary: 'Accept', ...headers })
+    this.writeHead(304, { etag, vary: 'Accept', ...headers })
+    this.response.end()
+  }
+
+  /** The error as a Status in the form the client reads, with Retry-After where it names a time. Only before the headers. */
+  fail(error: StatusError): void {
+    const pretty = isReadByPeople(this.requestHeaders['user-agent'])
+    const { code, headers, body } = statusResponse(error, negotiateStatus(this.requestHeaders.accept), { pretty })
+    const { 'content-type': contentType = 'application/json', ...rest } = headers
+    this.send(code, contentType, body, rest)
+  }
+}

@@ -1,0 +1,116 @@
+/**
+ * The HTTP server of one port: fastify owns its life, the routes and the small documents; the API itself is
+ * answered on Node's own request and response (`reply.hijack()`), because lists and watches write for themselves.
+ */
+import type { RequestListener, Server } from 'node:http'
+import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
+import { encodeStatus } from '../../dialect/encoding/json-encoder.js'
+import { BadRequestError, InternalError, NotFoundError, StatusError } from '../../model/status.js'
+import { pathAttributes } from '../../auth/authz/authorizer.js'
+import type { Admission } from '../limits/request-gate.js'
+import type { ApiHandler } from '../api/api-handler.js'
+import { registerAudit } from './consistency-route.js'
+import { handleCors } from './cors.js'
+import { answerUnreadable, limitBroken } from './answer-unreadable.js'
+import { Exchange } from './exchange.js'
+import { type HealthOptions, registerHealth } from './health.js'
+
+export interface ServerOptions {
+  readonly api: ApiHandler
+  readonly health: HealthOptions
+  readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>
+  /** Compares what is cached with etcd. */
+  readonly audit: () => Promise<object>
+  /** Whether `api` answers any path, by passing it on. */
+  readonly answersAll?: boolean
+  /** A limit of the connection was broken, before there was a request. */
+  readonly onRejected: (limit: string) => void
+  readonly onInternalError: (error: StatusError) => void
+  readonly corsAllowedOrigins: readonly string[]
+  /** Further routes, on every port. */
+  readonly routes?: (server: FastifyInstance) => void
+  /** Health is for probes, which show nothing; everything else is behind it. */
+  readonly admission: Admission
+}
+
+const NO_CACHE = { 'cache-control': 'no-cache, private' }
+
+/** Makes the port that a server listens on. */
+export type MakeListener = (handler: RequestListener) => Server
+
+export function createServer(options: ServerOptions, makeListener: MakeListener): FastifyInstance {
+  /** What is still on its way on such a connection is unreadable again, and is the same refusal. */
+  const refused = new WeakSet<object>()
+  const server = fastify({
+    logger: false,
+    exposeHeadRoutes: false,
+    forceCloseConnections: true,
+    serverFactory: (handler) => makeListener(handler),
+    clientErrorHandler: (error, socket) => {
+      const limit = limitBroken(error as { readonly code?: string })
+      if (limit !== undefined && !refused.has(socket)) options.onRejected(limit)
+      refused.add(socket)
+      answerUnreadable(error, socket)
+    },
+    frameworkErrors: (_error, _request, reply: FastifyReply) => {
+      const status = new BadRequestError('the path of the request cannot be read')
+      void reply.code(status.code).headers(NO_CACHE).type('application/json').send(encodeStatus(status.toStatus()))
+    },
+  })
+  server.addHook('onSend', async (_request, reply) => {
+    if (!reply.hasHeader('cache-control')) reply.headers(NO_CACHE)
+  })
+  server.all('/api', answer)
+  server.all('/api/*', answer)
+  server.all('/apis', answer)
+  server.all('/apis/*', answer)
+  server.all('/openapi/*', answer)
+  server.all('/version', answer)
+  if (options.answersAll === true) server.all('/*', answer)
+  server.get('/metrics', async (request, reply) => {
+    const exchange = new Exchange(request.raw, reply.raw)
+    reply.hijack()
+    try {
+      await options.admission.admit(exchange, pathAttributes('GET', '/metrics'))
+      const { contentType, text } = await options.metrics()
+      exchange.send(200, contentType, Buffer.from(text))
+    } catch (error) {
+      const status = StatusError.from(error)
+      if (status.code === 500) options.onInternalError(status)
+      exchange.fail(status)
+    }
+  })
+  registerAudit(server, options)
+  registerHealth(server, options.health)
+  options.routes?.(server)
+  // A body is never read here, whatever it says it is.
+  server.removeAllContentTypeParsers()
+  server.addContentTypeParser('*', (_request, _payload, done) => done(null))
+  server.setNotFoundHandler(async (_request, reply) => {
+    const status = new NotFoundError('the server could not find the requested resource', { details: {} })
+    return await reply.code(404).type('application/json').send(encodeStatus(status.toStatus()))
+  })
+  server.setErrorHandler(async (error, _request, reply) => {
+    const status = isClientError(error)
+      ? new BadRequestError(error.message)
+      : new InternalError('an internal error occurred', { cause: error })
+    if (status.code === 500) options.onInternalError(status)
+    return await reply.code(status.code).type('application/json').send(encodeStatus(status.toStatus()))
+  })
+  return server
+
+  function answer(
+    request: { raw: Exchange['request'] },
+    reply: { raw: Exchange['response']; hijack(): unknown },
+  ): void {
+    reply.hijack()
+    const exchange = new Exchange(request.raw, reply.raw)
+    if (!handleCors(exchange, options.corsAllowedOrigins)) void options.api(exchange)
+  }
+}
+
+function isClientError(error: unknown): error is Error {
+  return (
+    error instanceof Error && 'statusCode' in error && Number(error.statusCode) >= 400 && Number(error.statusCode) < 500
+  )
+}

@@ -1,0 +1,111 @@
+/** PROTOCOL section 6: errors. */
+import t from 'tap'
+import { pod } from '../support/app.js'
+import { type Row, checkRows, status } from './row.js'
+import { overEveryUpstream } from './world.js'
+
+const PODS = '/api/v1/namespaces/default/pods'
+const refused = status(405, 'MethodNotAllowed', /^the server does not allow this method on the requested resource/)
+const missing = status(404, 'NotFound', 'the server could not find the requested resource')
+const body = JSON.stringify(pod('x'))
+
+const ROWS: readonly Row[] = [
+  ...(['POST', 'DELETE'] as const).map((method) => ({
+    promise: `${method} of a collection is 405`,
+    path: PODS,
+    method,
+    body,
+    code: 405,
+    has: refused,
+  })),
+  ...(['PUT', 'PATCH', 'DELETE', 'POST'] as const).map((method) => ({
+    promise: `${method} of an object is 405`,
+    path: `${PODS}/a`,
+    method,
+    body,
+    code: 405,
+    has: refused,
+  })),
+  { promise: 'OPTIONS of an object is 405', path: `${PODS}/a`, method: 'OPTIONS', code: 405, has: refused },
+  {
+    promise: 'a write of a resource that is not there is 404',
+    path: '/api/v1/namespaces/default/nothings',
+    method: 'POST',
+    body,
+    code: 404,
+    has: missing,
+  },
+  {
+    promise: 'a write in an unread form is not read',
+    path: PODS,
+    method: 'POST',
+    headers: { 'content-type': 'text/csv' },
+    body: 'a,b',
+    code: 405,
+    has: refused,
+  },
+  {
+    promise: 'an object that is not there is 404 with its group',
+    path: '/apis/apps/v1/namespaces/default/deployments/x',
+    code: 404,
+    has: {
+      ...status(404, 'NotFound', 'deployments.apps "x" not found'),
+      details: { name: 'x', group: 'apps', kind: 'deployments' },
+    },
+  },
+  {
+    promise: 'a limit that is no number names the parameter',
+    path: `${PODS}?limit=x`,
+    code: 400,
+    has: status(400, 'BadRequest', 'limit'),
+  },
+  {
+    promise: 'a name that cannot be one is 400',
+    path: `${PODS}/a%2Fb`,
+    code: 400,
+    has: status(400, 'BadRequest', 'invalid name "a/b"'),
+  },
+  {
+    promise: 'a body with a GET is nobody’s business',
+    path: `${PODS}/a`,
+    headers: { 'content-type': 'application/json' },
+    body: '{',
+    code: 200,
+  },
+  { promise: 'an unknown parameter is nobody’s business', path: `${PODS}/a?export=true&x=%ff`, code: 200 },
+]
+
+overEveryUpstream(t, 'errors', { seeds: [{ 'pods/default/a': pod('a') }] }, async (t, w) => {
+  await checkRows(
+    t,
+    w,
+    ROWS.map((row) => ({
+      ...row,
+      sends: {
+        'content-type': 'application/json',
+        'cache-control': 'no-cache, private',
+        ...(row.code === 200 ? {} : { 'x-content-type-options': 'nosniff' }),
+      },
+    })),
+  )
+})
+
+overEveryUpstream(
+  t,
+  'too many watchers of one client',
+  { seeds: [{ 'pods/default/a': pod('a') }], config: { maxWatchersPerClient: 1 } },
+  async (t, w) => {
+    const one = await w.watch(`${PODS}?watch=1`)
+    await one.events.first(1)
+    await checkRows(t, w, [
+      {
+        promise: 'is 429, and says when to come back',
+        path: `${PODS}?watch=1`,
+        code: 429,
+        has: { ...status(429, 'TooManyRequests', /./), details: { retryAfterSeconds: Number } },
+        sends: { 'retry-after': /^[1-9]\d*$/ },
+      },
+    ])
+    one.close()
+  },
+)

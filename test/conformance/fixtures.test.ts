@@ -1,0 +1,99 @@
+/** What a real kube-apiserver 1.20 had in etcd is answered as it answered it, through the whole server. */
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { decodeObject } from '../../src/codec/protobuf/decode.js'
+import { isProtobuf } from '../../src/codec/protobuf/envelope.js'
+import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
+import { apiServer120 } from '../support/protobuf-data.js'
+import { overEveryUpstream } from './world.js'
+
+const { stored, answers } = apiServer120()
+
+interface RealTable {
+  readonly path: string
+  readonly columns: readonly (readonly [name: string, priority: number, type: string])[]
+  readonly rows: readonly (readonly unknown[])[]
+}
+
+const tables = JSON.parse(
+  readFileSync(new URL('../../../test/data/kube-apiserver-1.20/tables.json', import.meta.url), 'utf8'),
+) as readonly RealTable[]
+
+overEveryUpstream(
+  t,
+  'a real API server’s own data',
+  // Versions of that time are served because they are what is stored.
+  { uncached: false, seeds: stored.map(({ key, value }) => ({ [key]: value })) },
+  async (t, w) => {
+    const revisions = new Map(stored.map(({ key }, i) => [key, String(w.seeds[i])]))
+    while ((await w.ask('/apis/edge.example.com/v1/caches')).code !== 200)
+      await new Promise((resolve) => setImmediate(resolve))
+    await t.test('every object', async (t) => {
+      for (const [key, { path, object }] of answers) {
+        const { selfLink: _, ...metadata } = object.metadata
+        const expected = { ...object, metadata: { ...metadata, resourceVersion: revisions.get(key) } }
+        const { code, json } = await w.ask(path)
+        t.equal(code, 200, path)
+        t.same(json, expected, path)
+      }
+      t.ok(answers.size > 25)
+    })
+    await t.test('every object in protobuf, where it is stored so', async (t) => {
+      let compared = 0
+      for (const { key, value } of stored) {
+        const answer = answers.get(key)
+        if (answer === undefined || !isProtobuf(value)) continue
+        const { code, body } = await w.ask(answer.path, { headers: { accept: 'application/vnd.kubernetes.protobuf' } })
+        if (code === 406) continue
+        t.equal(code, 200, answer.path)
+        const { selfLink: _s, resourceVersion: _r, ...metadata } = answer.object.metadata
+        t.same(
+          JSON.parse(decodeObject(body, kubernetesSchema()).bytes.toString()),
+          { ...answer.object, metadata },
+          answer.path,
+        )
+        compared++
+      }
+      t.ok(compared > 20, `${compared}`)
+    })
+    await t.test('every list holds the objects, in a list kind of its own', async (t) => {
+      for (const [, { path, object }] of answers) {
+        const list = await w.ask(path.slice(0, path.lastIndexOf('/')))
+        t.match(list.json, { kind: `${object.kind}List`, apiVersion: object.apiVersion })
+        t.ok(
+          list.json.items.some(({ metadata }) => metadata.name === object.metadata['name']),
+          path,
+        )
+      }
+    })
+    await t.test('every Table has its columns, and more at the most', async (t) => {
+      for (const { path, columns, rows } of tables) {
+        const { code, json } = await w.ask(path, {
+          headers: { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io' },
+        })
+        t.equal(code, 200, path)
+        const definitions = json['columnDefinitions'] as { name: string }[]
+        const names = definitions.map(({ name }) => name)
+        const kept = names.filter((name) => columns.some(([wanted]) => wanted === name))
+        t.same(
+          kept,
+          columns.map(([name]) => name),
+          path,
+        )
+        const nameAt = names.indexOf('Name')
+        const shown = (json['rows'] as { cells: unknown[] }[]).map(({ cells }) => cells[nameAt])
+        for (const [name] of rows) t.ok(shown.includes(name), `${path} ${String(name)}`)
+      }
+    })
+    await t.test('what is stored in an old version is served in the younger one', async (t) => {
+      t.match((await w.ask('/apis/policy/v1/namespaces/team-a/poddisruptionbudgets/web')).json, {
+        kind: 'PodDisruptionBudget',
+        apiVersion: 'policy/v1',
+      })
+      t.match((await w.ask('/apis/networking.k8s.io/v1/namespaces/team-a/ingresses/web')).json, {
+        kind: 'Ingress',
+        apiVersion: 'networking.k8s.io/v1',
+      })
+    })
+  },
+)

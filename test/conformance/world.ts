@@ -1,0 +1,210 @@
+/**
+ * The whole server over each kind of upstream there is: the embedded one as an etcd whose progress can be trusted, the
+ * same as an older one, and a real etcd (`ETCD_BIN` names another). What the dialect promises, it promises over all.
+ */
+import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
+import type { Test } from 'tap'
+import { keyFromText } from '../../src/model/event.js'
+import { type Revision, toRevision } from '../../src/model/revision.js'
+import { silentLogger } from '../../src/support/log.js'
+import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
+import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
+import type { Upstream, WriteOperation } from '../../src/upstream/upstream.js'
+import { type AppHarness, type AppHarnessOptions, startApp } from '../support/app.js'
+import { startEtcd } from '../support/etcd-process.js'
+import { EventReader } from '../support/event-reader.js'
+
+export type Objects = Readonly<Record<string, object | Buffer | null>>
+
+export interface World {
+  readonly app: AppHarness
+  readonly url: string
+  /** One revision; keys are those under `/registry/`, null deletes, a Buffer is stored as it is. */
+  write(objects: Objects): Promise<Revision>
+  /** Revisions of the states it was started with, in order. */
+  readonly seeds: readonly Revision[]
+  ask(path: string, options?: AskOptions): Promise<Answer>
+  /** An open watch: its head is there, its events come. */
+  watch(path: string, headers?: Readonly<Record<string, string>>): Promise<Watch>
+}
+
+export interface AskOptions {
+  readonly method?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+export interface Answer {
+  readonly code: number
+  readonly headers: IncomingHttpHeaders
+  readonly body: Buffer
+  readonly text: string
+  /** Parsed, and taken for what the test expects; undefined where the body is no JSON. */
+  readonly json: Body
+  readonly ms: number
+}
+
+/** Members of objects, lists and statuses that tests look at one by one. */
+export interface Body {
+  readonly kind: string
+  readonly metadata: {
+    readonly name: string
+    readonly resourceVersion: string
+    readonly continue?: string
+    readonly remainingItemCount?: number
+    readonly labels?: Readonly<Record<string, string>>
+  }
+  readonly items: readonly Body[]
+  readonly status: { readonly phase: string }
+  readonly [member: string]: unknown
+}
+
+export interface Watch {
+  readonly code: number
+  readonly headers: IncomingHttpHeaders
+  readonly events: EventReader
+  close(): void
+}
+
+export interface WorldOptions extends Omit<AppHarnessOptions, 'upstream' | 'objects'> {
+  /** Written before the server starts, one revision each. */
+  readonly seeds?: readonly Objects[]
+  /** The history below the last seed but this many is compacted away before the server starts. */
+  readonly keepsSeeds?: number
+  /** false: what it looks at is of caches alone. */
+  readonly uncached?: false
+}
+
+type Kind = (t: Test) => Promise<{
+  upstream: Upstream
+  compact: (revision: Revision) => Promise<void>
+  flags?: readonly string[]
+}>
+
+const UNCACHED = 'the embedded upstream, with nothing cached'
+
+const KINDS: Readonly<Record<string, Kind>> = {
+  'the embedded upstream': async () => embedded(true),
+  'the embedded upstream as an older etcd': async () => embedded(false),
+  [UNCACHED]: async () => ({ ...embedded(false), flags: ['--watch-cache=false'] }),
+  'a real etcd': async (t) => {
+    const etcd = await startEtcd(t)
+    return {
+      upstream: connectEtcd({ endpoints: [etcd.url], logger: silentLogger }),
+      compact: (revision) => etcd.compact(revision),
+    }
+  },
+}
+
+function embedded(trustsProgress: boolean): Awaited<ReturnType<Kind>> {
+  const upstream = createEmbeddedUpstream({ trustsProgress })
+  return { upstream, compact: async (revision) => upstream.compact(revision) }
+}
+
+/** Runs `body` once per kind of upstream, as a subtest named for it. */
+export function overEveryUpstream(
+  t: Test,
+  promise: string,
+  options: WorldOptions,
+  body: (t: Test, world: World) => Promise<void>,
+): void {
+  // They mostly wait: for a second, for three, for an etcd to start.
+  t.jobs = Object.keys(KINDS).length
+  for (const [name, kind] of Object.entries(KINDS)) {
+    if (name === UNCACHED && options.uncached === false) continue
+    void t.test(`over ${name}: ${promise}`, { buffered: true }, async (t) =>
+      body(t, await startWorld(t, kind, options)),
+    )
+  }
+}
+
+async function startWorld(t: Test, kind: Kind, options: WorldOptions): Promise<World> {
+  const { upstream, compact, flags = [] } = await kind(t)
+  const write = async (objects: Objects): Promise<Revision> => {
+    const operations = Object.entries(objects).map(([name, object]): WriteOperation => {
+      const key = keyFromText(name.startsWith('/') ? name : `/registry/${name}`)
+      if (object === null) return { type: 'delete', key }
+      return { type: 'put', key, value: Buffer.isBuffer(object) ? object : Buffer.from(JSON.stringify(object)) }
+    })
+    return (await upstream.write([], operations)).revision
+  }
+  const seeds: Revision[] = []
+  for (const objects of options.seeds ?? []) seeds.push(await write(objects))
+  if (options.keepsSeeds !== undefined) await compact(toRevision(seeds.at(-1 - options.keepsSeeds)!))
+  const { seeds: _seeds, keepsSeeds: _keeps, uncached: _uncached, ...rest } = options
+  const app = await startApp(t, { ...rest, flags: [...(rest.flags ?? []), ...flags], upstream })
+  const open = new Set<ClientRequest>()
+  t.teardown(() => {
+    for (const one of open) one.destroy()
+  })
+  return {
+    app,
+    url: app.url,
+    seeds,
+    write,
+    ask: (path, asked) => ask(app.url + path, asked),
+    watch: async (path, headers = {}) => {
+      const response = await send(app.url + path, { headers }, (one) => open.add(one))
+      return {
+        code: response.statusCode ?? 0,
+        headers: response.headers,
+        events: new EventReader(response),
+        close: () => response.destroy(),
+      }
+    },
+  }
+}
+
+/** One request on a connection of its own, not compressed unless its headers ask for it. @throws Error after 20 s */
+export async function ask(url: string, options: AskOptions = {}): Promise<Answer> {
+  const startedMs = performance.now()
+  const response = await send(url, options)
+  const pieces: Buffer[] = []
+  for await (const piece of response) pieces.push(piece as Buffer)
+  const body = Buffer.concat(pieces)
+  const text = body.toString('utf8')
+  return {
+    code: response.statusCode ?? 0,
+    headers: response.headers,
+    body,
+    text,
+    json: parsed(text),
+    ms: performance.now() - startedMs,
+  }
+}
+
+function send(
+  url: string,
+  options: AskOptions,
+  onOpen: (one: ClientRequest) => void = () => {},
+): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const { method = 'GET', body } = options
+    const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
+    const headers = { ...length, ...options.headers }
+    // The path as it is written: a URL object would tidy it.
+    const { hostname, port, origin } = new URL(url)
+    const one = request({
+      hostname,
+      port,
+      path: url.slice(origin.length),
+      agent: false,
+      method,
+      headers,
+      timeout: 20_000,
+    })
+    one.on('response', resolve)
+    one.on('error', reject)
+    one.on('timeout', () => one.destroy(new Error(`no byte for 20 s: ${method} ${url}`)))
+    onOpen(one)
+    one.end(body)
+  })
+}
+
+function parsed(text: string): Body {
+  try {
+    return JSON.parse(text) as Body
+  } catch {
+    return undefined as unknown as Body
+  }
+}

@@ -1,0 +1,100 @@
+/** What a publisher's word about etcd is worth to whoever hears it, late or not. */
+import t from 'tap'
+import { Confirmations } from '../../../src/fleet/nats/confirmations.js'
+import { EtcdPulse } from '../../../src/fleet/nats/etcd-pulse.js'
+import type { PublisherStatus } from '../../../src/fleet/nats/publisher.js'
+import { createEmbeddedUpstream } from '../../../src/upstream/embedded/embedded-upstream.js'
+import type { Page } from '../../../src/upstream/upstream.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+import { things } from '../nats-harness.js'
+
+const word = (more: Partial<PublisherStatus>): PublisherStatus => ({
+  epoch: 1,
+  sequence: 10,
+  at: 0,
+  ageMs: 0,
+  trouble: null,
+  ...more,
+})
+
+void t.test('a word counts once everything is there that it speaks of', async (t) => {
+  const confirmations = new Confirmations()
+  t.equal(confirmations.confirmedMs, null)
+  confirmations.heard(word({ sequence: 10, at: 5_000 }), 100)
+  t.notOk(confirmations.reached(9, 1))
+  t.equal(confirmations.confirmedMs, null, 'a message of it is missing')
+  confirmations.heard(word({ sequence: 12, at: 6_000, ageMs: 30 }), 1_100)
+  t.ok(confirmations.reached(11, 1))
+  t.equal(confirmations.confirmedMs, 100)
+  t.ok(confirmations.reached(12, 1))
+  t.equal(confirmations.confirmedMs, 1_070, 'by as much older as the publisher says')
+  confirmations.heard(word({ sequence: 12, at: 7_000, ageMs: 9_000 }), 2_100)
+  t.notOk(confirmations.reached(12, 1), 'what was known before stays known')
+  confirmations.heard(word({ sequence: 12, at: 8_000, ageMs: null }), 3_100)
+  t.notOk(confirmations.reached(12, 1), 'who knows nothing of etcd confirms nothing')
+  await Promise.resolve()
+})
+
+void t.test('words that come late make nothing younger, whatever the clocks say', async (t) => {
+  const confirmations = new Confirmations()
+  const hear = (at: number, nowMs: number, epoch = 1): number | null => {
+    confirmations.heard(word({ at, epoch }), nowMs)
+    confirmations.reached(10, epoch)
+    return confirmations.confirmedMs
+  }
+  t.equal(hear(1_000_000, 50), 50)
+  t.equal(hear(1_001_000, 1_050), 1_050)
+  // A server was stopped for eight seconds, and delivers what it held.
+  const late = hear(1_002_000, 10_050)
+  t.ok(late !== null && late >= 2_050 && late < 2_100, `${late}`)
+  t.ok(hear(1_010_000, 10_060)! >= 10_050, 'the newest of them is nearly in time')
+  t.equal(hear(77, 11_000, 2), 11_000, 'another publisher has another clock')
+  await Promise.resolve()
+})
+
+void t.test('a publisher of the first release says only whether etcd is there', async (t) => {
+  const confirmations = new Confirmations()
+  confirmations.heard({ epoch: 1, sequence: 3, trouble: { reason: 'away', isRefusal: false } }, 40)
+  t.notOk(confirmations.reached(3, 1))
+  confirmations.heard({ epoch: 1, sequence: 3, trouble: null }, 50)
+  t.ok(confirmations.reached(3, 1))
+  t.equal(confirmations.confirmedMs, 50)
+  await Promise.resolve()
+})
+
+void t.test('words that wait are bounded, and a replica far behind still learns its age', async (t) => {
+  const confirmations = new Confirmations()
+  for (let i = 1; i <= 1_000; i++) confirmations.heard(word({ sequence: i, at: i * 1_000 }), i * 1_000)
+  t.ok(confirmations.reached(5, 1))
+  t.equal(confirmations.confirmedMs, 5_000)
+  t.ok(confirmations.reached(1_000, 1))
+  t.equal(confirmations.confirmedMs, 1_000_000)
+  await Promise.resolve()
+})
+
+void t.test('the pulse: one read for everybody, and its age when etcd does not answer', async (t) => {
+  const clock = new VirtualClock()
+  const etcd = createEmbeddedUpstream()
+  let [reads, answers] = [0, true]
+  const read: typeof etcd.read = (options): Promise<Page> => {
+    reads++
+    return answers ? etcd.read(options) : new Promise(() => {})
+  }
+  const pulse = new EtcdPulse({ upstream: { ...etcd, read } as typeof etcd, clock })
+  const { signal } = new AbortController()
+  t.equal(pulse.askedAtMs, null)
+  await Promise.all([1, 2, 3].map(() => pulse.beat(things.etcdPrefix, 300, signal)))
+  t.equal(reads, 1)
+  const askedAtMs = pulse.askedAtMs
+  t.not(askedAtMs, null)
+  answers = false
+  await clock.advanceInTurns(1_000, 100)
+  let isOver = false
+  const beat = pulse.beat(things.etcdPrefix, 300, signal).then(() => (isOver = true))
+  await clock.advanceInTurns(200, 100)
+  t.notOk(isOver)
+  await clock.advanceInTurns(200, 100)
+  await beat
+  t.equal(reads, 2)
+  t.equal(pulse.askedAtMs, askedAtMs)
+})

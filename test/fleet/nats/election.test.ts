@@ -1,0 +1,203 @@
+/**
+ * Who holds the lease, by a clock that the test moves: there is never a time at which two believe that they do, as long as
+ * their clocks run at one pace, and there is always somebody in the end.
+ */
+import t, { type Test } from 'tap'
+import { Election } from '../../../src/fleet/nats/election.js'
+import { namesOf } from '../../../src/fleet/nats/names.js'
+import { BrokerError, type KvEntry, type NatsClient } from '../../../src/fleet/nats/nats-client.js'
+import { silentLogger } from '../../../src/support/log.js'
+import { seededRandom } from '../../../src/support/random.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+import { things } from '../nats-harness.js'
+
+const LEASE_MS = 1_000
+
+/** One register with compare-and-swap, as a bucket is one. */
+class Register {
+  entry: KvEntry | null = null
+  /** What a replica that lags still holds: every other look is answered from there. */
+  lagging: KvEntry | null = null
+  #looks = 0
+
+  #look(): KvEntry | null {
+    return this.lagging !== null && this.#looks++ % 2 === 1 ? this.lagging : this.entry
+  }
+
+  /** @param link false: the way there is cut; what is asked is not answered. `deaf`: it is done, and not answered. */
+  client(link: { state: 'up' | 'down' | 'deaf' }): Pick<NatsClient, 'kvGet' | 'kvUpdate'> {
+    const unavailable = (): Promise<never> => Promise.reject(new BrokerError('unavailable', 'no answer'))
+    return {
+      kvGet: () => (link.state === 'up' ? Promise.resolve(this.#look()) : unavailable()),
+      kvUpdate: (_bucket, _key, value, expected) => {
+        if (link.state === 'down') return unavailable()
+        if ((this.entry?.revision ?? 0) !== expected) return Promise.reject(new BrokerError('conflict', 'taken'))
+        this.entry = { value, revision: expected + 1 }
+        return link.state === 'deaf' ? unavailable() : Promise.resolve(expected + 1)
+      },
+    }
+  }
+}
+
+interface Candidate {
+  readonly election: Election
+  readonly link: { state: 'up' | 'down' | 'deaf' }
+  readonly told: string[]
+}
+
+interface World {
+  readonly clock: VirtualClock
+  readonly register: Register
+  readonly candidates: readonly Candidate[]
+  readonly leaders: () => readonly number[]
+  /** Advances, and looks after every step that there are not two. */
+  pass(ms: number): Promise<void>
+}
+
+function world(t: Test, count: number): World {
+  const clock = new VirtualClock()
+  const register = new Register()
+  const candidates = Array.from({ length: count }, (_, i): Candidate => {
+    const link: Candidate['link'] = { state: 'up' }
+    const told: string[] = []
+    const election = new Election({
+      client: register.client(link),
+      names: namesOf('test', things),
+      replicas: 1,
+      holder: `c${i}`,
+      leaseMs: LEASE_MS,
+      clock,
+      random: seededRandom(i + 1),
+      logger: silentLogger,
+      onElected: () => void told.push('elected'),
+      onLost: (reason) => void told.push(reason),
+    })
+    return { election, link, told }
+  })
+  const leaders = (): number[] => candidates.flatMap(({ election }, i) => (election.isLeader ? [i] : []))
+  const pass = async (ms: number): Promise<void> => {
+    for (let left = ms; left > 0; left -= 20) {
+      await clock.advanceInTurns(20, 20)
+      if (leaders().length > 1) t.fail(`${leaders().join(' and ')} both hold the lease`)
+    }
+  }
+  return { clock, register, candidates, leaders, pass }
+}
+
+void t.test('one of four is elected within a lease, and stays', async (t) => {
+  const w = world(t, 4)
+  for (const { election } of w.candidates) election.start()
+  await w.pass(LEASE_MS)
+  const [leader] = w.leaders()
+  t.equal(w.leaders().length, 1)
+  await w.pass(20 * LEASE_MS)
+  t.same(w.leaders(), [leader])
+  t.same(w.candidates[leader!]!.told, ['elected'])
+})
+
+void t.test('who stops gives the lease back: the next has it at its next look', async (t) => {
+  const w = world(t, 2)
+  w.candidates[0]!.election.start()
+  await w.pass(LEASE_MS)
+  w.candidates[1]!.election.start()
+  await w.pass(LEASE_MS)
+  t.same(w.leaders(), [0])
+  await w.candidates[0]!.election.stop()
+  await w.pass(LEASE_MS * 0.35)
+  t.same(w.leaders(), [1], 'before a lease has run out')
+})
+
+void t.test('who resigns may be elected again, and somebody is', async (t) => {
+  const w = world(t, 2)
+  for (const { election } of w.candidates) election.start()
+  await w.pass(LEASE_MS)
+  const [first] = w.leaders()
+  w.candidates[first!]!.election.resign('cannot publish')
+  t.same(w.leaders(), [])
+  t.equal(w.candidates[first!]!.told.at(-1), 'cannot publish')
+  await w.pass(LEASE_MS)
+  t.equal(w.leaders().length, 1)
+})
+
+for (const state of ['down', 'deaf'] as const) {
+  void t.test(`the holder is cut off (${state}): it stops before anybody else can begin`, async (t) => {
+    const w = world(t, 3)
+    for (const { election } of w.candidates) election.start()
+    await w.pass(2 * LEASE_MS)
+    const [first] = w.leaders()
+    const holder = w.candidates[first!]!
+    holder.link.state = state
+    await w.pass(LEASE_MS)
+    t.notOk(holder.election.isLeader, 'it has given up')
+    t.match(holder.told.at(-1), /could not be renewed|taken by another/)
+    await w.pass(1.5 * LEASE_MS)
+    t.equal(w.leaders().length, 1)
+    t.not(w.leaders()[0], first)
+    holder.link.state = 'up'
+    await w.pass(3 * LEASE_MS)
+    t.equal(w.leaders().length, 1, 'and it does not take it back')
+    t.not(w.leaders()[0], first)
+  })
+}
+
+void t.test('a lease that was taken by force is lost at the next renewal', async (t) => {
+  const w = world(t, 1)
+  const [{ election, told }] = w.candidates as [Candidate]
+  election.start()
+  await w.pass(LEASE_MS)
+  w.register.entry = { value: Buffer.from('thief'), revision: w.register.entry!.revision + 1 }
+  await w.pass(LEASE_MS * 0.4)
+  t.equal(told.at(-1), 'the lease was taken by another')
+  await w.pass(2 * LEASE_MS)
+  t.ok(election.isLeader, 'the thief does not renew: it runs out')
+})
+
+void t.test('a replica of NATS that lags answers every other look: the lease still runs out', async (t) => {
+  const w = world(t, 2)
+  w.register.entry = { value: Buffer.from('dead'), revision: 2_551 }
+  w.register.lagging = { value: Buffer.from('dead'), revision: 2_539 }
+  for (const { election } of w.candidates) election.start()
+  await w.pass(2.5 * LEASE_MS)
+  t.equal(w.leaders().length, 1, 'elected within two leases and a look')
+  const [first] = w.leaders()
+  await w.pass(10 * LEASE_MS)
+  t.same(w.leaders(), [first], 'and it stays')
+})
+
+void t.test('NATS loses writes that it had acknowledged: who holds the lease from then on keeps it', async (t) => {
+  const w = world(t, 3)
+  for (const { election } of w.candidates) election.start()
+  await w.pass(20 * LEASE_MS)
+  t.equal(w.leaders().length, 1)
+  t.ok(w.register.entry!.revision > 20)
+  w.register.entry = { value: w.register.entry!.value, revision: 3 }
+  // What they were told before is of no more use, on either side.
+  await w.pass(4 * LEASE_MS)
+  const [second] = w.leaders()
+  t.equal(w.leaders().length, 1)
+  const told = w.candidates.map(({ told }) => told.length)
+  await w.pass(8 * LEASE_MS)
+  t.same(w.leaders(), [second], 'its renewals are below what the others have seen, and count')
+  t.same(
+    w.candidates.map(({ told }) => told.length),
+    told,
+    'nobody took it from it',
+  )
+})
+
+void t.test('links that come and go at random: never two, and one in the end', async (t) => {
+  const w = world(t, 4)
+  const random = seededRandom(11)
+  for (const { election } of w.candidates) election.start()
+  let elections = 0
+  for (let i = 0; i < 60; i++) {
+    const { link } = w.candidates[Math.floor(random.next() * 4)]!
+    link.state = (['up', 'up', 'down', 'deaf'] as const)[Math.floor(random.next() * 4)]!
+    await w.pass(LEASE_MS * random.next())
+  }
+  for (const { link } of w.candidates) link.state = 'up'
+  await w.pass(4 * LEASE_MS)
+  elections = w.candidates.reduce((sum, { told }) => sum + told.filter((word) => word === 'elected').length, 0)
+  t.equal(w.leaders().length, 1)
+  t.ok(elections > 3, `${elections} elections`)
+})

@@ -1,0 +1,219 @@
+/**
+ * What can be wrong with what is stored in NATS: each leads to another snapshot or to a wait, and never to a hole. The sinks
+ * throw when revisions do not ascend; what they hold at the end is compared with etcd.
+ */
+import t from 'tap'
+import { encodeMessage } from '../../../src/fleet/nats/message.js'
+import { namesOf } from '../../../src/fleet/nats/names.js'
+import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
+import { toRevision } from '../../../src/model/revision.js'
+import { systemClock } from '../../../src/support/clock.js'
+import { until } from '../../support/app.js'
+import { startFaultProxy } from '../../support/fault-proxy.js'
+import { type NatsAdmin, natsAdmin } from '../../support/nats-admin.js'
+import { type NatsProcess, startNats } from '../../support/nats-process.js'
+import { CountedUpstream, type Replica, startReplica, stateOf, stateOfUpstream, things } from '../nats-harness.js'
+
+const names = namesOf('test', things)
+
+async function caughtUp(etcd: CountedUpstream, replicas: readonly Replica[]): Promise<void> {
+  const last = etcd.embedded.revision
+  const states = (): string => replicas.map(({ sink }) => `${sink.revision} ${sink.calls.slice(-4).join()}`).join('; ')
+  const areThere = (): boolean => replicas.every(({ sink }) => sink.isSynced && sink.revision >= last)
+  await until(areThere, `all at ${last}`, 30_000).catch((error: unknown) => {
+    throw new Error(`${String(error)}: ${states()}`)
+  })
+}
+
+interface Case {
+  readonly name: string
+  readonly harm: (admin: NatsAdmin, nats: NatsProcess, etcd: CountedUpstream) => Promise<unknown>
+  /** Whoever reads the stream anew meets it. */
+  readonly isMet?: (replica: Replica) => boolean
+}
+
+/** One that nobody of ours has written: well-formed, of an epoch that never was, and says what never happened. */
+function foreign(epoch: number, at: number): Uint8Array {
+  const revision = toRevision(at)
+  return encodeMessage(
+    {
+      kind: 'batches',
+      batches: [{ revision, events: [{ type: 'delete', key: `${things.etcdPrefix}k1` as never }] }],
+      epoch,
+      previous: toRevision(at - 1),
+      revision,
+      settled: revision,
+      sentAt: 0,
+      isSynced: true,
+      trustsProgress: true,
+      clusterId: '1',
+    },
+    1_000_000,
+  )[0]!
+}
+
+const cases: readonly Case[] = [
+  {
+    name: 'a byte of every snapshot is flipped',
+    harm: (admin) => admin.flipBytes(names.snapshotBucket),
+    isMet: ({ metrics }) => metrics.unusable > 0,
+  },
+  {
+    name: 'the chunks of every snapshot are missing',
+    harm: (admin) => admin.dropChunks(names.snapshotBucket),
+    isMet: ({ metrics }) => metrics.unusable > 0,
+  },
+  { name: 'the object store is deleted', harm: (admin) => admin.remove(`OBJ_${names.snapshotBucket}`) },
+  { name: 'the stream is purged', harm: (admin) => admin.purge(names.stream) },
+  { name: 'the stream is deleted', harm: (admin) => admin.remove(names.stream) },
+  { name: 'leases and the index of snapshots are deleted', harm: (admin) => admin.remove(`KV_${names.bucket}`) },
+  {
+    name: 'everything is deleted',
+    harm: async (admin) => {
+      for (const stream of await admin.streams()) await admin.remove(stream)
+    },
+  },
+  { name: 'the consumers are deleted', harm: (admin) => admin.removeConsumers(names.stream) },
+  { name: 'NATS comes back with nothing of what it held', harm: (_admin, nats) => nats.restartEmpty() },
+  {
+    name: 'a message that is none of ours',
+    harm: (admin) => admin.write(names.log, Buffer.from('hello')),
+    isMet: ({ metrics }) => metrics.broke > 0,
+  },
+  {
+    name: 'a message of an epoch that never was',
+    harm: (admin, _nats, etcd) => admin.write(names.log, foreign(99, etcd.embedded.revision + 1)),
+    isMet: ({ metrics }) => metrics.broke > 0,
+  },
+  {
+    name: 'a message of an epoch that is over',
+    harm: (admin, _nats, etcd) => admin.write(names.log, foreign(0, etcd.embedded.revision + 1)),
+    isMet: ({ metrics }) => metrics.broke > 0,
+  },
+]
+
+void t.test('whatever is wrong with what is stored, nobody has a hole', { jobs: 4 }, async (t) => {
+  for (const { name, harm, isMet } of cases) {
+    void t.test(name, async (t) => {
+      const nats = await startNats(t)
+      const etcd = new CountedUpstream()
+      for (let i = 0; i < 5; i++) etcd.put(`k${i}`)
+      const options = { servers: [nats.url], upstream: etcd.upstream, leaseMs: 500 }
+      const first = startReplica(t, options)
+      await until(() => first.isPublishing && first.sink.isSynced, 'it publishes')
+      const second = startReplica(t, options)
+      const edge = startReplica(t, { ...options, role: 'edge' })
+      for (let i = 0; i < 40; i++) etcd.put(`k${i % 10}`)
+      await caughtUp(etcd, [first, second, edge])
+      const admin = await natsAdmin(t, nats)
+      await harm(admin, nats, etcd)
+      for (let i = 0; i < 40; i++) etcd.put(`k${i % 12}`)
+      etcd.commit({ k3: null, k4: 'both at once' })
+      const late = startReplica(t, { ...options, role: 'edge' })
+      const replicas = [first, second, edge, late]
+      await caughtUp(etcd, replicas)
+      await until(() => etcd.watches === 1, 'one watch')
+      etcd.put('after')
+      await caughtUp(etcd, replicas)
+      const expected = await stateOfUpstream(etcd.upstream)
+      for (const { sink } of replicas) t.same(stateOf(sink), expected)
+      if (isMet !== undefined) t.ok(replicas.some(isMet), 'it was met')
+    })
+  }
+  void t.test('a consumer that lives and delivers nothing is given up for another', async (t) => {
+    const nats = await startNats(t)
+    const etcd = new CountedUpstream()
+    etcd.put('a')
+    const options = { servers: [nats.url], upstream: etcd.upstream }
+    const publisher = startReplica(t, options)
+    const edge = startReplica(t, { ...options, role: 'edge' })
+    await caughtUp(etcd, [publisher, edge])
+    await publisher.stop()
+    // As a publisher would tell that has written more than ever comes.
+    const admin = await natsAdmin(t, nats)
+    const sequence = (await admin.lastSequence(names.stream)) + 3
+    const status = Buffer.from(JSON.stringify({ epoch: 9, sequence, trouble: null }))
+    const isGivenUp = (): boolean => edge.sink.calls.some((call) => call.includes(`message ${sequence} was written`))
+    while (!isGivenUp()) {
+      admin.connection.publish(names.status, status)
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+    t.equal(edge.sink.of('replace').length, 1, 'and nothing is lost by it')
+  })
+  await Promise.resolve()
+})
+
+void t.test(
+  'an edge that was away for longer than the stream reaches takes a snapshot: a gap, or made good',
+  async (t) => {
+    const nats = await startNats(t)
+    const proxy = await startFaultProxy({ targetPort: nats.port })
+    t.teardown(() => proxy.close())
+    const etcd = new CountedUpstream()
+    etcd.put('a')
+    const limits = { replicas: 1, maxBytes: 200_000, maxAgeMs: 3_600_000 }
+    const options = { servers: [nats.url], upstream: etcd.upstream, limits, snapshotBytes: 50_000 }
+    const publisher = startReplica(t, options)
+    const away = { ...options, servers: [`nats://127.0.0.1:${proxy.port}`], role: 'edge' } as const
+    const edges = [startReplica(t, away), startReplica(t, { ...away, onGap: 'coalesce' })]
+    await caughtUp(etcd, [publisher, ...edges])
+    const admin = await natsAdmin(t, nats)
+    proxy.stall()
+    for (let i = 0; i < 500; i++) {
+      etcd.put(`k${i % 20}`, Buffer.alloc(1_000, 'x'))
+      if (i % 20 === 0) await new Promise((resolve) => setImmediate(resolve))
+    }
+    await caughtUp(etcd, [publisher])
+    t.ok((await admin.firstSequence(names.stream)) > 5, 'the oldest messages were discarded')
+    proxy.cut()
+    proxy.release()
+    await caughtUp(etcd, edges)
+    const expected = await stateOfUpstream(etcd.upstream)
+    for (const { sink } of edges) t.same(stateOf(sink), expected)
+    t.same(
+      edges.map(({ sink }) => sink.of('replace').at(-1)?.split(' ')[1]),
+      ['gap', 'coalesce'],
+    )
+  },
+)
+
+void t.test('a server with a small message size: batches, snapshots and answers go in parts', async (t) => {
+  const nats = await startNats(t, { maxPayloadBytes: 16_384 })
+  const etcd = new CountedUpstream()
+  for (let i = 0; i < 100; i++) etcd.put(`k${i}`, Buffer.alloc(1_000, String(i)))
+  const options = { servers: [nats.url], upstream: etcd.upstream }
+  const publisher = startReplica(t, options)
+  const edge = startReplica(t, { ...options, role: 'edge', upstream: new CountedUpstream().upstream })
+  await caughtUp(etcd, [publisher, edge])
+  const large = Buffer.alloc(300_000, 'x')
+  etcd.commit({ a: large, b: large, k1: null })
+  etcd.put('after')
+  await caughtUp(etcd, [publisher, edge])
+  t.same(edge.sink.batches.map(({ events }) => events.length).slice(-2), [3, 1])
+  t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
+  const { keyValues } = await edge.freshness.readState(etcd.embedded.revision)
+  t.equal(keyValues.length, 102, 'a read by way of the publisher')
+})
+
+void t.test('writes that a deposed publisher has on their way are refused, all of them', async (t) => {
+  const nats = await startNats(t)
+  const connect = async (name: string): Promise<NatsClient> => {
+    const client = await NatsClient.connect({ servers: [nats.url], name }, systemClock)
+    t.teardown(() => client.close())
+    return client
+  }
+  const [one, other] = [await connect('one'), await connect('other')]
+  await one.ensureStream('S', 'subject', { replicas: 1, maxBytes: 1e6, maxAgeMs: 60_000 })
+  const text = (value: string): Buffer => Buffer.from(value)
+  const deposed = one.openWriter('subject')
+  t.equal(await deposed.write(text('one'), 0), 1)
+  const elected = other.openWriter('subject')
+  t.equal(await elected.write(text('claim'), 1), 2)
+  // Made before the claim was known: the second expects the very sequence of the claim.
+  const late = await Promise.allSettled([1, 2, 3].map((expected) => deposed.write(text('late'), expected)))
+  t.same(
+    late.map((outcome) => outcome.status === 'rejected' && (outcome.reason as { code?: string }).code),
+    ['conflict', 'conflict', 'conflict'],
+  )
+  t.equal(await elected.write(text('goes on'), 2), 3)
+})

@@ -1,0 +1,299 @@
+/** What the primary hands on, over real sockets, from a source that the test plays. */
+import t from 'tap'
+import type { Batch, Key, KeyValue } from '../../../src/model/event.js'
+import { type Revision, toRevision } from '../../../src/model/revision.js'
+import { randomInteger, seededRandom } from '../../../src/support/random.js'
+import { createEmbeddedUpstream } from '../../../src/upstream/embedded/embedded-upstream.js'
+import { UpstreamError } from '../../../src/upstream/upstream.js'
+import { PrimaryUpstream } from '../../../src/fleet/workers/upstream-calls.js'
+import { until } from '../../support/app.js'
+import { primaryHarness, resource, type ScriptedFeed } from '../workers-harness.js'
+
+const prefix = resource.etcdPrefix
+
+function keyValue(name: string, revision: number, value = `${name}@${revision}`): KeyValue {
+  const at = toRevision(revision)
+  const key = `${prefix}${name}` as Key
+  return { key, value: Buffer.from(value), createRevision: at, modRevision: at, version: 1, leaseId: '0' }
+}
+
+function put(revision: number, ...names: readonly string[]): Batch {
+  const events = names.map((name) => ({ type: 'put', keyValue: keyValue(name, revision) }) as const)
+  return { revision: toRevision(revision), events }
+}
+
+function replace(feed: ScriptedFeed, revision: number, keyValues: readonly KeyValue[], reason = 'initial'): void {
+  const replacement = feed.sink.replace(toRevision(revision), reason as 'initial')
+  replacement.add(keyValues)
+  replacement.commit()
+}
+
+/** Everything that a cache holds goes over as text: a state is small here. */
+function view(state: ReadonlyMap<Key, KeyValue>): string[] {
+  return [...state.values()].map(({ key, modRevision, value }) => `${key} ${modRevision} ${value.toString()}`).sort()
+}
+
+void t.test('every worker is told what the source says, and the source is opened once', async (t) => {
+  const h = primaryHarness(t)
+  const workers = [await h.worker(), await h.worker(), await h.worker()]
+  await until(() => h.feeds.length > 0 && [...h.primary.relays()][0]?.subscribers === 3, 'three subscriptions')
+  const [feed] = h.feeds
+  t.equal(h.feeds.length, 1, 'one source for one prefix')
+  t.ok(feed!.isRunning)
+  replace(feed!, 5, [keyValue('a', 3), keyValue('b', 5)])
+  feed!.sink.apply([put(6, 'a'), put(8, 'c', 'd')])
+  feed!.sink.synced()
+  feed!.sink.progress(toRevision(20))
+  feed!.sink.disconnected('etcd is away')
+  const expected = ['replace 5 initial', 'apply 6,8', 'synced', 'progress 20', 'disconnected etcd is away']
+  for (const { sink, feed: own } of workers) {
+    await until(() => sink.reason !== null, 'the last word')
+    t.same(sink.calls, expected)
+    t.same(view(sink.state), view(workers[0]!.sink.state))
+    t.ok(own.freshness.trustsProgress)
+    t.match(own.status, { state: 'backing-off', revision: 20, reason: 'etcd is away' })
+  }
+})
+
+void t.test('a worker that comes later has the same history, so its clients resume where they were', async (t) => {
+  const h = primaryHarness(t, { history: { maxItems: 3, maxBytes: 1e9, maxAgeMs: 1e9 } })
+  const early = await h.worker()
+  await until(() => h.feeds.length > 0, 'the source')
+  const feed = h.feeds[0]!
+  replace(feed, 5, [keyValue('a', 3)])
+  feed.sink.synced()
+  for (let revision = 6; revision <= 12; revision++) feed.sink.apply([put(revision, `k${revision}`)])
+  feed.sink.apply([{ revision: toRevision(13), events: [{ type: 'delete', key: `${prefix}k6` as Key }] }])
+  feed.sink.progress(toRevision(30))
+  await until(() => early.sink.revision === 30, 'the first worker')
+  const late = await h.worker()
+  await until(() => late.sink.isSynced, 'the second worker')
+  t.equal(late.sink.base, 10, 'what the bound of three leaves is told as a state')
+  t.same(late.sink.of('apply'), ['11,12,13'])
+  t.same(late.sink.of('progress'), ['30'])
+  t.same(view(late.sink.state), view(early.sink.state))
+})
+
+void t.test('a worker that comes while the source is refused or away is told so', async (t) => {
+  const h = primaryHarness(t)
+  const first = await h.worker()
+  await until(() => h.feeds.length > 0, 'the source')
+  h.feeds[0]!.sink.refused('permission denied')
+  await until(() => first.sink.reason !== null, 'the refusal')
+  const second = await h.worker()
+  await until(() => second.sink.reason !== null, 'the refusal, again')
+  t.same(second.sink.calls, ['refused permission denied'])
+  replace(h.feeds[0]!, 5, [])
+  h.feeds[0]!.sink.synced()
+  h.feeds[0]!.sink.disconnected('gone')
+  const reasons = (): (string | null)[] => [...h.primary.relays()].map((relay) => relay.disconnectedReason)
+  t.same(reasons(), ['gone'], 'which the primary tells, once for all workers')
+  await until(() => second.sink.reason === 'gone', 'the loss')
+  const third = await h.worker()
+  await until(() => third.sink.reason === 'gone', 'state and loss')
+  t.same(third.sink.calls, ['replace 5 initial', 'synced', 'disconnected gone'])
+})
+
+void t.test('a worker that does not read is dropped at the bound, and holds up nobody', async (t) => {
+  const maxQueuedBytes = 4 * 1024 * 1024
+  const h = primaryHarness(t, { maxQueuedBytes })
+  const good = await h.worker()
+  const stuck = await h.worker()
+  await until(() => h.feeds.length > 0 && [...h.primary.relays()][0]?.subscribers === 2, 'both subscriptions')
+  const feed = h.feeds[0]!
+  replace(feed, 1, [])
+  await until(() => stuck.sink.revision === 1, 'the state')
+  stuck.socket.pause()
+  const value = 'v'.repeat(64 * 1024)
+  let most = 0
+  let revision = 1
+  while (stuck.dropped === null && revision < 2_000) {
+    revision++
+    const events = [{ type: 'put', keyValue: keyValue('big', revision, value) } as const]
+    feed.sink.apply([{ revision: toRevision(revision), events }])
+    most = Math.max(most, stuck.link.queuedBytes)
+    if (revision % 8 === 0) await until(() => good.sink.revision === revision, 'the one that reads')
+  }
+  t.match(stuck.dropped, /more than 4194304 bytes behind/)
+  t.ok(most <= maxQueuedBytes, `${most} bytes waited at most`)
+  t.equal(good.dropped, null)
+  await until(() => good.sink.revision === revision, 'the one that reads')
+  t.equal([...h.primary.relays()][0]?.subscribers, 1)
+})
+
+void t.test('what cannot be read ends the link, whoever sent it', async (t) => {
+  const h = primaryHarness(t)
+  const worker = await h.worker()
+  worker.socket.write(Buffer.from([5, 0, 0, 0, 99, 0, 0, 0, 0]))
+  await until(() => worker.dropped !== null, 'the end of the link')
+  t.match(worker.dropped, /no message has the type 99/)
+})
+
+void t.test('the worse reason survives when one replacement overtakes another', async (t) => {
+  const h = primaryHarness(t)
+  const worker = await h.worker()
+  await until(() => h.feeds.length > 0, 'the source')
+  const feed = h.feeds[0]!
+  replace(feed, 5, [keyValue('a', 3)])
+  await until(() => worker.sink.revision === 5, 'the first state')
+  worker.socket.pause()
+  const large = Array.from({ length: 400 }, (_, i) => keyValue(`k${String(i).padStart(4, '0')}`, 6, 'x'.repeat(64_000)))
+  replace(feed, 10, large, 'history-changed')
+  await new Promise((resolve) => setImmediate(resolve))
+  replace(feed, 20, large.slice(0, 2), 'coalesce')
+  feed.sink.apply([put(21, 'z')])
+  worker.socket.resume()
+  await until(() => worker.sink.revision === 21, 'the second state')
+  t.same(worker.sink.calls, ['replace 5 initial', 'abort 10 history-changed', 'replace 20 history-changed', 'apply 21'])
+})
+
+void t.test('questions go to the source of the prefix, and its errors come back', async (t) => {
+  const h = primaryHarness(t)
+  const { feed: own, channel } = await h.worker()
+  await until(() => h.feeds.length > 0, 'the source')
+  const feed = h.feeds[0]!
+  const state = Array.from({ length: 50 }, (_, i) =>
+    keyValue(`k${String(i).padStart(2, '0')}`, i + 1, 'x'.repeat(20_000)),
+  )
+  feed.freshness = {
+    ...feed.freshness,
+    currentRevision: async () => toRevision(Number.MAX_SAFE_INTEGER),
+    readState: async (revision) => {
+      if (revision === 3) {
+        throw new UpstreamError('compacted', 'too old', { compactRevision: toRevision(9) })
+      }
+      return { revision: revision ?? toRevision(77), keyValues: state }
+    },
+    readKey: async (key) => state.find((keyValue) => keyValue.key === key) ?? null,
+  }
+  t.equal(await own.freshness.currentRevision(), Number.MAX_SAFE_INTEGER)
+  t.same(await own.freshness.readState(null), { revision: 77, keyValues: state })
+  t.same(await own.freshness.readState(toRevision(50)), { revision: 50, keyValues: state })
+  t.same(await own.freshness.readKey(state[7]!.key), state[7])
+  t.equal(await own.freshness.readKey(`${prefix}none` as Key), null)
+  await t.rejects(own.freshness.readState(toRevision(3)), { code: 'compacted', message: 'too old', compactRevision: 9 })
+  own.freshness.requestProgress()
+  await until(() => feed.progressRequests === 1, 'the request for progress')
+  t.equal(await channel.exposeMetrics(), 'own')
+
+  let asked: AbortSignal | undefined
+  feed.freshness = {
+    ...feed.freshness,
+    readKey: (_key, signal) => {
+      asked = signal
+      return new Promise(() => {})
+    },
+  }
+  const controller = new AbortController()
+  const given = own.freshness.readKey(state[7]!.key, controller.signal)
+  await until(() => asked !== undefined, 'the question')
+  controller.abort(new Error('enough'))
+  await t.rejects(given, { message: 'enough' })
+  await until(() => asked?.aborted === true, 'the primary to give up as well')
+
+  const pending = own.freshness.readKey(state[7]!.key)
+  await until(() => asked?.aborted === false, 'another question')
+  channel.close()
+  await t.rejects(pending, { code: 'unavailable' })
+  await t.rejects(own.freshness.currentRevision(), { code: 'unavailable' })
+})
+
+void t.test('a worker calls the upstream through the primary, bytes and all', async (t) => {
+  const upstream = createEmbeddedUpstream()
+  const h = primaryHarness(t, { upstream })
+  const { channel } = await h.worker()
+  const remote = new PrimaryUpstream(channel.callUpstream)
+  const key = '/registry/things/\u00ff' as Key
+  const value = Buffer.from([0, 255, 128, 10])
+  const written = await remote.write([{ key, modRevision: 0 as Revision }], [{ type: 'put', key, value }])
+  t.equal(written.kind, 'written')
+  t.same(await remote.readKey(key), await upstream.readKey(key))
+  t.same((await remote.readKey(key))?.value, value)
+  t.same(await remote.write([{ key, modRevision: 0 as Revision }], [{ type: 'delete', key }]), {
+    kind: 'conflict',
+    revision: upstream.revision,
+    current: [await upstream.readKey(key)],
+  })
+  t.same(await remote.read({ prefix }), await upstream.read({ prefix }))
+  t.equal(await remote.currentRevision(), upstream.revision)
+  t.same(await remote.status(), await upstream.status())
+  t.match(await remote.grantLease(60), /^\d+$/)
+  upstream.setUnavailable(true)
+  await t.rejects(remote.currentRevision(), { name: 'UpstreamError', code: 'unavailable' })
+})
+
+void t.test('a resource that nobody wants any more is not told of, and can be wanted again', async (t) => {
+  const h = primaryHarness(t)
+  const { feed: own, sink } = await h.worker()
+  await until(() => h.feeds.length > 0, 'the source')
+  const feed = h.feeds[0]!
+  replace(feed, 5, [keyValue('a', 3)])
+  await until(() => sink.revision === 5, 'the state')
+  await own.stop()
+  await until(() => [...h.primary.relays()][0]?.subscribers === 0, 'the subscription to end')
+  feed.sink.apply([put(6, 'b')])
+  own.start()
+  await until(() => sink.revision === 6, 'the state again')
+  t.same(sink.calls, ['replace 5 initial', 'replace 5 initial', 'apply 6'])
+  t.equal(h.feeds.length, 1, 'the source went on meanwhile')
+})
+
+for (const seed of [1, 2, 3, Date.now() % 1_000_000]) {
+  void t.test(
+    `workers hold what the source told, whenever they come and however they read (seed ${seed})`,
+    async (t) => {
+      const random = seededRandom(seed)
+      const h = primaryHarness(t, { history: { maxItems: 40, maxBytes: 400_000, maxAgeMs: 1e9 } })
+      const workers = [await h.worker()]
+      await until(() => h.feeds.length > 0, 'the source')
+      const { sink } = h.feeds[0]!
+      const truth = new Map<Key, KeyValue>()
+      let revision = 1
+      replace(h.feeds[0]!, revision, [])
+      sink.synced()
+      for (let step = 0; step < 600; step++) {
+        const dice = random.next()
+        if (dice < 0.7) {
+          const batches: Batch[] = []
+          for (let n = randomInteger(random, 1, 4); n > 0; n--) {
+            revision += randomInteger(random, 1, 3)
+            const name = `k${String(randomInteger(random, 0, 99)).padStart(2, '0')}`
+            const key = `${prefix}${name}` as Key
+            const isDelete = truth.has(key) && random.next() < 0.3
+            if (isDelete) {
+              truth.delete(key)
+              batches.push({ revision: toRevision(revision), events: [{ type: 'delete', key }] })
+            } else {
+              const written = keyValue(name, revision, `${revision}`.repeat(randomInteger(random, 1, 4_000)))
+              truth.set(key, written)
+              batches.push({ revision: toRevision(revision), events: [{ type: 'put', keyValue: written }] })
+            }
+          }
+          sink.apply(batches)
+        } else if (dice < 0.75) sink.progress(toRevision(++revision))
+        else if (dice < 0.77) {
+          const reason = (['gap', 'coalesce', 'history-changed'] as const)[randomInteger(random, 0, 2)]!
+          revision += 5
+          replace(
+            h.feeds[0]!,
+            revision,
+            [...truth.values()].sort((a, b) => (a.key < b.key ? -1 : 1)),
+            reason,
+          )
+          sink.synced()
+        } else if (dice < 0.8 && workers.length < 8) workers.push(await h.worker())
+        else if (dice < 0.88) workers[randomInteger(random, 0, workers.length - 1)]!.socket.pause()
+        else if (dice < 0.96) workers[randomInteger(random, 0, workers.length - 1)]!.socket.resume()
+        else await new Promise((resolve) => setImmediate(resolve))
+      }
+      sink.progress(toRevision(++revision))
+      for (const worker of workers) {
+        worker.socket.resume()
+        await until(() => worker.sink.revision === revision, `revision ${revision}`)
+        t.same(view(worker.sink.state), view(truth))
+        t.equal(worker.dropped, null)
+      }
+      t.ok(workers.length > 3, `${workers.length} workers came`)
+    },
+  )
+}

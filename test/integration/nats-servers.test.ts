@@ -1,0 +1,296 @@
+/**
+ * Whole servers over NATS, as clients meet them: reads that need more than the replica has, tokens of another replica, what
+ * a replica says of its own age, roles, and several processes behind one port.
+ */
+import { once } from 'node:events'
+import http from 'node:http'
+import t, { type Test } from 'tap'
+import { type Config, load } from '../../src/config/load.js'
+import { noUpstream } from '../../src/server/nats-fleet.js'
+import { createEmbeddedUpstream, type EmbeddedControls } from '../../src/upstream/embedded/embedded-upstream.js'
+import { type AppHarness, pod, startApp, until } from '../support/app.js'
+import { startEtcd } from '../support/etcd-process.js'
+import { EtcdWriter } from '../support/etcd-writer.js'
+import { startFaultProxy } from '../support/fault-proxy.js'
+import { startNats } from '../support/nats-process.js'
+import { startServer, total } from '../support/server-process.js'
+
+t.jobs = 4
+
+interface PodList {
+  readonly metadata: { readonly resourceVersion: string; readonly continue?: string }
+  readonly items: readonly { readonly metadata: { readonly name: string } }[]
+}
+
+function onlyPods(): Config['resources'] {
+  const loaded = load([], {}, () => '')
+  if (loaded.kind !== 'run') throw new Error('no configuration')
+  return loaded.config.resources.filter(({ resource }) => resource.plural === 'pods' && resource.group === '')
+}
+
+async function startReplica(
+  t: Test,
+  servers: string,
+  role: Config['natsRole'],
+  upstream?: ReturnType<typeof createEmbeddedUpstream>,
+  config: Partial<Config> = {},
+): Promise<AppHarness> {
+  const flags = ['--nats-servers', servers, '--nats-role', role, '--nats-lease', '1s']
+  return await startApp(t, {
+    // A candidate has to name an etcd; the one it reads is the test's.
+    flags: [...flags, ...(role === 'edge' ? [] : ['--etcd-servers', 'http://127.0.0.1:1'])],
+    config: { resources: onlyPods(), bookmarkInterval: 200, ...config },
+    upstream: upstream ?? noUpstream('an edge'),
+    ready: role !== 'origin',
+  })
+}
+
+function put(etcd: EmbeddedControls, name: string): string {
+  const value = Buffer.from(JSON.stringify(pod(name)))
+  etcd.commit([{ type: 'put', key: `/registry/pods/default/${name}` as never, value }])
+  return String(etcd.revision)
+}
+
+/** With node's own client: a watch's body never ends. */
+async function list(url: string, query = ''): Promise<{ status: number; headers: Headers; body: PodList }> {
+  const response = await fetch(`${url}/api/v1/pods?${query}`)
+  return { status: response.status, headers: response.headers, body: (await response.json()) as PodList }
+}
+
+const names = ({ items }: PodList): string[] => items.map(({ metadata }) => metadata.name)
+
+void t.test(
+  'an edge reads as freshly as etcd, waits for revisions it has not got, and takes tokens of others',
+  async (t) => {
+    const nats = await startNats(t)
+    const proxy = await startFaultProxy({ targetPort: nats.port })
+    t.teardown(() => proxy.close())
+    const etcd = createEmbeddedUpstream()
+    for (let i = 0; i < 10; i++) put(etcd, `p${i}`)
+    const candidate = await startReplica(t, nats.url, 'auto', etcd)
+    const edge = await startReplica(t, nats.url, 'edge')
+    const behind = await startReplica(t, `nats://127.0.0.1:${proxy.port}`, 'edge')
+
+    await t.test('a consistent read has every write that had returned', async (t) => {
+      for (let i = 0; i < 20; i++) {
+        const written = put(etcd, `c${i}`)
+        const { status, body } = await list(edge.url)
+        t.equal(status, 200)
+        t.ok(Number(body.metadata.resourceVersion) >= Number(written) && names(body).includes(`c${i}`))
+      }
+      // Another prefix moves etcd on: the answer's revision is etcd's own.
+      etcd.commit([{ type: 'put', key: '/registry/nodes/n' as never, value: Buffer.from(JSON.stringify(pod('n'))) }])
+      t.ok(Number((await list(edge.url)).body.metadata.resourceVersion) >= etcd.revision)
+    })
+
+    await t.test('a page token of one replica is good at every other', async (t) => {
+      const whole = names((await list(candidate.url)).body)
+      const { body } = await list(candidate.url, 'limit=4')
+      let [token, read] = [body.metadata.continue, names(body)]
+      put(etcd, 'a-later-one')
+      put(etcd, 'p5')
+      for (let i = 0; token !== undefined && token !== ''; i++) {
+        const { url } = [edge, behind, candidate][i % 3]!
+        const page = await list(url, `limit=4&continue=${encodeURIComponent(token)}`)
+        t.equal(page.status, 200)
+        t.equal(page.body.metadata.resourceVersion, body.metadata.resourceVersion, 'one revision throughout')
+        read = [...read, ...names(page.body)]
+        token = page.body.metadata.continue
+      }
+      t.same(read, whole)
+    })
+
+    await t.test('a list at a revision that has not come waits for it, and ends when it does not', async (t) => {
+      proxy.stall('to-client')
+      const written = put(etcd, 'waited-for')
+      const query = `resourceVersion=${written}&resourceVersionMatch=NotOlderThan`
+      const waiting = list(behind.url, query)
+      t.ok(names((await list(edge.url, query)).body).includes('waited-for'), 'who has it answers at once')
+      await until(() => [...behind.app.sources].some(({ cache }) => cache.waiting > 0), 'it waits')
+      proxy.release()
+      const { status, body } = await waiting
+      t.equal(status, 200)
+      t.ok(names(body).includes('waited-for'))
+      const never = await list(
+        behind.url,
+        `resourceVersion=${Number(written) + 1_000}&resourceVersionMatch=NotOlderThan`,
+      )
+      t.equal(never.status, 504)
+      t.match(never.body, { details: { causes: [{ reason: 'ResourceVersionTooLarge' }] } })
+    })
+
+    await t.test('a watch at a revision that has not come is delivered when it gets there', async (t) => {
+      proxy.stall('to-client')
+      const written = put(etcd, 'first')
+      const request = http.get(`${behind.url}/api/v1/pods?watch=1&resourceVersion=${written}`)
+      t.teardown(() => request.destroy())
+      await until(() => behind.watchers === 1, 'it watches')
+      put(etcd, 'second')
+      proxy.release()
+      const [response] = (await once(request, 'response')) as [http.IncomingMessage]
+      const [chunk] = (await once(response, 'data')) as [Buffer]
+      t.match(chunk.toString(), /"name":"second"/, 'what was written after it, and nothing from before')
+      t.notMatch(chunk.toString(), /"name":"first"/)
+    })
+  },
+)
+
+void t.test('a replica says how old its data is, and is not ready when that is too old', async (t) => {
+  const nats = await startNats(t)
+  const etcd = createEmbeddedUpstream()
+  put(etcd, 'a')
+  await startReplica(t, nats.url, 'auto', etcd)
+  const edge = await startReplica(t, nats.url, 'edge', undefined, { maxStaleness: 1_000 })
+  const ready = async (): Promise<number> => (await fetch(`${edge.url}/readyz`)).status
+  t.equal(await ready(), 200)
+  t.equal((await list(edge.url, 'resourceVersion=0')).headers.get('x-distributary-staleness-seconds'), null)
+  await nats.kill()
+  await until(() => !edge.app.isReady, 'it is no longer ready')
+  t.not(await ready(), 200)
+  await until(() => [...edge.app.sources][0]?.cache.disconnectedReason !== null, 'and knows why')
+  t.match(await (await fetch(`${edge.url}/readyz?verbose`)).text(), /staleness.*last confirmed.*NATS/)
+  const { status, headers, body } = await list(edge.url, 'resourceVersion=0')
+  t.same([status, names(body)], [200, ['a']], 'what it has stays served')
+  t.ok(Number(headers.get('x-distributary-staleness-seconds')) >= 1)
+  t.match(
+    await (await fetch(`${edge.url}/metrics`)).text(),
+    /cache_staleness_seconds\{[^}]*resource="pods"[^}]*\} [1-9]/,
+  )
+  await nats.restart()
+  await until(() => edge.app.isReady, 'it is ready again', 20_000)
+  put(etcd, 'b')
+  const sees = async (): Promise<boolean> => names((await list(edge.url, 'resourceVersion=0')).body).includes('b')
+  while (!(await sees())) await new Promise((resolve) => setTimeout(resolve, 10))
+  await untilAge(edge, (age) => age === null)
+})
+
+/** What an answer from the cache says of its age, seconds; null: it is fresh. */
+async function saidAge({ url }: { url: string }): Promise<number | null> {
+  const header = (await list(url, 'resourceVersion=0')).headers.get('x-distributary-staleness-seconds')
+  return header === null ? null : Number(header)
+}
+
+async function untilAge(edge: { url: string }, isIt: (age: number | null) => boolean): Promise<void> {
+  const deadline = Date.now() + 20_000
+  while (!isIt(await saidAge(edge))) {
+    if (Date.now() > deadline) throw new Error('the age does not become what it should be')
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
+
+void t.test(
+  "an edge without a publisher says so although NATS lives, and the age is that of etcd's word",
+  async (t) => {
+    const nats = await startNats(t)
+    const proxy = await startFaultProxy({ targetPort: nats.port })
+    t.teardown(() => proxy.close())
+    const etcd = createEmbeddedUpstream()
+    put(etcd, 'a')
+    await startReplica(t, `nats://127.0.0.1:${proxy.port}`, 'auto', etcd)
+    const edge = await startReplica(t, nats.url, 'edge')
+    await untilAge(edge, (age) => age === null)
+    const lastFresh = performance.now()
+    proxy.stall()
+    put(etcd, 'never-published')
+    await untilAge(edge, (age) => age !== null)
+    const most = (): number => Math.ceil((performance.now() - lastFresh) / 1_000) + 2
+    t.ok((await saidAge(edge))! <= most())
+    await untilAge(edge, (age) => (age ?? 0) >= 4)
+    // A server that stops and goes on has its own signs of life to deliver, and none of the publisher's.
+    await nats.kill('SIGSTOP')
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    await nats.kill('SIGCONT')
+    const until = performance.now() + 2_500
+    while (performance.now() < until) {
+      const age = await saidAge(edge)
+      if (age === null || age < 4) t.fail(`it says ${age}`)
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    t.match(
+      await (await fetch(`${edge.url}/metrics`)).text(),
+      /cache_staleness_seconds\{[^}]*resource="pods"[^}]*\} [1-9]/,
+    )
+    const late = await startReplica(t, nats.url, 'edge')
+    t.ok((await saidAge(late))! >= 4, 'an edge that starts now serves what there is, and says how old that is')
+    proxy.cut()
+    proxy.release()
+    await untilAge(edge, (age) => age === null)
+    t.ok(
+      names((await list(edge.url, 'resourceVersion=0')).body).includes('never-published'),
+      'fresh means: it is there',
+    )
+    await untilAge(late, (age) => age === null)
+  },
+)
+
+void t.test('a publisher whose etcd answers nothing is heard, and vouches for nothing', async (t) => {
+  const nats = await startNats(t)
+  const etcd = createEmbeddedUpstream()
+  put(etcd, 'a')
+  let isSilent = false
+  const upstream = new Proxy(etcd, {
+    get: (target, name): unknown => {
+      const value: unknown = Reflect.get(target, name, target)
+      if (typeof value !== 'function') return value
+      return name === 'read'
+        ? (options: Parameters<typeof etcd.read>[0]) => (isSilent ? new Promise(() => {}) : target.read(options))
+        : (value.bind(target) as unknown)
+    },
+  })
+  await startReplica(t, nats.url, 'auto', upstream)
+  const edge = await startReplica(t, nats.url, 'edge')
+  await untilAge(edge, (age) => age === null)
+  isSilent = true
+  await untilAge(edge, (age) => (age ?? 0) >= 4)
+  isSilent = false
+  await untilAge(edge, (age) => age === null)
+})
+
+void t.test('an origin publishes and serves nobody', async (t) => {
+  const nats = await startNats(t)
+  const etcd = createEmbeddedUpstream()
+  put(etcd, 'a')
+  const origin = await startReplica(t, nats.url, 'origin', etcd)
+  const edge = await startReplica(t, nats.url, 'edge')
+  t.same(names((await list(edge.url)).body), ['a'])
+  const refused = await list(origin.url)
+  t.equal(refused.status, 501)
+  t.match(refused.body, { message: /origin/ })
+  t.equal((await fetch(`${origin.url}/readyz`)).status, 200, 'which is what it is there for')
+})
+
+void t.test('--workers over NATS: the primary publishes and subscribes, its workers fan out', async (t) => {
+  const [etcd, nats] = await Promise.all([startEtcd(t), startNats(t)])
+  const writer = new EtcdWriter([etcd])
+  await writer.put('/registry/pods/default/a', pod('a'))
+  const common = [`--nats-servers=${nats.url}`, '--nats-stream-bytes=1MiB', '--workers=2']
+  const candidate = await startServer(t, { flags: [...common, `--etcd-servers=${etcd.url}`] })
+  const edge = await startServer(t, { flags: [...common, '--nats-role=edge'] })
+  const waitFor = async (server: { url: string }, name: string): Promise<boolean> => {
+    for (let i = 0; i < 500; i++) {
+      const { status, body } = await list(server.url)
+      if (status === 200 && names(body).includes(name)) return true
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+    return false
+  }
+  for (const server of [candidate, edge]) t.ok(await waitFor(server, 'a'))
+  const watch = http.get(`${edge.url}/api/v1/pods?watch=1`)
+  t.teardown(() => watch.destroy())
+  const [response] = (await once(watch, 'response')) as [http.IncomingMessage]
+  let seen = ''
+  response.on('data', (chunk: Buffer) => (seen += chunk.toString()))
+  await writer.put('/registry/pods/default/b', pod('b'))
+  await until(() => seen.includes('"name":"b"'), 'an event of etcd comes out of a worker of the edge')
+  // One for each resource, whatever the number of processes: the edge has none, and workers have none.
+  const resources = [...(await candidate.metrics())].filter(([name]) =>
+    name.startsWith('distributary_fleet_publishing{'),
+  )
+  t.ok(resources.length > 40 && resources.every(([, value]) => value === 1))
+  t.equal((await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total'), resources.length)
+  t.ok(
+    total(await edge.metrics(), 'distributary_fleet_received_events_total') > 0,
+    "the primary's figures are in the scrape",
+  )
+  t.same(await Promise.all([candidate.kill('SIGTERM'), edge.kill('SIGTERM')]), [0, 0])
+})

@@ -1,0 +1,54 @@
+import t from 'tap'
+import { MemoryGate } from '../../../src/transports/limits/memory-gate.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+
+const MiB = 2 ** 20
+
+function at(t: Tap, residentMiB: number, targetMiB: number | null) {
+  const clock = new VirtualClock()
+  const seen = { relieved: 0, rejected: 0, resident: residentMiB }
+  const gate = new MemoryGate({
+    targetBytes: targetMiB === null ? null : targetMiB * MiB,
+    residentBytes: () => seen.resident * MiB,
+    clock,
+    relieve: () => seen.relieved++,
+    onRejected: () => seen.rejected++,
+  })
+  gate.start()
+  t.teardown(() => gate.stop())
+  clock.advance(1_000)
+  return { clock, gate, seen }
+}
+
+type Tap = Pick<typeof t, 'teardown'>
+
+const rows: [resident: number, target: number | null, relieved: number, isRefused: boolean][] = [
+  [10, 200, 0, false],
+  [170, 200, 0, false],
+  [171, 200, 1, false],
+  [200, 200, 1, false],
+  [201, 200, 1, true],
+  [10_000, null, 0, false],
+]
+for (const [resident, target, relieved, isRefused] of rows) {
+  void t.test(`${resident} MiB of ${target ?? 'no target'}`, (t) => {
+    const { gate, seen } = at(t, resident, target)
+    t.equal(seen.relieved, relieved, 'caches shrink from 85 %')
+    if (isRefused) t.throws(() => gate.admit(), { code: 429, reason: 'TooManyRequests' })
+    else gate.admit()
+    t.equal(seen.rejected, isRefused ? 1 : 0)
+    t.end()
+  })
+}
+
+void t.test('it ends by itself when memory is there again, and goes on giving back until then', (t) => {
+  const { clock, gate, seen } = at(t, 300, 200)
+  clock.advance(3_000)
+  t.equal(seen.relieved, 4)
+  t.throws(() => gate.admit())
+  seen.resident = 150
+  clock.advance(1_000)
+  gate.admit()
+  t.equal(seen.relieved, 4)
+  t.end()
+})
