@@ -18,7 +18,7 @@ import { Cursor, type CursorOptions, type EndReason, type WatcherSink } from './
 import { FactRegistry, type JsonOf } from './fact-registry.js'
 import type { LogUsage } from './frame-log.js'
 import { Group, type GroupOwner, type Replay } from './group.js'
-import { Matcher, type Sighting, type WatchSelector, matcherKey } from './matcher.js'
+import { Matcher, type MatchedEvent, type WatchSelector, matcherKey } from './matcher.js'
 import { MatcherIndex } from './matcher-index.js'
 import type { Advance, Pump } from './pump.js'
 import { Schedule } from './schedule.js'
@@ -91,12 +91,12 @@ const TURN_BATCHES = 512
 interface MatcherGroups {
   readonly groups: Set<Group>
   /** Events of the batch being dispatched. */
-  sightings: Sighting[]
+  matchedEvents: MatchedEvent[]
 }
 
 class GroupMatcher extends Matcher implements MatcherGroups {
   readonly groups = new Set<Group>()
-  sightings: Sighting[] = []
+  matchedEvents: MatchedEvent[] = []
 }
 
 export class Broadcaster implements CacheListener, GroupOwner, Advance {
@@ -249,22 +249,22 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     const touched: GroupMatcher[] = []
     for (const event of batch.events) {
       for (const matcher of this.#index.candidates(event)) {
-        const sighting = this.#sight(matcher, event, batch)
-        if (sighting === null) continue
-        if (matcher.sightings.length === 0) touched.push(matcher)
-        matcher.sightings.push(sighting)
+        const matchedEvent = this.#sight(matcher, event, batch)
+        if (matchedEvent === null) continue
+        if (matcher.matchedEvents.length === 0) touched.push(matcher)
+        matcher.matchedEvents.push(matchedEvent)
         event.bodies ??= new Map()
       }
     }
     for (const matcher of touched) {
-      for (const group of matcher.groups) this.#appendTo(group, batch, matcher.sightings)
-      matcher.sightings = []
+      for (const group of matcher.groups) this.#appendTo(group, batch, matcher.matchedEvents)
+      matcher.matchedEvents = []
     }
     for (const event of batch.events) event.bodies = null
   }
 
   /** null as well when it cannot be told whether it is seen: then who waits for it is ended. */
-  #sight(matcher: GroupMatcher, event: CacheEvent, batch: CacheBatch): Sighting | null {
+  #sight(matcher: GroupMatcher, event: CacheEvent, batch: CacheBatch): MatchedEvent | null {
     try {
       return matcher.sight(event)
     } catch (error) {
@@ -378,7 +378,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
     this.#sentBytes += bytes
   }
 
-  #appendTo(group: Group, batch: CacheBatch, sightings: readonly Sighting[]): void {
+  #appendTo(group: Group, batch: CacheBatch, matchedEvents: readonly MatchedEvent[]): void {
     for (const cursor of group.parked) this.#unpark(cursor, batch)
     if (group.active.length === 0) return
     const { logBytes, allLogBytes, pump } = this.#options
@@ -389,7 +389,7 @@ export class Broadcaster implements CacheListener, GroupOwner, Advance {
       if (group.active.length === 0) return
     }
     try {
-      if (group.append(batch, sightings) === 0) return
+      if (group.append(batch, matchedEvents) === 0) return
     } catch (error) {
       const status = this.#unwritable(error)
       for (const cursor of group.active.slice()) this.#endWithError(cursor, status, 'error')

@@ -12,7 +12,7 @@ import type { BodyEncoder } from './body-encoder.js'
 import type { Cursor, EndReason } from './cursor.js'
 import { FrameLog, type LogUsage } from './frame-log.js'
 import { InitialFrames } from './initial-frames.js'
-import type { Matcher, Sighting } from './matcher.js'
+import type { Matcher, MatchedEvent } from './matcher.js'
 import { type Wire, type WriteUnit, packed, totalLength, writeUnit } from './wire.js'
 
 /** What a cursor asks of the broadcaster of its resource. */
@@ -63,11 +63,12 @@ export class Group {
   }
 
   /** Frames of what one revision means here; null when there is nothing to deliver. */
-  framesOf(sightings: readonly Sighting[], revision: Revision, isFirst = false): readonly Buffer[] | null {
-    const shown = this.encoder.isSame === null ? sightings : sightings.filter((sighting) => this.#isShown(sighting))
+  framesOf(matchedEvents: readonly MatchedEvent[], revision: Revision, isFirst = false): readonly Buffer[] | null {
+    const shown =
+      this.encoder.isSame === null ? matchedEvents : matchedEvents.filter((matchedEvent) => this.#isShown(matchedEvent))
     if (shown.length === 0) return null
     const bodies: (Buffer | null)[] = []
-    const types: Sighting['type'][] = []
+    const types: MatchedEvent['type'][] = []
     const frames: Buffer[] = []
     for (let i = 0; i < shown.length; i++) {
       const { type, object, event } = shown[i]!
@@ -87,8 +88,8 @@ export class Group {
   }
 
   /** Puts one revision's events into the log. @returns bytes appended. */
-  append(batch: CacheBatch, sightings: readonly Sighting[]): number {
-    const frames = this.framesOf(sightings, batch.revision)
+  append(batch: CacheBatch, matchedEvents: readonly MatchedEvent[]): number {
+    const frames = this.framesOf(matchedEvents, batch.revision)
     if (frames === null) return 0
     const { parts, checksum } = packed(this.wire, frames)
     const length = totalLength(parts)
@@ -99,12 +100,12 @@ export class Group {
 
   /** The same for one who reads from the ring. */
   replay(batch: CacheBatch, isFirst: boolean): Replay {
-    const sightings: Sighting[] = []
+    const matchedEvents: MatchedEvent[] = []
     for (const event of batch.events) {
-      const sighting = this.matcher.sight(event)
-      if (sighting !== null) sightings.push(sighting)
+      const matchedEvent = this.matcher.sight(event)
+      if (matchedEvent !== null) matchedEvents.push(matchedEvent)
     }
-    const frames = this.framesOf(sightings, batch.revision, isFirst)
+    const frames = this.framesOf(matchedEvents, batch.revision, isFirst)
     return frames === null ? NO_REPLAY : { ...writeUnit(this.wire, frames), events: frames.length }
   }
 
@@ -212,7 +213,7 @@ export class Group {
     return body
   }
 
-  #isShown({ type, event }: Sighting): boolean {
+  #isShown({ type, event }: MatchedEvent): boolean {
     return type !== 'MODIFIED' || !this.encoder.isSame!(event.previous!, event.object!)
   }
 

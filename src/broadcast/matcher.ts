@@ -25,7 +25,7 @@ export interface IndexTerm {
 }
 
 /** What an event means to watchers of one selector; the object to show is the previous one on the way out. */
-export interface Sighting {
+export interface MatchedEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
   readonly object: StoredObject
   readonly event: CacheEvent
@@ -66,7 +66,7 @@ export class Matcher {
   }
 
   /** out→in is ADDED, in→in MODIFIED, in→out DELETED with the previous object; null: not seen at all. */
-  sight(event: CacheEvent): Sighting | null {
+  sight(event: CacheEvent): MatchedEvent | null {
     const { object, previous } = event
     const isIn = object !== null && this.matches(object)
     const wasIn = previous !== null && this.matches(previous)

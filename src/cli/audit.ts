@@ -6,7 +6,7 @@ import { askJson } from './request.js'
 import { type Colour, painter } from './style.js'
 
 /** As the server writes it: see `feed/audit-report.ts`. */
-interface AuditReport {
+interface ConsistencyReport {
   readonly kind: string
   readonly outcome: 'equal' | 'different' | 'incomplete'
   readonly resources: readonly AuditRow[]
@@ -66,11 +66,11 @@ export const auditCommand = defineCommand<typeof auditFlags>({
   },
 })
 
-function isReport(answer: unknown): answer is AuditReport {
+function isReport(answer: unknown): answer is ConsistencyReport {
   return typeof answer === 'object' && answer !== null && (answer as { kind?: unknown }).kind === 'AuditReport'
 }
 
-function table({ resources }: AuditReport, paint: ReturnType<typeof painter>): string {
+function table({ resources }: ConsistencyReport, paint: ReturnType<typeof painter>): string {
   const rows = resources.map((row) => [
     row.group === '' ? row.resource : `${row.resource}.${row.group}`,
     row.outcome,

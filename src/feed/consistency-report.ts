@@ -33,7 +33,7 @@ export interface AuditedRow {
   readonly reason: string | null
 }
 
-export interface AuditReport {
+export interface ConsistencyReport {
   readonly kind: 'AuditReport'
   readonly apiVersion: 'distributary.io/v1'
   /** `incomplete`: no difference was found, and not everything could be compared. */
@@ -45,23 +45,23 @@ export interface AuditReport {
 const AT_ONCE = 4
 const NOT_OURS = 'this process does not watch it in etcd: ask the replica that publishes it'
 
-export class AuditOnRequest {
+export class ConsistencyOnRequest {
   readonly #resources: () => Iterable<AuditedResource>
-  #running: Promise<AuditReport> | null = null
+  #running: Promise<ConsistencyReport> | null = null
 
   constructor(resources: () => Iterable<AuditedResource>) {
     this.#resources = resources
   }
 
   /** Never rejects on etcd's account: what could not be compared says why. */
-  run(): Promise<AuditReport> {
+  run(): Promise<ConsistencyReport> {
     this.#running ??= this.#audit().finally(() => {
       this.#running = null
     })
     return this.#running
   }
 
-  async #audit(): Promise<AuditReport> {
+  async #audit(): Promise<ConsistencyReport> {
     const turns = new Limiter(AT_ONCE)
     const rows = [...this.#resources()].map(async ({ resource, feed }) => {
       const release = await turns.acquire()

@@ -26,7 +26,7 @@ import { affordableReplay, learnCompactRevision, planList, SAMPLE_KEYS } from '.
 import { readPages, summariseKeys, type KeysSummary } from './read-pages.js'
 import { canBridge, compareHistory } from './same-history.js'
 import { screen } from './screen.js'
-import { Witness } from './history-fingerprint.js'
+import { HistoryFingerprint } from './history-fingerprint.js'
 
 export type { FeedMetrics, FeedOptions, FeedStatus } from './feed-options.js'
 
@@ -42,7 +42,7 @@ export interface FeedResume {
   readonly place: Place
   readonly clusterId: string
   /** Of what was handed over up to there. */
-  readonly witness: Witness
+  readonly fingerprint: HistoryFingerprint
 }
 
 interface OpenWatch {
@@ -68,7 +68,7 @@ export class Feed {
   #releaseTurn: (() => void) | null = null
   #turnTimer: Timer | null = null
 
-  #witness = new Witness()
+  #fingerprint = new HistoryFingerprint()
   #clusterId: string | null = null
   #trustsProgress = false
   /** The later state that `catching-up` compares itself with. */
@@ -84,7 +84,7 @@ export class Feed {
   start(resume?: FeedResume): void {
     if (resume === undefined) return this.#send({ kind: 'start' })
     this.#clusterId = resume.clusterId
-    this.#witness = resume.witness
+    this.#fingerprint = resume.fingerprint
     this.#send({ kind: 'start', place: resume.place })
   }
 
@@ -167,7 +167,7 @@ export class Feed {
     const { sink, clock, random, backoff, refusedRetryMs } = this.#options
     switch (effect.kind) {
       case 'apply':
-        this.#witness.applied(effect.batches)
+        this.#fingerprint.applied(effect.batches)
         this.#options.metrics.received(effect.batches.length, countEvents(effect.batches))
         return sink.apply(effect.batches)
       case 'progress':
@@ -350,7 +350,7 @@ export class Feed {
       const reason = await this.#confirm(effect, plan.reason, revision, signal)
       span.note({ 'distributary.reason': reason, 'distributary.resource_version': revision })
 
-      const witness = new Witness()
+      const fingerprint = new HistoryFingerprint()
       // The present is asked for as such: a source over HTTP has cheaper ways to it than to an exact revision.
       const at = plan.revision === now ? null : plan.revision
       const from = { upstream, prefix, revision: at, clock, signal, pageKeys, pageTimeoutMs: requestTimeoutMs }
@@ -358,13 +358,13 @@ export class Feed {
         revision = page.revision
         replacement ??= sink.replace(revision, reason)
         replacement.add(page.keyValues)
-        witness.listed(page.keyValues)
+        fingerprint.listed(page.keyValues)
       }
       // First, for a sink that hands the state on with where it is from.
       this.#learned(status)
       replacement?.commit()
       replacement = null
-      this.#witness = witness
+      this.#fingerprint = fingerprint
       if (reason !== 'initial') {
         metrics.relisted(reason)
         logger.info({ resource: name, reason, revision }, 'listed anew')
@@ -454,13 +454,13 @@ export class Feed {
   /** With as many keys, and the newest change among them behind us, the state handed over is the later one. */
   #compareWith(later: KeysSummary): void {
     if (this.#state.kind !== 'catching-up' || later.maxModRevision > this.#state.place.settled) return
-    if (later.count === this.#witness.keyCount) this.#send({ kind: 'state-equal' })
+    if (later.count === this.#fingerprint.keyCount) this.#send({ kind: 'state-equal' })
   }
 
   #comparison(place: { readonly settled: Revision; readonly position: Revision }, signal: AbortSignal) {
     const { upstream, prefix, pageKeys, clock, requestTimeoutMs: timeoutMs } = this.#options
     const clusterId = this.#clusterId ?? ''
-    return { upstream, prefix, clusterId, place, witness: this.#witness, pageKeys, timeoutMs, clock, signal }
+    return { upstream, prefix, clusterId, place, fingerprint: this.#fingerprint, pageKeys, timeoutMs, clock, signal }
   }
 
   #learned(status: UpstreamStatus): void {

@@ -5,7 +5,7 @@
 import type { Batch, Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 
-export class Witness {
+export class HistoryFingerprint {
   #newest: KeyValue | null = null
   #lastDelete: { readonly key: Key; readonly revision: Revision } | null = null
   #keyCount = 0
@@ -27,7 +27,7 @@ export class Witness {
     return this.#wasListed && this.#isCountKnown ? this.#keyCount : null
   }
 
-  /** What an earlier witness of the same history had seen last. */
+  /** What an earlier fingerprint of the same history had seen last. */
   recalled(newest: KeyValue | null, lastDelete: { readonly key: Key; readonly revision: Revision } | null): void {
     this.#newest = newest
     this.#lastDelete = lastDelete

@@ -11,7 +11,7 @@ import { withDeadline } from '../support/deadline.js'
 import { UpstreamError, type UpstreamReader, type UpstreamStatus } from '../upstream/upstream.js'
 import type { Place } from './feed-state.js'
 import { summariseKeys } from './read-pages.js'
-import type { Witness } from './history-fingerprint.js'
+import type { HistoryFingerprint } from './history-fingerprint.js'
 
 export type HistoryVerdict =
   | { readonly kind: 'same'; readonly now: Revision; readonly status: UpstreamStatus }
@@ -27,7 +27,7 @@ export interface SameHistoryOptions {
   readonly place: Place
   /** Where the watch was opened: what it replays itself need not be compared here. */
   readonly startRevision: Revision
-  readonly witness: Witness
+  readonly fingerprint: HistoryFingerprint
   readonly pageKeys: number
   readonly timeoutMs: number
   readonly clock: Clock
@@ -36,7 +36,7 @@ export interface SameHistoryOptions {
 
 /** @throws UpstreamError when it cannot be told now. */
 export async function compareHistory(options: SameHistoryOptions): Promise<HistoryVerdict> {
-  const { upstream, place, witness, prefix } = options
+  const { upstream, place, fingerprint, prefix } = options
   const status = await ask(options, (signal) => upstream.status(signal))
   if (status.clusterId !== options.clusterId) {
     return { kind: 'other', why: `cluster id ${status.clusterId} instead of ${options.clusterId}` }
@@ -45,9 +45,9 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
   if (now < place.position) return { kind: 'other', why: `etcd is at revision ${now}, behind our ${place.position}` }
 
   try {
-    const { newest, lastDelete, keyCount } = witness
+    const { newest, lastDelete, keyCount } = fingerprint
     if (newest !== null) {
-      const found = await readWitness(options, newest.key, place.position)
+      const found = await readFingerprint(options, newest.key, place.position)
       if (!isSameValue(newest, found)) return { kind: 'other', why: differenceOf(newest, found, place.position) }
     }
     if (lastDelete !== null && !(await isDeleted(options, lastDelete.key, lastDelete.revision))) {
@@ -80,10 +80,10 @@ export async function canBridge(
   options: Omit<SameHistoryOptions, 'startRevision'>,
   revision: Revision,
 ): Promise<boolean> {
-  const { newest } = options.witness
+  const { newest } = options.fingerprint
   const { position } = options.place
   if (newest === null) return true
-  const found = await readWitness(options, newest.key, revision)
+  const found = await readFingerprint(options, newest.key, revision)
   if (found === null || found.createRevision > position) return true
   if (found.modRevision <= position) return isSameValue(newest, found)
   return found.createRevision === newest.createRevision && found.version > newest.version
@@ -91,16 +91,16 @@ export async function canBridge(
 
 /** Gone at our revision, and there before it went, where that can still be read. */
 async function isDeleted(options: SameHistoryOptions, key: Key, revision: Revision): Promise<boolean> {
-  if ((await readWitness(options, key, options.place.position)) !== null) return false
+  if ((await readFingerprint(options, key, options.place.position)) !== null) return false
   try {
-    return (await readWitness(options, key, (revision - 1) as Revision)) !== null
+    return (await readFingerprint(options, key, (revision - 1) as Revision)) !== null
   } catch (error) {
     if (error instanceof UpstreamError && error.code === 'compacted') return true
     throw error
   }
 }
 
-function readWitness(
+function readFingerprint(
   options: Omit<SameHistoryOptions, 'startRevision'>,
   key: Key,
   revision: Revision,

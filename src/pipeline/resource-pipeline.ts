@@ -18,7 +18,7 @@ import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
 
-export interface ResourceSourceOptions {
+export interface ResourcePipelineOptions {
   readonly openFeed: OpenFeed
   /** JSON for selectors; null: there is none. @param apiVersion the version to read it as; '': as it is stored. */
   readonly jsonOf: (
@@ -50,7 +50,7 @@ const TOLD_KEYS = 1_000
 /** Of the ring's bytes, what is kept when memory is short. */
 const KEPT_SHARE = 1 / 8
 
-export class ResourceSource {
+export class ResourcePipeline {
   readonly #toldWrapped = new LRUCache<Key, true>({ max: TOLD_KEYS })
   readonly cache: WatchCache
   readonly broadcaster: Broadcaster
@@ -62,7 +62,7 @@ export class ResourceSource {
   /** @param resource one of those served from it: it gives names to logs and metrics, and the shape of keys. */
   constructor(
     readonly resource: Resource,
-    options: ResourceSourceOptions,
+    options: ResourcePipelineOptions,
   ) {
     const { clock, random, logger, ring } = options
     const name = resourceId(resource)
@@ -125,7 +125,7 @@ export class ResourceSource {
     this.broadcaster.close()
   }
 
-  #tellWrapped(name: string, { key, modRevision }: KeyValue, { logger, metrics }: ResourceSourceOptions): void {
+  #tellWrapped(name: string, { key, modRevision }: KeyValue, { logger, metrics }: ResourcePipelineOptions): void {
     metrics.wrapped()
     if (this.#toldWrapped.has(key)) return
     this.#toldWrapped.set(key, true)

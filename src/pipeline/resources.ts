@@ -5,21 +5,21 @@
  */
 import type { RegistryChange, ResourceRegistry, ServedResource } from '../dialect/resource-registry.js'
 import type { Broadcaster } from '../broadcast/broadcaster.js'
-import { DirectFeed } from './uncached-feed.js'
+import { UncachedFeed } from './uncached-feed.js'
 import type { OpenFeed } from '../feed/resource-feed.js'
 import { type Key } from '../model/event.js'
 import { type Resource, apiVersion, namespacePrefix } from '../model/resource.js'
 import type { StatusError } from '../model/status.js'
-import { ResourceSource, type ResourceSourceOptions } from './resource-pipeline.js'
-import type { DirectAsk, DirectResource, LiveResource } from '../transports/api/resource-context.js'
+import { ResourcePipeline, type ResourcePipelineOptions } from './resource-pipeline.js'
+import type { UncachedRequest, UncachedResource, LiveResource } from '../transports/api/resource-context.js'
 import { UpstreamError, type UpstreamReader, type UpstreamWatcher } from '../upstream/upstream.js'
 
 interface Source {
-  readonly source: ResourceSource
+  readonly source: ResourcePipeline
   users: number
 }
 
-export interface ResourcesOptions extends ResourceSourceOptions {
+export interface ResourcesOptions extends ResourcePipelineOptions {
   /** Batches of history that are kept of a resource; 0: it is not cached. Default: as `ring` says. */
   readonly historySize?: (resource: Resource) => number | null
   /** Where a resource that is not cached is read and watched. */
@@ -35,7 +35,7 @@ export class Resources {
   readonly #live = new Map<string, LiveResource>()
   readonly #stopping = new Set<Promise<void>>()
   /** Of requests that run, by what they know the resource as. */
-  readonly #direct = new Map<ServedResource, ResourceSource>()
+  readonly #direct = new Map<ServedResource, ResourcePipeline>()
   #directs = 0
   #isStarted = false
 
@@ -63,7 +63,7 @@ export class Resources {
     for (const { broadcaster } of this.#direct.values()) yield broadcaster
   }
 
-  *sources(): Generator<ResourceSource> {
+  *sources(): Generator<ResourcePipeline> {
     for (const { source } of this.#sources.values()) yield source
   }
 
@@ -98,26 +98,26 @@ export class Resources {
 
   /** It is known by name, and holds nothing: each request brings its own. */
   #directResource(served: ServedResource): LiveResource {
-    const inert = new ResourceSource(served.resource, { ...this.#options, ring: DIRECT_RING, openFeed: inertFeed })
+    const inert = new ResourcePipeline(served.resource, { ...this.#options, ring: DIRECT_RING, openFeed: inertFeed })
     return { ...liveResource(served, inert), direct: (ask, signal) => this.#openDirect(served, ask, signal) }
   }
 
-  async #openDirect(known: ServedResource, ask: DirectAsk, signal: AbortSignal): Promise<DirectResource> {
+  async #openDirect(known: ServedResource, ask: UncachedRequest, signal: AbortSignal): Promise<UncachedResource> {
     const served = { ...known }
     const { resource } = served
     const { clock, directUpstream } = this.#options
     const prefix = ask.namespace === '' ? resource.etcdPrefix : namespacePrefix(resource, ask.namespace)
     const upstream = directUpstream!(resource)
-    const feeds: DirectFeed[] = []
+    const feeds: UncachedFeed[] = []
     const onLost = (error: StatusError): void => {
       for (const cursor of source.broadcaster.cursors) source.broadcaster.fail(cursor, error, 'error')
     }
-    const source: ResourceSource = new ResourceSource(resource, {
+    const source: ResourcePipeline = new ResourcePipeline(resource, {
       ...this.#options,
       ring: DIRECT_RING,
       firstHistory: ++this.#directs,
       openFeed: (request) => {
-        const feed = new DirectFeed(request, { upstream, prefix, clock, onLost })
+        const feed = new UncachedFeed(request, { upstream, prefix, clock, onLost })
         feeds.push(feed)
         return feed
       },
@@ -152,7 +152,7 @@ export class Resources {
     if (entry === undefined) {
       const { ring } = this.#options
       const maxItems = this.#options.historySize?.(resource) ?? ring.maxItems
-      entry = { source: new ResourceSource(resource, { ...this.#options, ring: { ...ring, maxItems } }), users: 0 }
+      entry = { source: new ResourcePipeline(resource, { ...this.#options, ring: { ...ring, maxItems } }), users: 0 }
       this.#sources.set(resource.etcdPrefix, entry)
       if (this.#isStarted) entry.source.start()
     }
@@ -175,7 +175,7 @@ export class Resources {
   }
 }
 
-function liveResource(served: ServedResource, { cache, broadcaster, metrics }: ResourceSource): LiveResource {
+function liveResource(served: ServedResource, { cache, broadcaster, metrics }: ResourcePipeline): LiveResource {
   return { served, cache, broadcaster, metrics }
 }
 

@@ -19,7 +19,7 @@ import {
   type WatchEnd,
 } from '../upstream/upstream.js'
 
-export interface DirectFeedOptions {
+export interface UncachedFeedOptions {
   readonly upstream: UpstreamReader & UpstreamWatcher
   /** Of the resource, or of one namespace of it. */
   readonly prefix: Key
@@ -32,14 +32,14 @@ const PAGE_KEYS = 1_000
 const PAGE_TIMEOUT_MS = 15_000
 const FLOOR_TIMEOUT_MS = 2_000
 
-export class DirectFeed implements ResourceFeed {
+export class UncachedFeed implements ResourceFeed {
   readonly #request: FeedRequest
-  readonly #options: DirectFeedOptions
+  readonly #options: UncachedFeedOptions
   readonly freshness: FeedFreshness
   #revision: Revision = ZERO_REVISION
   #watch: UpstreamWatch | null = null
 
-  constructor(request: FeedRequest, options: DirectFeedOptions) {
+  constructor(request: FeedRequest, options: UncachedFeedOptions) {
     this.#request = request
     this.#options = options
     const { upstream } = options

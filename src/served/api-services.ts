@@ -8,19 +8,19 @@ import { field, textAt } from '../dialect/table/fields.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { ApiServices, NamedService } from '../transports/passthrough/api-services.js'
 
-export interface ApiServiceFollowerOptions {
+export interface ApiServiceObjectsOptions {
   readonly cache: WatchCache
   readonly services: ApiServices
   /** The object as apiregistration.k8s.io/v1 JSON; null when it cannot be read. */
   readonly jsonOf: (object: StoredObject) => Buffer | null
 }
 
-export class ApiServiceFollower implements CacheListener {
-  readonly #options: ApiServiceFollowerOptions
+export class ApiServiceObjects implements CacheListener {
+  readonly #options: ApiServiceObjectsOptions
   /** Names of objects that were there. */
   readonly #known = new Set<string>()
 
-  constructor(options: ApiServiceFollowerOptions) {
+  constructor(options: ApiServiceObjectsOptions) {
     this.#options = options
     options.cache.listen(this)
   }

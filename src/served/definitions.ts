@@ -10,7 +10,7 @@ import type { ResourceRegistry } from '../dialect/resource-registry.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { Logger } from '../support/log.js'
 
-export interface DefinitionFollowerOptions {
+export interface DefinitionsOptions {
   readonly cache: WatchCache
   readonly registry: ResourceRegistry
   readonly etcdPrefix: string
@@ -19,12 +19,12 @@ export interface DefinitionFollowerOptions {
   readonly logger: Logger
 }
 
-export class DefinitionFollower implements CacheListener {
-  readonly #options: DefinitionFollowerOptions
+export class Definitions implements CacheListener {
+  readonly #options: DefinitionsOptions
   /** Names of definitions that have served something. */
   readonly #known = new Set<string>()
 
-  constructor(options: DefinitionFollowerOptions) {
+  constructor(options: DefinitionsOptions) {
     this.#options = options
     options.cache.listen(this)
   }

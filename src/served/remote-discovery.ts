@@ -1,7 +1,7 @@
 /**
  * What the server behind `--upstream` serves, followed: its discovery is read again now and then, and what can be listed and
  * watched there becomes a resource here. Custom resources are not taken from it where their definitions can be read:
- * `DefinitionFollower` has them within a moment, with their columns.
+ * `Definitions` has them within a moment, with their columns.
  *
  * Of a resource the version that the server prefers is served, others by name (`--resource`), and Secrets by name as
  * everywhere. Each is fed by one watch; the same objects under a second group (`events.k8s.io`) are left out.
@@ -20,11 +20,11 @@ import { type Clock, sleep } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
 import { discover, type Discovered, type DiscoveredResource, groupVersion } from '../upstream/http/discover.js'
-import type { HttpServer } from '../upstream/http/remote-api-server.js'
+import type { RemoteApiServer } from '../upstream/http/remote-api-server.js'
 import { UpstreamError } from '../upstream/upstream.js'
 
-export interface ServerFollowerOptions {
-  readonly server: HttpServer
+export interface RemoteDiscoveryOptions {
+  readonly server: RemoteApiServer
   readonly registry: ResourceRegistry
   readonly config: Pick<Config, 'etcdPrefix' | 'resources'>
   readonly clock: Clock
@@ -38,8 +38,8 @@ const TIMEOUT_MS = 20_000
 const BACKOFF = { firstMs: 200, capMs: 5_000 }
 export const DISCOVERY_OWNER = 'upstream'
 
-export class ServerFollower {
-  readonly #options: ServerFollowerOptions
+export class RemoteDiscovery {
+  readonly #options: RemoteDiscoveryOptions
   readonly #table: readonly WellKnownResource[]
   readonly #named: ReadonlySet<string>
   readonly #stopping = new AbortController()
@@ -47,7 +47,7 @@ export class ServerFollower {
   #problem: string | null = 'the upstream has not been asked yet'
   #served: readonly ServedResource[] = []
 
-  constructor(options: ServerFollowerOptions) {
+  constructor(options: RemoteDiscoveryOptions) {
     this.#options = options
     this.#table = wellKnownResources(options.config.etcdPrefix)
     this.#named = new Set(options.config.resources.map(({ resource }) => qualifiedName(resource)))

@@ -9,7 +9,7 @@ import type { Config } from '../config/load.js'
 import { hasAuthenticator } from '../config/relations.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
-import { Admission } from '../transports/limits/request-gate.js'
+import { RequestGate } from '../transports/limits/request-gate.js'
 
 export interface AccessOptions {
   readonly config: Config
@@ -21,7 +21,7 @@ export interface AccessOptions {
 }
 
 export interface Access {
-  readonly admission: Admission
+  readonly admission: RequestGate
   /** null: everybody is let in. */
   readonly guard: AccessGuard | null
   /** After the platform has moved the audit log. */
@@ -60,7 +60,7 @@ export function openAccess({ config, clock, logger, rbacSource, onRejected }: Ac
     config.auditLogPath === null
       ? null
       : openAuditLog({ path: config.auditLogPath, clock, logger, stdout: process.stdout })
-  const admission = new Admission({
+  const admission = new RequestGate({
     guard,
     admitRequest: (identity) => {
       // Addresses are no identities: a proxy or a NAT is thousands of clients.

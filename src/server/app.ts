@@ -10,21 +10,21 @@ import { Discovery } from '../dialect/discovery.js'
 import { chooseEncoder } from '../dialect/encoding/encoders.js'
 import { unknownResourceError } from '../dialect/status-body.js'
 import { ResourceRegistry, type ServedResource } from '../dialect/resource-registry.js'
-import { ApiServiceFollower } from '../served/api-services.js'
-import { DefinitionFollower } from '../served/definitions.js'
-import { AuditOnRequest, type AuditReport } from '../feed/consistency-report.js'
+import { ApiServiceObjects } from '../served/api-services.js'
+import { Definitions } from '../served/definitions.js'
+import { ConsistencyOnRequest, type ConsistencyReport } from '../feed/consistency-report.js'
 import type { OpenFeed } from '../feed/resource-feed.js'
 import { OpenApi } from '../dialect/openapi.js'
 import { openApiServices, openPassthrough } from './open-passthrough.js'
 import { type PortNumbers, Ports } from './ports.js'
 import { OutageLog } from './outage-log.js'
 import { rbacSource } from '../served/rbac-objects.js'
-import type { ResourceSource } from '../pipeline/resource-pipeline.js'
+import type { ResourcePipeline } from '../pipeline/resource-pipeline.js'
 import { Resources } from '../pipeline/resources.js'
 import { KnownResources } from '../served/known-resources.js'
-import { openHttpServer } from './remote-api-server.js'
+import { openRemoteApiServer } from './remote-api-server.js'
 import { ServedViews } from '../served/served-views.js'
-import { ServerFollower } from '../served/remote-discovery.js'
+import { RemoteDiscovery } from '../served/remote-discovery.js'
 import { StoredVersions } from '../served/stored-versions.js'
 import { wellKnownResources } from '../dialect/well-known-resources.js'
 import { staleness } from './staleness.js'
@@ -47,7 +47,7 @@ import { WatcherLimits } from '../transports/limits/watcher-limits.js'
 import { feedLine, type ProcessStatus, processStatus, serverStatus } from '../ui/status.js'
 import { registerUi } from '../ui/ui-routes.js'
 import { HttpResource } from '../upstream/http/http-resource.js'
-import type { HttpServer } from '../upstream/http/remote-api-server.js'
+import type { RemoteApiServer } from '../upstream/http/remote-api-server.js'
 import { Writer } from '../writes/writer.js'
 import type { Upstream } from '../upstream/upstream.js'
 
@@ -63,11 +63,11 @@ export interface AppOptions {
   /** What all processes of the server do now. Default: this one alone. */
   readonly statuses?: () => Promise<readonly ProcessStatus[]>
   /** Behind `--upstream`. Default: as the configuration says. */
-  readonly server?: HttpServer
+  readonly server?: RemoteApiServer
   /** What a scrape is answered with. Default: the metrics of this process. */
   readonly exposeMetrics?: () => Promise<{ readonly contentType: string; readonly text: string }>
   /** Compares with etcd what this server holds. Default: what this process watches. */
-  readonly audit?: () => Promise<AuditReport>
+  readonly audit?: () => Promise<ConsistencyReport>
   readonly logger: Logger
   readonly version: string
   /** Of what is stored as protobuf. Default: Kubernetes' own kinds. */
@@ -101,8 +101,8 @@ export class App {
   readonly #memory: MemoryGate
   readonly #access: Access
   readonly #outages: OutageLog
-  readonly #audit: () => Promise<AuditReport>
-  readonly #follower: ServerFollower | null
+  readonly #audit: () => Promise<ConsistencyReport>
+  readonly #follower: RemoteDiscovery | null
   readonly #passthrough: Passthrough | null
   readonly #apiServices: ApiServices | null
   #wasReady = false
@@ -134,10 +134,10 @@ export class App {
     const views = new ServedViews(objects, this.registry)
     // Over --upstream the server there knows what there is.
     this.registry.set('configured', config.upstream === null ? config.resources : [])
-    const server = config.upstream === null ? null : (options.server ?? openHttpServer(config, this.#clock))
+    const server = config.upstream === null ? null : (options.server ?? openRemoteApiServer(config, this.#clock))
     const { registry } = this
     const parts = { ...options, clock: this.#clock, random: this.#random }
-    this.#follower = server === null ? null : new ServerFollower({ ...parts, server, registry })
+    this.#follower = server === null ? null : new RemoteDiscovery({ ...parts, server, registry })
     this.#resources = new Resources(this.registry, {
       openFeed:
         options.openFeed ??
@@ -169,7 +169,7 @@ export class App {
       if (definitions === undefined || definitions.cache === followed) return
       const { cache, served } = definitions
       const { etcdPrefix } = config
-      void new DefinitionFollower({
+      void new Definitions({
         cache,
         registry,
         etcdPrefix,
@@ -195,7 +195,7 @@ export class App {
       if (services === null || objects === undefined || objects.cache === named) return
       const { cache, served } = objects
       named = cache
-      void new ApiServiceFollower({ cache, services, jsonOf: (object) => views.json(served, object) })
+      void new ApiServiceObjects({ cache, services, jsonOf: (object) => views.json(served, object) })
     }
     followApiServices()
     registry.onChange(followApiServices)
@@ -276,7 +276,7 @@ export class App {
       onRejected: (limit) => metrics.rejected(limit),
     })
     const { admission } = this.#access
-    const audits = new AuditOnRequest(() => this.#resources.sources())
+    const audits = new ConsistencyOnRequest(() => this.#resources.sources())
     this.#audit = options.audit ?? (() => audits.run())
     const writeGate = new FairGate({
       ...gateBounds(MAX_WRITES, isOpenToAll(config)),
@@ -347,7 +347,7 @@ export class App {
     })
   }
 
-  get sources(): Iterable<ResourceSource> {
+  get sources(): Iterable<ResourcePipeline> {
     return this.#resources.sources()
   }
 
@@ -357,7 +357,7 @@ export class App {
   }
 
   /** SIGUSR2: compares every cache with etcd now, where this process owns the watches; one at a time. */
-  async audit(): Promise<AuditReport> {
+  async audit(): Promise<ConsistencyReport> {
     return await this.#audit()
   }
 
@@ -508,7 +508,7 @@ function gateBounds(turns: number, isOpen: boolean) {
   }
 }
 
-function problemOf(readiness: ResourceSource['cache']['readiness']): string | null {
+function problemOf(readiness: ResourcePipeline['cache']['readiness']): string | null {
   return readiness.kind === 'ready' ? null : readiness.kind === 'refused' ? readiness.reason : 'not listed yet'
 }
 

@@ -2,7 +2,7 @@
 import type { Config } from '../config/load.js'
 import type { FleetMetrics } from '../fleet/nats/nats-feeds.js'
 import type { Resource } from '../model/resource.js'
-import { httpFeeds, openHttpServer } from './remote-api-server.js'
+import { httpFeeds, openRemoteApiServer } from './remote-api-server.js'
 import { natsFleet } from './nats-fleet.js'
 import type { OpenFeed } from '../feed/resource-feed.js'
 import { upstreamFeeds } from '../feed/upstream-feed.js'
@@ -10,7 +10,7 @@ import type { Clock } from '../support/clock.js'
 import { Limiter } from '../support/limiter.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
-import type { HttpServer } from '../upstream/http/remote-api-server.js'
+import type { RemoteApiServer } from '../upstream/http/remote-api-server.js'
 import type { Upstream } from '../upstream/upstream.js'
 
 /** A deep replay is dear for etcd: so many resources at once. The in-process store is asked by all. */
@@ -28,7 +28,7 @@ export interface FeedParts {
   /** Of a replica that is fed by NATS. */
   readonly fleetMetrics?: (resource: Resource) => FleetMetrics
   /** Behind `--upstream`, where it is open already. */
-  readonly server?: HttpServer | null
+  readonly server?: RemoteApiServer | null
 }
 
 export function chooseFeeds({ config, fleetMetrics, ...parts }: FeedParts): OpenFeed {
@@ -38,7 +38,7 @@ export function chooseFeeds({ config, fleetMetrics, ...parts }: FeedParts): Open
     backfillRevisions: config.backfillRevisions,
     onGap: config.onGap,
   }
-  if (config.upstream !== null) return httpFeeds(parts.server ?? openHttpServer(config, parts.clock), options)
+  if (config.upstream !== null) return httpFeeds(parts.server ?? openRemoteApiServer(config, parts.clock), options)
   return config.natsServers.length === 0 ? upstreamFeeds(options) : natsFleet(config, options, fleetMetrics)
 }
 

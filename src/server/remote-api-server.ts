@@ -6,16 +6,16 @@ import type { OpenFeed } from '../feed/resource-feed.js'
 import { UpstreamFeed, type UpstreamFeedOptions } from '../feed/upstream-feed.js'
 import type { Clock } from '../support/clock.js'
 import { HttpResource } from '../upstream/http/http-resource.js'
-import { HttpServer } from '../upstream/http/remote-api-server.js'
+import { RemoteApiServer } from '../upstream/http/remote-api-server.js'
 
 /** @throws Error that names the file when the kubeconfig cannot be used. */
-export function openHttpServer({ upstream: url, kubeconfig }: Config, clock: Clock): HttpServer {
+export function openRemoteApiServer({ upstream: url, kubeconfig }: Config, clock: Clock): RemoteApiServer {
   if (url === null) throw new Error('there is no --upstream')
   const credentials = kubeconfig === null ? {} : loadKubeconfig(kubeconfig)
-  return new HttpServer({ transport: nodeTransport({ ...credentials, server: url }), url, clock })
+  return new RemoteApiServer({ transport: nodeTransport({ ...credentials, server: url }), url, clock })
 }
 
-export function httpFeeds(server: HttpServer, options: Omit<UpstreamFeedOptions, 'upstream'>): OpenFeed {
+export function httpFeeds(server: RemoteApiServer, options: Omit<UpstreamFeedOptions, 'upstream'>): OpenFeed {
   const { random } = options
   return (request) => {
     const upstream = new HttpResource({ server, resource: request.resource, random })

@@ -1,9 +1,9 @@
 /** Whether a replica whose sources are away is still fit to serve: `--max-staleness`. */
-import type { ResourceSource } from '../pipeline/resource-pipeline.js'
+import type { ResourcePipeline } from '../pipeline/resource-pipeline.js'
 
 /** What to say of the stalest source when it is over the limit, null when none is. */
-export function staleness(sources: Iterable<Pick<ResourceSource, 'cache'>>, limitMs: number): string | null {
-  let worst: ResourceSource['cache'] | null = null
+export function staleness(sources: Iterable<Pick<ResourcePipeline, 'cache'>>, limitMs: number): string | null {
+  let worst: ResourcePipeline['cache'] | null = null
   for (const { cache } of sources) if (worst === null || cache.stalenessMs > worst.stalenessMs) worst = cache
   if (worst === null || worst.stalenessMs <= limitMs) return null
   const seconds = Math.round(worst.stalenessMs / 1_000)

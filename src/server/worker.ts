@@ -9,7 +9,7 @@ import cluster from 'node:cluster'
 import { Socket } from 'node:net'
 import { App } from './app.js'
 import type { Schema } from '../codec/protobuf/schema.js'
-import type { AuditReport } from '../feed/consistency-report.js'
+import type { ConsistencyReport } from '../feed/consistency-report.js'
 import type { Config } from '../config/load.js'
 import type { TraceExport } from './export-traces.js'
 import { LINK_DESCRIPTOR } from '../fleet/workers/supervisor.js'
@@ -106,9 +106,9 @@ export async function runWorker({ config, logger, version, schema, traces }: Wor
 }
 
 /** The primary has the watches, and what is compared is what it tells all workers. @throws ServiceUnavailableError */
-async function askForAudit(channel: WorkerChannel): Promise<AuditReport> {
+async function askForAudit(channel: WorkerChannel): Promise<ConsistencyReport> {
   try {
-    return JSON.parse(await channel.audit()) as AuditReport
+    return JSON.parse(await channel.audit()) as ConsistencyReport
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     throw new ServiceUnavailableError(`the primary process was not asked: ${reason}`, { cause: error })

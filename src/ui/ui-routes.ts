@@ -12,12 +12,12 @@ import type { FastifyInstance } from 'fastify'
 import { pathAttributes } from '../auth/authz/authorizer.js'
 import { StatusError, TooManyRequestsError } from '../model/status.js'
 import type { Clock, Timer } from '../support/clock.js'
-import type { Admission } from '../transports/limits/request-gate.js'
+import type { RequestGate } from '../transports/limits/request-gate.js'
 import { Exchange } from '../transports/server/exchange.js'
 import { EVENT_STREAM_START } from '../transports/framing/server-sent-events.js'
 
 export interface UiOptions {
-  readonly admission: Admission
+  readonly admission: RequestGate
   readonly status: () => Promise<unknown>
   readonly clock: Clock
   /** Too many look. */

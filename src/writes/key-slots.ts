@@ -1,5 +1,5 @@
 /** One at a time for each key, in the order in which they came. As many wait as there are requests, which are bounded. */
-export class KeyTurns {
+export class KeySlots {
   readonly #last = new Map<string, Promise<void>>()
 
   get size(): number {

@@ -18,7 +18,7 @@ import type { Clock } from '../support/clock.js'
 import { sleep } from '../support/clock.js'
 import type { Random } from '../support/random.js'
 import { UpstreamError, type UpstreamReader, type UpstreamWriter } from '../upstream/upstream.js'
-import { KeyTurns } from './key-slots.js'
+import { KeySlots } from './key-slots.js'
 import { storageError } from './storage-error.js'
 
 export interface ObjectStoreOptions {
@@ -67,7 +67,7 @@ const MAX_PAUSE_MS = 50
 
 export class ObjectStore {
   readonly #options: ObjectStoreOptions
-  readonly #turns = new KeyTurns()
+  readonly #turns = new KeySlots()
   readonly #ingests = new WeakMap<ServedResource, ReturnType<typeof createIngest>>()
 
   constructor(options: ObjectStoreOptions) {

@@ -29,8 +29,8 @@ void t.test('a selector turns a change into what its watchers see of it', (t) =>
   ]
   const matcher = new Matcher('', parseSelector('app=web', undefined), facts(), 'v1')
   for (const [name, object, previous, seen] of cases) {
-    const sighting = matcher.sight(event(object, previous))
-    t.equal(sighting === null ? null : `${sighting.type}@${sighting.object.modRevision}`, seen, name)
+    const matchedEvent = matcher.sight(event(object, previous))
+    t.equal(matchedEvent === null ? null : `${matchedEvent.type}@${matchedEvent.object.modRevision}`, seen, name)
   }
   t.end()
 })

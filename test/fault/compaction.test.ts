@@ -102,14 +102,14 @@ void t.test('a gap that leads to another history is not bridged, whichever key s
     '/registry/pods/a/differs',
     pod('differs', { namespace: 'a', labels: { app: 'old' } }),
   )
-  const witness = pod('witness', { namespace: 'a' })
-  const seen = await s.writer.put('/registry/pods/a/witness', witness)
+  const fingerprint = pod('witness', { namespace: 'a' })
+  const seen = await s.writer.put('/registry/pods/a/witness', fingerprint)
   await s.reached(seen)
   const watch = s.recorder.watch({ target: pods, resourceVersion: String(seen) })
   await until(() => s.h.watchers === 1, 'it watches')
   await whileCutOff(s, async () => {
     await s.etcd.restoreSnapshot(backup)
-    // One revision, as in the other history, but of another value; then the very same witness at the same revision.
+    // One revision, as in the other history, but of another value; then the very same fingerprint at the same revision.
     for (;;) {
       const revision = await s.writer.put(
         '/registry/pods/a/differs',
@@ -117,7 +117,7 @@ void t.test('a gap that leads to another history is not bridged, whichever key s
       )
       if (revision >= seen - 1) break
     }
-    await s.writer.put('/registry/pods/a/witness', witness)
+    await s.writer.put('/registry/pods/a/witness', fingerprint)
     for (let i = 0; i < 10; i++) await s.write()
     await s.etcd.compact(await s.write())
   })

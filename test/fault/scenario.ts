@@ -12,7 +12,7 @@ import { keyFromText } from '../../src/model/event.js'
 import type { Revision } from '../../src/model/revision.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
 import { systemClock } from '../../src/support/clock.js'
-import { HttpServer } from '../../src/upstream/http/remote-api-server.js'
+import { RemoteApiServer } from '../../src/upstream/http/remote-api-server.js'
 import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../src/upstream/upstream.js'
 import { assertGuarantees, validate } from '../guarantees/validate.js'
@@ -199,7 +199,7 @@ export class Scenario {
     this.h = await startApp(this.#t, {
       flags: ['--upstream', url],
       config: { bookmarkInterval: 200, ...this.#options.config },
-      server: new HttpServer({
+      server: new RemoteApiServer({
         transport: nodeTransport({ server: url }),
         url,
         clock: systemClock,

@@ -11,7 +11,7 @@ import type { Revision } from '../../src/model/revision.js'
 import type { Clock } from '../../src/support/clock.js'
 import { type Logger, silentLogger } from '../../src/support/log.js'
 import { createEmbeddedUpstream, type EmbeddedControls } from '../../src/upstream/embedded/embedded-upstream.js'
-import type { HttpServer } from '../../src/upstream/http/remote-api-server.js'
+import type { RemoteApiServer } from '../../src/upstream/http/remote-api-server.js'
 import type { Upstream, WriteOperation } from '../../src/upstream/upstream.js'
 
 export interface AppHarnessOptions {
@@ -26,7 +26,7 @@ export interface AppHarnessOptions {
   /** false: do not wait until everything has been listed. */
   readonly ready?: boolean
   /** Behind `--upstream`. Default: as the flags say. */
-  readonly server?: HttpServer
+  readonly server?: RemoteApiServer
   /** Default: real time, because sockets are real; a virtual one for what happens once a minute. */
   readonly clock?: Clock
   /** Default: nothing is written. */

@@ -31,7 +31,7 @@ export interface ElectionOptions {
 
 const RELEASED = ''
 
-interface Sighting {
+interface MatchedEvent {
   readonly revision: number
   /** When it was met first. */
   readonly sinceMs: number
@@ -45,9 +45,9 @@ export class Election {
   #isLeader = false
   /** It was elected before, and could not publish. */
   #hasResigned = false
-  #seen: Sighting | null = null
+  #seen: MatchedEvent | null = null
   /** The highest of the revisions below `#seen` that were met since. */
-  #seenBelow: Sighting | null = null
+  #seenBelow: MatchedEvent | null = null
   #revision = 0
   #working: Promise<void> = Promise.resolve()
 

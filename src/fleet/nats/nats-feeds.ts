@@ -373,7 +373,7 @@ export class NatsFeed implements ResourceFeed {
     const { feed } = direct
     const clusterId = this.#subscriber?.clusterId ?? null
     if (place === null || clusterId === null) feed.start()
-    else feed.start({ place, clusterId, witness: this.#sink.witness() })
+    else feed.start({ place, clusterId, fingerprint: this.#sink.fingerprint() })
   }
 
   /** The stream speaks again. */

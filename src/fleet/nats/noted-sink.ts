@@ -1,6 +1,6 @@
 /** Notes how far a sink was brought, whoever brings it: the stream, or etcd itself while NATS is away. */
 import type { FeedSink, Replacement, ReplaceReason } from '../../feed/feed-sink.js'
-import { Witness } from '../../feed/history-fingerprint.js'
+import { HistoryFingerprint } from '../../feed/history-fingerprint.js'
 import type { Batch } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
 import type { PlacedSink } from './subscriber.js'
@@ -9,29 +9,29 @@ export class NotedSink implements PlacedSink {
   readonly #sink: FeedSink
   place: { readonly settled: Revision; readonly position: Revision } | null = null
   lastBatch: Batch | null = null
-  #newest: Witness = new Witness()
+  #newest: HistoryFingerprint = new HistoryFingerprint()
 
   constructor(sink: FeedSink) {
     this.#sink = sink
   }
 
   /** For a feed that goes on from here. */
-  witness(): Witness {
-    const witness = new Witness()
-    witness.recalled(this.#newest.newest, this.#newest.lastDelete)
-    return witness
+  fingerprint(): HistoryFingerprint {
+    const fingerprint = new HistoryFingerprint()
+    fingerprint.recalled(this.#newest.newest, this.#newest.lastDelete)
+    return fingerprint
   }
 
   replace(revision: Revision, reason: ReplaceReason): Replacement {
     const replacement = this.#sink.replace(revision, reason)
-    const witness = new Witness()
+    const fingerprint = new HistoryFingerprint()
     return {
       add: (keyValues) => {
-        witness.listed(keyValues)
+        fingerprint.listed(keyValues)
         replacement.add(keyValues)
       },
       commit: () => {
-        this.#newest = witness
+        this.#newest = fingerprint
         this.place = { settled: revision, position: revision }
         this.lastBatch = null
         replacement.commit()

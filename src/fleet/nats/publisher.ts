@@ -17,7 +17,7 @@ import type { FeedStatus } from '../../feed/feed-options.js'
 import type { FeedResume } from '../../feed/feed.js'
 import type { FeedSink, Replacement, ReplaceReason } from '../../feed/feed-sink.js'
 import { readPages } from '../../feed/read-pages.js'
-import { Witness } from '../../feed/history-fingerprint.js'
+import { HistoryFingerprint } from '../../feed/history-fingerprint.js'
 import type { Batch, Key, KeyEvent } from '../../model/event.js'
 import { type Revision, ZERO_REVISION } from '../../model/revision.js'
 import type { Clock, Timer } from '../../support/clock.js'
@@ -110,7 +110,7 @@ type Queued = Pending &
         readonly revision: Revision
         readonly reason: StateReason
         readonly snapshot: SnapshotWriter
-        readonly witness: Witness
+        readonly fingerprint: HistoryFingerprint
       }
   )
 
@@ -151,7 +151,7 @@ export class Publisher {
   readonly #unacknowledged = new Set<Pending>()
   #saidMs = Number.NEGATIVE_INFINITY
   /** Of what was written, not of what is queued: a mark testifies to its own revision. */
-  #witness = new Witness()
+  #fingerprint = new HistoryFingerprint()
   /** Where the stream will stand when everything written has arrived. */
   #written = { sequence: 0, revision: ZERO_REVISION, settled: ZERO_REVISION }
   /** Where it stands for certain. */
@@ -220,10 +220,10 @@ export class Publisher {
       this.#acknowledged = { ...this.#written }
       this.#clusterId = clusterId
       this.#isSynced = this.#hasSaidSynced = true
-      this.#witness = witnessOf(message)
+      this.#fingerprint = fingerprintOf(message)
       await this.#write({ kind: 'claim', testimony: this.#testimony() }, revision, settled)
       if (this.#stopping.signal.aborted) return
-      feed.start({ place: { settled, position: revision }, clusterId, witness: witnessOf(message) })
+      feed.start({ place: { settled, position: revision }, clusterId, fingerprint: fingerprintOf(message) })
       const entries = await this.#store.index()
       const usable = entries.some((entry) => entry.sequence + 1 >= first && entry.sequence <= sequence)
       if (!usable) this.#isSnapshotDue = true
@@ -283,17 +283,17 @@ export class Publisher {
 
   #replace(revision: Revision, reason: ReplaceReason): Replacement {
     const snapshot = new SnapshotWriter()
-    const witness = new Witness()
+    const fingerprint = new HistoryFingerprint()
     return {
       add: (keyValues) => {
         snapshot.add(keyValues)
-        witness.listed(keyValues)
+        fingerprint.listed(keyValues)
       },
       commit: () => {
         this.#hasSaidSynced = this.#isCaughtUp = false
         const sinceMs = this.#nowMs()
         const stateReason = reason === 'initial' ? 'gap' : reason
-        this.#enqueue({ kind: 'state', revision, reason: stateReason, snapshot, witness, sinceMs }, MARK_BYTES)
+        this.#enqueue({ kind: 'state', revision, reason: stateReason, snapshot, fingerprint, sinceMs }, MARK_BYTES)
       },
       abort: () => {},
     }
@@ -349,7 +349,7 @@ export class Publisher {
       switch (item.kind) {
         case 'batches': {
           const last = item.batches.at(-1) as Batch
-          this.#witness.applied(item.batches)
+          this.#fingerprint.applied(item.batches)
           this.#send(item, { kind: 'batches', batches: item.batches }, last.revision, last.revision)
           break
         }
@@ -364,7 +364,7 @@ export class Publisher {
           break
         case 'state':
           this.#isSynced = false
-          this.#witness = item.witness
+          this.#fingerprint = item.fingerprint
           this.#isUploading = true
           void this.#publishState(item)
           break
@@ -444,7 +444,7 @@ export class Publisher {
   }
 
   #testimony(): Testimony {
-    return { newest: this.#witness.newest, lastDelete: this.#witness.lastDelete }
+    return { newest: this.#fingerprint.newest, lastDelete: this.#fingerprint.lastDelete }
   }
 
   // Snapshots
@@ -567,9 +567,9 @@ function countEvents(batches: readonly Batch[]): number {
 }
 
 /** What the publisher before this one had handed on last. */
-function witnessOf(message: Message): Witness {
-  const witness = new Witness()
-  if (message.kind === 'batches') witness.applied(message.batches)
-  else witness.recalled(message.testimony.newest, message.testimony.lastDelete)
-  return witness
+function fingerprintOf(message: Message): HistoryFingerprint {
+  const fingerprint = new HistoryFingerprint()
+  if (message.kind === 'batches') fingerprint.applied(message.batches)
+  else fingerprint.recalled(message.testimony.newest, message.testimony.lastDelete)
+  return fingerprint
 }

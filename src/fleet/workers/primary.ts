@@ -12,7 +12,7 @@ import type { Duplex } from 'node:stream'
 import type { Key } from '../../model/event.js'
 import type { Resource } from '../../model/resource.js'
 import type { Clock, Timer } from '../../support/clock.js'
-import { AuditOnRequest, type AuditReport } from '../../feed/consistency-report.js'
+import { ConsistencyOnRequest, type ConsistencyReport } from '../../feed/consistency-report.js'
 import type { FeedMetrics } from '../../feed/feed-options.js'
 import type { OpenFeed } from '../../feed/resource-feed.js'
 import type { Upstream } from '../../upstream/upstream.js'
@@ -62,7 +62,7 @@ export class Primary {
   readonly #stopping = new Set<Promise<void>>()
   /** Each worker whose status page is looked at asks once a second. */
   readonly #statuses = new SingleFlight(() => this.#exposeStatus())
-  readonly #audits = new AuditOnRequest(() => this.relays())
+  readonly #audits = new ConsistencyOnRequest(() => this.relays())
   #nextId = 1
 
   constructor(options: PrimaryOptions) {
@@ -100,7 +100,7 @@ export class Primary {
   }
 
   /** Compares with etcd what is held here for the workers; one at a time. */
-  audit(): Promise<AuditReport> {
+  audit(): Promise<ConsistencyReport> {
     return this.#audits.run()
   }
 

@@ -24,14 +24,14 @@ import {
 import { type Attributes, pathAttributes } from '../../auth/authz/authorizer.js'
 import type { Revision } from '../../model/revision.js'
 import { inSpan, type Span } from '../../support/tracing.js'
-import type { Admission, Admitted } from '../limits/request-gate.js'
+import type { RequestGate, Admitted } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { handleGet } from './get-handler.js'
 import { answerHeadOfWatch, failAsEvents, httpWatch } from '../watch/http-watch.js'
 import { layOut } from '../bodies/layout.js'
 import { type Collection, handleList } from './list-handler.js'
 import { attributesOf, isRead, type Verb, verbOf } from './request-attributes.js'
-import type { DirectAsk, LiveResource, ResourceContext } from './resource-context.js'
+import type { UncachedRequest, LiveResource, ResourceContext } from './resource-context.js'
 import { handleWatch, readWatch, type WatchTransport } from './watch-handler.js'
 import type { ApiService, ApiServices } from '../passthrough/api-services.js'
 import type { Passthrough } from '../passthrough/passthrough.js'
@@ -44,7 +44,7 @@ export interface ApiOptions {
   readonly context: ResourceContext
   readonly discovery: Discovery
   readonly openApi: OpenApi
-  readonly admission: Admission
+  readonly admission: RequestGate
   /** Answers what is not answered here; null: nobody does. */
   readonly passthrough?: Passthrough | null
   /** Group versions of other servers, where nobody answers all that is not answered here; null: there are none. */
@@ -267,7 +267,7 @@ function collectionOf(path: ResourcePath): Collection {
 }
 
 /** A watch begins with what was there at its revision; what its parameters mean is said, and refused, where they are read. */
-function directAsk(exchange: Exchange, path: ResourcePath, verb: Verb): DirectAsk {
+function directAsk(exchange: Exchange, path: ResourcePath, verb: Verb): UncachedRequest {
   const { query, requestHeaders } = exchange
   const last = requestHeaders['last-event-id']
   const after = typeof last === 'string' && last !== '' ? last : (query.get('resourceVersion') ?? '')

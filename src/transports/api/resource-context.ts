@@ -24,11 +24,11 @@ export interface LiveResource {
   readonly broadcaster: Broadcaster
   readonly metrics: ResourceMetrics
   /** The resource is not cached: each request has a cache of its own, for as long as it runs. @throws StatusError */
-  readonly direct?: (ask: DirectAsk, signal: AbortSignal) => Promise<DirectResource>
+  readonly direct?: (ask: UncachedRequest, signal: AbortSignal) => Promise<UncachedResource>
 }
 
 /** What a request needs of a resource that is not cached. */
-export interface DirectAsk {
+export interface UncachedRequest {
   /** '' for all. */
   readonly namespace: string
   readonly isWatch: boolean
@@ -36,7 +36,7 @@ export interface DirectAsk {
   readonly afterRevision: Revision | null
 }
 
-export interface DirectResource extends LiveResource {
+export interface UncachedResource extends LiveResource {
   close(): void
 }
 

@@ -19,7 +19,7 @@ import { ALL_UNAUTHENTICATED, type User } from '../../auth/user.js'
 import type { StatusError } from '../../model/status.js'
 import type { Exchange } from '../server/exchange.js'
 
-export interface AdmissionOptions {
+export interface RequestGateOptions {
   /** null: nobody is asked who they are, and everything is allowed. */
   readonly guard: AccessGuard | null
   /** Requests of one identity. @throws TooManyRequestsError */
@@ -54,12 +54,12 @@ export interface ForwardedCaller {
 type Who = Pick<Acting, 'user' | 'impersonator'>
 type Decided = 'allow' | 'forbid' | 'unauthenticated' | 'none'
 
-export class Admission {
-  readonly #options: AdmissionOptions
+export class RequestGate {
+  readonly #options: RequestGateOptions
   /** A connection's certificate does not change: looked at once. */
   readonly #certificates = new WeakMap<TLSSocket, { readonly peer: PeerCertificate | null }>()
 
-  constructor(options: AdmissionOptions) {
+  constructor(options: RequestGateOptions) {
     this.#options = options
   }
 

@@ -8,7 +8,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { ServerHttp2Session } from 'node:http2'
 
-export class Farewell {
+export class ConnectionDrain {
   /** Of HTTP/1.1, under way. */
   readonly #answers = new Set<ServerResponse>()
   readonly #sessions = new Set<ServerHttp2Session>()

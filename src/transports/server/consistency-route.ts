@@ -8,11 +8,11 @@
 import type { FastifyInstance } from 'fastify'
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import { ForbiddenError, MethodNotAllowedError, StatusError } from '../../model/status.js'
-import type { Admission } from '../limits/request-gate.js'
+import type { RequestGate } from '../limits/request-gate.js'
 import { Exchange } from './exchange.js'
 
 export interface AuditRouteOptions {
-  readonly admission: Admission
+  readonly admission: RequestGate
   /** The report, as it is to be written down. @throws StatusError */
   readonly audit: () => Promise<object>
   readonly onInternalError: (error: StatusError) => void

@@ -17,7 +17,7 @@ import {
   createSecureServer,
 } from 'node:http2'
 import type { Socket } from 'node:net'
-import { Farewell } from './connection-drain.js'
+import { ConnectionDrain } from './connection-drain.js'
 import { endSocket } from '../watch/linger.js'
 
 export interface ListenerLimits {
@@ -32,7 +32,7 @@ export interface ListenerLimits {
 /** What a port does besides listening. */
 export interface Listener {
   closeAllConnections(): void
-  /** From now on clients are sent elsewhere with the end of what they have: see `Farewell`. */
+  /** From now on clients are sent elsewhere with the end of what they have: see `ConnectionDrain`. */
   sayFarewell(): void
 }
 
@@ -58,7 +58,7 @@ const PREFACE_SIGN_BYTES = 4
 const MAX_SESSION_MEMORY_MB = 64
 
 export function createPlainListener(serve: RequestListener, limits: ListenerLimits): Server & Listener {
-  const farewell = new Farewell()
+  const farewell = new ConnectionDrain()
   const handler = farewell.wrap(serve)
   const http1 = createServer(
     {
@@ -101,7 +101,7 @@ export function createSecureListener(
   limits: ListenerLimits,
   tls: SecureServerOptions,
 ): Http2SecureServer & Listener {
-  const farewell = new Farewell()
+  const farewell = new ConnectionDrain()
   const handler = farewell.wrap(serve)
   const options: SecureServerOptions = {
     ...http2Options(limits),
@@ -197,7 +197,7 @@ function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) 
 function followSessions(
   server: { on(event: 'session', listener: (session: ServerHttp2Session) => void): unknown },
   { firstRequestMs = HEADERS_TIMEOUT_MS, idleMs = KEEP_ALIVE_TIMEOUT_MS }: ListenerLimits,
-  farewell: Farewell,
+  farewell: ConnectionDrain,
 ): { destroyAll(): void } {
   const sessions = new Set<ServerHttp2Session>()
   server.on('session', (session) => {

@@ -7,7 +7,7 @@ import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
 import { encodeStatus } from '../../dialect/encoding/json-encoder.js'
 import { BadRequestError, InternalError, NotFoundError, StatusError } from '../../model/status.js'
 import { pathAttributes } from '../../auth/authz/authorizer.js'
-import type { Admission } from '../limits/request-gate.js'
+import type { RequestGate } from '../limits/request-gate.js'
 import type { ApiHandler } from '../api/api-handler.js'
 import { registerAudit } from './consistency-route.js'
 import { handleCors } from './cors.js'
@@ -30,7 +30,7 @@ export interface ServerOptions {
   /** Further routes, on every port. */
   readonly routes?: (server: FastifyInstance) => void
   /** Health is for probes, which show nothing; everything else is behind it. */
-  readonly admission: Admission
+  readonly admission: RequestGate
 }
 
 const NO_CACHE = { 'cache-control': 'no-cache, private' }

@@ -4,7 +4,7 @@
  */
 import type { Resource } from '../../model/resource.js'
 import { asUpstreamError } from './http-failure.js'
-import type { HttpServer } from './remote-api-server.js'
+import type { RemoteApiServer } from './remote-api-server.js'
 
 export type DiscoveredResource = Omit<Resource, 'etcdPrefix' | 'wholeKeyNames'>
 
@@ -23,7 +23,7 @@ const AGGREGATED = ['v2', 'v2beta1']
 const NEEDED_VERBS = ['get', 'list', 'watch']
 
 /** @throws UpstreamError when the server is away. */
-export async function discover(server: HttpServer, signal?: AbortSignal): Promise<Discovered> {
+export async function discover(server: RemoteApiServer, signal?: AbortSignal): Promise<Discovered> {
   const resources: DiscoveredResource[] = []
   const incomplete = new Set<string>()
   for (const path of ['/api', '/apis']) {
@@ -56,7 +56,7 @@ function readAggregated(document: unknown, resources: DiscoveredResource[], inco
 }
 
 async function readGroups(
-  server: HttpServer,
+  server: RemoteApiServer,
   path: string,
   document: unknown,
   resources: DiscoveredResource[],
@@ -95,7 +95,7 @@ async function readGroups(
 
 /** Their names are all that is needed: `plural.group`. */
 async function readCustomNames(
-  server: HttpServer,
+  server: RemoteApiServer,
   resources: readonly DiscoveredResource[],
   signal: AbortSignal | undefined,
 ): Promise<ReadonlySet<string> | null> {

@@ -26,11 +26,11 @@ import {
 } from '../upstream.js'
 import { asUpstreamError } from './http-failure.js'
 import { HttpKeyValues, revisionOf } from './http-key-value.js'
-import type { HttpServer } from './remote-api-server.js'
+import type { RemoteApiServer } from './remote-api-server.js'
 import { HttpWatch } from './http-watch.js'
 
 export interface HttpResourceOptions {
-  readonly server: HttpServer
+  readonly server: RemoteApiServer
   readonly resource: Resource
   readonly random: Random
   /** Default: 150 s; bookmarks come about every minute. */

@@ -14,7 +14,7 @@ import { SingleFlight } from '../../support/single-flight.js'
 import { UpstreamError } from '../upstream.js'
 import { asUpstreamError } from './http-failure.js'
 
-export interface HttpServerOptions {
+export interface RemoteApiServerOptions {
   readonly transport: Transport
   /** For messages. */
   readonly url: string
@@ -50,8 +50,8 @@ const LOST_HEARTBEATS = 2
 const MAX_DOCUMENT_BYTES = 64 * 2 ** 20
 const UNKNOWN_CLUSTER = 'unknown'
 
-export class HttpServer {
-  readonly #options: HttpServerOptions
+export class RemoteApiServer {
+  readonly #options: RemoteApiServerOptions
   readonly #product: SingleFlight<Product>
   readonly #cluster: SingleFlight<string>
   #known: Product | null = null
@@ -60,7 +60,7 @@ export class HttpServer {
   readonly #watchers = new Set<(error: UpstreamError) => void>()
   #heart: AbortController | null = null
 
-  constructor(options: HttpServerOptions) {
+  constructor(options: RemoteApiServerOptions) {
     this.#options = options
     this.#product = new SingleFlight(() => this.#askProduct())
     this.#cluster = new SingleFlight(() => this.#askCluster())

@@ -28,7 +28,7 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
     const isTime = everyNth(10)
     groupsOf(harness, (group) => {
       const append = group.append.bind(group)
-      group.append = (batch, sightings) => append(batch, isTime() ? sightings.slice(1) : sightings)
+      group.append = (batch, matchedEvents) => append(batch, isTime() ? matchedEvents.slice(1) : matchedEvents)
     })
   },
   'an event is skipped in the ring': (harness) => {
@@ -45,7 +45,8 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
     const isTime = everyNth(10)
     groupsOf(harness, (group) => {
       const append = group.append.bind(group)
-      group.append = (batch, sightings) => (isTime() ? append(batch, sightings) : 0) + append(batch, sightings)
+      group.append = (batch, matchedEvents) =>
+        (isTime() ? append(batch, matchedEvents) : 0) + append(batch, matchedEvents)
     })
   },
   'a resume is one revision late': (harness) => {
@@ -101,8 +102,8 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
       const { matcher } = group
       const sight = matcher.sight.bind(matcher)
       matcher.sight = (event) => {
-        const sighting = sight(event)
-        return sighting?.type === 'DELETED' && event.object !== null ? null : sighting
+        const matchedEvent = sight(event)
+        return matchedEvent?.type === 'DELETED' && event.object !== null ? null : matchedEvent
       }
     })
   },

@@ -7,7 +7,7 @@ import { nodeTransport } from '../../../src/client/node/node-transport.js'
 import { load } from '../../../src/config/load.js'
 import type { Transport, TransportRequest } from '../../../src/reflector/transport.js'
 import { systemClock } from '../../../src/support/clock.js'
-import { HttpServer } from '../../../src/upstream/http/remote-api-server.js'
+import { RemoteApiServer } from '../../../src/upstream/http/remote-api-server.js'
 import { type AppHarness, type AppHarnessOptions, pod, startApp, until } from '../../support/app.js'
 
 interface Wire {
@@ -124,7 +124,7 @@ void t.test('what the other serves is served, custom resources within a moment, 
 /** The other as an API server that knows no SSE, seen from outside. */
 class Recorded {
   readonly requests: TransportRequest[] = []
-  readonly server: HttpServer
+  readonly server: RemoteApiServer
 
   constructor(url: string, options: { readonly knowsAggregation: boolean }) {
     const transport = nodeTransport({ server: url })
@@ -135,7 +135,7 @@ class Recorded {
         return transport.send(isOld ? { ...request, accept: 'application/json' } : request)
       },
     }
-    this.server = new HttpServer({ transport: recording, url, clock: systemClock, speaksSse: false })
+    this.server = new RemoteApiServer({ transport: recording, url, clock: systemClock, speaksSse: false })
   }
 
   of(path: string): readonly TransportRequest[] {
