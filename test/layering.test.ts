@@ -1,94 +1,169 @@
 /**
- * Imports point down towards `model/`, never back up, and the two arms never import each other: the reading arm
- * transports → broadcast → cache, the feeding arm fleet → feed → upstream. Files directly in `src/` put the stages
- * together and may import anything.
+ * The structure of `src/`, read from its imports: they point down towards `model/`, never back up, and there is no circle,
+ * not even of types. The reading arm is transports → pipeline → broadcast → cache, the feeding arm fleet → feed → upstream;
+ * the two never import each other. `server/` wires the stages together and may import anything.
+ *
+ * Tests lie beside the mirror of their source, so that both are found from either.
  */
-import { readFileSync, readdirSync } from 'node:fs'
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { dirname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 
-const source = fileURLToPath(new URL('../../src/', import.meta.url))
+const root = fileURLToPath(new URL('../../', import.meta.url))
+const source = join(root, 'src')
+const tests = join(root, 'test')
 
-/** What each stage may import besides itself, `support` and `model`. A stage that is not here fails the test. */
+/** The stages that each stage may import, besides itself, `model` and `support`. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   model: [],
   support: [],
-  config: ['dialect', 'auth'],
   codec: [],
-  cache: [],
-  broadcast: ['cache', 'codec'],
   dialect: ['codec'],
   auth: [],
-  upstream: ['reflector'],
-  // What is written goes straight to the upstream, past the caches that will be told of it.
-  writes: ['upstream', 'dialect', 'codec'],
-  transports: ['broadcast', 'cache', 'dialect', 'codec', 'auth', 'metrics', 'writes'],
-  feed: ['upstream'],
-  fleet: ['feed', 'upstream'],
+  config: ['dialect', 'auth'],
+  cache: [],
+  broadcast: ['cache', 'codec'],
+  metrics: [],
   reflector: [],
   // Published on its own: nothing of the server comes with it.
   client: ['reflector'],
   // Commands are clients of any server: they start without the server's code.
   cli: ['client', 'reflector', 'codec'],
+  upstream: ['reflector'],
+  feed: ['upstream'],
+  fleet: ['feed', 'upstream'],
+  // A write goes straight to the upstream, past the caches, which will hear of it.
+  writes: ['upstream', 'dialect', 'codec'],
+  pipeline: ['feed', 'upstream', 'broadcast', 'cache', 'dialect', 'codec', 'metrics'],
+  transports: ['pipeline', 'broadcast', 'cache', 'dialect', 'codec', 'auth', 'metrics', 'writes'],
+  served: ['transports', 'pipeline', 'cache', 'dialect', 'codec', 'auth', 'upstream'],
   // A page beside the API, over the same transports and behind the same gate.
   ui: ['transports', 'broadcast', 'metrics', 'auth'],
 }
 
-/** What it may import besides to satisfy an interface that is declared there: types and nothing else. */
-const allowedTypes: Readonly<Record<string, readonly string[]>> = {
-  metrics: ['cache', 'broadcast', 'feed', 'fleet'],
-  dialect: ['cache', 'broadcast'],
-}
+/** The wiring: it may import every stage, and no stage may import it. */
+const WIRING = 'server'
+const ENTRY = 'main.ts'
+
+/** Folders of tests that belong to no single source file. */
+const CROSS_CUTTING: ReadonlySet<string> = new Set([
+  ...['bench', 'clients', 'conformance', 'data', 'docs', 'fault', 'fuzz', 'go', 'guarantees', 'integration', 'ops'],
+  ...['reference', 'security', 'soak', 'support'],
+])
 
 interface Import {
-  readonly isType: boolean
   readonly from: string
   readonly to: string
 }
 
-const stageOf = (path: string): string => (path.includes(sep) ? path.slice(0, path.indexOf(sep)) : '')
+const stageOf = (path: string): string => path.slice(0, Math.max(0, path.indexOf(sep)))
+
+function listFiles(folder: string, ending: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith(ending))
+}
 
 function importsOf(path: string): Import[] {
   const text = readFileSync(join(source, path), 'utf8')
-  return [...text.matchAll(/(?:^|\n)(?:import|export)\s(type\s)?[^'"]*?from\s+'(\.[^']+)'|import\('(\.[^']+)'\)/g)].map(
-    (found) => ({
-      isType: found[1] !== undefined,
-      from: path,
-      to: relative(source, join(source, dirname(path), (found[2] ?? found[3])!)),
-    }),
+  const found = text.matchAll(
+    /(?:^|\n)(?:import|export)\s(?:type\s)?[^'"]*?from\s+'(\.[^']+)'|import\('(\.[^']+)'\)|(?:^|\n)import\s+'(\.[^']+)'/g,
   )
+  return [...found].map(([, named, dynamic, bare]) => ({
+    from: path,
+    to: relative(source, join(source, dirname(path), (named ?? dynamic ?? bare)!)).replace(/\.js$/, '.ts'),
+  }))
 }
 
-const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'))
+const files = listFiles(source, '.ts')
 const imports = files.flatMap(importsOf)
+
+void t.test('every folder of src is a stage that the table knows, and only the entry lies outside', (t) => {
+  t.same(
+    files.filter((path) => !path.includes(sep)),
+    [ENTRY],
+  )
+  const known = new Set([...Object.keys(allowed), WIRING])
+  t.same([...new Set(files.map(stageOf))].filter((stage) => stage !== '').sort(), [...known].sort())
+  t.end()
+})
 
 void t.test('every import between stages points down', (t) => {
   t.ok(imports.length > 300, `${imports.length} imports were found`)
-  for (const { from, to, isType } of imports) {
+  const upward = imports.filter(({ from, to }) => {
     const stage = stageOf(from)
-    if (stage === '') continue
-    const target = stageOf(to)
-    const mayBe = [stage, 'support', 'model', ...(allowed[stage] ?? []), ...(isType ? (allowedTypes[stage] ?? []) : [])]
-    if (!mayBe.includes(target)) t.fail(`${from} imports ${to}`)
-  }
-  t.end()
-})
-
-void t.test('model and support import nothing above them', (t) => {
-  for (const { from, to } of imports) {
-    if (stageOf(from) === 'model' && !['model', 'support'].includes(stageOf(to))) t.fail(`${from} imports ${to}`)
-    if (stageOf(from) === 'support' && stageOf(to) !== 'support') t.fail(`${from} imports ${to}`)
-  }
-  t.pass()
-  t.end()
-})
-
-void t.test('every stage is known here', (t) => {
-  const stages = new Set(files.map(stageOf).filter((stage) => stage !== ''))
+    if (stage === '' || stage === WIRING) return false
+    return ![stage, 'support', 'model', ...(allowed[stage] ?? [])].includes(stageOf(to))
+  })
   t.same(
-    [...stages].filter((stage) => !(stage in allowed || stage in allowedTypes)),
+    upward.map(({ from, to }) => `${from} imports ${to}`),
     [],
   )
   t.end()
 })
+
+void t.test('the table itself has no circle', (t) => {
+  const heights = new Map<string, number>()
+  const height = (stage: string, path: readonly string[]): number => {
+    if (path.includes(stage)) throw new Error(`circle of stages: ${[...path, stage].join(' → ')}`)
+    const known = heights.get(stage)
+    if (known !== undefined) return known
+    const result = 1 + Math.max(0, ...(allowed[stage] ?? []).map((below) => height(below, [...path, stage])))
+    heights.set(stage, result)
+    return result
+  }
+  for (const stage of Object.keys(allowed)) t.doesNotThrow(() => height(stage, []))
+  t.end()
+})
+
+void t.test('no file imports itself by way of others, not even for a type', (t) => {
+  const targets = new Map(files.map((file) => [file, new Set<string>()]))
+  for (const { from, to } of imports) targets.get(from)!.add(to)
+  t.same(findCircles(targets), [])
+  t.same(
+    findCircles(
+      new Map([
+        ['a', new Set(['b'])],
+        ['b', new Set(['a'])],
+        ['c', new Set(['a'])],
+      ]),
+    ),
+    [['a', 'b']],
+  )
+  t.end()
+})
+
+void t.test('a test lies beside the mirror of its source', (t) => {
+  const misplaced = listFiles(tests, '.test.ts').filter((path) => {
+    if (!path.includes(sep) || CROSS_CUTTING.has(stageOf(path))) return false
+    const mirrored = join(source, path.replace(/\.test\.ts$/, ''))
+    // Of a file, of a folder, or one aspect of a file.
+    return ![`${mirrored}.ts`, mirrored, `${dirname(mirrored)}.ts`].some(existsSync)
+  })
+  t.same(misplaced, [])
+  t.end()
+})
+
+/** Sets of files that reach each other by imports; each sorted. Tarjan's algorithm. */
+function findCircles(graph: ReadonlyMap<string, ReadonlySet<string>>): string[][] {
+  const order = new Map<string, number>()
+  const lowest = new Map<string, number>()
+  const open: string[] = []
+  const circles: string[][] = []
+  const visit = (node: string): void => {
+    order.set(node, order.size)
+    lowest.set(node, order.get(node)!)
+    open.push(node)
+    for (const next of graph.get(node) ?? []) {
+      if (!graph.has(next)) continue
+      if (!order.has(next)) {
+        visit(next)
+        lowest.set(node, Math.min(lowest.get(node)!, lowest.get(next)!))
+      } else if (open.includes(next)) lowest.set(node, Math.min(lowest.get(node)!, order.get(next)!))
+    }
+    if (lowest.get(node) !== order.get(node)) return
+    const members = open.splice(open.indexOf(node))
+    if (members.length > 1 || graph.get(node)!.has(node)) circles.push(members.sort())
+  }
+  for (const node of graph.keys()) if (!order.has(node)) visit(node)
+  return circles
+}
