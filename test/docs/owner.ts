@@ -8,6 +8,7 @@ import { readText } from './generate.js'
 export const OWNED = [
   'package.json',
   'SECURITY.md',
+  'deploy/README-client.md',
   'helm/distributary/Chart.yaml',
   'helm/distributary/values.yaml',
   'deploy/kubernetes/base/kustomization.yaml',
