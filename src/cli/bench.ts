@@ -72,8 +72,14 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
   const watchers = flags.watchers ?? 100
   const durationMs = flags.duration ?? 10_000
   const path = await watchPath(context, connection, durationMs)
+  const { credentials, ...target } = connection.options
+  const { authorization, ...certificate } = (await credentials?.current()) ?? {}
   const load = new Load({
-    target: connection.options,
+    target: {
+      ...target,
+      ...certificate,
+      ...(authorization === undefined ? {} : { authorization: () => authorization }),
+    },
     path,
     watchers,
     isHttp2: flags.http === '2',

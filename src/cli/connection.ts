@@ -26,7 +26,7 @@ export const connectionFlags = {
     doc: 'Bearer token. Everybody on the machine can read it there: --token-file, or DISTRIBUTARY_TOKEN in the environment, is better.',
   },
   'token-file': { kind: 'file', group, doc: 'File with the bearer token; read again at each request.' },
-  kubeconfig: { kind: 'file', group, doc: 'Server and credentials as kubectl has them. exec plugins are refused.' },
+  kubeconfig: { kind: 'file', group, doc: 'Server and credentials as kubectl has them; an exec plugin is run.' },
   context: {
     kind: 'string',
     placeholder: 'NAME',
@@ -75,8 +75,11 @@ export async function connect(
   const ca = readPem(flags['certificate-authority'])
   const authorization = authorizationOf(flags, environment)
   const tlsServerName = flags['tls-server-name']
+  const { credentials, ...certain } = fromFile
   const options: NodeTransportOptions = {
-    ...fromFile,
+    ...certain,
+    // Who is named on the command line is asked for nothing else.
+    ...(credentials === undefined || authorization !== null || cert !== undefined ? {} : { credentials }),
     server,
     ...(ca === undefined ? {} : { ca }),
     ...(cert === undefined ? {} : { cert }),
@@ -99,7 +102,7 @@ async function readKubeconfig(flags: FlagValues<typeof connectionFlags>, environ
   // The YAML reader is loaded only where there is YAML to read.
   const { loadKubeconfig } = await import('../client/node/kubeconfig.js')
   try {
-    return loadKubeconfig(file, context === null ? {} : { context })
+    return await loadKubeconfig(file, context === null ? {} : { context })
   } catch (error) {
     throw new CommandError(error instanceof Error ? error.message : String(error), undefined, { cause: error })
   }

@@ -1,4 +1,5 @@
 /** `distributary/client` in Node: the browser's part, and what reads files and certificates. */
 export * from './browser.js'
+export type { Credentials, CredentialSource } from './node/exec-credentials.js'
 export { loadKubeconfig, type Kubeconfig, type KubeconfigOptions } from './node/kubeconfig.js'
 export { nodeTransport, type NodeTransportOptions } from './node/node-transport.js'

@@ -1,5 +1,5 @@
 /** Another server as the source of everything, from the configuration: what `--upstream` and `--kubeconfig` mean. */
-import { loadKubeconfig } from '../client/node/kubeconfig.js'
+import { loadKubeconfig } from '../auth/kubeconfig.js'
 import { nodeTransport } from '../client/node/node-transport.js'
 import type { Config } from '../config/load.js'
 import type { OpenFeed } from '../feed/resource-feed.js'
@@ -11,7 +11,7 @@ import { RemoteApiServer } from '../upstream/http/remote-api-server.js'
 /** @throws Error that names the file when the kubeconfig cannot be used. */
 export function openRemoteApiServer({ upstream: url, kubeconfig }: Config, clock: Clock): RemoteApiServer {
   if (url === null) throw new Error('there is no --upstream')
-  const credentials = kubeconfig === null ? {} : loadKubeconfig(kubeconfig)
+  const { url: _, ...credentials } = kubeconfig === null ? { url } : loadKubeconfig(kubeconfig)
   return new RemoteApiServer({ transport: nodeTransport({ ...credentials, server: url }), url, clock })
 }
 

@@ -132,7 +132,7 @@ void t.test('in a browser: the same modules, over its own fetch', async (t) => {
 const kubeconfig = process.env['KUBE_APISERVER_KUBECONFIG']
 const skip = kubeconfig === undefined ? 'KUBE_APISERVER_KUBECONFIG names no server to try it on' : false
 void t.test('a kube-apiserver: its namespaces, by WatchList and by list', { skip }, async (t) => {
-  const { namespace: _namespace, ...options } = loadKubeconfig(kubeconfig!)
+  const { namespace: _namespace, ...options } = await loadKubeconfig(kubeconfig!)
   for (const watchList of [true, false]) {
     const informer = new SharedInformer<KubeObject>({
       transport: nodeTransport(options),

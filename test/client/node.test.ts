@@ -124,20 +124,19 @@ void t.test('kubeconfig: every way to say who one is', async (t) => {
     ],
     ['a server name', { cluster: { 'tls-server-name': 'localhost' }, user: { token: 'good-token' } }],
   ] as const) {
-    t.equal(await names(loadKubeconfig(kubeconfig('config', parts))), 'a b', what)
+    t.equal(await names(await loadKubeconfig(kubeconfig('config', parts))), 'a b', what)
   }
-  const rotated = loadKubeconfig(kubeconfig('config', { user: { tokenFile: 'token' } }))
+  const rotated = await loadKubeconfig(kubeconfig('config', { user: { tokenFile: 'token' } }))
   t.match(await names(rotated), /^refused/, 'a path is relative to the file')
   writeFileSync(tokenFile, 'good-token\n')
   t.equal(await names(rotated), 'a b', 'a token file is read at each request')
-  const basic = loadKubeconfig(kubeconfig('config', { user: { username: 'jane', password: 'x:y' } }))
+  const basic = await loadKubeconfig(kubeconfig('config', { user: { username: 'jane', password: 'x:y' } }))
   t.equal(basic.authorization?.(), `Basic ${Buffer.from('jane:x:y').toString('base64')}`)
-  t.equal(loadKubeconfig(kubeconfig('config', { context: { namespace: 'shop' } })).namespace, 'shop')
+  t.equal((await loadKubeconfig(kubeconfig('config', { context: { namespace: 'shop' } }))).namespace, 'shop')
 })
 
 void t.test('kubeconfig: what is not done is refused in words, and so is what is missing', async (t) => {
   for (const [parts, expected] of [
-    [{ user: { exec: { command: 'aws' } } }, /user "u": exec is not supported/],
     [{ user: { 'auth-provider': { name: 'gcp' } } }, /auth-provider is not supported/],
     [{ user: { as: 'root' } }, /as is not supported/],
     [{ cluster: { 'proxy-url': 'http://proxy' } }, /proxy-url is not supported/],
@@ -147,16 +146,25 @@ void t.test('kubeconfig: what is not done is refused in words, and so is what is
     [{ more: { 'current-context': 'other' } }, /no context "other"/],
     [{ cluster: { 'certificate-authority': 'nowhere.pem' } }, /nowhere\.pem/],
   ] as const) {
-    t.throws(() => loadKubeconfig(kubeconfig('config', parts)), { message: expected })
+    await t.rejects(loadKubeconfig(kubeconfig('config', parts)), { message: expected })
   }
-  t.throws(() => loadKubeconfig(join(folder, 'none')), /none/)
+  await t.rejects(loadKubeconfig(join(folder, 'none')), /none/)
 })
 
 void t.test('the command line takes the same, by flags, files and the environment', async (t) => {
   const token = { user: { token: 'good-token' } }
   const config = kubeconfig('cli', { ...token, context: { namespace: 'shop' } })
   const other = kubeconfig('other', { more: { 'current-context': 'gone' }, ...token })
-  const refused = kubeconfig('refused', { user: { exec: { command: 'aws' } } })
+  const exec = { apiVersion: 'client.authentication.k8s.io/v1', interactiveMode: 'Never' }
+  const printed = JSON.stringify({
+    kind: 'ExecCredential',
+    apiVersion: exec.apiVersion,
+    status: { token: 'good-token' },
+  })
+  const plugin = kubeconfig('plugin', { user: { exec: { ...exec, command: 'echo', args: [printed] } } })
+  const missing = kubeconfig('missing', {
+    user: { exec: { ...exec, command: 'nowhere-to-be-found', installHint: 'install it' } },
+  })
   const tokenFile = inFolder('cli-token', 'good-token\n')
   const ca = ['--certificate-authority', authority.ca]
   const cases: readonly (readonly [string, number, readonly string[], Readonly<Record<string, string>>, RegExp])[] = [
@@ -190,7 +198,9 @@ void t.test('the command line takes the same, by flags, files and the environmen
       /cannot reach/,
     ],
     ['nobody', 1, ['-s', url, ...ca], {}, /Unauthorized/],
-    ['an exec plugin', 1, ['--kubeconfig', refused], {}, /exec is not supported/],
+    ['an exec plugin', 0, ['--kubeconfig', plugin], {}, /^pod\/a\n$/],
+    ['a token instead of the plugin', 1, ['--kubeconfig', plugin, '--token', 'x'], {}, /Unauthorized/],
+    ['an exec plugin that is not there', 1, ['--kubeconfig', missing], {}, /nowhere-to-be-found.*ENOENT[^]*install it/],
     ['half a certificate', 2, ['-s', url, '--client-certificate', jane.cert], {}, /go together/],
     ['two tokens', 2, ['-s', url, '--token', 'x', '--token-file', tokenFile], {}, /both given/],
     ['no such file', 1, ['-s', url, '--token-file', '/nowhere'], {}, /\/nowhere/],

@@ -9,6 +9,8 @@ import { recordedRows, withCapacity } from './capacity.js'
 import { commandsPage } from './commands-page.js'
 import { metricsPage } from './metrics-page.js'
 import { optionsPage } from './options-page.js'
+import { OWNED, withOwner } from './owner.js'
+import { thirdPartyLicences } from './third-party.js'
 
 export const root = fileURLToPath(new URL('../../../', import.meta.url))
 
@@ -20,7 +22,7 @@ export function readText(path: string): string {
 
 /** Path in the repository → content. */
 export async function generated(): Promise<ReadonlyMap<string, string>> {
-  return new Map([
+  const files = new Map([
     ['docs/options.md', optionsPage()],
     ['docs/metrics.md', await metricsPage()],
     ['docs/commands.md', commandsPage()],
@@ -29,7 +31,10 @@ export async function generated(): Promise<ReadonlyMap<string, string>> {
     // A chart may read no file from outside its own folder.
     ['helm/distributary/files/rules.yaml', readText('deploy/prometheus/rules.yaml')],
     ['helm/distributary/files/dashboard.json', readText('deploy/grafana/distributary.json')],
+    ['THIRD-PARTY-LICENSES.txt', thirdPartyLicences()],
   ])
+  for (const path of OWNED) files.set(path, withOwner(files.get(path) ?? readText(path)))
+  return files
 }
 
 /** Of the chart's values only the server's own options are made; what the chart adds is written by hand. */

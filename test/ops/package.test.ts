@@ -42,6 +42,8 @@ void t.test('the package holds what is needed, installs into an empty folder and
     'dist/ui/page/main.js',
     'src/ui/page/index.html',
     'LICENSE',
+    'NOTICE',
+    'THIRD-PARTY-LICENSES.txt',
     'README.md',
     'CHANGELOG.md',
   ]) {
@@ -49,7 +51,10 @@ void t.test('the package holds what is needed, installs into an empty folder and
   }
   t.same(
     paths.filter(
-      (path) => !/^(dist\/.*\.(js|d\.ts)|src\/ui\/page\/\w+\.(html|css|svg)|LICENSE|\w+\.md|package\.json)$/.test(path),
+      (path) =>
+        !/^(dist\/.*\.(js|d\.ts)|src\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
+          path,
+        ),
     ),
     [],
     'and nothing else',

@@ -7,6 +7,7 @@
  */
 import http from 'node:http'
 import https from 'node:https'
+import type { Credentials, CredentialSource } from './exec-credentials.js'
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from '../../reflector/transport.js'
 
 export interface NodeTransportOptions {
@@ -21,24 +22,36 @@ export interface NodeTransportOptions {
   readonly insecureSkipTlsVerify?: boolean
   /** Asked at each request, so that a rotated token file is read. */
   readonly authorization?: () => string | null
+  /** Asked at each request as well: what has to be fetched, and expires. */
+  readonly credentials?: CredentialSource
 }
 
 export function nodeTransport(options: NodeTransportOptions): Transport & { close(): void } {
   const server = options.server.replace(/\/+$/, '')
   const isPlain = server.startsWith('http:')
-  // TCP keepalive notices a peer that is gone while a watch is idle; sockets are bounded by one request per reflector.
-  const shared = { keepAlive: true, keepAliveMsecs: 30_000 }
-  const agent = isPlain ? new http.Agent(shared) : new https.Agent({ ...shared, ...tlsOptions(options) })
   const start = isPlain ? http.request : https.request
+  let agent = agentOf(options, isPlain)
+  let shown: Credentials = {}
+  const agentFor = (credentials: Credentials): http.Agent => {
+    if (isPlain || (credentials.cert === shown.cert && credentials.key === shown.key)) return agent
+    // What is running goes on as who it was.
+    retire(agent)
+    const { cert, key } = credentials
+    agent = agentOf({ ...options, ...(cert === undefined || key === undefined ? {} : { cert, key }) }, isPlain)
+    shown = credentials
+    return agent
+  }
   return {
     close: () => agent.destroy(),
-    send(request: TransportRequest): Promise<TransportResponse> {
-      const authorization = options.authorization?.() ?? null
-      return new Promise((resolve, reject) => {
+    async send(request: TransportRequest): Promise<TransportResponse> {
+      const { credentials: source } = options
+      const credentials = (await source?.current()) ?? {}
+      const authorization = options.authorization?.() ?? credentials.authorization ?? null
+      const incoming = await new Promise<http.IncomingMessage>((resolve, reject) => {
         const outgoing = start(
           `${server}${request.path}${queryText(request.query)}`,
           {
-            agent,
+            agent: agentFor(credentials),
             method: request.method ?? 'GET',
             signal: request.signal,
             headers: {
@@ -47,13 +60,27 @@ export function nodeTransport(options: NodeTransportOptions): Transport & { clos
               ...(authorization === null ? {} : { authorization }),
             },
           },
-          (incoming) => resolve(responseOf(incoming)),
+          resolve,
         )
         outgoing.on('error', reject)
         outgoing.end()
       })
+      if (incoming.statusCode === 401) source?.refused(credentials)
+      return responseOf(incoming)
     },
   }
+}
+
+function agentOf(options: NodeTransportOptions, isPlain: boolean): http.Agent {
+  // TCP keepalive notices a peer that is gone while a watch is idle; sockets are bounded by one request per reflector.
+  const shared = { keepAlive: true, keepAliveMsecs: 30_000 }
+  return isPlain ? new http.Agent(shared) : new https.Agent({ ...shared, ...tlsOptions(options) })
+}
+
+/** Its idle connections end now, the others with their request. */
+function retire(agent: http.Agent): void {
+  agent.maxFreeSockets = 0
+  for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy()
 }
 
 function tlsOptions(options: NodeTransportOptions): https.AgentOptions {

@@ -1,0 +1,76 @@
+#!/usr/bin/env node
+/**
+ * The client as a package of its own, `distributary-client`, from the server's build: `npm run pack:client`, then
+ * `npm publish dist-client`.
+ *
+ * What it holds is what `client/index.js` and `client/browser.js` import, file for file, so that nothing of the server can
+ * get in unseen, and its dependencies are those that these files name, at the server's versions. Optional and peer
+ * dependencies of one package were the other way; the first installs the server's packages for everybody who does not know
+ * the flag, the second breaks `npx distributary`.
+ */
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
+
+const root = fileURLToPath(new URL('../', import.meta.url))
+const [target, dist = join(root, 'dist'), ...more] = process.argv.slice(2)
+if (target === undefined || more.length > 0) {
+  process.stderr.write('client package: it takes the folder to make, and where the build is (dist)\n')
+  process.exit(2)
+}
+
+const files = new Set()
+const packages = new Set()
+for (const entry of ['index', 'browser'])
+  for (const end of ['js', 'd.ts']) collect(join(dist, `client/${entry}.${end}`))
+
+const server = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+const unknown = [...packages].filter((name) => server.dependencies[name] === undefined)
+if (unknown.length > 0) {
+  process.stderr.write(`client package: ${unknown.join(', ')} is imported, and no dependency of the server\n`)
+  process.exit(1)
+}
+const entries = (name) => ({ types: `./client/${name}.d.ts`, default: `./client/${name}.js` })
+const manifest = {
+  name: `${server.name}-client`,
+  version: server.version,
+  description: 'List, watch and informers for Node and browsers, against distributary or any Kubernetes API server',
+  license: server.license,
+  repository: server.repository,
+  homepage: server.homepage,
+  bugs: server.bugs,
+  type: server.type,
+  sideEffects: false,
+  exports: {
+    '.': { types: entries('index').types, browser: entries('browser'), default: entries('index').default },
+    './package.json': './package.json',
+  },
+  engines: server.engines,
+  keywords: ['kubernetes', 'informer', 'watch', 'list-watch', 'controller', 'etcd'],
+  dependencies: Object.fromEntries([...packages].sort().map((name) => [name, server.dependencies[name]])),
+}
+
+rmSync(target, { recursive: true, force: true })
+mkdirSync(target, { recursive: true })
+for (const file of files) {
+  const to = join(target, relative(dist, file))
+  mkdirSync(dirname(to), { recursive: true })
+  copyFileSync(file, to)
+}
+writeFileSync(join(target, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
+for (const file of ['LICENSE', 'NOTICE']) copyFileSync(join(root, file), join(target, file))
+copyFileSync(join(root, 'deploy/README-client.md'), join(target, 'README.md'))
+process.stdout.write(`client package: ${files.size} files, ${[...packages].join(', ')} beside them\n`)
+
+/** A module with everything it imports; types too, where it is a declaration. */
+function collect(file) {
+  if (files.has(file)) return
+  files.add(file)
+  const source = readFileSync(file, 'utf8')
+  for (const { fileName: name } of ts.preProcessFile(source, true, true).importedFiles) {
+    if (name.startsWith('node:')) continue
+    if (!name.startsWith('.')) packages.add(name)
+    else collect(join(dirname(file), file.endsWith('.d.ts') ? name.replace(/\.js$/, '.d.ts') : name))
+  }
+}

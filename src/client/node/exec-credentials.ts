@@ -1,0 +1,138 @@
+/**
+ * Credentials that a command prints: what kubeconfigs of managed clusters have (`exec`). The command runs when somebody
+ * needs them, once for all who need them then, and again when they have expired or the server has refused them.
+ *
+ * Source: Kubernetes, "Authenticating", "client-go credential plugins"; versions v1 and v1beta1 of ExecCredential.
+ */
+import { spawn } from 'node:child_process'
+import type { ExecPlugin } from '../../support/kubeconfig.js'
+
+export interface Credentials {
+  readonly authorization?: string
+  /** PEM, both or none. */
+  readonly cert?: string
+  readonly key?: string
+}
+
+export interface CredentialSource {
+  /** @throws Error when there are none. */
+  current(): Promise<Credentials>
+  /** The server answered 401 to these: they are not given out again. */
+  refused(credentials: Credentials): void
+}
+
+export interface ExecSurroundings {
+  /** Milliseconds since 1970. */
+  readonly now?: () => number
+  /** Whether somebody sits at the terminal, who can answer a question of the command. */
+  readonly isInteractive?: boolean
+}
+
+interface Cached {
+  readonly credentials: Credentials
+  /** null: they last as long as we do. */
+  readonly expiresAt: number | null
+}
+
+/** A token and a certificate are a few KB. */
+const MAX_OUTPUT_BYTES = 2 ** 20
+
+export function execCredentials(plugin: ExecPlugin, surroundings: ExecSurroundings = {}): CredentialSource {
+  const { now = Date.now, isInteractive = process.stdin.isTTY } = surroundings
+  let cached: Cached | null = null
+  let running: Promise<Cached> | null = null
+  return {
+    async current() {
+      if (cached !== null && (cached.expiresAt === null || now() < cached.expiresAt)) return cached.credentials
+      running ??= runPlugin(plugin, isInteractive).finally(() => (running = null))
+      cached = await running
+      return cached.credentials
+    },
+    refused(credentials) {
+      // Those of a moment ago: meanwhile there may be others.
+      if (cached?.credentials === credentials) cached = null
+    },
+  }
+}
+
+async function runPlugin(plugin: ExecPlugin, isTerminal: boolean): Promise<Cached> {
+  const { apiVersion, command, interactiveMode, cluster } = plugin
+  if (interactiveMode === 'Always' && !isTerminal) {
+    throw new Error(`${command}: it asks for something at a terminal (interactiveMode Always), and there is none`)
+  }
+  const interactive = isTerminal && interactiveMode !== 'Never'
+  const spec = { interactive, ...(cluster === null ? {} : { cluster }) }
+  const output = await outputOf(plugin, interactive, JSON.stringify({ kind: 'ExecCredential', apiVersion, spec }))
+  return credentialsIn(output, plugin)
+}
+
+function outputOf(
+  { command, args, env, installHint }: ExecPlugin,
+  interactive: boolean,
+  info: string,
+): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, {
+      env: { ...process.env, ...env, KUBERNETES_EXEC_INFO: info },
+      // What it says on stderr is for people: a page to open, a code to enter.
+      stdio: [interactive ? 'inherit' : 'ignore', 'pipe', 'inherit'],
+    })
+    const chunks: Buffer[] = []
+    let size = 0
+    child.stdout.on('data', (chunk: Buffer) => {
+      size += chunk.length
+      if (size <= MAX_OUTPUT_BYTES) chunks.push(chunk)
+      else child.kill('SIGKILL')
+    })
+    child.once('error', (error: NodeJS.ErrnoException) => {
+      const hint = error.code === 'ENOENT' && installHint !== '' ? `\n${installHint}` : ''
+      reject(new Error(`${command}, which the kubeconfig logs in by: ${error.message}${hint}`, { cause: error }))
+    })
+    child.once('close', (code, signal) => {
+      if (size > MAX_OUTPUT_BYTES) reject(new Error(`${command} printed more than ${MAX_OUTPUT_BYTES} bytes`))
+      else if (code === 0) resolve(Buffer.concat(chunks).toString('utf8'))
+      else reject(new Error(`${command}, which the kubeconfig logs in by, ended with ${signal ?? `exit code ${code}`}`))
+    })
+  })
+}
+
+interface ExecCredential {
+  readonly kind?: unknown
+  readonly apiVersion?: unknown
+  readonly status?: {
+    readonly expirationTimestamp?: string | null
+    readonly token?: string
+    readonly clientCertificateData?: string
+    readonly clientKeyData?: string
+  } | null
+}
+
+/** What it printed is in no message: it may be a secret. */
+function credentialsIn(output: string, { command, apiVersion }: ExecPlugin): Cached {
+  const fail = (problem: string): never => {
+    throw new Error(`${command}, which the kubeconfig logs in by: ${problem}`)
+  }
+  let printed: ExecCredential | null
+  try {
+    printed = JSON.parse(output) as ExecCredential | null
+  } catch {
+    return fail('it did not print JSON')
+  }
+  if (printed?.kind !== 'ExecCredential') return fail('it did not print an ExecCredential')
+  if (printed.apiVersion !== apiVersion) {
+    return fail(`it printed apiVersion ${JSON.stringify(printed.apiVersion)}, and was asked for ${apiVersion}`)
+  }
+  const { token = '', clientCertificateData: cert = '', clientKeyData: key = '' } = printed.status ?? {}
+  if ((cert === '') !== (key === '')) return fail('it printed one of clientCertificateData and clientKeyData')
+  if (token === '' && cert === '') return fail('it printed neither a token nor a certificate')
+  const until = printed.status?.expirationTimestamp ?? null
+  const expiresAt = until === null ? null : Date.parse(until)
+  if (Number.isNaN(expiresAt)) return fail(`expirationTimestamp ${JSON.stringify(until)} is not a time`)
+  return {
+    credentials: {
+      ...(token === '' ? {} : { authorization: `Bearer ${token}` }),
+      ...(cert === '' ? {} : { cert, key }),
+    },
+    expiresAt,
+  }
+}

@@ -1,0 +1,194 @@
+/**
+ * A context of a kubeconfig: where the API server is, and how we show who we are. It takes the parsed file, since those who
+ * read it differ: the server at its start, the client when it is asked to, each with its own way to a YAML reader.
+ *
+ * Read: server (with a path), certificate-authority(-data), insecure-skip-tls-verify, tls-server-name,
+ * client-certificate(-data) with client-key(-data), token, tokenFile (again at each request), username and password, the
+ * context's namespace, and `exec` as data: who may start programs decides there. Refused, in words: `auth-provider` and
+ * `proxy-url`, and impersonation (`as`), since leaving it out in silence would act as somebody else.
+ */
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+
+export interface KubeconfigContext {
+  readonly server: string
+  /** '' when the context names none. */
+  readonly namespace: string
+  /** PEM. */
+  readonly ca?: Buffer
+  readonly cert?: Buffer
+  readonly key?: Buffer
+  readonly tlsServerName?: string
+  readonly insecureSkipTlsVerify?: boolean
+  /** Asked at each request, so that a rotated token file is read. */
+  readonly authorization?: () => string
+  readonly exec?: ExecPlugin
+}
+
+/** A command that prints an ExecCredential. Source: Kubernetes, "client-go credential plugins". */
+export interface ExecPlugin {
+  readonly apiVersion: string
+  /** Absolute, or a name to be found in PATH. */
+  readonly command: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly interactiveMode: 'Never' | 'IfAvailable' | 'Always'
+  /** Told when the command is not there. */
+  readonly installHint: string
+  /** `spec.cluster` of what the command is given; null when it did not ask for it. */
+  readonly cluster: object | null
+}
+
+export interface KubeconfigSource {
+  /** Paths in it are relative to this one, and messages name it. */
+  readonly file: string
+  /** Default: `current-context`, or the only one. */
+  readonly context?: string
+  readonly readFile?: (path: string) => Buffer
+}
+
+const REFUSED_OF_USER = ['auth-provider', 'as', 'as-groups', 'as-uid', 'as-user-extra']
+const EXEC_VERSIONS = ['client.authentication.k8s.io/v1', 'client.authentication.k8s.io/v1beta1']
+const EXEC_MODES = ['Never', 'IfAvailable', 'Always'] as const
+/** Of a cluster's `extensions`: what is meant for the plugin. */
+const EXEC_EXTENSION = 'client.authentication.k8s.io/exec'
+
+/** @throws Error that names the file and what is missing. */
+export function readKubeconfig(config: unknown, source: KubeconfigSource): KubeconfigContext {
+  const { file, readFile = readFileSync } = source
+  const fail = (problem: string): never => {
+    throw new Error(`kubeconfig ${file}: ${problem}`)
+  }
+  const contexts = member(config, 'contexts')
+  const only = Array.isArray(contexts) && contexts.length === 1 ? text(contexts[0], 'name') : ''
+  const contextName = (source.context ?? text(config, 'current-context')) || only
+  const context = named(contexts, contextName, 'context')
+  if (context === undefined) return fail(`no context ${JSON.stringify(contextName)}`)
+  const clusterName = text(context, 'cluster')
+  const cluster = named(member(config, 'clusters'), clusterName, 'cluster')
+  if (cluster === undefined) return fail(`no cluster ${JSON.stringify(clusterName)}`)
+  const userName = text(context, 'user')
+  const user = userName === '' ? {} : named(member(config, 'users'), userName, 'user')
+  if (user === undefined) return fail(`no user ${JSON.stringify(userName)}`)
+  const refused = REFUSED_OF_USER.find((field) => member(user, field) !== undefined)
+  if (refused !== undefined) return fail(`user ${JSON.stringify(userName)}: ${refused} is not supported`)
+  if (text(cluster, 'proxy-url') !== '') {
+    return fail(`cluster ${JSON.stringify(clusterName)}: proxy-url is not supported`)
+  }
+  const server = text(cluster, 'server')
+  if (!/^https?:\/\/\S+$/.test(server)) return fail(`server ${JSON.stringify(server)} is not a URL`)
+
+  const resolve = (name: string): string => path.resolve(path.dirname(file), name)
+  const pem = (owner: unknown, field: string): Buffer | undefined => {
+    const data = text(owner, `${field}-data`)
+    if (data !== '') return Buffer.from(data, 'base64')
+    const name = text(owner, field)
+    return name === '' ? undefined : readFile(resolve(name))
+  }
+  const ca = pem(cluster, 'certificate-authority')
+  const cert = pem(user, 'client-certificate')
+  const key = pem(user, 'client-key')
+  if ((cert === undefined) !== (key === undefined)) {
+    return fail(`user ${JSON.stringify(userName)}: client-certificate and client-key go together`)
+  }
+  const tlsServerName = text(cluster, 'tls-server-name')
+  const authorization = authorizationOf(user, (name) => readFile(resolve(name)).toString('utf8').trim())
+  const wish = member(user, 'exec')
+  const exec =
+    wish === undefined || wish === null
+      ? null
+      : execOf(wish, { cluster, ca, resolve, fail: (problem) => fail(`user ${JSON.stringify(userName)}: ${problem}`) })
+  return {
+    server,
+    namespace: text(context, 'namespace'),
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+    ...(tlsServerName === '' ? {} : { tlsServerName }),
+    ...(member(cluster, 'insecure-skip-tls-verify') === true ? { insecureSkipTlsVerify: true } : {}),
+    ...(authorization === null ? {} : { authorization }),
+    ...(exec === null ? {} : { exec }),
+  }
+}
+
+interface ExecSurroundings {
+  readonly cluster: unknown
+  readonly ca: Buffer | undefined
+  readonly resolve: (name: string) => string
+  readonly fail: (problem: string) => never
+}
+
+function execOf(exec: unknown, { cluster, ca, resolve, fail }: ExecSurroundings): ExecPlugin {
+  const apiVersion = text(exec, 'apiVersion')
+  if (!EXEC_VERSIONS.includes(apiVersion)) {
+    return fail(`exec.apiVersion is one of ${EXEC_VERSIONS.join(', ')}, not ${JSON.stringify(apiVersion)}`)
+  }
+  const command = text(exec, 'command')
+  if (command === '') return fail('exec.command is missing')
+  const given = text(exec, 'interactiveMode')
+  // v1beta1 has a default, v1 wants it said.
+  const mode = EXEC_MODES.find((one) => one === (given === '' && apiVersion.endsWith('beta1') ? 'IfAvailable' : given))
+  if (mode === undefined) {
+    return fail(`exec.interactiveMode is one of ${EXEC_MODES.join(', ')}, not ${JSON.stringify(given)}`)
+  }
+  const [args, env] = [member(exec, 'args') ?? [], member(exec, 'env') ?? []]
+  if (!Array.isArray(args) || !args.every((arg) => typeof arg === 'string')) return fail('exec.args is a list of texts')
+  if (!Array.isArray(env) || !env.every((one) => text(one, 'name') !== '')) {
+    return fail('exec.env is a list of names and values')
+  }
+  return {
+    apiVersion,
+    // A name is looked up in PATH; a path is relative to the file, as everything else in it.
+    command: /[/\\]/.test(command) ? resolve(command) : command,
+    args,
+    env: Object.fromEntries(env.map((one: unknown) => [text(one, 'name'), text(one, 'value')])),
+    interactiveMode: mode,
+    installHint: text(exec, 'installHint'),
+    cluster: member(exec, 'provideClusterInfo') === true ? clusterInfo(cluster, ca) : null,
+  }
+}
+
+function clusterInfo(cluster: unknown, ca: Buffer | undefined): object {
+  const tlsServerName = text(cluster, 'tls-server-name')
+  const config = named(member(cluster, 'extensions'), EXEC_EXTENSION, 'extension')
+  return {
+    server: text(cluster, 'server'),
+    ...(tlsServerName === '' ? {} : { 'tls-server-name': tlsServerName }),
+    ...(member(cluster, 'insecure-skip-tls-verify') === true ? { 'insecure-skip-tls-verify': true } : {}),
+    ...(ca === undefined ? {} : { 'certificate-authority-data': ca.toString('base64') }),
+    ...(config === undefined ? {} : { config }),
+  }
+}
+
+function member(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
+  return (value as Readonly<Record<string, unknown>>)[name]
+}
+
+function text(value: unknown, name: string): string {
+  const found = member(value, name)
+  return typeof found === 'string' ? found : ''
+}
+
+function named(list: unknown, name: string, what: string): unknown {
+  if (!Array.isArray(list)) return undefined
+  return member(
+    list.find((entry: unknown) => text(entry, 'name') === name),
+    what,
+  )
+}
+
+function authorizationOf(user: unknown, readText: (name: string) => string): (() => string) | null {
+  const file = text(user, 'tokenFile')
+  if (file !== '') {
+    // A file that is not there is told now, not at the first request.
+    readText(file)
+    return () => `Bearer ${readText(file)}`
+  }
+  const token = text(user, 'token')
+  if (token !== '') return () => `Bearer ${token}`
+  const name = text(user, 'username')
+  if (name === '') return null
+  const basic = Buffer.from(`${name}:${text(user, 'password')}`).toString('base64')
+  return () => `Basic ${basic}`
+}
