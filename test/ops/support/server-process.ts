@@ -30,9 +30,10 @@ export async function startServerProcess(t: Test, options: ServerProcessOptions 
   const [program, ...before] = options.command ?? [process.execPath, builtMain]
   const { child, output } = run(program!, [...before, ...(options.args ?? ['--port', '0'])], options)
   t.teardown(() => child.kill('SIGKILL'))
+  const named = options.scheme === 'https' ? /"securePort":(\d+)/ : /"port":(\d+)/
   const port = await new Promise<number>((resolve, reject) => {
     const look = (): void => {
-      const match = /"port":(\d+)/.exec(output.text)
+      const match = named.exec(output.text)
       if (match) resolve(Number(match[1]))
     }
     child.stdout!.on('data', look)
