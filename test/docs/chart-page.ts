@@ -44,7 +44,7 @@ export function chartPage({ values, schema, chart, modes }: ChartSources): strin
     '',
     '## Ways to use it',
     '',
-    'Each of these files holds the values of one way; the tests render it, and start the server with what is rendered.',
+    'Each of these files holds the values of one way. The tests render them all, and start the server as the rendered pods of each mode say.',
     '',
     '| values | |',
     '| --- | --- |',

@@ -79,22 +79,23 @@ interface HelmRun {
   readonly problem: string | null
 }
 
-/** @param args with the values on standard input. */
-export function runHelm(args: readonly string[], values: Values): HelmRun {
+/** @param values by themselves, or the name of a file in `ci/`, which helm then reads in its own way. */
+function runHelm(args: readonly string[], values: Values | string): HelmRun {
   if (helm === null) throw new Error('no helm here')
-  const { status, stdout, stderr } = spawnSync(helm, [...args, '--values', '-'], {
+  const source = typeof values === 'string' ? `${chartFolder}ci/${values}.yaml` : '-'
+  const { status, stdout, stderr } = spawnSync(helm, [...args, '--values', source], {
     input: JSON.stringify(values),
     encoding: 'utf8',
   })
   return { output: stdout, problem: status === 0 ? null : `${stdout}${stderr}` }
 }
 
-export function renderWithHelm(values: Values): { objects: KubernetesObject[]; problem: string | null } {
+export function renderWithHelm(values: Values | string): { objects: KubernetesObject[]; problem: string | null } {
   const where = ['--namespace', RELEASE.Namespace, '--kube-version', '1.30.0']
   const { output, problem } = runHelm(['template', RELEASE.Name, chartFolder, ...where], values)
   return { objects: problem === null ? parseManifests(output, 'helm template') : [], problem }
 }
 
-export function lintWithHelm(values: Values): string | null {
+export function lintWithHelm(values: Values | string): string | null {
   return runHelm(['lint', '--strict', '--namespace', RELEASE.Namespace, chartFolder], values).problem
 }
