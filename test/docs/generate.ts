@@ -2,9 +2,10 @@
  * `npm run generate`: everything in the repository that follows from something else in it. Each is committed, so that it
  * can be read and linked to without building; a test demands that it is what this makes.
  */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { optionsSchema } from '../../src/config/help.js'
+import { chartPage } from './chart-page.js'
 import { recordedRows, withCapacity } from './capacity.js'
 import { commandsPage } from './commands-page.js'
 import { metricsPage } from './metrics-page.js'
@@ -14,7 +15,8 @@ import { thirdPartyLicences } from './third-party.js'
 
 export const root = fileURLToPath(new URL('../../../', import.meta.url))
 
-const VALUES_SCHEMA = 'helm/distributary/values.schema.json'
+const CHART = 'helm/distributary/'
+const VALUES_SCHEMA = `${CHART}values.schema.json`
 
 export function readText(path: string): string {
   return readFileSync(root + path, 'utf8')
@@ -22,12 +24,14 @@ export function readText(path: string): string {
 
 /** Path in the repository → content. */
 export async function generated(): Promise<ReadonlyMap<string, string>> {
+  const schema = valuesSchema(readText(VALUES_SCHEMA))
   const files = new Map([
     ['docs/options.md', optionsPage()],
     ['docs/metrics.md', await metricsPage()],
     ['docs/commands.md', commandsPage()],
     ['docs/operations.md', withCapacity(readText('docs/operations.md'), recordedRows())],
-    [VALUES_SCHEMA, valuesSchema(readText(VALUES_SCHEMA))],
+    [VALUES_SCHEMA, schema],
+    [`${CHART}README.md`, chartReadme(schema)],
     // A chart may read no file from outside its own folder.
     ['helm/distributary/files/rules.yaml', readText('deploy/prometheus/rules.yaml')],
     ['helm/distributary/files/dashboard.json', readText('deploy/grafana/distributary.json')],
@@ -35,6 +39,16 @@ export async function generated(): Promise<ReadonlyMap<string, string>> {
   ])
   for (const path of OWNED) files.set(path, withOwner(files.get(path) ?? readText(path)))
   return files
+}
+
+function chartReadme(schema: string): string {
+  const modes = readdirSync(`${root}${CHART}ci`).toSorted()
+  return chartPage({
+    values: readText(`${CHART}values.yaml`),
+    schema,
+    chart: readText(`${CHART}Chart.yaml`),
+    modes: new Map(modes.map((file) => [file.replace('.yaml', ''), readText(`${CHART}ci/${file}`)])),
+  })
 }
 
 /** Of the chart's values only the server's own options are made; what the chart adds is written by hand. */

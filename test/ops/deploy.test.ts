@@ -4,14 +4,26 @@
  * where it is, and every command line in them run or loaded as it stands.
  */
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
-import t from 'tap'
+import { tmpdir } from 'node:os'
+import { dirname, join, relative } from 'node:path'
+import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { load } from '../../src/config/load.js'
 import { environmentName, optionNames } from '../../src/config/options.js'
+import { createAuthority } from '../support/certificates.js'
 import { startEtcd } from '../support/etcd-process.js'
+import { freePort } from '../support/free-port.js'
 import { parseManifests } from './support/chart.js'
 import { type KubernetesObject, problemsOf } from './support/kubernetes-objects.js'
 import { builtMain, root, runToEnd, startServerProcess } from './support/server-process.js'
@@ -42,10 +54,15 @@ void t.test('the Dockerfile', async (t) => {
   const all = instructions(dockerfile)
   const last = all.slice(all.findLastIndex(({ name }) => name === 'FROM'))
   const value = (name: string): string => last.find((one) => one.name === name)?.value ?? ''
+  const argument = (name: string): string =>
+    all.find((one) => one.name === 'ARG' && one.value.startsWith(`${name}=`))?.value.slice(name.length + 1) ?? ''
   /** As in the image, with its paths read as ours. */
   const here = (command: string): string[] =>
     (JSON.parse(command.replace(/^CMD\s+/, '')) as string[]).map((word) =>
-      word.replace('/nodejs/bin/node', process.execPath).replace('/app/dist/main.js', builtMain),
+      word
+        .replace('/nodejs/bin/node', process.execPath)
+        .replace('/app/dist/main.js', builtMain)
+        .replace('/app/health.js', `${imageFolder(t)}/health.js`),
     )
   const environment = Object.fromEntries(
     value('ENV')
@@ -62,8 +79,15 @@ void t.test('the Dockerfile', async (t) => {
   })
 
   await t.test('ends in an image without root, shell or development dependencies', async (t) => {
-    t.equal(value('USER'), 'nonroot')
-    t.match(last[0]?.value, /distroless.*:nonroot$/)
+    t.equal(value('USER'), '65532:65532', 'a number, which runAsNonRoot can judge')
+    t.match(last[0]?.value, '${RUNTIME_IMAGE}')
+    t.match(argument('RUNTIME_IMAGE'), /distroless\/nodejs24-.*:nonroot(@sha256:[0-9a-f]{64})?$/)
+    t.match(argument('BUILD_IMAGE'), /^node:24-.*-slim(@sha256:[0-9a-f]{64})?$/)
+    const froms = all.filter(({ name }) => name === 'FROM')
+    t.ok(
+      froms.every(({ value }) => /^\$\{(BUILD|RUNTIME)_IMAGE\}( AS \w+)?$/.test(value)),
+      'each image has one place',
+    )
     t.notOk(last.some(({ name }) => name === 'RUN'))
     const installs = all.filter(({ name, value }) => name === 'RUN' && value.includes('npm'))
     for (const { value } of installs) t.match(value, /^npm (ci |run build)/)
@@ -92,17 +116,72 @@ void t.test('the Dockerfile', async (t) => {
 
   await t.test('its command serves, its health check passes, and fails once it is gone', async (t) => {
     const etcd = await startEtcd(t)
-    const server = await startServerProcess(t, {
-      command: here(value('ENTRYPOINT')),
-      args: ['--port', '0'],
-      environment: { ...environment, DISTRIBUTARY_ETCD_SERVERS: etcd.url },
-    })
     const check = here(value('HEALTHCHECK').replace(/^.*?(?=CMD)/, ''))
-    const health = { environment: { HEALTH_URL: `${server.url}/livez` } }
-    t.equal((await runToEnd(check, health)).code, 0)
-    t.equal(await server.stop(), 0, 'SIGTERM is a clean stop')
-    t.equal((await runToEnd(check, health)).code, 1)
+    const folder = imageFolder(t)
+    const authority = createAuthority(t)
+    const { cert, key } = authority.server()
+    const [flagPort, variablePort, filePort] = [await freePort(), await freePort(), await freePort()]
+    const file = join(folder, 'config.yaml')
+    writeFileSync(file, `port: ${filePort}\netcdServers: ["${etcd.url}"]\n`)
+    const tls = [`--tls-cert-file=${cert}`, `--tls-private-key-file=${key}`, `--secure-port=${flagPort}`]
+    for (const [what, args, variables] of [
+      ['a variable', [], { DISTRIBUTARY_ETCD_SERVERS: etcd.url, DISTRIBUTARY_PORT: String(variablePort) }],
+      ['a file', ['--config', file], {}],
+      ['a flag, over TLS', [...tls, `--client-ca-file=${authority.ca}`], { DISTRIBUTARY_ETCD_SERVERS: etcd.url }],
+    ] as const) {
+      const server = await startServerProcess(t, {
+        command: here(value('ENTRYPOINT')),
+        args,
+        environment: { ...environment, ...variables },
+        scheme: args.length > 2 ? 'https' : 'http',
+      })
+      // Of the container it is process 1.
+      const own = [...check, `/proc/${server.pid}/cmdline`]
+      const health = await runToEnd(own, { environment: { ...environment, ...variables } })
+      t.equal(health.code, 0, `the port comes from ${what}: ${health.output}`)
+      const words = join(folder, 'cmdline')
+      writeFileSync(words, readFileSync(`/proc/${server.pid}/cmdline`))
+      t.equal(await server.stop(), 0, 'SIGTERM is a clean stop')
+      t.equal((await runToEnd([...check, words], { environment: { ...environment, ...variables } })).code, 1)
+    }
   })
+})
+
+/** /app of the image: the health check beside what is built. */
+function imageFolder(t: Pick<Test, 'teardown'>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'distributary-image-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  copyFileSync(join(root, 'deploy/health.js'), join(folder, 'health.js'))
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+  symlinkSync(dirname(builtMain), join(folder, 'dist'))
+  return folder
+}
+
+void t.test('sample-data.js fills an etcd, and what it writes is served', async (t) => {
+  const etcd = await startEtcd(t)
+  const { services } = parse(text('deploy/compose.yaml'), { merge: true }) as Compose
+  const { entrypoint = [], volumes = [] } = services['sample-data']!
+  const [source = '', target = ''] = volumes[0]!.split(':')
+  const command = entrypoint.map((word) =>
+    word.replace('/nodejs/bin/node', process.execPath).replace(target, join(root, 'deploy', source)),
+  )
+  const { code, output } = await runToEnd(command, { environment: { ETCD_URL: etcd.url, CHANGES: '12' } })
+  t.equal(code, 0, output)
+  const server = await startServerProcess(t, {
+    args: [
+      '--port',
+      '0',
+      '--etcd-servers',
+      etcd.url,
+      '--resource',
+      services['distributary']!.environment!['DISTRIBUTARY_RESOURCE']!,
+    ],
+  })
+  const count = async (path: string): Promise<number> =>
+    ((await (await fetch(server.url + path)).json()) as { items: unknown[] }).items.length
+  t.equal(await count('/api/v1/namespaces/shop/pods'), 12)
+  t.equal(await count('/api/v1/nodes'), 3)
+  t.equal(await count('/apis/distributary.io/v1/flags'), 4)
 })
 
 interface Service {
@@ -114,6 +193,7 @@ interface Service {
   readonly profiles?: readonly string[]
   readonly networks?: readonly string[]
   readonly command?: readonly string[]
+  readonly entrypoint?: readonly string[]
   readonly build?: { readonly context: string; readonly dockerfile: string }
 }
 
@@ -135,6 +215,7 @@ const compositions: Readonly<Record<string, readonly string[]>> = {
     'nats-2',
     'nats-3',
     'prometheus',
+    'sample-data',
   ],
 }
 
@@ -163,8 +244,8 @@ for (const [file, expected] of Object.entries(compositions)) {
   })
 
   void t.test(`${file}: distributary takes its settings`, async (t) => {
-    for (const [name, { build, environment = {}, command = [] }] of Object.entries(services)) {
-      if (build === undefined) continue
+    for (const [name, { build, entrypoint, environment = {}, command = [] }] of Object.entries(services)) {
+      if (build === undefined || entrypoint !== undefined) continue
       for (const variable of Object.keys(environment)) {
         t.ok(
           optionNames.some((option) => environmentName(option) === variable),
@@ -250,7 +331,7 @@ void t.test('the systemd unit', async (t) => {
   }
 })
 
-for (const overlay of ['base', 'autoscaling', 'edge', 'static-pod']) {
+for (const overlay of ['base', 'autoscaling', 'edge', 'static-pod', 'kubeadm']) {
   void t.test(`kustomize: ${overlay}`, async (t) => {
     const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', join(root, 'deploy/kubernetes', overlay)], {
       encoding: 'utf8',
@@ -294,6 +375,50 @@ for (const overlay of ['base', 'autoscaling', 'edge', 'static-pod']) {
     for (const [kind, selector] of selectorsOf(objects)) t.match(labels, selector, `${kind} selects the pods`)
   })
 }
+
+void t.test('base and edge can be applied together', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'distributary-kustomize-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const resources = ['base', 'edge'].map((overlay) => relative(folder, join(root, 'deploy/kubernetes', overlay)))
+  writeFileSync(join(folder, 'kustomization.yaml'), JSON.stringify({ resources }))
+  const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', folder], { encoding: 'utf8' })
+  t.equal(status, 0, stderr)
+  const objects = parseManifests(stdout, 'base and edge')
+  const ids = objects.map(({ kind, metadata }) => JSON.stringify([kind, metadata['namespace'], metadata.name]))
+  t.equal(new Set(ids).size, ids.length, ids.join(' '))
+  const levels = objects
+    .filter(({ kind }) => kind === 'Namespace')
+    .map(({ metadata }) => (metadata['labels'] as Labels)['pod-security.kubernetes.io/enforce'])
+  t.same(new Set(levels), new Set(['privileged', 'restricted']), 'what one needs does not weaken the other')
+})
+
+void t.test('the static pod is beside etcd, the patch of kubeadm within it', async (t) => {
+  const podOf = (overlay: string): KubernetesObject => {
+    const { stdout } = spawnSync('kubectl', ['kustomize', join(root, 'deploy/kubernetes', overlay)], {
+      encoding: 'utf8',
+    })
+    const objects = parseManifests(stdout, overlay)
+    t.equal(objects.length, 1)
+    return objects[0]!
+  }
+  const names = (pod: KubernetesObject): string[] => (pod['spec'] as Pod).containers.map(({ name }) => name).sort()
+  const own = podOf('static-pod')
+  t.equal(own.metadata.name, 'distributary')
+  t.same(names(own), ['distributary'])
+  for (const word of ['configMap', 'secret', 'serviceAccountName']) t.notMatch(JSON.stringify(own), word)
+  const patched = podOf('kubeadm')
+  t.same(names(patched), ['distributary', 'etcd'])
+  t.match(patched.metadata['annotations'], { 'kubectl.kubernetes.io/default-container': 'etcd' })
+  const container = (patched['spec'] as Pod).containers.find(({ name }) => name === 'distributary')!
+  t.notMatch(JSON.stringify(container), 'readinessProbe', 'etcd’s pod is ready without it')
+  // As kubeadm finds them: target, suffix, kind of patch.
+  for (const file of readdirSync(join(root, 'deploy/kubernetes/kubeadm/patches'))) {
+    t.match(
+      file,
+      /^(etcd|kube-apiserver|kube-controller-manager|kube-scheduler)\d*\+(strategic|merge|json)\.(yaml|json)$/,
+    )
+  }
+})
 
 void t.test('the edge is not behind the service of the others', async (t) => {
   const labelsOf = (path: string): Labels => (parse(text(path)) as { labels: { pairs: Labels }[] }).labels[0]!.pairs

@@ -5,115 +5,101 @@ import { parse } from 'yaml'
 import { load } from '../../src/config/load.js'
 import { optionNames, options, yamlKey } from '../../src/config/options.js'
 import { UNSERVED } from '../../src/config/unserved.js'
-import { chartFolder, defaultValues, hasHelm, renderChart, renderWithHelm, type Values } from './support/chart.js'
+import {
+  chartFolder,
+  defaultValues,
+  helm,
+  lintWithHelm,
+  modeValues,
+  RELEASE,
+  renderChart,
+  renderWithHelm,
+  type Values,
+} from './support/chart.js'
 import { GoTemplates } from './support/go-template.js'
 import { type KubernetesObject, problemsOf } from './support/kubernetes-objects.js'
 
 const etcd = { etcdServers: ['https://etcd:2379'] }
 const open = { ...etcd, insecureBindAny: true }
 const tls = { enabled: true, secretName: 'server', clientCaSecretName: 'clients' }
+const noHelm = helm === null ? 'no helm here (HELM_BIN, or npm run test:helm)' : false
 
-/** The ways the chart is meant to be used, each with what must be among its manifests. */
-const cases: Readonly<Record<string, { values: Values; kinds: readonly string[] }>> = {
-  'standalone on plain HTTP': {
-    values: { config: open },
-    kinds: ['ConfigMap', 'Deployment', 'NetworkPolicy', 'Pod', 'PodDisruptionBudget', 'Service', 'ServiceAccount'],
-  },
-  sidecar: { values: { mode: 'sidecar' }, kinds: ['ConfigMap', 'DaemonSet', 'ServiceAccount'] },
-  'sidecar with TLS': { values: { mode: 'sidecar', tls }, kinds: ['ConfigMap', 'DaemonSet', 'ServiceAccount'] },
-  'TLS from a secret, etcd with a client certificate, files': {
-    values: {
-      config: etcd,
-      tls,
-      etcd: { tlsSecretName: 'etcd-client' },
-      filesSecretName: 'files',
-      secretEnv: [{ name: 'DISTRIBUTARY_ETCD_PASSWORD', secretName: 'etcd-user', key: 'password' }],
-      networkPolicy: { from: [{ podSelector: {} }] },
-      podLabels: { team: 'platform' },
-      podAnnotations: { note: 'a: b' },
-      nodeSelector: { pool: 'cache' },
-      tolerations: [{ operator: 'Exists' }],
-      affinity: { nodeAffinity: {} },
-      priorityClassName: 'high',
-      imagePullSecrets: [{ name: 'registry' }],
-      extraArgs: ['--log-level=debug'],
-      serviceAccount: { annotations: { a: 'b' } },
-      service: { type: 'LoadBalancer', annotations: { a: 'b' } },
-      image: { digest: `sha256:${'0'.repeat(64)}` },
-    },
-    kinds: ['ConfigMap', 'Deployment', 'NetworkPolicy', 'Pod', 'PodDisruptionBudget', 'Service', 'ServiceAccount'],
-  },
-  'everything optional': {
-    values: {
-      config: etcd,
-      tls: {
-        ...tls,
-        secretName: '',
-        certManager: { enabled: true, issuerRef: { name: 'ca' }, dnsNames: ['x.example'] },
-      },
-      autoscaling: { enabled: true },
-      serviceMonitor: {
-        enabled: true,
-        labels: { release: 'prometheus' },
-        tlsConfig: { insecureSkipVerify: true },
-        bearerTokenSecret: { name: 'token', key: 'token' },
-      },
-      prometheusRule: { enabled: true, labels: { release: 'prometheus' } },
-      dashboard: { enabled: true },
-      nats: { enabled: true, storageClassName: 'fast' },
-    },
-    kinds: [
-      'Certificate',
-      'ConfigMap',
-      'ConfigMap',
-      'Deployment',
-      'HorizontalPodAutoscaler',
-      'NetworkPolicy',
-      'Pod',
-      'PodDisruptionBudget',
-      'PrometheusRule',
-      'Service',
-      'Service',
-      'ServiceAccount',
-      'ServiceMonitor',
-      'StatefulSet',
-    ],
-  },
+const MODES = modeValues()
+const ALWAYS = ['ConfigMap', 'ServiceAccount']
+const STANDALONE = [...ALWAYS, 'Deployment', 'NetworkPolicy', 'Pod', 'PodDisruptionBudget', 'Service']
+const NATS = ['ConfigMap', 'NetworkPolicy', 'PodDisruptionBudget', 'Secret', 'Secret', 'Service', 'StatefulSet']
+
+/** What must be among the manifests of each file in ci/. */
+const KINDS: Readonly<Record<string, readonly string[]>> = {
+  standalone: STANDALONE,
+  sidecar: [...ALWAYS, 'DaemonSet'],
+  'sidecar-plaintext': [...ALWAYS, 'DaemonSet'],
+  'sidecar-tls': [...ALWAYS, 'DaemonSet'],
+  candidate: [...STANDALONE, ...NATS],
+  edge: STANDALONE,
+  origin: [...STANDALONE, ...NATS.filter((kind) => kind !== 'Secret')],
+  upstream: STANDALONE,
+  passthrough: [...STANDALONE, 'Certificate', 'Ingress'],
+  writes: STANDALONE,
+  openshift: [...STANDALONE, ...NATS],
+  everything: [
+    ...STANDALONE,
+    // Without TLS there is no certificate.
+    ...NATS.toSpliced(NATS.indexOf('Secret'), 1),
+    'ConfigMap',
+    'ConfigMap',
+    'ConfigMap',
+    'HTTPRoute',
+    'HorizontalPodAutoscaler',
+    'PrometheusRule',
+    'ServiceMonitor',
+  ],
 }
 
-for (const [name, { values, kinds }] of Object.entries(cases)) {
+void t.test('every mode of the server has its values', async (t) => {
+  t.same([...MODES.keys()].sort(), Object.keys(KINDS).sort())
+})
+
+for (const [name, values] of MODES) {
   void t.test(`the chart renders: ${name}`, async (t) => {
     const { objects, notes } = renderChart(values)
-    t.same(objects.map((object) => object.kind).sort(), kinds)
+    t.same(objects.map((object) => object.kind).sort(), [...(KINDS[name] ?? [])].sort())
     t.same(
       objects.flatMap((object) => problemsOf(object)),
       [],
-      'Kubernetes knows every field',
+      'Kubernetes knows every field, and has all that it needs',
     )
+    const ids = objects.map((object) => idOf(object))
+    t.equal(new Set(ids).size, ids.length, 'no name is taken twice')
     t.match(notes, /curl|port-forward/)
     const config = serverConfig(objects)
-    // What the chart mounts is there; of options that this version does not serve nothing can be said but their names.
     const files: string[] = []
     const read = (path: string): string => {
       if (path === '/config') return JSON.stringify(config)
       files.push(path)
       return 'x'
     }
-    t.equal(load(['--config', '/config'], {}, read).kind, 'run', 'the server takes the configuration')
+    const container = podOf(objects).containers.find(({ name }) => name === 'distributary')!
+    const environment = Object.fromEntries(
+      (container.env ?? []).map(({ name, value }) => [name, value ?? 'from elsewhere']),
+    )
+    const loaded = load(['--config', '/config', ...container.args.slice(2)], environment, read)
+    t.equal(loaded.kind, 'run', 'the server takes the configuration')
     const pod = podOf(objects)
-    const mounts = pod.containers[0]!.volumeMounts.map((mount) => mount.mountPath)
+    const mounts = container.volumeMounts.map((mount) => mount.mountPath)
     for (const file of files) {
       t.ok(
-        mounts.some((mount) => file.startsWith(mount)),
+        mounts.some((mount) => file === mount || file.startsWith(`${mount}/`)),
         `${file} is mounted`,
       )
     }
     const volumes = pod.volumes.map((volume) => volume.name)
-    t.same(pod.containers[0]!.volumeMounts.map((mount) => mount.name).sort(), volumes.sort(), 'each volume is mounted')
+    t.same(container.volumeMounts.map((mount) => mount.name).sort(), volumes.sort(), 'each volume is mounted')
   })
 
-  void t.test(`helm renders the same: ${name}`, { skip: hasHelm ? false : 'no helm here (HELM_BIN)' }, async (t) => {
-    const { objects, problem } = renderWithHelm(values)
+  void t.test(`helm renders the same, and has nothing to say against it: ${name}`, { skip: noHelm }, async (t) => {
+    t.equal(lintWithHelm(name), null)
+    const { objects, problem } = renderWithHelm(name)
     t.equal(problem, null)
     const byName = (all: readonly KubernetesObject[]): unknown[] =>
       all.map((object) => masked(object)).sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1))
@@ -121,25 +107,66 @@ for (const [name, { values, kinds }] of Object.entries(cases)) {
   })
 }
 
+const edge = { natsRole: 'edge', insecureBindAny: true }
+const ingress = { enabled: true, hosts: [{ host: 'a.example' }] }
+
 const refused: Readonly<Record<string, { values: Values; why: RegExp }>> = {
-  'nobody said which etcd': { values: {}, why: /config\.etcdServers is needed/ },
+  'nobody said where the objects are': {
+    values: { config: { insecureBindAny: true } },
+    why: /config\.etcdServers is needed/,
+  },
   'plain HTTP for everyone, unsaid': { values: { config: etcd }, why: /whoever reaches the port/ },
-  'TLS without a certificate': { values: { config: etcd, tls: { enabled: true } }, why: /tls\.secretName/ },
+  'TLS without anybody who is asked': {
+    values: { config: etcd, tls: { enabled: true, secretName: 'server' } },
+    why: /Nobody is asked who they are/,
+  },
+  'TLS without a certificate': {
+    values: { config: open, tls: { enabled: true } },
+    why: /tls\.secretName/,
+  },
   'cert-manager without an issuer': {
-    values: { config: etcd, tls: { enabled: true, certManager: { enabled: true } } },
+    values: { config: open, tls: { enabled: true, certManager: { enabled: true } } },
     why: /issuerRef\.name is needed/,
+  },
+  'an edge without a fleet': { values: { config: edge }, why: /needs a fleet/ },
+  'an upstream and an etcd': { values: { config: { ...open, upstream: 'https://a' } }, why: /by another server alone/ },
+  'a sidecar of nothing': { values: { mode: 'sidecar', config: edge }, why: /the etcd beside it/ },
+  'two fleets': {
+    values: { config: { ...open, natsServers: ['nats://a'] }, nats: { enabled: true } },
+    why: /which one/,
+  },
+  'an Ingress whose controller is kept out': {
+    values: { config: open, ingress },
+    why: /networkPolicy\.from must let in/,
+  },
+  'an Ingress to no Service': { values: { mode: 'sidecar', ingress }, why: /does not have/ },
+  'an Ingress without a host': {
+    values: { config: open, ingress: { enabled: true }, networkPolicy: { enabled: false } },
+    why: /ingress\.hosts is needed/,
+  },
+  'a route without a gateway': {
+    values: { config: open, httpRoute: { enabled: true }, networkPolicy: { enabled: false } },
+    why: /httpRoute\.parentRefs is needed/,
+  },
+  'sidecars whose NATS would not let them in': {
+    values: { mode: 'sidecar', nats: { enabled: true } },
+    why: /nats\.networkPolicy\.from must let in/,
+  },
+  'a disk too small for its streams': {
+    values: { config: open, nats: { enabled: true, storage: '1Gi', resourceCount: 1000 } },
+    why: /too little for 1000 resources/,
   },
 }
 
 for (const [name, { values, why }] of Object.entries(refused)) {
   void t.test(`the chart refuses: ${name}`, async (t) => {
     t.throws(() => renderChart(values), why)
-    if (hasHelm) t.match(renderWithHelm(values).problem, why)
+    if (helm !== null) t.match(renderWithHelm(values).problem, why)
   })
 }
 
 const schema = JSON.parse(readFileSync(`${chartFolder}values.schema.json`, 'utf8')) as {
-  properties: Record<string, { properties: Record<string, unknown> }>
+  properties: Record<string, { properties: Record<string, Schema> }>
 }
 
 void t.test('every option is reachable from the values, and every value under config is an option', async (t) => {
@@ -152,7 +179,7 @@ void t.test('every option is reachable from the values, and every value under co
     else t.ok(name === 'config' || name === 'resource' || options[name].kind === 'secret', name)
   }
   for (const key of inSchema) t.ok(key === 'resources' || served.some((name) => yamlKey(name) === key), `option ${key}`)
-  const helpers = readFileSync(`${chartFolder}templates/_helpers.tpl`, 'utf8')
+  const helpers = readFileSync(`${chartFolder}templates/_config.tpl`, 'utf8')
   const set = [...helpers.matchAll(/set \$config "(\w+)"/g)].map((match) => match[1]!)
   t.ok(set.length > 8)
   const names: readonly string[] = optionNames
@@ -161,7 +188,7 @@ void t.test('every option is reachable from the values, and every value under co
 
 void t.test('the schema takes the values as they are delivered and in use, and finds a typing error', async (t) => {
   const validate = new Ajv({ strict: false }).compile(schema)
-  for (const values of [{}, ...Object.values(cases).map((one) => one.values)]) {
+  for (const values of [{}, ...MODES.values()]) {
     t.ok(validate({ ...defaultValues(), ...values }), JSON.stringify(validate.errors))
   }
   for (const wrong of [
@@ -170,16 +197,42 @@ void t.test('the schema takes the values as they are delivered and in use, and f
     { config: { onGap: 'ignore' } },
     { mode: 'other' },
     { replica: 3 },
+    { containerPort: 0 },
+    { nats: { storage: '4G' } },
+    { ingress: { hosts: [{ paths: [] }] } },
+    { fullnameOverride: 'Upper' },
     { secretEnv: [{ name: 'PATH', secretName: 'a', key: 'b' }] },
   ]) {
     t.notOk(validate({ ...defaultValues(), ...wrong }), JSON.stringify(wrong))
   }
 })
 
+interface Schema {
+  readonly type?: string
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly additionalProperties?: unknown
+}
+
+/** Paths of all values; what a schema leaves open (a security context, resources) is one value. */
+function pathsOfValues(values: Values, schema: Schema, prefix = ''): string[] {
+  return Object.entries(values).flatMap(([key, value]) => {
+    const inner = schema.properties?.[key]
+    const isOpen = inner?.properties === undefined || key === 'config'
+    if (isOpen || typeof value !== 'object' || value === null) return [`${prefix}${key}`]
+    return pathsOfValues(value as Values, inner, `${prefix}${key}.`)
+  })
+}
+
+function pathsOfSchema(schema: Schema, prefix = ''): string[] {
+  return Object.entries(schema.properties ?? {}).flatMap(([key, inner]) =>
+    inner.properties === undefined || key === 'config' ? [`${prefix}${key}`] : pathsOfSchema(inner, `${prefix}${key}.`),
+  )
+}
+
 void t.test('values and schema name the same things', async (t) => {
-  const values = defaultValues()
-  const names = Object.keys(schema.properties).filter((name) => name !== 'global')
-  t.same(names.sort(), Object.keys(values).sort())
+  const names = pathsOfSchema(schema).filter((name) => name !== 'global')
+  t.same(names.sort(), pathsOfValues(defaultValues(), schema).sort())
+  t.ok(names.includes('nats.auth.secretName'))
 })
 
 void t.test('the renderer finds what is broken', async (t) => {
@@ -208,17 +261,109 @@ void t.test('the renderer finds what is broken', async (t) => {
 
 void t.test('a test of the release asks the server whether it is ready, over TLS too', async (t) => {
   for (const [scheme, values] of [
-    ['http', { config: open }],
-    ['https', { config: etcd, tls }],
+    ['http', { config: open, service: { port: 80 } }],
+    ['https', { config: etcd, tls, service: { port: 443 } }],
   ] as const) {
-    const pod = renderChart(values).objects.find((object) => object.kind === 'Pod')!
+    const { objects } = renderChart(values)
+    const pod = objects.find((object) => object.kind === 'Pod')!
     t.match(pod.metadata['annotations'], { 'helm.sh/hook': 'test' })
-    t.match(JSON.stringify(pod['spec']), `${scheme}://try-distributary:8001/readyz`)
+    t.match(JSON.stringify(pod['spec']), `${scheme}://try-distributary:${scheme === 'http' ? 80 : 443}/readyz`)
+    const service = objects.find(({ kind }) => kind === 'Service')!['spec'] as { selector: Record<string, string> }
+    const labels = pod.metadata['labels'] as Record<string, string>
+    const isSelected = Object.entries(service.selector).every(([name, value]) => labels[name] === value)
+    t.notOk(isSelected, 'and is not one of those that serve')
   }
 })
 
+void t.test('the Service has a port of its own', async (t) => {
+  const { objects } = renderChart({ config: open, containerPort: 8443, service: { port: 443 } })
+  t.equal(serverConfig(objects)['port'], 8443)
+  t.match(podOf(objects).containers[0], { ports: [{ name: 'http', containerPort: 8443 }] })
+  t.match(specOf(objects, 'Service'), { ports: [{ port: 443, targetPort: 'http' }] })
+})
+
+void t.test('what stands under config wins over what the chart sets, false and 0 included', async (t) => {
+  const config = { ...open, requireUpstream: false, port: 0, bindAddress: '127.0.0.1', maxWatchers: 10_000_000 }
+  t.match(serverConfig(renderChart({ config }).objects), config)
+  if (helm !== null) t.match(serverConfig(renderWithHelm({ config }).objects), config, 'by helm too, as whole numbers')
+})
+
+void t.test('names follow the overrides, and fit', async (t) => {
+  const nameOf = (values: Values): string => specName(renderChart({ config: open, ...values }).objects, 'Deployment')
+  t.equal(nameOf({}), 'try-distributary')
+  t.equal(nameOf({ nameOverride: 'cache' }), 'try-cache')
+  t.equal(nameOf({ nameOverride: 'try' }), 'try')
+  t.equal(nameOf({ fullnameOverride: 'cache' }), 'cache')
+  const release = { ...RELEASE, Name: 'a-release-whose-name-is-as-long-as-helm-lets-it-be-53' }
+  const values = { config: open, nats: { enabled: true }, dashboard: { enabled: true } }
+  const { objects } = renderChart(values, { release })
+  t.same(
+    objects.flatMap((object) => problemsOf(object)),
+    [],
+  )
+  for (const { metadata } of objects) t.ok(metadata.name.length <= 63, metadata.name)
+})
+
+void t.test('the NetworkPolicy lets in whom the Service leads here', async (t) => {
+  const clients = { podSelector: { matchLabels: { 'distributary.io/client': 'true' } } }
+  const from = (values: Values): unknown => {
+    const policy = specOf(renderChart({ config: open, ...values }).objects, 'NetworkPolicy') as { ingress: Values[] }
+    return policy.ingress[0]!['from']
+  }
+  const ranges = ['10.0.0.0/8']
+  t.match(from({}), [clients])
+  t.equal(from({ service: { type: 'LoadBalancer' } }), undefined, 'everybody')
+  t.equal(from({ service: { type: 'NodePort' } }), undefined, 'everybody')
+  t.equal(from({ service: { type: 'LoadBalancer', loadBalancerSourceRanges: ranges } }), undefined, 'nodes hide them')
+  t.match(
+    from({ service: { type: 'LoadBalancer', loadBalancerSourceRanges: ranges, externalTrafficPolicy: 'Local' } }),
+    [clients, { ipBlock: { cidr: '10.0.0.0/8' } }],
+  )
+  const own = [{ namespaceSelector: {} }]
+  t.same(from({ service: { type: 'LoadBalancer' }, networkPolicy: { from: own } }), own)
+})
+
+void t.test('where the platform assigns the user, no pod names one', async (t) => {
+  const { objects } = renderChart(MODES.get('openshift')!)
+  const pods = objects.filter(({ kind }) => ['Deployment', 'StatefulSet', 'Pod'].includes(kind))
+  t.equal(pods.length, 3)
+  for (const pod of pods) {
+    const text = JSON.stringify(pod['spec'])
+    t.notMatch(text, /runAsUser|runAsGroup|fsGroup/, pod.kind)
+    t.match(text, /"runAsNonRoot":true/)
+    t.match(text, /"seccompProfile":\{"type":"RuntimeDefault"\}/)
+    t.match(text, /"allowPrivilegeEscalation":false.*"drop":\["ALL"\]/)
+    t.notMatch(text, /hostPath|hostNetwork/)
+  }
+  if (helm !== null) t.notMatch(JSON.stringify(renderWithHelm('openshift')), /runAsUser|runAsGroup|fsGroup/)
+})
+
+void t.test("root only where the keys are the node's", async (t) => {
+  for (const [name, isRoot] of [
+    ['sidecar', true],
+    ['sidecar-plaintext', false],
+    ['sidecar-tls', false],
+    ['standalone', false],
+  ] as const) {
+    const pod = podOf(renderChart(MODES.get(name)!).objects)
+    t.equal(pod.securityContext.runAsUser === 0, isRoot, name)
+    t.equal(JSON.stringify(pod.volumes).includes('hostPath'), isRoot, name)
+  }
+})
+
+void t.test('no Service becomes a variable that looks like an option', async (t) => {
+  for (const [name, values] of MODES) t.equal(podOf(renderChart(values).objects).enableServiceLinks, false, name)
+})
+
 interface PodSpec {
-  readonly containers: readonly { readonly volumeMounts: readonly { name: string; mountPath: string }[] }[]
+  readonly enableServiceLinks: boolean
+  readonly securityContext: { readonly runAsUser?: number }
+  readonly containers: readonly {
+    readonly name: string
+    readonly args: readonly string[]
+    readonly env?: readonly { readonly name: string; readonly value?: string }[]
+    readonly volumeMounts: readonly { name: string; mountPath: string }[]
+  }[]
   readonly volumes: readonly { readonly name: string }[]
 }
 
@@ -227,13 +372,22 @@ function podOf(objects: readonly KubernetesObject[]): PodSpec {
   return (workload['spec'] as { template: { spec: PodSpec } }).template.spec
 }
 
-function serverConfig(objects: readonly KubernetesObject[]): Record<string, unknown> {
-  const map = objects.find(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === 'try-distributary')!
-  return parse((map['data'] as Record<string, string>)['config.yaml']!) as Record<string, unknown>
+function specOf(objects: readonly KubernetesObject[], kind: string): unknown {
+  return objects.find((object) => object.kind === kind)!['spec']
 }
 
-/** The checksum is of text, which two writers of YAML lay out in their own ways; the text itself is compared as YAML. */
+function specName(objects: readonly KubernetesObject[], kind: string): string {
+  return objects.find((object) => object.kind === kind)!.metadata.name
+}
+
+function serverConfig(objects: readonly KubernetesObject[]): Record<string, unknown> {
+  const texts = objects.map((object) => (object['data'] as Record<string, string> | undefined)?.['config.yaml'])
+  return parse(texts.find((text) => text !== undefined)!) as Record<string, unknown>
+}
+
+/** Secrets are made anew each time. The checksum is of text, which two writers of YAML lay out in their own ways; the text itself is compared as YAML. */
 function masked(object: KubernetesObject): unknown {
+  if (object.kind === 'Secret') return { ...object, data: Object.keys(object['data'] as object) }
   const json = JSON.stringify(object, (key, value: unknown) => {
     if (key === 'checksum/config') return 'masked'
     return key === 'config.yaml' ? (parse(value as string) as unknown) : value

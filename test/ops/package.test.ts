@@ -21,6 +21,7 @@ void t.test('one version everywhere', async (t) => {
   for (const overlay of ['base', 'edge', 'static-pod']) {
     t.match(text(`deploy/kubernetes/${overlay}/kustomization.yaml`), new RegExp(`newTag: '?${version}'?\n`), overlay)
   }
+  t.match(text('deploy/kubernetes/kubeadm/patches/etcd+strategic.yaml'), `distributary:${version}\n`)
   const changes = [...text('CHANGELOG.md').matchAll(/^## (.*)$/gm)].map(([, heading]) => heading!)
   t.ok(changes[0] === 'Unreleased' || changes[0]!.startsWith(version), 'what is new stands first')
 })

@@ -1,14 +1,21 @@
-/** The chart, rendered by our own small renderer and, where it is installed, by helm itself. */
+/** The chart, rendered by our own small renderer and, where it is, by helm itself. */
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parse, parseAllDocuments } from 'yaml'
-import { GoTemplates, mergeOverwrite } from './go-template.js'
+import { GoTemplates, mergeValues } from './go-template.js'
+import { findHelm } from './helm-binary.js'
 import type { KubernetesObject } from './kubernetes-objects.js'
 
 export const chartFolder = fileURLToPath(new URL('../../../../helm/distributary/', import.meta.url))
-/** Of what is not in the values. */
-const RELEASE = { Name: 'try', Namespace: 'somewhere', Service: 'Helm' }
+
+export interface Release {
+  readonly Name: string
+  readonly Namespace: string
+  readonly Service: 'Helm'
+}
+
+export const RELEASE: Release = { Name: 'try', Namespace: 'somewhere', Service: 'Helm' }
 
 export type Values = Record<string, unknown>
 
@@ -18,16 +25,33 @@ function text(path: string): string {
 
 export const defaultValues = (): Values => parse(text('values.yaml')) as Values
 
-/** Manifests by the file they come from. @throws TemplateError, and Error for what is not YAML. */
-export function renderChart(values: Values): { objects: KubernetesObject[]; notes: string } {
+/** The ways the chart is meant to be used: values by the name of their file in `ci/`. */
+export function modeValues(): ReadonlyMap<string, Values> {
+  const files = readdirSync(`${chartFolder}ci`).sort()
+  return new Map(files.map((file) => [file.replace(/\.yaml$/, ''), parse(text(`ci/${file}`)) as Values]))
+}
+
+export interface RenderOptions {
+  /** What is installed already: what `lookup` finds. */
+  readonly cluster?: readonly KubernetesObject[]
+  readonly release?: Release
+}
+
+export interface Rendered {
+  readonly objects: KubernetesObject[]
+  readonly notes: string
+}
+
+/** @throws TemplateError, and Error for what is not YAML. */
+export function renderChart(values: Values, { cluster = [], release = RELEASE }: RenderOptions = {}): Rendered {
   const chart = parse(text('Chart.yaml')) as { name: string; version: string; appVersion: string }
   const dot = {
-    Values: mergeOverwrite(defaultValues(), structuredClone(values)),
+    Values: mergeValues(defaultValues(), structuredClone(values)),
     Chart: { Name: chart.name, Version: chart.version, AppVersion: chart.appVersion },
-    Release: RELEASE,
+    Release: release,
     Files: { Get: (path: unknown) => text(String(path)) },
   }
-  const templates = new GoTemplates()
+  const templates = new GoTemplates(cluster)
   const files = readdirSync(`${chartFolder}templates`, { recursive: true, encoding: 'utf8' }).filter((file) =>
     /\.(yaml|tpl|txt)$/.test(file),
   )
@@ -48,17 +72,30 @@ export function parseManifests(yaml: string, from: string): KubernetesObject[] {
   })
 }
 
-const helm = process.env['HELM_BIN'] ?? 'helm'
+export const helm = findHelm()
 
-export const hasHelm = spawnSync(helm, ['version', '--short']).status === 0
+interface HelmRun {
+  readonly output: string
+  readonly problem: string | null
+}
 
-export function renderWithHelm(values: Values): { objects: KubernetesObject[]; problem: string | null } {
-  const args = ['template', RELEASE.Name, chartFolder, '--namespace', RELEASE.Namespace, '--kube-version', '1.30.0']
-  const { status, stdout, stderr } = spawnSync(helm, [...args, '--values', '-'], {
+/** @param values by themselves, or the name of a file in `ci/`, which helm then reads in its own way. */
+function runHelm(args: readonly string[], values: Values | string): HelmRun {
+  if (helm === null) throw new Error('no helm here')
+  const source = typeof values === 'string' ? `${chartFolder}ci/${values}.yaml` : '-'
+  const { status, stdout, stderr } = spawnSync(helm, [...args, '--values', source], {
     input: JSON.stringify(values),
     encoding: 'utf8',
   })
-  return status === 0
-    ? { objects: parseManifests(stdout, 'helm template'), problem: null }
-    : { objects: [], problem: stderr }
+  return { output: stdout, problem: status === 0 ? null : `${stdout}${stderr}` }
+}
+
+export function renderWithHelm(values: Values | string): { objects: KubernetesObject[]; problem: string | null } {
+  const where = ['--namespace', RELEASE.Namespace, '--kube-version', '1.30.0']
+  const { output, problem } = runHelm(['template', RELEASE.Name, chartFolder, ...where], values)
+  return { objects: problem === null ? parseManifests(output, 'helm template') : [], problem }
+}
+
+export function lintWithHelm(values: Values | string): string | null {
+  return runHelm(['lint', '--strict', '--namespace', RELEASE.Namespace, chartFolder], values).problem
 }

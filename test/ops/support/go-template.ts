@@ -5,8 +5,10 @@
  *
  * A second implementation can be wrong in its own way, so where helm is installed the same test compares the two.
  */
-import { createHash } from 'node:crypto'
-import { stringify } from 'yaml'
+import { createHash, randomBytes } from 'node:crypto'
+import { parse, stringify } from 'yaml'
+import type { KubernetesObject } from './kubernetes-objects.js'
+import { genCA, genSignedCert } from './certificate-functions.js'
 
 export class TemplateError extends Error {
   override readonly name = 'TemplateError'
@@ -40,6 +42,12 @@ type GoFunction = (...args: Value[]) => Value
 
 export class GoTemplates {
   readonly #named = new Map<string, Node[]>()
+  readonly #cluster: readonly KubernetesObject[]
+
+  /** @param cluster what `lookup` finds. */
+  constructor(cluster: readonly KubernetesObject[] = []) {
+    this.#cluster = cluster
+  }
 
   /** Reads a file: its `define`s become known to all, what is outside them is its own template. */
   add(file: string, source: string): void {
@@ -147,16 +155,39 @@ export class GoTemplates {
 
   #call(name: string, args: Value[]): Value {
     if (name === 'include') return this.render(String(args[0]), args[1])
+    if (name === 'tpl') return this.#template(String(args[0]), args[1])
+    if (name === 'lookup') return this.#lookup(args.map(String))
     return FUNCTIONS[name]!(...args)
+  }
+
+  /** Text as a template that knows all the others. */
+  #template(source: string, dot: Value): string {
+    const nodes = new Parser('tpl', source, this.#named).parse()
+    return this.#run(nodes, { dot, variables: new Map([['$', { value: dot }]]) })
+  }
+
+  #lookup([apiVersion, kind, namespace, name]: readonly string[]): Value {
+    const found = this.#cluster.find(
+      (object) =>
+        object.apiVersion === apiVersion &&
+        object.kind === kind &&
+        object.metadata.name === name &&
+        (object.metadata['namespace'] ?? namespace) === namespace,
+    )
+    return found ?? {}
   }
 }
 
 const FUNCTIONS: Readonly<Record<string, GoFunction>> = {
+  // These three need the templates; here they are only known.
   include: () => '',
+  tpl: () => '',
+  lookup: () => ({}),
   default: (fallback, value) => (isTrue(value) ? value : fallback),
   quote: (value) => JSON.stringify(String(value)),
   trunc: (length, text) => String(text).slice(0, Number(length)),
-  trimSuffix: (suffix, text) => (String(text).endsWith(String(suffix)) ? String(text).slice(0, -1) : text),
+  trimSuffix: (suffix, text) =>
+    String(text).endsWith(String(suffix)) ? String(text).slice(0, -String(suffix).length) : text,
   contains: (part, text) => String(text).includes(String(part)),
   printf: (format, ...args) => {
     let next = 0
@@ -172,11 +203,35 @@ const FUNCTIONS: Readonly<Record<string, GoFunction>> = {
   eq: (a, ...others) => others.includes(a),
   ne: (a, b) => a !== b,
   gt: (a, b) => Number(a) > Number(b),
+  lt: (a, b) => Number(a) < Number(b),
+  min: (...numbers) => Math.min(...numbers.map(Number)),
+  mul: (...factors) => factors.reduce((product: number, factor) => product * Number(factor), 1),
+  div: (dividend, divisor) => Math.trunc(Number(dividend) / Number(divisor)),
   not: (value) => !isTrue(value),
-  and: (...values) => values.find((value) => !isTrue(value)) ?? values.at(-1),
+  and: (...values) => {
+    const decides = values.findIndex((value) => !isTrue(value))
+    // A value that is not there decides, too.
+    return decides === -1 ? values.at(-1) : values[decides]
+  },
   or: (...values) => values.find(isTrue) ?? values.at(-1),
   list: (...items) => items,
   append: (items, item) => [...(items as Value[]), item],
+  splitList: (separator, text) => String(text).split(String(separator)),
+  kindIs: (kind, value) => kind === (Array.isArray(value) ? 'slice' : isMap(value) ? 'map' : typeof value),
+  fromYaml: (text) => parse(String(text)) as Value,
+  b64enc: (text) => Buffer.from(String(text)).toString('base64'),
+  randAlphaNum: (length) => randomBytes(Number(length)).toString('hex').slice(0, Number(length)),
+  genCA: (commonName, days) => genCA(String(commonName), Number(days)),
+  genSignedCert: (commonName, addresses, names, days, ca) =>
+    genSignedCert(
+      String(commonName),
+      [
+        ...(addresses as string[]).map((address) => `IP:${address}`),
+        ...(names as string[]).map((name) => `DNS:${name}`),
+      ],
+      Number(days),
+      ca as ReturnType<typeof genCA>,
+    ),
   join: (separator, items) => (items as Value[]).join(String(separator)),
   until: (count) => Array.from({ length: Number(count) }, (_, i) => i),
   int: (value) => Math.trunc(Number(value)),
@@ -185,8 +240,8 @@ const FUNCTIONS: Readonly<Record<string, GoFunction>> = {
     for (let i = 0; i < pairs.length; i += 2) map[String(pairs[i])] = pairs[i + 1]
     return map
   },
+  get: (map, key) => (map as Map_)[String(key)] ?? '',
   set: (map, key, value) => Object.assign(map as Map_, { [String(key)]: value }),
-  mergeOverwrite: (into, from) => mergeOverwrite(into as Map_, from as Map_),
   ternary: (whenTrue, whenFalse, test) => (isTrue(test) ? whenTrue : whenFalse),
   sha256sum: (text) => createHash('sha256').update(String(text)).digest('hex'),
   fail: (message) => {
@@ -198,10 +253,12 @@ const FUNCTIONS: Readonly<Record<string, GoFunction>> = {
   },
 }
 
-export function mergeOverwrite(into: Map_, from: Map_): Map_ {
+/** As helm lays given values over a chart's: a null takes the key away. */
+export function mergeValues(into: Map_, from: Map_): Map_ {
   for (const [key, value] of Object.entries(from)) {
     const old = into[key]
-    into[key] = isMap(old) && isMap(value) ? mergeOverwrite(old, value) : value
+    if (value === null) delete into[key]
+    else into[key] = isMap(old) && isMap(value) ? mergeValues(old, value) : value
   }
   return into
 }

@@ -1,8 +1,9 @@
 /**
  * Is a manifest what Kubernetes would take? Every field is looked up in the schema that the server itself carries, which
- * is generated from Kubernetes' own descriptors: a misspelt or misplaced field is found, and a value of the wrong type.
- * Values that only Kubernetes' validation knows to be wrong are not.
+ * is generated from Kubernetes' own descriptors: a misspelt or misplaced field is found, and a value of the wrong type. What
+ * its OpenAPI requires must be there. Values that only Kubernetes' validation knows to be wrong are not found.
  */
+import { missingFields } from './required-fields.js'
 import { type Field, type Message, kubernetesSchema } from '../../../src/codec/protobuf/schema.js'
 
 export interface KubernetesObject {
@@ -13,16 +14,23 @@ export interface KubernetesObject {
 }
 
 /** Of operators: they bring their own schemas. */
-const FOREIGN_GROUPS = ['cert-manager.io/', 'monitoring.coreos.com/']
+const FOREIGN_GROUPS = ['cert-manager.io/', 'monitoring.coreos.com/', 'gateway.networking.k8s.io/']
+
+const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/
+const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/
 
 /** One line for each problem. */
 export function problemsOf(object: KubernetesObject): string[] {
   const name = `${object.kind}/${object.metadata?.name}`
-  if (FOREIGN_GROUPS.some((group) => object.apiVersion.startsWith(group))) return []
+  const problems = NAME.test(object.metadata?.name) ? [] : [`${name} is not a name`]
+  for (const [label, value] of Object.entries((object.metadata?.['labels'] ?? {}) as Record<string, string>)) {
+    if (!LABEL_VALUE.test(value)) problems.push(`${name}: label ${label}=${value}`)
+  }
+  if (FOREIGN_GROUPS.some((group) => object.apiVersion.startsWith(group))) return problems
   const message = kubernetesSchema().messageOfKind(object.apiVersion, object.kind)
-  if (message === undefined) return [`${name}: no such kind in ${object.apiVersion}`]
+  if (message === undefined) return [...problems, `${name}: no such kind in ${object.apiVersion}`]
   const { apiVersion: _1, kind: _2, ...rest } = object
-  return inMessage(message, rest, name)
+  return [...problems, ...missingFields(object), ...inMessage(message, rest, name)]
 }
 
 function inMessage(message: Message, value: unknown, path: string): string[] {

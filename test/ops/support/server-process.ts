@@ -1,6 +1,8 @@
 /** The server as its own process, started by the command line that a container, a unit or a package would use. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { request as httpRequest } from 'node:http'
+import { request as httpsRequest } from 'node:https'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 
@@ -19,6 +21,8 @@ export interface ServerProcessOptions {
   readonly args?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly cwd?: string
+  /** Of the port that it names. */
+  readonly scheme?: 'http' | 'https'
 }
 
 /** Returns when it is ready. @throws Error with what it wrote, when it ends before. */
@@ -26,21 +30,18 @@ export async function startServerProcess(t: Test, options: ServerProcessOptions 
   const [program, ...before] = options.command ?? [process.execPath, builtMain]
   const { child, output } = run(program!, [...before, ...(options.args ?? ['--port', '0'])], options)
   t.teardown(() => child.kill('SIGKILL'))
+  const named = options.scheme === 'https' ? /"securePort":(\d+)/ : /"port":(\d+)/
   const port = await new Promise<number>((resolve, reject) => {
     const look = (): void => {
-      const match = /"port":(\d+)/.exec(output.text)
+      const match = named.exec(output.text)
       if (match) resolve(Number(match[1]))
     }
     child.stdout!.on('data', look)
     child.once('close', (code) => reject(new Error(`it ended with ${code}: ${output.text}`)))
   })
-  const url = `http://127.0.0.1:${port}`
-  while (
-    !(await fetch(`${url}/readyz`).then(
-      (reply) => reply.ok,
-      () => false,
-    ))
-  ) {
+  const url = `${options.scheme ?? 'http'}://127.0.0.1:${port}`
+  while ((await statusOf(`${url}/readyz`)) !== 200) {
+    if (child.exitCode !== null) throw new Error(`it ended with ${child.exitCode}: ${output.text}`)
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
   return {
@@ -52,6 +53,19 @@ export async function startServerProcess(t: Test, options: ServerProcessOptions 
       return (await closed)[0]
     },
   }
+}
+
+/** As a kubelet asks: it does not look at certificates. 0: no answer. */
+function statusOf(url: string): Promise<number> {
+  return new Promise((resolve) => {
+    const send = url.startsWith('https:') ? httpsRequest : httpRequest
+    send(url, { rejectUnauthorized: false, agent: false }, (response) => {
+      response.resume()
+      resolve(response.statusCode ?? 0)
+    })
+      .once('error', () => resolve(0))
+      .end()
+  })
 }
 
 /** To its end. */

@@ -1,0 +1,30 @@
+/**
+ * The container's health check: asks the server beside it whether it lives, at the port and by the scheme that it was told
+ * to serve. Its command line, environment and configuration file are read as the server reads them.
+ *
+ *   node health.js [FILE]     the server's command line, NUL-separated; default: of process 1
+ */
+import { readFileSync } from 'node:fs'
+import { request as httpRequest } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { load } from './dist/config/load.js'
+
+const words = readFileSync(process.argv[2] ?? '/proc/1/cmdline', 'utf8').split('\0')
+// With an init process in front, its own words stand before the server's.
+const program = words.findIndex((word) => word.endsWith('main.js'))
+const args = program === -1 ? [] : words.slice(program + 1).filter((word) => word !== '')
+
+const loaded = load(args, process.env, (path) => readFileSync(path, 'utf8'))
+if (loaded.kind !== 'run') process.exit(1)
+const { bindAddress, port, securePort } = loaded.config
+const host = bindAddress === '0.0.0.0' || bindAddress === '::' ? 'localhost' : bindAddress
+// Whether it answers is asked here, not who it is: a certificate is not for the loopback.
+const options = { host, port: securePort ?? port, path: '/livez', rejectUnauthorized: false, timeout: 2_500 }
+const send = securePort === null ? httpRequest : httpsRequest
+send(options, (response) => process.exit(response.statusCode === 200 ? 0 : 1))
+  .once('timeout', () => process.exit(1))
+  .once('error', (error) => {
+    process.stderr.write(`${error.message}\n`)
+    process.exit(1)
+  })
+  .end()

@@ -1,0 +1,121 @@
+{{/* What the server is told. Where it gets its objects from decides what else it needs. */}}
+
+{{/* "true" unless another server or a fleet feeds it. */}}
+{{- define "distributary.readsEtcd" -}}
+{{- if not (or .Values.config.upstream (eq (default "auto" .Values.config.natsRole) "edge")) -}}true{{- end -}}
+{{- end -}}
+
+{{- define "distributary.etcdServers" -}}
+{{- if include "distributary.readsEtcd" . -}}
+{{- if .Values.config.etcdServers -}}
+{{- join "," .Values.config.etcdServers -}}
+{{- else if eq .Values.mode "sidecar" -}}
+https://127.0.0.1:2379
+{{- else -}}
+{{- fail "config.etcdServers is needed: the endpoints of your etcd. Or config.upstream: a server that feeds this one; or config.natsRole=edge: a fleet does" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "secret", "host" or nothing: where the keys are that are shown to etcd. Over plain HTTP there are none. */}}
+{{- define "distributary.etcdKeys" -}}
+{{- $servers := include "distributary.etcdServers" . -}}
+{{- if and $servers (not (contains "http:" $servers)) -}}
+{{- if .Values.etcd.tlsSecretName -}}secret
+{{- else if eq .Values.mode "sidecar" -}}host
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What is refused here would be refused by each pod when it starts, or would lead nowhere. */}}
+{{- define "distributary.check" -}}
+{{- $config := .Values.config -}}
+{{- $isEdge := eq (default "auto" $config.natsRole) "edge" -}}
+{{- if and (eq .Values.mode "sidecar") (not (include "distributary.readsEtcd" .)) -}}
+{{- fail "mode=sidecar is for reading the etcd beside it: with config.upstream, or config.natsRole=edge, take mode=standalone" -}}
+{{- end -}}
+{{- if and $isEdge (not (or $config.natsServers .Values.nats.enabled)) -}}
+{{- fail "config.natsRole=edge needs a fleet: name its NATS in config.natsServers" -}}
+{{- end -}}
+{{- if and $config.upstream (or .Values.nats.enabled $config.natsServers $config.etcdServers) -}}
+{{- fail "config.upstream is fed by another server alone: leave out config.etcdServers, config.natsServers and nats.enabled" -}}
+{{- end -}}
+{{- if and $config.natsServers .Values.nats.enabled -}}
+{{- fail "nats.enabled brings a NATS, and config.natsServers names another: which one is meant?" -}}
+{{- end -}}
+{{- if and (eq .Values.mode "standalone") (not $config.insecureBindAny) -}}
+{{- if not .Values.tls.enabled -}}
+{{- fail "Without TLS whoever reaches the port reads everything served: set tls.enabled with an authenticator (tls.clientCaSecretName, or config.oidcIssuerUrl and the like), or say config.insecureBindAny=true" -}}
+{{- end -}}
+{{- if not (or .Values.tls.clientCaSecretName $config.clientCaFile $config.tokenAuthFile $config.oidcIssuerUrl $config.authenticationKubeconfig $config.requestheaderClientCaFile .Values.extraArgs .Values.extraEnv) -}}
+{{- fail "Nobody is asked who they are: set tls.clientCaSecretName, config.tokenAuthFile, config.oidcIssuerUrl or config.authenticationKubeconfig, or say config.insecureBindAny=true" -}}
+{{- end -}}
+{{- end -}}
+{{- if and (or .Values.ingress.enabled .Values.httpRoute.enabled) (ne .Values.mode "standalone") -}}
+{{- fail "ingress and httpRoute lead to the Service, which mode=sidecar does not have" -}}
+{{- end -}}
+{{- if and (or .Values.ingress.enabled .Values.httpRoute.enabled) .Values.networkPolicy.enabled (not .Values.networkPolicy.from) (not (include "distributary.isExternal" .)) -}}
+{{- fail "networkPolicy.from must let in the pods of the ingress or gateway controller: their requests come from there" -}}
+{{- end -}}
+{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
+{{- fail "ingress.hosts is needed: the names by which clients come" -}}
+{{- end -}}
+{{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) -}}
+{{- fail "httpRoute.parentRefs is needed: the gateways by which clients come" -}}
+{{- end -}}
+{{- if and (eq .Values.mode "sidecar") .Values.nats.enabled .Values.nats.networkPolicy.enabled (not .Values.nats.networkPolicy.from) -}}
+{{- fail "nats.networkPolicy.from must let in the addresses of the control plane: pods on the node's network have no labels there" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the chart sets by itself; what stands in .Values.config wins, false and 0 included. */}}
+{{- define "distributary.config" -}}
+{{- include "distributary.check" . -}}
+{{- $config := dict "requireUpstream" true -}}
+{{- $_ := set $config "bindAddress" (ternary "127.0.0.1" "0.0.0.0" (eq .Values.mode "sidecar")) -}}
+{{- with include "distributary.etcdServers" . -}}
+{{- $_ := set $config "etcdServers" (splitList "," .) -}}
+{{- end -}}
+{{- $etcdKeys := include "distributary.etcdKeys" . -}}
+{{- if eq $etcdKeys "host" -}}
+{{- $_ := set $config "etcdCafile" (printf "/etc/distributary/etcd/%s" .Values.etcd.hostFiles.ca) -}}
+{{- $_ := set $config "etcdCertfile" (printf "/etc/distributary/etcd/%s" .Values.etcd.hostFiles.cert) -}}
+{{- $_ := set $config "etcdKeyfile" (printf "/etc/distributary/etcd/%s" .Values.etcd.hostFiles.key) -}}
+{{- else if eq $etcdKeys "secret" -}}
+{{- $_ := set $config "etcdCafile" "/etc/distributary/etcd/ca.crt" -}}
+{{- $_ := set $config "etcdCertfile" "/etc/distributary/etcd/tls.crt" -}}
+{{- $_ := set $config "etcdKeyfile" "/etc/distributary/etcd/tls.key" -}}
+{{- end -}}
+{{- if .Values.tls.enabled -}}
+{{- $_ := set $config "tlsCertFile" "/etc/distributary/tls/tls.crt" -}}
+{{- $_ := set $config "tlsPrivateKeyFile" "/etc/distributary/tls/tls.key" -}}
+{{- $_ := set $config "securePort" .Values.containerPort -}}
+{{- $_ := set $config "port" "off" -}}
+{{- if .Values.tls.clientCaSecretName -}}
+{{- $_ := set $config "clientCaFile" "/etc/distributary/client-ca/ca.crt" -}}
+{{- end -}}
+{{- else -}}
+{{- $_ := set $config "port" .Values.containerPort -}}
+{{- end -}}
+{{- if .Values.nats.enabled -}}
+{{- $_ := set $config "natsServers" (splitList "," (include "distributary.natsServers" .)) -}}
+{{- $_ := set $config "natsReplicas" (min 3 (int .Values.nats.replicas)) -}}
+{{- $_ := set $config "natsStreamBytes" (include "distributary.natsStreamBytes" .) -}}
+{{- end -}}
+{{- $nats := fromYaml (include "distributary.natsClient" .) -}}
+{{- if $nats.passwordSecretName -}}
+{{- $_ := set $config "natsUsername" $nats.username -}}
+{{- $_ := set $config "natsPasswordFile" "/etc/distributary/nats/password" -}}
+{{- end -}}
+{{- if $nats.caSecretName -}}
+{{- $_ := set $config "natsCafile" "/etc/distributary/nats/ca.crt" -}}
+{{- end -}}
+{{- if $nats.certSecretName -}}
+{{- $_ := set $config "natsCertfile" "/etc/distributary/nats/tls.crt" -}}
+{{- $_ := set $config "natsKeyfile" "/etc/distributary/nats/tls.key" -}}
+{{- end -}}
+{{- range $key, $value := .Values.config -}}
+{{- $_ := set $config $key $value -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}

@@ -1,0 +1,118 @@
+/**
+ * helm/distributary/README.md: a row for each value, with its type from the schema, its default, and the comment above it in
+ * values.yaml. A description begins with `# --`, as helm-docs has it; a comment above a group of values without it becomes the
+ * description of the group.
+ */
+import { isMap, isScalar, type Pair, parseDocument, type YAMLMap } from 'yaml'
+
+interface Schema {
+  readonly type?: string | readonly string[]
+  readonly enum?: readonly unknown[]
+  readonly properties?: Readonly<Record<string, Schema>>
+}
+
+export interface ChartSources {
+  readonly values: string
+  readonly schema: string
+  /** Chart.yaml. */
+  readonly chart: string
+  /** Of ci/: the first comment of each, by name. */
+  readonly modes: ReadonlyMap<string, string>
+}
+
+interface Row {
+  readonly key: string
+  readonly type: string
+  readonly value: string
+  readonly description: string
+}
+
+export function chartPage({ values, schema, chart, modes }: ChartSources): string {
+  const { version, appVersion, description } = parseDocument(chart).toJS() as Record<string, string>
+  const rows = rowsOf(parseDocument(values).contents as YAMLMap, JSON.parse(schema) as Schema, '')
+  return [
+    '# distributary',
+    '',
+    '<!-- Made from values.yaml, values.schema.json, Chart.yaml and ci/ by `npm run generate`. -->',
+    '',
+    `${description}. Chart ${version}, server ${appVersion}.`,
+    '',
+    '```sh',
+    "helm install distributary helm/distributary --set 'config.etcdServers={https://etcd:2379}' \\",
+    '  --set etcd.tlsSecretName=etcd-client --set tls.enabled=true --set tls.secretName=server --set tls.clientCaSecretName=clients',
+    '```',
+    '',
+    '## Ways to use it',
+    '',
+    'Each of these files holds the values of one way. The tests render them all, and start the server as the rendered pods of each mode say.',
+    '',
+    '| values | |',
+    '| --- | --- |',
+    ...[...modes].map(([name, text]) => `| [\`ci/${name}.yaml\`](ci/${name}.yaml) | ${cell(firstComment(text))} |`),
+    '',
+    '## The NATS of a fleet',
+    '',
+    '`nats.enabled` brings three servers with JetStream. Passwords and certificates are made at the first install and read back at every',
+    'upgrade, so that they stay. What renders without asking the cluster (`helm template`, most GitOps tools) makes new ones each time: give it',
+    '`nats.auth.secretName` and `nats.tls.secretName`. To change what was made, delete the Secret, upgrade, and restart the pods.',
+    '',
+    "Edges are a release of their own, in the same namespace, with `natsRole: edge` and the first release's Secrets: `ci/edge.yaml`. Their",
+    'user may read and ask, but not publish. From another namespace: copy of the Secrets only `edge-password` and `ca.crt`, and let the',
+    'pods in by `nats.networkPolicy.from`.',
+    '',
+    'NATS 2.9 and newer will do. A StatefulSet cannot change the size of its volumes: for more `nats.storage` resize the claims, delete the',
+    'StatefulSet with `--cascade=orphan`, and upgrade. Streams keep the bounds that they were made with.',
+    '',
+    '## Values',
+    '',
+    '| value | type | default | |',
+    '| --- | --- | --- | --- |',
+    ...rows.map(({ key, type, value, description }) => `| \`${key}\` | ${type} | ${value} | ${cell(description)} |`),
+    '',
+  ].join('\n')
+}
+
+function rowsOf(map: YAMLMap, schema: Schema, prefix: string): Row[] {
+  // The comment above the first key of a block stands before the block itself.
+  const first = map.commentBefore ?? ''
+  return map.items.flatMap((pair, i) => {
+    const { key: node, value } = pair as Pair
+    if (!isScalar(node)) return []
+    const name = String(node.value)
+    const key = prefix + name
+    const inner = schema.properties?.[name] ?? {}
+    const comment = (i === 0 ? first : '') + (node.commentBefore ?? '')
+    const text = describe(comment)
+    const isGroup = isMap(value) && value.items.length > 0 && inner.properties !== undefined && name !== 'config'
+    if (isGroup) {
+      const rows = rowsOf(value, inner, `${key}.`)
+      return text === '' ? rows : [{ key, type: 'object', value: '', description: text }, ...rows]
+    }
+    const json = JSON.stringify((value as { toJSON(): unknown } | null)?.toJSON() ?? null)
+    return [{ key, type: typeOf(inner), value: `\`${json.replaceAll('|', '\\|')}\``, description: text }]
+  })
+}
+
+/** The comment's paragraph that ends above the key, without its mark. */
+function describe(comment: string): string {
+  const text = comment
+    .split('\n')
+    .map((line) => line.trim())
+    .join(' ')
+    .trim()
+  const at = text.lastIndexOf('-- ')
+  return at === -1 ? text : text.slice(at + 3)
+}
+
+function typeOf({ type, enum: choices }: Schema): string {
+  if (choices !== undefined) return choices.map((choice) => `\`${JSON.stringify(choice)}\``).join(', ')
+  return typeof type === 'string' ? type : (type ?? []).join(' or ')
+}
+
+function firstComment(text: string): string {
+  return /^# (.*)$/m.exec(text)?.[1] ?? ''
+}
+
+function cell(text: string): string {
+  return text.replaceAll('|', '\\|')
+}
