@@ -3,6 +3,7 @@
  * number as it is spelled. The order of members is no difference, that of items is. A page token is opaque: compared is
  * what it names. Bookmarks of a watch come when they come: compared is the one that ends the initial events.
  */
+import { gunzipSync } from 'node:zlib'
 import { isScalar, parseDocument, visit } from 'yaml'
 import type { Answer, Question } from './ask.js'
 import { isArray, isObject, type LosslessJson, markNumber, parseLossless, show } from './lossless.js'
@@ -60,7 +61,8 @@ function summary({ code, headers, body }: Answer): string {
 }
 
 /** A text that is none of the forms we know is compared as it stands. */
-function read(question: Question, type: string, { body }: Answer): LosslessJson {
+function read(question: Question, type: string, { headers, body: sent }: Answer): LosslessJson {
+  const body = headers['content-encoding'] === 'gzip' ? gunzipSync(sent) : sent
   const text = body.toString()
   try {
     if (type.startsWith('application/yaml') || type.startsWith('text/yaml')) return readYaml(text)
@@ -81,7 +83,10 @@ function readYaml(text: string): LosslessJson {
   visit(document, {
     Scalar(_key, node) {
       if (!isScalar(node)) return
-      if (typeof node.value === 'number' || typeof node.value === 'bigint') node.value = markNumber(node.source ?? '')
+      // A single dot, a key of managed fields, is a float to the letter of YAML 1.1 and text to Go.
+      if (node.source === '.') node.value = '.'
+      else if (typeof node.value === 'number' || typeof node.value === 'bigint')
+        node.value = markNumber(node.source ?? '')
     },
   })
   return document.toJS({ maxAliasCount: 0 }) as LosslessJson
@@ -140,7 +145,7 @@ export function compareBodies(
       return
     }
     if (!isObject(a) || !isObject(b)) {
-      if (!/\.continue$/.test(path) || token(a) !== token(b)) add(path, a, b)
+      if (!path.endsWith('.continue') || token(a) !== token(b)) add(path, a, b)
       return
     }
     const cells = columnsOf(a, b)
@@ -181,7 +186,9 @@ type Members = { readonly [name: string]: LosslessJson }
 
 function columnsOf(a: Members, b: Members): readonly string[] | null {
   if (a['kind'] !== 'Table' || b['kind'] !== 'Table' || !isArray(a['columnDefinitions'])) return null
-  return a['columnDefinitions'].map((column) => (isObject(column) ? String(column['name']) : ''))
+  return a['columnDefinitions'].map((column) =>
+    isObject(column) && typeof column['name'] === 'string' ? column['name'] : '',
+  )
 }
 
 /** Which objects, groups, columns or paths a list is of, so that no two that differ are held against each other. */

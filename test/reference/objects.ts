@@ -298,6 +298,5 @@ export function storedObjects(): readonly Stored[] {
     zone('by-hand-bare', 'v1beta1', '"spec":{"note":null,"limits":{"a":1,"b":9223372036854775807},"tags":null}'),
     zone('by-hand-spaces', 'v1beta1', ' "spec" : { "region" : "wide" , "weight" : 1.0 }'),
     hook('by-hand-v1', 'v1'),
-    hook('by-hand-v2', 'v2'),
   ]
 }

@@ -320,11 +320,11 @@ export function fixedQuestions(moment: Moment, definitions: readonly Definition[
     for (const odd of [
       `${path}/`, `${path}?`, `${path}?&&`, `${path}?=`, `${path}?limit`, `${path}?limit=1&limit=2`, `${path}?labelSelector=%`, `${path}?labelSelector=app+in+()`,
       `${path}?resourceVersion=00`, `${path}?resourceVersion=9223372036854775808`, `${path}?timeoutSeconds=abc`, `${path}?fieldSelector==`,
-      `${path}?fieldSelector=metadata.name%3D${name}&limit=1`, `${path.replace('/apis/', '/apis//')}`, `/${path}`, `${path.replace(/\/([^/]+)$/, '//$1')}`,
+      `${path}?fieldSelector=metadata.name%3D${name}&limit=1`, path.replace('/apis/', '/apis//'), `/${path}`, path.replace(/\/([^/]+)$/, '//$1'),
       `${object}/`, `${object}?watch=1&timeoutSeconds=1`, `${object}?limit=abc`, `${object}?labelSelector=(`, `${object}/status`, `${object}/scale`, `${object}/status/`,
       `${object}?resourceVersion=00`, `${object}?resourceVersion=abc`, `${object}?includeObject=Other`, `${path}/%2F`, `${path}/a%2Fb`, `${path}/%00`, `${path}/..`, `${path}/.`,
       `${path}?pretty=true&labelSelector=(`, `${path}/nobody?pretty=true`, `${path}?pretty`, `${path}?watch=true&resourceVersion=1&labelSelector=(`,
-      `${path}?watch=1&timeoutSeconds=1&fieldSelector=metadata.name%3D${name}`, `${path}?watch=maybe`, `${path}?allowWatchBookmarks=x`,
+      `${path}?watch=1&timeoutSeconds=1&fieldSelector=metadata.name%3D${name}`, `${path}?watch=maybe&timeoutSeconds=1`, `${path}?allowWatchBookmarks=x`,
       `${path}?resourceVersionMatch=Exact`, `${path}?resourceVersionMatch=Exact&resourceVersion=0`, `${path}?continue=abc&resourceVersion=5`, `${path}?continue=abc&resourceVersionMatch=Exact`,
       `/apis/${shelf.group}/${shelf.version}/watch/${shelf.plural}/${name}?timeoutSeconds=1`, `/apis/${shelf.group}/${shelf.version}/namespaces/default`,
       `/apis/${shelf.group}/${shelf.version}/namespaces//${shelf.plural}`, `/apis/${shelf.group}/${shelf.version}/${shelf.plural.toUpperCase()}`,

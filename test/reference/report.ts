@@ -7,13 +7,6 @@ import type { Difference } from './compare.js'
 import { exceptions } from './exceptions.js'
 import { knownDifferences } from './known-differences.js'
 
-/** A row of one of the two tables. */
-export interface Row {
-  readonly name: string
-  readonly reason: string
-  matches(difference: Difference, question: Question): boolean
-}
-
 interface Kind {
   count: number
   readonly question: Question
@@ -117,6 +110,7 @@ function reasonIn(text: string): string {
 /** A message without its values. */
 function shape(text: string): string {
   return text
+    .replaceAll(/^"|"$/g, '')
     .replaceAll(/\\?"(?:[^"\\])*\\?"/g, '"…"')
     .replaceAll(/\d+/g, 'N')
     .replaceAll(/[a-z]+\.example\.com(\/\w+)?/g, 'GROUP')
