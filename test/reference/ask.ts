@@ -1,0 +1,115 @@
+/**
+ * One request to one server, its path sent as it is written (no URL parser tidies `//` and `%2F` away), and the answer
+ * whole; or, of a watch, its events as they come.
+ */
+import http from 'node:http'
+import https from 'node:https'
+import type { LosslessJson } from './lossless.js'
+import { parseLossless } from './lossless.js'
+
+export interface Server {
+  readonly name: 'ours' | 'theirs'
+  readonly protocol: 'http:' | 'https:'
+  readonly port: number
+  readonly agent: http.Agent
+}
+
+export interface Question {
+  readonly method: string
+  /** With its query, verbatim. */
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export interface Answer {
+  readonly code: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer
+}
+
+/** More than any answer of a server that works: a stream that never ends is a fault to report, not to wait for. */
+const WITHIN_MS = 10_000
+
+/** Both servers are on loopback, with certificates made at their start. */
+export function serverAt(name: Server['name'], url: string): Server {
+  const { protocol, port } = new URL(url)
+  const settings = { keepAlive: true, maxSockets: 64 }
+  if (protocol === 'http:') return { name, protocol, port: Number(port), agent: new http.Agent(settings) }
+  const agent = new https.Agent({ ...settings, rejectUnauthorized: false })
+  return { name, protocol: 'https:', port: Number(port), agent }
+}
+
+function open(server: Server, question: Question, agent: http.Agent | false, body?: Buffer): http.ClientRequest {
+  const { method, path, headers } = question
+  const length = body === undefined ? {} : { 'content-length': String(body.length) }
+  const options = { host: '127.0.0.1', port: server.port, rejectUnauthorized: false, agent, method, path }
+  const module = server.protocol === 'http:' ? http : https
+  return module.request({ ...options, headers: { ...headers, ...length } })
+}
+
+/** @throws Error that names the server, when the connection breaks or nothing comes. */
+export async function ask(server: Server, question: Question, body?: Buffer): Promise<Answer> {
+  return await new Promise((resolve, reject) => {
+    const request = open(server, question, server.agent, body)
+    const fail = (error: Error): void => {
+      request.destroy()
+      reject(new Error(`${server.name}: ${question.method} ${question.path}: ${error.message}`, { cause: error }))
+    }
+    request.setTimeout(WITHIN_MS, () => fail(new Error(`nothing for ${WITHIN_MS} ms`)))
+    request.on('error', fail)
+    request.on('response', (response) => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('error', fail)
+      response.on('end', () => {
+        const headers = Object.entries(response.headers).map(([name, value]) => [name, [value].flat().join(', ')])
+        resolve({
+          code: response.statusCode ?? 0,
+          headers: Object.fromEntries(headers) as Record<string, string>,
+          body: Buffer.concat(chunks),
+        })
+      })
+    })
+    request.end(body)
+  })
+}
+
+export interface Stream {
+  /** The status code, once the head has come. */
+  readonly code: number
+  /** Resolves when the server has ended the stream. */
+  readonly ended: Promise<void>
+  close(): void
+}
+
+/** A watch in JSON: hands on every event, parsed. Resolves when the head is there. */
+export async function watch(
+  server: Server,
+  path: string,
+  accept: string,
+  onEvent: (event: LosslessJson) => void,
+): Promise<Stream> {
+  return await new Promise((resolve, reject) => {
+    // A connection of its own: hundreds of streams are open at a time.
+    const request = open(server, { method: 'GET', path, headers: { accept } }, false)
+    request.on('error', (error) => reject(new Error(`${server.name}: watch ${path}: ${error.message}`)))
+    request.on('response', (response) => {
+      let rest = ''
+      response.setEncoding('utf8')
+      // A refusal is no stream: it stands as its one event.
+      if (response.statusCode !== 200) onEvent(`refused: ${response.statusCode}`)
+      else
+        response.on('data', (text: string) => {
+          const lines = (rest + text).split('\n')
+          rest = lines.pop() ?? ''
+          for (const line of lines) if (line !== '') onEvent(parseLossless(line))
+        })
+      // A stream that is closed under its reader has ended as well.
+      response.on('error', () => {})
+      const ended = new Promise<void>((done) => response.on('close', done))
+      response.resume()
+      resolve({ code: response.statusCode ?? 0, ended, close: () => request.destroy() })
+    })
+    request.end()
+  })
+}

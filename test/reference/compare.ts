@@ -1,0 +1,225 @@
+/**
+ * What differs between two answers to one question: status, reason, headers that matter to a client, and the body with every
+ * number as it is spelled. The order of members is no difference, that of items is. A page token is opaque: compared is
+ * what it names. Bookmarks of a watch come when they come: compared is the one that ends the initial events.
+ */
+import { gunzipSync } from 'node:zlib'
+import { isScalar, parseDocument, visit } from 'yaml'
+import type { Answer, Question } from './ask.js'
+import { isArray, isObject, type LosslessJson, markNumber, parseLossless, show } from './lossless.js'
+
+export interface Difference {
+  /** `code`, `reason`, `message`, `header warning`, `body .items[].spec`: the same word for the same kind of difference. */
+  readonly where: string
+  readonly theirs: string
+  readonly ours: string
+}
+
+/** What client-go, kubectl, browsers or caches act on. */
+export const HEADERS: readonly string[] = [
+  'content-type',
+  'cache-control',
+  'warning',
+  'retry-after',
+  'vary',
+  'location',
+  'allow',
+  'content-encoding',
+]
+
+const MOST = 12
+
+export interface CompareOptions {
+  /** false: of an age in a Table only that it is one. Default: to the second. */
+  readonly areAgesCompared?: boolean
+}
+
+export function compareAnswers(
+  question: Question,
+  theirs: Answer,
+  ours: Answer,
+  options: CompareOptions = {},
+): Difference[] {
+  if (theirs.code !== ours.code) return [{ where: 'code', theirs: summary(theirs), ours: summary(ours) }]
+  const found: Difference[] = []
+  for (const name of HEADERS) {
+    const [a, b] = [theirs.headers[name], ours.headers[name]]
+    if (a !== b) found.push({ where: `header ${name}`, theirs: a ?? '(absent)', ours: b ?? '(absent)' })
+  }
+  if (theirs.headers['content-type'] !== ours.headers['content-type']) return found
+  const type = theirs.headers['content-type'] ?? ''
+  const [a, b] = [read(question, type, theirs), read(question, type, ours)]
+  if (typeof a === 'object' && typeof b === 'object' && a !== null && b !== null)
+    return [...found, ...compareBodies(a, b, options)]
+  if (a !== b) found.push({ where: 'text', theirs: show(a), ours: show(b) })
+  return found
+}
+
+function summary({ code, headers, body }: Answer): string {
+  if (code < 400) return `${code} ${headers['content-type'] ?? ''} ${body.length} bytes`
+  return `${code} ${body.toString().slice(0, 300)}`
+}
+
+/** A text that is none of the forms we know is compared as it stands. */
+function read(question: Question, type: string, { headers, body: sent }: Answer): LosslessJson {
+  const body = headers['content-encoding'] === 'gzip' ? gunzipSync(sent) : sent
+  const text = body.toString()
+  try {
+    if (type.startsWith('application/yaml') || type.startsWith('text/yaml')) return readYaml(text)
+    if (type.startsWith('application/json') && /[?&]watch=(1|true)/.test(question.path))
+      return readEvents(question, text)
+    if (type.startsWith('application/json')) return parseLossless(text)
+  } catch {
+    return text
+  }
+  return type.includes('protobuf') ? body.toString('base64') : text
+}
+
+/** As readers of YAML 1.1 understand it, which Go's are: an unquoted `yes` is a boolean. */
+function readYaml(text: string): LosslessJson {
+  const document = parseDocument(text, { version: '1.1', intAsBigInt: true })
+  const first = document.errors[0]
+  if (first) throw first
+  visit(document, {
+    Scalar(_key, node) {
+      if (!isScalar(node)) return
+      // A single dot, a key of managed fields, is a float to the letter of YAML 1.1 and text to Go.
+      if (node.source === '.') node.value = '.'
+      else if (typeof node.value === 'number' || typeof node.value === 'bigint')
+        node.value = markNumber(node.source ?? '')
+    },
+  })
+  return document.toJS({ maxAliasCount: 0 }) as LosslessJson
+}
+
+function readEvents({ path }: Question, text: string): LosslessJson {
+  const events = text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map(parseLossless)
+    .filter((event) => !isPassingBookmark(event))
+  const query = new URLSearchParams(path.split('?')[1])
+  const resumes = !['', '0', null].includes(query.get('resourceVersion')) && query.get('sendInitialEvents') !== 'true'
+  if (resumes) return events
+  // The initial state comes in any order.
+  const end = events.findIndex((event) => !isObject(event) || event['type'] !== 'ADDED')
+  const initial = events.slice(0, end === -1 ? events.length : end)
+  return [...initial.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1)), ...events.slice(initial.length)]
+}
+
+/** A bookmark other than the one that ends the initial events. */
+export function isPassingBookmark(event: LosslessJson): boolean {
+  return isObject(event) && event['type'] === 'BOOKMARK' && !JSON.stringify(event).includes('k8s.io/initial-events-end')
+}
+
+function keyOf(event: LosslessJson): string {
+  const { namespace, name } = metadataOf(isObject(event) ? event['object'] : null)
+  return `${show(namespace)}/${show(name)}`
+}
+
+/** Of an object, or of the one row of a Table. */
+export function metadataOf(object: LosslessJson | undefined): { readonly [name: string]: LosslessJson } {
+  if (!isObject(object)) return {}
+  const row = isArray(object['rows']) ? object['rows'][0] : undefined
+  if (isObject(row)) return metadataOf(row['object'])
+  return isObject(object['metadata']) ? object['metadata'] : {}
+}
+
+export function compareBodies(
+  theirs: LosslessJson,
+  ours: LosslessJson,
+  { areAgesCompared = true }: CompareOptions = {},
+): Difference[] {
+  const found: Difference[] = []
+  const isStatus = isObject(theirs) && theirs['kind'] === 'Status'
+  const add = (path: string, a: LosslessJson | undefined, b: LosslessJson | undefined): void => {
+    const where = isStatus && /^\.(reason|message)$/.test(path) ? path.slice(1) : `body ${path}`
+    found.push({ where, theirs: show(a), ours: show(b) })
+  }
+  const walk = (path: string, a: LosslessJson | undefined, b: LosslessJson | undefined): void => {
+    if (found.length >= MOST || a === b || (!areAgesCompared && isAge(a) && isAge(b))) return
+    if (isArray(a) && isArray(b)) {
+      if (a.length !== b.length) add(`${path}.length`, namesOf(a), namesOf(b))
+      else if (identities(a) !== identities(b)) add(`${path} (others)`, namesOf(a), namesOf(b))
+      else for (const [index, item] of a.entries()) walk(`${path}[]`, item, b[index])
+      return
+    }
+    if (!isObject(a) || !isObject(b)) {
+      if (!path.endsWith('.continue') || token(a) !== token(b)) add(path, a, b)
+      return
+    }
+    const cells = columnsOf(a, b)
+    for (const name of new Set([...Object.keys(a), ...Object.keys(b)])) {
+      if (name === 'rows' && cells !== null) walkRows(`${path}.rows[]`, cells, a['rows'], b['rows'])
+      else walk(`${path}.${name}`, a[name], b[name])
+    }
+  }
+  // A cell is told by its column.
+  const walkRows = (
+    path: string,
+    columns: readonly string[],
+    a: LosslessJson | undefined,
+    b: LosslessJson | undefined,
+  ): void => {
+    if (!isArray(a) || !isArray(b) || a.length !== b.length) return walk(path, a, b)
+    for (const [index, row] of a.entries()) {
+      const other = b[index]
+      if (!isObject(row) || !isObject(other)) continue
+      const { cells, ...rest } = row
+      const { cells: otherCells, ...otherRest } = other
+      walk(path, rest, otherRest)
+      if (!isArray(cells) || !isArray(otherCells) || cells.length !== otherCells.length)
+        walk(`${path}.cells`, cells, otherCells)
+      else for (const [at, cell] of cells.entries()) walk(`${path}.cells[${columns[at] ?? at}]`, cell, otherCells[at])
+    }
+  }
+  walk('', theirs, ours)
+  return found
+}
+
+/** As a Table says how long ago something was. */
+export function isAge(cell: LosslessJson | undefined): boolean {
+  return typeof cell === 'string' && /^(\d+[ydhms]){1,2}$/.test(cell)
+}
+
+type Members = { readonly [name: string]: LosslessJson }
+
+function columnsOf(a: Members, b: Members): readonly string[] | null {
+  if (a['kind'] !== 'Table' || b['kind'] !== 'Table' || !isArray(a['columnDefinitions'])) return null
+  return a['columnDefinitions'].map((column) =>
+    isObject(column) && typeof column['name'] === 'string' ? column['name'] : '',
+  )
+}
+
+/** Which objects, groups, columns or paths a list is of, so that no two that differ are held against each other. */
+function identities(items: readonly LosslessJson[]): string {
+  return items.map(nameOf).join(' ')
+}
+
+function nameOf(item: LosslessJson): string {
+  if (!isObject(item)) return ''
+  const { namespace, name } = metadataOf(item['object'] ?? item)
+  return show([namespace ?? null, name ?? item['name'] ?? item['groupVersion'] ?? null], 120)
+}
+
+/** What a person needs to see of two lists of unequal length. */
+function namesOf(items: readonly LosslessJson[]): string {
+  const names = items.map((item) => {
+    if (!isObject(item)) return show(item, 40)
+    const metadata = metadataOf(item['object'] ?? item)
+    const name = metadata['name'] ?? item['name'] ?? item['groupVersion'] ?? null
+    return `${typeof item['type'] === 'string' ? `${item['type']} ` : ''}${show(name, 60)}`
+  })
+  return `${items.length}: ${names.slice(0, 12).join(' ')}`
+}
+
+/** What a page token names: the revision, and the key, which theirs begins with a slash. */
+function token(value: LosslessJson | undefined): string {
+  if (typeof value !== 'string') return show(value)
+  try {
+    const { rv, start } = JSON.parse(Buffer.from(value, 'base64url').toString()) as { rv: number; start: string }
+    return `${rv} ${start.replace(/^\//, '')}`
+  } catch {
+    return value
+  }
+}

@@ -1,0 +1,190 @@
+/** The course of a run: fill, ask, watch and write, change definitions, ask again. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Answer, ask, type Question } from './ask.js'
+import { compareAnswers, type Difference } from './compare.js'
+import { changes, type Definition, definitions } from './definitions.js'
+import { makeObject, postedObjects, storedObjects } from './objects.js'
+import { fixedQuestions, getQuestion, listQuestion, type Moment, watchQuestion } from './questions.js'
+import { Random } from './random.js'
+import { Report } from './report.js'
+import { readMoment } from './moment.js'
+import { Streams } from './streams.js'
+import { changeDefinition, createDefinition, get, post, send, settle, store, untilServed, type World } from './world.js'
+
+/** Of questions, so that a wait of one (a revision of the future) does not stand in the way of the others. */
+const AT_ONCE = 12
+
+export class Comparison {
+  readonly report = new Report()
+  readonly #world: World
+  readonly #random: Random
+  #definitions: readonly Definition[] = definitions
+
+  constructor(world: World, seed: number) {
+    this.#world = world
+    this.#random = new Random(seed)
+  }
+
+  async run(questions: number): Promise<void> {
+    const step = stepTimer()
+    await fill(this.#world, this.#random, 1)
+    step('filled')
+    const moment = await readMoment(this.#world, this.#definitions)
+    await this.#askAll(fixedQuestions(moment, definitions))
+    step('asked the fixed questions')
+    await this.#askAll(madeUpQuestions(this.#random, moment, questions))
+    step('asked the questions of the seed')
+    for (const shelf of moment.shelves)
+      await this.#walkPages(shelf.objects.length, `/apis/${shelf.group}/${shelf.version}/${shelf.plural}`)
+    step('walked pages')
+    await this.#watchAndWrite(moment)
+    step('watched under writes')
+    for (const { what, definition } of changes) {
+      await this.#change(definition)
+      step(`changed a definition: ${what}`)
+    }
+  }
+
+  async #askAll(questions: readonly Question[]): Promise<void> {
+    const left = [...questions].reverse()
+    const askOn = async (): Promise<void> => {
+      for (let question = left.pop(); question !== undefined; question = left.pop()) await this.#compare(question)
+    }
+    await Promise.all(Array.from({ length: AT_ONCE }, askOn))
+  }
+
+  /** Asked again when it differs, since an age may have changed between the two. */
+  async #compare(question: Question): Promise<void> {
+    let found: Difference[] = []
+    for (let look = 1; look <= 3; look++) {
+      if (look > 1) await delay(look * 150)
+      const [theirs, ours] = await Promise.all([
+        tryAsk(this.#world.theirs, question),
+        tryAsk(this.#world.ours, question),
+      ])
+      found = compareAnswers(question, theirs, ours)
+      if (found.length === 0 && look > 1) this.report.addSecondLook()
+      // Only what time itself changes is worth another look.
+      if (!found.some(({ where }) => where.includes('cells') || where.includes('resourceVersion'))) break
+    }
+    this.report.add(question, found)
+  }
+
+  /** Each with its own tokens, and with those of the other. */
+  async #walkPages(objects: number, path: string): Promise<void> {
+    for (const limit of [1, 3, 50].filter((limit) => limit < objects)) {
+      for (const rest of ['', '&labelSelector=app']) {
+        const first = `${path}?limit=${limit}${rest}`
+        let [theirToken, ourToken] = ['', '']
+        for (let page = 0; page < 8; page++) {
+          const at = (token: string): Question => ({
+            method: 'GET',
+            path: token === '' ? first : `${first}&continue=${encodeURIComponent(token)}`,
+            headers: { accept: 'application/json' },
+          })
+          const [theirs, ours] = await Promise.all([
+            tryAsk(this.#world.theirs, at(theirToken)),
+            tryAsk(this.#world.ours, at(ourToken)),
+          ])
+          this.report.add(at(theirToken), compareAnswers(at(theirToken), theirs, ours))
+          if (page > 0) for (const token of [theirToken, ourToken]) await this.#compare(at(token))
+          ;[theirToken, ourToken] = [tokenOf(theirs), tokenOf(ours)]
+          if (theirToken === '' || ourToken === '') break
+        }
+      }
+    }
+  }
+
+  async #watchAndWrite(moment: Moment): Promise<void> {
+    const streams = new Streams(this.#world.theirs, this.#world.ours, this.report)
+    try {
+      await streams.open(moment.shelves, moment.revision)
+      await write(this.#world, this.#random, 400)
+      await streams.compare()
+    } finally {
+      streams.close()
+    }
+  }
+
+  async #change(definition: Definition): Promise<void> {
+    this.#definitions = this.#definitions.map((one) => (one.plural === definition.plural ? definition : one))
+    await changeDefinition(this.#world, definition)
+    await untilServed(this.#world, [definition])
+    // Their storage is made anew a moment after the definition was accepted.
+    await delay(2_000)
+    const moment = await readMoment(this.#world, [definition])
+    await this.#askAll(fixedQuestions(moment, [definition]))
+    await this.#askAll(madeUpQuestions(this.#random, moment, 150))
+    const whole = await readMoment(this.#world, this.#definitions)
+    await this.#watchAndWrite({ ...whole, shelves: whole.shelves.filter(({ plural }) => plural === definition.plural) })
+  }
+}
+
+/** As many different ones as asked for. */
+export function madeUpQuestions(random: Random, moment: Moment, count: number): Question[] {
+  const made = new Map<string, Question>()
+  for (let tries = 0; made.size < count && tries < count * 3; tries++) {
+    const chance = random.next()
+    const question = (chance < 0.04 ? watchQuestion : chance < 0.34 ? getQuestion : listQuestion)(random, moment)
+    made.set(JSON.stringify(question), question)
+  }
+  return [...made.values()]
+}
+
+/** New objects, changed and deleted ones, of every resource that the API server can write. */
+export async function write(world: World, random: Random, count: number): Promise<void> {
+  const live: string[] = []
+  for (let index = 0; index < count; index++) {
+    const chance = random.next()
+    if (live.length === 0 || chance < 0.45) {
+      const plural = random.pick(['certificates', 'gateways', 'rollouts', 'samples', 'records', 'records', 'zones'])
+      // Never a name again, from one round of writes to the next.
+      const { isDeleted: _, ...object } = makeObject(random, plural, index, `live-${Math.floor(random.next() * 1e9)}`)
+      if ((await get(world.theirs, `${object.path}?limit=1`)).code !== 200) continue
+      await post(world, object)
+      const { metadata } = JSON.parse(object.body) as { metadata: { name: string } }
+      live.push(`${object.path}/${metadata.name}`)
+    } else if (chance < 0.8) {
+      const label = random.pick(['"web"', '"api"', 'null'])
+      const body = `{"metadata":{"labels":{"app":${label}},"annotations":{"turn":"${index}"}},"spec":{"note":"${index}"}}`
+      await send(world, 'PATCH', random.pick(live), body)
+    } else {
+      const [path] = live.splice(random.below(live.length), 1)
+      await send(world, 'DELETE', path!, '{}')
+    }
+  }
+}
+
+/** Definitions, objects, and values that only an older definition explains. */
+export async function fill(world: World, random: Random, scale: number): Promise<void> {
+  for (const definition of definitions) await createDefinition(world, definition)
+  await untilServed(
+    world,
+    definitions.filter(({ plural }) => plural !== 'pretenders'),
+  )
+  for (const object of postedObjects(random, scale)) await post(world, object)
+  for (const object of storedObjects()) await store(world, object)
+  await settle(world)
+}
+
+async function tryAsk(server: World['ours'], question: Question): Promise<Answer> {
+  try {
+    return await ask(server, question)
+  } catch (error) {
+    // A connection that breaks is an answer to compare, too.
+    return { code: 0, headers: {}, body: Buffer.from(error instanceof Error ? error.message : String(error)) }
+  }
+}
+
+function tokenOf({ body }: Answer): string {
+  try {
+    return (JSON.parse(body.toString()) as { metadata?: { continue?: string } }).metadata?.continue ?? ''
+  } catch {
+    return ''
+  }
+}
+
+function stepTimer(): (what: string) => void {
+  const start = performance.now()
+  return (what) => process.stdout.write(`${((performance.now() - start) / 1_000).toFixed(1)} s: ${what}\n`)
+}

@@ -1,0 +1,480 @@
+/**
+ * Definitions of custom resources as clusters have them: what each is there for stands before it. They follow the shapes
+ * of certificate, gateway and rollout controllers, and none is copied from one.
+ */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
+export type JsonObject = { readonly [name: string]: Json }
+
+export interface Version {
+  readonly name: string
+  readonly served?: boolean
+  readonly storage?: boolean
+  readonly deprecated?: boolean
+  readonly deprecationWarning?: string
+  readonly schema?: { readonly openAPIV3Schema: JsonObject }
+  readonly additionalPrinterColumns?: readonly JsonObject[]
+  readonly selectableFields?: readonly { readonly jsonPath: string }[]
+  readonly subresources?: JsonObject
+}
+
+export interface Definition {
+  readonly group: string
+  readonly kind: string
+  readonly plural: string
+  readonly singular?: string
+  readonly shortNames?: readonly string[]
+  readonly categories?: readonly string[]
+  readonly scope: 'Namespaced' | 'Cluster'
+  readonly conversion?: JsonObject
+  readonly versions: readonly Version[]
+}
+
+/** The object that a client would post. */
+export function definitionObject(definition: Definition): JsonObject {
+  const { group, kind, plural, singular, shortNames, categories, scope, conversion, versions } = definition
+  const names = {
+    plural,
+    kind,
+    singular: singular ?? kind.toLowerCase(),
+    listKind: `${kind}List`,
+    ...(shortNames ? { shortNames } : {}),
+    ...(categories ? { categories } : {}),
+  }
+  const full = versions.map((version) => ({ served: true, storage: false, schema: anySchema, ...version }))
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${plural}.${group}` },
+    spec: { group, names, scope, ...(conversion ? { conversion } : {}), versions: full as unknown as Json },
+  }
+}
+
+export function column(name: string, type: string, jsonPath: string, more: JsonObject = {}): JsonObject {
+  return { name, type, jsonPath, ...more }
+}
+
+const anySchema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } } as const
+
+function object(properties: JsonObject, more: JsonObject = {}): JsonObject {
+  return { type: 'object', properties, ...more }
+}
+
+const text = { type: 'string' } as const
+const integer = { type: 'integer', format: 'int64' } as const
+const listOf = (items: JsonObject): JsonObject => ({ type: 'array', items })
+
+const conditions: JsonObject = {
+  ...listOf(
+    object(
+      {
+        type: text,
+        status: text,
+        reason: text,
+        message: text,
+        lastTransitionTime: { type: 'string', format: 'date-time' },
+      },
+      { required: ['type', 'status'] },
+    ),
+  ),
+  'x-kubernetes-list-type': 'map',
+  'x-kubernetes-list-map-keys': ['type'],
+}
+
+const AGE = column('Age', 'date', '.metadata.creationTimestamp')
+
+/** Two served versions without conversion, defaults in both, pruning, status, short names: what certificate managers have. */
+const certificates: Definition = {
+  group: 'pki.example.com',
+  kind: 'Certificate',
+  plural: 'certificates',
+  shortNames: ['cert', 'certs'],
+  categories: ['pki', 'all'],
+  scope: 'Namespaced',
+  conversion: { strategy: 'None' },
+  versions: [
+    {
+      name: 'v1alpha1',
+      deprecated: true,
+      deprecationWarning: 'pki.example.com/v1alpha1 Certificate is deprecated; use "pki.example.com/v1"',
+      schema: {
+        openAPIV3Schema: object({
+          spec: object({
+            secretName: text,
+            duration: { type: 'string', default: '24h' },
+            dnsNames: listOf(text),
+            legacy: { type: 'boolean', default: true },
+          }),
+          status: object({ conditions }),
+        }),
+      },
+      subresources: { status: {} },
+      selectableFields: [{ jsonPath: '.spec.secretName' }],
+    },
+    {
+      name: 'v1',
+      storage: true,
+      schema: {
+        openAPIV3Schema: object({
+          spec: object(
+            {
+              secretName: { ...text, description: 'Where the key pair goes.' },
+              duration: { type: 'string', default: '2160h' },
+              renewBefore: text,
+              dnsNames: listOf(text),
+              revisionHistoryLimit: integer,
+              privateKey: object(
+                { algorithm: { ...text, enum: ['RSA', 'ECDSA'], default: 'RSA' }, size: { ...integer, default: 2048 } },
+                { default: {} },
+              ),
+              issuerRef: object({ name: text, kind: { ...text, default: 'Issuer' } }),
+              usages: listOf(object({ name: text, critical: { type: 'boolean', default: false } })),
+            },
+            { required: ['secretName'] },
+          ),
+          status: object({ conditions, notAfter: { type: 'string', format: 'date-time' }, revision: integer }),
+        }),
+      },
+      subresources: { status: {} },
+      selectableFields: [{ jsonPath: '.spec.secretName' }, { jsonPath: '.spec.issuerRef.kind' }],
+      additionalPrinterColumns: [
+        column('Ready', 'string', '.status.conditions[?(@.type=="Ready")].status'),
+        column('Secret', 'string', '.spec.secretName', { description: 'Of the key pair.' }),
+        column('Issuer', 'string', '.spec.issuerRef.name', { priority: 1 }),
+        column('Expires', 'date', '.status.notAfter'),
+        AGE,
+      ],
+    },
+  ],
+}
+
+/** Storage in an older version than the newest served; one version that is not served; a warning without words of its own. */
+const gateways: Definition = {
+  group: 'net.example.com',
+  kind: 'Gateway',
+  plural: 'gateways',
+  shortNames: ['gtw'],
+  scope: 'Namespaced',
+  versions: [
+    { name: 'v1alpha2', served: false, deprecated: true },
+    {
+      name: 'v1beta1',
+      storage: true,
+      deprecated: true,
+      schema: {
+        openAPIV3Schema: object({
+          spec: object({
+            className: text,
+            listeners: {
+              ...listOf(
+                object(
+                  {
+                    name: text,
+                    port: { type: 'integer', format: 'int32' },
+                    protocol: { ...text, default: 'HTTP' },
+                  },
+                  { required: ['name'] },
+                ),
+              ),
+              'x-kubernetes-list-type': 'map',
+              'x-kubernetes-list-map-keys': ['name'],
+            },
+            infrastructure: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+          }),
+          status: object({ conditions, addresses: listOf(object({ type: text, value: text })) }),
+        }),
+      },
+      subresources: { status: {} },
+      additionalPrinterColumns: [
+        column('Class', 'string', '.spec.className'),
+        column('Ports', 'string', '.spec.listeners[*].port'),
+        column('Address', 'string', '.status.addresses[0].value'),
+        AGE,
+      ],
+    },
+    {
+      name: 'v1',
+      schema: {
+        openAPIV3Schema: object({
+          spec: object({
+            className: { ...text, default: 'standard' },
+            listeners: listOf(object({ name: text, port: { type: 'integer', format: 'int32' } })),
+            port: { 'x-kubernetes-int-or-string': true },
+          }),
+        }),
+      },
+      subresources: { status: {} },
+      selectableFields: [{ jsonPath: '.spec.className' }],
+    },
+  ],
+}
+
+/** Scale and status, a label selector in the scale, templates embedded whole. */
+const rollouts: Definition = {
+  group: 'flow.example.com',
+  kind: 'Rollout',
+  plural: 'rollouts',
+  shortNames: ['ro'],
+  categories: ['all'],
+  scope: 'Namespaced',
+  versions: [
+    {
+      name: 'v1',
+      storage: true,
+      schema: {
+        openAPIV3Schema: object({
+          spec: object({
+            replicas: { type: 'integer', format: 'int32', default: 1 },
+            paused: { type: 'boolean' },
+            maxSurge: { 'x-kubernetes-int-or-string': true, default: '25%' },
+            template: {
+              type: 'object',
+              'x-kubernetes-embedded-resource': true,
+              'x-kubernetes-preserve-unknown-fields': true,
+            },
+            strategy: object({
+              canary: object({ steps: listOf({ type: 'object', 'x-kubernetes-preserve-unknown-fields': true }) }),
+            }),
+          }),
+          status: object({ replicas: { type: 'integer' }, selector: text, phase: text, conditions }),
+        }),
+      },
+      subresources: {
+        status: {},
+        scale: {
+          specReplicasPath: '.spec.replicas',
+          statusReplicasPath: '.status.replicas',
+          labelSelectorPath: '.status.selector',
+        },
+      },
+      selectableFields: [{ jsonPath: '.spec.paused' }, { jsonPath: '.spec.replicas' }, { jsonPath: '.status.phase' }],
+      additionalPrinterColumns: [
+        column('Desired', 'integer', '.spec.replicas'),
+        column('Current', 'integer', '.status.replicas'),
+        column('Phase', 'string', '.status.phase'),
+        column('Paused', 'boolean', '.spec.paused'),
+        AGE,
+      ],
+    },
+  ],
+}
+
+/** Every type and format of a printer column, and the JSONPath that columns are written in. */
+const samples: Definition = {
+  group: 'types.example.com',
+  kind: 'Sample',
+  plural: 'samples',
+  scope: 'Cluster',
+  versions: [
+    {
+      name: 'v1',
+      storage: true,
+      schema: anySchema,
+      additionalPrinterColumns: [
+        column('Int', 'integer', '.spec.integer', { format: 'int64' }),
+        column('Int32', 'integer', '.spec.small', { format: 'int32' }),
+        column('Float', 'number', '.spec.float', { format: 'float' }),
+        column('Double', 'number', '.spec.double', { format: 'double' }),
+        column('Bool', 'boolean', '.spec.flag'),
+        column('Text', 'string', '.spec.text'),
+        column('Bytes', 'string', '.spec.bytes', { format: 'byte' }),
+        column('Password', 'string', '.spec.password', { format: 'password', priority: 1 }),
+        column('Moment', 'string', '.spec.moment', { format: 'date-time' }),
+        column('Since', 'date', '.spec.moment'),
+        column('Array', 'string', '.spec.list'),
+        column('Object', 'string', '.spec.map'),
+        column('First', 'string', '.spec.list[0]'),
+        column('Last', 'string', '.spec.list[-1:]'),
+        column('Slice', 'string', '.spec.list[0:2]'),
+        column('Step', 'string', '.spec.list[0:4:2]'),
+        column('Union', 'string', ".spec['text','integer']"),
+        column('Dotted', 'string', ".metadata.annotations['example\\.com/dotted']"),
+        column('Quoted', 'string', ".spec.map['a.b']"),
+        column('Deep', 'string', '.spec..name'),
+        column('Above', 'string', '.spec.items[?(@.size>3)].name'),
+        column('AtMost', 'string', '.spec.items[?(@.size<=3)].name'),
+        column('Having', 'string', '.spec.items[?(@.extra)].name'),
+        column('NotOne', 'string', '.spec.items[?(@.name!="one")].size'),
+        column('All', 'string', '.spec.items[*].name'),
+        column('Null', 'string', '.spec.nothing'),
+        column('IntOfText', 'integer', '.spec.text'),
+        column('TextOfInt', 'string', '.spec.integer'),
+        column('BoolOfText', 'boolean', '.spec.text'),
+        column('NumberOfInt', 'number', '.spec.integer'),
+        column('IntOfNumber', 'integer', '.spec.double'),
+        column('Root', 'string', '.kind'),
+        AGE,
+      ],
+    },
+  ],
+}
+
+/** Hundreds of objects of any shape, with finalizers, owners and managed fields; no columns of its own. */
+const records: Definition = {
+  group: 'data.example.com',
+  kind: 'Record',
+  plural: 'records',
+  singular: 'record',
+  shortNames: ['rec'],
+  scope: 'Namespaced',
+  versions: [{ name: 'v1', storage: true, schema: anySchema }],
+}
+
+/** Cluster-wide, two versions, of which the older is the one that is stored. */
+const zones: Definition = {
+  group: 'data.example.com',
+  kind: 'Zone',
+  plural: 'zones',
+  scope: 'Cluster',
+  versions: [
+    {
+      name: 'v1beta1',
+      storage: true,
+      schema: {
+        openAPIV3Schema: object({
+          spec: object({
+            region: text,
+            weight: integer,
+            limits: { type: 'object', additionalProperties: integer },
+            note: { ...text, nullable: true, default: 'none' },
+            tags: { ...listOf(text), default: ['a', 'b'] },
+          }),
+        }),
+      },
+      selectableFields: [{ jsonPath: '.spec.region' }, { jsonPath: '.spec.note' }],
+      additionalPrinterColumns: [
+        column('Region', 'string', '.spec.region'),
+        column('Weight', 'integer', '.spec.weight'),
+      ],
+    },
+    {
+      name: 'v1',
+      schema: {
+        openAPIV3Schema: object({
+          spec: object({
+            region: { ...text, default: 'anywhere' },
+            weight: integer,
+            quota: object({ cpu: { ...integer, default: 4 }, memory: text }, { default: { memory: '1Gi' } }),
+            note: { ...text, default: 'some' },
+          }),
+        }),
+      },
+      selectableFields: [{ jsonPath: '.spec.region' }, { jsonPath: '.spec.quota.cpu' }, { jsonPath: '.spec.note' }],
+    },
+  ],
+}
+
+/** Nobody has made an object of it yet. */
+const policies: Definition = {
+  group: 'none.example.com',
+  kind: 'Policy',
+  plural: 'policies',
+  shortNames: ['pol'],
+  categories: ['policies'],
+  scope: 'Cluster',
+  versions: [{ name: 'v1', storage: true }, { name: 'v2alpha1' }],
+}
+
+/** Converted by a webhook that cannot be reached: what is stored in the other version cannot be shown. */
+const hooks: Definition = {
+  group: 'conv.example.com',
+  kind: 'Hook',
+  plural: 'hooks',
+  scope: 'Namespaced',
+  conversion: {
+    strategy: 'Webhook',
+    webhook: { conversionReviewVersions: ['v1'], clientConfig: { url: 'https://127.0.0.1:1/convert' } },
+  },
+  versions: [{ name: 'v1', storage: true }, { name: 'v2' }],
+}
+
+/** Asks for the kind that another definition of its group has: its names are not accepted and it is not served. */
+const pretenders: Definition = {
+  group: 'flow.example.com',
+  kind: 'Rollout',
+  plural: 'pretenders',
+  singular: 'pretender',
+  scope: 'Namespaced',
+  versions: [{ name: 'v1', storage: true }],
+}
+
+export const definitions: readonly Definition[] = [
+  certificates,
+  gateways,
+  rollouts,
+  samples,
+  records,
+  zones,
+  policies,
+  hooks,
+  pretenders,
+]
+
+/** What the definition becomes while watches run: a column more, another default, a field that is now pruned. */
+export const changes: readonly { readonly what: string; readonly definition: Definition }[] = [
+  {
+    what: 'a new column and another default',
+    definition: {
+      ...certificates,
+      versions: certificates.versions.map((version) =>
+        version.name === 'v1'
+          ? {
+              ...version,
+              selectableFields: [{ jsonPath: '.spec.secretName' }, { jsonPath: '.spec.added' }],
+              additionalPrinterColumns: [
+                column('Secret', 'string', '.spec.secretName'),
+                column('Duration', 'string', '.spec.duration'),
+              ],
+              schema: {
+                openAPIV3Schema: object({
+                  spec: object({
+                    secretName: { ...text, default: 'unnamed' },
+                    duration: { type: 'string', default: '1h' },
+                    added: { ...text, default: 'later' },
+                  }),
+                  status: object({ conditions }),
+                }),
+              },
+            }
+          : version,
+      ),
+    },
+  },
+  {
+    what: 'the stored version moves on, and the older one is deprecated',
+    definition: {
+      ...zones,
+      versions: zones.versions.map((version) => ({
+        ...version,
+        storage: version.name === 'v1',
+        ...(version.name === 'v1beta1' ? { deprecated: true, deprecationWarning: 'zones move to v1' } : {}),
+      })),
+    },
+  },
+  {
+    what: 'a schema where there was none, so that unknown fields go',
+    definition: {
+      ...records,
+      versions: [
+        {
+          name: 'v1',
+          storage: true,
+          schema: {
+            openAPIV3Schema: object({
+              spec: object({ tier: text, owner: text, added: { ...text, default: 'by a change' } }),
+              data: { type: 'object', additionalProperties: text },
+            }),
+          },
+          subresources: { status: {} },
+        },
+        { name: 'v2' },
+      ],
+    },
+  },
+  {
+    what: 'an older version is no longer served',
+    definition: {
+      ...gateways,
+      versions: gateways.versions.map((version) => ({ ...version, served: version.name === 'v1' })),
+    },
+  },
+]

@@ -1,0 +1,168 @@
+/**
+ * What may differ between the API server and distributary, each with its reason. No row may be something that a user of
+ * client-go, kubectl, controller-runtime or Argo CD would notice, and none is something of issue 16.
+ */
+import type { Row } from './row.js'
+
+export const exceptions: readonly Row[] = [
+  {
+    name: 'Vary is sent',
+    reason:
+      'The form depends on Accept and Accept-Encoding, and a shared cache must know; the API server does not say so.',
+    matches: ({ where }) => where === 'header vary',
+  },
+  {
+    name: 'an unknown path is a Status, not a line of text',
+    reason: 'client-go and kubectl make the same NotFound of both; ours comes in the form that was asked for.',
+    matches: ({ where, theirs }, { path }) =>
+      where === 'header content-type' && theirs.startsWith('text/plain') && !/^\/(healthz|livez|readyz)/.test(path),
+  },
+  {
+    name: 'what columns are called is described in our words',
+    reason: 'No client shows the descriptions of Name and Age.',
+    matches: ({ where }) => where.endsWith('columnDefinitions[].description'),
+  },
+  {
+    name: 'an empty list is [] and not null',
+    reason: 'Every client reads both alike, and the types of the API say that items is a list.',
+    matches: ({ where, theirs, ours }) =>
+      /^body \.(items|rows(\[\])?)$/.test(where) && theirs === 'null' && ours === '[]',
+  },
+  {
+    name: 'OpenAPI is told under our own title',
+    reason: 'Title and version name the program that answers.',
+    matches: ({ where }) => /^body \.info\.(title|version)$/.test(where),
+  },
+  {
+    name: 'a server without writes offers none',
+    reason: 'Discovery lists the verbs that are served; with --enable-writes these are the API server’s.',
+    matches: ({ where, theirs }) => where.endsWith('verbs.length') && theirs.includes('deletecollection'),
+  },
+  {
+    name: 'HEAD of discovery is answered',
+    reason: 'The API server says 405; no client asks.',
+    matches: ({ where, theirs, ours }, { method, path }) =>
+      method === 'HEAD' &&
+      where === 'code' &&
+      theirs.startsWith('405') &&
+      ours.startsWith('200') &&
+      /^\/(apis|version)/.test(path),
+  },
+  {
+    name: 'a malformed resourceVersion is 400',
+    reason:
+      'The API server answers 500 without a reason where it forgot to check. Ours says what is wrong with the request.',
+    matches: ({ where, theirs, ours }) =>
+      where === 'code' && theirs.startsWith('500') && theirs.includes('ParseUint') && ours.startsWith('400'),
+  },
+  {
+    name: 'a malformed parameter is refused in our words',
+    reason: 'Status, reason and details are the same; ours also names the parameter and the place in it.',
+    matches: ({ where, theirs, ours }) =>
+      (where === 'message' || where.endsWith('[].message')) &&
+      (/\((labelSelector|fieldSelector|[a-zA-Z]+), character \d+\)/.test(ours) ||
+        /\(character \d+\)/.test(ours) ||
+        (theirs.includes('strconv.Parse') && /strconv\.Parse|invalid resource version/.test(ours)) ||
+        (theirs.includes('resource version') && ours.includes('resource version'))),
+  },
+  {
+    name: 'discovery refuses a form in the words of lists',
+    reason: 'The API server has two texts for 406, by which of its libraries answers; code and reason are the same.',
+    matches: ({ where, theirs }, { path }) =>
+      /^\/apis(\/[^/]+){1,2}\/?$/.test(path) &&
+      (where === 'message' ? theirs.includes('406: Not Acceptable') : where === 'body .details'),
+  },
+  {
+    name: 'no page token when nothing more matches',
+    reason:
+      'The API server counts what it read and sends clients for a page that is empty; ours knows that it will be.',
+    matches: ({ where, ours }, { path }) =>
+      /\.metadata\.(continue|remainingItemCount)$/.test(where) &&
+      ours === '(absent)' &&
+      /(label|field)Selector=/.test(path),
+  },
+  {
+    name: 'any path of an object can be selected by',
+    reason: 'PROTOCOL section 5: the API server refuses field labels that ours evaluates.',
+    matches: ({ where, theirs, ours }, { method, path }) =>
+      (where === 'code' &&
+        /field label not supported|not a known field selector/.test(theirs) &&
+        /^(200|406)/.test(ours)) ||
+      (method === 'HEAD' &&
+        where === 'code' &&
+        theirs.startsWith('400') &&
+        ours.startsWith('200') &&
+        /fieldSelector=/.test(path)),
+  },
+  {
+    name: 'of two faults in one request another is told',
+    reason: 'The order of the checks is an accident of the layers; each is refused.',
+    matches: ({ where, theirs, ours }) =>
+      where === 'code' &&
+      /^4(00|04|05|22)/.test(theirs) &&
+      /^4(00|06)/.test(ours) &&
+      theirs.slice(0, 3) !== ours.slice(0, 3) &&
+      !ours.includes('segment') &&
+      !ours.includes('may not contain') &&
+      !ours.includes('cannot be read'),
+  },
+  {
+    name: 'definitions can be asked for as application/*',
+    reason:
+      'An older library answers for them in the API server and knows no wildcards below a type; nobody relies on a 406.',
+    matches: ({ theirs }) => theirs.includes('406: Not Acceptable'),
+  },
+  {
+    name: 'a list form of one object is 406 and not 500',
+    reason: 'The API server fails on its own conversion; ours says that the form cannot be had.',
+    matches: ({ where, theirs, ours }) =>
+      where === 'code' && theirs.includes('content is not a list') && ours.startsWith('406'),
+  },
+  {
+    name: 'an error comes in YAML to who asked for YAML',
+    reason: 'With as= in Accept the API server falls back to JSON for a Status; both are labelled as what they are.',
+    matches: ({ where, theirs, ours }, { headers }) =>
+      where === 'header content-type' &&
+      theirs === 'application/json' &&
+      ours === 'application/yaml' &&
+      /yaml;as=/.test(headers['accept'] ?? ''),
+  },
+  {
+    name: 'empty details are left out',
+    reason: 'Every client reads {} and an absent member of a Status alike.',
+    matches: ({ where, theirs, ours }) => where === 'body .details' && theirs === '{}' && ours === '(absent)',
+  },
+  {
+    name: 'an old watch path takes what watch=1 takes',
+    reason:
+      'The API server checks the options of /watch/ paths as those of a list; client-go sends none of them there.',
+    matches: ({ where, theirs }, { path }) => where === 'code' && theirs.startsWith('422') && path.includes('/watch/'),
+  },
+  {
+    name: 'a token that is none is refused in our words',
+    reason: 'Code and reason are the same; the text of a JSON parser is not part of the dialect.',
+    matches: ({ where, theirs, ours }) =>
+      where === 'message' && theirs.includes('continue') && ours.includes('continue'),
+  },
+  {
+    name: 'of two faults in one request another is named',
+    reason: 'Code and reason are the same.',
+    matches: ({ where, theirs }) =>
+      where === 'message' &&
+      /you requested PartialObjectMetadata|field label not supported|not a known field selector/.test(theirs),
+  },
+  {
+    name: 'a float in YAML keeps its digits',
+    reason: 'Go writes 1e+20; readers of YAML take both as the same number.',
+    matches: ({ theirs, ours }, { headers }) =>
+      /yaml/.test(headers['accept'] ?? '') && /e\+\d/.test(theirs) && Number(theirs) === Number(ours),
+  },
+  {
+    name: 'a bookmark of definitions has metadata alone',
+    reason: 'The API server writes the zero value of its Go type around it; a bookmark means its resourceVersion.',
+    matches: ({ where, ours }, { path }) =>
+      path.includes('/customresourcedefinitions') &&
+      /^body \[\]\.object\.(spec|status)$/.test(where) &&
+      ours === '(absent)',
+  },
+]

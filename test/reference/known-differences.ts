@@ -1,0 +1,159 @@
+/**
+ * Faults of distributary that the comparison has found and that are STILL TO BE MENDED (the numbers are those of issue 16).
+ * Whoever mends one deletes its row; a run says which rows nothing needed. Nothing may be added here that is meant to stay:
+ * that is what exceptions.ts is for.
+ */
+import type { Row } from './row.js'
+
+const SUBRESOURCE = /\/(status|scale)\/?(\?|$)/
+const PROTOBUF = 'application/vnd.kubernetes.protobuf'
+
+export const knownDifferences: readonly Row[] = [
+  {
+    name: '16.2 conversion by webhook',
+    reason: 'A version that only a webhook could make is not served, or served as it is stored; it is to be a Status.',
+    matches: (_, { path }) => path.includes('/conv.example.com'),
+  },
+  {
+    name: '16.9 no Warning for deprecated versions',
+    reason: 'deprecated and deprecationWarning of a definition are not read.',
+    matches: ({ where, theirs }) => where === 'header warning' && theirs.startsWith('299'),
+  },
+  {
+    name: '16.10 subresources cannot be read',
+    reason: 'GET …/status and …/scale are 404, also where the object itself is what is missing.',
+    matches: ({ where, ours }, { path }) =>
+      SUBRESOURCE.test(path) ||
+      (where.endsWith('resources.length') && !ours.includes('/')) ||
+      (where.startsWith('body .details.') && ours === '(absent)') ||
+      (where === 'message' && ours.includes('could not find the requested resource')),
+  },
+  {
+    name: '16.11 the eight columns of definitions',
+    reason: 'A Table of CustomResourceDefinitions has Name and Created At alone.',
+    matches: ({ where }, { path }) =>
+      path.includes('/customresourcedefinitions') && /columnDefinitions|cells/.test(where),
+  },
+  {
+    name: '16.11 storageVersionHash is missing in discovery',
+    reason: 'client-go and the storage migrator read it.',
+    matches: ({ where }) => where.endsWith('storageVersionHash'),
+  },
+  {
+    name: '16.11 v1beta1 of Table and of metadata',
+    reason: 'Both forms are served as v1 only.',
+    matches: (_, { headers }) => /v=v1beta1/.test(headers['accept'] ?? ''),
+  },
+  {
+    name: '16.11 protobuf: metadata, discovery, and what is labelled as it',
+    reason:
+      'The metadata of every object, discovery and OpenAPI v3 have fixed schemas; some JSON is sent under the wrong name.',
+    matches: (_, { headers }) => (headers['accept'] ?? '').includes('protobuf'),
+  },
+  {
+    name: '16.11 the list of media types lacks protobuf',
+    reason: 'The text of 406 names what can be had, which will be protobuf as well.',
+    matches: ({ where, theirs }) =>
+      where === 'message' && theirs.includes('only the following media types') && theirs.includes(PROTOBUF),
+  },
+  {
+    name: '16.11 OpenAPI v3',
+    reason: 'Paths, descriptions and subresources of custom resources, and versions that are known but not served.',
+    matches: (_, { path }) => path.startsWith('/openapi/'),
+  },
+  {
+    name: '16.11 health and version paths',
+    reason: 'GET /version/, /readyz/NAME and /livez/NAME, and their plain text.',
+    matches: (_, { path }) => /^\/(healthz|livez|readyz|version)/.test(path),
+  },
+  {
+    name: '16.12 page tokens of the API server',
+    reason: 'Their start has a leading slash, which is refused.',
+    matches: ({ where, ours }) => where === 'code' && ours.includes('continue key is not valid'),
+  },
+  {
+    name: '16.8 HEAD of a watch',
+    reason: 'Its head opens a watch.',
+    matches: (_, { method, path }) => method === 'HEAD' && /[?&]watch=/.test(path),
+  },
+  {
+    name: '16.5 cells of a Table',
+    reason: 'Integers beyond 2^53, slices, unions, filters, null and floats.',
+    matches: ({ where }) => /cells/.test(where) && !/cells\[(Duration|Secret|Issuer)\]/.test(where),
+  },
+  {
+    name: '16.13 path with an empty segment, a dot, or %2F in a name',
+    reason: 'The API server answers 404, or takes the slash as one of the path.',
+    matches: ({ where, ours }, { path }) =>
+      /has an empty segment|segment\\?"|may not contain|the request cannot be read/.test(ours) ||
+      /^\/\/|%2F|%00|\/\.\.?(\?|$)|\/[^/]*ü/.test(path) ||
+      (where !== 'code' && /\/\//.test(path)),
+  },
+  {
+    name: '16.13 a set selector without values, or with an empty clause',
+    reason: '`x in ()` and the like are taken.',
+    matches: ({ ours, theirs }, { path }) =>
+      /in(%20|\+)\(\)/.test(path) &&
+      (ours.includes('values set') || theirs.includes('values set') || /^\d+ /.test(ours)),
+  },
+  {
+    name: '16.13 odd values of resourceVersion',
+    reason: '00 is 0, and what is beyond int64 is a revision of the future.',
+    matches: ({ ours, theirs }, { path }) =>
+      /resourceVersion=/.test(path) &&
+      /resource ?version/i.test(ours + theirs) &&
+      /invalid resource version|Too large/.test(ours),
+  },
+  {
+    name: '16.13 numbers that are none on a list',
+    reason: 'timeoutSeconds=abc is 400 on a list, and the order in which parameters are refused.',
+    matches: ({ where, ours, theirs }) => where === 'code' && /strconv\.ParseInt/.test(theirs + ours),
+  },
+  {
+    name: '16.13 an empty field selector, and a percent sign that is none',
+    reason: '`fieldSelector==` selects all; a parameter that cannot be decoded is dropped.',
+    matches: ({ ours }, { path }) => /fieldSelector=(=|%3D)|labelSelector=%(&|$)/.test(path) && /^(4\d\d|")/.test(ours),
+  },
+  {
+    name: '16.13 unknown includeObject',
+    reason: 'It counts for a Table alone, and the message is another.',
+    matches: ({ ours }) => /unrecognized includeObject/.test(ours),
+  },
+  {
+    name: '16.13 pretty answers',
+    reason: 'An error is written for people as well when pretty is asked for, and ?pretty without a value is true.',
+    matches: ({ where }, { path }) => where === 'text' && /pretty/.test(path),
+  },
+  {
+    name: '16.13 an old watch path that ends in a name, without a namespace',
+    reason: '/watch/RESOURCE/NAME of a namespaced resource means metadata.name.',
+    matches: ({ where, ours }, { path }) => where === 'code' && ours.startsWith('404') && path.includes('/watch/'),
+  },
+  {
+    name: '16.12 a token of a list that fieldSelector=metadata.namespace has narrowed',
+    reason: 'Its start is below the namespace there.',
+    matches: ({ where }) => where.endsWith('.metadata.continue'),
+  },
+  {
+    name: '16.11 the first event of a Table watch, and its bookmarks',
+    reason: 'Columns stand in the first event that is no bookmark; a bookmark has one row without cells.',
+    matches: ({ where }) =>
+      /\.object\.(columnDefinitions|rows)/.test(where) || where.endsWith('.object.metadata.annotations'),
+  },
+  {
+    name: '16.1 objects stored in another version are missing',
+    reason: 'A watch of it is silent, a list leaves it out and a get is 406 once a selector was asked for.',
+    matches: ({ where, ours }, { path }) =>
+      /\/(certificates|gateways|zones|records)/.test(path) &&
+      (ours.includes('stored in a form that cannot be read') ||
+        (where === 'code' && ours.startsWith('406')) ||
+        /^stream body \.length|\(others\)$/.test(where) ||
+        where === 'stream'),
+  },
+  {
+    name: '16.3 structural schemas are not applied on read',
+    reason: 'Defaults are missing, unknown fields stand, and field selectors and columns see neither.',
+    matches: ({ where }, { path }) =>
+      /\/(certificates|gateways|rollouts|zones|records)/.test(path) && /^(stream )?body /.test(where),
+  },
+]

@@ -1,0 +1,36 @@
+/**
+ * JSON in which every number keeps its spelling: 9007199254740993 and 1.0 would be other numbers after JSON.parse.
+ * A number becomes a string that begins with a character which no answer holds.
+ */
+export type LosslessJson = null | boolean | string | readonly LosslessJson[] | { readonly [name: string]: LosslessJson }
+
+/** From Unicode's private use area. */
+const MARK = '\uF8FF'
+const STRING_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g
+
+/** @throws SyntaxError */
+export function parseLossless(text: string): LosslessJson {
+  return JSON.parse(
+    text.replace(STRING_OR_NUMBER, (token) => (token[0] === '"' ? token : `"${MARK}${token}"`)),
+  ) as LosslessJson
+}
+
+/** A number as this form holds it. */
+export function markNumber(spelling: string): string {
+  return `${MARK}${spelling}`
+}
+
+export function isObject(value: LosslessJson | undefined): value is { readonly [name: string]: LosslessJson } {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+export function isArray(value: LosslessJson | undefined): value is readonly LosslessJson[] {
+  return Array.isArray(value)
+}
+
+/** As it would stand in JSON, shortened for a person to read. */
+export function show(value: LosslessJson | undefined, length = 240): string {
+  if (value === undefined) return '(absent)'
+  const text = JSON.stringify(value).replaceAll(new RegExp(`"${MARK}([^"]*)"`, 'g'), '$1')
+  return text.length > length ? `${text.slice(0, length)}…` : text
+}

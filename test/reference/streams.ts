@@ -1,0 +1,139 @@
+/**
+ * Whole watch streams under random writes: the same watch of both servers from the same revision, each event of which must
+ * be the same, in the same order. A definition that changes ends the streams of the API server; ours may go on, and what it
+ * then sends is compared with what a new watch of theirs gets.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Server, type Stream, watch } from './ask.js'
+import { compareBodies, isAge, isPassingBookmark } from './compare.js'
+import { isArray, isObject, type LosslessJson } from './lossless.js'
+import { type Shelf, query } from './questions.js'
+import type { Report } from './report.js'
+
+const TABLE = 'application/json;as=Table;v=v1;g=meta.k8s.io'
+const METADATA = 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io'
+
+interface Side {
+  readonly server: Server
+  stream: Stream | null
+  isEnded: boolean
+  events: LosslessJson[]
+}
+
+interface Pair {
+  readonly path: string
+  readonly accept: string
+  readonly theirs: Side
+  readonly ours: Side
+}
+
+export class Streams {
+  readonly #theirs: Server
+  readonly #ours: Server
+  readonly #report: Report
+  #pairs: Pair[] = []
+
+  constructor(theirs: Server, ours: Server, report: Report) {
+    this.#theirs = theirs
+    this.#ours = ours
+    this.#report = report
+  }
+
+  get count(): number {
+    return this.#pairs.length
+  }
+
+  /** Watches of every resource, whole and selected, in three forms. @param revision after which events are wanted. */
+  async open(shelves: readonly Shelf[], revision: number): Promise<void> {
+    for (const shelf of shelves) {
+      const everywhere = `/apis/${shelf.group}/${shelf.version}/${shelf.plural}`
+      const field = shelf.fields[0]
+      const selected: [name: string, value: string][][] = [
+        [],
+        [['labelSelector', 'app=web']],
+        [['labelSelector', 'app!=web,tier']],
+        [['fieldSelector', `metadata.name=${shelf.objects[0]?.name ?? 'nobody'}`]],
+        ...(field === undefined ? [] : ([[['fieldSelector', `${field}!=`]]] as [string, string][][])),
+      ]
+      const paths = [
+        everywhere,
+        ...(shelf.isNamespaced ? [everywhere.replace(`/${shelf.plural}`, `/namespaces/team-a/${shelf.plural}`)] : []),
+      ]
+      for (const path of paths) {
+        for (const parameters of selected) {
+          for (const accept of parameters.length === 0 ? ['application/json', TABLE, METADATA] : ['application/json']) {
+            const all: [string, string][] = [
+              ['watch', '1'],
+              ['allowWatchBookmarks', 'true'],
+              ['resourceVersion', String(revision)],
+              ['timeoutSeconds', '600'],
+              ...parameters,
+            ]
+            const side = (server: Server): Side => ({ server, stream: null, isEnded: false, events: [] })
+            const pair = { path: `${path}${query(all)}`, accept, theirs: side(this.#theirs), ours: side(this.#ours) }
+            this.#pairs.push(pair)
+            await Promise.all([start(pair, pair.theirs), start(pair, pair.ours)])
+          }
+        }
+      }
+    }
+  }
+
+  /** Waits until nothing more comes, and compares what came. */
+  async compare(): Promise<void> {
+    const total = (): number =>
+      this.#pairs.reduce((sum, { theirs, ours }) => sum + theirs.events.length + ours.events.length, 0)
+    const areEven = (): boolean => this.#pairs.every(({ theirs, ours }) => theirs.events.length === ours.events.length)
+    // Equal in number and quiet; or quiet for long, which then shows as a difference.
+    const deadline = Date.now() + 30_000
+    for (let quietMs = 0, last = -1; quietMs < (areEven() ? 500 : 3_000) && Date.now() < deadline;) {
+      await delay(100)
+      quietMs = total() === last ? quietMs + 100 : 0
+      last = total()
+    }
+    for (const { path, accept, theirs, ours } of this.#pairs) {
+      this.#report.addEvents(theirs.events.length)
+      const question = { method: 'GET', path, headers: { accept } }
+      const found = compareBodies(withoutAges(theirs.events), withoutAges(ours.events))
+      const ends =
+        theirs.isEnded === ours.isEnded ? [] : [{ where: 'stream', theirs: stateOf(theirs), ours: stateOf(ours) }]
+      this.#report.add(question, [
+        ...ends,
+        ...found.map((difference) => ({ ...difference, where: `stream ${difference.where}` })),
+      ])
+    }
+  }
+
+  /** Ends them all. */
+  close(): void {
+    for (const { theirs, ours } of this.#pairs) {
+      theirs.stream?.close()
+      ours.stream?.close()
+    }
+    this.#pairs = []
+  }
+}
+
+function stateOf({ isEnded, events }: Side): string {
+  return `${isEnded ? 'ended' : 'goes on'} after ${events.length} events`
+}
+
+async function start({ path, accept }: Pair, side: Side): Promise<void> {
+  side.stream = await watch(side.server, path, accept, (event) => {
+    if (!isPassingBookmark(event)) side.events.push(event)
+  })
+  void side.stream.ended.then(() => (side.isEnded = true))
+}
+
+/** What a Table says of time goes on between the two servers. */
+function withoutAges(events: readonly LosslessJson[]): LosslessJson {
+  return events.map((event) => {
+    if (!isObject(event) || !isObject(event['object']) || !isArray(event['object']['rows'])) return event
+    const rows = event['object']['rows'].map((row) => {
+      if (!isObject(row) || !isArray(row['cells'])) return row
+      const cells = row['cells'].map((cell) => (isAge(cell) ? 'AGE' : cell))
+      return { ...row, cells }
+    })
+    return { ...event, object: { ...event['object'], rows } }
+  })
+}

@@ -1,0 +1,150 @@
+/**
+ * One etcd, and over it the API server ("theirs") and distributary ("ours"), each a process of its own. Everything is written
+ * through theirs, as in a cluster, apart from the values that no API server of today would write.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Test } from 'tap'
+import type { EtcdProcess } from '../support/etcd-process.js'
+import { freePort } from '../support/free-port.js'
+import { startServer } from '../support/server-process.js'
+import { type Answer, ask, type Server, serverAt } from './ask.js'
+import { definitionObject, type Definition } from './definitions.js'
+import type { Posted, Stored } from './objects.js'
+
+export interface World {
+  readonly etcd: EtcdProcess
+  readonly ours: Server
+  readonly theirs: Server
+}
+
+/** @param t only told when the run ends. */
+export async function startWorld(t: Test, etcd: EtcdProcess, apiServer: string): Promise<World> {
+  const theirs = await startApiServer(t, etcd.url, apiServer)
+  const server = await startServer(t, { flags: ['--etcd-servers', etcd.url, '--backfill-revisions', '100000'] })
+  return { etcd, theirs, ours: serverAt('ours', server.url) }
+}
+
+async function startApiServer(t: Test, etcdUrl: string, program: string): Promise<Server> {
+  const directory = mkdtempSync(join(tmpdir(), 'reference-'))
+  const port = await freePort()
+  const flags = [
+    `--etcd-servers=${etcdUrl}`,
+    '--etcd-prefix=/registry',
+    '--bind-address=127.0.0.1',
+    `--secure-port=${port}`,
+    `--cert-dir=${join(directory, 'certificates')}`,
+    '--enable-priority-and-fairness=false',
+    // A run compacts when it means to; a recording keeps the whole history.
+    '--etcd-compaction-interval=0',
+  ]
+  const child = spawn(program, flags, { cwd: directory, stdio: ['ignore', 'ignore', 'pipe'] })
+  let log = ''
+  child.stderr.on('data', (chunk: Buffer) => (log = (log + chunk.toString()).slice(-4_000)))
+  const killWithUs = (): void => void child.kill('SIGKILL')
+  process.once('exit', killWithUs)
+  t.teardown(async () => {
+    process.off('exit', killWithUs)
+    if (child.exitCode === null && child.signalCode === null) {
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    }
+    rmSync(directory, { recursive: true, force: true })
+  })
+  const server = serverAt('theirs', `https://127.0.0.1:${port}`)
+  await eventually(async () => {
+    if (child.exitCode !== null) throw new Error(`the API server ended: ${log}`)
+    const ready = await ask(server, { method: 'GET', path: '/readyz', headers: {} }).catch(() => null)
+    return ready?.code === 200
+  }, 'the API server is ready')
+  return server
+}
+
+/** @throws Error that says what did not come to be. */
+export async function eventually(isSo: () => Promise<boolean>, what: string, withinMs = 60_000): Promise<void> {
+  const deadline = Date.now() + withinMs
+  while (!(await isSo())) {
+    if (Date.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`)
+    await delay(50)
+  }
+}
+
+export async function get(server: Server, path: string): Promise<Answer> {
+  return await ask(server, { method: 'GET', path, headers: { accept: 'application/json' } })
+}
+
+/** Writes through the API server. @throws Error with its answer when it refuses. */
+export async function send(world: World, method: string, path: string, body: string): Promise<Answer> {
+  const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
+  const headers = { 'content-type': type, accept: 'application/json' }
+  const answer = await ask(world.theirs, { method, path, headers }, Buffer.from(body))
+  if (answer.code >= 300) throw new Error(`${method} ${path}: ${answer.code} ${answer.body.toString()} for ${body}`)
+  return answer
+}
+
+const DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+
+export async function createDefinition(world: World, definition: Definition): Promise<void> {
+  await send(world, 'POST', DEFINITIONS, JSON.stringify(definitionObject(definition)))
+}
+
+/** Replaces what the definition says, its resourceVersion aside. */
+export async function changeDefinition(world: World, definition: Definition): Promise<void> {
+  const path = `${DEFINITIONS}/${definition.plural}.${definition.group}`
+  const wanted = definitionObject(definition) as { spec: object }
+  // The server's own controllers write the status meanwhile: take the newest until none was in between.
+  await eventually(async () => {
+    const now = JSON.parse((await get(world.theirs, path)).body.toString()) as { metadata: object }
+    const body = Buffer.from(JSON.stringify({ ...now, spec: wanted.spec }))
+    const headers = { 'content-type': 'application/json', accept: 'application/json' }
+    const answer = await ask(world.theirs, { method: 'PUT', path, headers }, body)
+    if (answer.code !== 200 && answer.code !== 409) throw new Error(`PUT ${path}: ${answer.body.toString()}`)
+    return answer.code === 200
+  }, `${definition.plural} is changed`)
+}
+
+/**
+ * Until theirs serves each version that is to be served and no other, and ours does so too. Ours is not waited for longer
+ * than its definitions take: what it then does otherwise is for the comparison to show.
+ */
+export async function untilServed(world: World, served: readonly Definition[]): Promise<void> {
+  const doesServe = async (server: Server, { group, plural, versions }: Definition): Promise<boolean> => {
+    for (const { name, served: isServed = true } of versions) {
+      // A list that cannot be shown is an answer as well: it is only not 404.
+      const { code } = await get(server, `/apis/${group}/${name}/${plural}?limit=1`)
+      // 429: its storage is being made anew.
+      if ((code !== 404) !== isServed || code === 429) return false
+    }
+    return true
+  }
+  for (const definition of served) {
+    await eventually(() => doesServe(world.theirs, definition), `the API server serves ${definition.plural}`)
+    const deadline = Date.now() + 5_000
+    while (!(await doesServe(world.ours, definition)) && Date.now() < deadline) await delay(50)
+  }
+}
+
+export async function post(world: World, object: Posted): Promise<void> {
+  const answer = await send(world, 'POST', object.path, object.body)
+  const { metadata } = JSON.parse(answer.body.toString()) as { metadata: { name: string } }
+  const path = `${object.path}/${metadata.name}`
+  if (object.status !== undefined) await send(world, 'PATCH', `${path}/status`, object.status)
+  if (object.isDeleted) await send(world, 'DELETE', path, '{}')
+}
+
+/** @returns the revision it has. */
+export async function store(world: World, { key, value }: Stored): Promise<number> {
+  const base64 = (text: string): string => Buffer.from(text).toString('base64')
+  const answer = await world.etcd.call('kv/put', { key: base64(`/registry/${key}`), value: base64(value) })
+  return Number((answer as { header: { revision: string } }).header.revision)
+}
+
+/** A change that both must have seen is a change that both have applied: a record of its own, until both show it. */
+export async function settle(world: World): Promise<number> {
+  const { header } = (await world.etcd.call('kv/range', { key: 'AA==' })) as { header: { revision: string } }
+  return Number(header.revision)
+}
