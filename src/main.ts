@@ -4,6 +4,7 @@
  * environment. Each of the two is loaded only when it is wanted: a command starts in a fraction of the server's time.
  */
 import type { Command } from './cli/command.js'
+import { packageVersion } from './package-version.js'
 
 const argv = process.argv.slice(2)
 const [word, ...rest] = argv
@@ -28,7 +29,7 @@ async function loadCommands(): Promise<readonly Command[]> {
   return createCommands(async () => {
     const { optionRows } = await import('./config/help.js')
     return optionRows().flatMap(({ flag }) => (flag === null ? [] : [flag]))
-  })
+  }, packageVersion)
 }
 
 /** For the server's own `--help`. */

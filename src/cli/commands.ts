@@ -6,6 +6,7 @@ import { createCompletionCommand } from './completion.js'
 import { getCommand } from './get.js'
 import { createHelpCommand } from './help.js'
 import { topCommand } from './top.js'
+import { createVersionCommand } from './version.js'
 import { watchCommand } from './watch.js'
 
 /** The server's own flags, for completion; asked for only then, since reading their table costs time. */
@@ -13,7 +14,7 @@ export interface ServerFlags {
   (): Promise<readonly string[]>
 }
 
-export function createCommands(serverFlags: ServerFlags): readonly Command[] {
+export function createCommands(serverFlags: ServerFlags, version: () => string): readonly Command[] {
   const commands: Command[] = []
   commands.push(
     getCommand,
@@ -21,6 +22,7 @@ export function createCommands(serverFlags: ServerFlags): readonly Command[] {
     topCommand,
     benchCommand,
     auditCommand,
+    createVersionCommand(version),
     createCompletionCommand(() => commands, serverFlags),
     createHelpCommand(() => commands),
   )

@@ -1,17 +1,20 @@
 /** `distributary get`: objects as they are, and with `-w` as they change. */
 import { indentJson } from '../codec/json-indent.js'
+import { encodeJsonTree, isRecord, type Json, parseJsonTree, record, textMember } from '../codec/json-tree.js'
 import { jsonToYaml } from '../codec/json-to-yaml.js'
 import { bytesCodec } from '../reflector/bytes-codec.js'
 import type { ObjectCodec } from '../reflector/object-codec.js'
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
 import { connect, type Connection, connectionFlags } from './connection.js'
+import { customRow } from './custom-columns.js'
 import { EXIT, type ExitCode, UsageError } from './exit-code.js'
 import { follow } from './follow.js'
 import { renderTemplate } from './jsonpath/evaluate.js'
 import { outputFlag, type OutputFormat, parseOutputFormat } from './output-format.js'
 import { askBytes } from './request.js'
-import { type Chosen, choose, COMMON_RESOURCES, selectionFlags, watchSelection } from './selection.js'
-import { rowsOfAnswer, tableCodec } from './table/table-codec.js'
+import { type Chosen, chooseSeveral, COMMON_RESOURCES, selectionFlags, watchSelection } from './selection.js'
+import { sorterBy } from './sort-by.js'
+import { type Row, rowsOfAnswer, tableCodec } from './table/table-codec.js'
 import { TablePrinter } from './table/table-printer.js'
 
 const getFlags = {
@@ -21,6 +24,16 @@ const getFlags = {
     doc: 'Stay, and print each object again when it changes. It resumes by itself; JSON is then one object a line.',
   },
   output: outputFlag,
+  'sort-by': {
+    kind: 'string',
+    placeholder: 'PATH',
+    doc: 'Ordered by what a JSONPath picks of each object: .metadata.creationTimestamp. Numbers and quantities by size; without such a value first.',
+  },
+  'resource-version': {
+    kind: 'string',
+    placeholder: 'RESOURCEVERSION',
+    doc: 'What there was at exactly this resourceVersion. Fails when the server no longer has that history.',
+  },
   'no-headers': { kind: 'boolean', doc: 'No line of column names.' },
   ...selectionFlags,
   ...connectionFlags,
@@ -31,15 +44,15 @@ type Context = CommandContext<typeof getFlags>
 interface Get {
   readonly context: Context
   readonly connection: Connection
-  readonly chosen: Chosen
+  readonly chosen: readonly Chosen[]
   readonly format: OutputFormat
 }
 
 export const getCommand = defineCommand<typeof getFlags>({
   name: 'get',
-  summary: 'print objects, as a table, JSON, YAML, names or what a JSONPath picks',
+  summary: 'print objects, as a table, JSON, YAML, names or what paths pick',
   description:
-    'RESOURCE is a name as the server has it (pods, pod, po, deployments.apps), RESOURCE/NAME, or a path (/api/v1/pods). The columns of a table are the server’s.',
+    'RESOURCE is a name as the server has it (pods, pod, po, deployments.apps), RESOURCE/NAME, several of either (pods,services), or a path (/api/v1/pods). The columns of a table are the server’s.',
   positionals: [
     { name: 'RESOURCE', choices: COMMON_RESOURCES },
     { name: 'NAME', isOptional: true, isRepeated: true },
@@ -53,65 +66,121 @@ export const getCommand = defineCommand<typeof getFlags>({
       doc: 'name and phase of each',
       line: `distributary get pods -o 'jsonpath={range .items[*]}{.metadata.name} {.status.phase}{"\\n"}{end}'`,
     },
+    { doc: 'several resources in one call', line: 'distributary get deploy,svc -n shop' },
+    {
+      doc: 'own columns',
+      line: `distributary get pods -A -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName`,
+    },
+    { doc: 'the newest last', line: 'distributary get pods -A --sort-by .metadata.creationTimestamp' },
     { doc: 'an own prefix of etcd', line: 'distributary get flags.distributary.io -o yaml' },
   ],
   async run(context) {
     const { flags, args, environment, signal } = context
     const format = parseOutputFormat(flags.output)
+    const sort = flags['sort-by'] === null ? null : sorterBy(flags['sort-by'])
+    const { 'resource-version': revision } = flags
+    if (flags.watch && sort !== null)
+      throw new UsageError('--watch and --sort-by do not go together: changes come as they come')
+    if (flags.watch && revision !== null) {
+      throw new UsageError(
+        '--watch does not go with --resource-version here: distributary watch takes one to go on after',
+      )
+    }
+    if (revision !== null && !/^[1-9]\d*$/.test(revision)) {
+      throw new UsageError(`--resource-version is that of a list or an event, not "${revision}"`)
+    }
     const connection = await connect(flags as FlagValues<typeof connectionFlags>, environment)
     try {
-      const chosen = await choose(connection, args, flags, signal)
-      if (format.kind === 'name' && chosen.resource === null)
+      const chosen = await chooseSeveral(connection, args, flags, signal)
+      if (format.kind === 'name' && chosen.some(({ resource }) => resource === null)) {
         throw new UsageError('-o name wants a resource, not a path')
+      }
+      if (revision !== null && chosen.some(({ names }) => names.length > 0)) {
+        throw new UsageError('--resource-version is for lists: choose by --field-selector metadata.name=NAME')
+      }
       const get: Get = { context, connection, chosen, format }
-      if (flags.watch) return await watchObjects(get)
-      return format.kind === 'table' ? await printTable(get, format.isWide) : await printObjects(get)
+      if (flags.watch) {
+        if (chosen.length > 1) throw new UsageError('only one resource can be watched at a time')
+        return await watchObjects(get)
+      }
+      return format.kind === 'table' ? await printTables(get, format.isWide, sort) : await printObjects(get, sort)
     } finally {
       connection.close()
     }
   },
 })
 
+type Sort = ReturnType<typeof sorterBy> | null
+
 /** So many rows are asked for at a time: the first are on the screen while the last are still being made. */
 const PAGE = 500
 
-async function printTable({ context, connection, chosen }: Get, isWide: boolean): Promise<ExitCode> {
-  const { out, err, flags, signal } = context
-  const printer = printerOf(chosen, isWide, flags)
-  const { selection, names } = chosen
-  const accept = tableCodec().accept!
+/** One below the other; where kinds are mixed, each name with its kind. */
+async function printTables(get: Get, isWide: boolean, sort: Sort): Promise<ExitCode> {
+  const { context, chosen } = get
+  const { out, err, flags } = context
+  const isMixed = new Set(chosen.map(({ selection }) => selection.path)).size > 1
   let count = 0
-  if (names.length > 0) {
-    for (const name of names) {
-      const path = `${selection.path}/${encodeURIComponent(name)}`
-      const rows = rowsOfAnswer(await askBytes(connection, { path, accept, signal }))
-      for (const line of printer.lines(rows)) await out.line(line)
+  let printer: TablePrinter | null = null
+  for (const [index, one] of chosen.entries()) {
+    // Several objects of one resource by RESOURCE/NAME are one table.
+    const isSame = index > 0 && chosen[index - 1]!.selection.path === one.selection.path
+    if (printer === null || !isSame) printer = printerOf(one, isWide, flags, isMixed ? `${typeName(one)}/` : '')
+    const needsGap = count > 0 && !isSame
+    let ofThis = 0
+    for await (const rows of rowsOf(get, one, sort)) {
+      const lines = printer.lines(rows)
+      if (lines.length > 0) await out.write(`${needsGap && ofThis === 0 ? '\n' : ''}${lines.join('\n')}\n`)
+      ofThis += rows.length
     }
-    return EXIT.done
+    count += ofThis
   }
-  for (let continueToken = ''; ;) {
-    const query = {
-      ...selectorsOf(chosen),
-      limit: String(PAGE),
-      ...(continueToken === '' ? {} : { continue: continueToken }),
-    }
-    const body = await askBytes(connection, { path: selection.path, query, accept, signal })
-    const rows = rowsOfAnswer(body)
-    count += rows.length
-    const lines = printer.lines(rows)
-    if (lines.length > 0) await out.write(`${lines.join('\n')}\n`)
-    continueToken = continueOf(body)
-    if (continueToken === '') break
-  }
-  if (count === 0) await err.line(`no objects${chosen.place}`)
+  if (count === 0) await err.line(`no objects${chosen[0]!.place}`)
   return EXIT.done
 }
 
-function printerOf(chosen: Chosen, isWide: boolean, flags: FlagValues<typeof getFlags>): TablePrinter {
+/** Page by page; at once where they are to be sorted, which takes the objects themselves as well. */
+async function* rowsOf({ context, connection }: Get, chosen: Chosen, sort: Sort): AsyncGenerator<readonly Row[]> {
+  const { signal, flags } = context
+  const { selection, names } = chosen
+  const accept = tableCodec().accept!
+  const wish = sort === null ? {} : { includeObject: 'Object' }
+  if (names.length > 0) {
+    for (const name of names) {
+      const path = `${selection.path}/${encodeURIComponent(name)}`
+      yield rowsOfAnswer(await askBytes(connection, { path, query: wish, accept, signal }))
+    }
+    return
+  }
+  if (sort !== null) {
+    const query = { ...selectorsOf(chosen, flags), ...wish }
+    yield sort(rowsOfAnswer(await askBytes(connection, { path: selection.path, query, accept, signal })), objectOf)
+    return
+  }
+  for (let continueToken = ''; ;) {
+    const query = {
+      ...selectorsOf(chosen, flags),
+      limit: String(PAGE),
+      ...(continueToken === '' ? {} : { continue: continueToken }),
+    }
+    // A page goes on at the revision of its list.
+    if (continueToken !== '')
+      for (const name of ['resourceVersion', 'resourceVersionMatch']) Reflect.deleteProperty(query, name)
+    const body = await askBytes(connection, { path: selection.path, query, accept, signal })
+    yield rowsOfAnswer(body)
+    continueToken = continueOf(body)
+    if (continueToken === '') return
+  }
+}
+
+const objectOf = ({ object }: Row): Json => (object ?? null) as Json
+
+function printerOf(chosen: Chosen, isWide: boolean, flags: FlagValues<typeof getFlags>, namePrefix = ''): TablePrinter {
   return new TablePrinter({
     isWide,
     withNamespace: chosen.resource === null ? 'auto' : chosen.isAcross,
     withHeader: !flags['no-headers'],
+    namePrefix,
   })
 }
 
@@ -120,75 +189,110 @@ function continueOf(body: Buffer): string {
   return metadata?.continue ?? ''
 }
 
-function selectorsOf({ selection }: Chosen): Record<string, string> {
+function selectorsOf({ selection }: Chosen, flags: FlagValues<typeof getFlags>): Record<string, string> {
   const { labelSelector, fieldSelector } = selection
+  const { 'resource-version': revision } = flags
   return {
     ...(labelSelector === undefined ? {} : { labelSelector }),
     ...(fieldSelector === undefined ? {} : { fieldSelector }),
+    ...(revision === null ? {} : { resourceVersion: revision, resourceVersionMatch: 'Exact' }),
   }
 }
 
-/** The server's bytes, laid out: parsing and writing them again would round large numbers. */
-async function printObjects({ context, connection, chosen, format }: Get): Promise<ExitCode> {
-  const { out, err, signal } = context
-  const { selection, names } = chosen
-  let body: Buffer
-  if (names.length === 0) {
-    body = await askBytes(connection, { path: selection.path, query: selectorsOf(chosen), signal })
+/** Of one list or one object JSON and YAML are the server's bytes, laid out; else trees that keep every number. */
+async function printObjects(get: Get, sort: Sort): Promise<ExitCode> {
+  const { context, chosen, format } = get
+  const { out, err, flags } = context
+  const answers: { readonly one: Chosen; readonly body: Buffer }[] = []
+  for (const one of chosen) for (const body of await answersOf(get, one)) answers.push({ one, body })
+  const only = answers.length === 1 && sort === null ? answers[0]!.body : null
+  if (only !== null && (format.kind === 'json' || format.kind === 'yaml')) return await printBytes(get, only)
+
+  const trees = answers.map(({ one, body }) => ({ one, tree: parseJsonTree(body).value }))
+  let items = trees.flatMap(({ one, tree }) => itemsOf(tree).map((item) => ({ one, item })))
+  if (sort !== null) items = sort(items, ({ item }) => item)
+  if (format.kind === 'name') {
+    for (const { one, item } of items) await out.line(`${typeName(one)}/${textMember(item, 'metadata', 'name')}`)
+  } else if (format.kind === 'custom-columns') {
+    const printer = new TablePrinter({ isWide: false, withNamespace: false, withHeader: !flags['no-headers'] })
+    for (const line of printer.lines(items.map(({ item }) => customRow(format.columns, item)))) await out.line(line)
   } else {
-    const objects: Buffer[] = []
-    for (const name of names) {
-      objects.push(await askBytes(connection, { path: `${selection.path}/${encodeURIComponent(name)}`, signal }))
-    }
-    body = objects.length === 1 ? objects[0]! : listOf(objects)
+    const whole = trees.length === 1 ? withItems(trees[0]!.tree, items) : listOf(items.map(({ item }) => item))
+    if (format.kind === 'jsonpath') await out.write(renderTemplate(format.template, whole))
+    else await printBytes(get, encodeJsonTree(whole))
   }
-  if (format.kind === 'json') await out.write(Buffer.concat([indentJson(compact(body)), Buffer.from('\n')]))
-  else if (format.kind === 'yaml') await out.write(jsonToYaml(body))
-  else if (format.kind === 'jsonpath')
-    await out.write(renderTemplate(format.template, JSON.parse(body.toString('utf8'))))
-  else {
-    const all = namesOf(body)
-    for (const name of all) await out.line(`${typeName(chosen)}/${name}`)
-    if (all.length === 0) await err.line(`no objects${chosen.place}`)
-  }
+  const isSilent = format.kind === 'name' || format.kind === 'custom-columns'
+  if (isSilent && items.length === 0) await err.line(`no objects${chosen[0]!.place}`)
   return EXIT.done
 }
 
-function listOf(objects: readonly Buffer[]): Buffer {
-  const items = objects.flatMap((object, index) => (index === 0 ? [object] : [Buffer.from(','), object]))
-  return Buffer.concat([
-    Buffer.from('{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":""},"items":['),
-    ...items,
-    Buffer.from(']}'),
-  ])
+async function answersOf({ context, connection }: Get, one: Chosen): Promise<readonly Buffer[]> {
+  const { signal, flags } = context
+  const { path } = one.selection
+  if (one.names.length === 0) return [await askBytes(connection, { path, query: selectorsOf(one, flags), signal })]
+  const objects: Buffer[] = []
+  for (const name of one.names) {
+    objects.push(await askBytes(connection, { path: `${path}/${encodeURIComponent(name)}`, signal }))
+  }
+  return objects
+}
+
+async function printBytes({ context, format }: Get, body: Buffer): Promise<ExitCode> {
+  if (format.kind === 'yaml') await context.out.write(jsonToYaml(body))
+  else await context.out.write(Buffer.concat([indentJson(compact(body)), Buffer.from('\n')]))
+  return EXIT.done
+}
+
+/** Of a list its objects, each with the kind that lists leave away; else the object itself. */
+function itemsOf(tree: Json): readonly Json[] {
+  if (!isRecord(tree) || !('items' in tree)) return [tree]
+  const kind = textMember(tree, 'kind').replace(/List$/, '')
+  const apiVersion = textMember(tree, 'apiVersion')
+  const items = Array.isArray(tree['items']) ? tree['items'] : []
+  return items.map((item) => (isRecord(item) && !('kind' in item) ? record({ kind, apiVersion, ...item }) : item))
+}
+
+/** A list as the server sent it, with its objects in another order. */
+function withItems(tree: Json, items: readonly { readonly item: Json }[]): Json {
+  return isRecord(tree) && 'items' in tree ? record({ ...tree, items: items.map(({ item }) => item) }) : tree
+}
+
+function listOf(items: Json[]): Json {
+  return record({ kind: 'List', apiVersion: 'v1', metadata: record({ resourceVersion: '' }), items })
 }
 
 async function watchObjects({ context, connection, chosen, format }: Get): Promise<ExitCode> {
   const { out, flags, signal } = context
+  const one = chosen[0]!
   const { isWide } = format.kind === 'table' ? format : { isWide: false }
-  const printer = printerOf(chosen, isWide, flags)
+  const printer =
+    format.kind === 'custom-columns'
+      ? new TablePrinter({ isWide, withNamespace: false, withHeader: !flags['no-headers'] })
+      : printerOf(one, isWide, flags)
   if (format.kind === 'table') {
-    return await printEach({ context, connection, chosen }, tableCodec(), async (rows) => {
+    return await printEach({ context, connection, chosen: one }, tableCodec(), async (rows) => {
       const lines = printer.lines(rows)
       if (lines.length > 0) await out.write(`${lines.join('\n')}\n`)
     })
   }
-  return await printEach({ context, connection, chosen }, bytesCodec, async (objects) => {
+  return await printEach({ context, connection, chosen: one }, bytesCodec, async (objects) => {
     for (const { bytes, name } of objects) {
       if (signal.aborted) return
       const body = Buffer.from(bytes)
       if (format.kind === 'jsonpath') {
-        await out.line(renderTemplate(format.template, JSON.parse(body.toString('utf8'))))
+        await out.line(renderTemplate(format.template, parseJsonTree(body).value))
+      } else if (format.kind === 'custom-columns') {
+        for (const line of printer.lines([customRow(format.columns, parseJsonTree(body).value)])) await out.line(line)
       } else if (format.kind === 'json') await out.line(body.toString('utf8'))
       else if (format.kind === 'yaml') await out.write(`---\n${jsonToYaml(body)}`)
-      else await out.line(`${typeName(chosen)}/${name}`)
+      else await out.line(`${typeName(one)}/${name}`)
     }
   })
 }
 
 /** All there are, then each that changed. After a relist only what is not as it was printed last. */
 async function printEach<T extends { readonly resourceVersion: string }>(
-  { context, connection, chosen }: Omit<Get, 'format'>,
+  { context, connection, chosen }: Omit<Get, 'format' | 'chosen'> & { readonly chosen: Chosen },
   codec: ObjectCodec<T>,
   print: (objects: readonly T[]) => Promise<void>,
 ): Promise<ExitCode> {
@@ -216,15 +320,6 @@ function compact(body: Buffer): Buffer {
   let end = body.length
   while (end > 0 && body[end - 1]! <= 0x20) end--
   return body.subarray(0, end)
-}
-
-function namesOf(body: Buffer): string[] {
-  const { metadata, items } = JSON.parse(body.toString('utf8')) as {
-    metadata?: { name?: string }
-    items?: readonly { metadata?: { name?: string } }[] | null
-  }
-  if (items === undefined) return [metadata?.name ?? '']
-  return (items ?? []).map((item) => item.metadata?.name ?? '')
 }
 
 /** `pod`, `deployment.apps`. */

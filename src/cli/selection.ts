@@ -51,13 +51,25 @@ export interface Chosen {
   readonly place: string
 }
 
-/** @param args RESOURCE [NAME…], or RESOURCE/NAME, or a path that begins with a slash. @throws CommandError */
+/** Of one resource. @param args RESOURCE [NAME…], or RESOURCE/NAME, or a path that begins with a slash. @throws CommandError */
 export async function choose(
   connection: Connection,
   args: readonly string[],
   flags: FlagValues<typeof selectionFlags>,
   signal: AbortSignal,
 ): Promise<Chosen> {
+  const [chosen, another] = await chooseSeveral(connection, args, flags, signal)
+  if (another !== undefined) throw new UsageError('only one resource can be watched at a time')
+  return chosen!
+}
+
+/** @param args as `choose`; also `pods,services [NAME…]`, and several of RESOURCE/NAME. @throws CommandError */
+export async function chooseSeveral(
+  connection: Connection,
+  args: readonly string[],
+  flags: FlagValues<typeof selectionFlags>,
+  signal: AbortSignal,
+): Promise<readonly Chosen[]> {
   const [word = '', ...more] = args
   const selectors = {
     ...(flags.selector === null ? {} : { labelSelector: flags.selector }),
@@ -66,28 +78,55 @@ export async function choose(
   if (word.startsWith('/')) {
     if (more.length > 0) throw new UsageError('a path stands alone: the name belongs to it')
     const selection = { path: word.replace(/\/+$/, ''), ...selectors }
-    return { resource: null, selection, names: [], isAcross: !word.includes('/namespaces/'), place: '' }
+    return [{ resource: null, selection, names: [], isAcross: !word.includes('/namespaces/'), place: '' }]
   }
-  const [typeName = '', slashName] = word.split('/', 2)
-  if (slashName === '') throw new UsageError(`"${word}" has no name after the slash`)
-  if (slashName !== undefined && more.length > 0) throw new UsageError(`"${word}" names one object already`)
-  const names = slashName === undefined ? more : [slashName]
-  if (names.length > 0 && flags.selector !== null) throw new UsageError('names and --selector do not go together')
-  if (names.length > 0 && flags['all-namespaces']) {
-    throw new UsageError('an object is got by name from one namespace, not from all: leave -A or the name away')
+  const wanted = wantedOf(args)
+  if (wanted.some(({ names }) => names.length > 0)) {
+    if (flags.selector !== null) throw new UsageError('names and --selector do not go together')
+    if (flags['all-namespaces']) {
+      throw new UsageError('an object is got by name from one namespace, not from all: leave -A or the name away')
+    }
   }
-  const resource = findResource(await discover(connection, signal), typeName)
-  const isAcross = resource.namespaced && flags['all-namespaces']
-  const namespace = flags.namespace ?? (connection.namespace === '' ? 'default' : connection.namespace)
-  const { group: apiGroup, version, plural, namespaced } = resource
-  const path = resourcePath({
-    group: apiGroup,
-    version,
-    plural,
-    ...(namespaced && !isAcross ? { namespace } : {}),
+  const served = await discover(connection, signal)
+  return wanted.map(({ typeName, names }) => {
+    const resource = findResource(served, typeName)
+    const isAcross = resource.namespaced && flags['all-namespaces']
+    const namespace = flags.namespace ?? (connection.namespace === '' ? 'default' : connection.namespace)
+    const { group: apiGroup, version, plural, namespaced } = resource
+    const path = resourcePath({
+      group: apiGroup,
+      version,
+      plural,
+      ...(namespaced && !isAcross ? { namespace } : {}),
+    })
+    const place = !namespaced ? '' : isAcross ? ' in any namespace' : ` in namespace ${namespace}`
+    return { resource, selection: { path, ...selectors }, names, isAcross, place }
   })
-  const place = !namespaced ? '' : isAcross ? ' in any namespace' : ` in namespace ${namespace}`
-  return { resource, selection: { path, ...selectors }, names, isAcross, place }
+}
+
+interface Wanted {
+  readonly typeName: string
+  readonly names: readonly string[]
+}
+
+/** @throws UsageError */
+function wantedOf([word = '', ...more]: readonly string[]): readonly Wanted[] {
+  if (!word.includes('/')) {
+    const typeNames = word.split(',')
+    if (typeNames.includes('')) throw new UsageError(`"${word}" has a comma without a resource`)
+    const slashed = more.find((name) => name.includes('/'))
+    if (slashed !== undefined) throw new UsageError(`"${slashed}" names a resource as well, and "${word}" does already`)
+    return [...new Set(typeNames)].map((typeName) => ({ typeName, names: more }))
+  }
+  return [word, ...more].map((one) => {
+    const [typeName = '', name, another] = one.split('/')
+    if (name === '') throw new UsageError(`"${one}" has no name after the slash`)
+    if (name === undefined)
+      throw new UsageError(`"${word}" names one object already: "${one}" is to be RESOURCE/NAME too`)
+    if (typeName === '' || typeName.includes(',') || another !== undefined)
+      throw new UsageError(`"${one}" is not RESOURCE/NAME`)
+    return { typeName, names: [name] }
+  })
 }
 
 /** For a watch, which has no names: that of one object, by field. @throws UsageError for several. */

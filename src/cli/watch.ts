@@ -1,4 +1,5 @@
 /** `distributary watch`: one line per event, and waiting for something to come true. */
+import { parseJsonTree } from '../codec/json-tree.js'
 import { type BytesObject, bytesCodec } from '../reflector/bytes-codec.js'
 import { activeClock } from '../reflector/active-clock.js'
 import type { ChangeType } from '../reflector/object-codec.js'
@@ -14,10 +15,15 @@ import { type Goal, parseGoal } from './watch/goal.js'
 import { KnownObjects, type Told } from './watch/known-objects.js'
 
 const watchFlags = {
-  since: {
+  'resource-version': {
     kind: 'string',
     placeholder: 'RESOURCEVERSION',
     doc: 'Only what happened after it, and nothing of what is there. Fails when the server no longer has that history.',
+  },
+  since: {
+    kind: 'duration',
+    min: 1,
+    doc: 'Of the objects that are there at the start only those that were created, changed or deleted within that time, as their own metadata tells; then all changes.',
   },
   'only-changes': { kind: 'boolean', doc: 'Do not print the objects that are there at the start.' },
   for: {
@@ -57,7 +63,8 @@ export const watchCommand = defineCommand<typeof watchFlags>({
   flags: watchFlags,
   examples: [
     { doc: 'everything that happens to pods', line: 'distributary watch pods -A' },
-    { doc: 'from a resourceVersion on', line: 'distributary watch pods -n shop --since 4711' },
+    { doc: 'what changed in the last ten minutes, and goes on changing', line: 'distributary watch pods --since 10m' },
+    { doc: 'from a resourceVersion on', line: 'distributary watch pods -n shop --resource-version 4711' },
     {
       doc: 'wait for a deployment',
       line: 'distributary watch deploy/cart -n shop --for condition=Available --timeout 2m',
@@ -69,12 +76,14 @@ export const watchCommand = defineCommand<typeof watchFlags>({
     const { flags, environment } = context
     const goal = flags.for === null ? null : parseGoal(flags.for)
     const format = parseFormat(flags.output)
-    if (flags.since !== null && !/^[1-9]\d*$/.test(flags.since)) {
-      throw new UsageError(`--since is a resourceVersion of a list or an event, not "${flags.since}"`)
+    const { 'resource-version': after, since } = flags
+    if (after !== null && !/^[1-9]\d*$/.test(after)) {
+      throw new UsageError(`--resource-version is that of a list or an event, not "${after}"`)
     }
-    if (goal !== null && flags.since !== null) {
-      throw new UsageError('--for needs to know what is there: it does not go with --since')
+    if (goal !== null && after !== null) {
+      throw new UsageError('--for needs to know what is there: it does not go with --resource-version')
     }
+    if (since !== null && after !== null) throw new UsageError('--since and --resource-version are both given')
     const connection = await connect(flags as FlagValues<typeof connectionFlags>, environment)
     try {
       return await run(context, connection, goal, format)
@@ -96,6 +105,7 @@ function parseFormat(text: string | null): Format {
 
 async function run(context: Context, connection: Connection, goal: Goal | null, format: Format): Promise<ExitCode> {
   const { flags, args, signal, err } = context
+  const { 'resource-version': after } = flags
   const stop = new AbortController()
   const both = AbortSignal.any([signal, stop.signal])
   let isTimeOut = false
@@ -108,12 +118,13 @@ async function run(context: Context, connection: Connection, goal: Goal | null, 
         })
   const note = (text: string): void => void err.line(painter(err.hasColour(flags.color))('dim', `# ${text}`))
   const print = printerOf(context, format)
-  const known = new KnownObjects<BytesObject>(goal, ({ bytes }) => JSON.parse(Buffer.from(bytes).toString('utf8')))
+  const known = new KnownObjects<BytesObject>(goal, ({ bytes }) => parseJsonTree(Buffer.from(bytes)).value)
   try {
     const selection = watchSelection(await choose(connection, args, flags, both))
-    const since = flags.since === null ? {} : { afterResourceVersion: flags.since }
+    const since = after === null ? {} : { afterResourceVersion: after }
+    const oldest = flags.since === null ? null : Date.now() - flags.since
     let hasState = false
-    let position = flags.since ?? ''
+    let position = after ?? ''
     for await (const item of follow({
       connection,
       selection,
@@ -127,16 +138,16 @@ async function run(context: Context, connection: Connection, goal: Goal | null, 
         continue
       }
       if (item.type === 'STATE') {
-        if (flags.since !== null && !hasState) {
-          throw new CommandError(
-            `the server has no history after resourceVersion ${flags.since} any more (410 Expired)`,
-          )
+        if (after !== null && !hasState) {
+          throw new CommandError(`the server has no history after resourceVersion ${after} any more (410 Expired)`)
         }
         const differ = known.replace(new Map(item.items.map((object) => [bytesCodec.keyOf(object), object])))
-        // With --since, what had not changed by then was never told of, and is no news now.
-        const told = flags.since === null ? differ : differ.filter((one) => isNews(one, position))
+        // With --resource-version, what had not changed by then was never told of, and is no news now.
+        const told = after === null ? differ : differ.filter((one) => isNews(one, position))
         if (hasState) note(`listed anew at resourceVersion ${item.resourceVersion}: ${told.length} differ`)
-        if (hasState || !flags['only-changes']) for (const one of told) await print(one)
+        const isShown = (one: Told<BytesObject>): boolean =>
+          hasState || oldest === null || newestTime(one.object) >= oldest
+        if (hasState || !flags['only-changes']) for (const one of told) if (isShown(one)) await print(one)
       } else {
         if (item.type === 'DELETED') known.delete(item.key)
         else known.set(item.key, item.object)
@@ -160,6 +171,20 @@ function isNews({ type, object }: Told<BytesObject>, position: string): boolean 
   return type !== 'ADDED' || !/^\d+$/.test(position) || BigInt(object.resourceVersion) > BigInt(position)
 }
 
+/** When it was last changed, as far as it says so itself; -Infinity where it does not. */
+function newestTime({ bytes }: BytesObject): number {
+  const { metadata } = JSON.parse(Buffer.from(bytes).toString('utf8')) as {
+    metadata?: {
+      creationTimestamp?: string | null
+      deletionTimestamp?: string | null
+      managedFields?: readonly { time?: string }[] | null
+    }
+  }
+  const { creationTimestamp, deletionTimestamp, managedFields } = metadata ?? {}
+  const times = [creationTimestamp, deletionTimestamp, ...(managedFields ?? []).map(({ time }) => time)]
+  return Math.max(...times.map((time) => Date.parse(time ?? '')).filter((time) => !Number.isNaN(time)))
+}
+
 const COLOURS: Readonly<Record<ChangeType, Colour>> = { ADDED: 'green', MODIFIED: 'yellow', DELETED: 'red' }
 
 function printerOf({ out, flags }: Context, format: Format): (told: Told<BytesObject>) => Promise<void> {
@@ -169,7 +194,7 @@ function printerOf({ out, flags }: Context, format: Format): (told: Told<BytesOb
     if (format.kind === 'json') {
       return await out.write(Buffer.concat([Buffer.from(`{"type":"${type}","object":`), bytes, Buffer.from('}\n')]))
     }
-    const parsed = (): unknown => JSON.parse(Buffer.from(bytes).toString('utf8'))
+    const parsed = (): unknown => parseJsonTree(Buffer.from(bytes)).value
     const picked = format.template === null ? '' : `  ${renderTemplate(format.template, parsed())}`
     const time = paint('dim', new Date().toISOString().slice(11, 23))
     await out.line(`${time}  ${paint(COLOURS[type], type.padEnd(8))}  ${resourceVersion.padEnd(8)}  ${key}${picked}`)

@@ -6,18 +6,19 @@ import { EXIT_CODES } from '../../src/cli/exit-code.js'
 import { commandHelp, flagUsage } from '../../src/cli/help-text.js'
 import { program, runCli } from './support/run-cli.js'
 
-const commands = createCommands(async () => ['--etcd-servers'])
+const commands = createCommands(
+  async () => ['--etcd-servers'],
+  () => '1.2.3',
+)
 
 void t.test('a mistake exits with 2 and says what is meant, all of it at once', async (t) => {
   for (const [args, expected] of [
     [['hepl'], /unknown command "hepl"; did you mean help\?/],
     [['nothing-like-it'], /unknown command "nothing-like-it": there are .*completion/],
     [['completion'], /completion needs SHELL/],
+    [['completion', 'bash', 'more'], /unexpected argument "more"/],
     [['completion', 'tcsh'], /SHELL is one of bash, zsh, fish, not "tcsh"/],
-    [
-      ['completion', 'bash', 'more', '--halp'],
-      /unknown flag "--halp"; did you mean --help\?[^]*unexpected argument "more"/,
-    ],
+    [['help', 'get', 'more', '--halp'], /unknown flag "--halp"; did you mean --help\?[^]*unexpected argument "more"/],
   ] as const) {
     const { code, stdout, stderr } = await runCli(t, args)
     t.equal(code, 2, args.join(' '))

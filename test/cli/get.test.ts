@@ -87,7 +87,9 @@ void t.test('get: what cannot be done is one line on stderr and an exit code', a
     [2, ['get', 'pods', '-n', '-A'], /-n needs a value/],
     [2, ['get', '/api/v1/pods', '-o', 'name'], /wants a resource/],
     [2, ['watch', 'pods', '--for', 'rain'], /--for is condition=/],
-    [2, ['watch', 'pods', '--since', 'x'], /--since is a resourceVersion/],
+    [2, ['watch', 'pods', '--since', 'x'], /--since is a duration/],
+    [2, ['watch', 'pods', '--resource-version', 'x'], /--resource-version is that of a list/],
+    [2, ['watch', 'pods', '--resource-version', '7', '--since', '1m'], /both given/],
     [2, ['watch', 'pods', '--timeout', 'x'], /--timeout is a duration/],
     [2, ['watch', 'pods', '--color', 'x'], /--color is one of auto, always, never/],
   ]
@@ -150,8 +152,19 @@ void t.test('watch: a line for each event, since a resourceVersion, coloured onl
   app.delete('pods/s/x')
   const line = (type: string, rest: string): string => `\\d\\d:\\d\\d:\\d\\d\\.\\d{3}  ${type} +\\d+ +s/x${rest}\\n`
   const [plain, coloured, json, none] = await Promise.all([
-    cli('watch', 'pods', '-n', 's', '--since', String(since), '--timeout', '700ms', '-o', 'jsonpath={.status.phase}'),
-    cli('watch', 'pods', '-n', 's', '--since', String(since), '--timeout', '700ms', '--color', 'always'),
+    cli(
+      'watch',
+      'pods',
+      '-n',
+      's',
+      '--resource-version',
+      String(since),
+      '--timeout',
+      '700ms',
+      '-o',
+      'jsonpath={.status.phase}',
+    ),
+    cli('watch', 'pods', '-n', 's', '--resource-version', String(since), '--timeout', '700ms', '--color', 'always'),
     cli('watch', 'pods', '-n', 'shop', '-o', 'json', '--timeout', '700ms'),
     cli('watch', 'pods', '-n', 'shop', '--only-changes', '--timeout', '700ms'),
   ])
@@ -217,7 +230,7 @@ void t.test(
       isWatch && !isStream
         ? { status: 410, body: JSON.stringify({ kind: 'Status', code: 410, reason: 'Expired' }) }
         : null
-    t.match(await runCli(t, ['watch', 'pods', '-s', faults.url, '--since', '1']), {
+    t.match(await runCli(t, ['watch', 'pods', '-s', faults.url, '--resource-version', '1']), {
       code: EXIT.failed,
       stderr: /no history after resourceVersion 1 any more/,
     })

@@ -5,7 +5,10 @@ import { EXIT_CODES } from '../../src/cli/exit-code.js'
 import { flagDoc, flagUsage, usageOf } from '../../src/cli/help-text.js'
 
 export function commandsPage(): string {
-  const commands = createCommands(async () => [])
+  const commands = createCommands(
+    async () => [],
+    () => '',
+  )
   const shared = sharedFlags(commands)
   return `${[
     '# Commands',

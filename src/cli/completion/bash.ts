@@ -6,6 +6,13 @@ export function bashCompletion(commands: readonly Command[], serverFlags: readon
   const completed = completedCommands(commands)
   const names = completed.map(({ name }) => name)
   return `# bash completion for distributary, made by: distributary completion bash
+# Names of objects instead, where a resource is given already.
+_distributary_names() {
+  local names
+  [ "$COMP_CWORD" -gt 2 ] || return
+  names=$("\${COMP_WORDS[0]}" completion names -- "\${COMP_WORDS[@]:1:COMP_CWORD-1}" 2> /dev/null < /dev/null)
+  [ -z "$names" ] || words=$names
+}
 _distributary() {
   local word=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} command=\${COMP_WORDS[1]} words=''
   COMPREPLY=()
@@ -26,7 +33,7 @@ complete -o default -F _distributary distributary
 `
 }
 
-function commandCase({ name, flags, choices }: CompletedCommand): string {
+function commandCase({ name, flags, choices, takesNames }: CompletedCommand): string {
   const all = flags.flatMap(({ spellings }) => spellings)
   const withChoices = flags.filter((flag) => flag.choices.length > 0)
   // What takes any text is left to the shell: file names, for want of better.
@@ -34,7 +41,7 @@ function commandCase({ name, flags, choices }: CompletedCommand): string {
   const cases = [
     ...withChoices.map((flag) => `          ${flag.spellings.join('|')}) words=${quoted(flag.choices.join(' '))} ;;`),
     ...(free.length === 0 ? [] : [`          ${free.flatMap(({ spellings }) => spellings).join('|')}) return ;;`]),
-    `          *) case $word in -*) words=${quoted(all.join(' '))} ;; *) words=${quoted(choices.join(' '))} ;; esac ;;`,
+    `          *) case $word in -*) words=${quoted(all.join(' '))} ;; *) words=${quoted(choices.join(' '))}${takesNames ? '; _distributary_names' : ''} ;; esac ;;`,
   ]
   return `      ${name})
         case $previous in

@@ -9,14 +9,18 @@ export function fishCompletion(commands: readonly Command[], serverFlags: readon
       (flag) => `complete -c distributary -n __fish_use_subcommand -l ${bare(flag)}`,
     ),
   ]
-  for (const { name, summary, flags, choices } of completedCommands(commands)) {
+  for (const { name, summary, flags, choices, takesNames } of completedCommands(commands)) {
     const inside = `-n '__fish_seen_subcommand_from ${name}'`
     lines.push(`complete -c distributary -n __fish_use_subcommand -a ${name} -d ${quoted(summary)}`)
     if (choices.length > 0) lines.push(`complete -c distributary ${inside} -a ${quoted(choices.join(' '))}`)
+    if (takesNames) lines.push(`complete -c distributary ${inside} -a ${quoted(NAMES)}`)
     for (const flag of flags) lines.push(`complete -c distributary ${inside} ${flagWords(flag)}`)
   }
   return `${lines.join('\n')}\n`
 }
+
+/** Asked of the server by what is typed already. */
+const NAMES = '(distributary completion names -- (commandline -opc)[2..-1] 2> /dev/null)'
 
 function flagWords({ spellings, doc, takesValue, takesFile, choices }: CompletedFlag): string {
   const names = spellings.map((spelling) => (spelling.startsWith('--') ? `-l ${bare(spelling)}` : `-s ${spelling[1]}`))

@@ -18,6 +18,8 @@ export interface CompletedCommand {
   readonly flags: readonly CompletedFlag[]
   /** Of the first positional. */
   readonly choices: readonly string[]
+  /** After the first come names of objects, which only the server knows. */
+  readonly takesNames: boolean
 }
 
 const HELP: Flag = { kind: 'boolean', short: 'h', doc: 'Tell all about it.' }
@@ -28,6 +30,7 @@ export function completedCommands(commands: readonly Command[]): readonly Comple
     summary,
     flags: Object.entries({ ...flags, help: HELP }).map(([flagName, flag]) => completedFlag(flagName, flag)),
     choices: name === 'help' ? commands.map((command) => command.name) : (positionals[0]?.choices ?? []),
+    takesNames: positionals[0]?.name === 'RESOURCE' && positionals[1]?.name === 'NAME',
   }))
 }
 

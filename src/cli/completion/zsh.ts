@@ -5,6 +5,10 @@ export function zshCompletion(commands: readonly Command[], serverFlags: readonl
   const completed = completedCommands(commands)
   return `#compdef distributary
 # zsh completion for distributary, made by: distributary completion zsh
+_distributary_names() {
+  local -a names=(\${(f)"$(distributary completion names -- \${words[1,CURRENT-1]} 2> /dev/null < /dev/null)"})
+  compadd -a names
+}
 _distributary() {
   if (( CURRENT == 2 )); then
     if [[ \${words[2]} == -* ]]; then
@@ -29,10 +33,11 @@ if [ "$funcstack[1]" = _distributary ]; then _distributary "$@"; else compdef _d
 `
 }
 
-function commandCase({ name, flags, choices }: CompletedCommand): string {
+function commandCase({ name, flags, choices, takesNames }: CompletedCommand): string {
   const specs = [
     ...flags.flatMap((flag) => flag.spellings.map((spelling) => quoted(flagSpec(spelling, flag)))),
     ...(choices.length === 0 ? [] : [quoted(`1:argument:(${choices.join(' ')})`)]),
+    ...(takesNames ? [quoted('*:name:_distributary_names')] : []),
   ]
   return `    ${name})
       _arguments \\

@@ -1,4 +1,8 @@
-/** A parsed JSONPath template over an object. What is not there is left out, as kubectl does. */
+/**
+ * A parsed JSONPath template over an object. What is not there is left out, as kubectl does. Trees of `json-tree.ts` keep
+ * numbers as they are written, and so do these.
+ */
+import { isNumber, type Json, JsonNumber, jsonText } from '../../codec/json-tree.js'
 import type { Operand, Operator, Part, Path, Step } from './parse.js'
 
 /** Values of one expression are separated by a space; objects and lists are JSON. */
@@ -37,7 +41,7 @@ function stepInto(step: Step, value: unknown, root: unknown): readonly unknown[]
     case 'field':
       return isTree(value) && Object.hasOwn(value, step.name) ? [value[step.name]] : []
     case 'all':
-      return typeof value === 'object' && value !== null ? Object.values(value) : []
+      return isTree(value) || Array.isArray(value) ? Object.values(value) : []
     case 'descend':
       return below(value)
     case 'index':
@@ -59,11 +63,11 @@ function stepInto(step: Step, value: unknown, root: unknown): readonly unknown[]
 }
 
 function isTree(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof JsonNumber)
 }
 
 function below(value: unknown): readonly unknown[] {
-  if (typeof value !== 'object' || value === null) return [value]
+  if (!isTree(value) && !Array.isArray(value)) return [value]
   return [value, ...Object.values(value).flatMap(below)]
 }
 
@@ -77,17 +81,42 @@ function operandValues(operand: Operand, root: unknown, item: unknown): readonly
 }
 
 function compare(left: unknown, operator: Operator, right: unknown): boolean {
+  if (isNumber(left) && isNumber(right)) return isOrdered(compareNumbers(left, right), operator)
   if (operator === '==') return left === right
   if (operator === '!=') return left !== right
-  const areNumbers = typeof left === 'number' && typeof right === 'number'
-  const areTexts = typeof left === 'string' && typeof right === 'string'
-  if (!areNumbers && !areTexts) return false
-  if (operator === '<') return left < right
-  if (operator === '<=') return left <= right
-  return operator === '>' ? left > right : left >= right
+  if (typeof left !== 'string' || typeof right !== 'string') return false
+  return isOrdered(left < right ? -1 : left > right ? 1 : 0, operator)
+}
+
+function isOrdered(order: number, operator: Operator): boolean {
+  switch (operator) {
+    case '==':
+      return order === 0
+    case '!=':
+      return order !== 0
+    case '<':
+      return order < 0
+    case '<=':
+      return order <= 0
+    case '>':
+      return order > 0
+    case '>=':
+      return order >= 0
+    default:
+      return operator satisfies never
+  }
+}
+
+/** Negative, zero or positive; integers of any size are compared exactly. */
+export function compareNumbers(left: number | JsonNumber, right: number | JsonNumber): number {
+  if (typeof left === 'number' && typeof right === 'number') return left - right
+  const [a, b] = [jsonText(left), jsonText(right)]
+  if (!/^-?\d+$/.test(a) || !/^-?\d+$/.test(b)) return Number(a) - Number(b)
+  const [bigA, bigB] = [BigInt(a), BigInt(b)]
+  return bigA < bigB ? -1 : bigA > bigB ? 1 : 0
 }
 
 export function valueText(value: unknown): string {
   if (typeof value === 'string') return value
-  return value === undefined ? '' : JSON.stringify(value)
+  return value === undefined ? '' : jsonText(value as Json)
 }

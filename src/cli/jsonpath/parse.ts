@@ -2,6 +2,7 @@
  * kubectl's JSONPath templates: text with expressions in braces, `{.items[*].metadata.name}`, `{range …}{end}`, filters
  * `[?(@.type=="Ready")]`. A template without braces is one expression. Source: Kubernetes reference, "JSONPath support".
  */
+import { type JsonNumber, numberFromText } from '../../codec/json-tree.js'
 import { UsageError } from '../exit-code.js'
 
 export type Part =
@@ -31,7 +32,7 @@ export type Step =
       readonly right: Operand | null
     }
 
-export type Operand = { readonly path: Path } | { readonly value: string | number | boolean | null }
+export type Operand = { readonly path: Path } | { readonly value: string | number | JsonNumber | boolean | null }
 
 const OPERATORS = ['==', '!=', '<=', '>=', '<', '>'] as const
 export type Operator = (typeof OPERATORS)[number]
@@ -152,7 +153,9 @@ class Reader {
   #operand(): Operand {
     if (this.#looksAt(/["']/y)) return { value: this.#string() }
     const literal = this.#take(/-?\d+(\.\d+)?|true\b|false\b|null\b/y)
-    if (literal !== null) return { value: JSON.parse(literal) as number | boolean | null }
+    if (literal !== null) {
+      return { value: /^[tfn]/.test(literal) ? (JSON.parse(literal) as boolean | null) : numberFromText(literal) }
+    }
     return { path: this.#path() }
   }
 

@@ -2,6 +2,7 @@
  * Lists and watches as rows of a table that the server made (`as=Table`). A server that does not make tables sends the
  * objects themselves: their names and ages are a table too.
  */
+import { type Json, parseJsonTree } from '../../codec/json-tree.js'
 import { type StatusLike, WatchFailure } from '../../reflector/failure.js'
 import { INITIAL_EVENTS_END, type ObjectCodec, objectKey } from '../../reflector/object-codec.js'
 
@@ -17,6 +18,8 @@ export interface Row {
   readonly namespace: string
   readonly name: string
   readonly resourceVersion: string
+  /** Whole where that was asked for (`includeObject=Object`) or no table was made, else its metadata. */
+  readonly object: unknown
 }
 
 interface Metadata {
@@ -45,17 +48,16 @@ const PLAIN_COLUMNS: readonly Column[] = [
 
 /** One for each stream: only its first event has the columns. */
 export function tableCodec(): ObjectCodec<Row> {
-  const decoder = new TextDecoder()
   let columns: readonly Column[] = []
   const rowsOf = (wire: Wire): Row[] => {
     if (wire.kind !== 'Table') return [plainRow(wire)]
     if (wire.columnDefinitions !== undefined && wire.columnDefinitions !== null) columns = wire.columnDefinitions
-    return (wire.rows ?? []).map(({ cells, object }) => rowAt(columns, cells, object?.metadata))
+    return (wire.rows ?? []).map(({ cells, object }) => rowAt(columns, cells, object))
   }
   const keyOf = ({ namespace, name }: Row): string => objectKey(namespace, name)
   const parse = (bytes: Uint8Array): unknown => {
     try {
-      return JSON.parse(decoder.decode(bytes)) as unknown
+      return parseCells(bytes)
     } catch (cause) {
       throw new WatchFailure('malformed', 'not JSON', { cause })
     }
@@ -97,18 +99,26 @@ export function tableCodec(): ObjectCodec<Row> {
 /** A single object, or what a server answers when it makes no tables. */
 export function rowsOfAnswer(body: Uint8Array): readonly Row[] {
   const codec = tableCodec()
-  const { kind, items } = JSON.parse(new TextDecoder().decode(body)) as Wire
-  if (kind === 'Table' || items !== undefined) return codec.decodeList(body).items
-  return [plainRow(JSON.parse(new TextDecoder().decode(body)) as Wire)]
+  const object = parseCells(body) as Wire
+  if (object.kind === 'Table' || object.items !== undefined) return codec.decodeList(body).items
+  return [plainRow(object)]
 }
 
-function rowAt(columns: readonly Column[], cells: readonly unknown[], metadata: Metadata = {}): Row {
-  const { namespace = '', name = '', resourceVersion = '' } = metadata
-  return { columns, cells, namespace, name, resourceVersion }
+/** The tree that keeps every number is slower to make: only where one is long enough to be rounded is it needed. */
+function parseCells(body: Uint8Array): unknown {
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+  const text = bytes.toString('utf8')
+  return /\d{16}/.test(text) ? parseJsonTree(bytes).value : (JSON.parse(text) as Json)
 }
 
-function plainRow({ metadata = {} }: Wire): Row {
-  return rowAt(PLAIN_COLUMNS, [metadata.name, ageOf(metadata.creationTimestamp)], metadata)
+function rowAt(columns: readonly Column[], cells: readonly unknown[], object: Wire = {}): Row {
+  const { namespace = '', name = '', resourceVersion = '' } = object.metadata ?? {}
+  return { columns, cells, namespace, name, resourceVersion, object }
+}
+
+function plainRow(object: Wire): Row {
+  const { name, creationTimestamp } = object.metadata ?? {}
+  return rowAt(PLAIN_COLUMNS, [name, ageOf(creationTimestamp)], object)
 }
 
 /** `45s`, `5m`, `3h`, `12d`. */

@@ -2,6 +2,7 @@
  * Rows in columns, as they come: the widths are those of the first rows and grow when a wider cell comes, so that a watch
  * can be printed without knowing what will follow.
  */
+import { JsonNumber } from '../../codec/json-tree.js'
 import type { Row } from './table-codec.js'
 
 export interface TablePrinterOptions {
@@ -9,6 +10,8 @@ export interface TablePrinterOptions {
   /** A column for it, since rows of several may come; `auto` where the first rows have one. */
   readonly withNamespace: boolean | 'auto'
   readonly withHeader: boolean
+  /** Before the first cell, where kinds are mixed: `pod/`. */
+  readonly namePrefix?: string
 }
 
 const GAP = '   '
@@ -39,7 +42,8 @@ export class TablePrinter {
         this.#widths = []
         if (this.#options.withHeader) lines.push([...header])
       }
-      const cells = shown.map((index) => cellText(row.cells[index]))
+      const { namePrefix = '' } = this.#options
+      const cells = shown.map((index, at) => (at === 0 ? namePrefix : '') + cellText(row.cells[index]))
       lines.push(this.#withNamespace ? [row.namespace, ...cells] : cells)
     }
     for (const line of lines) {
@@ -61,9 +65,9 @@ function isSame(header: readonly string[], other: readonly string[] | null): boo
 }
 
 /** On one line, and without what would move the cursor. */
-function cellText(value: unknown): string {
+export function cellText(value: unknown): string {
   if (value === null || value === undefined) return '<none>'
-  const text = typeof value === 'string' ? value : JSON.stringify(value)
+  const text = typeof value === 'string' ? value : value instanceof JsonNumber ? value.text : JSON.stringify(value)
   // oxlint-disable-next-line no-control-regex -- that is what it is for
   return text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ')
 }

@@ -1,0 +1,53 @@
+/**
+ * Names of the objects that a line typed so far can go on with: what the scripts of the shells ask for. The line is read as
+ * the command itself would read it, so that server, credentials and namespace are those it names; whatever is wrong with it,
+ * or with the server, is no name, and never a message in the middle of somebody's line.
+ */
+import { parseJsonTree, textMember } from '../../codec/json-tree.js'
+import type { Command, CommandContext, FlagValues } from '../command.js'
+import { connect, connectionFlags } from '../connection.js'
+import { parseCommand } from '../parse-command.js'
+import { askBytes } from '../request.js'
+import { choose, selectionFlags } from '../selection.js'
+
+/** Somebody is waiting with a finger on the key. */
+const TIMEOUT_MS = 3_000
+/** More than anybody reads. */
+const MAX_NAMES = 1_000
+const ACCEPT = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json'
+
+/** @param words the command and what follows it, without the word that is being typed. */
+export async function completeNames(
+  commands: readonly Command[],
+  [word = '', ...words]: readonly string[],
+  { environment, signal }: Pick<CommandContext, 'environment' | 'signal'>,
+): Promise<readonly string[]> {
+  const command = commands.find(({ name }) => name === word)
+  if (command === undefined || !('all-namespaces' in command.flags)) return []
+  try {
+    const parsed = parseCommand(command, words)
+    const [resource = ''] = parsed.kind === 'run' ? parsed.args : []
+    if (parsed.kind !== 'run' || resource === '' || /[/,]/.test(resource)) return []
+    const connection = await connect(parsed.flags as FlagValues<typeof connectionFlags>, environment)
+    try {
+      const stop = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)])
+      const flags = parsed.flags as FlagValues<typeof selectionFlags>
+      const { selection } = await choose(
+        connection,
+        [resource],
+        { ...flags, selector: null, 'all-namespaces': false },
+        stop,
+      )
+      const query = { limit: String(MAX_NAMES) }
+      const body = await askBytes(connection, { path: selection.path, query, accept: ACCEPT, signal: stop })
+      const { items } = parseJsonTree(body).value as { items?: unknown }
+      const names = (Array.isArray(items) ? items : []).map((item) => textMember(item, 'metadata', 'name'))
+      const taken = new Set(parsed.args.slice(1))
+      return names.filter((name) => /^[\w.:-]+$/.test(name) && !taken.has(name))
+    } finally {
+      connection.close()
+    }
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,63 @@
+/** `-o custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image`: a table of what paths pick, as kubectl's. */
+import { type Json, textMember } from '../codec/json-tree.js'
+import { UsageError } from './exit-code.js'
+import { evaluatePath, valueText } from './jsonpath/evaluate.js'
+import { parseTemplate, type Path } from './jsonpath/parse.js'
+import type { Row } from './table/table-codec.js'
+
+export interface CustomColumn {
+  readonly header: string
+  readonly path: Path
+}
+
+/** @throws UsageError */
+export function parseCustomColumns(text: string): readonly CustomColumn[] {
+  return splitOutside(text, ',').map((column) => {
+    const [header = '', ...rest] = column.split(':')
+    const expression = rest.join(':')
+    if (header === '' || expression === '') {
+      throw new UsageError(`custom-columns are HEADER:PATH, separated by commas, not ${JSON.stringify(column)}`)
+    }
+    return { header, path: parsePath(expression, `custom column ${header}`) }
+  })
+}
+
+/** One expression, with or without braces. @throws UsageError */
+export function parsePath(expression: string, what: string): Path {
+  const parts = parseTemplate(expression)
+  const [part] = parts
+  if (parts.length !== 1 || part?.kind !== 'path') throw new UsageError(`${what}: ${expression} is not one path`)
+  return part.path
+}
+
+/** Several values of one path are separated by commas; none is `<none>`. */
+export function customRow(columns: readonly CustomColumn[], object: Json): Row {
+  const cells = columns.map(({ path }) => {
+    const values = evaluatePath(path, object, object)
+    return values.length === 0 ? null : values.map((value) => (value === null ? '<nil>' : valueText(value))).join(',')
+  })
+  return {
+    columns: columns.map(({ header }) => ({ name: header, priority: 0 })),
+    cells,
+    namespace: '',
+    name: textMember(object, 'metadata', 'name'),
+    resourceVersion: textMember(object, 'metadata', 'resourceVersion'),
+    object,
+  }
+}
+
+/** Where it stands in no brackets, braces or quotes: a filter may hold a comma. */
+function splitOutside(text: string, separator: string): string[] {
+  const parts = ['']
+  let depth = 0
+  let quote = ''
+  for (const character of text) {
+    if (quote !== '') quote = character === quote ? '' : quote
+    else if (character === '"' || character === "'") quote = character
+    else if ('[{('.includes(character)) depth++
+    else if (')}]'.includes(character)) depth--
+    if (character === separator && depth === 0 && quote === '') parts.push('')
+    else parts[parts.length - 1] += character
+  }
+  return parts
+}

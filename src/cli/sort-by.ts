@@ -1,0 +1,37 @@
+/** `--sort-by`: by the first value that a path picks of each, as kubectl does. */
+import { isNumber, type Json } from '../codec/json-tree.js'
+import { parsePath } from './custom-columns.js'
+import { compareNumbers, evaluatePath, valueText } from './jsonpath/evaluate.js'
+
+const QUANTITY = /^([+-]?\d+(?:\.\d+)?)([numkMGTPE]|[KMGTPE]i)?$/
+/** Powers of a thousand. */
+const THOUSANDS: Readonly<Record<string, number>> = { n: -3, u: -2, m: -1, k: 1, M: 2, G: 3, T: 4, P: 5, E: 6 }
+
+/** Stable; what has no such value stands first. @throws UsageError */
+export function sorterBy(expression: string): <T>(items: readonly T[], objectOf: (item: T) => Json) => T[] {
+  const path = parsePath(expression, '--sort-by')
+  return (items, objectOf) => {
+    const keyed = items.map((item) => {
+      const object = objectOf(item)
+      return { item, key: evaluatePath(path, object, object)[0] }
+    })
+    return keyed.sort((a, b) => compareKeys(a.key, b.key)).map(({ item }) => item)
+  }
+}
+
+function compareKeys(a: unknown, b: unknown): number {
+  if (a === undefined || b === undefined) return Number(a !== undefined) - Number(b !== undefined)
+  if (isNumber(a) && isNumber(b)) return compareNumbers(a, b)
+  const [textA, textB] = [valueText(a), valueText(b)]
+  const [quantityA, quantityB] = [quantityOf(textA), quantityOf(textB)]
+  if (quantityA !== null && quantityB !== null) return quantityA - quantityB
+  return textA < textB ? -1 : textA > textB ? 1 : 0
+}
+
+/** `250m`, `1Gi`, `3`: by size, not by letters. null for any other text. */
+function quantityOf(text: string): number | null {
+  const [, number, unit = ''] = QUANTITY.exec(text) ?? []
+  if (number === undefined) return null
+  if (unit.endsWith('i')) return Number(number) * 1_024 ** ('KMGTPE'.indexOf(unit[0]!) + 1)
+  return Number(number) * 1_000 ** (THOUSANDS[unit] ?? 0)
+}

@@ -1,0 +1,48 @@
+/** `distributary version`: ours, and the server's. */
+import { jsonToYaml } from '../codec/json-to-yaml.js'
+import { type Command, defineCommand, type FlagValues } from './command.js'
+import { connect, connectionFlags } from './connection.js'
+import { EXIT } from './exit-code.js'
+import { askJson } from './request.js'
+
+export function createVersionCommand(clientVersion: () => string): Command {
+  return defineCommand({
+    name: 'version',
+    summary: 'print the version of this program, and of the server',
+    positionals: [],
+    flags: {
+      client: { kind: 'boolean', doc: 'Only this program’s: no server is asked.' },
+      output: { kind: 'choice', short: 'o', choices: ['text', 'json', 'yaml'], doc: 'Default: text.' },
+      ...connectionFlags,
+    },
+    examples: [
+      { doc: 'both', line: 'distributary version' },
+      { doc: 'for a script', line: 'distributary version --client -o json' },
+    ],
+    async run({ flags, environment, out, signal }) {
+      const version = clientVersion()
+      let server: unknown
+      if (!flags.client) {
+        const connection = await connect(flags as FlagValues<typeof connectionFlags>, environment)
+        try {
+          server = await askJson(connection, { path: '/version', signal })
+        } finally {
+          connection.close()
+        }
+      }
+      if (flags.output === 'json' || flags.output === 'yaml') {
+        const told = { clientVersion: version, ...(server === undefined ? {} : { serverVersion: server }) }
+        await out.write(
+          flags.output === 'json'
+            ? `${JSON.stringify(told, null, 2)}\n`
+            : jsonToYaml(Buffer.from(JSON.stringify(told))),
+        )
+        return EXIT.done
+      }
+      await out.line(`client: ${version}`)
+      const { gitVersion = 'unknown' } = (server ?? {}) as { gitVersion?: string }
+      if (!flags.client) await out.line(`server: ${gitVersion}`)
+      return EXIT.done
+    },
+  })
+}
