@@ -4,7 +4,7 @@
  * environment. Each of the two is loaded only when it is wanted: a command starts in a fraction of the server's time.
  */
 import type { Command } from './cli/command.js'
-import { packageVersion } from './package-version.js'
+import { packageVersion } from './server/package-version.js'
 
 const argv = process.argv.slice(2)
 const [word, ...rest] = argv

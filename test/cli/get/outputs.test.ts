@@ -1,9 +1,9 @@
 /** What `get` can print and how it orders it, several resources, the past, `version`, and names in a shell's completion. */
 import { spawn } from 'node:child_process'
 import t from 'tap'
-import { keyFromText } from '../../src/model/event.js'
-import { pod, startApp } from '../support/app.js'
-import { type CliResult, eachAtOnce, program, runCli } from './support/run-cli.js'
+import { keyFromText } from '../../../src/model/event.js'
+import { pod, startApp } from '../../support/app.js'
+import { type CliResult, eachAtOnce, program, runCli } from '../support/run-cli.js'
 
 const BIG = '9007199254740993'
 const BIGGER = '12345678901234567890'

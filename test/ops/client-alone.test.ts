@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { root, startServerProcess } from '../ops/support/server-process.js'
+import { root, startServerProcess } from './support/server-process.js'
 import { until } from '../support/app.js'
 
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
