@@ -60,7 +60,7 @@ export function chartPage({ values, schema, chart, modes }: ChartSources): strin
     'user may read and ask, but not publish. From another namespace: copy of the Secrets only `edge-password` and `ca.crt`, and let the',
     'pods in by `nats.networkPolicy.from`.',
     '',
-    'NATS 2.9 and newer will do. A StatefulSet cannot change the size of its volumes: for more `nats.storage` resize the claims, delete the',
+    'NATS 2.9 to 2.11 will do (2.9.10 and 2.11.17 were tried); 2.14 refuses a field that the client library sends. A StatefulSet cannot change the size of its volumes: for more `nats.storage` resize the claims, delete the',
     'StatefulSet with `--cascade=orphan`, and upgrade. Streams keep the bounds that they were made with.',
     '',
     '## Values',

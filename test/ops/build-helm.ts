@@ -1,4 +1,6 @@
-/** `npm run test:helm`, first step: Helm into the user's cache folder, where the tests of the chart find it. */
+/** `npm run test:helm`, first step: Helm, and the definitions of other projects' kinds, to where the tests of the chart look. */
+import { provideCustomKinds } from './support/custom-kinds.js'
 import { provideHelm } from './support/helm-binary.js'
 
 process.stdout.write(`Helm is ${provideHelm()}\n`)
+provideCustomKinds()

@@ -16,6 +16,7 @@ import {
   renderWithHelm,
   type Values,
 } from './support/chart.js'
+import { customKinds } from './support/custom-kinds.js'
 import { GoTemplates } from './support/go-template.js'
 import { type KubernetesObject, problemsOf } from './support/kubernetes-objects.js'
 
@@ -109,6 +110,24 @@ for (const [name, values] of MODES) {
 
 const edge = { natsRole: 'edge', insecureBindAny: true }
 const ingress = { enabled: true, hosts: [{ host: 'a.example' }] }
+
+const definitions = customKinds()
+const noDefinitions = definitions === null ? 'their definitions are not here (npm run test:helm)' : false
+
+void t.test('kinds of other projects are as their definitions want them', { skip: noDefinitions }, async (t) => {
+  const seen = new Set<string>()
+  for (const [name, values] of MODES) {
+    for (const object of renderChart(values).objects) {
+      const schema = definitions!.get(`${object.apiVersion} ${object.kind}`)
+      if (schema === undefined) continue
+      seen.add(object.kind)
+      // Formats such as int64 are not JSON Schema's.
+      const validate = new Ajv({ strict: false, validateFormats: false }).compile(schema)
+      t.ok(validate(object), `${name}: ${object.kind}: ${JSON.stringify(validate.errors)}`)
+    }
+  }
+  t.same([...seen].sort(), ['Certificate', 'HTTPRoute', 'PrometheusRule', 'ServiceMonitor'])
+})
 
 const refused: Readonly<Record<string, { values: Values; why: RegExp }>> = {
   'nobody said where the objects are': {

@@ -5,7 +5,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { freePort } from '../../support/free-port.js'
 import { natsBinary } from '../../support/nats-process.js'
-import { type Placement, placeContainer } from './machine.js'
+import type { KubernetesObject } from './kubernetes-objects.js'
+import { type Placement, placeContainer, type Secrets, secretOf } from './machine.js'
 
 export interface ChartNats {
   /** Of clients, by the scheme that the release gives them. */
@@ -15,7 +16,7 @@ export interface ChartNats {
 }
 
 /** Returns when all are healthy. @param name of the StatefulSet. */
-export async function startChartNats(t: Test, name: string, count: number, placement: Placement): Promise<ChartNats> {
+async function startChartNats(t: Test, name: string, count: number, placement: Placement): Promise<ChartNats> {
   const ports = await Promise.all(
     Array.from({ length: count }, async () => ({
       client: await freePort(),
@@ -59,4 +60,23 @@ async function isHealthy(port: number): Promise<boolean> {
     (response) => response.ok,
     () => false,
   )
+}
+
+export interface FleetNats {
+  readonly nats: ChartNats
+  /** Those that were there, and those that the release has made. */
+  readonly secrets: Secrets
+}
+
+/** The three servers of the release "fleet". */
+export async function startFleetNats(
+  t: Test,
+  objects: readonly KubernetesObject[],
+  secrets: Secrets = {},
+): Promise<FleetNats> {
+  const nats = await startChartNats(t, 'fleet-distributary-nats', 3, { objects, secrets })
+  const made = objects
+    .filter(({ kind }) => kind === 'Secret')
+    .map(({ metadata }) => [metadata.name, secretOf({ objects }, metadata.name)])
+  return { nats, secrets: { ...secrets, ...Object.fromEntries(made) } }
 }

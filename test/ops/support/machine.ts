@@ -58,7 +58,7 @@ export interface PlacedContainer {
 
 export interface Placement {
   readonly objects: readonly KubernetesObject[]
-  /** Those that are not among the objects. */
+  /** Those that are there already. */
   readonly secrets?: Secrets
   /** Files of the node by their path. */
   readonly hostFiles?: Readonly<Record<string, string>>
@@ -144,16 +144,14 @@ function filesOf(volume: Volume, placement: Placement): Readonly<Record<string, 
   return Object.fromEntries(files.map(([path, content]) => [path.slice(hostPath.path.length + 1), content]))
 }
 
-/** Of what is installed, else of what was there before. */
+/** What was there before stays, as the chart's own Secrets do; else it is what is installed now. */
 export function secretOf({ objects, secrets = {} }: Placement, name: string): Readonly<Record<string, string>> {
+  const old = secrets[name]
+  if (old !== undefined) return old
   const installed = objects.find(({ kind, metadata }) => kind === 'Secret' && metadata.name === name)
-  if (installed !== undefined) {
-    const data = Object.entries(installed['data'] as Record<string, string>)
-    return Object.fromEntries(data.map(([key, text]) => [key, Buffer.from(text, 'base64').toString()]))
-  }
-  const given = secrets[name]
-  if (given === undefined) throw new Error(`no Secret ${name}`)
-  return given
+  if (installed === undefined) throw new Error(`no Secret ${name}`)
+  const data = Object.entries(installed['data'] as Record<string, string>)
+  return Object.fromEntries(data.map(([key, text]) => [key, Buffer.from(text, 'base64').toString()]))
 }
 
 /** The server's configuration with other addresses; only what is rendered can be replaced. */
