@@ -66,7 +66,7 @@ function read(question: Question, type: string, { headers, body: sent }: Answer)
   const text = body.toString()
   try {
     if (type.startsWith('application/yaml') || type.startsWith('text/yaml')) return readYaml(text)
-    if (type.startsWith('application/json') && /[?&]watch=(1|true)/.test(question.path))
+    if (type.startsWith('application/json') && /[?&]watch=(?!0|false)|\/watch\//.test(question.path))
       return readEvents(question, text)
     if (type.startsWith('application/json')) return parseLossless(text)
   } catch {
