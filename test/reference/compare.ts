@@ -57,16 +57,20 @@ export function compareAnswers(
 
 function summary({ code, headers, body }: Answer): string {
   if (code < 400) return `${code} ${headers['content-type'] ?? ''} ${body.length} bytes`
-  return `${code} ${body.toString().slice(0, 300)}`
+  // Of protobuf only the text between its control characters is for reading.
+  return `${code} ${body
+    .toString()
+    .replaceAll(/[^\P{C}\u00AD]+|\s+/gu, ' ')
+    .slice(0, 300)}`
 }
 
 /** A text that is none of the forms we know is compared as it stands. */
-function read(question: Question, type: string, { headers, body: sent }: Answer): LosslessJson {
+function read(question: Question, type: string, { code, headers, body: sent }: Answer): LosslessJson {
   const body = headers['content-encoding'] === 'gzip' ? gunzipSync(sent) : sent
   const text = body.toString()
   try {
     if (type.startsWith('application/yaml') || type.startsWith('text/yaml')) return readYaml(text)
-    if (type.startsWith('application/json') && /[?&]watch=(?!0|false)|\/watch\//.test(question.path))
+    if (code === 200 && type.startsWith('application/json') && /[?&]watch=(?!0|false)|\/watch\//.test(question.path))
       return readEvents(question, text)
     if (type.startsWith('application/json')) return parseLossless(text)
   } catch {
