@@ -140,7 +140,8 @@ export function compareBodies(
     const where = isStatus && /^\.(reason|message)$/.test(path) ? path.slice(1) : `body ${path}`
     found.push({ where, theirs: show(a), ours: show(b) })
   }
-  const walk = (path: string, a: LosslessJson | undefined, b: LosslessJson | undefined): void => {
+  const walk = (path: string, one: LosslessJson | undefined, other: LosslessJson | undefined): void => {
+    const [a, b] = path === '.resources' ? [sorted(one), sorted(other)] : [one, other]
     if (found.length >= MOST || a === b || (!areAgesCompared && isAge(a) && isAge(b))) return
     if (isArray(a) && isArray(b)) {
       if (a.length !== b.length) add(`${path}.length`, namesOf(a), namesOf(b))
@@ -193,6 +194,11 @@ function columnsOf(a: Members, b: Members): readonly string[] | null {
   return a['columnDefinitions'].map((column) =>
     isObject(column) && typeof column['name'] === 'string' ? column['name'] : '',
   )
+}
+
+/** Discovery lists resources in the order of a Go map: another one in every process. */
+function sorted(resources: LosslessJson | undefined): LosslessJson | undefined {
+  return isArray(resources) ? [...resources].sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1)) : resources
 }
 
 /** Which objects, groups, columns or paths a list is of, so that no two that differ are held against each other. */
