@@ -49,8 +49,10 @@ function open(server: Server, question: Question, agent: http.Agent | false, bod
 
 /** @throws Error that names the server, when the connection breaks or nothing comes. */
 export async function ask(server: Server, question: Question, body?: Buffer): Promise<Answer> {
+  // Bytes after a bodyless head would be taken for the next answer: they are the fault of this one.
+  const agent = question.method === 'HEAD' ? false : server.agent
   return await new Promise((resolve, reject) => {
-    const request = open(server, question, server.agent, body)
+    const request = open(server, question, agent, body)
     const fail = (error: Error): void => {
       request.destroy()
       reject(new Error(`${server.name}: ${question.method} ${question.path}: ${error.message}`, { cause: error }))
@@ -72,6 +74,15 @@ export async function ask(server: Server, question: Question, body?: Buffer): Pr
     })
     request.end(body)
   })
+}
+
+/** As `ask`; a connection that breaks is an answer to compare, too. */
+export async function tryAsk(server: Server, question: Question): Promise<Answer> {
+  try {
+    return await ask(server, question)
+  } catch (error) {
+    return { code: 0, headers: {}, body: Buffer.from(error instanceof Error ? error.message : String(error)) }
+  }
 }
 
 export interface Stream {

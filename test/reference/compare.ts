@@ -57,16 +57,20 @@ export function compareAnswers(
 
 function summary({ code, headers, body }: Answer): string {
   if (code < 400) return `${code} ${headers['content-type'] ?? ''} ${body.length} bytes`
-  return `${code} ${body.toString().slice(0, 300)}`
+  // Of protobuf only the text between its control characters is for reading.
+  return `${code} ${body
+    .toString()
+    .replaceAll(/[^\P{C}\u00AD]+|\s+/gu, ' ')
+    .slice(0, 300)}`
 }
 
 /** A text that is none of the forms we know is compared as it stands. */
-function read(question: Question, type: string, { headers, body: sent }: Answer): LosslessJson {
+function read(question: Question, type: string, { code, headers, body: sent }: Answer): LosslessJson {
   const body = headers['content-encoding'] === 'gzip' ? gunzipSync(sent) : sent
   const text = body.toString()
   try {
     if (type.startsWith('application/yaml') || type.startsWith('text/yaml')) return readYaml(text)
-    if (type.startsWith('application/json') && /[?&]watch=(1|true)/.test(question.path))
+    if (code === 200 && type.startsWith('application/json') && /[?&]watch=(?!0|false)|\/watch\//.test(question.path))
       return readEvents(question, text)
     if (type.startsWith('application/json')) return parseLossless(text)
   } catch {
@@ -136,7 +140,8 @@ export function compareBodies(
     const where = isStatus && /^\.(reason|message)$/.test(path) ? path.slice(1) : `body ${path}`
     found.push({ where, theirs: show(a), ours: show(b) })
   }
-  const walk = (path: string, a: LosslessJson | undefined, b: LosslessJson | undefined): void => {
+  const walk = (path: string, one: LosslessJson | undefined, other: LosslessJson | undefined): void => {
+    const [a, b] = path === '.resources' ? [sorted(one), sorted(other)] : [one, other]
     if (found.length >= MOST || a === b || (!areAgesCompared && isAge(a) && isAge(b))) return
     if (isArray(a) && isArray(b)) {
       if (a.length !== b.length) add(`${path}.length`, namesOf(a), namesOf(b))
@@ -189,6 +194,11 @@ function columnsOf(a: Members, b: Members): readonly string[] | null {
   return a['columnDefinitions'].map((column) =>
     isObject(column) && typeof column['name'] === 'string' ? column['name'] : '',
   )
+}
+
+/** Discovery lists resources in the order of a Go map: another one in every process. */
+function sorted(resources: LosslessJson | undefined): LosslessJson | undefined {
+  return isArray(resources) ? [...resources].sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1)) : resources
 }
 
 /** Which objects, groups, columns or paths a list is of, so that no two that differ are held against each other. */

@@ -1,6 +1,6 @@
 /** The course of a run: fill, ask, watch and write, change definitions, ask again. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Answer, ask, type Question } from './ask.js'
+import { type Answer, type Question, tryAsk } from './ask.js'
 import { compareAnswers, type Difference } from './compare.js'
 import { changes, type Definition, definitions } from './definitions.js'
 import { makeObject, postedObjects, storedObjects } from './objects.js'
@@ -165,15 +165,6 @@ export async function fill(world: World, random: Random, scale: number): Promise
   for (const object of postedObjects(random, scale)) await post(world, object)
   for (const object of storedObjects()) await store(world, object)
   await settle(world)
-}
-
-async function tryAsk(server: World['ours'], question: Question): Promise<Answer> {
-  try {
-    return await ask(server, question)
-  } catch (error) {
-    // A connection that breaks is an answer to compare, too.
-    return { code: 0, headers: {}, body: Buffer.from(error instanceof Error ? error.message : String(error)) }
-  }
 }
 
 function tokenOf({ body }: Answer): string {
