@@ -4,6 +4,7 @@
  *
  * All of it is synchronous: a cursor is checked and joined in one step, so nothing can come in between.
  */
+import type { BroadcastMetrics } from '../model/stage-metrics.js'
 import { LRUCache } from 'lru-cache'
 import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
 import type { Snapshot } from '../cache/store.js'
@@ -13,8 +14,9 @@ import type { Revision } from '../model/revision.js'
 import { ExpiredError, ServiceUnavailableError, type Status, StatusError } from '../model/status.js'
 import type { Clock, Timer } from '../support/clock.js'
 import { type Random, randomInteger } from '../support/random.js'
-import type { BodyEncoder } from './body-encoder.js'
-import { Cursor, type CursorOptions, type EndReason, type WatcherSink } from './cursor.js'
+import type { BodyEncoder } from '../model/body-encoder.js'
+import { Cursor, type CursorOptions, type WatcherSink } from './cursor.js'
+import type { EndReason } from '../model/end-reason.js'
 import { FactRegistry, type JsonOf } from './fact-registry.js'
 import type { LogUsage } from './frame-log.js'
 import { Group, type GroupOwner, type Replay } from './group.js'
@@ -23,12 +25,6 @@ import { MatcherIndex } from './matcher-index.js'
 import type { Advance, Pump } from './pump.js'
 import { Schedule } from './schedule.js'
 import type { Wire, WriteUnit } from './wire.js'
-
-export interface BroadcastMetrics {
-  ended(reason: EndReason): void
-  /** From the arrival of an event to the end of the pass that wrote it. */
-  delay(seconds: number): void
-}
 
 export interface BroadcasterOptions {
   readonly cache: WatchCache

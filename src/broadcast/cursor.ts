@@ -13,6 +13,7 @@
  *
  * The pump moves it and the group holds it; a transport tells it when its socket drains or closes.
  */
+import type { EndReason } from '../model/end-reason.js'
 import type { Revision } from '../model/revision.js'
 import type { Status, StatusError } from '../model/status.js'
 import type { Checksum } from '../support/crc32.js'
@@ -20,18 +21,6 @@ import type { Group } from './group.js'
 import type { InitialFrames } from './initial-frames.js'
 
 export type CursorState = 'starting' | 'waiting' | 'initial' | 'lagging' | 'active' | 'ending' | 'ended'
-
-/** Why a watcher ended, for the metric and the log. */
-export type EndReason =
-  | 'timeout'
-  | 'expired'
-  | 'too-large'
-  | 'drain'
-  | 'closed'
-  | 'stuck'
-  | 'revoked'
-  | 'removed'
-  | 'error'
 
 /**
  * A connection, as the broadcast sees it. Bytes given are shared and never changed afterwards; on a compressed wire they

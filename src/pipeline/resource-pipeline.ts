@@ -8,7 +8,7 @@ import type { Pump } from '../broadcast/pump.js'
 import { WatchCache } from '../cache/watch-cache.js'
 import { createIngest } from '../codec/ingest.js'
 import { keyValueObject } from '../dialect/key-value-object.js'
-import type { FeedFreshness, OpenFeed, ResourceFeed } from '../feed/resource-feed.js'
+import type { OpenFeed, ResourceFeed } from '../feed/resource-feed.js'
 import type { Metrics, ResourceGauges, ResourceMetrics } from '../metrics/metrics.js'
 import { type Key, type KeyValue, keyToText } from '../model/event.js'
 import { type Resource, resourceId } from '../model/resource.js'
@@ -70,8 +70,6 @@ export class ResourcePipeline {
     this.#keptBytes = Math.floor(ring.maxBytes * KEPT_SHARE)
     this.#clock = clock
     this.metrics = options.metrics.forResource(resource)
-    // Each needs the other: the cache asks for freshness only once the feed is running.
-    const freshness = (): FeedFreshness => this.feed.freshness
     this.cache = new WatchCache({
       name,
       prefix,
@@ -84,15 +82,8 @@ export class ResourcePipeline {
           ? {}
           : { onWrapped: (keyValue: KeyValue) => this.#tellWrapped(name, keyValue, options) }),
       }),
-      freshness: {
-        get trustsProgress() {
-          return freshness().trustsProgress
-        },
-        currentRevision: (signal) => freshness().currentRevision(signal),
-        requestProgress: () => freshness().requestProgress(),
-        readState: (revision, signal) => freshness().readState(revision, signal),
-        readKey: (key, signal) => freshness().readKey(key, signal),
-      },
+      // The feed is opened below, because it needs the cache to write to.
+      freshness: () => this.feed.freshness,
       ring,
       clock,
       logger,
@@ -113,7 +104,7 @@ export class ResourcePipeline {
       allLogBytes: Math.floor(ring.maxBytes * ALL_LOGS_SHARE),
       replayBytes: Math.floor(ring.maxBytes * REPLAY_SHARE),
     })
-    this.feed = options.openFeed({ resource, sink: this.cache, metrics: this.metrics.feed, audited: this.cache })
+    this.feed = options.openFeed({ resource, sink: this.cache, metrics: this.metrics.feed, checked: this.cache })
   }
 
   start(): void {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { BodyEncoder } from '../../src/broadcast/body-encoder.js'
+import type { BodyEncoder } from '../../src/model/body-encoder.js'
 import { ExpiredError, NotAcceptableError, ServiceUnavailableError } from '../../src/model/status.js'
 import type { StoredObject } from '../../src/model/stored-object.js'
 import { batch, columnsEncoder, del, plainEncoder, podKeyValue, put, rev, specEncoder } from '../support/objects.js'

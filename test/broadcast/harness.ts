@@ -1,9 +1,11 @@
 /** A cache and its broadcaster on a virtual clock, over sinks that a test fills and drains. */
 import { Broadcaster, type WatchRequest, type WatchStart } from '../../src/broadcast/broadcaster.js'
-import type { BodyEncoder } from '../../src/broadcast/body-encoder.js'
-import type { Cursor, EndReason, WatcherSink } from '../../src/broadcast/cursor.js'
+import type { BodyEncoder } from '../../src/model/body-encoder.js'
+import type { Cursor, WatcherSink } from '../../src/broadcast/cursor.js'
+import type { EndReason } from '../../src/model/end-reason.js'
 import { Pump } from '../../src/broadcast/pump.js'
-import { type FreshnessSource, WatchCache, type WatchCacheOptions } from '../../src/cache/watch-cache.js'
+import type { FreshnessSource } from '../../src/model/freshness-source.js'
+import { WatchCache, type WatchCacheOptions } from '../../src/cache/watch-cache.js'
 import { parseSelector } from '../../src/dialect/selector.js'
 import type { Batch, KeyValue } from '../../src/model/event.js'
 import type { StatusError } from '../../src/model/status.js'
@@ -91,14 +93,14 @@ export function createCache(options: HarnessOptions = {}): { cache: WatchCache; 
     name: 'pods',
     prefix: PODS.etcdPrefix,
     ingest: ingestPod,
-    freshness: {
+    freshness: () => ({
       trustsProgress: true,
       currentRevision: never,
       requestProgress: () => {},
       readState: never,
       readKey: never,
       ...options.freshness,
-    },
+    }),
     ring: { maxItems: 1_000, maxBytes: 1e9, maxAgeMs: 1e12, ...options.ring },
     clock,
     logger: silentLogger,

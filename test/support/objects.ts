@@ -1,5 +1,5 @@
 /** Small stored objects for unit tests, and the encoder and wire that make their streams easy to read back. */
-import type { BodyEncoder } from '../../src/broadcast/body-encoder.js'
+import type { BodyEncoder } from '../../src/model/body-encoder.js'
 import type { Wire } from '../../src/broadcast/wire.js'
 import { createIngest } from '../../src/codec/ingest.js'
 import { scanObject, spliceResourceVersion } from '../../src/codec/json-scan.js'

@@ -6,7 +6,8 @@
  * look for it. Everything else that is wrong is an ordinary answer.
  */
 import type { WatchRequest, WatchStart } from '../../broadcast/broadcaster.js'
-import type { Cursor, EndReason, WatcherSink } from '../../broadcast/cursor.js'
+import type { Cursor, WatcherSink } from '../../broadcast/cursor.js'
+import type { EndReason } from '../../model/end-reason.js'
 import { type Wire, writeUnit } from '../../broadcast/wire.js'
 import type { WatchCache } from '../../cache/watch-cache.js'
 import type { Snapshot } from '../../cache/store.js'
