@@ -62,7 +62,7 @@ export class Matcher {
   }
 
   /** out→in is ADDED, in→in MODIFIED, in→out DELETED with the previous object; null: not seen at all. */
-  sight(event: CacheEvent): MatchedEvent | null {
+  match(event: CacheEvent): MatchedEvent | null {
     const { object, previous } = event
     const isIn = object !== null && this.matches(object)
     const wasIn = previous !== null && this.matches(previous)

@@ -1,6 +1,6 @@
 /**
  * Everything this process knows of one resource, under one revision: the latest objects (store) and the recent past
- * (ring). A feed writes to it through `FeedSink`; the broadcaster listens; lists and watches read.
+ * (ring). A feed writes to it through `FeedSink`; the dispatcher listens; lists and watches read.
  *
  * `revision` is the position up to which every event has arrived. It moves only by what the source has said: a batch, a
  * progress mark, a whole state. A state read from elsewhere (a linearizable read with an etcd whose progress cannot be

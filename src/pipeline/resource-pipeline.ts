@@ -2,7 +2,7 @@
  * One etcd prefix from its source to its watchers: feed → cache → broadcast, wired together. However many versions of a
  * resource are served from it, etcd sees one watch.
  */
-import { Broadcaster } from '../broadcast/broadcaster.js'
+import { Dispatcher } from '../broadcast/dispatcher.js'
 import { LRUCache } from 'lru-cache'
 import type { Pump } from '../broadcast/pump.js'
 import { WatchCache } from '../cache/watch-cache.js'
@@ -53,7 +53,7 @@ const KEPT_SHARE = 1 / 8
 export class ResourcePipeline {
   readonly #toldWrapped = new LRUCache<Key, true>({ max: TOLD_KEYS })
   readonly cache: WatchCache
-  readonly broadcaster: Broadcaster
+  readonly broadcaster: Dispatcher
   readonly #keptBytes: number
   readonly feed: ResourceFeed
   readonly metrics: ResourceMetrics
@@ -90,7 +90,7 @@ export class ResourcePipeline {
       metrics: this.metrics.cache,
       ...(options.firstHistory === undefined ? {} : { firstHistory: options.firstHistory }),
     })
-    this.broadcaster = new Broadcaster({
+    this.broadcaster = new Dispatcher({
       cache: this.cache,
       jsonOf: (object, onlyMetadata, version) => options.jsonOf(resource, object, onlyMetadata, version),
       onInternalError: options.onInternalError,
