@@ -1,37 +1,16 @@
 /**
- * One watcher: a place in a group's stream, never a queue.
- *
- *      starting ──▶ initial ──▶ lagging ──▶ active ──▶ ended
- *          │                       ▲  ▲        │
- *          └──────▶ waiting ───────┘  └────────┘ (the log was trimmed behind it)
- *
- * - `waiting`: asked for a future revision; outside until the cache gets there.
- * - `initial`: being sent a snapshot; what happens meanwhile is in the ring.
- * - `lagging`: fed from the ring, batch by batch.
- * - `active`: its revision is an offset of the group's log.
- * - `ending`: from any of them; it is told an error in its turn, and nothing else.
- *
- * The pump moves it and the group holds it; a transport tells it when its socket drains or closes.
+ * One watcher: a place in a group's stream, never a queue. It owns its state (see `cursor-state.ts`) and keeps its group's
+ * members in step with it; `advance.ts` decides where it goes next. A transport tells it when its socket drains or closes.
  */
+import type { EndReason } from '../model/end-reason.js'
 import type { Revision } from '../model/revision.js'
 import type { Status, StatusError } from '../model/status.js'
 import type { Checksum } from '../support/crc32.js'
+import { type CursorState, type CursorStep, nextState } from './cursor-state.js'
 import type { Group } from './group.js'
 import type { InitialFrames } from './initial-frames.js'
-
-export type CursorState = 'starting' | 'waiting' | 'initial' | 'lagging' | 'active' | 'ending' | 'ended'
-
-/** Why a watcher ended, for the metric and the log. */
-export type EndReason =
-  | 'timeout'
-  | 'expired'
-  | 'too-large'
-  | 'drain'
-  | 'closed'
-  | 'stuck'
-  | 'revoked'
-  | 'removed'
-  | 'error'
+import { Timetable } from './timetable.js'
+import type { EventUnit, WriteUnit } from './wire-format.js'
 
 /**
  * A connection, as the broadcast sees it. Bytes given are shared and never changed afterwards; on a compressed wire they
@@ -42,7 +21,7 @@ export interface WatcherSink {
   write(bytes: Buffer, checksum: Checksum | null): boolean
   /** Last bytes, then a clean end of the stream. @param error what the last bytes tell, where they tell an error. */
   end(bytes: Buffer | null, error: Status | null, checksum: Checksum | null): void
-  /** For a peer that takes nothing any more. */
+  /** Cuts off a peer that takes nothing any more. */
   destroy(): void
   /** Bytes taken from us that the peer has not taken yet. */
   readonly pendingBytes: number
@@ -61,57 +40,289 @@ export interface CursorOptions {
   readonly onEnd: (reason: EndReason) => void
 }
 
+/** What a cursor asks of the dispatcher of its resource. */
+export interface CursorOwner {
+  /** The cursor can go on: its socket drained, or it has something to do. */
+  wake(cursor: Cursor): void
+  finish(cursor: Cursor, reason: EndReason): void
+  /** Events handed to a connection, and their bytes. */
+  count(events: number, bytes: number): void
+}
+
+/** What an ending cursor is told. */
+export interface LastError {
+  readonly error: StatusError
+  readonly reason: EndReason
+}
+
 export class Cursor {
-  state: CursorState = 'starting'
-  /** Everything at or before it has been written; while active, as of the last write. */
-  revision: Revision
-  /** In the group's log; meaningful while active. */
-  offset = 0
-  /** The socket is full. */
-  isBlocked = false
-  /** Monotonic milliseconds since when it has been blocked below the ring's floor; 0: it is not. */
-  stuckSinceMs = 0
-  /** While `ending`: what it is told. */
-  lastError: { readonly error: StatusError; readonly reason: EndReason } | null = null
-  /** In the pump's queue. */
+  readonly timetable: Timetable
+  // Written by the structure it stands in, and by nobody else: the pump's queue, the group's members, the schedule.
   isQueued = false
-  /** Index among the group's active cursors; -1 when it is not. */
   slot = -1
-  /** The next event must be encoded as a first one (a Table's columns). */
-  needsFirst: boolean
-  initial: InitialFrames | null = null
-  initialAt = 0
-  /** Its initial state goes on when a timer says so. */
-  isPaced = false
-  /** Its end is to be marked by a bookmark. */
-  initialMark = false
-  /** A bookmark fell due while it was not at the head. */
-  isBookmarkDue = false
-  nextBookmarkMs = Number.POSITIVE_INFINITY
-  hasFinalBookmark = false
-  /** Its place in the schedule; -1: none. */
   dueTick = -1
 
+  #state: CursorState = 'starting'
+  #revision: Revision
+  #offset = 0
+  #isBlocked = false
+  #stuckSinceMs = 0
+  #lastError: LastError | null = null
+  #needsFirst: boolean
+  #initial: InitialFrames | null = null
+  #initialAt = 0
+  #isPaced = false
+  #marksInitialEnd = false
+
   constructor(
-    readonly group: Group,
+    private readonly owner: CursorOwner,
+    readonly group: Group<Cursor>,
     readonly sink: WatcherSink,
     readonly options: CursorOptions,
     revision: Revision,
   ) {
-    this.revision = revision
-    this.needsFirst = group.encoder.encodeFirst !== null
+    this.#revision = revision
+    this.#needsFirst = group.encoder.encodeFirst !== null
+    this.timetable = new Timetable(options.deadlineMs, options.bookmarks, group.wire.mark?.everyMs ?? null)
   }
+
+  get state(): CursorState {
+    return this.#state
+  }
+
+  /** Everything at or before it has been written; while active, as of the last write. */
+  get revision(): Revision {
+    return this.#revision
+  }
+
+  /** Its place in the group's log; meaningful while active. */
+  get offset(): number {
+    return this.#offset
+  }
+
+  /** The socket is full. */
+  get isBlocked(): boolean {
+    return this.#isBlocked
+  }
+
+  /** While `ending`: what it is told. */
+  get lastError(): LastError | null {
+    return this.#lastError
+  }
+
+  /** The next event must be encoded as a first one (a Table's columns). */
+  get needsFirst(): boolean {
+    return this.#needsFirst
+  }
+
+  /** The state that it is being sent. */
+  get initial(): InitialFrames | null {
+    return this.#initial
+  }
+
+  /** Its initial state goes on when a timer says so. */
+  get isPaced(): boolean {
+    return this.#isPaced
+  }
+
+  /** Nothing that concerns it is still to be written: a bookmark now promises what is true. */
+  get isAtHead(): boolean {
+    if (this.#state === 'active') return this.#offset === this.group.log.endOffset
+    return this.#state === 'lagging' && this.group.members.parked.has(this)
+  }
+
+  // Transitions
+
+  /** @param marksEnd the end of the state is told by a bookmark. */
+  beginInitial(frames: InitialFrames, marksEnd: boolean): void {
+    this.#step('begin-initial')
+    this.#initial = frames
+    this.#revision = frames.revision
+    this.#marksInitialEnd = marksEnd
+  }
+
+  /** All of the state is written: it is told so where it asked to be. */
+  completeInitial(): void {
+    this.#step('complete-initial')
+    const { group } = this
+    this.#revision = this.#initial!.revision
+    this.#releaseInitial()
+    this.options.onInitialComplete()
+    if (this.#marksInitialEnd) this.write(group.bookmark(this.#revision, true))
+    else if (group.wire.mark !== null) this.write(group.mark(this.#revision))
+  }
+
+  wait(): void {
+    this.#step('wait')
+  }
+
+  /** It goes on from the ring, after the revision where it is. */
+  lag(): void {
+    this.#step('lag')
+    this.#leaveLog()
+    this.owner.wake(this)
+  }
+
+  /** The log is about to lose what lies before it: it goes on from the ring. */
+  lagFromLog(headRevision: Revision): void {
+    this.#revision = this.group.log.revisionAt(this.#offset, headRevision)
+    this.lag()
+  }
+
+  /** It stands in the log from now on, just after its revision. */
+  join(): void {
+    this.#step('join')
+    this.#offset = this.group.log.offsetAfter(this.#revision)
+    this.group.members.addActive(this)
+  }
+
+  /** It is written nothing more but an error, in a turn of the pump; what it held of a state or a log goes at once. */
+  endSoon(lastError: LastError): void {
+    this.#step('end-soon')
+    this.#leaveGroup()
+    this.#lastError = lastError
+    this.owner.wake(this)
+  }
+
+  /** @returns whether it had not ended before. */
+  end(): boolean {
+    if (this.#state === 'ended') return false
+    this.#step('end')
+    this.#leaveGroup()
+    return true
+  }
+
+  // Its place while it lags
+
+  /** It is at the head and waits for its first event. */
+  park(): void {
+    this.group.members.parked.add(this)
+  }
+
+  /** The next event that concerns its group follows this revision. */
+  unpark(revision: Revision): void {
+    this.group.members.parked.delete(this)
+    this.#revision = revision
+    this.owner.wake(this)
+  }
+
+  /** Everything up to there has been looked at, and nothing of it is left to be written. */
+  passTo(revision: Revision): void {
+    this.#revision = revision
+  }
+
+  // What is written
+
+  /** Writes an active cursor up to the head, unless its socket is full. */
+  writeLog(headRevision: Revision): void {
+    if (this.#isBlocked) return
+    const { log } = this.group
+    while (this.#offset < log.endOffset) {
+      const slice = log.sliceFrom(this.#offset, headRevision)
+      this.#offset = slice.endOffset
+      this.#revision = slice.revision
+      this.owner.count(slice.events, slice.bytes.length)
+      if (!this.write(slice)) return
+    }
+    if (this.timetable.owesBookmark) this.writeBookmark(headRevision)
+  }
+
+  /** @returns whether more can be written. */
+  writeEvents(unit: EventUnit): boolean {
+    this.#needsFirst = false
+    this.owner.count(unit.events, unit.bytes.length)
+    return this.write(unit)
+  }
+
+  /** The next unit of its initial state; null when that is complete, an empty one when there is nothing yet. */
+  nextInitialUnit(): EventUnit | null {
+    return this.#initial!.unit(this.#initialAt)
+  }
+
+  /** @returns whether more can be written. */
+  writeInitial(unit: EventUnit): boolean {
+    this.#initialAt++
+    // The shared units carry a Table's columns in their first event.
+    return this.writeEvents(unit)
+  }
+
+  /** Its initial state rests until `resume`. */
+  pause(): void {
+    this.#isPaced = true
+  }
+
+  resume(): void {
+    this.#isPaced = false
+    if (this.#state === 'initial') this.owner.wake(this)
+  }
+
+  writeBookmark(revision: Revision): void {
+    this.timetable.bookmarkWritten()
+    this.#revision = revision
+    this.write(this.group.bookmark(revision, false))
+  }
+
+  writeMark(revision: Revision): void {
+    this.#revision = revision
+    this.write(this.group.mark(revision))
+  }
+
+  /** @returns whether more can be written: the socket may be full, or have closed over it. */
+  write({ bytes, checksum }: WriteUnit): boolean {
+    if (!this.sink.write(bytes, checksum)) this.#isBlocked = true
+    return !this.#isBlocked && this.#state !== 'ended'
+  }
+
+  // The connection
 
   /** The transport's socket can take more. */
   drained(): void {
-    if (this.state === 'ended' || !this.isBlocked) return
-    this.isBlocked = false
-    this.stuckSinceMs = 0
-    this.group.owner.wake(this)
+    if (this.#state === 'ended' || !this.#isBlocked) return
+    this.#isBlocked = false
+    this.#stuckSinceMs = 0
+    this.owner.wake(this)
   }
 
   /** The transport's connection is gone. */
   closed(): void {
-    this.group.owner.finish(this, 'closed')
+    this.owner.finish(this, 'closed')
+  }
+
+  /**
+   * Whether it has been blocked for so long where it cannot even be told that it has expired, or while it holds one of the
+   * few places for initial states.
+   */
+  isStuck(nowMs: number, floorRevision: Revision, headRevision: Revision, limitMs: number): boolean {
+    const isHolding = this.#state === 'initial'
+    if (!this.#isBlocked || (!isHolding && this.#writtenTo(headRevision) >= floorRevision)) {
+      this.#stuckSinceMs = 0
+      return false
+    }
+    if (this.#stuckSinceMs === 0) this.#stuckSinceMs = nowMs
+    return nowMs - this.#stuckSinceMs >= limitMs
+  }
+
+  #writtenTo(headRevision: Revision): Revision {
+    if (this.#state === 'active') return this.group.log.revisionAt(this.#offset, headRevision)
+    return this.group.members.parked.has(this) ? headRevision : this.#revision
+  }
+
+  #step(step: CursorStep): void {
+    this.#state = nextState(this.#state, step)
+  }
+
+  #leaveLog(): void {
+    if (this.slot !== -1) this.group.members.removeActive(this)
+  }
+
+  #leaveGroup(): void {
+    this.#leaveLog()
+    this.group.members.parked.delete(this)
+    this.#releaseInitial()
+  }
+
+  #releaseInitial(): void {
+    if (this.#initial !== null) this.group.releaseInitial(this.#initial)
+    this.#initial = null
   }
 }

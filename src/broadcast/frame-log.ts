@@ -12,7 +12,7 @@
  */
 import type { Revision } from '../model/revision.js'
 import { type Checksum, EMPTY_CHECKSUM, joined } from '../support/crc32.js'
-import type { WriteUnit } from './wire.js'
+import type { WriteUnit } from './wire-format.js'
 
 interface Segment {
   readonly buffer: Buffer

@@ -8,42 +8,29 @@ import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { Status } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
-import type { BodyEncoder } from './body-encoder.js'
-import type { Cursor, EndReason } from './cursor.js'
+import type { BodyEncoder } from '../model/body-encoder.js'
 import { FrameLog, type LogUsage } from './frame-log.js'
 import { InitialFrames } from './initial-frames.js'
 import type { Matcher, MatchedEvent } from './matcher.js'
-import { type Wire, type WriteUnit, packed, totalLength, writeUnit } from './wire.js'
-
-/** What a cursor asks of the broadcaster of its resource. */
-export interface GroupOwner {
-  /** The cursor can go on: its socket drained, or it has something to do. */
-  wake(cursor: Cursor): void
-  finish(cursor: Cursor, reason: EndReason): void
-}
-
-/** All frames of one revision, ready to be written; shared by every lagging cursor of the group. */
-export interface Replay extends WriteUnit {
-  readonly events: number
-}
-
-export const NO_REPLAY: Replay = { bytes: Buffer.alloc(0), checksum: null, events: 0 }
+import { type Member, Members } from './members.js'
+import {
+  type EventUnit,
+  NO_EVENTS,
+  type WireFormat,
+  type WriteUnit,
+  packed,
+  totalLength,
+  writeUnit,
+} from './wire-format.js'
 
 /** An initial state that began this recently is shared by those who may be given a state of that age. */
 const INITIAL_SHARE_MS = 2_000
 
-export class Group {
+export class Group<M extends Member = Member> {
   readonly log: FrameLog
-  /** Active cursors; the order is the pump's. */
-  readonly active: Cursor[] = []
-  /** Where the pass over `active` stands: on the way up the visited are below it, on the way down those still to come. */
-  #passIndex = 0
-  #isUpward = false
+  readonly members = new Members<M>()
+  /** The pump has it in its queue, and alone writes this. */
   isDirty = false
-  /** Lagging cursors at the head that still wait for their first event. */
-  readonly parked = new Set<Cursor>()
-  /** Cursors of any state. */
-  size = 0
   /** Monotonic milliseconds at which the newest event in the log was received. */
   receivedAtMs = 0
   readonly #initial = new Map<Revision, InitialFrames>()
@@ -52,10 +39,9 @@ export class Group {
 
   constructor(
     readonly key: string,
-    readonly owner: GroupOwner,
     readonly matcher: Matcher,
     readonly encoder: BodyEncoder,
-    readonly wire: Wire,
+    readonly wire: WireFormat,
     revision: Revision,
     logUsage: LogUsage,
   ) {
@@ -99,14 +85,14 @@ export class Group {
   }
 
   /** The same for one who reads from the ring. */
-  replay(batch: CacheBatch, isFirst: boolean): Replay {
+  replay(batch: CacheBatch, isFirst: boolean): EventUnit {
     const matchedEvents: MatchedEvent[] = []
     for (const event of batch.events) {
-      const matchedEvent = this.matcher.sight(event)
+      const matchedEvent = this.matcher.match(event)
       if (matchedEvent !== null) matchedEvents.push(matchedEvent)
     }
     const frames = this.framesOf(matchedEvents, batch.revision, isFirst)
-    return frames === null ? NO_REPLAY : { ...writeUnit(this.wire, frames), events: frames.length }
+    return frames === null ? NO_EVENTS : { ...writeUnit(this.wire, frames), events: frames.length }
   }
 
   /** A bookmark in its write unit. */
@@ -160,45 +146,6 @@ export class Group {
   releaseInitial(frames: InitialFrames): void {
     frames.users--
     if (frames.users === 0 && this.#initial.get(frames.revision) === frames) this.#initial.delete(frames.revision)
-  }
-
-  /** Every other pass goes the other way, so that nobody is always last. */
-  beginPass(): void {
-    this.#isUpward = !this.#isUpward
-    this.#passIndex = this.#isUpward ? 0 : this.active.length
-  }
-
-  get isPassComplete(): boolean {
-    return this.#passIndex === (this.#isUpward ? this.active.length : 0)
-  }
-
-  /** The next active cursor of the pass. */
-  nextInPass(): Cursor | undefined {
-    if (this.isPassComplete) return undefined
-    return this.active[this.#isUpward ? this.#passIndex++ : --this.#passIndex]
-  }
-
-  addActive(cursor: Cursor): void {
-    cursor.slot = this.active.length
-    this.active.push(cursor)
-  }
-
-  /** Keeps the pass whole: nobody moves from one side of its index to the other. */
-  removeActive(cursor: Cursor): void {
-    let hole = cursor.slot
-    if (hole < this.#passIndex) {
-      this.#passIndex--
-      const below = this.active[this.#passIndex]!
-      this.active[hole] = below
-      below.slot = hole
-      hole = this.#passIndex
-    }
-    const last = this.active.pop()!
-    if (hole < this.active.length) {
-      this.active[hole] = last
-      last.slot = hole
-    }
-    cursor.slot = -1
   }
 
   /** Groups that differ in their wire alone share it. */

@@ -6,20 +6,16 @@ import type { Snapshot } from '../cache/store.js'
 import type { Key } from '../model/event.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { Revision } from '../model/revision.js'
-import type { WriteUnit } from './wire.js'
+import { type EventUnit, NO_EVENTS, type WriteUnit } from './wire-format.js'
 
 const UNIT_BYTES = 64 * 1024
 /** Objects looked at for one unit at the most, so that a selector that matches nothing does not stall the event loop. */
 const OBJECTS_LOOKED_AT = 2_000
 
-export interface InitialUnit extends WriteUnit {
-  readonly events: number
-}
-
 export class InitialFrames {
   readonly revision: Revision
   readonly #objects: Generator<StoredObject, void, void>
-  readonly #units: InitialUnit[] = []
+  readonly #units: EventUnit[] = []
   #isComplete = false
   #failure: { readonly error: unknown } | null = null
   users = 0
@@ -46,7 +42,7 @@ export class InitialFrames {
    * null: there is no such unit, the state is complete. An empty one: nothing yet, ask again in the next turn.
    * @throws what the encoder threw, to everyone who comes so far: what was taken for that unit is not to be had again.
    */
-  unit(index: number): InitialUnit | null {
+  unit(index: number): EventUnit | null {
     if (index < this.#units.length) return this.#units[index]!
     if (this.#failure !== null) throw this.#failure.error
     if (this.#isComplete) return null
@@ -58,7 +54,7 @@ export class InitialFrames {
     }
   }
 
-  #nextUnit(): InitialUnit | null {
+  #nextUnit(): EventUnit | null {
     const frames: Buffer[] = []
     let length = 0
     for (let looked = 0; length < UNIT_BYTES && looked < OBJECTS_LOOKED_AT; looked++) {
@@ -73,12 +69,10 @@ export class InitialFrames {
       frames.push(frame)
       length += frame.length
     }
-    if (frames.length === 0) return this.#isComplete ? null : NOTHING_YET
+    if (frames.length === 0) return this.#isComplete ? null : NO_EVENTS
     const unit = { ...this.pack(frames), events: frames.length }
     this.bytes += unit.bytes.length
     this.#units.push(unit)
     return unit
   }
 }
-
-const NOTHING_YET: InitialUnit = { bytes: Buffer.alloc(0), checksum: null, events: 0 }

@@ -22,7 +22,7 @@ function fieldKey({ apiVersion }: Matcher, path: string): string {
 }
 
 /** The matchers of one namespace, or of all. */
-class Place<M extends Matcher> {
+class NamespaceIndex<M extends Matcher> {
   /** Those without an equality term. */
   readonly unindexed = new Set<M>()
   readonly fields = new Map<string, Field<M>>()
@@ -66,7 +66,7 @@ class Place<M extends Matcher> {
 export class MatcherIndex<M extends Matcher> {
   readonly #facts: FactRegistry
   /** By namespace; '' for those that see all. */
-  readonly #places = new Map<string, Place<M>>()
+  readonly #namespaces = new Map<string, NamespaceIndex<M>>()
   readonly #found: M[] = []
 
   constructor(facts: FactRegistry) {
@@ -74,31 +74,31 @@ export class MatcherIndex<M extends Matcher> {
   }
 
   add(matcher: M): void {
-    let place = this.#places.get(matcher.namespace)
-    if (place === undefined) this.#places.set(matcher.namespace, (place = new Place()))
-    place.add(matcher)
+    let index = this.#namespaces.get(matcher.namespace)
+    if (index === undefined) this.#namespaces.set(matcher.namespace, (index = new NamespaceIndex()))
+    index.add(matcher)
   }
 
   remove(matcher: M): void {
-    const place = this.#places.get(matcher.namespace)
-    place?.remove(matcher)
-    if (place?.isEmpty === true) this.#places.delete(matcher.namespace)
+    const index = this.#namespaces.get(matcher.namespace)
+    index?.remove(matcher)
+    if (index?.isEmpty === true) this.#namespaces.delete(matcher.namespace)
   }
 
   /** Each candidate once; valid until the next call. */
   candidates(event: CacheEvent): readonly M[] {
     this.#found.length = 0
-    this.#findIn(this.#places.get(''), event)
+    this.#findIn(this.#namespaces.get(''), event)
     // Both versions have one key, and so one namespace.
     const { namespace } = (event.object ?? event.previous)!
-    if (namespace !== '') this.#findIn(this.#places.get(namespace), event)
+    if (namespace !== '') this.#findIn(this.#namespaces.get(namespace), event)
     return this.#found
   }
 
-  #findIn(place: Place<M> | undefined, event: CacheEvent): void {
-    if (place === undefined) return
-    for (const matcher of place.unindexed) this.#found.push(matcher)
-    for (const field of place.fields.values()) {
+  #findIn(index: NamespaceIndex<M> | undefined, event: CacheEvent): void {
+    if (index === undefined) return
+    for (const matcher of index.unindexed) this.#found.push(matcher)
+    for (const field of index.fields.values()) {
       let value: string | undefined
       let before: string | undefined
       try {

@@ -4,6 +4,7 @@
  */
 import type { CacheEvent } from '../cache/cache-batch.js'
 import type { Facts } from '../codec/json-facts.js'
+import type { EqualityTerm } from '../model/equality-term.js'
 import type { StoredObject } from '../model/stored-object.js'
 import { type FactRegistry, isSameInEveryVersion, NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
 
@@ -16,12 +17,7 @@ export interface WatchSelector {
   readonly paths: readonly string[]
   matches(subject: Facts): boolean
   /** Facts that every match has. */
-  equalityTerms(): readonly IndexTerm[]
-}
-
-export interface IndexTerm {
-  readonly path: string
-  readonly value: string
+  equalityTerms(): readonly EqualityTerm[]
 }
 
 /** What an event means to watchers of one selector; the object to show is the previous one on the way out. */
@@ -34,7 +30,7 @@ export interface MatchedEvent {
 export class Matcher {
   readonly key: string
   /** The one term it is found by, beside its namespace; null: every event there is tried. */
-  readonly indexTerm: IndexTerm | null
+  readonly indexTerm: EqualityTerm | null
   /** The version its fields are read as; '' when it reads none that differs between versions. */
   readonly apiVersion: string
   readonly #facts: FactRegistry
@@ -66,7 +62,7 @@ export class Matcher {
   }
 
   /** out→in is ADDED, in→in MODIFIED, in→out DELETED with the previous object; null: not seen at all. */
-  sight(event: CacheEvent): MatchedEvent | null {
+  match(event: CacheEvent): MatchedEvent | null {
     const { object, previous } = event
     const isIn = object !== null && this.matches(object)
     const wasIn = previous !== null && this.matches(previous)
@@ -85,7 +81,7 @@ function versionRead({ paths }: WatchSelector, apiVersion: string): string {
 }
 
 /** A name beats another field, a field a label, any of them a namespace: the fewer objects share a value the better. */
-function chooseTerm(terms: readonly IndexTerm[]): IndexTerm | null {
+function chooseTerm(terms: readonly EqualityTerm[]): EqualityTerm | null {
   return (
     terms.find(({ path }) => path === NAME_PATH) ??
     terms.find(({ path }) => !path.startsWith('metadata.labels[') && path !== NAMESPACE_PATH) ??

@@ -18,14 +18,14 @@ export interface PumpOptions {
   readonly metrics: { passSlice(seconds: number): void }
 }
 
-/** What the pump does to cursors; each broadcaster supplies it for its own. */
+/** What the pump does to cursors; each dispatcher supplies it for its own. */
 export interface Advance {
   /** Writes an active cursor up to the head, unless it is blocked. */
   advanceActive(cursor: Cursor): void
   /** One bounded turn of any other work. @returns whether there is more to do right away. */
   advanceOther(cursor: Cursor): boolean
   /** A pass over the group is complete. */
-  passed(group: Group): void
+  passed(group: Group<Cursor>): void
 }
 
 /** The loop delay that a pass may add: well below what anybody feels, well above the cost of a turn of the loop. */
@@ -36,7 +36,7 @@ const CURSORS_PER_CLOCK_READ = 16
 export class Pump {
   readonly #sliceMs: number
   readonly #metrics: PumpOptions['metrics']
-  readonly #groups: { group: Group; advance: Advance }[] = []
+  readonly #groups: { group: Group<Cursor>; advance: Advance }[] = []
   #groupsAt = 0
   readonly #cursors: { cursor: Cursor; advance: Advance }[] = []
   #cursorsAt = 0
@@ -55,10 +55,10 @@ export class Pump {
   }
 
   /** The group's log has grown. */
-  enqueueGroup(group: Group, advance: Advance): void {
+  enqueueGroup(group: Group<Cursor>, advance: Advance): void {
     if (group.isDirty) return
     group.isDirty = true
-    group.beginPass()
+    group.members.beginPass()
     this.#groups.push({ group, advance })
     this.#schedule()
   }
@@ -96,12 +96,12 @@ export class Pump {
   #passGroups(end: number): void {
     while (this.#groupsAt < this.#groups.length) {
       const { group, advance } = this.#groups[this.#groupsAt]!
-      const { active, log } = group
+      const { members, log } = group
       const isLate = this.#passGroup(group, advance, end)
-      if (isLate && !group.isPassComplete) return
+      if (isLate && !members.isPassComplete) return
       this.#groupsAt++
       group.isDirty = false
-      const hasMore = active.some((cursor) => !cursor.isBlocked && cursor.offset < log.endOffset)
+      const hasMore = members.active.some((cursor) => !cursor.isBlocked && cursor.offset < log.endOffset)
       advance.passed(group)
       if (hasMore) this.enqueueGroup(group, advance)
       if (isLate) break
@@ -110,9 +110,10 @@ export class Pump {
   }
 
   /** @returns true when the time was up. */
-  #passGroup(group: Group, advance: Advance, end: number): boolean {
+  #passGroup(group: Group<Cursor>, advance: Advance, end: number): boolean {
     let untilClock = CURSORS_PER_CLOCK_READ
-    for (let cursor = group.nextInPass(); cursor !== undefined; cursor = group.nextInPass()) {
+    const { members } = group
+    for (let cursor = members.nextInPass(); cursor !== undefined; cursor = members.nextInPass()) {
       advance.advanceActive(cursor)
       if (--untilClock === 0) {
         if (performance.now() >= end) return true

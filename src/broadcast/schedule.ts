@@ -3,26 +3,31 @@
  * per watcher was rejected; it costs memory and the event loop's time.
  */
 import type { Clock, Timer } from '../support/clock.js'
-import type { Cursor } from './cursor.js'
 
 const TICK_MS = 250
 /** Thousands that were opened together end together: a turn of the event loop takes some milliseconds of them. */
 const DUE_PER_TURN = 500
 
-export class Schedule {
+/** Something that stands in a schedule. */
+export interface Scheduled {
+  /** Its bucket, written here alone; -1: none. */
+  dueTick: number
+}
+
+export class Schedule<T extends Scheduled> {
   readonly #clock: Clock
-  readonly #due: (cursor: Cursor, nowMs: number) => void
+  readonly #due: (item: T, nowMs: number) => void
   /** By tick, each above `#tick`. */
-  readonly #buckets = new Map<number, Set<Cursor>>()
+  readonly #buckets = new Map<number, Set<T>>()
   /** The last one whose bucket was emptied. */
   #tick: number
   /** There is one, and never a second, while anything waits. */
   #timer: Timer | null = null
   /** Due, and not yet called. */
-  #overdue: Cursor[] = []
+  #overdue: T[] = []
   #overdueAt = 0
 
-  constructor(clock: Clock, due: (cursor: Cursor, nowMs: number) => void) {
+  constructor(clock: Clock, due: (item: T, nowMs: number) => void) {
     this.#clock = clock
     this.#due = due
     this.#tick = this.#tickOf(clock.monotonic())
@@ -34,24 +39,24 @@ export class Schedule {
     return size
   }
 
-  /** Calls `due` once at or after `dueMs` (monotonic). A cursor stands in it at most once. */
-  add(cursor: Cursor, dueMs: number): void {
+  /** Calls `due` once at or after `dueMs` (monotonic). An item stands in it at most once. */
+  add(item: T, dueMs: number): void {
     // Nothing is due before now where no bucket waits. With one waiting, its own tick could be among those passed over.
     if (this.#buckets.size === 0) this.#tick = this.#tickOf(this.#clock.monotonic())
     const tick = Math.max(this.#tick + 1, Math.ceil(dueMs / TICK_MS))
     const bucket = this.#buckets.get(tick)
-    if (bucket === undefined) this.#buckets.set(tick, new Set([cursor]))
-    else bucket.add(cursor)
-    cursor.dueTick = tick
+    if (bucket === undefined) this.#buckets.set(tick, new Set([item]))
+    else bucket.add(item)
+    item.dueTick = tick
     this.#timer ??= this.#clock.setTimer(TICK_MS, () => this.#run())
   }
 
-  /** An ended cursor is let go at once: its deadline may be an hour away, and it holds a connection's memory. */
-  remove(cursor: Cursor): void {
-    const bucket = this.#buckets.get(cursor.dueTick)
-    bucket?.delete(cursor)
-    if (bucket?.size === 0) this.#buckets.delete(cursor.dueTick)
-    cursor.dueTick = -1
+  /** An ended watcher is let go at once: its deadline may be an hour away, and it holds a connection's memory. */
+  remove(item: T): void {
+    const bucket = this.#buckets.get(item.dueTick)
+    bucket?.delete(item)
+    if (bucket?.size === 0) this.#buckets.delete(item.dueTick)
+    item.dueTick = -1
   }
 
   stop(): void {
@@ -72,7 +77,7 @@ export class Schedule {
       const bucket = this.#buckets.get(this.#tick)
       if (bucket === undefined) continue
       this.#buckets.delete(this.#tick)
-      for (const cursor of bucket) this.#overdue.push(cursor)
+      for (const item of bucket) this.#overdue.push(item)
     }
     for (let called = 0; this.#overdueAt < this.#overdue.length; called++) {
       if (called === DUE_PER_TURN) {
@@ -80,11 +85,11 @@ export class Schedule {
         this.#timer = this.#clock.setTimer(0, () => this.#run())
         return
       }
-      const cursor = this.#overdue[this.#overdueAt++]!
+      const item = this.#overdue[this.#overdueAt++]!
       // Removed since.
-      if (cursor.dueTick === -1) continue
-      cursor.dueTick = -1
-      this.#due(cursor, nowMs)
+      if (item.dueTick === -1) continue
+      item.dueTick = -1
+      this.#due(item, nowMs)
     }
     this.#overdue = []
     this.#overdueAt = 0

@@ -4,6 +4,7 @@
  */
 import BTreeModule from 'sorted-btree'
 import { type Key, prefixEnd } from '../model/event.js'
+import type { ObjectState } from '../model/object-state.js'
 import type { Revision } from '../model/revision.js'
 import type { StoredObject } from '../model/stored-object.js'
 
@@ -23,7 +24,7 @@ function protobufKind(object: StoredObject): string {
 }
 
 /** An immutable state at one revision. */
-export class Snapshot {
+export class Snapshot implements ObjectState {
   readonly #tree: Tree
 
   constructor(

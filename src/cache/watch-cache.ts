@@ -1,12 +1,14 @@
 /**
  * Everything this process knows of one resource, under one revision: the latest objects (store) and the recent past
- * (ring). A feed writes to it through `FeedSink`; the broadcaster listens; lists and watches read.
+ * (ring). A feed writes to it through `FeedSink`; the dispatcher listens; lists and watches read.
  *
  * `revision` is the position up to which every event has arrived. It moves only by what the source has said: a batch, a
  * progress mark, a whole state. A state read from elsewhere (a linearizable read with an etcd whose progress cannot be
  * trusted) answers one request and never moves it: put@5 and delete@6 leave a state that looks as it did before 5, and a
  * cache that took it for 6 would tell a bookmark before the events.
  */
+import type { FreshnessSource, StateAtRevision } from '../model/freshness-source.js'
+import type { WatchCacheMetrics } from '../model/stage-metrics.js'
 import { LRUCache } from 'lru-cache'
 import { type Batch, type Key, type KeyValue, keyToText } from '../model/event.js'
 import { type Revision, ZERO_REVISION } from '../model/revision.js'
@@ -25,24 +27,6 @@ import { differenceBatches } from './difference.js'
 import { RingBuffer, type RingBounds } from './ring-buffer.js'
 import { type Snapshot, Store } from './store.js'
 
-interface SourceState {
-  readonly revision: Revision
-  readonly keyValues: readonly KeyValue[]
-}
-
-/** Where a read that the cache alone cannot answer goes; the feed's side satisfies it by shape. */
-export interface FreshnessSource {
-  /** Whether an answer to `requestProgress` can be believed (etcd >= 3.4.31, >= 3.5.13). */
-  readonly trustsProgress: boolean
-  /** Linearizable; several callers may share a read that starts after all of them called. */
-  currentRevision(signal?: AbortSignal): Promise<Revision>
-  requestProgress(): void
-  /** The whole prefix at one revision (null: linearizable, now). */
-  readState(revision: Revision | null, signal?: AbortSignal): Promise<SourceState>
-  /** One key, linearizable; null when it is not there. */
-  readKey(key: Key, signal?: AbortSignal): Promise<KeyValue | null>
-}
-
 /** Told synchronously, in order of revision. */
 export interface CacheListener {
   /** The batch is in the ring, and `revision` is its own. */
@@ -53,14 +37,6 @@ export interface CacheListener {
   onReset(revision: Revision, isOtherHistory: boolean): void
   /** What comes next cannot be read: nothing is told until a reset. */
   onUnreadable?(error: NotImplementedError): void
-}
-
-export interface WatchCacheMetrics {
-  /** Events put into the cache and dispatched, and how long that took. */
-  applied(events: number, seconds: number): void
-  /** Events made from the difference of two states. */
-  coalesced(events: number): void
-  readWait(seconds: number): void
 }
 
 export type Readiness =
@@ -74,7 +50,8 @@ export interface WatchCacheOptions {
   /** Ends in '/'. */
   readonly prefix: Key
   readonly ingest: (keyValue: KeyValue) => StoredObject | Unservable
-  readonly freshness: FreshnessSource
+  /** Asked for once something is to be read: the source may be opened after the cache it fills. */
+  readonly freshness: () => FreshnessSource
   readonly ring: RingBounds
   readonly clock: Clock
   readonly logger: Logger
@@ -132,7 +109,7 @@ export class WatchCache {
   /** For how long a confirmation stands; for good where the source tells of its end. */
   #confirmedForMs = Number.POSITIVE_INFINITY
   readonly #waiters = new Set<Waiter>()
-  readonly #states = new WeakMap<SourceState, Snapshot>()
+  readonly #states = new WeakMap<StateAtRevision, Snapshot>()
   #nudgedMs = Number.NEGATIVE_INFINITY
   #isNudgeDue = false
   readonly #listeners: CacheListener[] = []
@@ -189,7 +166,7 @@ export class WatchCache {
 
   /** Whether the source's word on how far it is can be believed. */
   get trustsProgress(): boolean {
-    return this.#options.freshness.trustsProgress
+    return this.#options.freshness().trustsProgress
   }
 
   /** Values that are encrypted at rest: while there is one, nothing of the resource is served. */
@@ -358,7 +335,7 @@ export class WatchCache {
 
   /** As fresh as a linearizable read. @throws TimeoutError when the source does not answer in time. */
   async consistentSnapshot(signal?: AbortSignal): Promise<Snapshot> {
-    const { freshness } = this.#options
+    const freshness = this.#options.freshness()
     if (!freshness.trustsProgress) return await this.#readState(null, signal)
     const revision = await this.#fromSource(freshness.currentRevision(signal))
     const reached = await this.#wait(revision, signal, this.#nudge)
@@ -368,7 +345,8 @@ export class WatchCache {
 
   /** One object, as fresh as a linearizable read. @throws TimeoutError when the source does not answer in time. */
   async consistentObject(key: Key, signal?: AbortSignal): Promise<StoredObject | undefined> {
-    const { freshness, ingest } = this.#options
+    const { ingest } = this.#options
+    const freshness = this.#options.freshness()
     if (freshness.trustsProgress) return (await this.consistentSnapshot(signal)).get(key)
     const keyValue = await this.#fromSource(freshness.readKey(key, signal))
     if (keyValue === null) return undefined
@@ -384,7 +362,7 @@ export class WatchCache {
    */
   async snapshotNotOlderThan(revision: Revision, signal?: AbortSignal): Promise<Snapshot> {
     if (revision <= this.#revision) return this.snapshot()
-    if (this.#options.freshness.trustsProgress) {
+    if (this.#options.freshness().trustsProgress) {
       await this.waitUntil(revision, signal)
       return this.snapshot()
     }
@@ -403,7 +381,7 @@ export class WatchCache {
    * @throws ExpiredError when it is gone everywhere; TooLargeResourceVersionError when it is still to come.
    */
   async snapshotAt(revision: Revision, signal?: AbortSignal): Promise<Snapshot> {
-    const { freshness } = this.#options
+    const freshness = this.#options.freshness()
     if (revision > this.#revision) {
       if (freshness.trustsProgress) await this.waitUntil(revision, signal)
       else if (!(await this.#wait(revision, signal, () => {}, UNTRUSTED_WAIT_MS))) {
@@ -615,7 +593,7 @@ export class WatchCache {
   }
 
   async #readState(revision: Revision | null, signal?: AbortSignal): Promise<Snapshot> {
-    const state = await this.#fromSource(this.#options.freshness.readState(revision, signal))
+    const state = await this.#fromSource(this.#options.freshness().readState(revision, signal))
     if (state.revision === this.#revision) return this.snapshot()
     // All who asked at one time were handed the same state: what it costs to sort it is spent once.
     let snapshot = this.#states.get(state)
@@ -624,7 +602,7 @@ export class WatchCache {
   }
 
   /** @throws NotImplementedError when something in it is encrypted: a list without that would be a lie. */
-  #snapshotOf({ revision, keyValues }: SourceState): Snapshot {
+  #snapshotOf({ revision, keyValues }: StateAtRevision): Snapshot {
     const store = new Store()
     const unservable = new Map<Key, Revision>()
     const encrypted = new Set<Key>()
@@ -683,7 +661,8 @@ export class WatchCache {
   /** Asks the source how far it is: once for all who want to know within a few milliseconds, and after the last of them. */
   readonly #nudge = (): void => {
     if (this.#isNudgeDue) return
-    const { clock, freshness } = this.#options
+    const { clock } = this.#options
+    const freshness = this.#options.freshness()
     const leftMs = this.#nudgedMs + PROGRESS_GAP_MS - clock.monotonic()
     if (leftMs <= 0) {
       this.#nudgedMs = clock.monotonic()

@@ -10,7 +10,8 @@
  */
 import { isUtf8 } from 'node:buffer'
 
-import { type Revision, formatResourceVersion } from '../model/revision.js'
+import type { Revision } from '../model/revision.js'
+import { formatResourceVersion } from '../model/resource-version.js'
 import { decodeString } from './json-walk.js'
 
 /** Deeper than any object of an API (CRDs nest a few dozen levels); the stack of the scanner has this size. */

@@ -5,7 +5,8 @@
  */
 import { formatFieldPath, parseFieldPath } from '../codec/field-path.js'
 import { BadRequestError } from '../model/status.js'
-import { type EqualityTerm, MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS, type Subject } from './subject.js'
+import type { EqualityTerm } from '../model/equality-term.js'
+import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS, type Subject } from './subject.js'
 
 interface Term {
   /** Canonical. */

@@ -8,7 +8,8 @@
 import { labelPath } from '../codec/field-path.js'
 import { BadRequestError } from '../model/status.js'
 import { checkLabelKey, checkLabelValue } from './label-names.js'
-import { type EqualityTerm, MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS, type Subject } from './subject.js'
+import type { EqualityTerm } from '../model/equality-term.js'
+import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS, type Subject } from './subject.js'
 
 type Operator = '=' | '!=' | 'in' | 'notin' | 'exists' | '!' | '>' | '<'
 

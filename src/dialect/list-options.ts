@@ -7,7 +7,8 @@
  * Source: ListOptions validation in kubernetes/apimachinery; continue and resourceVersion rules in kubernetes/apiserver.
  */
 import type { Key } from '../model/event.js'
-import { type Revision, parseResourceVersion } from '../model/revision.js'
+import type { Revision } from '../model/revision.js'
+import { parseResourceVersion } from '../model/resource-version.js'
 import { BadRequestError, InvalidError, type StatusCause } from '../model/status.js'
 import { decodeContinueToken } from './continue-token.js'
 import { nameSelector } from './field-selector.js'

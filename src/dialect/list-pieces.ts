@@ -2,15 +2,15 @@
  * A list, in pieces of about 64 KB: which objects of a snapshot belong to the page, and their encoding. Looking for
  * matches is cut into turns, so that a selector over many objects does not stall the event loop.
  */
-import type { Snapshot } from '../cache/store.js'
 import type { Key } from '../model/event.js'
-import { formatResourceVersion } from '../model/revision.js'
+import type { ObjectState } from '../model/object-state.js'
+import { formatResourceVersion } from '../model/resource-version.js'
 import type { StoredObject } from '../model/stored-object.js'
 import { encodeContinueToken, tokenAfter } from './continue-token.js'
 import type { ObjectEncoder } from './encoding/object-encoder.js'
 
 export interface ListPage {
-  readonly snapshot: Snapshot
+  readonly snapshot: ObjectState
   /** Of the resource or of one namespace; ends in '/'. */
   readonly prefix: Key
   /** First key of the page, absolute. */

@@ -4,7 +4,8 @@
  */
 import { endOfValue } from '../codec/json-walk.js'
 import type { Spliceable } from '../codec/json-scan.js'
-import { formatResourceVersion, type Revision } from '../model/revision.js'
+import { formatResourceVersion } from '../model/resource-version.js'
+import type { Revision } from '../model/revision.js'
 
 const OPEN = Buffer.from('{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{')
 

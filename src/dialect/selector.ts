@@ -1,9 +1,11 @@
 /** What a list or watch selects by: labels and fields together, both must hold. */
 import { EVERY_FIELD, type FieldSelector, parseFieldSelector } from './field-selector.js'
 import { EVERY_LABEL, type LabelSelector, parseLabelSelector } from './label-selector.js'
-import type { EqualityTerm, Subject } from './subject.js'
+import type { EqualityTerm } from '../model/equality-term.js'
+import type { Subject } from './subject.js'
 
-export type { EqualityTerm, Subject } from './subject.js'
+export type { EqualityTerm } from '../model/equality-term.js'
+export type { Subject } from './subject.js'
 
 export class Selector {
   /** Equal selectors have equal text: the key of groups and caches. '' selects all. */

@@ -11,13 +11,6 @@ export interface Subject {
   field(path: string): string
 }
 
-/** Something every object that matches must have. */
-export interface EqualityTerm {
-  /** A field path, or `metadata.labels[KEY]` for a label: the two never look alike. */
-  readonly path: string
-  readonly value: string
-}
-
 /**
  * Node's own bound on all the headers of a request, of which the URL is one: a longer selector cannot arrive, and what
  * parses one takes time in proportion.

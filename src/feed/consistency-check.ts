@@ -8,6 +8,7 @@
  * Where etcd has compacted the revision that the cache is at (a quiet resource's moves seldom), the present is compared: what
  * was written since is left out, and a key that is gone may have been deleted since, so that it proves nothing.
  */
+import type { CheckedCache, CheckedKey } from '../model/checked-cache.js'
 import type { Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import { type Clock, sleep } from '../support/clock.js'
@@ -17,28 +18,7 @@ import { SingleFlight } from '../support/single-flight.js'
 import { UpstreamError, type UpstreamReader } from '../upstream/upstream.js'
 import { readPages } from './read-pages.js'
 
-/** What is looked at of one key. */
-export interface AuditedKey {
-  readonly key: Key
-  readonly modRevision: Revision
-  /** As `comparable` would have it of etcd's; left out where there is none, and then not sampled. */
-  readonly value?: Buffer
-}
-
-/** The cache, by shape. */
-export interface AuditedCache {
-  /** Everything it holds up to is what etcd had then; null before the first list. */
-  readonly revision: Revision | null
-  /**
-   * What it held at exactly that revision, sorted by key; null when it cannot tell (any more, or yet). A snapshot: it is
-   * gone through while etcd's pages come in, and writes go on meanwhile.
-   */
-  stateAt(revision: Revision): Iterable<AuditedKey> | null
-  /** What it would hold of a value of etcd's. Default: the value itself. */
-  comparable?(keyValue: KeyValue): Buffer | null
-}
-
-export type AuditOutcome =
+export type CheckOutcome =
   | { readonly kind: 'equal'; readonly revision: Revision; readonly keys: number; readonly values: number }
   | {
       readonly kind: 'different'
@@ -47,22 +27,22 @@ export type AuditOutcome =
       readonly values: number
       /** How many there are, and the first few by name. */
       readonly differences: number
-      readonly examples: readonly AuditDifference[]
+      readonly examples: readonly CheckDifference[]
     }
   /** Nothing could be said, with the reason: not listed, etcd away, the revision gone. */
   | { readonly kind: 'skipped'; readonly reason: string }
 
-export interface AuditDifference {
+export interface CheckDifference {
   readonly key: Key
   readonly kind: 'missing' | 'unknown-to-etcd' | 'other-revision' | 'other-value'
   readonly ours: Revision | null
   readonly theirs: Revision | null
 }
 
-export interface AuditOptions {
+export interface ConsistencyCheckOptions {
   readonly upstream: UpstreamReader
   readonly prefix: Key
-  readonly cache: AuditedCache
+  readonly cache: CheckedCache
   readonly clock: Clock
   readonly random: Random
   readonly pageKeys: number
@@ -72,21 +52,21 @@ export interface AuditOptions {
   /** How many values are compared as well. */
   readonly sampleValues: number
   /** Told of every outcome, the ones on demand included. */
-  readonly onOutcome: (outcome: AuditOutcome) => void
+  readonly onOutcome: (outcome: CheckOutcome) => void
 }
 
 /** Most differences that are named. */
 const EXAMPLES = 10
 
-export class Audit {
-  readonly #options: AuditOptions
-  readonly #flight: SingleFlight<AuditOutcome>
+export class ConsistencyCheck {
+  readonly #options: ConsistencyCheckOptions
+  readonly #flight: SingleFlight<CheckOutcome>
   #stopping = new AbortController()
   #loop: Promise<void> | null = null
 
-  constructor(options: AuditOptions) {
+  constructor(options: ConsistencyCheckOptions) {
     this.#options = options
-    this.#flight = new SingleFlight(() => this.#audit())
+    this.#flight = new SingleFlight(() => this.#check())
   }
 
   /** From now on, every `intervalMs` or so. */
@@ -103,7 +83,7 @@ export class Audit {
   }
 
   /** Now; who asks while one is under way gets the next one. Never rejects on the upstream's account. */
-  run(signal?: AbortSignal): Promise<AuditOutcome> {
+  run(signal?: AbortSignal): Promise<CheckOutcome> {
     return this.#flight.join(signal)
   }
 
@@ -118,8 +98,8 @@ export class Audit {
     }
   }
 
-  async #audit(): Promise<AuditOutcome> {
-    let outcome: AuditOutcome
+  async #check(): Promise<CheckOutcome> {
+    let outcome: CheckOutcome
     try {
       outcome = await this.#compare(this.#stopping.signal)
     } catch (error) {
@@ -134,7 +114,7 @@ export class Audit {
    * At a revision the cache has reached, so that it needs no waiting; the cache is asked in the same turn, so that its
    * state is still there, and keeps no state for long: one pass over it, beside the pages.
    */
-  async #compare(signal: AbortSignal): Promise<AuditOutcome> {
+  async #compare(signal: AbortSignal): Promise<CheckOutcome> {
     const { cache } = this.#options
     const { revision } = cache
     const state = revision === null ? null : cache.stateAt(revision)
@@ -154,10 +134,10 @@ export class Audit {
 
   /** @param compared.at what is read of etcd; null: the present, which may be later than the state. */
   async #compareWith(
-    state: Iterable<AuditedKey>,
+    state: Iterable<CheckedKey>,
     { revision, at }: { readonly revision: Revision; readonly at: Revision | null },
     signal: AbortSignal,
-  ): Promise<AuditOutcome> {
+  ): Promise<CheckOutcome> {
     const { upstream, prefix, clock, pageKeys, pageTimeoutMs } = this.#options
     const comparison = new Comparison(state, { ...this.#options, judgedUpTo: at === null ? revision : null })
     try {
@@ -197,15 +177,15 @@ export class Audit {
 
 /** A merge of two sorted runs: ours is pulled along as theirs comes in. */
 class Comparison {
-  readonly #ours: Iterator<AuditedKey>
-  #next: AuditedKey | null
+  readonly #ours: Iterator<CheckedKey>
+  #next: CheckedKey | null
   readonly #sampleSize: number
   readonly #judgedUpTo: Revision | null
   readonly #random: Random
   #sampled = 0
   /** Uniform over all keys that could be sampled. */
   readonly sample: { readonly key: Key; readonly modRevision: Revision; readonly value: Buffer }[] = []
-  readonly examples: AuditDifference[] = []
+  readonly examples: CheckDifference[] = []
   keys = 0
   differences = 0
   /** Keys that are gone, and may have been deleted after the state. */
@@ -213,12 +193,12 @@ class Comparison {
 
   /** @param judgedUpTo what was written after it says nothing about the state; null: both are of one revision. */
   constructor(
-    state: Iterable<AuditedKey>,
+    state: Iterable<CheckedKey>,
     {
       random,
       sampleValues,
       judgedUpTo,
-    }: Pick<AuditOptions, 'random' | 'sampleValues'> & { readonly judgedUpTo: Revision | null },
+    }: Pick<ConsistencyCheckOptions, 'random' | 'sampleValues'> & { readonly judgedUpTo: Revision | null },
   ) {
     this.#judgedUpTo = judgedUpTo
     this.#ours = state[Symbol.iterator]()
@@ -255,7 +235,7 @@ class Comparison {
     this.#ours.return?.()
   }
 
-  differs(difference: AuditDifference): void {
+  differs(difference: CheckDifference): void {
     this.differences++
     if (this.examples.length < EXAMPLES) this.examples.push(difference)
   }
@@ -270,14 +250,14 @@ class Comparison {
   }
 
   /** Reservoir sampling: every candidate is in the sample with the same chance, however many there will be. */
-  #consider({ key, modRevision, value }: AuditedKey): void {
+  #consider({ key, modRevision, value }: CheckedKey): void {
     if (value === undefined || this.#sampleSize === 0) return
     const index = this.#sampled < this.#sampleSize ? this.#sampled : randomInteger(this.#random, 0, this.#sampled)
     this.#sampled++
     if (index < this.#sampleSize) this.sample[index] = { key, modRevision, value }
   }
 
-  #pull(): AuditedKey | null {
+  #pull(): CheckedKey | null {
     const { done, value } = this.#ours.next()
     return done === true ? null : value
   }

@@ -7,19 +7,19 @@
 import type { Resource } from '../model/resource.js'
 import type { Revision } from '../model/revision.js'
 import { Limiter } from '../support/limiter.js'
-import type { AuditOutcome } from './consistency-check.js'
+import type { CheckOutcome } from './consistency-check.js'
 import type { ResourceFeed } from './resource-feed.js'
 
-export interface AuditedResource {
+export interface CheckedResource {
   readonly resource: Resource
   readonly feed: ResourceFeed
 }
 
-export interface AuditedRow {
+export interface ConsistencyRow {
   readonly group: string
   /** Plural. */
   readonly resource: string
-  readonly outcome: AuditOutcome['kind']
+  readonly outcome: CheckOutcome['kind']
   /** Compared at it; null where nothing was. */
   readonly revision: Revision | null
   /** In etcd. */
@@ -38,7 +38,7 @@ export interface ConsistencyReport {
   readonly apiVersion: 'distributary.io/v1'
   /** `incomplete`: no difference was found, and not everything could be compared. */
   readonly outcome: 'equal' | 'different' | 'incomplete'
-  readonly resources: readonly AuditedRow[]
+  readonly resources: readonly ConsistencyRow[]
 }
 
 /** Each reads all keys of its resource. */
@@ -46,34 +46,34 @@ const AT_ONCE = 4
 const NOT_OURS = 'this process does not watch it in etcd: ask the replica that publishes it'
 
 export class ConsistencyOnRequest {
-  readonly #resources: () => Iterable<AuditedResource>
+  readonly #resources: () => Iterable<CheckedResource>
   #running: Promise<ConsistencyReport> | null = null
 
-  constructor(resources: () => Iterable<AuditedResource>) {
+  constructor(resources: () => Iterable<CheckedResource>) {
     this.#resources = resources
   }
 
   /** Never rejects on etcd's account: what could not be compared says why. */
   run(): Promise<ConsistencyReport> {
-    this.#running ??= this.#audit().finally(() => {
+    this.#running ??= this.#check().finally(() => {
       this.#running = null
     })
     return this.#running
   }
 
-  async #audit(): Promise<ConsistencyReport> {
+  async #check(): Promise<ConsistencyReport> {
     const turns = new Limiter(AT_ONCE)
     const rows = [...this.#resources()].map(async ({ resource, feed }) => {
       const release = await turns.acquire()
       try {
-        const outcome: AuditOutcome = (await feed.audit?.()) ?? { kind: 'skipped', reason: NOT_OURS }
+        const outcome: CheckOutcome = (await feed.checkConsistency?.()) ?? { kind: 'skipped', reason: NOT_OURS }
         return rowOf(resource, outcome)
       } finally {
         release()
       }
     })
     const resources = await Promise.all(rows)
-    const any = (kind: AuditOutcome['kind']): boolean => resources.some(({ outcome }) => outcome === kind)
+    const any = (kind: CheckOutcome['kind']): boolean => resources.some(({ outcome }) => outcome === kind)
     return {
       kind: 'AuditReport',
       apiVersion: 'distributary.io/v1',
@@ -83,7 +83,7 @@ export class ConsistencyOnRequest {
   }
 }
 
-function rowOf({ group, plural }: Resource, outcome: AuditOutcome): AuditedRow {
+function rowOf({ group, plural }: Resource, outcome: CheckOutcome): ConsistencyRow {
   const isCompared = outcome.kind !== 'skipped'
   return {
     group,

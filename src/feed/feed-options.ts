@@ -1,4 +1,4 @@
-/** What a feed is made of and what it tells: its options, its metrics, its status. */
+/** What a feed is made of and what it tells: its options and its status. */
 import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { BackoffOptions } from '../support/backoff.js'
@@ -6,28 +6,10 @@ import type { Clock } from '../support/clock.js'
 import type { Limiter } from '../support/limiter.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
-import type { UpstreamErrorCode, UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
-import type { AuditOutcome } from './consistency-check.js'
-import type { FeedSink, ReplaceReason } from './feed-sink.js'
+import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
+import type { FeedSink } from '../model/feed-sink.js'
+import type { FeedMetrics } from '../model/stage-metrics.js'
 import type { FeedState } from './feed-state.js'
-
-/** Bound to the resource by whoever passes it in. */
-export interface FeedMetrics {
-  received(batches: number, events: number): void
-  /** Events that had been handed over before: etcd has had duplicates. */
-  dropped(events: number): void
-  /** The watch goes on after a lost connection. */
-  reconnected(): void
-  /** A whole state replaced an earlier one. */
-  relisted(reason: ReplaceReason): void
-  /** A list or a watch met a compaction. */
-  compacted(): void
-  /** From the beginning of the list to `synced`. */
-  initialised(seconds: number): void
-  initialisationFailed(code: UpstreamErrorCode): void
-  /** What is held was compared with etcd, or could not be. */
-  audited(outcome: AuditOutcome['kind']): void
-}
 
 export interface FeedOptions {
   /** For logs. */

@@ -18,7 +18,7 @@
 import type { Batch } from '../model/event.js'
 import { nextRevision, type Revision } from '../model/revision.js'
 import type { UpstreamErrorCode } from '../upstream/upstream.js'
-import type { ReplaceReason } from './feed-sink.js'
+import type { ReplaceReason } from '../model/feed-sink.js'
 
 /** A connection that stood this long was healthy: the next failure starts again with the shortest wait. */
 export const HEALTHY_MS = 10_000
@@ -36,7 +36,7 @@ export const LIST_RESTARTS = 5
 export const SAFE_REPLAY_REVISIONS = 40
 
 /** How far the sink has been brought: `settled <= position`. */
-export interface Place {
+export interface FeedPlace {
   readonly settled: Revision
   readonly position: Revision
 }
@@ -55,12 +55,12 @@ export type FeedState =
       /** How many revisions the watch after it may replay; null: as many as are wanted. */
       readonly replay: number | null
       readonly attempt: number
-      readonly place: Place | null
+      readonly place: FeedPlace | null
     }
   /** The watch replays history; reads wait until it has reached `target`. */
   | {
       readonly kind: 'catching-up'
-      readonly place: Place
+      readonly place: FeedPlace
       readonly target: Revision
       /** Monotonic milliseconds at which etcd accepted the watch. */
       readonly openedAt: number | null
@@ -68,7 +68,7 @@ export type FeedState =
     }
   | {
       readonly kind: 'watching'
-      readonly place: Place
+      readonly place: FeedPlace
       readonly openedAt: number | null
       readonly attempt: number
     }
@@ -79,7 +79,7 @@ export type FeedState =
   | {
       readonly kind: 'verifying'
       readonly after: 'list' | 'loss'
-      readonly place: Place
+      readonly place: FeedPlace
       /** Where the watch starts: `settled + 1`, or `position + 1` when that is too far back or compacted. */
       readonly startRevision: Revision
       readonly openedAt: number | null
@@ -89,7 +89,7 @@ export type FeedState =
       readonly kind: 'backing-off'
       readonly attempt: number
       readonly why: string
-      readonly place: Place | null
+      readonly place: FeedPlace | null
       /** What the next attempt does: list for this reason, or (null) resume the watch. */
       readonly relist: ListWish | null
     }
@@ -99,7 +99,7 @@ export type FeedState =
       readonly reason: ReplaceReason
       readonly attempt: number
       readonly why: string
-      readonly place: Place | null
+      readonly place: FeedPlace | null
     }
 
 /** What a list is taken for; `floor` and `replay` as in `listing`. */
@@ -111,7 +111,7 @@ interface ListWish {
 
 export type FeedInput =
   /** With a place: the sink has been brought so far already, by an earlier feed of the same history. */
-  | { readonly kind: 'start'; readonly place?: Place }
+  | { readonly kind: 'start'; readonly place?: FeedPlace }
   | { readonly kind: 'stop' }
   /** The wait of `backing-off` or `refused` is over. */
   | { readonly kind: 'timer' }
@@ -145,11 +145,11 @@ export type FeedEffect =
       readonly floor: Revision | null
       readonly restarts: number
       readonly replay: number | null
-      readonly place: Place | null
+      readonly place: FeedPlace | null
     }
   | { readonly kind: 'watch'; readonly startRevision: Revision }
   | { readonly kind: 'close-watch' }
-  | { readonly kind: 'verify'; readonly place: Place; readonly startRevision: Revision }
+  | { readonly kind: 'verify'; readonly place: FeedPlace; readonly startRevision: Revision }
   /** Look for a proof that the replay has reached `target`: see `feed.ts`. */
   | { readonly kind: 'seek'; readonly target: Revision }
   | { readonly kind: 'set-timer'; readonly attempt: number; readonly pace: 'backoff' | 'slow' }
@@ -204,7 +204,7 @@ export const IDLE: FeedState = { kind: 'idle' }
 function fromListing(state: Extract<FeedState, { kind: 'listing' }>, input: FeedInput): Transition {
   switch (input.kind) {
     case 'listed': {
-      const place: Place = { settled: input.revision, position: input.revision }
+      const place: FeedPlace = { settled: input.revision, position: input.revision }
       return verify('list', place, state.attempt)
     }
     case 'list-compacted': {
@@ -253,7 +253,7 @@ function fromOpen(
       return moved(state, { settled: input.last, position: input.last }, { kind: 'apply', batches: input.batches })
     case 'progress': {
       if (input.revision <= state.place.position) return stay(state)
-      const place: Place = { settled: state.place.settled, position: input.revision }
+      const place: FeedPlace = { settled: state.place.settled, position: input.revision }
       return moved(state, place, { kind: 'progress', revision: input.revision })
     }
     case 'state-equal': {
@@ -339,14 +339,14 @@ function wish(reason: ReplaceReason, floor: Revision | null): ListWish {
 
 const FIRST_LIST = wish('initial', null)
 
-function list({ reason, floor, replay }: ListWish, place: Place | null, attempt: number): Transition {
+function list({ reason, floor, replay }: ListWish, place: FeedPlace | null, attempt: number): Transition {
   return {
     state: { kind: 'listing', reason, floor, restarts: 0, replay, attempt, place },
     effects: [{ kind: 'list', reason, floor, restarts: 0, replay, place }],
   }
 }
 
-function verify(after: 'list' | 'loss', place: Place, attempt: number): Transition {
+function verify(after: 'list' | 'loss', place: FeedPlace, attempt: number): Transition {
   const isNear = place.position - place.settled <= REPLAY_REVISIONS
   const startRevision = nextRevision(isNear ? place.settled : place.position)
   return {
@@ -357,7 +357,7 @@ function verify(after: 'list' | 'loss', place: Place, attempt: number): Transiti
 
 /** The watch is on its way; reads wait for `target` when it is still ahead. */
 function follow(
-  place: Place,
+  place: FeedPlace,
   target: Revision,
   openedAt: number | null,
   attempt: number,
@@ -374,7 +374,7 @@ function follow(
 
 function moved(
   state: Extract<FeedState, { kind: 'catching-up' | 'watching' }>,
-  place: Place,
+  place: FeedPlace,
   effect: FeedEffect,
 ): Transition {
   const { openedAt, attempt } = state
@@ -384,7 +384,7 @@ function moved(
 }
 
 function gap(
-  place: Place,
+  place: FeedPlace,
   attempt: number,
   compactRevision: Revision | null,
   rules: FeedRules,
@@ -395,7 +395,7 @@ function gap(
 }
 
 /** The older part is read in pages, and so much as is safe is left to the next watch; a second time nothing is. */
-function tooLarge(place: Place, attempt: number, message: string, rules: FeedRules): Transition {
+function tooLarge(place: FeedPlace, attempt: number, message: string, rules: FeedRules): Transition {
   const replay = attempt > 1 ? 0 : SAFE_REPLAY_REVISIONS
   const why = `what etcd has to tell after revision ${place.position} is too large: ${message}`
   return relist(place, attempt, { reason: gapReason(rules), floor: null, replay }, why)
@@ -406,7 +406,7 @@ function gapReason({ onGap }: FeedRules): ReplaceReason {
 }
 
 /** At once the first time; a list that keeps being needed waits like any other failure, unless it just has. */
-function relist(place: Place, attempt: number, wished: ListWish, why: string, isWaited = false): Transition {
+function relist(place: FeedPlace, attempt: number, wished: ListWish, why: string, isWaited = false): Transition {
   const close: FeedEffect = { kind: 'close-watch' }
   if (attempt > 1 && !isWaited) return backOff(place, attempt, why, wished, [close])
   const { state, effects } = list(wished, place, attempt)
@@ -414,7 +414,7 @@ function relist(place: Place, attempt: number, wished: ListWish, why: string, is
 }
 
 function backOff(
-  place: Place | null,
+  place: FeedPlace | null,
   attempt: number,
   why: string,
   then: ListWish | null,

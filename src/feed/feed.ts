@@ -19,16 +19,14 @@ import { withDeadline } from '../support/deadline.js'
 import { inSpan, type Span } from '../support/tracing.js'
 import { UpstreamError, type UpstreamStatus, type UpstreamWatch, type WatchEnd } from '../upstream/upstream.js'
 import type { FeedOptions, FeedStatus } from './feed-options.js'
-import type { Replacement, ReplaceReason } from './feed-sink.js'
-import { IDLE, next, type FeedEffect, type FeedInput, type FeedState, type Place } from './feed-state.js'
+import type { Replacement, ReplaceReason } from '../model/feed-sink.js'
+import { IDLE, next, type FeedEffect, type FeedInput, type FeedState, type FeedPlace } from './feed-state.js'
 import { HeldBatches } from './held-batches.js'
 import { affordableReplay, learnCompactRevision, planList, SAMPLE_KEYS } from './list-plan.js'
 import { readPages, summariseKeys, type KeysSummary } from './read-pages.js'
 import { canBridge, compareHistory } from './same-history.js'
 import { screen } from './screen.js'
 import { HistoryFingerprint } from './history-fingerprint.js'
-
-export type { FeedMetrics, FeedOptions, FeedStatus } from './feed-options.js'
 
 /** etcd drops a request in silence while the stream is behind. */
 const PROGRESS_INTERVAL_MS = 100
@@ -39,7 +37,7 @@ const COMPARE_RETRY_MS = 1_000
 const TURN_MS = 30_000
 
 export interface FeedResume {
-  readonly place: Place
+  readonly place: FeedPlace
   readonly clusterId: string
   /** Of what was handed over up to there. */
   readonly fingerprint: HistoryFingerprint

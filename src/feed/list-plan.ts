@@ -3,8 +3,8 @@ import type { Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { Clock } from '../support/clock.js'
 import type { UpstreamWatch, UpstreamWatcher } from '../upstream/upstream.js'
-import type { ReplaceReason } from './feed-sink.js'
-import type { Place } from './feed-state.js'
+import type { ReplaceReason } from '../model/feed-sink.js'
+import type { FeedPlace } from './feed-state.js'
 
 /** What a watch is to replay after a list, at most, as far as that can be told: as much as a ring holds by default. */
 const REPLAY_BYTES = 64 * 1_048_576
@@ -33,7 +33,7 @@ export interface ListPlanInput {
   readonly restarts: number
   readonly backfillRevisions: number
   readonly reason: ReplaceReason
-  readonly place: Place | null
+  readonly place: FeedPlace | null
   readonly isSameCluster: boolean
 }
 

@@ -3,26 +3,22 @@
  * (`upstream-feed.ts`), a NATS stream and a worker's primary are such sources, and whoever wires a resource does not know
  * which one it has.
  */
-import type { Key, KeyValue } from '../model/event.js'
 import type { Resource } from '../model/resource.js'
-import type { AuditedCache, AuditOutcome } from './consistency-check.js'
-import type { FeedMetrics, FeedStatus } from './feed-options.js'
-import type { FeedSink } from './feed-sink.js'
-import type { FreshnessSource } from './freshness.js'
-
-export interface FeedFreshness extends FreshnessSource {
-  /** One key, linearizable; null when it is not there. @throws UpstreamError */
-  readKey(key: Key, signal?: AbortSignal): Promise<KeyValue | null>
-}
+import type { CheckedCache } from '../model/checked-cache.js'
+import type { CheckOutcome } from './consistency-check.js'
+import type { FeedMetrics } from '../model/stage-metrics.js'
+import type { FeedStatus } from './feed-options.js'
+import type { FeedSink } from '../model/feed-sink.js'
+import type { FreshnessSource } from '../model/freshness-source.js'
 
 export interface ResourceFeed {
-  readonly freshness: FeedFreshness
+  readonly freshness: FreshnessSource
   readonly status: FeedStatus
   start(): void
   /** Resolves when nothing of it runs any more; the sink hears nothing after the call. */
   stop(): Promise<void>
-  /** Compares what the sink holds with etcd, now. Not in a worker, whose primary does. */
-  audit?(): Promise<AuditOutcome>
+  /** Compares what the sink holds with etcd, now. Absent in a worker, whose primary does it. */
+  checkConsistency?(): Promise<CheckOutcome>
 }
 
 export interface FeedRequest {
@@ -30,8 +26,8 @@ export interface FeedRequest {
   readonly resource: Resource
   readonly sink: FeedSink
   readonly metrics: FeedMetrics
-  /** What the sink holds, for the audit; the process that owns the watch looks at it now and then. */
-  readonly audited?: AuditedCache
+  /** What the sink holds, for the consistency check; the process that owns the watch runs it now and then. */
+  readonly checked?: CheckedCache
 }
 
 /** One per etcd prefix, not started yet. */

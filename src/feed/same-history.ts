@@ -9,7 +9,7 @@ import { nextRevision, type Revision } from '../model/revision.js'
 import type { Clock } from '../support/clock.js'
 import { withDeadline } from '../support/deadline.js'
 import { UpstreamError, type UpstreamReader, type UpstreamStatus } from '../upstream/upstream.js'
-import type { Place } from './feed-state.js'
+import type { FeedPlace } from './feed-state.js'
 import { summariseKeys } from './read-pages.js'
 import type { HistoryFingerprint } from './history-fingerprint.js'
 
@@ -24,7 +24,7 @@ export interface SameHistoryOptions {
   readonly prefix: Key
   /** The cluster that was listed. */
   readonly clusterId: string
-  readonly place: Place
+  readonly place: FeedPlace
   /** Where the watch was opened: what it replays itself need not be compared here. */
   readonly startRevision: Revision
   readonly fingerprint: HistoryFingerprint

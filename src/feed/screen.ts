@@ -1,7 +1,7 @@
 /** The guard before the sink: what came from a watch, against what was handed over already. */
 import type { Batch } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
-import type { Place } from './feed-state.js'
+import type { FeedPlace } from './feed-state.js'
 
 export interface Screened {
   /** Ascending, all above `place.position`. */
@@ -13,7 +13,7 @@ export interface Screened {
 }
 
 /** Allocates nothing per batch in the usual case, in which everything is fresh. */
-export function screen(batches: readonly Batch[], place: Place): Screened {
+export function screen(batches: readonly Batch[], place: FeedPlace): Screened {
   let last = place.position
   for (const batch of batches) {
     if (batch.revision <= last) return sift(batches, place)
@@ -22,7 +22,7 @@ export function screen(batches: readonly Batch[], place: Place): Screened {
   return { fresh: batches, repeatedEvents: 0, contradiction: null }
 }
 
-function sift(batches: readonly Batch[], place: Place): Screened {
+function sift(batches: readonly Batch[], place: FeedPlace): Screened {
   const fresh: Batch[] = []
   let repeatedEvents = 0
   let { settled, position } = place

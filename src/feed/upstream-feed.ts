@@ -1,16 +1,16 @@
 /** The usual source: this process lists and watches the upstream itself, and reads it where the cache cannot tell. */
-import { type KeyValue, type Key } from '../model/event.js'
 import { resourceId } from '../model/resource.js'
 import type { Clock } from '../support/clock.js'
 import type { Limiter } from '../support/limiter.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
-import { Audit, type AuditOutcome } from './consistency-check.js'
+import { ConsistencyCheck, type CheckOutcome } from './consistency-check.js'
 import { Feed } from './feed.js'
 import type { FeedStatus } from './feed-options.js'
-import { Freshness } from './freshness.js'
-import type { FeedFreshness, FeedRequest, OpenFeed, ResourceFeed } from './resource-feed.js'
+import { UpstreamFreshness } from './upstream-freshness.js'
+import type { FreshnessSource } from '../model/freshness-source.js'
+import type { FeedRequest, OpenFeed, ResourceFeed } from './resource-feed.js'
 
 export interface UpstreamFeedOptions {
   readonly upstream: UpstreamReader & UpstreamWatcher
@@ -31,8 +31,8 @@ const REFUSED_RETRY_MS = 30_000
 /** Each holds a whole state. */
 const EXACT_READS = 2
 /** Rare enough that reading every key is nothing to etcd, often enough that a wrong cache does not live for long. */
-const AUDIT_INTERVAL_MS = 5 * 60_000
-const AUDIT_VALUES = 20
+const CHECK_INTERVAL_MS = 5 * 60_000
+const CHECK_VALUES = 20
 
 export function upstreamFeeds(options: UpstreamFeedOptions): OpenFeed {
   return (request) => new UpstreamFeed(request, options)
@@ -40,10 +40,10 @@ export function upstreamFeeds(options: UpstreamFeedOptions): OpenFeed {
 
 export class UpstreamFeed implements ResourceFeed {
   readonly feed: Feed
-  readonly freshness: FeedFreshness
-  readonly #audit: Audit | null
+  readonly freshness: FreshnessSource
+  readonly #check: ConsistencyCheck | null
 
-  constructor({ resource, sink, metrics, audited }: FeedRequest, options: UpstreamFeedOptions) {
+  constructor({ resource, sink, metrics, checked }: FeedRequest, options: UpstreamFeedOptions) {
     const { upstream, clock, random, logger, turns, backfillRevisions, onGap } = options
     const prefix = resource.etcdPrefix
     const feed = new Feed({
@@ -63,7 +63,7 @@ export class UpstreamFeed implements ResourceFeed {
       requestTimeoutMs: REQUEST_TIMEOUT_MS,
       refusedRetryMs: REFUSED_RETRY_MS,
     })
-    const freshness = new Freshness({
+    this.freshness = new UpstreamFreshness({
       upstream,
       prefix,
       feed,
@@ -73,39 +73,29 @@ export class UpstreamFeed implements ResourceFeed {
       stateTimeoutMs: STATE_TIMEOUT_MS,
       exactReads: EXACT_READS,
     })
-    const onOutcome = (outcome: AuditOutcome): void => {
-      metrics.audited(outcome.kind)
+    const onOutcome = (outcome: CheckOutcome): void => {
+      metrics.checked(outcome.kind)
       const fields = { resource: resourceId(resource), ...outcome }
-      if (outcome.kind !== 'different') return logger.debug(fields, 'audit')
+      if (outcome.kind !== 'different') return logger.debug(fields, 'consistency check')
       logger.error(fields, 'what is cached is not what etcd holds: listing anew')
-      feed.rebuild(`an audit found ${outcome.differences} differences`)
+      feed.rebuild(`a consistency check found ${outcome.differences} differences`)
     }
-    this.#audit =
-      audited === undefined
+    this.#check =
+      checked === undefined
         ? null
-        : new Audit({
+        : new ConsistencyCheck({
             upstream,
             prefix,
-            cache: audited,
+            cache: checked,
             clock,
             random,
             pageKeys: PAGE_KEYS,
             pageTimeoutMs: REQUEST_TIMEOUT_MS,
-            intervalMs: AUDIT_INTERVAL_MS,
-            sampleValues: AUDIT_VALUES,
+            intervalMs: CHECK_INTERVAL_MS,
+            sampleValues: CHECK_VALUES,
             onOutcome,
           })
     this.feed = feed
-    this.freshness = {
-      get trustsProgress() {
-        return freshness.trustsProgress
-      },
-      currentRevision: (signal) => freshness.currentRevision(signal),
-      requestProgress: () => freshness.requestProgress(),
-      readState: (revision, signal) => freshness.readState(revision, signal),
-      readKey: (key: Key, signal?: AbortSignal): Promise<KeyValue | null> =>
-        upstream.readKey(key, signal === undefined ? {} : { signal }),
-    }
   }
 
   get status(): FeedStatus {
@@ -114,14 +104,14 @@ export class UpstreamFeed implements ResourceFeed {
 
   start(): void {
     this.feed.start()
-    this.#audit?.start()
+    this.#check?.start()
   }
 
   async stop(): Promise<void> {
-    await Promise.all([this.#audit?.stop(), this.feed.stop()])
+    await Promise.all([this.#check?.stop(), this.feed.stop()])
   }
 
-  async audit(): Promise<AuditOutcome> {
-    return this.#audit === null ? { kind: 'skipped', reason: 'nothing is held here' } : await this.#audit.run()
+  async checkConsistency(): Promise<CheckOutcome> {
+    return this.#check === null ? { kind: 'skipped', reason: 'nothing is held here' } : await this.#check.run()
   }
 }

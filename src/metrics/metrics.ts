@@ -6,11 +6,8 @@
 import { totalmem } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 import { AggregatorRegistry, Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
-import type { BroadcastMetrics } from '../broadcast/broadcaster.js'
-import type { WatchCacheMetrics } from '../cache/watch-cache.js'
-import type { FeedMetrics } from '../feed/feed.js'
-import type { FleetMetrics } from '../fleet/nats/nats-feeds.js'
 import type { Resource } from '../model/resource.js'
+import type { BroadcastMetrics, FeedMetrics, FleetMetrics, WatchCacheMetrics } from '../model/stage-metrics.js'
 
 const RESOURCE = ['group', 'resource'] as const
 /** From 0.1 ms (one pass at the head) to 10 s (a peer that is far behind). */
@@ -130,13 +127,25 @@ export class Metrics {
   )
   readonly #ready = this.#gauge('cache_ready', '1 when lists and watches are answered.', RESOURCE, 'min')
 
-  readonly #auditChecks = this.#counter('audit_checks_total', 'Comparisons of a cache with etcd, by outcome.', [
-    ...RESOURCE,
-    'outcome',
-  ])
+  readonly #consistencyChecks = this.#counter(
+    'consistency_checks_total',
+    'Comparisons of a cache with etcd, by outcome.',
+    [...RESOURCE, 'outcome'],
+  )
+  readonly #consistencyFailures = this.#counter(
+    'consistency_check_failures_total',
+    'Comparisons that found a difference: the cache was rebuilt.',
+    RESOURCE,
+  )
+  // Both under their old names as well, for one release.
+  readonly #auditChecks = this.#counter(
+    'audit_checks_total',
+    'Deprecated: see distributary_consistency_checks_total.',
+    [...RESOURCE, 'outcome'],
+  )
   readonly #auditFailures = this.#counter(
     'audit_failures_total',
-    'Comparisons that found a difference: the cache was rebuilt.',
+    'Deprecated: see distributary_consistency_check_failures_total.',
     RESOURCE,
   )
 
@@ -349,9 +358,12 @@ export class Metrics {
           this.#initSeconds.set(labels, seconds)
         },
         initialisationFailed: (code) => this.#initErrors.inc({ ...labels, code }),
-        audited: (outcome) => {
+        checked: (outcome) => {
+          this.#consistencyChecks.inc({ ...labels, outcome })
           this.#auditChecks.inc({ ...labels, outcome })
-          if (outcome === 'different') this.#auditFailures.inc(labels)
+          if (outcome !== 'different') return
+          this.#consistencyFailures.inc(labels)
+          this.#auditFailures.inc(labels)
         },
       },
       cache: {

@@ -2,13 +2,13 @@
  * One etcd prefix from its source to its watchers: feed → cache → broadcast, wired together. However many versions of a
  * resource are served from it, etcd sees one watch.
  */
-import { Broadcaster } from '../broadcast/broadcaster.js'
+import { Dispatcher } from '../broadcast/dispatcher.js'
 import { LRUCache } from 'lru-cache'
 import type { Pump } from '../broadcast/pump.js'
 import { WatchCache } from '../cache/watch-cache.js'
 import { createIngest } from '../codec/ingest.js'
 import { keyValueObject } from '../dialect/key-value-object.js'
-import type { FeedFreshness, OpenFeed, ResourceFeed } from '../feed/resource-feed.js'
+import type { OpenFeed, ResourceFeed } from '../feed/resource-feed.js'
 import type { Metrics, ResourceGauges, ResourceMetrics } from '../metrics/metrics.js'
 import { type Key, type KeyValue, keyToText } from '../model/event.js'
 import { type Resource, resourceId } from '../model/resource.js'
@@ -53,7 +53,7 @@ const KEPT_SHARE = 1 / 8
 export class ResourcePipeline {
   readonly #toldWrapped = new LRUCache<Key, true>({ max: TOLD_KEYS })
   readonly cache: WatchCache
-  readonly broadcaster: Broadcaster
+  readonly broadcaster: Dispatcher
   readonly #keptBytes: number
   readonly feed: ResourceFeed
   readonly metrics: ResourceMetrics
@@ -70,8 +70,6 @@ export class ResourcePipeline {
     this.#keptBytes = Math.floor(ring.maxBytes * KEPT_SHARE)
     this.#clock = clock
     this.metrics = options.metrics.forResource(resource)
-    // Each needs the other: the cache asks for freshness only once the feed is running.
-    const freshness = (): FeedFreshness => this.feed.freshness
     this.cache = new WatchCache({
       name,
       prefix,
@@ -84,22 +82,15 @@ export class ResourcePipeline {
           ? {}
           : { onWrapped: (keyValue: KeyValue) => this.#tellWrapped(name, keyValue, options) }),
       }),
-      freshness: {
-        get trustsProgress() {
-          return freshness().trustsProgress
-        },
-        currentRevision: (signal) => freshness().currentRevision(signal),
-        requestProgress: () => freshness().requestProgress(),
-        readState: (revision, signal) => freshness().readState(revision, signal),
-        readKey: (key, signal) => freshness().readKey(key, signal),
-      },
+      // The feed is opened below, because it needs the cache to write to.
+      freshness: () => this.feed.freshness,
       ring,
       clock,
       logger,
       metrics: this.metrics.cache,
       ...(options.firstHistory === undefined ? {} : { firstHistory: options.firstHistory }),
     })
-    this.broadcaster = new Broadcaster({
+    this.broadcaster = new Dispatcher({
       cache: this.cache,
       jsonOf: (object, onlyMetadata, version) => options.jsonOf(resource, object, onlyMetadata, version),
       onInternalError: options.onInternalError,
@@ -113,7 +104,7 @@ export class ResourcePipeline {
       allLogBytes: Math.floor(ring.maxBytes * ALL_LOGS_SHARE),
       replayBytes: Math.floor(ring.maxBytes * REPLAY_SHARE),
     })
-    this.feed = options.openFeed({ resource, sink: this.cache, metrics: this.metrics.feed, audited: this.cache })
+    this.feed = options.openFeed({ resource, sink: this.cache, metrics: this.metrics.feed, checked: this.cache })
   }
 
   start(): void {

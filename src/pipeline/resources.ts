@@ -4,7 +4,7 @@
  * share one source.
  */
 import type { RegistryChange, ResourceRegistry, ServedResource } from '../dialect/resource-registry.js'
-import type { Broadcaster } from '../broadcast/broadcaster.js'
+import type { Dispatcher } from '../broadcast/dispatcher.js'
 import { UncachedFeed } from './uncached-feed.js'
 import type { OpenFeed } from '../feed/resource-feed.js'
 import { type Key } from '../model/event.js'
@@ -58,7 +58,7 @@ export class Resources {
   }
 
   /** All that have watchers. */
-  *broadcasters(): Generator<Broadcaster> {
+  *broadcasters(): Generator<Dispatcher> {
     for (const { broadcaster } of this.sources()) yield broadcaster
     for (const { broadcaster } of this.#direct.values()) yield broadcaster
   }

@@ -3,7 +3,8 @@
  * one watch on the upstream. It never reconnects: when the upstream's watch is lost, so is the request's, as in an API
  * server without a watch cache.
  */
-import type { FeedFreshness, FeedRequest, ResourceFeed } from '../feed/resource-feed.js'
+import type { FreshnessSource } from '../model/freshness-source.js'
+import type { FeedRequest, ResourceFeed } from '../feed/resource-feed.js'
 import type { FeedStatus } from '../feed/feed-options.js'
 import { learnCompactRevision } from '../feed/list-plan.js'
 import { readPages } from '../feed/read-pages.js'
@@ -35,7 +36,7 @@ const FLOOR_TIMEOUT_MS = 2_000
 export class UncachedFeed implements ResourceFeed {
   readonly #request: FeedRequest
   readonly #options: UncachedFeedOptions
-  readonly freshness: FeedFreshness
+  readonly freshness: FreshnessSource
   #revision: Revision = ZERO_REVISION
   #watch: UpstreamWatch | null = null
 

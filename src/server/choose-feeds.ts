@@ -1,6 +1,6 @@
 /** Which source the resources of this process have, by its configuration. */
 import type { Config } from '../config/load.js'
-import type { FleetMetrics } from '../fleet/nats/nats-feeds.js'
+import type { FleetMetrics } from '../model/stage-metrics.js'
 import type { Resource } from '../model/resource.js'
 import { httpFeeds, openRemoteApiServer } from './remote-api-server.js'
 import { natsFleet } from './nats-fleet.js'

@@ -59,7 +59,7 @@ export interface UpstreamReader {
   readonly trustsProgress?: boolean
 }
 
-export interface WatchOptions {
+export interface UpstreamWatchOptions {
   readonly prefix: Key
   /** Inclusive, as in etcd: a list's revision + 1. May lie in the future. */
   readonly startRevision: Revision
@@ -89,7 +89,7 @@ export interface UpstreamWatch {
 
 export interface UpstreamWatcher {
   /** Never throws and never reconnects by itself: the feed decides what a lost watch means. */
-  watch(options: WatchOptions, handlers: WatchHandlers): UpstreamWatch
+  watch(options: UpstreamWatchOptions, handlers: WatchHandlers): UpstreamWatch
 }
 
 export interface Compare {

@@ -1,9 +1,11 @@
-/** A cache and its broadcaster on a virtual clock, over sinks that a test fills and drains. */
-import { Broadcaster, type WatchRequest, type WatchStart } from '../../src/broadcast/broadcaster.js'
-import type { BodyEncoder } from '../../src/broadcast/body-encoder.js'
-import type { Cursor, EndReason, WatcherSink } from '../../src/broadcast/cursor.js'
+/** A cache and its dispatcher on a virtual clock, over sinks that a test fills and drains. */
+import { Dispatcher, type CursorRequest, type CursorStart } from '../../src/broadcast/dispatcher.js'
+import type { BodyEncoder } from '../../src/model/body-encoder.js'
+import type { Cursor, WatcherSink } from '../../src/broadcast/cursor.js'
+import type { EndReason } from '../../src/model/end-reason.js'
 import { Pump } from '../../src/broadcast/pump.js'
-import { type FreshnessSource, WatchCache, type WatchCacheOptions } from '../../src/cache/watch-cache.js'
+import type { FreshnessSource } from '../../src/model/freshness-source.js'
+import { WatchCache, type WatchCacheOptions } from '../../src/cache/watch-cache.js'
 import { parseSelector } from '../../src/dialect/selector.js'
 import type { Batch, KeyValue } from '../../src/model/event.js'
 import type { StatusError } from '../../src/model/status.js'
@@ -62,7 +64,7 @@ export interface WatchOptions {
   readonly fields?: string
   readonly encoder?: BodyEncoder
   /** Default: after the cache's revision. A number: after that revision. `initial`: the cache's state now. */
-  readonly start?: number | 'initial' | WatchStart
+  readonly start?: number | 'initial' | CursorStart
   readonly bookmarks?: boolean
   readonly timeoutMs?: number
   readonly sink?: TestSink
@@ -91,14 +93,14 @@ export function createCache(options: HarnessOptions = {}): { cache: WatchCache; 
     name: 'pods',
     prefix: PODS.etcdPrefix,
     ingest: ingestPod,
-    freshness: {
+    freshness: () => ({
       trustsProgress: true,
       currentRevision: never,
       requestProgress: () => {},
       readState: never,
       readKey: never,
       ...options.freshness,
-    },
+    }),
     ring: { maxItems: 1_000, maxBytes: 1e9, maxAgeMs: 1e12, ...options.ring },
     clock,
     logger: silentLogger,
@@ -112,7 +114,7 @@ export function createHarness(options: HarnessOptions = {}) {
   const pump = options.pump ?? new Pump({ metrics: { passSlice: () => {} } })
   const ended: EndReason[] = []
   const errors: StatusError[] = []
-  const broadcaster = new Broadcaster({
+  const dispatcher = new Dispatcher({
     cache,
     jsonOf: (object) => object.bytes,
     pump,
@@ -139,7 +141,7 @@ export function createHarness(options: HarnessOptions = {}) {
     const sink = watchOptions.sink ?? new TestSink()
     let endReason: EndReason | null = null
     let isInitialComplete = false
-    const request: WatchRequest = {
+    const request: CursorRequest = {
       namespace: watchOptions.namespace ?? '',
       selector: parseSelector(watchOptions.labels, watchOptions.fields),
       encoder: watchOptions.encoder ?? plainEncoder,
@@ -157,7 +159,7 @@ export function createHarness(options: HarnessOptions = {}) {
         endReason = reason
       },
     }
-    const cursor = broadcaster.open(request, sink)
+    const cursor = dispatcher.open(request, sink)
     return {
       sink,
       cursor,
@@ -188,10 +190,10 @@ export function createHarness(options: HarnessOptions = {}) {
     await settle()
   }
 
-  return { cache, clock, pump, broadcaster, ended, errors, watch, settle, apply }
+  return { cache, clock, pump, dispatcher, ended, errors, watch, settle, apply }
 }
 
-function startOf(cache: WatchCache, start: WatchOptions['start']): WatchStart {
+function startOf(cache: WatchCache, start: WatchOptions['start']): CursorStart {
   if (start === undefined) return { kind: 'after', revision: cache.revision }
   if (typeof start === 'number') return { kind: 'after', revision: rev(start) }
   if (start === 'initial') return { kind: 'initial', snapshot: cache.snapshot(), minRevision: null, marksEnd: true }

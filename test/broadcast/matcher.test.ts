@@ -29,7 +29,7 @@ void t.test('a selector turns a change into what its watchers see of it', (t) =>
   ]
   const matcher = new Matcher('', parseSelector('app=web', undefined), facts(), 'v1')
   for (const [name, object, previous, seen] of cases) {
-    const matchedEvent = matcher.sight(event(object, previous))
+    const matchedEvent = matcher.match(event(object, previous))
     t.equal(matchedEvent === null ? null : `${matchedEvent.type}@${matchedEvent.object.modRevision}`, seen, name)
   }
   t.end()
@@ -147,7 +147,7 @@ void t.test('with any mix of selectors the index misses nobody and names nobody 
     const candidates = [...index.candidates(change)]
     if (new Set(candidates).size !== candidates.length) t.fail(`step ${step}: somebody twice`)
     for (const matcher of matchers) {
-      if (matcher.sight(change) !== null && !candidates.includes(matcher))
+      if (matcher.match(change) !== null && !candidates.includes(matcher))
         t.fail(`step ${step}: ${matcher.key} is missed`)
     }
   }

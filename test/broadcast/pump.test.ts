@@ -1,4 +1,4 @@
-/** The order and the slices of passes; what is written is the broadcaster's. */
+/** The order and the slices of passes; what is written is the cursor's. */
 import t from 'tap'
 import { Cursor } from '../../src/broadcast/cursor.js'
 import { FactRegistry } from '../../src/broadcast/fact-registry.js'
@@ -11,19 +11,20 @@ import { lineWire, plainEncoder, rev } from '../support/objects.js'
 import { nextTurn } from '../support/virtual-clock.js'
 import { TestSink } from './harness.js'
 
-function groupOf(size: number): { group: Group; cursors: Cursor[] } {
-  const owner = { wake: () => {}, finish: () => {} }
+function groupOf(size: number): { group: Group<Cursor>; cursors: Cursor[] } {
   const matcher = new Matcher('', EVERYTHING, new FactRegistry(() => null), 'v1')
-  const group = new Group('1', owner, matcher, plainEncoder, lineWire, rev(1), { bytes: 0 })
+  const group = new Group<Cursor>('1', matcher, plainEncoder, lineWire, rev(1), { bytes: 0 })
   const cursors = Array.from({ length: size }, () => addCursor(group))
   return { group, cursors }
 }
 
-function addCursor(group: Group): Cursor {
+const owner = { wake: () => {}, finish: () => {}, count: () => {} }
+
+function addCursor(group: Group<Cursor>): Cursor {
   const callbacks = { bookmarks: false, deadlineMs: 1e9, pace: () => 0, onInitialComplete: () => {}, onEnd: () => {} }
-  const cursor = new Cursor(group, new TestSink(), callbacks, rev(1))
-  cursor.state = 'active'
-  group.addActive(cursor)
+  const cursor = new Cursor(owner, group, new TestSink(), callbacks, rev(1))
+  cursor.lag()
+  cursor.join()
   return cursor
 }
 
@@ -106,10 +107,13 @@ void t.test('who leaves or comes during a pass makes nobody be missed or visited
     }
     const gone = new Set<Cursor>()
     const seen = recorder(0, (visited) => {
-      for (let i = randomInteger(random, 0, 2); i > 0 && group.active.length > 0; i--) {
-        const leaver = random.next() < 0.3 ? visited : group.active[randomInteger(random, 0, group.active.length - 1)]!
+      for (let i = randomInteger(random, 0, 2); i > 0 && group.members.active.length > 0; i--) {
+        const leaver =
+          random.next() < 0.3
+            ? visited
+            : group.members.active[randomInteger(random, 0, group.members.active.length - 1)]!
         if (leaver.slot === -1) continue
-        group.removeActive(leaver)
+        group.members.removeActive(leaver)
         gone.add(leaver)
       }
       if (random.next() < 0.2) addCursor(group)
@@ -120,8 +124,10 @@ void t.test('who leaves or comes during a pass makes nobody be missed or visited
     if (visited.size !== seen.visits.length) t.fail(`seed ${seed}: somebody twice`)
     for (const cursor of cursors)
       if (!visited.has(cursor) && !gone.has(cursor)) t.fail(`seed ${seed}: somebody not at all`)
-    for (const [slot, cursor] of group.active.entries()) if (cursor.slot !== slot) t.fail(`seed ${seed}: a wrong slot`)
-    for (const cursor of gone) if (group.active.includes(cursor)) t.fail(`seed ${seed}: somebody is still there`)
+    for (const [slot, cursor] of group.members.active.entries())
+      if (cursor.slot !== slot) t.fail(`seed ${seed}: a wrong slot`)
+    for (const cursor of gone)
+      if (group.members.active.includes(cursor)) t.fail(`seed ${seed}: somebody is still there`)
   }
   t.pass('60 seeds')
 })
@@ -132,7 +138,7 @@ void t.test('what comes during a pass is passed again, once for all of it', asyn
   const grow = (): void => group.log.append(rev(2), [Buffer.alloc(10)], 10, 1)
   let isFirst = true
   const seen = recorder(0, (cursor) => {
-    cursor.offset = group.log.endOffset
+    cursor.writeLog(rev(2))
     if (isFirst && cursor === cursors[2]) {
       isFirst = false
       grow()
@@ -150,9 +156,11 @@ void t.test('a blocked cursor does not keep the pump busy', async (t) => {
   const pump = new Pump({ metrics: { passSlice: () => {} } })
   const { group, cursors } = groupOf(3)
   group.log.append(rev(2), [Buffer.alloc(10)], 10, 1)
-  cursors[1]!.isBlocked = true
+  const full = cursors[1]!.sink as TestSink
+  full.isFull = true
+  cursors[1]!.write({ bytes: Buffer.alloc(1), checksum: null })
   const seen = recorder(0, (cursor) => {
-    if (!cursor.isBlocked) cursor.offset = group.log.endOffset
+    cursor.writeLog(rev(2))
   })
   pump.enqueueGroup(group, seen.advance)
   await settle(pump)

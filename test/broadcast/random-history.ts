@@ -129,7 +129,7 @@ export async function runHistory({ seed, steps = 150, spoil }: HistoryOptions): 
     },
   })
   spoil?.(harness)
-  const { cache, broadcaster, clock, settle, pump } = harness
+  const { cache, dispatcher, clock, settle, pump } = harness
   const subjects: Subject[] = []
   const open = (): Subject[] => subjects.filter(({ watcher }) => watcher.endReason === null)
   statesAt.set(FIRST_REVISION, new Map())
@@ -288,19 +288,19 @@ export async function runHistory({ seed, steps = 150, spoil }: HistoryOptions): 
   }
   for (const subject of open()) {
     if (chance(0.5)) subject.watcher.cursor.closed()
-    else broadcaster.drain(subject.watcher.cursor)
+    else dispatcher.drain(subject.watcher.cursor)
   }
   await settle()
   const left = {
-    watchers: broadcaster.watchers,
-    groups: [...broadcaster.groups].length,
-    matchers: broadcaster.matchers,
-    paths: broadcaster.facts.pathsInUse,
-    scheduled: broadcaster.scheduled,
+    watchers: dispatcher.watchers,
+    groups: [...dispatcher.groups].length,
+    matchers: dispatcher.matchers,
+    paths: dispatcher.facts.pathsInUse,
+    scheduled: dispatcher.scheduled,
     pump: pump.depth,
   }
   for (const [what, count] of Object.entries(left)) if (count !== 0) violations.push(`${count} ${what} are left over`)
-  broadcaster.close()
+  dispatcher.close()
   return { violations, watchers: subjects.length, ...counts }
 }
 

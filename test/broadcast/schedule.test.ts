@@ -9,7 +9,7 @@ function setUp() {
   const { watch } = createHarness({ revision: 10 })
   const clock = new VirtualClock()
   const due: { cursor: Cursor; atMs: number }[] = []
-  const schedule = new Schedule(clock, (cursor, atMs) => due.push({ cursor, atMs }))
+  const schedule = new Schedule<Cursor>(clock, (cursor, atMs) => due.push({ cursor, atMs }))
   // Its own schedule is another.
   const cursor = (): Cursor => watch().cursor
   return { clock, due, schedule, cursor }
@@ -52,7 +52,7 @@ void t.test('thousands at one time come in several turns, each of them once; who
   const cursors = Array.from({ length: 1_200 }, () => watch().cursor)
   const clock = new VirtualClock()
   const due: Cursor[] = []
-  const schedule = new Schedule(clock, (cursor) => {
+  const schedule = new Schedule<Cursor>(clock, (cursor) => {
     due.push(cursor)
     if (due.length === 1) schedule.remove(cursors[1_199]!)
   })
@@ -104,7 +104,7 @@ void t.test('one that is called may be put in again', (t) => {
   const clock = new VirtualClock()
   const { watch } = createHarness({ revision: 10 })
   const at: number[] = []
-  const schedule: Schedule = new Schedule(clock, (cursor, nowMs) => {
+  const schedule: Schedule<Cursor> = new Schedule<Cursor>(clock, (cursor, nowMs) => {
     at.push(nowMs)
     if (at.length < 4) schedule.add(cursor, nowMs + 1_000)
   })
@@ -132,7 +132,7 @@ void t.test('with a clock that moves within a turn nobody is forgotten, whatever
   const { watch } = createHarness({ revision: 10 })
   const dueAt = new Map<Cursor, number>()
   let latestMs = 0
-  const schedule: Schedule = new Schedule(clock, (cursor, nowMs) => {
+  const schedule: Schedule<Cursor> = new Schedule<Cursor>(clock, (cursor, nowMs) => {
     latestMs = Math.max(latestMs, nowMs - dueAt.get(cursor)!)
     add(cursor)
   })
@@ -156,7 +156,7 @@ void t.test('with a clock that moves within a turn nobody is forgotten, whatever
 void t.test('one timer is enough, however many are put in again within a turn and left for the next', (t) => {
   const clock = new VirtualClock()
   const { watch } = createHarness({ revision: 10 })
-  const schedule: Schedule = new Schedule(clock, (cursor, nowMs) => schedule.add(cursor, nowMs + 1_000))
+  const schedule: Schedule<Cursor> = new Schedule<Cursor>(clock, (cursor, nowMs) => schedule.add(cursor, nowMs + 1_000))
   for (let i = 0; i < 1_200; i++) schedule.add(watch().cursor, 1_000)
   for (let seconds = 0; seconds < 10; seconds++) {
     clock.advance(1_000)

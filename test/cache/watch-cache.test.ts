@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { CacheBatch } from '../../src/cache/cache-batch.js'
-import { type FreshnessSource, WatchCache, type WatchCacheOptions } from '../../src/cache/watch-cache.js'
+import type { FreshnessSource } from '../../src/model/freshness-source.js'
+import { WatchCache, type WatchCacheOptions } from '../../src/cache/watch-cache.js'
 import type { KeyValue } from '../../src/model/event.js'
 import type { Revision } from '../../src/model/revision.js'
 import {
@@ -49,7 +50,7 @@ function setUp(
     name: 'pods',
     prefix: PODS.etcdPrefix,
     ingest: ingestPod,
-    freshness: {
+    freshness: () => ({
       trustsProgress: true,
       currentRevision: async () => cache.revision,
       requestProgress: () => asked.progress++,
@@ -58,7 +59,7 @@ function setUp(
       },
       readKey: async () => null,
       ...options.freshness,
-    },
+    }),
     ring: { maxItems: 1_000, maxBytes: 1e9, maxAgeMs: 1e9, ...options.ring },
     clock,
     logger: {

@@ -58,7 +58,7 @@ for (const chain of ['sse', 'json'] as const) {
     t.same(ends(watches), running)
     t.equal(await s.relists(), 0, 'nothing was listed anew')
     for (const source of s.h.app.sources) {
-      t.match(await source.feed.audit?.(), { kind: 'equal' }, `${source.resource.plural} are what etcd has`)
+      t.match(await source.feed.checkConsistency?.(), { kind: 'equal' }, `${source.resource.plural} are what etcd has`)
     }
     await s.judge(t, last)
   })

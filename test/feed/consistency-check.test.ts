@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
-import { Audit, type AuditedKey, type AuditOptions, type AuditOutcome } from '../../src/feed/consistency-check.js'
+import { ConsistencyCheck, type ConsistencyCheckOptions, type CheckOutcome } from '../../src/feed/consistency-check.js'
+import type { CheckedKey } from '../../src/model/checked-cache.js'
 import type { Key } from '../../src/model/event.js'
 import { toRevision as rev, type Revision } from '../../src/model/revision.js'
 import { seededRandom } from '../../src/support/random.js'
@@ -8,10 +9,10 @@ import { UpstreamError } from '../../src/upstream/upstream.js'
 import { nextTurn, VirtualClock } from '../support/virtual-clock.js'
 import { elsewhere, key, put, remove } from './harness.js'
 
-type Held = { -readonly [K in keyof AuditedKey]: AuditedKey[K] }
+type Held = { -readonly [K in keyof CheckedKey]: CheckedKey[K] }
 
 /** An etcd with the keys of `names`, and a cache that holds the same until a test changes it. */
-async function harness(t: Test, names: readonly string[], options: Partial<AuditOptions> = {}) {
+async function harness(t: Test, names: readonly string[], options: Partial<ConsistencyCheckOptions> = {}) {
   const clock = new VirtualClock()
   const etcd = createEmbeddedUpstream({ clock })
   t.teardown(() => etcd.close())
@@ -20,10 +21,10 @@ async function harness(t: Test, names: readonly string[], options: Partial<Audit
   const held: Held[] = keyValues.map(({ key, modRevision, value }) => ({ key, modRevision, value }))
   const cache = {
     revision: etcd.revision as Revision | null,
-    stateAt: (_revision: Revision): Iterable<AuditedKey> | null => held,
+    stateAt: (_revision: Revision): Iterable<CheckedKey> | null => held,
   }
-  const outcomes: AuditOutcome[] = []
-  const audit = new Audit({
+  const outcomes: CheckOutcome[] = []
+  const audit = new ConsistencyCheck({
     upstream: etcd,
     prefix: '/p/' as Key,
     cache,
@@ -140,7 +141,7 @@ void t.test('nothing is said where nothing can be', async (t) => {
 })
 
 void t.test('where the revision of the cache is forgotten, what was not written since is compared', async (t) => {
-  const later = async (change: (h: Awaited<ReturnType<typeof harness>>) => void): Promise<AuditOutcome> => {
+  const later = async (change: (h: Awaited<ReturnType<typeof harness>>) => void): Promise<CheckOutcome> => {
     const h = await harness(t, names, { sampleValues: 5 })
     change(h)
     h.etcd.compact(rev(h.etcd.revision))

@@ -1,7 +1,7 @@
 /** An upstream whose watches misbehave as etcd's have: whatever passes may be said again, or said out of order. */
 import type { Batch } from '../../src/model/event.js'
 import type { Revision } from '../../src/model/revision.js'
-import type { Upstream, UpstreamWatch, WatchHandlers, WatchOptions } from '../../src/upstream/upstream.js'
+import type { Upstream, UpstreamWatch, WatchHandlers, UpstreamWatchOptions } from '../../src/upstream/upstream.js'
 
 export interface WatchTap {
   /** What is handed on instead of what came; may call `say` for what never came. */
@@ -10,7 +10,7 @@ export interface WatchTap {
 }
 
 export function faulty<U extends Upstream>(upstream: U, tap: WatchTap): U {
-  const watch = (options: WatchOptions, handlers: WatchHandlers): UpstreamWatch => {
+  const watch = (options: UpstreamWatchOptions, handlers: WatchHandlers): UpstreamWatch => {
     let isOpen = true
     const say: WatchHandlers = {
       onOpen: () => isOpen && handlers.onOpen(),

@@ -10,12 +10,12 @@ import {
   type FeedEffect,
   type FeedInput,
   type FeedState,
-  type Place,
+  type FeedPlace,
 } from '../../src/feed/feed-state.js'
 import type { Batch, Key } from '../../src/model/event.js'
 import { toRevision as rev } from '../../src/model/revision.js'
 
-const place: Place = { settled: rev(90), position: rev(100) }
+const place: FeedPlace = { settled: rev(90), position: rev(100) }
 const batch: Batch = { revision: rev(101), events: [{ type: 'delete', key: '/p/a' as Key }] }
 const expire = { onGap: 'expire' } as const
 const coalesce = { onGap: 'coalesce' } as const

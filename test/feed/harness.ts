@@ -1,6 +1,8 @@
 /** A feed over an embedded upstream (or any other), a recording sink and a clock of the test's. */
 import type { Test } from 'tap'
-import { Feed, type FeedMetrics, type FeedOptions } from '../../src/feed/feed.js'
+import { Feed } from '../../src/feed/feed.js'
+import type { FeedOptions } from '../../src/feed/feed-options.js'
+import type { FeedMetrics } from '../../src/model/stage-metrics.js'
 import type { Batch, Key } from '../../src/model/event.js'
 import { Limiter } from '../../src/support/limiter.js'
 import { silentLogger } from '../../src/support/log.js'
@@ -48,8 +50,8 @@ export class CountingMetrics implements FeedMetrics {
     this.#add('initialised')
     this.counts.set('seconds', seconds)
   }
-  audited(outcome: string): void {
-    this.#add(`audited ${outcome}`)
+  checked(outcome: string): void {
+    this.#add(`checked ${outcome}`)
   }
 
   initialisationFailed(code: string): void {

@@ -1,8 +1,10 @@
 /** Replicas of a fleet in one process, over a real nats-server: each with its own connection and a sink that checks its calls. */
 import type { Test } from 'tap'
-import type { AuditedCache } from '../../src/feed/consistency-check.js'
-import type { FeedFreshness, ResourceFeed } from '../../src/feed/resource-feed.js'
-import { type FleetMetrics, NatsFeed, type NatsFeedOptions, natsFeeds } from '../../src/fleet/nats/nats-feeds.js'
+import type { CheckedCache } from '../../src/model/checked-cache.js'
+import type { FleetMetrics } from '../../src/model/stage-metrics.js'
+import type { FreshnessSource } from '../../src/model/freshness-source.js'
+import type { ResourceFeed } from '../../src/feed/resource-feed.js'
+import { NatsFeed, type NatsFeedOptions, natsFeeds } from '../../src/fleet/nats/nats-feeds.js'
 import { keyFromText } from '../../src/model/event.js'
 import type { Resource } from '../../src/model/resource.js'
 import { systemClock } from '../../src/support/clock.js'
@@ -36,7 +38,7 @@ export interface ReplicaOptions extends Partial<Omit<NatsFeedOptions, 'connectio
 export interface Replica {
   readonly sink: RecordingSink
   readonly feed: ResourceFeed
-  readonly freshness: FeedFreshness
+  readonly freshness: FreshnessSource
   readonly metrics: FleetCounts
   readonly isPublishing: boolean
   stop(): Promise<void>
@@ -131,14 +133,14 @@ export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions)
     onGap: 'expire',
     ...rest,
   })
-  const audited: AuditedCache = {
+  const checked: CheckedCache = {
     get revision() {
       return sink.isSynced ? sink.revision : null
     },
     stateAt: (revision) =>
       revision === sink.revision ? [...sink.state.values()].sort((a, b) => (a.key < b.key ? -1 : 1)) : null,
   }
-  const feed = feeds({ resource: things, sink, metrics: new CountingMetrics(), audited }) as NatsFeed
+  const feed = feeds({ resource: things, sink, metrics: new CountingMetrics(), checked }) as NatsFeed
   feed.start()
   t.teardown(() => feed.stop())
   return {

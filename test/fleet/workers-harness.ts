@@ -2,8 +2,9 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
-import type { FeedSink } from '../../src/feed/feed-sink.js'
-import type { FeedFreshness, ResourceFeed } from '../../src/feed/resource-feed.js'
+import type { FeedSink } from '../../src/model/feed-sink.js'
+import type { FreshnessSource } from '../../src/model/freshness-source.js'
+import type { ResourceFeed } from '../../src/feed/resource-feed.js'
 import { Primary, type PrimaryOptions } from '../../src/fleet/workers/primary.js'
 import { WorkerChannel } from '../../src/fleet/workers/worker.js'
 import type { WorkerLink } from '../../src/fleet/workers/worker-link.js'
@@ -34,7 +35,7 @@ export class ScriptedFeed implements ResourceFeed {
   readonly status = { state: 'watching', revision: null, connectedSince: null, reason: null } as const
   isRunning = false
   progressRequests = 0
-  freshness: FeedFreshness = {
+  freshness: FreshnessSource = {
     trustsProgress: true,
     currentRevision: async () => 1 as Revision,
     requestProgress: () => void this.progressRequests++,

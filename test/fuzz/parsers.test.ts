@@ -21,7 +21,7 @@ import { parseListOptions, parseWatchOptions } from '../../src/dialect/list-opti
 import { acceptsGzip, parseAccept } from '../../src/dialect/media-type.js'
 import { parseProjection } from '../../src/dialect/projection.js'
 import { parseRequestPath } from '../../src/dialect/request-path.js'
-import { parseResourceVersion } from '../../src/model/revision.js'
+import { parseResourceVersion } from '../../src/model/resource-version.js'
 import { StatusError } from '../../src/model/status.js'
 import { randomInteger, type Random, seededRandom } from '../../src/support/random.js'
 

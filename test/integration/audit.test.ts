@@ -69,9 +69,9 @@ for (const [name, corrupt] of Object.entries(corruptions)) {
     await s.h.app.audit()
     await watch.ended
     t.same(ends([watch]), ['error 410 ×1'])
-    t.equal(await s.count('audit_failures_total', 'resource="pods"'), 1)
-    t.equal(await s.count('audit_checks_total', 'outcome="different"'), 1)
-    t.equal(await s.count('audit_failures_total', 'resource="nodes"'), 0)
+    t.equal(await s.count('consistency_check_failures_total', 'resource="pods"'), 1)
+    t.equal(await s.count('consistency_checks_total', 'outcome="different"'), 1)
+    t.equal(await s.count('consistency_check_failures_total', 'resource="nodes"'), 0)
     await until(() => s.podSource.feed.status.state === 'watching', 'it is listed anew')
     const list = await s.recorder.list({ target: pods, resourceVersion: '0' })
     t.equal(list.items.find(({ id }) => id === 'a/odd')?.revision, odd)
@@ -100,8 +100,8 @@ void t.test(
     }
     const last = await s.settle()
     await s.h.app.audit()
-    t.ok((await s.count('audit_checks_total', 'outcome="equal"')) > 10)
-    t.equal(await s.count('audit_failures_total'), 0)
+    t.ok((await s.count('consistency_checks_total', 'outcome="equal"')) > 10)
+    t.equal(await s.count('consistency_check_failures_total'), 0)
     t.equal(await s.relists(), 0)
     t.same(ends(watches), [`open ×${watches.length}`])
     const { items } = await s.recorder.list({ target: pods, resourceVersion: '0' })
@@ -139,7 +139,7 @@ for (const workers of [1, 2]) {
       rows.find(({ resource }) => resource === 'pods'),
       { objects: 1, differences: 0, revision: 2, sampled: 1 },
     )
-    t.equal(total(await server.metrics(), 'distributary_audit_failures_total'), 0)
+    t.equal(total(await server.metrics(), 'distributary_consistency_check_failures_total'), 0)
     t.equal(await server.kill('SIGTERM'), 0)
   })
 }
@@ -187,7 +187,7 @@ void t.test('POST /audit compares now, and answers with what came of it, resourc
     together.map(({ outcome }) => outcome),
     ['equal', 'equal', 'equal', 'equal'],
   )
-  const checks = await s.count('audit_checks_total', 'resource="nodes"')
+  const checks = await s.count('consistency_checks_total', 'resource="nodes"')
   t.ok(checks <= 1 + together.length - 1, `${checks} comparisons: who asks while one runs is given that one`)
 
   const got = await fetch(`${url}/audit`)
@@ -214,6 +214,6 @@ void t.test('keys are compared in the order of etcd', async (t) => {
   await s.writer.commit({ '/registry/pods/a/é': pod('é', { namespace: 'a' }), '/registry/pods/a/z': 'k8s:enc:x' })
   await s.reached(await s.write())
   await s.h.app.audit()
-  t.equal(await s.count('audit_failures_total'), 0)
+  t.equal(await s.count('consistency_check_failures_total'), 0)
   t.ok(keyFromText('é') > keyFromText('z'))
 })

@@ -1,6 +1,6 @@
 /** Small stored objects for unit tests, and the encoder and wire that make their streams easy to read back. */
-import type { BodyEncoder } from '../../src/broadcast/body-encoder.js'
-import type { Wire } from '../../src/broadcast/wire.js'
+import type { BodyEncoder } from '../../src/model/body-encoder.js'
+import type { WireFormat } from '../../src/broadcast/wire-format.js'
 import { createIngest } from '../../src/codec/ingest.js'
 import { scanObject, spliceResourceVersion } from '../../src/codec/json-scan.js'
 import { type Batch, type Key, type KeyEvent, type KeyValue, keyFromText } from '../../src/model/event.js'
@@ -146,7 +146,7 @@ function specOf(object: StoredObject): string {
 }
 
 /** One line an event; `resumeAfter` is told as `@N`. */
-export const lineWire: Wire = {
+export const lineWire: WireFormat = {
   key: 'lines',
   transport: 'http1',
   frame: (type, body, resumeAfter) =>

@@ -2,7 +2,7 @@
  * Objects as one negotiated form writes them: in a watch, in a list, alone. The broadcast groups watchers by `key`, the
  * list cache keys its bodies with it, so two encoders with equal keys write equal bytes.
  */
-import type { BodyEncoder } from '../../broadcast/body-encoder.js'
+import type { BodyEncoder } from '../../model/body-encoder.js'
 import type { Revision } from '../../model/revision.js'
 import type { StoredObject } from '../../model/stored-object.js'
 import type { ListMetadata } from '../partial-object.js'

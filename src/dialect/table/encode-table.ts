@@ -7,7 +7,8 @@
  * Table is not worth keeping.
  */
 import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
-import { formatResourceVersion, type Revision } from '../../model/revision.js'
+import { formatResourceVersion } from '../../model/resource-version.js'
+import type { Revision } from '../../model/revision.js'
 import type { IncludeObject } from '../list-options.js'
 import { type ListMetadata, listMetadataJson, partialObject } from '../partial-object.js'
 import type { ServedResource } from '../resource-registry.js'

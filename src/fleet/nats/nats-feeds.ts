@@ -9,10 +9,12 @@
  * one way to be tested. It costs that replica one hop.
  */
 import { resourceId } from '../../model/resource.js'
-import { Audit, type AuditOutcome } from '../../feed/consistency-check.js'
-import { Freshness } from '../../feed/freshness.js'
+import { ConsistencyCheck, type CheckOutcome } from '../../feed/consistency-check.js'
+import { type ProgressSource, UpstreamFreshness } from '../../feed/upstream-freshness.js'
 import type { FeedStatus } from '../../feed/feed-options.js'
-import type { FeedFreshness, FeedRequest, OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
+import type { FreshnessSource } from '../../model/freshness-source.js'
+import type { FleetMetrics } from '../../model/stage-metrics.js'
+import type { FeedRequest, OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
 import { UpstreamFeed, type UpstreamFeedOptions } from '../../feed/upstream-feed.js'
 import { backoffMs } from '../../support/backoff.js'
 import type { Timer } from '../../support/clock.js'
@@ -22,17 +24,12 @@ import { Election } from './election.js'
 import { type Names, namesOf } from './names.js'
 import { NatsClient, type NatsConnectOptions, type StreamLimits } from './nats-client.js'
 import { NotedSink } from './noted-sink.js'
-import { Publisher, type PublisherMetrics } from './publisher.js'
+import { Publisher } from './publisher.js'
 import { RemoteReader } from './questions.js'
 import { SharedClient } from './shared-client.js'
 import { CONFIRMED_FOR_MS, Subscriber, type SubscriberMetrics } from './subscriber.js'
 
 export type NatsRole = 'auto' | 'edge' | 'origin'
-
-export interface FleetMetrics extends SubscriberMetrics, PublisherMetrics {
-  /** Whether this process publishes the resource; told by those that may. */
-  publishing(isPublishing: boolean): void
-}
 
 export interface NatsFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'> {
   readonly connection: NatsConnectOptions
@@ -58,9 +55,9 @@ const STATE_TIMEOUT_MS = 30_000
 const EXACT_READS = 2
 const ASK_TIMEOUT_MS = 5_000
 /** Every replica reads all keys by way of the publisher: less often than the one that watches etcd alone. */
-const AUDIT_INTERVAL_MS = 30 * 60_000
-const AUDIT_VALUES = 20
-const AUDIT_PAGE_TIMEOUT_MS = 15_000
+const CHECK_INTERVAL_MS = 30 * 60_000
+const CHECK_VALUES = 20
+const CHECK_PAGE_TIMEOUT_MS = 15_000
 const RETRY = { firstMs: 200, capMs: 5_000 }
 /** After so many failures in a row somebody else may try. */
 const FAILURES_BEFORE_RESIGNING = 3
@@ -84,8 +81,24 @@ const NO_METRICS: FleetMetrics = {
   publishing: () => {},
 }
 
+/** Progress as the publisher tells it: to be trusted as far as the subscriber has been told. */
+class RemoteProgress implements ProgressSource {
+  constructor(
+    private readonly reader: RemoteReader,
+    private readonly isTrusted: () => boolean,
+  ) {}
+
+  get trustsProgress(): boolean {
+    return this.isTrusted()
+  }
+
+  requestProgress(): void {
+    this.reader.requestProgress()
+  }
+}
+
 export class NatsFeed implements ResourceFeed {
-  readonly freshness: FeedFreshness
+  readonly #remoteFreshness: FreshnessSource
   readonly #request: FeedRequest
   readonly #options: NatsFeedOptions
   readonly #shared: SharedClient
@@ -93,7 +106,7 @@ export class NatsFeed implements ResourceFeed {
   readonly #names: Names
   readonly #sink: NotedSink
   readonly #reader: RemoteReader
-  readonly #audit: Audit | null
+  readonly #check: ConsistencyCheck | null
   readonly #metrics: FleetMetrics
   readonly #subscriberMetrics: SubscriberMetrics
   #client: NatsClient | null = null
@@ -133,40 +146,22 @@ export class NatsFeed implements ResourceFeed {
     }
     this.#reader = new RemoteReader(() => this.#client, this.#names.ask, ASK_TIMEOUT_MS)
     const reader = this.#reader
-    const freshness = new Freshness({
+    this.#remoteFreshness = new UpstreamFreshness({
       upstream: reader,
       prefix: resource.etcdPrefix,
-      feed: {
-        requestProgress: () => reader.requestProgress(),
-        trustsProgress: false,
-      },
+      feed: new RemoteProgress(reader, () => this.#subscriber?.trustsProgress ?? false),
       clock: options.clock,
       pageKeys: PAGE_KEYS,
       revisionTimeoutMs: REVISION_TIMEOUT_MS,
       stateTimeoutMs: STATE_TIMEOUT_MS,
       exactReads: EXACT_READS,
     })
-    this.#audit = this.#openAudit()
-    const trusts = (): boolean => this.#subscriber?.trustsProgress ?? false
-    const own: FeedFreshness = {
-      get trustsProgress() {
-        return trusts()
-      },
-      currentRevision: (signal) => freshness.currentRevision(signal),
-      requestProgress: () => freshness.requestProgress(),
-      readState: (revision, signal) => freshness.readState(revision, signal),
-      readKey: (key, signal) => reader.readKey(key, signal === undefined ? {} : { signal }),
-    }
-    const now = (): FeedFreshness => this.#direct?.freshness ?? own
-    this.freshness = {
-      get trustsProgress() {
-        return now().trustsProgress
-      },
-      currentRevision: (signal) => now().currentRevision(signal),
-      requestProgress: () => now().requestProgress(),
-      readState: (revision, signal) => now().readState(revision, signal),
-      readKey: (key, signal) => now().readKey(key, signal),
-    }
+    this.#check = this.#openCheck()
+  }
+
+  /** The direct feed's while NATS is away, else by way of the publisher. */
+  get freshness(): FreshnessSource {
+    return this.#direct?.freshness ?? this.#remoteFreshness
   }
 
   get status(): FeedStatus {
@@ -185,7 +180,7 @@ export class NatsFeed implements ResourceFeed {
     if (this.#isStarted) return
     this.#isStarted = true
     if (this.#options.role === 'origin') this.#sink.refused('this replica is an origin: it publishes and serves nobody')
-    this.#audit?.start()
+    this.#check?.start()
     this.#noteAway('not connected yet')
     void this.#connect()
   }
@@ -202,7 +197,7 @@ export class NatsFeed implements ResourceFeed {
     this.#direct = null
     // The writer is closed before the lease is given back.
     await Promise.all([
-      this.#audit?.stop(),
+      this.#check?.stop(),
       publisher?.stop(),
       direct?.stop(),
       this.#subscriber?.stop(),
@@ -213,16 +208,16 @@ export class NatsFeed implements ResourceFeed {
   }
 
   /** What this replica holds, compared with etcd by way of the publisher: that the stream was right is not taken for granted. */
-  async audit(): Promise<AuditOutcome> {
-    return this.#audit === null ? { kind: 'skipped', reason: 'nothing is held here' } : await this.#audit.run()
+  async checkConsistency(): Promise<CheckOutcome> {
+    return this.#check === null ? { kind: 'skipped', reason: 'nothing is held here' } : await this.#check.run()
   }
 
-  #openAudit(): Audit | null {
-    const { audited, resource, metrics } = this.#request
+  #openCheck(): ConsistencyCheck | null {
+    const { checked, resource, metrics } = this.#request
     const { clock, random, logger, role, upstream } = this.#options
-    if (audited === undefined || role === 'origin') return null
+    if (checked === undefined || role === 'origin') return null
     const source = (): UpstreamReader => (this.#direct === null ? this.#reader : upstream)
-    return new Audit({
+    return new ConsistencyCheck({
       upstream: {
         read: (options) => source().read(options),
         readKey: (key, options) => source().readKey(key, options),
@@ -230,19 +225,19 @@ export class NatsFeed implements ResourceFeed {
         status: (signal) => source().status(signal),
       },
       prefix: resource.etcdPrefix,
-      cache: audited,
+      cache: checked,
       clock,
       random,
       pageKeys: PAGE_KEYS,
-      pageTimeoutMs: AUDIT_PAGE_TIMEOUT_MS,
-      intervalMs: AUDIT_INTERVAL_MS,
-      sampleValues: AUDIT_VALUES,
+      pageTimeoutMs: CHECK_PAGE_TIMEOUT_MS,
+      intervalMs: CHECK_INTERVAL_MS,
+      sampleValues: CHECK_VALUES,
       onOutcome: (outcome) => {
-        metrics.audited(outcome.kind)
+        metrics.checked(outcome.kind)
         const fields = { resource: resourceId(resource), ...outcome }
-        if (outcome.kind !== 'different') return logger.debug(fields, 'audit')
+        if (outcome.kind !== 'different') return logger.debug(fields, 'consistency check')
         logger.error(fields, 'what is cached is not what etcd holds: taking a snapshot')
-        const reason = `an audit found ${outcome.differences} differences`
+        const reason = `a consistency check found ${outcome.differences} differences`
         if (this.#direct === null) this.#subscriber?.rebuild(reason)
         else this.#direct.feed.rebuild(reason)
       },

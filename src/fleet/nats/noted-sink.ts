@@ -1,5 +1,5 @@
 /** Notes how far a sink was brought, whoever brings it: the stream, or etcd itself while NATS is away. */
-import type { FeedSink, Replacement, ReplaceReason } from '../../feed/feed-sink.js'
+import type { FeedSink, Replacement, ReplaceReason } from '../../model/feed-sink.js'
 import { HistoryFingerprint } from '../../feed/history-fingerprint.js'
 import type { Batch } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'

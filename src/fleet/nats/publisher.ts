@@ -15,7 +15,8 @@
  */
 import type { FeedStatus } from '../../feed/feed-options.js'
 import type { FeedResume } from '../../feed/feed.js'
-import type { FeedSink, Replacement, ReplaceReason } from '../../feed/feed-sink.js'
+import type { FeedSink, Replacement, ReplaceReason } from '../../model/feed-sink.js'
+import type { FleetMetrics } from '../../model/stage-metrics.js'
 import { readPages } from '../../feed/read-pages.js'
 import { HistoryFingerprint } from '../../feed/history-fingerprint.js'
 import type { Batch, Key, KeyEvent } from '../../model/event.js'
@@ -57,12 +58,7 @@ export interface PublisherStatus {
   readonly trouble: { readonly reason: string; readonly isRefusal: boolean } | null
 }
 
-export interface PublisherMetrics {
-  published(messages: number, events: number, bytes: number): void
-  snapshot(seconds: number, bytes: number): void
-  /** Bytes that wait for their turn to be written. */
-  queued(bytes: number): void
-}
+export type PublisherMetrics = Pick<FleetMetrics, 'published' | 'snapshot' | 'queued'>
 
 export interface PublisherOptions {
   readonly client: NatsClient

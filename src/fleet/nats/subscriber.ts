@@ -11,7 +11,8 @@
  */
 import type { Batch, Key, KeyValue } from '../../model/event.js'
 import { type Revision, ZERO_REVISION } from '../../model/revision.js'
-import type { FeedSink, ReplaceReason } from '../../feed/feed-sink.js'
+import type { FeedSink, ReplaceReason } from '../../model/feed-sink.js'
+import type { FleetMetrics } from '../../model/stage-metrics.js'
 import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep, type Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
@@ -23,16 +24,10 @@ import type { PublisherStatus } from './publisher.js'
 import { BrokerError, type Closable, type NatsClient } from './nats-client.js'
 import { type SnapshotEntry, SnapshotStore } from './snapshot-store.js'
 
-export interface SubscriberMetrics {
-  /** From the publisher's writing to the sink, by two machines' clocks. */
-  hop(seconds: number): void
-  received(messages: number, events: number): void
-  /** A message that did not follow: a newer snapshot is taken. */
-  broken(): void
-  snapshotLoaded(reason: ReplaceReason): void
-  /** A snapshot that cannot be read. */
-  snapshotUnusable(): void
-}
+export type SubscriberMetrics = Pick<
+  FleetMetrics,
+  'hop' | 'received' | 'broken' | 'snapshotLoaded' | 'snapshotUnusable'
+>
 
 export interface SubscriberOptions {
   readonly client: NatsClient

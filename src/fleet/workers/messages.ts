@@ -9,7 +9,7 @@
 import type { Batch, Key, KeyEvent, KeyValue } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
 import { UpstreamError, type UpstreamErrorCode } from '../../upstream/upstream.js'
-import type { ReplaceReason } from '../../feed/feed-sink.js'
+import type { ReplaceReason } from '../../model/feed-sink.js'
 import { type FrameReader, FrameWriter } from './frames.js'
 
 export const ToWorker = {

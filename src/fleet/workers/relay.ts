@@ -9,9 +9,9 @@ import type { Batch, Key, KeyValue } from '../../model/event.js'
 import type { Resource } from '../../model/resource.js'
 import { type Revision, ZERO_REVISION } from '../../model/revision.js'
 import type { Clock } from '../../support/clock.js'
-import type { AuditedCache } from '../../feed/consistency-check.js'
-import type { FeedMetrics } from '../../feed/feed-options.js'
-import type { FeedSink, ReplaceReason, Replacement } from '../../feed/feed-sink.js'
+import type { CheckedCache } from '../../model/checked-cache.js'
+import type { FeedMetrics } from '../../model/stage-metrics.js'
+import type { FeedSink, ReplaceReason, Replacement } from '../../model/feed-sink.js'
 import type { OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
 import { FrameWriter } from './frames.js'
 import { batchFrames, pagesOf, replaceFrame, ToWorker, writePage } from './messages.js'
@@ -62,13 +62,13 @@ export class Relay implements FeedSink {
     this.#state = new ReplayableState(history)
     const state = this.#state
     const positionOf = (): Revision | null => (this.#hasState ? this.#position : null)
-    const audited: AuditedCache = {
+    const checked: CheckedCache = {
       get revision() {
         return positionOf()
       },
       stateAt: (revision) => (revision === positionOf() ? state.newest() : null),
     }
-    this.feed = openFeed({ resource, sink: this, metrics, audited })
+    this.feed = openFeed({ resource, sink: this, metrics, checked })
   }
 
   /** Why nothing new comes, while what there is stays served; null when all is well or nothing was ever listed. */

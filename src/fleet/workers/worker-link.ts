@@ -11,7 +11,7 @@ import type { Duplex } from 'node:stream'
 import type { Key } from '../../model/event.js'
 import type { Resource } from '../../model/resource.js'
 import type { Revision } from '../../model/revision.js'
-import { type FeedFreshness } from '../../feed/resource-feed.js'
+import type { FreshnessSource } from '../../model/freshness-source.js'
 import { UpstreamError } from '../../upstream/upstream.js'
 import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
 import {
@@ -306,7 +306,7 @@ export class WorkerLink implements RelaySubscriber {
     }
   }
 
-  #freshness(prefix: Key): FeedFreshness {
+  #freshness(prefix: Key): FreshnessSource {
     const relay = this.#options.find(prefix)
     if (relay === undefined) throw new UpstreamError('unavailable', 'the prefix is not fed')
     return relay.feed.freshness

@@ -11,9 +11,10 @@ import type { Clock } from '../../support/clock.js'
 import { Limiter } from '../../support/limiter.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import type { FeedStatus } from '../../feed/feed-options.js'
-import type { FeedSink, Replacement } from '../../feed/feed-sink.js'
-import type { StateAtRevision } from '../../feed/freshness.js'
-import type { FeedFreshness, FeedRequest, OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
+import type { FeedSink, Replacement } from '../../model/feed-sink.js'
+import type { StateAtRevision } from '../../model/freshness-source.js'
+import type { FreshnessSource } from '../../model/freshness-source.js'
+import type { FeedRequest, OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
 import { UpstreamError } from '../../upstream/upstream.js'
 import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
 import {
@@ -93,11 +94,14 @@ export class WorkerChannel {
         if (feed.id !== null) this.#feedsById.delete(feed.id)
         this.#send(new FrameWriter(ToPrimary.unsubscribe).key(feed.prefix))
       },
-      requestProgress: () => this.#send(new FrameWriter(ToPrimary.requestProgress).key(feed.prefix)),
-      currentRevision: (signal) => revisions.join(signal),
-      readState: (revision, signal) =>
-        revision === null ? states.join(signal) : this.#readState(feed.prefix, revision, signal),
-      readKey: (key, signal) => this.#readKey(feed.prefix, key, signal),
+      freshness: {
+        trustsProgress: false,
+        requestProgress: () => this.#send(new FrameWriter(ToPrimary.requestProgress).key(feed.prefix)),
+        currentRevision: (signal) => revisions.join(signal),
+        readState: (revision, signal) =>
+          revision === null ? states.join(signal) : this.#readState(feed.prefix, revision, signal),
+        readKey: (key, signal) => this.#readKey(feed.prefix, key, signal),
+      },
     })
     return feed
   }
@@ -243,7 +247,9 @@ export class WorkerChannel {
   }
 }
 
-interface PrimaryFeedLink extends Omit<FeedFreshness, 'trustsProgress'> {
+interface PrimaryFeedLink {
+  /** Questions to the primary, which says whether progress can be trusted when it says that the feed is synced. */
+  readonly freshness: FreshnessSource & { trustsProgress: boolean }
   readonly clock: Clock
   start(): void
   stop(): void
@@ -252,14 +258,13 @@ interface PrimaryFeedLink extends Omit<FeedFreshness, 'trustsProgress'> {
 /** One resource, fed by the primary. */
 class PrimaryFeed implements ResourceFeed {
   readonly prefix: Key
-  readonly freshness: FeedFreshness
+  readonly freshness: FreshnessSource
   /** As the primary calls it, once it has said so. */
   id: number | null = null
   readonly #sink: FeedSink
   readonly #link: PrimaryFeedLink
   #replacement: Replacement | null = null
   #replacingAt: Revision | null = null
-  #trustsProgress = false
   #revision: Revision | null = null
   #status: Omit<FeedStatus, 'revision'> = { state: 'idle', connectedSince: null, reason: null }
 
@@ -267,16 +272,7 @@ class PrimaryFeed implements ResourceFeed {
     this.prefix = resource.etcdPrefix
     this.#sink = sink
     this.#link = link
-    const trusts = (): boolean => this.#trustsProgress
-    this.freshness = {
-      get trustsProgress() {
-        return trusts()
-      },
-      requestProgress: () => link.requestProgress(),
-      currentRevision: (signal) => link.currentRevision(signal),
-      readState: (revision, signal) => link.readState(revision, signal),
-      readKey: (key, signal) => link.readKey(key, signal),
-    }
+    this.freshness = link.freshness
   }
 
   get status(): FeedStatus {
@@ -322,7 +318,7 @@ class PrimaryFeed implements ResourceFeed {
         this.#replacement = null
         return this.#moved(this.#replacingAt)
       case ToWorker.synced:
-        this.#trustsProgress = reader.byte() === 1
+        this.#link.freshness.trustsProgress = reader.byte() === 1
         this.#status = { ...this.#status, state: 'watching', connectedSince: this.#link.clock.now(), reason: null }
         return sink.synced()
       case ToWorker.confirmed: {

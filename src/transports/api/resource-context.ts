@@ -1,5 +1,5 @@
 /** What the handlers of lists, gets and watches need of the rest of the process; `app.ts` puts it together. */
-import type { Broadcaster } from '../../broadcast/broadcaster.js'
+import type { Dispatcher } from '../../broadcast/dispatcher.js'
 import type { WatchCache } from '../../cache/watch-cache.js'
 import type { ObjectEncoder } from '../../dialect/encoding/object-encoder.js'
 import type { Negotiated, Servable } from '../../dialect/accept.js'
@@ -21,7 +21,7 @@ import type { WatcherLimits } from '../limits/watcher-limits.js'
 export interface LiveResource {
   readonly served: ServedResource
   readonly cache: WatchCache
-  readonly broadcaster: Broadcaster
+  readonly broadcaster: Dispatcher
   readonly metrics: ResourceMetrics
   /** The resource is not cached: each request has a cache of its own, for as long as it runs. @throws StatusError */
   readonly direct?: (ask: UncachedRequest, signal: AbortSignal) => Promise<UncachedResource>

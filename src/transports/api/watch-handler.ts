@@ -5,9 +5,10 @@
  * A revision that is gone or too far ahead is told in the stream, after a 200: that is where clients of the API server
  * look for it. Everything else that is wrong is an ordinary answer.
  */
-import type { WatchRequest, WatchStart } from '../../broadcast/broadcaster.js'
-import type { Cursor, EndReason, WatcherSink } from '../../broadcast/cursor.js'
-import { type Wire, writeUnit } from '../../broadcast/wire.js'
+import type { CursorRequest, CursorStart } from '../../broadcast/dispatcher.js'
+import type { Cursor, WatcherSink } from '../../broadcast/cursor.js'
+import type { EndReason } from '../../model/end-reason.js'
+import { type WireFormat, writeUnit } from '../../broadcast/wire-format.js'
 import type { WatchCache } from '../../cache/watch-cache.js'
 import type { Snapshot } from '../../cache/store.js'
 import type { Negotiated } from '../../dialect/accept.js'
@@ -21,7 +22,7 @@ import type { LiveResource, ResourceContext } from './resource-context.js'
 
 /** A connection that has been answered with a 200 and now takes frames. */
 export interface OpenStream {
-  readonly wire: Wire
+  readonly wire: WireFormat
   readonly sink: WatcherSink & { attach(cursor: Cursor): void }
 }
 
@@ -102,7 +103,7 @@ interface Prepared {
   readonly options: WatchOptions
   readonly encoder: ObjectEncoder
   /** An error is told in the stream. */
-  readonly start: WatchStart | StatusError
+  readonly start: CursorStart | StatusError
   readonly releaseInitial: () => void
   readonly onEnd: (reason: EndReason) => void
 }
@@ -128,7 +129,7 @@ function begin(
     return null
   }
   if (start instanceof StatusError) return fail(start)
-  const request: WatchRequest = {
+  const request: CursorRequest = {
     namespace: collection.namespace,
     selector: options.selector,
     encoder,
@@ -155,7 +156,7 @@ async function startOf(
   cache: WatchCache,
   { start }: WatchOptions,
   signal: AbortSignal,
-): Promise<WatchStart | StatusError> {
+): Promise<CursorStart | StatusError> {
   try {
     switch (start.kind) {
       case 'after':

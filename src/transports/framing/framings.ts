@@ -2,16 +2,16 @@
  * A wire is a framing (how an event looks: a JSON line, a server-sent event, a protobuf message) on a carrier (what the
  * frames travel in). Each pair is made once, so that watchers of one pair share a group.
  */
-import { type Transport, type Wire, chunkEnvelope } from '../../broadcast/wire.js'
+import { type TransportKind, type WireFormat, chunkEnvelope } from '../../broadcast/wire-format.js'
 import type { Stream } from '../../dialect/accept.js'
 import { jsonLines } from './json-lines.js'
 import { protobufFrames } from './protobuf-frames.js'
 import { serverSentEvents } from './server-sent-events.js'
 
-export interface Framing extends Pick<Wire, 'frame' | 'afterError' | 'mark'> {
+export interface Framing extends Pick<WireFormat, 'frame' | 'afterError' | 'mark'> {
   readonly key: string
   /** What it counts as, where that is not the carrier's name. */
-  readonly transport: Transport | null
+  readonly transport: TransportKind | null
 }
 
 /** `http1-chunked`: on a socket that we write chunks to ourselves. `http1`: on a response that Node writes. */
@@ -23,9 +23,9 @@ export const framings: Readonly<Record<Exclude<Stream, 'none'>, Framing>> = {
   sse: serverSentEvents,
 }
 
-const wires = new Map<string, Wire>()
+const wires = new Map<string, WireFormat>()
 
-export function wireOf(framing: Framing, carrier: Carrier, isGzip = false): Wire {
+export function wireOf(framing: Framing, carrier: Carrier, isGzip = false): WireFormat {
   const key = `${framing.key}/${carrier}${isGzip ? '/gzip' : ''}`
   let wire = wires.get(key)
   if (wire === undefined) {

@@ -1,5 +1,5 @@
 /** One JSON object per line: the stream of a Kubernetes watch. */
-import type { EventType } from '../../broadcast/wire.js'
+import type { EventType } from '../../broadcast/wire-format.js'
 import type { Framing } from './framings.js'
 
 const CLOSE = Buffer.from('}', 'latin1')

@@ -1,7 +1,7 @@
 /** A watch as one gzip stream over another sink: adds its own header and trailer to blocks that its group shares. */
 import type { Cursor, WatcherSink } from '../../broadcast/cursor.js'
 import { GZIP_HEADER, gzipTrailer } from '../../broadcast/gzip.js'
-import { type Envelope, enclosed } from '../../broadcast/wire.js'
+import { type Envelope, enclosed } from '../../broadcast/wire-format.js'
 import type { Status } from '../../model/status.js'
 import { type Checksum, appendedCrc } from '../../support/crc32.js'
 

@@ -1,7 +1,7 @@
 /** A watch as the body of an HTTP answer: which wire, and which way to the client. */
 import type { ServerHttp2Stream } from 'node:http2'
 import type { WatcherSink } from '../../broadcast/cursor.js'
-import { writeUnit } from '../../broadcast/wire.js'
+import { writeUnit } from '../../broadcast/wire-format.js'
 import { type Negotiated, negotiate } from '../../dialect/accept.js'
 import { acceptsGzip } from '../../dialect/media-type.js'
 import { encodeStatus } from '../../dialect/encoding/json-encoder.js'

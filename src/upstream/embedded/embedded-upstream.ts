@@ -18,7 +18,7 @@ import {
   type UpstreamStatus,
   type UpstreamWatch,
   type WatchHandlers,
-  type WatchOptions,
+  type UpstreamWatchOptions,
   type WriteOperation,
   type WriteResult,
 } from '../upstream.js'
@@ -172,7 +172,7 @@ class EmbeddedUpstream implements Upstream, EmbeddedControls {
     }
   }
 
-  watch(options: WatchOptions, handlers: WatchHandlers): UpstreamWatch {
+  watch(options: UpstreamWatchOptions, handlers: WatchHandlers): UpstreamWatch {
     return this.#hub.watch(options, handlers, this.#isUnavailable ? unavailableError() : null)
   }
 

@@ -8,7 +8,13 @@
 import type { Batch, Key, KeyEvent } from '../../model/event.js'
 import { nextRevision, type Revision, toRevision } from '../../model/revision.js'
 import type { Clock, Timer } from '../../support/clock.js'
-import { type UpstreamWatch, UpstreamError, type WatchEnd, type WatchHandlers, type WatchOptions } from '../upstream.js'
+import {
+  type UpstreamWatch,
+  UpstreamError,
+  type WatchEnd,
+  type WatchHandlers,
+  type UpstreamWatchOptions,
+} from '../upstream.js'
 import type { MvccStore } from './mvcc-store.js'
 
 export interface WatchHubOptions {
@@ -58,7 +64,7 @@ export class WatchHub {
 
   /** @param refusal why the watch cannot be had: it is told so in `onEnd`, as everything else is told, later. */
   watch(
-    { prefix, startRevision }: WatchOptions,
+    { prefix, startRevision }: UpstreamWatchOptions,
     handlers: WatchHandlers,
     refusal: UpstreamError | null = null,
   ): UpstreamWatch {

@@ -19,7 +19,7 @@ import {
   type UpstreamStatus,
   type UpstreamWatch,
   type WatchHandlers,
-  type WatchOptions,
+  type UpstreamWatchOptions,
   type WriteOperation,
   type WriteResult,
 } from '../upstream.js'
@@ -218,7 +218,7 @@ class EtcdUpstream implements Upstream {
     return this.#trustsProgress
   }
 
-  watch(options: WatchOptions, handlers: WatchHandlers): UpstreamWatch {
+  watch(options: UpstreamWatchOptions, handlers: WatchHandlers): UpstreamWatch {
     const watch = new EtcdWatch(
       {
         pool: this.#pool,

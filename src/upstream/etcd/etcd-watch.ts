@@ -11,7 +11,13 @@
 import type { Clock, Timer } from '../../support/clock.js'
 import { prefixEnd } from '../../model/event.js'
 import type { Logger } from '../../support/log.js'
-import { UpstreamError, type UpstreamWatch, type WatchEnd, type WatchHandlers, type WatchOptions } from '../upstream.js'
+import {
+  UpstreamError,
+  type UpstreamWatch,
+  type WatchEnd,
+  type WatchHandlers,
+  type UpstreamWatchOptions,
+} from '../upstream.js'
 import type { AuthToken } from './auth-token.js'
 import { encodeWatchCreate, encodeWatchProgressRequest, paths } from './control-messages.js'
 import { decodeWatchMessage, type WatchMessage } from './data-messages.js'
@@ -42,7 +48,7 @@ const ALL_WATCHERS = -1
 
 export class EtcdWatch implements UpstreamWatch {
   readonly #context: WatchContext
-  readonly #options: WatchOptions
+  readonly #options: UpstreamWatchOptions
   readonly #handlers: WatchHandlers
   readonly #assembler: WatchAssembler
   readonly #abort = new AbortController()
@@ -54,7 +60,7 @@ export class EtcdWatch implements UpstreamWatch {
   #isOpen = false
   #isOver = false
 
-  constructor(context: WatchContext, options: WatchOptions, handlers: WatchHandlers) {
+  constructor(context: WatchContext, options: UpstreamWatchOptions, handlers: WatchHandlers) {
     this.#context = context
     this.#options = options
     this.#handlers = handlers

@@ -11,7 +11,8 @@ import { WatchFailure } from '../../reflector/failure.js'
 import { runWatch } from '../../reflector/watch-job.js'
 import type { Key, KeyValue } from '../../model/event.js'
 import { type Resource, nameOfKey } from '../../model/resource.js'
-import { formatResourceVersion, type Revision } from '../../model/revision.js'
+import { formatResourceVersion } from '../../model/resource-version.js'
+import type { Revision } from '../../model/revision.js'
 import type { Random } from '../../support/random.js'
 import {
   type Page,
@@ -22,7 +23,7 @@ import {
   type UpstreamWatch,
   type UpstreamWatcher,
   type WatchHandlers,
-  type WatchOptions,
+  type UpstreamWatchOptions,
 } from '../upstream.js'
 import { asUpstreamError } from './http-failure.js'
 import { HttpKeyValues, revisionOf } from './http-key-value.js'
@@ -143,7 +144,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     return { clusterId, revision, serverVersions: [gitVersion], trustsProgress, isHistoryDear: !isDistributary }
   }
 
-  watch({ startRevision }: WatchOptions, handlers: WatchHandlers): UpstreamWatch {
+  watch({ startRevision }: UpstreamWatchOptions, handlers: WatchHandlers): UpstreamWatch {
     const { server, random, silenceMs = SILENCE_MS } = this.#options
     const opening = new Opening(handlers)
     const open = async (): Promise<void> => {

@@ -9,13 +9,13 @@ import { deflateBlock } from './gzip.js'
 
 export type EventType = 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'
 
-export type Transport = 'http1' | 'http2' | 'websocket' | 'sse'
+export type TransportKind = 'http1' | 'http2' | 'websocket' | 'sse'
 
-export interface Wire {
+export interface WireFormat {
   /** Distinct per framing: part of a group's key. */
   readonly key: string
   /** For metrics. */
-  readonly transport: Transport
+  readonly transport: TransportKind
   /**
    * @param body the encoded object.
    * @param resumeAfter a client that has this event may go on after this revision; null in the middle of a revision, in
@@ -57,9 +57,17 @@ export interface WriteUnit {
   readonly checksum: Checksum | null
 }
 
+/** One write unit and how many events are in it. */
+export interface EventUnit extends WriteUnit {
+  readonly events: number
+}
+
+/** Nothing to write: no event of a batch is seen, or none of a state yet. */
+export const NO_EVENTS: EventUnit = { bytes: Buffer.alloc(0), checksum: null, events: 0 }
+
 /** The frames as one write unit, in parts that are not yet put together. */
 export function packed(
-  wire: Wire,
+  wire: WireFormat,
   frames: readonly Buffer[],
 ): { readonly parts: readonly Buffer[]; readonly checksum: Checksum | null } {
   if (!wire.isGzip) return { parts: enclosed(wire.envelope, frames), checksum: null }
@@ -67,7 +75,7 @@ export function packed(
   return { parts: enclosed(wire.envelope, [deflateBlock(bytes)]), checksum: checksumOf(bytes) }
 }
 
-export function writeUnit(wire: Wire, frames: readonly Buffer[]): WriteUnit {
+export function writeUnit(wire: WireFormat, frames: readonly Buffer[]): WriteUnit {
   const { parts, checksum } = packed(wire, frames)
   return { bytes: Buffer.concat(parts), checksum }
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { BodyEncoder } from '../../src/broadcast/body-encoder.js'
+import type { BodyEncoder } from '../../src/model/body-encoder.js'
 import { ExpiredError, NotAcceptableError, ServiceUnavailableError } from '../../src/model/status.js'
 import type { StoredObject } from '../../src/model/stored-object.js'
 import { batch, columnsEncoder, del, plainEncoder, podKeyValue, put, rev, specEncoder } from '../support/objects.js'
@@ -44,11 +44,11 @@ void t.test('from a revision on', (t) => {
     )
   })
   void t.test('below the floor is refused at once', async (t) => {
-    const { watch, apply, broadcaster } = createHarness({ revision: 10, ring: { maxItems: 2 } })
+    const { watch, apply, dispatcher } = createHarness({ revision: 10, ring: { maxItems: 2 } })
     for (let i = 11; i <= 14; i++) await apply(batch(i, put('x', `p${i}`, i)))
     t.throws(() => watch({ start: 11 }), new ExpiredError('too old resource version: 11 (12)'))
     watch({ start: 12 })
-    t.equal([...broadcaster.groups].length, 1, 'a refused one leaves no group')
+    t.equal([...dispatcher.groups].length, 1, 'a refused one leaves no group')
   })
   void t.test('many join a busy log from the ring without a hole or an overlap', async (t) => {
     const { watch, cache, settle } = createHarness({ revision: 10 })
@@ -172,10 +172,10 @@ void t.test('from a state on', (t) => {
     t.notOk(watcher.isInitialComplete)
   })
   for (const [how, act] of [
-    ['drained', (h: ReturnType<typeof createHarness>, w: ReturnType<typeof h.watch>) => h.broadcaster.drain(w.cursor)],
+    ['drained', (h: ReturnType<typeof createHarness>, w: ReturnType<typeof h.watch>) => h.dispatcher.drain(w.cursor)],
     ['at its deadline', (h: ReturnType<typeof createHarness>) => h.clock.advance(5_000)],
-    ['with its resource', (h: ReturnType<typeof createHarness>) => h.broadcaster.close()],
-    ['with its version', (h: ReturnType<typeof createHarness>) => h.broadcaster.endVersion('v1')],
+    ['with its resource', (h: ReturnType<typeof createHarness>) => h.dispatcher.close()],
+    ['with its version', (h: ReturnType<typeof createHarness>) => h.dispatcher.endVersion('v1')],
   ] as const) {
     void t.test(`stopped ${how} before its end, it stops with an ERROR, never with a clean end`, async (t) => {
       const harness = createHarness({ revision: 10, objects })
@@ -414,7 +414,7 @@ void t.test('slow readers', (t) => {
     for (let i = 11; i < 16; i++) await apply(batch(i, put('x', `p${i}`, i)))
     const watcher = watch({ start: 'initial', timeoutMs: 1e7 })
     watcher.sink.isFull = true
-    watcher.cursor.isBlocked = true
+    watcher.cursor.write({ bytes: Buffer.alloc(0), checksum: null })
     await settle()
     clock.advance(25_000)
     t.equal(watcher.endReason, null)
@@ -422,7 +422,7 @@ void t.test('slow readers', (t) => {
     t.equal(watcher.endReason, 'stuck')
   })
   void t.test('stuck below the floor for 30 s are destroyed; stuck above it never', async (t) => {
-    const { watch, apply, clock, settle, broadcaster } = createHarness({ revision: 10, ring: { maxItems: 5 } })
+    const { watch, apply, clock, settle, dispatcher } = createHarness({ revision: 10, ring: { maxItems: 5 } })
     const below = watch({ timeoutMs: 1e7 })
     const quiet = watch({ namespace: 'quiet', timeoutMs: 1e7 })
     await settle()
@@ -442,16 +442,16 @@ void t.test('slow readers', (t) => {
     quiet.drain()
     await settle()
     t.same(quiet.seen, ['ADDED a@11', 'MODIFIED a@41'])
-    t.equal(broadcaster.watchers, 1)
+    t.equal(dispatcher.watchers, 1)
   })
   void t.test('in ten thousand groups hold no more than the bound of all logs', async (t) => {
     const allLogBytes = 256 * 1024
-    const { watch, apply, settle, broadcaster } = createHarness({ revision: 10, allLogBytes, ring: { maxItems: 100 } })
+    const { watch, apply, settle, dispatcher } = createHarness({ revision: 10, allLogBytes, ring: { maxItems: 100 } })
     const watchers = Array.from({ length: 100 }, (_, i) => watch({ labels: `app!=a${i}` }))
     await settle()
     for (const { sink } of watchers) sink.isFull = true
     for (let i = 11; i <= 60; i++) await apply(batch(i, put('x', 'a', i, { padding: 1_000 }, 11)))
-    const held = [...broadcaster.groups].reduce((sum, { log }) => sum + log.capacity, 0)
+    const held = [...dispatcher.groups].reduce((sum, { log }) => sum + log.capacity, 0)
     t.ok(held <= allLogBytes + 100 * 8 * 1024, `${held} bytes`)
     for (const watcher of watchers) watcher.drain()
     await settle()
@@ -499,23 +499,23 @@ void t.test('gaps', (t) => {
     }
   })
   void t.test('into another history expire those as well', async (t) => {
-    const { watch, settle, cache, broadcaster } = createHarness({ revision: 10 })
+    const { watch, settle, cache, dispatcher } = createHarness({ revision: 10 })
     const watchers = [watch(), watch({ start: 100 }), watch({ start: 'initial' })]
     await settle()
     cache.replace(rev(5), 'history-changed').commit()
-    t.equal(broadcaster.watchers, 3, 'in their turn: there may be thousands')
+    t.equal(dispatcher.watchers, 3, 'in their turn: there may be thousands')
     const later = watch({ start: 'initial' })
     await settle()
     for (const { seen } of watchers) t.equal(seen.at(-1), 'ERROR 410')
-    t.equal(broadcaster.watchers, 1)
+    t.equal(dispatcher.watchers, 1)
     t.same(
       later.seen.map((line) => line.split(' ')[0]),
       ['INITIAL-END'],
       'of the new history, and only that',
     )
-    broadcaster.drain(later.cursor)
-    t.equal(broadcaster.watchers, 0)
-    t.equal([...broadcaster.groups].length, 0)
+    dispatcher.drain(later.cursor)
+    t.equal(dispatcher.watchers, 0)
+    t.equal([...dispatcher.groups].length, 0)
   })
   void t.test('that are coalesced keep watchers connected, but not those who stand inside', async (t) => {
     const { watch, settle, cache, apply } = createHarness({ revision: 10, objects: [podKeyValue('x', 'gone', 8)] })
@@ -596,36 +596,36 @@ void t.test('an object that cannot be written', (t) => {
 
 void t.test('ends', (t) => {
   void t.test('drained: a last bookmark for those at the head, and a clean end', async (t) => {
-    const { watch, apply, broadcaster } = createHarness({ revision: 10 })
+    const { watch, apply, dispatcher } = createHarness({ revision: 10 })
     const marked = watch({ bookmarks: true })
     const plain = watch()
     const waiting = watch({ start: 50, bookmarks: true })
     await apply(batch(11, put('x', 'a', 11)))
-    for (const { cursor } of [marked, plain, waiting]) broadcaster.drain(cursor)
+    for (const { cursor } of [marked, plain, waiting]) dispatcher.drain(cursor)
     t.same(marked.seen, ['ADDED a@11', 'BOOKMARK @11'])
     t.same(plain.seen, ['ADDED a@11'])
     t.same(waiting.seen, [], 'nothing that it has not asked for')
     for (const { sink, endReason } of [marked, plain, waiting]) t.same([sink.isEnded, endReason], [true, 'drain'])
   })
   void t.test('a version that is no longer served ends its watchers, and no others', (t) => {
-    const { watch, broadcaster } = createHarness({ revision: 10 })
+    const { watch, dispatcher } = createHarness({ revision: 10 })
     const v1 = watch()
     const v2 = watch({ encoder: { ...plainEncoder, key: 'v2', apiVersion: 'v2' } })
-    broadcaster.endVersion('v2')
+    dispatcher.endVersion('v2')
     t.same([v1.sink.isEnded, v2.sink.isEnded, v2.endReason], [false, true, 'removed'])
     t.end()
   })
-  void t.test('a closed broadcaster takes nobody in', (t) => {
-    const { watch, broadcaster, clock } = createHarness({ revision: 10 })
+  void t.test('a closed dispatcher takes nobody in', (t) => {
+    const { watch, dispatcher, clock } = createHarness({ revision: 10 })
     watch()
-    broadcaster.close()
+    dispatcher.close()
     t.throws(() => watch(), ServiceUnavailableError)
-    t.equal(broadcaster.watchers, 0)
+    t.equal(dispatcher.watchers, 0)
     t.equal(clock.pending, 0, 'no timer is left')
     t.end()
   })
   void t.test('whoever has left is let go of at once and wholly', async (t) => {
-    const { watch, apply, broadcaster, settle, pump } = createHarness({ revision: 10 })
+    const { watch, apply, dispatcher, settle, pump } = createHarness({ revision: 10 })
     const watchers = []
     for (const start of [10, 50, 'initial'] as const) {
       for (const labels of ['app=web', 'tier!=a', '']) watchers.push(watch({ start, labels, bookmarks: true }))
@@ -636,32 +636,32 @@ void t.test('ends', (t) => {
       cursor.closed()
       cursor.closed()
     }
-    t.equal(broadcaster.watchers, 0)
-    t.same([...broadcaster.groups], [])
-    t.equal(broadcaster.matchers, 0)
-    t.equal(broadcaster.facts.pathsInUse, 0)
-    t.equal(broadcaster.scheduled, 0, 'not at its deadline, half an hour later')
+    t.equal(dispatcher.watchers, 0)
+    t.same([...dispatcher.groups], [])
+    t.equal(dispatcher.matchers, 0)
+    t.equal(dispatcher.facts.pathsInUse, 0)
+    t.equal(dispatcher.scheduled, 0, 'not at its deadline, half an hour later')
     await settle()
     t.equal(pump.depth, 0)
     await apply(batch(12, put('x', 'a', 12, {}, 11)))
     for (const { endReason } of watchers) t.equal(endReason, 'closed')
   })
   void t.test('a socket that closes while it is written to is not written to again', async (t) => {
-    const { watch, apply, settle, broadcaster } = createHarness({ revision: 10 })
+    const { watch, apply, settle, dispatcher } = createHarness({ revision: 10 })
     for (let i = 11; i <= 20; i++) await apply(batch(i, put('x', `p${i}`, i)))
     const sink = new TestSink()
     const lagging = watch({ start: 10, sink })
     sink.onWrite = () => lagging.cursor.closed()
     await settle()
     t.equal(sink.writes.length, 1)
-    t.equal(broadcaster.watchers, 0)
-    t.equal([...broadcaster.groups].length, 0)
+    t.equal(dispatcher.watchers, 0)
+    t.equal([...dispatcher.groups].length, 0)
     const live = watch()
     await settle()
     live.sink.onWrite = () => live.cursor.closed()
     await apply(batch(21, put('x', 'p21', 21)))
     t.equal(live.sink.writes.length, 1)
-    t.equal([...broadcaster.groups].length, 0)
+    t.equal([...dispatcher.groups].length, 0)
   })
   t.end()
 })

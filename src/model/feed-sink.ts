@@ -2,8 +2,8 @@
  * What a feed hands on. The feed declares it and the watch cache satisfies it by shape; a NATS stream, a worker's socket
  * and another distributary write to the same interface. Every call is synchronous and in order of revision.
  */
-import type { Batch, KeyValue } from '../model/event.js'
-import type { Revision } from '../model/revision.js'
+import type { Batch, KeyValue } from './event.js'
+import type { Revision } from './revision.js'
 
 /**
  * Why a whole state is handed over.

@@ -2,9 +2,9 @@
  * What a group needs to know of an encoding: objects, bookmarks and errors as bytes. The dialect supplies one per
  * negotiated encoding and transform; the broadcast knows nothing of JSON, Tables or protobuf.
  */
-import type { Revision } from '../model/revision.js'
-import type { Status } from '../model/status.js'
-import type { StoredObject } from '../model/stored-object.js'
+import type { Revision } from './revision.js'
+import type { Status } from './status.js'
+import type { StoredObject } from './stored-object.js'
 
 export interface BodyEncoder {
   /** Distinct per encoding, transform and projection: part of a group's key. */

@@ -1,13 +1,15 @@
 /** The judge is judged: a build that is damaged in one place must not pass the random histories. */
 import t from 'tap'
-import type { Replay } from '../../../src/broadcast/group.js'
+import type { EventUnit } from '../../../src/broadcast/wire-format.js'
+import type { Cursor } from '../../../src/broadcast/cursor.js'
+import type { Revision } from '../../../src/model/revision.js'
 import { type Harness, runHistory } from '../random-history.js'
 
 const groupsOf = (harness: Harness, change: (group: ReturnType<Harness['watch']>['cursor']['group']) => void): void => {
-  const { broadcaster } = harness
-  const open = broadcaster.open.bind(broadcaster)
+  const { dispatcher } = harness
+  const open = dispatcher.open.bind(dispatcher)
   const seen = new WeakSet<object>()
-  broadcaster.open = (request, sink) => {
+  dispatcher.open = (request, sink) => {
     const cursor = open(request, sink)
     if (!seen.has(cursor.group)) {
       seen.add(cursor.group)
@@ -15,6 +17,10 @@ const groupsOf = (harness: Harness, change: (group: ReturnType<Harness['watch']>
     }
     return cursor
   }
+}
+
+function shift(cursor: Cursor, by: number): void {
+  cursor.passTo((cursor.revision + by) as Revision)
 }
 
 /** Every so many times. */
@@ -35,7 +41,7 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
     const isTime = everyNth(10)
     groupsOf(harness, (group) => {
       const replay = group.replay.bind(group)
-      group.replay = (batch, isFirst): Replay => {
+      group.replay = (batch, isFirst): EventUnit => {
         const whole = replay(batch, isFirst)
         return isTime() ? { ...whole, events: 0 } : whole
       }
@@ -50,18 +56,18 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
     })
   },
   'a resume is one revision late': (harness) => {
-    const open = harness.broadcaster.open.bind(harness.broadcaster)
-    harness.broadcaster.open = (request, sink) => {
+    const open = harness.dispatcher.open.bind(harness.dispatcher)
+    harness.dispatcher.open = (request, sink) => {
       const cursor = open(request, sink)
-      if (request.start.kind === 'after' && cursor.state === 'lagging') cursor.revision++
+      if (request.start.kind === 'after' && cursor.state === 'lagging') shift(cursor, 1)
       return cursor
     }
   },
   'a resume is one revision early': (harness) => {
-    const open = harness.broadcaster.open.bind(harness.broadcaster)
-    harness.broadcaster.open = (request, sink) => {
+    const open = harness.dispatcher.open.bind(harness.dispatcher)
+    harness.dispatcher.open = (request, sink) => {
       const cursor = open(request, sink)
-      if (request.start.kind === 'after' && cursor.state === 'lagging') cursor.revision--
+      if (request.start.kind === 'after' && cursor.state === 'lagging') shift(cursor, -1)
       return cursor
     }
   },
@@ -100,29 +106,32 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
   'an object that leaves a selector is not told of': (harness) => {
     groupsOf(harness, (group) => {
       const { matcher } = group
-      const sight = matcher.sight.bind(matcher)
-      matcher.sight = (event) => {
-        const matchedEvent = sight(event)
+      const match = matcher.match.bind(matcher)
+      matcher.match = (event) => {
+        const matchedEvent = match(event)
         return matchedEvent?.type === 'DELETED' && event.object !== null ? null : matchedEvent
       }
     })
   },
   'whoever is slow is ended although the ring has everything': (harness) => {
-    const { broadcaster } = harness
-    const advanceOther = broadcaster.advanceOther.bind(broadcaster)
+    const { dispatcher, pump } = harness
     const isTime = everyNth(50)
-    broadcaster.advanceOther = (cursor) => {
-      if (cursor.state === 'lagging' && isTime()) {
-        broadcaster.finish(cursor, 'expired')
-        cursor.sink.end(null, null, null)
-        return false
-      }
-      return advanceOther(cursor)
-    }
+    const enqueue = pump.enqueueCursor.bind(pump)
+    pump.enqueueCursor = (cursor, advance) =>
+      enqueue(cursor, {
+        advanceActive: (active) => advance.advanceActive(active),
+        passed: (group) => advance.passed(group),
+        advanceOther: (other) => {
+          if (other.state !== 'lagging' || !isTime()) return advance.advanceOther(other)
+          dispatcher.finish(other, 'expired')
+          other.sink.end(null, null, null)
+          return false
+        },
+      })
   },
   'a watcher that has left stays in its group': (harness) => {
     groupsOf(harness, (group) => {
-      group.size++
+      group.members.size++
     })
   },
 }

@@ -5,6 +5,7 @@
  * A request may join only a read that starts after the request arrived, so a burst of them costs two reads. What is read
  * here answers requests and never moves the feed: an equal state does not mean that its events were delivered.
  */
+import type { FreshnessSource, StateAtRevision } from '../model/freshness-source.js'
 import type { Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import { TooManyRequestsError } from '../model/status.js'
@@ -15,33 +16,16 @@ import { SingleFlight } from '../support/single-flight.js'
 import { UpstreamError, type UpstreamReader } from '../upstream/upstream.js'
 import { readPages } from './read-pages.js'
 
-/** What the cache asks; it declares its own copy. */
-export interface FreshnessSource {
-  /** Whether waiting for progress after `requestProgress` proves freshness; else only `readState` does. */
+export interface ProgressSource {
   readonly trustsProgress: boolean
-  /** etcd's revision, not older than any write that had returned before the call. @throws UpstreamError */
-  currentRevision(signal?: AbortSignal): Promise<Revision>
-  /** Asks for a progress of the feed; may go unanswered: ask again. */
   requestProgress(): void
-  /**
-   * The whole prefix: at exactly that revision, or (null) not older than the call.
-   *
-   * @throws UpstreamError; TooManyRequestsError when too many different old revisions are being read.
-   */
-  readState(revision: Revision | null, signal?: AbortSignal): Promise<StateAtRevision>
 }
 
-export interface StateAtRevision {
-  readonly revision: Revision
-  /** Sorted by key. */
-  readonly keyValues: readonly KeyValue[]
-}
-
-export interface FreshnessOptions {
+export interface UpstreamFreshnessOptions {
   readonly upstream: UpstreamReader
   readonly prefix: Key
-  /** The feed, by shape. */
-  readonly feed: { readonly trustsProgress: boolean; requestProgress(): void }
+  /** The feed whose progress proves freshness, or what stands for it. */
+  readonly feed: ProgressSource
   readonly clock: Clock
   readonly pageKeys: number
   /** Bound on `currentRevision`. */
@@ -55,14 +39,14 @@ export interface FreshnessOptions {
 /** Different old revisions in line for each that is being read. */
 const WAITING_PER_READ = 16
 
-export class Freshness implements FreshnessSource {
-  readonly #options: FreshnessOptions
+export class UpstreamFreshness implements FreshnessSource {
+  readonly #options: UpstreamFreshnessOptions
   readonly #revisionFlight: SingleFlight<Revision>
   readonly #stateFlight: SingleFlight<StateAtRevision>
   readonly #exact = new Map<Revision, Promise<StateAtRevision>>()
   readonly #exactTurns: Limiter
 
-  constructor(options: FreshnessOptions) {
+  constructor(options: UpstreamFreshnessOptions) {
     this.#options = options
     this.#revisionFlight = new SingleFlight(() => this.#readRevision())
     this.#stateFlight = new SingleFlight(() => this.#readState(null))
@@ -75,6 +59,10 @@ export class Freshness implements FreshnessSource {
 
   requestProgress(): void {
     this.#options.feed.requestProgress()
+  }
+
+  readKey(key: Key, signal?: AbortSignal): Promise<KeyValue | null> {
+    return this.#options.upstream.readKey(key, signal === undefined ? {} : { signal })
   }
 
   currentRevision(signal?: AbortSignal): Promise<Revision> {

@@ -1,12 +1,12 @@
 import t, { type Test } from 'tap'
-import { Freshness, type FreshnessOptions } from '../../src/feed/freshness.js'
+import { UpstreamFreshness, type UpstreamFreshnessOptions } from '../../src/feed/upstream-freshness.js'
 import type { Key } from '../../src/model/event.js'
 import { toRevision as rev } from '../../src/model/revision.js'
 import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
 import { nextTurn, VirtualClock } from '../support/virtual-clock.js'
 import { put, remove } from './harness.js'
 
-function harness(t: Test, options: Partial<FreshnessOptions> = {}) {
+function harness(t: Test, options: Partial<UpstreamFreshnessOptions> = {}) {
   const clock = new VirtualClock()
   const etcd = createEmbeddedUpstream({ clock, progressIntervalMs: 1e9 })
   let reads = 0
@@ -15,7 +15,7 @@ function harness(t: Test, options: Partial<FreshnessOptions> = {}) {
     currentRevision: (signal?: AbortSignal) => (reads++, etcd.currentRevision(signal)),
   })
   let asked = 0
-  const freshness = new Freshness({
+  const freshness = new UpstreamFreshness({
     upstream: counted,
     prefix: '/p/' as Key,
     feed: { trustsProgress: true, requestProgress: () => void asked++ },

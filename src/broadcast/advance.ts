@@ -1,0 +1,188 @@
+/**
+ * Moves the watchers of one resource on, as the pump calls: through their initial state, from the ring batch by batch, and
+ * into their group's log. A cursor is checked and joined in one step, so that nothing can come in between: no hole, no
+ * overlap.
+ */
+import { LRUCache } from 'lru-cache'
+import type { CacheBatch } from '../cache/cache-batch.js'
+import type { WatchCache } from '../cache/watch-cache.js'
+import type { Clock } from '../support/clock.js'
+import type { BroadcastMetrics } from '../model/stage-metrics.js'
+import type { Cursor } from './cursor.js'
+import type { Endings } from './endings.js'
+import type { Group } from './group.js'
+import type { Advance } from './pump.js'
+import type { EventUnit } from './wire-format.js'
+
+/** Work for one cursor in one turn of the pump. */
+const TURN_BYTES = 256 * 1024
+const TURN_BATCHES = 512
+
+export interface CursorAdvanceOptions {
+  readonly cache: WatchCache
+  readonly endings: Endings
+  readonly clock: Clock
+  readonly metrics: BroadcastMetrics
+  /** Frames of ring batches kept for lagging cursors, bytes. */
+  readonly replayBytes: number
+  /** The cursor waits for a revision that is still to come. */
+  readonly onWaiting: (cursor: Cursor) => void
+}
+
+export class CursorAdvance implements Advance {
+  readonly #options: CursorAdvanceOptions
+  readonly #cache: WatchCache
+  readonly #endings: Endings
+  /** What one batch of the ring means to one group, shared by its lagging cursors. */
+  readonly #replays: LRUCache<string, EventUnit>
+
+  constructor(options: CursorAdvanceOptions) {
+    this.#options = options
+    this.#cache = options.cache
+    this.#endings = options.endings
+    this.#replays = new LRUCache({
+      maxSize: options.replayBytes,
+      maxEntrySize: options.replayBytes,
+      sizeCalculation: (replay: EventUnit) => replay.bytes.length + 128,
+    })
+  }
+
+  /** History is another one now. */
+  forgetReplays(): void {
+    this.#replays.clear()
+  }
+
+  /** Gives a cursor its place: in the ring, or outside until its revision comes; 410 when that is gone. */
+  follow(cursor: Cursor): void {
+    if (cursor.revision > this.#cache.revision) {
+      cursor.wait()
+      this.#options.onWaiting(cursor)
+    } else if (this.#cache.canResumeAfter(cursor.revision)) cursor.lag()
+    else this.#endings.expire(cursor)
+  }
+
+  advanceActive(cursor: Cursor): void {
+    cursor.writeLog(this.#cache.revision)
+  }
+
+  advanceOther(cursor: Cursor): boolean {
+    if (cursor.state === 'ending') {
+      this.#endings.endCleanly(cursor, 'error')
+      return false
+    }
+    if (cursor.isBlocked) return false
+    try {
+      return this.#advanceInTurn(cursor)
+    } catch (error) {
+      this.#endings.endWithError(cursor, this.#endings.unwritable(error), 'error')
+      return false
+    }
+  }
+
+  passed({ members, log, receivedAtMs }: Group<Cursor>): void {
+    const { clock, metrics } = this.#options
+    metrics.delay((clock.monotonic() - receivedAtMs) / 1000)
+    // Kept for those whose sockets are full; the rest is at the head.
+    if (members.active.every((cursor) => cursor.offset >= log.endOffset)) log.release(this.#cache.revision)
+  }
+
+  #advanceInTurn(cursor: Cursor): boolean {
+    switch (cursor.state) {
+      case 'initial':
+        return this.#advanceInitial(cursor)
+      case 'lagging':
+        return this.#advanceLagging(cursor)
+      case 'active':
+        this.advanceActive(cursor)
+        return false
+      case 'starting':
+      case 'waiting':
+      case 'ending':
+      case 'ended':
+        return false
+    }
+  }
+
+  #advanceInitial(cursor: Cursor): boolean {
+    if (cursor.isPaced) return false
+    if (cursor.initial!.revision < this.#cache.floorRevision) {
+      // What happened since is gone: the rest of the state would be of no use.
+      this.#endings.expire(cursor)
+      return false
+    }
+    const unit = cursor.nextInitialUnit()
+    if (unit === null) {
+      cursor.completeInitial()
+      if (hasEnded(cursor)) return false
+      // A state read from the source itself may be ahead of the cache: what it holds already must not be told again.
+      this.follow(cursor)
+      return !hasEnded(cursor)
+    }
+    if (unit.events === 0) return true
+    const hasRoom = cursor.writeInitial(unit)
+    const waitMs = cursor.options.pace(unit.bytes.length)
+    if (waitMs <= 0) return hasRoom
+    cursor.pause()
+    this.#options.clock.setTimer(waitMs, () => cursor.resume())
+    return false
+  }
+
+  #advanceLagging(cursor: Cursor): boolean {
+    const cache = this.#cache
+    let bytes = 0
+    // It is at the head, whatever it was written last.
+    if (cursor.isAtHead) cursor.passTo(cache.revision)
+    for (let batches = 0; batches < TURN_BATCHES && bytes < TURN_BYTES; batches++) {
+      if (cursor.revision < cache.floorRevision) {
+        this.#endings.expire(cursor)
+        return false
+      }
+      if (this.#tryJoin(cursor)) {
+        this.advanceActive(cursor)
+        return false
+      }
+      const batch = cache.batchAfter(cursor.revision)
+      if (batch === undefined) {
+        cursor.park()
+        if (cursor.timetable.owesBookmark) cursor.writeBookmark(cache.revision)
+        return false
+      }
+      const replay = this.#replayOf(cursor, batch)
+      cursor.passTo(batch.revision)
+      if (replay.events === 0) continue
+      bytes += replay.bytes.length
+      if (!cursor.writeEvents(replay)) return false
+    }
+    return true
+  }
+
+  /** A cursor that has seen everything up to its revision stands in the log from now on, if the log reaches back so far. */
+  #tryJoin(cursor: Cursor): boolean {
+    const { members, log } = cursor.group
+    const isAtHead = this.#cache.batchAfter(cursor.revision) === undefined
+    // Nobody was listening: the log has not been written, and begins where the cache is.
+    if (members.active.length === 0 && isAtHead) log.reset(this.#cache.revision)
+    if (isAtHead && cursor.revision < this.#cache.revision) cursor.passTo(this.#cache.revision)
+    if (members.active.length === 0 && !isAtHead) return false
+    if (cursor.revision < log.floorRevision || cursor.needsFirst) return false
+    cursor.join()
+    return true
+  }
+
+  #replayOf(cursor: Cursor, batch: CacheBatch): EventUnit {
+    const { group } = cursor
+    if (cursor.needsFirst) return group.replay(batch, true)
+    const key = `${group.key}\n${batch.revision}`
+    let replay = this.#replays.get(key)
+    if (replay === undefined) {
+      replay = group.replay(batch, false)
+      this.#replays.set(key, replay)
+    }
+    return replay
+  }
+}
+
+/** Asked anew after anything that may have ended it. */
+function hasEnded(cursor: Cursor): boolean {
+  return cursor.state === 'ended'
+}

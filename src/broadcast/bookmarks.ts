@@ -1,0 +1,64 @@
+/**
+ * Bookmarks, marks and deadlines of all watchers of a resource. A bookmark is written to a watcher at the head, with the
+ * cache's revision; whoever is not there owes it until then.
+ */
+import type { Revision } from '../model/revision.js'
+import type { Clock } from '../support/clock.js'
+import { type Random, randomInteger } from '../support/random.js'
+import type { Cursor } from './cursor.js'
+import { Schedule } from './schedule.js'
+
+export interface BookmarksOptions {
+  readonly clock: Clock
+  readonly random: Random
+  /** Between two bookmarks to one watcher, milliseconds; jittered by a tenth. */
+  readonly intervalMs: number
+  /** The revision up to which everything has been dispatched. */
+  readonly headRevision: () => Revision
+  readonly onDeadline: (cursor: Cursor) => void
+}
+
+export class Bookmarks {
+  readonly #options: BookmarksOptions
+  readonly #schedule: Schedule<Cursor>
+  readonly #bookmarkAfterMs = (): number => {
+    const { intervalMs, random } = this.#options
+    return intervalMs - randomInteger(random, 0, Math.floor(intervalMs / 10))
+  }
+
+  constructor(options: BookmarksOptions) {
+    this.#options = options
+    this.#schedule = new Schedule(options.clock, (cursor, nowMs) => this.#due(cursor, nowMs))
+  }
+
+  /** Watchers that wait for a bookmark or their end. */
+  get size(): number {
+    return this.#schedule.size
+  }
+
+  add(cursor: Cursor): void {
+    this.#plan(cursor, this.#options.clock.monotonic())
+  }
+
+  remove(cursor: Cursor): void {
+    this.#schedule.remove(cursor)
+  }
+
+  stop(): void {
+    this.#schedule.stop()
+  }
+
+  #plan(cursor: Cursor, nowMs: number): void {
+    this.#schedule.add(cursor, cursor.timetable.nextMs(nowMs, this.#bookmarkAfterMs))
+  }
+
+  #due(cursor: Cursor, nowMs: number): void {
+    const due = cursor.timetable.due(nowMs)
+    if (due === 'end') return this.#options.onDeadline(cursor)
+    if (due !== 'nothing' && cursor.isAtHead && !cursor.isBlocked) {
+      if (due === 'bookmark') cursor.writeBookmark(this.#options.headRevision())
+      else cursor.writeMark(this.#options.headRevision())
+    }
+    this.#plan(cursor, nowMs)
+  }
+}

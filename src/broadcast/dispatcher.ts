@@ -1,0 +1,358 @@
+/**
+ * The broadcast of one resource: hears every batch of its cache, finds by index whom it concerns, lets each group encode
+ * it once, and hands the rest to others: `advance.ts` moves cursors, `bookmarks.ts` keeps their times, `endings.ts` ends
+ * them, `groups.ts` holds what watchers share. All of it is synchronous.
+ */
+import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
+import type { Snapshot } from '../cache/store.js'
+import type { CacheListener, WatchCache } from '../cache/watch-cache.js'
+import type { EndReason } from '../model/end-reason.js'
+import { type Key, keyFromText } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import type { BroadcastMetrics } from '../model/stage-metrics.js'
+import type { StatusError } from '../model/status.js'
+import type { Clock, Timer } from '../support/clock.js'
+import type { Random } from '../support/random.js'
+import { CursorAdvance } from './advance.js'
+import { Bookmarks } from './bookmarks.js'
+import { Cursor, type CursorOwner, type WatcherSink } from './cursor.js'
+import { Endings, noLongerServed } from './endings.js'
+import { FactRegistry, type JsonOf } from './fact-registry.js'
+import type { Group } from './group.js'
+import { type GroupMatcher, type GroupRequest, Groups } from './groups.js'
+import type { MatchedEvent } from './matcher.js'
+import type { Pump } from './pump.js'
+
+export interface DispatcherOptions {
+  readonly cache: WatchCache
+  readonly jsonOf: JsonOf
+  readonly pump: Pump
+  readonly clock: Clock
+  readonly random: Random
+  readonly metrics: BroadcastMetrics
+  /** Between two bookmarks to one watcher, milliseconds; jittered by a tenth. */
+  readonly bookmarkIntervalMs: number
+  /** Bytes of one group's log; beyond it the slow go on from the ring. */
+  readonly logBytes: number
+  /** Bytes of all logs together; beyond it a log keeps nothing for the slow. */
+  readonly allLogBytes: number
+  /** Frames of ring batches kept for lagging cursors, bytes. */
+  readonly replayBytes: number
+  /** A selector was refused: its labels and fields would have been too many with those of others. */
+  readonly onSelectorRefused?: () => void
+  /** An encoder failed on one of our bugs. */
+  readonly onInternalError: (error: StatusError) => void
+}
+
+export type CursorStart =
+  /** Everything after a revision, which may lie in the future. */
+  | { readonly kind: 'after'; readonly revision: Revision }
+  /** The state, then everything after it. */
+  | {
+      readonly kind: 'initial'
+      readonly snapshot: Snapshot
+      /** A state as old as this will do, if another watcher is just being sent one; null: the snapshot itself. */
+      readonly minRevision: Revision | null
+      /** The end of the state is told by a bookmark (`k8s.io/initial-events-end`). */
+      readonly marksEnd: boolean
+    }
+
+export interface CursorRequest extends GroupRequest {
+  readonly start: CursorStart
+  readonly bookmarks: boolean
+  /** Monotonic milliseconds. */
+  readonly deadlineMs: number
+  /** Told of the bytes of initial state that were sent. @returns milliseconds to wait before more. */
+  readonly pace: (bytes: number) => number
+  readonly onInitialComplete: () => void
+  readonly onEnd: (reason: EndReason) => void
+}
+
+/** A peer that takes nothing and has fallen out of the ring cannot even be told. */
+const STUCK_LIMIT_MS = 30_000
+const STUCK_CHECK_MS = 5_000
+
+export class Dispatcher implements CacheListener, CursorOwner {
+  readonly facts: FactRegistry
+  readonly #options: DispatcherOptions
+  readonly #cache: WatchCache
+  readonly #groups: Groups
+  readonly #endings: Endings
+  readonly #bookmarks: Bookmarks
+  readonly #advance: CursorAdvance
+  readonly #cursors = new Set<Cursor>()
+  /** Small: few ask for the future. */
+  readonly #waiting = new Set<Cursor>()
+  #sentEvents = 0
+  #sentBytes = 0
+  #stuckTimer: Timer
+  #isClosed = false
+
+  constructor(options: DispatcherOptions) {
+    const { cache, clock, random, metrics, replayBytes, onInternalError } = options
+    this.#options = options
+    this.#cache = cache
+    this.facts = new FactRegistry(options.jsonOf, options.onSelectorRefused)
+    this.#groups = new Groups(this.facts)
+    this.#endings = new Endings({ cache, owner: this, onInternalError })
+    this.#bookmarks = new Bookmarks({
+      clock,
+      random,
+      intervalMs: options.bookmarkIntervalMs,
+      headRevision: () => cache.revision,
+      onDeadline: (cursor) => this.#endings.endAtDeadline(cursor),
+    })
+    this.#advance = new CursorAdvance({
+      cache,
+      endings: this.#endings,
+      clock,
+      metrics,
+      replayBytes,
+      onWaiting: (cursor) => this.#waiting.add(cursor),
+    })
+    const check = (): void => {
+      this.#checkStuck()
+      this.#stuckTimer = clock.setTimer(STUCK_CHECK_MS, check)
+    }
+    this.#stuckTimer = clock.setTimer(STUCK_CHECK_MS, check)
+    cache.listen(this)
+  }
+
+  get watchers(): number {
+    return this.#cursors.size
+  }
+
+  /** Events handed to connections since the start, and their bytes. */
+  get sent(): { readonly events: number; readonly bytes: number } {
+    return { events: this.#sentEvents, bytes: this.#sentBytes }
+  }
+
+  /** Different selectors in use. */
+  get matchers(): number {
+    return this.#groups.matchers
+  }
+
+  /** Ends and bookmarks that are still to fall due. */
+  get scheduled(): number {
+    return this.#bookmarks.size
+  }
+
+  get groups(): Iterable<Group<Cursor>> {
+    return this.#groups.all()
+  }
+
+  get cursors(): Iterable<Cursor> {
+    return this.#cursors
+  }
+
+  /**
+   * Opens a watcher. Nothing is written before this returns, only from the pump's next turn on.
+   * @throws ExpiredError when the revision is gone; ServiceUnavailableError when the resource is no longer served.
+   */
+  open(request: CursorRequest, sink: WatcherSink): Cursor {
+    if (this.#isClosed) throw noLongerServed()
+    const { start } = request
+    if (start.kind === 'after') this.#cache.assertResumable(start.revision)
+    const group = this.#groups.use(request, this.#cache.revision)
+    const revision = start.kind === 'after' ? start.revision : start.snapshot.revision
+    const nowMs = this.#options.clock.monotonic()
+    const cursor = new Cursor(this, group, sink, optionsOf(request), revision)
+    group.members.size++
+    this.#cursors.add(cursor)
+    if (start.kind === 'initial') {
+      const prefix = this.#prefixOf(request.namespace)
+      const oldest = start.minRevision === null ? null : maxRevision(start.minRevision, this.#cache.floorRevision)
+      cursor.beginInitial(group.initialFrames(start.snapshot, prefix, oldest, nowMs), start.marksEnd)
+      this.wake(cursor)
+    } else {
+      this.#advance.follow(cursor)
+      cursor.timetable.opened(nowMs)
+    }
+    this.#bookmarks.add(cursor)
+    return cursor
+  }
+
+  /** Ends a watcher: a last bookmark if asked for, then a clean end; an ERROR if its initial state is not complete. */
+  drain(cursor: Cursor): void {
+    this.#endings.drain(cursor)
+  }
+
+  /** Ends a watcher with an error of its own (a right taken away, a resource removed). */
+  fail(cursor: Cursor, error: StatusError, reason: EndReason): void {
+    if (cursor.state !== 'ended') this.#endings.endWithError(cursor, error, reason)
+  }
+
+  /** One version of the resource is no longer served: its watchers end cleanly. */
+  endVersion(apiVersion: string): void {
+    for (const cursor of this.#cursors) {
+      if (cursor.group.encoder.apiVersion === apiVersion) this.#endings.remove(cursor)
+    }
+  }
+
+  /** The resource is no longer served: every watcher ends cleanly. */
+  close(): void {
+    this.#isClosed = true
+    for (const cursor of this.#cursors) this.#endings.remove(cursor)
+    this.#bookmarks.stop()
+    this.#stuckTimer.cancel()
+  }
+
+  /** Gives the logs back: whoever has not come to the head goes on from the ring. */
+  relieveMemory(): void {
+    const { revision } = this.#cache
+    for (const group of this.#groups.all()) {
+      this.#lagBelow(group, group.log.endOffset, revision)
+      group.log.release(revision)
+    }
+  }
+
+  // CacheListener
+
+  onBatch(batch: CacheBatch): void {
+    if (this.#waiting.size > 0) this.#activateWaiting((batch.revision - 1) as Revision)
+    if (this.#groups.size === 0) return
+    const touched: GroupMatcher[] = []
+    for (const event of batch.events) {
+      for (const matcher of this.#groups.index.candidates(event)) {
+        const matchedEvent = this.#match(matcher, event, batch)
+        if (matchedEvent === null) continue
+        if (matcher.matchedEvents.length === 0) touched.push(matcher)
+        matcher.matchedEvents.push(matchedEvent)
+        event.bodies ??= new Map()
+      }
+    }
+    for (const matcher of touched) {
+      for (const group of matcher.groups) this.#appendTo(group, batch, matcher.matchedEvents)
+      matcher.matchedEvents = []
+    }
+    for (const event of batch.events) event.bodies = null
+  }
+
+  onAdvance(revision: Revision): void {
+    if (this.#waiting.size > 0) this.#activateWaiting(revision)
+  }
+
+  onUnreadable(error: StatusError): void {
+    for (const cursor of this.#cursors) this.#endSoon(cursor, error, 'error')
+  }
+
+  onReset(revision: Revision, isOtherHistory: boolean): void {
+    this.#advance.forgetReplays()
+    for (const group of this.#groups.all()) group.log.reset(revision)
+    for (const cursor of this.#cursors) {
+      // Whoever waits for a revision still to come has lost nothing, unless that revision is of another history.
+      if (cursor.state === 'waiting' && !isOtherHistory && cursor.revision >= revision) continue
+      this.#endSoon(cursor, this.#endings.expired(cursor), 'expired')
+    }
+  }
+
+  // CursorOwner
+
+  wake(cursor: Cursor): void {
+    this.#options.pump.enqueueCursor(cursor, this.#advance)
+  }
+
+  finish(cursor: Cursor, reason: EndReason): void {
+    if (!cursor.end()) return
+    this.#cursors.delete(cursor)
+    this.#waiting.delete(cursor)
+    this.#bookmarks.remove(cursor)
+    const { group } = cursor
+    group.members.size--
+    if (group.members.size === 0) this.#groups.remove(group, this.#cache.revision)
+    this.#options.metrics.ended(reason)
+    cursor.options.onEnd(reason)
+  }
+
+  /** Sums of plain numbers on the hot path; a counter with labels costs several times as much per write. */
+  count(events: number, bytes: number): void {
+    this.#sentEvents += events
+    this.#sentBytes += bytes
+  }
+
+  /** null as well where it cannot be told whether the event is seen: then the watchers that wait for it are ended. */
+  #match(matcher: GroupMatcher, event: CacheEvent, batch: CacheBatch): MatchedEvent | null {
+    try {
+      return matcher.match(event)
+    } catch (error) {
+      const status = this.#endings.unwritable(error)
+      for (const { members } of matcher.groups) {
+        for (const cursor of members.parked) cursor.unpark((batch.revision - 1) as Revision)
+        for (const cursor of members.active.slice()) this.#endSoon(cursor, status, 'error')
+      }
+      return null
+    }
+  }
+
+  #appendTo(group: Group<Cursor>, batch: CacheBatch, matchedEvents: readonly MatchedEvent[]): void {
+    const { members, log } = group
+    const before = (batch.revision - 1) as Revision
+    for (const cursor of members.parked) cursor.unpark(before)
+    if (members.active.length === 0) return
+    const { logBytes, allLogBytes, pump } = this.#options
+    if (this.#groups.logUsage.bytes > allLogBytes && log.capacity > 0) {
+      this.#lagBelow(group, log.endOffset, before)
+      log.release(before)
+      if (members.active.length === 0) return
+    }
+    try {
+      if (group.append(batch, matchedEvents) === 0) return
+    } catch (error) {
+      const status = this.#endings.unwritable(error)
+      for (const cursor of members.active.slice()) this.#endings.endWithError(cursor, status, 'error')
+      return
+    }
+    if (log.capacity > logBytes && log.newestOffset > log.startOffset) {
+      this.#lagBelow(group, log.newestOffset, before)
+      log.trim()
+    }
+    pump.enqueueGroup(group, this.#advance)
+  }
+
+  /** The log is about to be trimmed up to there: whoever has not come so far goes on from the ring. */
+  #lagBelow({ members }: Group<Cursor>, offset: number, headRevision: Revision): void {
+    for (const cursor of members.active.filter((cursor) => cursor.offset < offset)) cursor.lagFromLog(headRevision)
+  }
+
+  #activateWaiting(revision: Revision): void {
+    for (const cursor of this.#waiting) {
+      if (cursor.revision > revision) continue
+      this.#waiting.delete(cursor)
+      this.#advance.follow(cursor)
+    }
+  }
+
+  #endSoon(cursor: Cursor, error: StatusError, reason: EndReason): void {
+    this.#waiting.delete(cursor)
+    this.#endings.endSoon(cursor, error, reason)
+  }
+
+  #checkStuck(): void {
+    const nowMs = this.#options.clock.monotonic()
+    const { floorRevision, revision } = this.#cache
+    this.#cache.evictByAge()
+    for (const { isDirty, members, log } of this.#groups.all()) {
+      // Kept for blocked cursors, which have come to the head since, outside of a pass.
+      if (!isDirty && members.active.every((cursor) => cursor.offset >= log.endOffset)) log.release(revision)
+    }
+    for (const cursor of this.#cursors) {
+      if (!cursor.isStuck(nowMs, floorRevision, revision, STUCK_LIMIT_MS)) continue
+      this.finish(cursor, 'stuck')
+      cursor.sink.destroy()
+    }
+  }
+
+  #prefixOf(namespace: string): Key {
+    const { prefix } = this.#cache
+    return namespace === '' ? prefix : ((prefix + keyFromText(`${namespace}/`)) as Key)
+  }
+}
+
+/** What the cursor keeps of a request: not the snapshot. */
+function optionsOf({ bookmarks, deadlineMs, pace, onInitialComplete, onEnd }: CursorRequest): Cursor['options'] {
+  return { bookmarks, deadlineMs, pace, onInitialComplete, onEnd }
+}
+
+function maxRevision(a: Revision, b: Revision): Revision {
+  return a > b ? a : b
+}

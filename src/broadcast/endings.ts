@@ -1,0 +1,91 @@
+/** How watchers end: what they are told last, and what a Status is made of. */
+import type { WatchCache } from '../cache/watch-cache.js'
+import type { EndReason } from '../model/end-reason.js'
+import type { Revision } from '../model/revision.js'
+import { ExpiredError, ServiceUnavailableError, type Status, StatusError } from '../model/status.js'
+import type { Cursor, CursorOwner } from './cursor.js'
+import type { WriteUnit } from './wire-format.js'
+
+export interface EndingsOptions {
+  readonly cache: WatchCache
+  readonly owner: Pick<CursorOwner, 'finish'>
+  /** An encoder failed on one of our bugs. */
+  readonly onInternalError: (error: StatusError) => void
+}
+
+export class Endings {
+  readonly #cache: WatchCache
+  readonly #owner: Pick<CursorOwner, 'finish'>
+  readonly #onInternalError: (error: StatusError) => void
+
+  constructor({ cache, owner, onInternalError }: EndingsOptions) {
+    this.#cache = cache
+    this.#owner = owner
+    this.#onInternalError = onInternalError
+  }
+
+  /** The stream ends without an error, after a last bookmark or mark where the watcher stands at the head. */
+  endCleanly(cursor: Cursor, reason: EndReason): void {
+    if (cursor.lastError !== null) return this.endWithError(cursor, cursor.lastError.error, cursor.lastError.reason)
+    let last: WriteUnit | null = null
+    if (cursor.isAtHead && !cursor.isBlocked) {
+      const { group } = cursor
+      if (reason === 'drain' && cursor.options.bookmarks) last = group.bookmark(this.#cache.revision, false)
+      else if (group.wire.mark !== null) last = group.mark(this.#cache.revision)
+    }
+    this.#owner.finish(cursor, reason)
+    cursor.sink.end(last?.bytes ?? null, null, last?.checksum ?? null)
+  }
+
+  endWithError(cursor: Cursor, error: StatusError, reason: EndReason): void {
+    const status: Status = error.toStatus()
+    const { bytes, checksum } = cursor.group.error(status)
+    this.#owner.finish(cursor, reason)
+    cursor.sink.end(bytes, status, checksum)
+  }
+
+  /** For thousands at one time: each is told the error in its turn of the pump. The first error is the cause. */
+  endSoon(cursor: Cursor, error: StatusError, reason: EndReason): void {
+    if (cursor.state !== 'ending') cursor.endSoon({ error, reason })
+  }
+
+  expire(cursor: Cursor): void {
+    this.endWithError(cursor, this.expired(cursor), 'expired')
+  }
+
+  expired(cursor: Cursor): ExpiredError {
+    return ExpiredError.tooOld(cursor.revision, (this.#cache.floorRevision + 1) as Revision)
+  }
+
+  drain(cursor: Cursor): void {
+    if (cursor.state === 'ended') return
+    if (cursor.state !== 'initial') return this.endCleanly(cursor, 'drain')
+    const error = new ServiceUnavailableError('the server is shutting down before the initial state was complete')
+    this.endWithError(cursor, error, 'drain')
+  }
+
+  endAtDeadline(cursor: Cursor): void {
+    if (cursor.state !== 'initial') return this.endCleanly(cursor, 'timeout')
+    const error = new ServiceUnavailableError('the watch timed out before its initial state was complete', {
+      details: { retryAfterSeconds: 1 },
+    })
+    this.endWithError(cursor, error, 'timeout')
+  }
+
+  /** The resource, or the version of it that was asked for, is no longer served. */
+  remove(cursor: Cursor): void {
+    if (cursor.state === 'initial') this.endWithError(cursor, noLongerServed(), 'removed')
+    else this.endCleanly(cursor, 'removed')
+  }
+
+  /** An event that its encoding cannot say ends the streams that wait for it: a hole would be worse. */
+  unwritable(error: unknown): StatusError {
+    const status = StatusError.from(error)
+    if (status.code === 500) this.#onInternalError(status)
+    return status
+  }
+}
+
+export function noLongerServed(): ServiceUnavailableError {
+  return new ServiceUnavailableError('the resource is no longer served here', { details: { retryAfterSeconds: 1 } })
+}

@@ -1,0 +1,97 @@
+/**
+ * The groups of one resource, made for their first watcher and let go with their last; and the matchers they share, found
+ * by index, so that an event costs what it delivers and not how many watchers there are.
+ */
+import type { BodyEncoder } from '../model/body-encoder.js'
+import type { Revision } from '../model/revision.js'
+import type { Cursor } from './cursor.js'
+import type { FactRegistry } from './fact-registry.js'
+import type { LogUsage } from './frame-log.js'
+import { Group } from './group.js'
+import { Matcher, type MatchedEvent, type WatchSelector, matcherKey } from './matcher.js'
+import { MatcherIndex } from './matcher-index.js'
+import type { WireFormat } from './wire-format.js'
+
+/** What watchers of one group have in common. */
+export interface GroupRequest {
+  /** '' for all. */
+  readonly namespace: string
+  readonly selector: WatchSelector
+  readonly encoder: BodyEncoder
+  readonly wire: WireFormat
+}
+
+export class GroupMatcher extends Matcher {
+  readonly groups = new Set<Group<Cursor>>()
+  /** Events of the batch that is being dispatched. */
+  matchedEvents: MatchedEvent[] = []
+}
+
+export class Groups {
+  /** Memory of all logs together. */
+  readonly logUsage: LogUsage = { bytes: 0 }
+  readonly index: MatcherIndex<GroupMatcher>
+  readonly #facts: FactRegistry
+  readonly #matchers = new Map<string, GroupMatcher>()
+  readonly #groups = new Map<string, Group<Cursor>>()
+  #sequence = 0
+
+  constructor(facts: FactRegistry) {
+    this.#facts = facts
+    this.index = new MatcherIndex(facts)
+  }
+
+  get size(): number {
+    return this.#groups.size
+  }
+
+  /** Different selectors in use. */
+  get matchers(): number {
+    return this.#matchers.size
+  }
+
+  all(): Iterable<Group<Cursor>> {
+    return this.#groups.values()
+  }
+
+  /** @param headRevision where the log of a new group begins. */
+  use(request: GroupRequest, headRevision: Revision): Group<Cursor> {
+    const key = groupKey(request)
+    const existing = this.#groups.get(key)
+    if (existing !== undefined) return existing
+    const { encoder, wire } = request
+    const matcher = this.#matcherFor(request)
+    // A short key of its own: frames are cached under it, and no later group with the same long key may find them.
+    const group = new Group<Cursor>(String(++this.#sequence), matcher, encoder, wire, headRevision, this.logUsage)
+    matcher.groups.add(group)
+    this.#groups.set(key, group)
+    return group
+  }
+
+  remove(group: Group<Cursor>, headRevision: Revision): void {
+    const matcher = group.matcher as GroupMatcher
+    const { namespace, selector } = matcher
+    this.#groups.delete(groupKey({ namespace, selector, encoder: group.encoder, wire: group.wire }))
+    group.log.reset(headRevision)
+    matcher.groups.delete(group)
+    if (matcher.groups.size > 0) return
+    this.#matchers.delete(matcher.key)
+    this.index.remove(matcher)
+    matcher.close()
+  }
+
+  #matcherFor({ namespace, selector, encoder: { apiVersion } }: GroupRequest): GroupMatcher {
+    const key = matcherKey(namespace, selector, apiVersion)
+    let matcher = this.#matchers.get(key)
+    if (matcher === undefined) {
+      matcher = new GroupMatcher(namespace, selector, this.#facts, apiVersion)
+      this.#matchers.set(key, matcher)
+      this.index.add(matcher)
+    }
+    return matcher
+  }
+}
+
+function groupKey({ namespace, selector, encoder, wire }: GroupRequest): string {
+  return `${matcherKey(namespace, selector, encoder.apiVersion)}\n${encoder.key}\n${wire.key}`
+}

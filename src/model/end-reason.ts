@@ -1,0 +1,11 @@
+/** Why a watcher ended, for the metric and the log. */
+export type EndReason =
+  | 'timeout'
+  | 'expired'
+  | 'too-large'
+  | 'drain'
+  | 'closed'
+  | 'stuck'
+  | 'revoked'
+  | 'removed'
+  | 'error'
