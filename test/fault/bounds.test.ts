@@ -14,7 +14,7 @@ import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
 import { LightWatcher } from '../support/light-watcher.js'
 import { type ServerProcess, startServer, total } from '../support/server-process.js'
-import { pause } from './scenario.js'
+import { pause } from '../support/until.js'
 
 const MiB = 2 ** 20
 const isLong = process.env['TEST_LONG'] !== undefined

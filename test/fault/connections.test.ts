@@ -1,7 +1,7 @@
 /** What can happen to etcd and to the way there without a loss: nobody is disconnected, and nothing is listed anew. */
 import t from 'tap'
-import { until } from '../support/app.js'
-import { ends, pause, type Scenario, scopes, startScenario } from './scenario.js'
+import { pause, until } from '../support/until.js'
+import { ends, type Scenario, scopes, startScenario } from './scenario.js'
 
 /** Faults that lose nothing: who was connected stays connected, and nothing is listed anew. */
 const harmless: Record<string, (s: Scenario) => Promise<void>> = {

@@ -10,7 +10,8 @@ import { startFaultProxy } from '../support/fault-proxy.js'
 import { LightWatcher } from '../support/light-watcher.js'
 import { startServer, total } from '../support/server-process.js'
 import { WatchRecorder } from '../support/watch-recorder.js'
-import { pause, pods } from './scenario.js'
+import { pods } from './scenario.js'
+import { pause } from '../support/until.js'
 
 const WATCHERS = 1_000
 

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t from 'tap'
 import { startServer } from '../support/server-process.js'
-import { pause } from './scenario.js'
+import { pause } from '../support/until.js'
 
 /** Every stage at which a client can stop in the middle: what it has sent by then, and what it drips after that. */
 const stages: Record<string, { port: 'plain' | 'tcp' | 'tls'; sent: string; drip: string }> = {

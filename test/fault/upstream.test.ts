@@ -3,8 +3,8 @@
  * over SSE, as from another distributary, and in JSON lines, as from a kube-apiserver.
  */
 import t from 'tap'
-import { until } from '../support/app.js'
-import { ends, pause, type Scenario, startScenario } from './scenario.js'
+import { pause, until } from '../support/until.js'
+import { ends, type Scenario, startScenario } from './scenario.js'
 
 /** Faults that lose nothing: who was connected stays connected, and nothing is listed anew. */
 const harmless = {

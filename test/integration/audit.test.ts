@@ -7,7 +7,8 @@ import { pod, until } from '../support/app.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
 import { startServer, total } from '../support/server-process.js'
-import { ends, pause, pods, type Scenario, startScenario } from '../fault/scenario.js'
+import { ends, pods, type Scenario, startScenario } from '../fault/scenario.js'
+import { pause } from '../support/until.js'
 
 /** A server whose watch of the pods is told what `corrupt` makes of it. */
 async function corrupted(t: Test, corrupt: (keyValue: KeyValue) => KeyValue | null): Promise<Scenario> {

@@ -3,7 +3,8 @@
  * and what they saw together satisfies every guarantee. Nobody loses history, so nobody has to start afresh.
  */
 import t from 'tap'
-import { pause, startFleet } from '../fleet/fleet-scenario.js'
+import { startFleet } from '../fleet/fleet-scenario.js'
+import { pause } from '../support/until.js'
 
 void t.test('whatever of a fleet goes, every guarantee holds for watchers that hop between its replicas', async (t) => {
   const s = await startFleet(t)

@@ -171,11 +171,7 @@ async function saidAge({ url }: { url: string }): Promise<number | null> {
 }
 
 async function untilAge(edge: { url: string }, isIt: (age: number | null) => boolean): Promise<void> {
-  const deadline = Date.now() + 20_000
-  while (!isIt(await saidAge(edge))) {
-    if (Date.now() > deadline) throw new Error('the age does not become what it should be')
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
+  await until(async () => isIt(await saidAge(edge)), 'the age is what it should be', 20_000)
 }
 
 void t.test(
