@@ -9,25 +9,18 @@ import { EtcdWriter } from '../support/etcd-writer.js'
 import { startServer, total } from '../support/server-process.js'
 import { ends, pods, type Scenario, startScenario } from '../fault/scenario.js'
 import { pause } from '../support/until.js'
+import { withWatch } from '../support/with-watch.js'
 
 /** A server whose watch of the pods is told what `corrupt` makes of it. */
 async function corrupted(t: Test, corrupt: (keyValue: KeyValue) => KeyValue | null): Promise<Scenario> {
   let watches = 0
   return await startScenario(t, {
-    wrap: (upstream) => ({
-      read: (options) => upstream.read(options),
-      readKey: (key, options) => upstream.readKey(key, options),
-      currentRevision: (signal) => upstream.currentRevision(signal),
-      status: (signal) => upstream.status(signal),
-      write: (compares, operations) => upstream.write(compares, operations),
-      grantLease: (ttlSeconds) => upstream.grantLease(ttlSeconds),
-      close: () => upstream.close(),
-      watch: (options, handlers) => {
+    wrap: (upstream) =>
+      withWatch(upstream, (options, handlers) => {
         // The first one only: what replaces the cache is read without a fault.
         const isBroken = options.prefix === pods.prefix && ++watches === 1
         return upstream.watch(options, isBroken ? broken(handlers) : handlers)
-      },
-    }),
+      }),
   })
 
   function broken(handlers: WatchHandlers): WatchHandlers {
