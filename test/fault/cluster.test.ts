@@ -79,7 +79,7 @@ const faults: Record<string, (s: Scenario) => Promise<void>> = {
 }
 
 for (const [name, fault] of Object.entries(faults)) {
-  void t.test(`${name}: everybody stays connected and misses nothing`, async (t) => {
+  void t.test(`${name}: every watcher stays connected and misses nothing`, async (t) => {
     const s = await startScenario(t, { members: 3 })
     const watches = await s.watchAll()
     s.startLoad()

@@ -75,7 +75,7 @@ class Cancelling {
 }
 
 void t.test(
-  'nobody is left on a dead broadcast when the watch of etcd is cancelled (etcd #21813, #18231): neither who was there, nor who comes meanwhile',
+  'no watcher is left on a dead broadcast when etcd cancels its watch (etcd #21813, #18231), neither those connected nor those that arrive meanwhile',
   async (t) => {
     const cancelling = new Cancelling()
     const s = await startScenario(t, { wrap: (upstream) => cancelling.wrap(upstream) })

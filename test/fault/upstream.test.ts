@@ -42,7 +42,7 @@ const faults = {
 } as const
 
 for (const chain of ['sse', 'json'] as const) {
-  void t.test(`a server fed by another over ${chain}: it misses nothing, whatever happens between them`, async (t) => {
+  void t.test(`a server fed by another over ${chain} misses nothing, whatever happens between them`, async (t) => {
     const s = await startScenario(t, { chain })
     const watches = await s.watchAll()
     s.startLoad(1, 10)
@@ -65,7 +65,7 @@ for (const chain of ['sse', 'json'] as const) {
 }
 
 void t.test(
-  'the server in front is away: what is held is served with its age, and consistent reads fail in time',
+  'while the server in front is away, the cache is served with its age and consistent reads fail in time',
   async (t) => {
     const s = await startScenario(t, { chain: 'sse' })
     const watches = await s.watchAll()
@@ -87,7 +87,7 @@ void t.test(
   },
 )
 
-void t.test('another etcd behind the server in front is another history: everybody is told', async (t) => {
+void t.test('another etcd behind the server in front is another history, and every watcher gets 410', async (t) => {
   const s = await startScenario(t, { chain: 'sse' })
   const watches = await s.watchAll()
   const before = s.cacheRevision
