@@ -43,6 +43,7 @@ import type { LiveResource, ResourceContext } from '../transports/api/resource-c
 import type { ApiServices } from '../transports/passthrough/api-services.js'
 import type { Passthrough } from '../transports/passthrough/passthrough.js'
 import { MemoryGate } from '../transports/limits/memory-gate.js'
+import { checkStreamHandles } from '../transports/watch/check-stream-handles.js'
 import { WatcherLimits } from '../transports/limits/watcher-limits.js'
 import { feedLine, type ProcessStatus, processStatus, serverStatus } from '../ui/status.js'
 import { registerUi } from '../ui/ui-routes.js'
@@ -375,6 +376,7 @@ export class App {
     this.#apiServices?.start()
     this.#logWhenReady(startedMs)
     while (!this.isReady && this.#clock.monotonic() - startedMs < readyWithinMs) await sleep(this.#clock, READY_POLL_MS)
+    await checkStreamHandles(this.#options.config.streamHandles, this.#options.logger)
     return await this.#ports.start()
   }
 

@@ -4,20 +4,14 @@ import t from 'tap'
 import { EXIT } from '../../src/cli/exit-code.js'
 import { startScenario } from '../fault/scenario.js'
 import { pod, startApp } from '../support/app.js'
+import { withWatch } from '../support/with-watch.js'
 import { runCli } from './support/run-cli.js'
 
 void t.test('equal, different, not to be compared, and each in its exit code', async (t) => {
   let isBroken = true
   const s = await startScenario(t, {
-    wrap: (upstream) => ({
-      read: (options) => upstream.read(options),
-      readKey: (key, options) => upstream.readKey(key, options),
-      currentRevision: (signal) => upstream.currentRevision(signal),
-      status: (signal) => upstream.status(signal),
-      write: (compares, operations) => upstream.write(compares, operations),
-      grantLease: (ttlSeconds) => upstream.grantLease(ttlSeconds),
-      close: () => upstream.close(),
-      watch: (options, handlers) =>
+    wrap: (upstream) =>
+      withWatch(upstream, (options, handlers) =>
         upstream.watch(options, {
           ...handlers,
           onBatches: (batches) =>
@@ -28,7 +22,7 @@ void t.test('equal, different, not to be compared, and each in its exit code', a
               ),
             ),
         }),
-    }),
+      ),
   })
   await s.writer.put('/registry/pods/a/odd', pod('odd', { namespace: 'a' }))
   await s.reached(await s.writer.put('/registry/pods/a/even', pod('even', { namespace: 'a' })))

@@ -3,14 +3,14 @@ import t from 'tap'
 import { withCapacity } from './capacity.js'
 import { generated, readText, root } from './generate.js'
 
-void t.test('what follows from something else in the repository is up to date', async (t) => {
+void t.test('every generated page and schema is up to date', async (t) => {
   for (const [path, content] of await generated()) {
     t.ok(existsSync(root + path), path)
     t.equal(readText(path) === content, true, `${path}: npm run generate`)
   }
 })
 
-void t.test('the capacity table has the newest whole run, and says what nobody has measured', async (t) => {
+void t.test('the capacity table shows the newest complete run, and says what was never measured', async (t) => {
   const row = (fields: object): string =>
     JSON.stringify({ question: 'memory', subject: 'distributary', wire: 'http1', quick: false, ...fields })
   const rows = [

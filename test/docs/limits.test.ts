@@ -25,7 +25,7 @@ const counted = new Set(
 for (const [, limit] of read('src/transports/server/answer-unreadable.ts').matchAll(/^ {2}[A-Z_]+: '([a-z-]+)'/gm))
   counted.add(limit!)
 
-void t.test('each row names what is there', (t) => {
+void t.test('each row names a file that exists', (t) => {
   t.ok(rows.length > 30, `${rows.length} rows`)
   for (const { bound, by, metric, test } of rows) {
     const file = quoted(by).find((text) => text.startsWith('src/'))

@@ -48,7 +48,46 @@ void t.test('every page under docs can be reached from its first', async (t) => 
   }
 })
 
-void t.test('what pages say of files and options is so', async (t) => {
+/** A path of the repository in running text, in code or in a picture; a path within `src/` may leave it out. */
+const PATH = /(?<![\w./:@-])((?:\w[\w-]*\/)+(?:[\w.-]*\w)?)(?![\w*<{/-])/g
+const top = readdirSync(root)
+const stages = readdirSync(`${root}src`, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name)
+
+void t.test('every file and folder that the pages for contributors name exists', async (t) => {
+  for (const page of ['docs/architecture.md', 'CONTRIBUTING.md']) {
+    const text = readText(page)
+    const paths = [...text.matchAll(PATH)].map(([, path = '']) => path).filter((path) => isPath(path))
+    t.ok(paths.length > 20, `${page} names ${paths.length} paths`)
+    for (const path of paths) t.ok(existsSync(root + path) || existsSync(`${root}src/${path}`), `${page}: ${path}`)
+    // A file without its folder is one of those beside the last that was named with it.
+    const files = readdirSync(`${root}src`, { recursive: true, encoding: 'utf8' })
+    for (const [, file = ''] of text.matchAll(/(?<![\w./-])([a-z][\w-]*\.ts)\b/g)) {
+      t.ok(
+        files.some((one) => one.endsWith(`/${file}`)),
+        `${page}: ${file}`,
+      )
+    }
+  }
+})
+
+/** Begins with a folder of the repository, or with a stage. */
+function isPath(path: string): boolean {
+  const first = path.slice(0, path.indexOf('/'))
+  return top.includes(first) || stages.includes(first)
+}
+
+void t.test('every stage is named to contributors', async (t) => {
+  const text = readText('CONTRIBUTING.md')
+  const picture = readText('docs/architecture.md')
+  for (const stage of stages) {
+    t.ok(text.includes(`\`src/${stage}/\``), `CONTRIBUTING.md: src/${stage}/`)
+    t.ok(picture.includes(`${stage}/`), `docs/architecture.md: ${stage}/`)
+  }
+})
+
+void t.test('every file and option that a page names exists', async (t) => {
   const options = readText('docs/options.md')
   for (const page of pages.filter((one) => one.startsWith('docs/'))) {
     for (const [, path = ''] of readText(page).matchAll(/`((?:deploy|helm|src|test)\/[\w./-]+)`/g)) {

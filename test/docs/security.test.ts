@@ -5,7 +5,7 @@ import t from 'tap'
 const root = new URL('../../../', import.meta.url)
 const read = (file: string): string => readFileSync(fileURLToPath(new URL(file, root)), 'utf8')
 
-void t.test('every threat in SECURITY.md names a test that is there', async (t) => {
+void t.test('every threat in SECURITY.md names a test that exists', async (t) => {
   const text = read('SECURITY.md')
   const rows = text
     .slice(text.indexOf('## Threats'))

@@ -14,7 +14,7 @@ import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
 import { LightWatcher } from '../support/light-watcher.js'
 import { type ServerProcess, startServer, total } from '../support/server-process.js'
-import { pause } from './scenario.js'
+import { pause } from '../support/until.js'
 
 const MiB = 2 ** 20
 const isLong = process.env['TEST_LONG'] !== undefined
@@ -199,7 +199,7 @@ void t.test('watches that each name a label of their own are refused beyond a bo
   t.equal(status, 200, 'their places are given back')
 })
 
-void t.test('what is too large is refused in one clear answer', async (t) => {
+void t.test('a request that is too large is refused with one clear error', async (t) => {
   const { server } = await start(t, [], 10)
   const url = `${server.url}/api/v1/pods`
   t.equal((await fetch(`${url}?limit=999999999999999`)).status, 200, 'a limit beyond everything is everything')

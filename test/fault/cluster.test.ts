@@ -1,7 +1,7 @@
 /** Three members of one etcd: a leader that dies, that stops, that hands over, and a member that is cut off from the others. */
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
-import { until } from '../support/app.js'
+import { until } from '../support/until.js'
 import type { EtcdProcess } from '../support/etcd-process.js'
 import { ends, type Scenario, startScenario } from './scenario.js'
 
@@ -79,7 +79,7 @@ const faults: Record<string, (s: Scenario) => Promise<void>> = {
 }
 
 for (const [name, fault] of Object.entries(faults)) {
-  void t.test(`${name}: everybody stays connected and misses nothing`, async (t) => {
+  void t.test(`${name}: every watcher stays connected and misses nothing`, async (t) => {
     const s = await startScenario(t, { members: 3 })
     const watches = await s.watchAll()
     s.startLoad()

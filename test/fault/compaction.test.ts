@@ -6,7 +6,7 @@ import t from 'tap'
 import { pod, until } from '../support/app.js'
 import { ends, pods, scopes, startScenario, whileCutOff } from './scenario.js'
 
-void t.test('compaction while cut off: 410 for who has missed something, never a hole', async (t) => {
+void t.test('after a compaction while cut off, a watcher that missed something gets 410, never a hole', async (t) => {
   const s = await startScenario(t)
   const watches = await s.watchAll()
   await s.reached(await s.write())

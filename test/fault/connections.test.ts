@@ -1,7 +1,7 @@
 /** What can happen to etcd and to the way there without a loss: nobody is disconnected, and nothing is listed anew. */
 import t from 'tap'
-import { until } from '../support/app.js'
-import { ends, pause, type Scenario, scopes, startScenario } from './scenario.js'
+import { pause, until } from '../support/until.js'
+import { ends, type Scenario, scopes, startScenario } from './scenario.js'
 
 /** Faults that lose nothing: who was connected stays connected, and nothing is listed anew. */
 const harmless: Record<string, (s: Scenario) => Promise<void>> = {
@@ -59,7 +59,7 @@ const harmless: Record<string, (s: Scenario) => Promise<void>> = {
 }
 
 for (const [name, fault] of Object.entries(harmless)) {
-  void t.test(`${name}: everybody stays connected and misses nothing`, async (t) => {
+  void t.test(`${name}: every watcher stays connected and misses nothing`, async (t) => {
     const s = await startScenario(t)
     const watches = await s.watchAll()
     s.startLoad()
@@ -73,7 +73,7 @@ for (const [name, fault] of Object.entries(harmless)) {
 }
 
 void t.test(
-  'etcd is away: the cache is served with its age, consistent reads answer in time, and all by itself it is well again',
+  'while etcd is away, the cache is served with its age and consistent reads fail in time; the server recovers by itself',
   async (t) => {
     const s = await startScenario(t)
     const watches = await s.watchAll()
@@ -102,7 +102,7 @@ void t.test(
   },
 )
 
-void t.test('a watch of the future is told nothing of the past (etcd #20221)', async (t) => {
+void t.test('a watch from a future revision receives nothing of the past (etcd #20221)', async (t) => {
   const s = await startScenario(t)
   const now = await s.write()
   const future = scopes.map((scope) => s.recorder.watch({ ...scope, resourceVersion: String(now + 20) }))

@@ -4,36 +4,39 @@ import type { Revision } from '../../src/model/revision.js'
 import { pod, until } from '../support/app.js'
 import { apps, ends, namespaces, nodes, pods, startScenario } from './scenario.js'
 
-void t.test('etcd out of space: what it holds is served, and what comes after the alarm as well', async (t) => {
-  const s = await startScenario(t, { etcdFlags: [`--quota-backend-bytes=${4 * 1024 * 1024}`] })
-  const watches = await s.watchAll()
-  const filler = 'x'.repeat(200_000)
-  let revision: Revision | null = null
-  let alarm = ''
-  for (let i = 0; i < 60 && alarm === ''; i++) {
-    try {
-      const object = pod('filler', { namespace: 'a', spec: { filler: `${filler}${i}` } })
-      revision = await s.writer.commit({ '/registry/pods/a/filler': object })
-    } catch (error) {
-      alarm = String(error)
+void t.test(
+  'when etcd is out of space, what it holds is served, and so is what is written after the alarm',
+  async (t) => {
+    const s = await startScenario(t, { etcdFlags: [`--quota-backend-bytes=${4 * 1024 * 1024}`] })
+    const watches = await s.watchAll()
+    const filler = 'x'.repeat(200_000)
+    let revision: Revision | null = null
+    let alarm = ''
+    for (let i = 0; i < 60 && alarm === ''; i++) {
+      try {
+        const object = pod('filler', { namespace: 'a', spec: { filler: `${filler}${i}` } })
+        revision = await s.writer.commit({ '/registry/pods/a/filler': object })
+      } catch (error) {
+        alarm = String(error)
+      }
     }
-  }
-  t.match(alarm, /space/, 'etcd takes no more')
-  await s.reached(revision!)
-  await s.recorder.list({ target: pods })
-  t.equal((await fetch(`${s.h.url}/readyz`)).status, 200)
-  s.proxy.cut()
-  const during = s.recorder.watch({ target: pods, sendInitialEvents: true })
-  await during.until(({ items }) => items.some(({ type }) => type === 'BOOKMARK'))
-  await s.etcd.compact(revision!)
-  await s.etcd.call('maintenance/defragment', {})
-  const { alarms } = (await s.etcd.call('maintenance/alarm', { action: 'GET' })) as { alarms: object[] }
-  for (const raised of alarms) await s.etcd.call('maintenance/alarm', { ...raised, action: 'DEACTIVATE' })
-  await s.writer.commit({ '/registry/pods/a/filler': null })
-  const last = await s.settle()
-  t.same(ends([...watches, during]), [`open ×${watches.length + 1}`])
-  await s.judge(t, last)
-})
+    t.match(alarm, /space/, 'etcd takes no more')
+    await s.reached(revision!)
+    await s.recorder.list({ target: pods })
+    t.equal((await fetch(`${s.h.url}/readyz`)).status, 200)
+    s.proxy.cut()
+    const during = s.recorder.watch({ target: pods, sendInitialEvents: true })
+    await during.until(({ items }) => items.some(({ type }) => type === 'BOOKMARK'))
+    await s.etcd.compact(revision!)
+    await s.etcd.call('maintenance/defragment', {})
+    const { alarms } = (await s.etcd.call('maintenance/alarm', { action: 'GET' })) as { alarms: object[] }
+    for (const raised of alarms) await s.etcd.call('maintenance/alarm', { ...raised, action: 'DEACTIVATE' })
+    await s.writer.commit({ '/registry/pods/a/filler': null })
+    const last = await s.settle()
+    t.same(ends([...watches, during]), [`open ×${watches.length + 1}`])
+    await s.judge(t, last)
+  },
+)
 
 void t.test('a burst of 50 MB, values near the limit of etcd, and a reader that stands still meanwhile', async (t) => {
   const s = await startScenario(t, { flags: ['--watch-cache-bytes', '128Mi'] })
@@ -61,7 +64,7 @@ void t.test('a burst of 50 MB, values near the limit of etcd, and a reader that 
   await s.judge(t, last)
 })
 
-void t.test('100 keys in one transaction arrive as one, whatever is chosen of them', async (t) => {
+void t.test('100 keys of one transaction arrive as one, whatever a selector chooses of them', async (t) => {
   const s = await startScenario(t)
   const watches = await s.watchAll()
   for (let round = 0; round < 5; round++) {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { assertGuarantees } from '../guarantees/validate.js'
-import { until } from '../support/app.js'
+import { until } from '../support/until.js'
 import { ends, startScenario, whileCutOff } from './scenario.js'
 
 const restores = [

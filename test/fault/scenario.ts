@@ -27,6 +27,7 @@ import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.js'
 import { type PeerNetwork, startEtcdWithPeerNetwork } from '../support/peer-network.js'
 import { freePort } from '../support/free-port.js'
 import { type RequestScope, type Target, type RecordedWatch, WatchRecorder } from '../support/watch-recorder.js'
+import { pause } from '../support/until.js'
 
 export const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
 /** One is a prefix of another, whose events it must not be sent. */
@@ -432,10 +433,6 @@ export class Scenario {
     const reference = await this.control.finish(this.writer.commits)
     return validate(this.recorder.history(this.writer.writes), reference, { settledRevision })
   }
-}
-
-export async function pause(ms: number): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, ms))
 }
 
 /** How the watches ended, each way once, with how often: `open ×12`. */

@@ -6,7 +6,8 @@
 import { randomInteger } from '../../src/support/random.js'
 import type { Revision } from '../../src/model/revision.js'
 import { ListError, type RecordedWatch } from '../support/watch-recorder.js'
-import { pause, type Scenario, scopes } from './scenario.js'
+import { type Scenario, scopes } from './scenario.js'
+import { pause } from '../support/until.js'
 
 export interface ScheduleOptions {
   readonly watchersAtOnce: number

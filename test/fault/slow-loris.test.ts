@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t from 'tap'
 import { startServer } from '../support/server-process.js'
-import { pause } from './scenario.js'
+import { pause } from '../support/until.js'
 
 /** Every stage at which a client can stop in the middle: what it has sent by then, and what it drips after that. */
 const stages: Record<string, { port: 'plain' | 'tcp' | 'tls'; sent: string; drip: string }> = {
@@ -19,7 +19,7 @@ const stages: Record<string, { port: 'plain' | 'tcp' | 'tls'; sent: string; drip
 const EACH = 20
 
 void t.test(
-  'who stops in the middle of a request or drips it is ended, at every stage, and nobody waits',
+  'a client that stalls or drips its request is cut off at every stage, and no other client waits',
   async (t) => {
     const flags = ['--port', '0', '--tls-self-signed', '--secure-port', '0']
     const server = await startServer(t, { flags })

@@ -5,6 +5,7 @@
 import t from 'tap'
 import { UpstreamError, type Upstream, type WatchHandlers } from '../../src/upstream/upstream.js'
 import { pod, until } from '../support/app.js'
+import { withWatch } from '../support/with-watch.js'
 import { ends, pods, scopes, startScenario } from './scenario.js'
 
 for (const compacts of [false, true]) {
@@ -48,33 +49,24 @@ class Cancelling {
   isCancelling = false
 
   wrap(upstream: Upstream): Upstream {
-    return {
-      read: (options) => upstream.read(options),
-      readKey: (key, options) => upstream.readKey(key, options),
-      currentRevision: (signal) => upstream.currentRevision(signal),
-      status: (signal) => upstream.status(signal),
-      write: (compares, operations) => upstream.write(compares, operations),
-      grantLease: (ttlSeconds) => upstream.grantLease(ttlSeconds),
-      close: () => upstream.close(),
-      watch: (options, handlers) => {
-        if (options.prefix !== pods.prefix) return upstream.watch(options, handlers)
-        const watch = upstream.watch(options, {
-          ...handlers,
-          onOpen: () => {
-            handlers.onOpen()
-            if (this.isCancelling) end()
-          },
-        })
-        const end = (): void => {
-          if (!this.#open.delete(ending)) return
-          watch.close()
-          handlers.onEnd({ kind: 'failed', error: new UpstreamError('unavailable', 'etcd cancelled the watch') })
-        }
-        const ending: WatchHandlers = { ...handlers, onEnd: end }
-        this.#open.add(ending)
-        return watch
-      },
-    }
+    return withWatch(upstream, (options, handlers) => {
+      if (options.prefix !== pods.prefix) return upstream.watch(options, handlers)
+      const watch = upstream.watch(options, {
+        ...handlers,
+        onOpen: () => {
+          handlers.onOpen()
+          if (this.isCancelling) end()
+        },
+      })
+      const end = (): void => {
+        if (!this.#open.delete(ending)) return
+        watch.close()
+        handlers.onEnd({ kind: 'failed', error: new UpstreamError('unavailable', 'etcd cancelled the watch') })
+      }
+      const ending: WatchHandlers = { ...handlers, onEnd: end }
+      this.#open.add(ending)
+      return watch
+    })
   }
 
   cancel(): void {
@@ -83,7 +75,7 @@ class Cancelling {
 }
 
 void t.test(
-  'nobody is left on a dead broadcast when the watch of etcd is cancelled (etcd #21813, #18231): neither who was there, nor who comes meanwhile',
+  'no watcher is left on a dead broadcast when etcd cancels its watch (etcd #21813, #18231), neither those connected nor those that arrive meanwhile',
   async (t) => {
     const cancelling = new Cancelling()
     const s = await startScenario(t, { wrap: (upstream) => cancelling.wrap(upstream) })

@@ -3,8 +3,8 @@
  * over SSE, as from another distributary, and in JSON lines, as from a kube-apiserver.
  */
 import t from 'tap'
-import { until } from '../support/app.js'
-import { ends, pause, type Scenario, startScenario } from './scenario.js'
+import { pause, until } from '../support/until.js'
+import { ends, type Scenario, startScenario } from './scenario.js'
 
 /** Faults that lose nothing: who was connected stays connected, and nothing is listed anew. */
 const harmless = {
@@ -42,7 +42,7 @@ const faults = {
 } as const
 
 for (const chain of ['sse', 'json'] as const) {
-  void t.test(`a server fed by another over ${chain}: it misses nothing, whatever happens between them`, async (t) => {
+  void t.test(`a server fed by another over ${chain} misses nothing, whatever happens between them`, async (t) => {
     const s = await startScenario(t, { chain })
     const watches = await s.watchAll()
     s.startLoad(1, 10)
@@ -65,7 +65,7 @@ for (const chain of ['sse', 'json'] as const) {
 }
 
 void t.test(
-  'the server in front is away: what is held is served with its age, and consistent reads fail in time',
+  'while the server in front is away, the cache is served with its age and consistent reads fail in time',
   async (t) => {
     const s = await startScenario(t, { chain: 'sse' })
     const watches = await s.watchAll()
@@ -87,7 +87,7 @@ void t.test(
   },
 )
 
-void t.test('another etcd behind the server in front is another history: everybody is told', async (t) => {
+void t.test('another etcd behind the server in front is another history, and every watcher gets 410', async (t) => {
   const s = await startScenario(t, { chain: 'sse' })
   const watches = await s.watchAll()
   const before = s.cacheRevision

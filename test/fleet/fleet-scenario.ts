@@ -22,6 +22,7 @@ import type { RecordedHistory } from '../support/history.js'
 import { type NatsProcess, startNatsCluster } from '../support/nats-process.js'
 import { type ServerProcess, startServer, total } from '../support/server-process.js'
 import { ListError, type RecordedWatch, type Target, WatchRecorder } from '../support/watch-recorder.js'
+import { pause, until } from '../support/until.js'
 
 export const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
 /** Of the pods' stream, for who wants to harm it. */
@@ -297,13 +298,11 @@ export class FleetScenario {
   }
 
   async eventually(condition: () => Promise<boolean>, what: string): Promise<void> {
-    const end = performance.now() + SETTLE_MS
-    while (!(await condition())) {
-      if (performance.now() > end) {
-        const logs = this.replicas.map(({ name, server }) => `${name}:\n${server.log().slice(-1_500)}`).join('\n')
-        throw new Error(`not within ${SETTLE_MS} ms: ${what}\n${await this.#state()}\n${logs}`)
-      }
-      await pause(25)
+    try {
+      await until(condition, what, SETTLE_MS)
+    } catch (error) {
+      const logs = this.replicas.map(({ name, server }) => `${name}:\n${server.log().slice(-1_500)}`).join('\n')
+      throw new Error(`${(error as Error).message}\n${await this.#state()}\n${logs}`, { cause: error })
     }
   }
 
@@ -358,10 +357,6 @@ export class FleetScenario {
       ...(this.#options.flags ?? []),
     ]
   }
-}
-
-export async function pause(ms: number): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, ms))
 }
 
 function podResource() {

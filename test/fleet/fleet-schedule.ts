@@ -4,7 +4,8 @@
  */
 import { randomInteger } from '../../src/support/random.js'
 import { natsAdmin } from '../support/nats-admin.js'
-import { type FleetScenario, pause, podNames } from './fleet-scenario.js'
+import { type FleetScenario, podNames } from './fleet-scenario.js'
+import { pause } from '../support/until.js'
 
 type Fault = (s: FleetScenario) => Promise<unknown>
 

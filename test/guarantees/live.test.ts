@@ -118,7 +118,7 @@ for (const [name, breakHandlers] of Object.entries(faults)) {
   })
 }
 
-void t.test('events after progress that covered them: nobody loses one in silence (etcd #15220)', async (t) => {
+void t.test('no watcher silently loses an event that follows progress which covered it (etcd #15220)', async (t) => {
   const { violations, ends } = await judged(t, earlyProgress)
   t.same(violations.map(String), [])
   t.same(ends, ['error 410', 'error 410'], 'everybody is told to start afresh')

@@ -89,7 +89,7 @@ function broken(history: RecordedHistory, settledRevision?: Revision): string[] 
   return [...new Set(violations.map(({ guarantee }) => guarantee))].sort()
 }
 
-void t.test('what a watcher is to be sent follows its scope, transitions included', async (t) => {
+void t.test('a watcher is sent what its scope selects, transitions included', async (t) => {
   const lines = (scope: Scope, from: number): string[] =>
     events(from, 10, scope).map(({ type, id, revision }) => `${type} ${id}@${revision}`)
   t.same(lines(web, 3), [
@@ -259,7 +259,7 @@ const brokenStreams: [name: string, history: RecordedHistory, guarantees: string
   ['a list from a revision that never was', list(11, { kind: 'consistent' }, state(10)), ['convergent']],
 ]
 for (const [name, history, guarantees] of brokenStreams) {
-  void t.test(`it is caught as not ${guarantees.join(', ')}: ${name}`, async (t) => {
+  void t.test(`a stream that is not ${guarantees.join(', ')} is caught: ${name}`, async (t) => {
     t.same(broken(history), guarantees)
   })
 }
@@ -268,7 +268,7 @@ function swapFingerprints(items: readonly ObjectItem[]): ObjectItem[] {
   return items.with(1, other(items[1], { fingerprint: items[0]?.fingerprint ?? '' }))
 }
 
-void t.test('when all is quiet, a watch that still runs has everything', async (t) => {
+void t.test('when all is quiet, a running watch has everything', async (t) => {
   t.same(broken(watch(after(3), events(3, 10)), rev(10)), [])
   t.same(broken(watch(after(3), events(3, 9)), rev(10)), ['convergent'], 'silent')
   t.same(broken(watch(after(3), events(3, 9), { end: 'eof' }), rev(10)), [], 'it had ended')

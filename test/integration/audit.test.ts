@@ -7,26 +7,20 @@ import { pod, until } from '../support/app.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
 import { startServer, total } from '../support/server-process.js'
-import { ends, pause, pods, type Scenario, startScenario } from '../fault/scenario.js'
+import { ends, pods, type Scenario, startScenario } from '../fault/scenario.js'
+import { pause } from '../support/until.js'
+import { withWatch } from '../support/with-watch.js'
 
 /** A server whose watch of the pods is told what `corrupt` makes of it. */
 async function corrupted(t: Test, corrupt: (keyValue: KeyValue) => KeyValue | null): Promise<Scenario> {
   let watches = 0
   return await startScenario(t, {
-    wrap: (upstream) => ({
-      read: (options) => upstream.read(options),
-      readKey: (key, options) => upstream.readKey(key, options),
-      currentRevision: (signal) => upstream.currentRevision(signal),
-      status: (signal) => upstream.status(signal),
-      write: (compares, operations) => upstream.write(compares, operations),
-      grantLease: (ttlSeconds) => upstream.grantLease(ttlSeconds),
-      close: () => upstream.close(),
-      watch: (options, handlers) => {
+    wrap: (upstream) =>
+      withWatch(upstream, (options, handlers) => {
         // The first one only: what replaces the cache is read without a fault.
         const isBroken = options.prefix === pods.prefix && ++watches === 1
         return upstream.watch(options, isBroken ? broken(handlers) : handlers)
-      },
-    }),
+      }),
   })
 
   function broken(handlers: WatchHandlers): WatchHandlers {
@@ -80,34 +74,31 @@ for (const [name, corrupt] of Object.entries(corruptions)) {
   })
 }
 
-void t.test(
-  'a cache that is right is left alone, while it is written to and what cannot be served included',
-  async (t) => {
-    const s = await startScenario(t)
-    await s.writer.commit({
-      // No namespace: keys that belong to no pod.
-      '/registry/pods/0stray': pod('0stray'),
-      '/registry/pods/zstray': pod('zstray'),
-      '/registry/pods/a/text': 'not an object',
-      '/registry/pods/a/spaced':
-        '{ "kind": "Pod",  "apiVersion": "v1", "metadata": { "name": "spaced", "namespace": "a" } }',
-    })
-    const watches = await s.watchAll()
-    s.startLoad()
-    for (let i = 0; i < 10; i++) {
-      await s.h.app.audit()
-      await pause(20)
-    }
-    const last = await s.settle()
+void t.test('a correct cache is left alone, under writes and with values that cannot be served', async (t) => {
+  const s = await startScenario(t)
+  await s.writer.commit({
+    // No namespace: keys that belong to no pod.
+    '/registry/pods/0stray': pod('0stray'),
+    '/registry/pods/zstray': pod('zstray'),
+    '/registry/pods/a/text': 'not an object',
+    '/registry/pods/a/spaced':
+      '{ "kind": "Pod",  "apiVersion": "v1", "metadata": { "name": "spaced", "namespace": "a" } }',
+  })
+  const watches = await s.watchAll()
+  s.startLoad()
+  for (let i = 0; i < 10; i++) {
     await s.h.app.audit()
-    t.ok((await s.count('consistency_checks_total', 'outcome="equal"')) > 10)
-    t.equal(await s.count('consistency_check_failures_total'), 0)
-    t.equal(await s.relists(), 0)
-    t.same(ends(watches), [`open ×${watches.length}`])
-    const { items } = await s.recorder.list({ target: pods, resourceVersion: '0' })
-    t.ok(items.some(({ id }) => id === 'a/spaced') && last > 0)
-  },
-)
+    await pause(20)
+  }
+  const last = await s.settle()
+  await s.h.app.audit()
+  t.ok((await s.count('consistency_checks_total', 'outcome="equal"')) > 10)
+  t.equal(await s.count('consistency_check_failures_total'), 0)
+  t.equal(await s.relists(), 0)
+  t.same(ends(watches), [`open ×${watches.length}`])
+  const { items } = await s.recorder.list({ target: pods, resourceVersion: '0' })
+  t.ok(items.some(({ id }) => id === 'a/spaced') && last > 0)
+})
 
 for (const workers of [1, 2]) {
   void t.test(`SIGUSR2 audits now, with ${workers} worker(s), and the process goes on`, async (t) => {
@@ -162,7 +153,7 @@ async function ask(url: string, init: RequestInit = {}): Promise<{ status: numbe
   return { status: answer.status, outcome, rows: resources }
 }
 
-void t.test('POST /audit compares now, and answers with what came of it, resource by resource', async (t) => {
+void t.test('POST /audit compares now, and answers with the result of each resource', async (t) => {
   const s = await corrupted(t, corruptions['holds another value under the right revision']!)
   const { url } = s.h
   const object = pod('odd', { namespace: 'a', labels: { app: 'right' } })

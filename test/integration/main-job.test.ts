@@ -162,7 +162,7 @@ void t.test(`${WATCHERS} watchers: one watch on etcd, ${BURST} events in a burst
   assertGuarantees(t, recorder.history(writer.writes), reference, { settledRevision: last as never })
 })
 
-void t.test('bad input is answered with one clear error, and the rest goes on being served', async (t) => {
+void t.test('bad input gets one clear error, and other requests are still served', async (t) => {
   const etcd = await startEtcd(t)
   const writer = new EtcdWriter([etcd])
   await writer.commit({
@@ -230,7 +230,7 @@ void t.test('a command line that cannot be served exits with 2, a taken port wit
   t.match(stderr, /EADDRINUSE|in use/)
 })
 
-void t.test('an etcd that nobody can reach: it says so, is not ready, and serves when etcd comes', async (t) => {
+void t.test('without a reachable etcd the server says so, is not ready, and serves when etcd comes', async (t) => {
   const etcd = await startEtcd(t)
   await etcd.kill()
   const server = await startServer(t, { flags: ['--etcd-servers', etcd.url], ready: false })

@@ -60,7 +60,7 @@ async function list(url: string, query = ''): Promise<{ status: number; headers:
 const names = ({ items }: PodList): string[] => items.map(({ metadata }) => metadata.name)
 
 void t.test(
-  'an edge reads as freshly as etcd, waits for revisions it has not got, and takes tokens of others',
+  'an edge reads as freshly as etcd, waits for revisions that are still to come, and accepts page tokens of other replicas',
   async (t) => {
     const nats = await startNats(t)
     const proxy = await startFaultProxy({ targetPort: nats.port })
@@ -83,7 +83,7 @@ void t.test(
       t.ok(Number((await list(edge.url)).body.metadata.resourceVersion) >= etcd.revision)
     })
 
-    await t.test('a page token of one replica is good at every other', async (t) => {
+    await t.test('every replica accepts the page tokens of every other', async (t) => {
       const whole = names((await list(candidate.url)).body)
       const { body } = await list(candidate.url, 'limit=4')
       let [token, read] = [body.metadata.continue, names(body)]
@@ -100,7 +100,7 @@ void t.test(
       t.same(read, whole)
     })
 
-    await t.test('a list at a revision that has not come waits for it, and ends when it does not', async (t) => {
+    await t.test('a list at a future revision waits for it, and fails when it does not arrive', async (t) => {
       proxy.stall('to-client')
       const written = put(etcd, 'waited-for')
       const query = `resourceVersion=${written}&resourceVersionMatch=NotOlderThan`
@@ -119,7 +119,7 @@ void t.test(
       t.match(never.body, { details: { causes: [{ reason: 'ResourceVersionTooLarge' }] } })
     })
 
-    await t.test('a watch at a revision that has not come is delivered when it gets there', async (t) => {
+    await t.test('a watch at a future revision begins when the revision arrives', async (t) => {
       proxy.stall('to-client')
       const written = put(etcd, 'first')
       const request = http.get(`${behind.url}/api/v1/pods?watch=1&resourceVersion=${written}`)
@@ -171,15 +171,11 @@ async function saidAge({ url }: { url: string }): Promise<number | null> {
 }
 
 async function untilAge(edge: { url: string }, isIt: (age: number | null) => boolean): Promise<void> {
-  const deadline = Date.now() + 20_000
-  while (!isIt(await saidAge(edge))) {
-    if (Date.now() > deadline) throw new Error('the age does not become what it should be')
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
+  await until(async () => isIt(await saidAge(edge)), 'the age is what it should be', 20_000)
 }
 
 void t.test(
-  "an edge without a publisher says so although NATS lives, and the age is that of etcd's word",
+  "an edge without a publisher says so although NATS lives, and counts its age from etcd's last word",
   async (t) => {
     const nats = await startNats(t)
     const proxy = await startFaultProxy({ targetPort: nats.port })
@@ -223,7 +219,7 @@ void t.test(
   },
 )
 
-void t.test('a publisher whose etcd answers nothing is heard, and vouches for nothing', async (t) => {
+void t.test('a publisher whose etcd does not answer is heard, and vouches for nothing', async (t) => {
   const nats = await startNats(t)
   const etcd = createEmbeddedUpstream()
   put(etcd, 'a')
@@ -246,7 +242,7 @@ void t.test('a publisher whose etcd answers nothing is heard, and vouches for no
   await untilAge(edge, (age) => age === null)
 })
 
-void t.test('an origin publishes and serves nobody', async (t) => {
+void t.test('an origin publishes, and refuses clients', async (t) => {
   const nats = await startNats(t)
   const etcd = createEmbeddedUpstream()
   put(etcd, 'a')

@@ -96,7 +96,7 @@ void t.test('the Dockerfile', async (t) => {
     t.match(dockerfile, /AS dependencies[^]*npm ci --omit=dev/)
   })
 
-  await t.test('copies what is there and is let through by the ignore file', async (t) => {
+  await t.test('copies only files that exist and that the ignore file lets through', async (t) => {
     const ignore = text('deploy/Dockerfile.dockerignore')
     const sources = all
       .filter(({ name, value }) => name === 'COPY' && !value.includes('--from'))
@@ -222,7 +222,7 @@ const compositions: Readonly<Record<string, readonly string[]>> = {
 for (const [file, expected] of Object.entries(compositions)) {
   const { services, volumes = {} } = parse(text(`deploy/${file}`), { merge: true }) as Compose
 
-  void t.test(`${file}: what it names is there`, async (t) => {
+  void t.test(`${file}: what it names exists`, async (t) => {
     const names = Object.keys(services)
     t.same(names.toSorted(), expected)
     for (const [name, service] of Object.entries(services)) {

@@ -47,13 +47,13 @@ async function start(t: Test, prepare: (upstream: ReturnType<typeof createEmbedd
   return { app, upstream, logger, put, pass }
 }
 
-void t.test('a server that starts is ready once', async (t) => {
+void t.test('a server that starts logs once that it is ready', async (t) => {
   const { logger } = await start(t)
   t.same(logger.take(), { ready: 1 })
 })
 
 void t.test(
-  'an upstream that is away is told of once, whatever the number of resources and attempts, and once when it is back',
+  'an upstream that is away is logged once, whatever the number of resources and attempts, and once when it is back',
   async (t) => {
     const { logger, upstream, pass } = await start(t)
     logger.take()
@@ -67,7 +67,7 @@ void t.test(
   },
 )
 
-void t.test('a gap: each resource says once that it was listed anew, and why', async (t) => {
+void t.test('after a gap each resource logs once that it was listed anew, and why', async (t) => {
   const { logger, upstream, put, pass } = await start(t)
   logger.take()
   upstream.setUnavailable(true)
@@ -86,7 +86,7 @@ void t.test('a gap: each resource says once that it was listed anew, and why', a
   t.same(rest, { 'upstream is away; what is cached stays served': 1, 'upstream is back': 1 })
 })
 
-void t.test('another history: found once for each resource, listed anew once', async (t) => {
+void t.test('another history is logged once for each resource, and so is the new list', async (t) => {
   const { logger, upstream, put, pass } = await start(t)
   const backup = upstream.snapshot()
   put('pods/default/web-1', pod('web-1'))
@@ -105,7 +105,7 @@ void t.test('another history: found once for each resource, listed anew once', a
 })
 
 void t.test(
-  'a resource that cannot be listed is told of once, however often that is tried, and once when it can',
+  'a resource that cannot be listed is logged once, however often that is tried, and once when it can',
   async (t) => {
     const { logger, upstream, pass } = await start(t, (upstream) =>
       upstream.failReads(new UpstreamError('permission-denied', 'permission denied'), prefix('configmaps')),
@@ -119,7 +119,7 @@ void t.test(
   },
 )
 
-void t.test('a value that is not as expected is told of once for its key', async (t) => {
+void t.test('a value that is not as expected is logged once for its key', async (t) => {
   const { logger, put, pass } = await start(t)
   logger.take()
   for (const value of ['text', 'other text']) put('configmaps/default/odd', value)
@@ -131,7 +131,7 @@ void t.test('a value that is not as expected is told of once for its key', async
   })
 })
 
-void t.test('a resource whose values are encrypted is told of once, however many there are', async (t) => {
+void t.test('a resource with encrypted values is logged once, however many there are', async (t) => {
   const { logger, put, pass } = await start(t)
   logger.take()
   for (const name of ['a', 'b', 'a']) put(`configmaps/default/${name}`, `k8s:enc:aescbc:v1:${name}`)

@@ -89,7 +89,7 @@ void t.test('each alert has a page, and each page an alert', async (t) => {
   }
 })
 
-void t.test('rules and panels ask only for metrics that there are', async (t) => {
+void t.test('rules and panels ask only for metrics that exist', async (t) => {
   const known = new Set(
     new Metrics('0').registry.getMetricsAsArray().map(({ name }: { readonly name: string }) => name),
   )

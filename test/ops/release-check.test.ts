@@ -97,7 +97,7 @@ void t.test(
   },
 )
 
-void t.test('it is not ready otherwise, and says why in a line each', async (t) => {
+void t.test('a release is not ready otherwise, and each reason has a line', async (t) => {
   const rows: readonly (readonly [string, Parameters<typeof check>[1], RegExp])[] = [
     ['a known hole', { audit: HOLES, sbom: GOOD_BILL }, /left <2: a known high hole/],
     ['a registry that refuses', { audit: { message: '405 Method Not Allowed' }, sbom: GOOD_BILL }, /cannot be asked for known holes \(405/],
@@ -113,12 +113,15 @@ void t.test('it is not ready otherwise, and says why in a line each', async (t) 
   }
 })
 
-void t.test('without a network it says that nobody was asked; what it does not know it refuses', async (t) => {
-  const offline = check(t, { audit: '', sbom: GOOD_BILL }, '--offline')
-  t.equal(offline.code, 0)
-  t.match(offline.text, /nobody was asked for known holes/)
-  t.equal(check(t, {}, '--of').code, 2)
-})
+void t.test(
+  'without a network the check says that no advisory was read, and it refuses what it does not know',
+  async (t) => {
+    const offline = check(t, { audit: '', sbom: GOOD_BILL }, '--offline')
+    t.equal(offline.code, 0)
+    t.match(offline.text, /nobody was asked for known holes/)
+    t.equal(check(t, {}, '--of').code, 2)
+  },
+)
 
 void t.test('the bill of this package, from npm itself', async (t) => {
   const { status, stdout, stderr } = spawnSync(process.execPath, ['deploy/release-check.js', '--offline'], {

@@ -1,7 +1,7 @@
 /** Spans as a collector gets them, of the server as a process in front of a real etcd. */
 import t from 'tap'
 import { load } from '../../src/config/load.js'
-import { until } from '../support/app.js'
+import { until } from '../support/until.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
 import { startFaultProxy } from '../support/fault-proxy.js'
@@ -28,7 +28,7 @@ const messages = (log: string): Record<string, number> => {
   return counts
 }
 
-void t.test('lists, upstream lists and relists are traced, in the trace of their caller', async (t) => {
+void t.test('lists, upstream lists and relists are traced within the trace of their caller', async (t) => {
   const [etcd, collector] = await Promise.all([startEtcd(t), startTraceCollector(t)])
   const writer = new EtcdWriter([etcd])
   const proxy = await startFaultProxy({ targetPort: Number(new URL(etcd.url).port) })
@@ -58,35 +58,32 @@ void t.test('lists, upstream lists and relists are traced, in the trace of their
     t.match(read, { kind: 3, attributes: { 'distributary.prefix': '/config/flags/' } })
   })
 
-  await t.test(
-    'a list is a part of the trace of its caller, and what etcd is asked for it a part of the list',
-    async (t) => {
-      const headers = { traceparent: `00-${TRACE}-${CALLER}-01` }
-      const reply = await fetch(`${flags}?resourceVersion=${last}&resourceVersionMatch=Exact`, { headers })
-      t.equal(reply.status, 200)
-      const size = (await reply.arrayBuffer()).byteLength
-      await until(() => within(TRACE).some(({ name }) => name === 'list flags'), 'the list')
-      const list = within(TRACE).find(({ name }) => name === 'list flags')!
-      t.match(list, { parentSpanId: CALLER, kind: 2, failed: false })
-      t.match(list.attributes, {
-        'http.request.method': 'GET',
-        'url.path': '/apis/distributary.io/v1/flags',
-        'http.response.status_code': 200,
-        'http.response.body.size': size,
-        'distributary.read': 'exact',
-        'distributary.resource_version': last,
-      })
-      // A consistent read: with this etcd it is answered by etcd itself, with a newer one by the cache.
-      await fetch(flags, { headers: { traceparent: `00-${TRACE}-aaaaaaaaaaaaaaaa-01` } })
-      await until(() => within(TRACE).filter(({ name }) => name === 'list flags').length === 2, 'the second')
-      const consistent = within(TRACE).find(({ attributes }) => attributes['distributary.read'] === 'consistent')!
-      const reads = within(TRACE).filter(({ name }) => name === 'upstream list')
-      t.equal(reads.length, TRUSTS_PROGRESS.test(await etcdVersion(etcd.url)) ? 0 : 1)
-      for (const read of reads) t.equal(read.parentSpanId, consistent.spanId)
-    },
-  )
+  await t.test('a list is a span of its caller’s trace, and the read of etcd is a span of the list', async (t) => {
+    const headers = { traceparent: `00-${TRACE}-${CALLER}-01` }
+    const reply = await fetch(`${flags}?resourceVersion=${last}&resourceVersionMatch=Exact`, { headers })
+    t.equal(reply.status, 200)
+    const size = (await reply.arrayBuffer()).byteLength
+    await until(() => within(TRACE).some(({ name }) => name === 'list flags'), 'the list')
+    const list = within(TRACE).find(({ name }) => name === 'list flags')!
+    t.match(list, { parentSpanId: CALLER, kind: 2, failed: false })
+    t.match(list.attributes, {
+      'http.request.method': 'GET',
+      'url.path': '/apis/distributary.io/v1/flags',
+      'http.response.status_code': 200,
+      'http.response.body.size': size,
+      'distributary.read': 'exact',
+      'distributary.resource_version': last,
+    })
+    // A consistent read: with this etcd it is answered by etcd itself, with a newer one by the cache.
+    await fetch(flags, { headers: { traceparent: `00-${TRACE}-aaaaaaaaaaaaaaaa-01` } })
+    await until(() => within(TRACE).filter(({ name }) => name === 'list flags').length === 2, 'the second')
+    const consistent = within(TRACE).find(({ attributes }) => attributes['distributary.read'] === 'consistent')!
+    const reads = within(TRACE).filter(({ name }) => name === 'upstream list')
+    t.equal(reads.length, TRUSTS_PROGRESS.test(await etcdVersion(etcd.url)) ? 0 : 1)
+    for (const read of reads) t.equal(read.parentSpanId, consistent.spanId)
+  })
 
-  await t.test('a caller that has decided against it is not traced, and one that fails is told so', async (t) => {
+  await t.test('a caller that opted out is not traced, and a failed list is a failed span', async (t) => {
     await fetch(flags, { headers: { traceparent: `00-${UNSAMPLED_TRACE}-${CALLER}-00` } })
     const failed = await fetch(`${flags}?limit=x`)
     t.equal(failed.status, 400)
@@ -96,7 +93,7 @@ void t.test('lists, upstream lists and relists are traced, in the trace of their
     t.same(within(UNSAMPLED_TRACE), [])
   })
 
-  await t.test('a relist, after a gap, belongs to nobody', async (t) => {
+  await t.test('a relist after a gap is a trace of its own', async (t) => {
     await proxy.refuse()
     proxy.cut()
     for (const value of ['off', 'on', 'off']) last = await writer.put('/config/flags/a', value)
@@ -109,7 +106,7 @@ void t.test('lists, upstream lists and relists are traced, in the trace of their
     t.match(ofFlags()!.attributes, { 'distributary.reason': 'gap' })
   })
 
-  await t.test('a collector that is away costs one line, and one when it is back', async (t) => {
+  await t.test('a collector that is away is logged once, and once when it is back', async (t) => {
     collector.status = 400
     const before = collector.requests
     await fetch(flags)
@@ -124,7 +121,7 @@ void t.test('lists, upstream lists and relists are traced, in the trace of their
     t.match(messages(server.log()), { 'traces cannot be exported': 1, 'traces are exported again': 1 })
   })
 
-  await t.test('what is queued leaves before the process does, which has told of each change once', async (t) => {
+  await t.test('queued spans are sent before the process ends, and each change of state was logged once', async (t) => {
     const trace = '2af7651916cd43dd8448eb211c80319c'
     await fetch(flags, { headers: { traceparent: `00-${trace}-${CALLER}-01` } })
     t.equal(await server.kill('SIGTERM'), 0)
@@ -133,7 +130,7 @@ void t.test('lists, upstream lists and relists are traced, in the trace of their
   })
 })
 
-void t.test('an endpoint that is none is refused', async (t) => {
+void t.test('an endpoint that is not a URL is refused', async (t) => {
   const start = (endpoint: string) => load([`--tracing-otlp-endpoint=${endpoint}`], {}, () => '')
   for (const endpoint of ['127.0.0.1:4318', 'http://a?b', 'http://user@a', 'ftp://a', 'http://a/']) {
     t.throws(() => start(endpoint), /base address of a collector/, endpoint)
@@ -141,7 +138,7 @@ void t.test('an endpoint that is none is refused', async (t) => {
   for (const endpoint of ['http://a:4318', 'https://a/otlp']) t.equal(start(endpoint).kind, 'run', endpoint)
 })
 
-void t.test('without the optional packages it says what to install', async (t) => {
+void t.test('without the optional packages the server says what to install', async (t) => {
   const hook = `export function resolve(name, context, next) {
     if (name === '@opentelemetry/sdk-trace') throw new Error('not installed')
     return next(name, context)

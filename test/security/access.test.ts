@@ -223,7 +223,7 @@ void t.test(
   },
 )
 
-void t.test('what is open to whom is as the table in docs/security.md has it, path by path', async (t) => {
+void t.test('each path is open to those that the table in docs/security.md names', async (t) => {
   const app = await secured(t)
   const document = readFileSync(fileURLToPath(new URL('../../../docs/security.md', import.meta.url)), 'utf8')
   const rows = [...document.matchAll(/^\| `(\/[^`]*)` \| (\d+) \| (\d+) \| (\d+) \|$/gm)]
@@ -242,7 +242,7 @@ void t.test('what is open to whom is as the table in docs/security.md has it, pa
   t.equal(await audit(bearer('admin-token')), 200)
 })
 
-void t.test('a cached body never reaches one who may not read it', async (t) => {
+void t.test('a cached body never reaches a caller who may not read it', async (t) => {
   const app = await secured(t)
   const list = async (token: string): Promise<Response> =>
     await fetch(`${app.url}/api/v1/namespaces/db/pods?resourceVersion=0`, { headers: bearer(token) })
@@ -266,35 +266,38 @@ for (const [name, takeAway] of [
     (app: Secured) => writeFileSync(app.tokenFile, `${TOKENS.filter((line) => !line.startsWith('web')).join('\n')}\n`),
   ],
 ] as const) {
-  void t.test(`${name} ends the running watches of those it concerns within seconds, and of nobody else`, async (t) => {
-    const app = await secured(t)
-    const watch = async (token: string): Promise<{ text: string; ended: boolean }> => {
-      const state = { text: '', ended: false }
-      const request = httpRequest(
-        `${app.url}/api/v1/namespaces/web/pods?watch=1&resourceVersion=0`,
-        { headers: bearer(token), agent: false },
-        (response) => {
-          response.on('data', (bytes: Buffer) => (state.text += bytes.toString()))
-          response.on('end', () => (state.ended = true))
-          response.on('error', () => {})
-        },
-      )
-      request.on('error', () => {})
-      request.end()
-      t.teardown(() => request.destroy())
-      await until(() => state.text.includes('"ADDED"'), 'the watch runs')
-      return state
-    }
-    const [web, admin] = [await watch('web-token'), await watch('admin-token')]
-    takeAway(app)
-    await until(() => web.ended, 'the watch of web ends', 15_000)
-    t.match(web.text, /"type":"ERROR".*"code":40[13]/)
-    t.notOk(admin.ended, 'the other goes on')
-    app.put('pods/web/two', pod('two', { namespace: 'web' }))
-    await until(() => admin.text.includes('"two"'), 'the other is sent what comes')
-    t.notMatch(web.text, /"two"/)
-    t.equal(app.watchers, 1)
-  })
+  void t.test(
+    `${name} ends the running watches of the callers it concerns within seconds, and no others`,
+    async (t) => {
+      const app = await secured(t)
+      const watch = async (token: string): Promise<{ text: string; ended: boolean }> => {
+        const state = { text: '', ended: false }
+        const request = httpRequest(
+          `${app.url}/api/v1/namespaces/web/pods?watch=1&resourceVersion=0`,
+          { headers: bearer(token), agent: false },
+          (response) => {
+            response.on('data', (bytes: Buffer) => (state.text += bytes.toString()))
+            response.on('end', () => (state.ended = true))
+            response.on('error', () => {})
+          },
+        )
+        request.on('error', () => {})
+        request.end()
+        t.teardown(() => request.destroy())
+        await until(() => state.text.includes('"ADDED"'), 'the watch runs')
+        return state
+      }
+      const [web, admin] = [await watch('web-token'), await watch('admin-token')]
+      takeAway(app)
+      await until(() => web.ended, 'the watch of web ends', 15_000)
+      t.match(web.text, /"type":"ERROR".*"code":40[13]/)
+      t.notOk(admin.ended, 'the other goes on')
+      app.put('pods/web/two', pod('two', { namespace: 'web' }))
+      await until(() => admin.text.includes('"two"'), 'the other is sent what comes')
+      t.notMatch(web.text, /"two"/)
+      t.equal(app.watchers, 1)
+    },
+  )
 }
 
 void t.test('RBAC is read from the store, live', async (t) => {

@@ -70,45 +70,48 @@ function judge(t: Test, what: string, user: User, { text }: Held): void {
 const collection = (user: User): string =>
   user === 'root' ? '/api/v1/pods' : `/api/v1/namespaces/${NAMESPACE_OF[user]}/pods`
 
-void t.test('lists: the same question at the same time, in every form, is answered to each of their own', async (t) => {
-  const app = await start(t)
-  let answers = 0
-  for (const transport of ['HTTP/1.1', 'HTTP/2'] as const) {
-    for (const [form, headers] of FORMS) {
-      for (const selection of SELECTIONS) {
-        // Twice: while the body is made, and from the cache.
-        for (const time of ['first', 'second']) {
-          await Promise.all(
-            USERS.map(async (user) => {
-              const path = `${collection(user)}?resourceVersion=0${selection}`
+void t.test(
+  'callers that ask for the same list at the same time, in every form, each get what they may read',
+  async (t) => {
+    const app = await start(t)
+    let answers = 0
+    for (const transport of ['HTTP/1.1', 'HTTP/2'] as const) {
+      for (const [form, headers] of FORMS) {
+        for (const selection of SELECTIONS) {
+          // Twice: while the body is made, and from the cache.
+          for (const time of ['first', 'second']) {
+            await Promise.all(
+              USERS.map(async (user) => {
+                const path = `${collection(user)}?resourceVersion=0${selection}`
+                const held = await hold(app.url, transport, path, { token: `t-${user}`, headers })
+                await held.ended
+                const what = `${transport}, ${form}, ${selection}, ${time}`
+                if (held.status !== 200) t.fail(`${what}: ${held.status}`)
+                judge(t, what, user, held)
+                answers++
+              }),
+            )
+            for (const [user, of] of [
+              ['ann', 'bob'],
+              ['bob', 'ann'],
+              ['ann', 'root'],
+            ] as const) {
+              // prettier-ignore
+              const path = `${collection(of)}?resourceVersion=0${selection}`
               const held = await hold(app.url, transport, path, { token: `t-${user}`, headers })
               await held.ended
-              const what = `${transport}, ${form}, ${selection}, ${time}`
-              if (held.status !== 200) t.fail(`${what}: ${held.status}`)
-              judge(t, what, user, held)
-              answers++
-            }),
-          )
-          for (const [user, of] of [
-            ['ann', 'bob'],
-            ['bob', 'ann'],
-            ['ann', 'root'],
-          ] as const) {
-            // prettier-ignore
-            const path = `${collection(of)}?resourceVersion=0${selection}`
-            const held = await hold(app.url, transport, path, { token: `t-${user}`, headers })
-            await held.ended
-            if (held.status !== 403) t.fail(`${form}: ${user} was answered ${held.status} for what is ${of}'s`)
-            if (/MARK-OF/.test(held.text)) t.fail(`${form}: ${user} was told something in a refusal`)
+              if (held.status !== 403) t.fail(`${form}: ${user} was answered ${held.status} for what is ${of}'s`)
+              if (/MARK-OF/.test(held.text)) t.fail(`${form}: ${user} was told something in a refusal`)
+            }
           }
         }
       }
     }
-  }
-  t.equal(answers, 2 * FORMS.length * SELECTIONS.length * 2 * USERS.length)
-})
+    t.equal(answers, 2 * FORMS.length * SELECTIONS.length * 2 * USERS.length)
+  },
+)
 
-void t.test('watches: groups, initial states and compressed frames are shared below the right to them', async (t) => {
+void t.test('groups, initial states and compressed frames are shared only below the check of rights', async (t) => {
   const app = await start(t)
   const forms = (transport: Transport) => (transport === 'SSE' || transport === 'WebSocket' ? FORMS.slice(0, 1) : FORMS)
   const all: { readonly what: string; readonly user: User; readonly held: Held }[] = []
@@ -139,32 +142,35 @@ void t.test('watches: groups, initial states and compressed frames are shared be
   for (const { what, user, held } of all) judge(t, what, user, held)
 })
 
-void t.test('who may see one object only sees that one, in a list, a watch and a group of its own', async (t) => {
-  const app = await start(t)
-  const base = '/api/v1/namespaces/a/pods?resourceVersion=0'
-  for (const transport of TRANSPORTS) {
-    const refused = await hold(app.url, transport, `${base}&watch=1`, { token: 't-cid' })
-    t.equal(refused.status, 403, `${transport}: not all of them`)
-    refused.close()
-    // One whose name begins the same, the name negated, another field, and another object, are not that object.
-    for (const selector of ['metadata.name%3Dp10', 'metadata.name!%3Dp1', 'spec.node%3Dn1', 'metadata.name%3Dp2']) {
-      // prettier-ignore
-      const held = await hold(app.url, transport, `${base}&watch=1&fieldSelector=${selector}`, { token: 't-cid' })
-      t.equal(held.status, 403, `${transport}: ${selector}`)
-      held.close()
+void t.test(
+  'a caller who may see one object sees only that one, in a list, a watch and a group of its own',
+  async (t) => {
+    const app = await start(t)
+    const base = '/api/v1/namespaces/a/pods?resourceVersion=0'
+    for (const transport of TRANSPORTS) {
+      const refused = await hold(app.url, transport, `${base}&watch=1`, { token: 't-cid' })
+      t.equal(refused.status, 403, `${transport}: not all of them`)
+      refused.close()
+      // One whose name begins the same, the name negated, another field, and another object, are not that object.
+      for (const selector of ['metadata.name%3Dp10', 'metadata.name!%3Dp1', 'spec.node%3Dn1', 'metadata.name%3Dp2']) {
+        // prettier-ignore
+        const held = await hold(app.url, transport, `${base}&watch=1&fieldSelector=${selector}`, { token: 't-cid' })
+        t.equal(held.status, 403, `${transport}: ${selector}`)
+        held.close()
+      }
+      const one = await hold(app.url, transport, `${base}&watch=1&fieldSelector=metadata.name%3Dp1`, { token: 't-cid' })
+      t.equal(one.status, 200)
+      // The first name is what is judged; what carries both names is nothing.
+      const both = 'metadata.name%3Dp1,metadata.name%3Dp2'
+      const none = await hold(app.url, transport, `${base}&watch=1&fieldSelector=${both}`, { token: 't-cid' })
+      await until(() => one.text.includes('"p1"'), 'its object is there')
+      app.put('pods/a/p2', marked('a', 'p2'))
+      app.put('pods/a/p1', marked('a', 'p1'))
+      await until(() => one.text.split('"name":"p1"').length > 2, 'and its changes')
+      t.notMatch(one.text, /"name":"p(?!1")/)
+      t.notMatch(none.text, /"name":"p/)
+      one.close()
+      none.close()
     }
-    const one = await hold(app.url, transport, `${base}&watch=1&fieldSelector=metadata.name%3Dp1`, { token: 't-cid' })
-    t.equal(one.status, 200)
-    // The first name is what is judged; what carries both names is nothing.
-    const both = 'metadata.name%3Dp1,metadata.name%3Dp2'
-    const none = await hold(app.url, transport, `${base}&watch=1&fieldSelector=${both}`, { token: 't-cid' })
-    await until(() => one.text.includes('"p1"'), 'its object is there')
-    app.put('pods/a/p2', marked('a', 'p2'))
-    app.put('pods/a/p1', marked('a', 'p1'))
-    await until(() => one.text.split('"name":"p1"').length > 2, 'and its changes')
-    t.notMatch(one.text, /"name":"p(?!1")/)
-    t.notMatch(none.text, /"name":"p/)
-    one.close()
-    none.close()
-  }
-})
+  },
+)

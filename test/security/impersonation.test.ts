@@ -53,7 +53,7 @@ async function assertRefused(t: Test, app: AppHarness, token: string | null): Pr
   }
 }
 
-void t.test('where nobody is asked who they are, impersonation is refused', async (t) => {
+void t.test('without an authenticator, impersonation is refused', async (t) => {
   await assertRefused(t, await startApp(t, { objects: OBJECTS }), null)
 })
 
@@ -134,27 +134,30 @@ const CASES: readonly (readonly [token: string, headers: Record<string, string>,
 const prefixed = (headers: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [`Impersonate-${name}`, value]))
 
-void t.test('who impersonates needs the right to it, and then has the rights of the other only', async (t) => {
-  const flags = [...tokenFlags(t), '--authorization-mode', 'RBAC', '--anonymous-auth']
-  const app = await startApp(t, { objects: { ...OBJECTS, ...RIGHTS }, flags })
-  for (const [token, headers, code, refused] of CASES) {
-    for (const transport of TRANSPORTS) {
-      const path = transport === 'SSE' || transport === 'WebSocket' ? PATHS[2]! : PATHS[0]!
-      const options = { token: `${token}-token`, headers: prefixed(headers) }
-      const held = await hold(app.url, transport, path, options)
-      const what = `${transport}: ${token} as ${JSON.stringify(headers)}`
-      t.equal(held.status, code, what)
-      if (code !== 200) {
-        await held.ended
-        t.equal(IMPERSONATE.exec(held.text)?.[1], refused, what)
+void t.test(
+  'impersonation needs the right to impersonate, and then gives the rights of the other user only',
+  async (t) => {
+    const flags = [...tokenFlags(t), '--authorization-mode', 'RBAC', '--anonymous-auth']
+    const app = await startApp(t, { objects: { ...OBJECTS, ...RIGHTS }, flags })
+    for (const [token, headers, code, refused] of CASES) {
+      for (const transport of TRANSPORTS) {
+        const path = transport === 'SSE' || transport === 'WebSocket' ? PATHS[2]! : PATHS[0]!
+        const options = { token: `${token}-token`, headers: prefixed(headers) }
+        const held = await hold(app.url, transport, path, options)
+        const what = `${transport}: ${token} as ${JSON.stringify(headers)}`
+        t.equal(held.status, code, what)
+        if (code !== 200) {
+          await held.ended
+          t.equal(IMPERSONATE.exec(held.text)?.[1], refused, what)
+        }
+        held.close()
       }
-      held.close()
     }
-  }
-  await assertRefused(t, app, null)
-})
+    await assertRefused(t, app, null)
+  },
+)
 
-void t.test('a watch of one who impersonates ends when the right to it is taken away', async (t) => {
+void t.test('the watch of an impersonator ends when the right to impersonate is revoked', async (t) => {
   const log = join(folder(t), 'audit.log')
   const flags = [...tokenFlags(t), '--authorization-mode', 'RBAC', '--audit-log-path', log]
   const app = await startApp(t, { objects: { ...OBJECTS, ...RIGHTS }, flags })
@@ -178,7 +181,7 @@ void t.test('a watch of one who impersonates ends when the right to it is taken 
   })
 })
 
-void t.test('headers that could be read in two ways are refused', async (t) => {
+void t.test('ambiguous headers are refused', async (t) => {
   for (const twice of ['Impersonate-User', 'impersonate-uid']) {
     const raw = ['Impersonate-User', 'bob', 'Impersonate-Uid', '7', twice, 'x']
     t.throws(() => wantedUser(raw), { code: 400 })
@@ -186,17 +189,20 @@ void t.test('headers that could be read in two ways are refused', async (t) => {
   t.equal(wantedUser(['X-Impersonate-User', 'bob', 'Accept', 'impersonate-user']), null)
 })
 
-void t.test('it is passed on with what another server answers, and Connection cannot take it away', async (t) => {
-  const behind = await startApiServer(t)
-  const flags = ['--passthrough', behind.url, ...tokenFlags(t)]
-  const app = await startApp(t, { objects: OBJECTS, flags })
-  const impersonating = { 'impersonate-user': 'bob', 'impersonate-group': 'web' }
-  for (const connection of ['close', 'close, impersonate-user, Impersonate-Group, authorization']) {
-    const options = { token: 'root-token', headers: { ...impersonating, connection } }
-    const held = await hold(app.url, 'HTTP/1.1', '/api/v1/secrets', options)
-    t.equal(held.status, 200)
-    t.match(behind.last().headers, { ...impersonating, authorization: 'Bearer root-token' }, connection)
-  }
-  const cached = await hold(app.url, 'HTTP/1.1', '/api/v1/pods', { token: 'root-token', headers: impersonating })
-  t.equal(cached.status, 200, 'what is answered here')
-})
+void t.test(
+  'impersonation is passed on to the server behind, and the Connection header cannot remove it',
+  async (t) => {
+    const behind = await startApiServer(t)
+    const flags = ['--passthrough', behind.url, ...tokenFlags(t)]
+    const app = await startApp(t, { objects: OBJECTS, flags })
+    const impersonating = { 'impersonate-user': 'bob', 'impersonate-group': 'web' }
+    for (const connection of ['close', 'close, impersonate-user, Impersonate-Group, authorization']) {
+      const options = { token: 'root-token', headers: { ...impersonating, connection } }
+      const held = await hold(app.url, 'HTTP/1.1', '/api/v1/secrets', options)
+      t.equal(held.status, 200)
+      t.match(behind.last().headers, { ...impersonating, authorization: 'Bearer root-token' }, connection)
+    }
+    const cached = await hold(app.url, 'HTTP/1.1', '/api/v1/pods', { token: 'root-token', headers: impersonating })
+    t.equal(cached.status, 200, 'what is answered here')
+  },
+)

@@ -60,11 +60,8 @@ async function statusOf(url: string, accept = 'application/json'): Promise<numbe
 /** Waits for a state that comes with the next attempt to read. */
 async function untilStatus(url: string, code: number): Promise<void> {
   let last = 0
-  for (const end = performance.now() + 20_000; performance.now() < end; last = await statusOf(url)) {
-    if (last === code) return
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-  throw new Error(`${url} answers ${last}, not ${code}`)
+  const asked = async (): Promise<boolean> => (last = await statusOf(url)) === code
+  await until(asked, () => `${url} answers ${last}, not ${code}`, 20_000)
 }
 
 void t.test('until definitions are read, what they may define is told to come again', async (t) => {

@@ -13,6 +13,9 @@ import { type Logger, silentLogger } from '../../src/support/log.js'
 import { createEmbeddedUpstream, type EmbeddedControls } from '../../src/upstream/embedded/embedded-upstream.js'
 import type { RemoteApiServer } from '../../src/upstream/http/remote-api-server.js'
 import type { Upstream, WriteOperation } from '../../src/upstream/upstream.js'
+import { until } from './until.js'
+
+export { until }
 
 export interface AppHarnessOptions {
   /** As on the command line. `--port 0` is given already; the upstream is the embedded one unless `upstream` says otherwise. */
@@ -108,15 +111,4 @@ export function pod(name: string, fields: PodFields = {}): object {
   const { namespace = 'default', labels, spec = {}, status = { phase: 'Running' } } = fields
   const metadata = { name, namespace, uid: `uid-${namespace}-${name}`, ...(labels === undefined ? {} : { labels }) }
   return { kind: 'Pod', apiVersion: 'v1', metadata, spec, status }
-}
-
-/** Resolves when the condition holds. @throws Error that says what did not come, after `withinMs`. */
-export async function until(condition: () => boolean, what: string | (() => string), withinMs = 10_000): Promise<void> {
-  const end = performance.now() + withinMs
-  while (!condition()) {
-    if (performance.now() > end) {
-      throw new Error(`not within ${withinMs} ms: ${typeof what === 'string' ? what : what()}`)
-    }
-    await new Promise((resolve) => setTimeout(resolve, 2))
-  }
 }

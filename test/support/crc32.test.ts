@@ -3,7 +3,7 @@ import t from 'tap'
 import { EMPTY_CHECKSUM, appendedCrc, checksumOf, joined } from '../../src/support/crc32.js'
 import { randomInteger, seededRandom } from '../../src/support/random.js'
 
-void t.test('the checksum of parts put together is that of the whole', (t) => {
+void t.test('the checksums of parts combine to the checksum of the whole', (t) => {
   const random = seededRandom(7)
   for (let round = 0; round < 200; round++) {
     const parts = Array.from({ length: randomInteger(random, 0, 8) }, () =>
@@ -24,7 +24,7 @@ void t.test('the checksum of parts put together is that of the whole', (t) => {
   t.end()
 })
 
-void t.test('long parts too', (t) => {
+void t.test('the checksums of long parts combine as well', (t) => {
   const long = Buffer.alloc(70_000_000, 'abc')
   const [a, b] = [long.subarray(0, 1), long.subarray(1)]
   t.equal(joined(checksumOf(a), checksumOf(b)).crc, crc32(long))

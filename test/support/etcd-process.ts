@@ -9,11 +9,11 @@ import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_proces
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Test } from 'tap'
+import { freePorts } from './free-port.js'
 
 export const etcdBinary = process.env['ETCD_BIN'] ?? 'etcd'
 
@@ -268,22 +268,4 @@ function knowsFlag(name: string): boolean {
     return `${run.stdout}${run.stderr}`
   })()
   return new RegExp(`--(experimental-)?${name}\\b`).test(help)
-}
-
-/** Held open together until all are known, so that none is given twice. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer()
-      server.listen(0, '127.0.0.1')
-      await once(server, 'listening')
-      return server
-    }),
-  )
-  const ports = servers.map((server) => {
-    const address = server.address()
-    return typeof address === 'object' && address ? address.port : 0
-  })
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
-  return ports
 }

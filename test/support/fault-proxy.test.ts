@@ -157,7 +157,7 @@ void t.test('latency delays each way, and bytes do not overtake each other when 
 })
 
 void t.test(
-  'refused: connections there are stay, new ones are refused until it accepts at the same port',
+  'while it refuses, open connections stay and new ones are refused, until it accepts again at the same port',
   async (t) => {
     const { proxy } = await setUp(t)
     const client = await connect(t, proxy)
@@ -173,7 +173,7 @@ void t.test(
   },
 )
 
-void t.test('a blackhole takes connections and nothing ever comes of them', async (t) => {
+void t.test('a blackhole accepts connections and never answers', async (t) => {
   const { proxy } = await setUp(t)
   const client = await connect(t, proxy)
   proxy.setBlackhole(true)

@@ -21,7 +21,7 @@ void t.test('a limiter serves in order, and a permit given back twice counts onc
   t.strictSame(order, ['second', 'third'])
 })
 
-void t.test('who gives up leaves the line', async (t) => {
+void t.test('a caller that gives up leaves the queue', async (t) => {
   const limiter = new Limiter(1)
   const release = await limiter.acquire()
   const controller = new AbortController()

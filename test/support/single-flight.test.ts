@@ -16,7 +16,7 @@ function runs() {
   return { flight, open, count: () => count }
 }
 
-void t.test('nobody joins a run that had begun before', async (t) => {
+void t.test('a call never joins a run that began before it', async (t) => {
   const { flight, open, count } = runs()
   const first = flight.join()
   const meanwhile = [flight.join(), flight.join(), flight.join()]
@@ -44,7 +44,7 @@ void t.test('a failed run fails those who waited for it, and no others', async (
   t.equal(await second, 2)
 })
 
-void t.test('who gives up does not end the run of the others', async (t) => {
+void t.test('a caller that gives up does not end the run for the others', async (t) => {
   const { flight, open, count } = runs()
   const controller = new AbortController()
   const leaves = flight.join(controller.signal)

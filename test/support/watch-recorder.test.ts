@@ -87,7 +87,7 @@ void t.test('a stream is recorded item by item, and a clean EOF as one', async (
   ])
 })
 
-void t.test('a fingerprint is of everything but the resourceVersion', async (t) => {
+void t.test('a fingerprint covers everything but the resourceVersion', async (t) => {
   const base = { kind: 'Pod', metadata: { name: 'x', labels: { a: '1', b: '2' }, resourceVersion: '1' }, spec: [1, 2] }
   const same = { spec: [1, 2], metadata: { resourceVersion: '9', labels: { b: '2', a: '1' }, name: 'x' }, kind: 'Pod' }
   t.equal(fingerprintOf(base), fingerprintOf(same))
@@ -100,7 +100,7 @@ void t.test('a fingerprint is of everything but the resourceVersion', async (t) 
   }
 })
 
-void t.test('each way to end is told apart', async (t) => {
+void t.test('each way in which a watch ends is told apart', async (t) => {
   const status = { kind: 'Status', code: 410, reason: 'Expired' }
   const { recorder } = await setUp(t, (request, response) => {
     const resourceVersion = new URL(request.url ?? '', 'http://x').searchParams.get('resourceVersion')
@@ -168,14 +168,14 @@ void t.test('a watch is resumed at its last bookmark, or at its last event, once
   t.same([resumed?.lastBookmark, resumed?.lastRevision], [7, 7], 'nothing came: it may start there again')
 })
 
-void t.test('what is awaited and cannot come any more fails', async (t) => {
+void t.test('waiting for what can no longer arrive fails', async (t) => {
   const { recorder } = await setUp(t, (_, response) => void response.end(line('ADDED', 'x', 3)))
   const watch = recorder.watch({ target: pods, resourceVersion: '1' })
   await watch.untilRevision(toRevision(3))
   await t.rejects(watch.untilRevision(toRevision(4)), { message: /ended \(eof/ })
 })
 
-void t.test('a list is recorded with all its pages, and what was asked of it', async (t) => {
+void t.test('a list is recorded with all its pages and the request that asked for it', async (t) => {
   const { recorder, requests } = await setUp(t, (request, response) => {
     const query = new URL(request.url ?? '', 'http://x').searchParams
     if (query.get('resourceVersion') === '404') return void response.writeHead(410).end('{"kind":"Status"}')

@@ -1,21 +1,22 @@
 /**
- * Writes to a TCP socket or a stream of HTTP/2 by the handle under it, past the work that `stream.write` does per call
- * (a queue, events, a turn of nextTick): a fifth to a seventh of all that a delivery costs.
+ * Writes to a TCP socket or to an HTTP/2 stream by the handle under it, past the work that `stream.write` does per call
+ * (a queue, events, a turn of nextTick), which is a fifth to a seventh of all that a delivery costs.
  *
- * The handles and their methods are Node's own, not promised to anybody. Where they do not look as expected there is none
- * to give, and the caller writes to the stream, which is always right. Both ways may be used on one stream: below them is
- * one queue, and bytes leave in the order of the calls.
+ * The handles and their methods are private to Node and may change with any version. So no handle is given out until
+ * `check-stream-handles.ts` has seen one of its kind deliver what was written; without a handle the caller writes to the
+ * stream, which is always right. Both ways may be used on one stream: below them is one queue, and bytes leave in the
+ * order of the calls.
  */
 import type { ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 
-/** Told of what had to wait. */
+/** Hears when bytes that had to wait were taken. */
 export interface WriteOwner {
-  /** @param status negative: it never left. */
+  /** @param status negative when the bytes never left. */
   taken(bytes: Buffer, status: number): void
 }
 
-/** One write under way. Node wants a fresh one for each that was not taken whole at once. */
+/** One write under way. Node wants a fresh object for each write that was not taken whole at once. */
 interface WriteRequest {
   buffer?: Buffer
   owner?: WriteOwner
@@ -23,13 +24,13 @@ interface WriteRequest {
 }
 
 export interface StreamHandle {
-  /** @returns 0, or the negative code of an error; undefined when it is no more. */
+  /** @returns 0, or the negative code of an error; undefined when the handle is closed. */
   writeBuffer(request: WriteRequest, bytes: Buffer): number | undefined
 }
 
 interface StreamBinding {
   readonly WriteWrap: new () => WriteRequest
-  /** What the last call left behind: at `kLastWriteWasAsync`, whether its bytes have to wait for the peer. */
+  /** What the last call left behind; the number at `kLastWriteWasAsync` says whether its bytes wait for the peer. */
   readonly streamBaseState: Int32Array
   readonly kLastWriteWasAsync: number
 }
@@ -40,14 +41,44 @@ const asyncAt = binding?.kLastWriteWasAsync ?? 0
 let spare: WriteRequest = binding === null ? {} : new binding.WriteWrap()
 let http2HandleKey: symbol | undefined
 
-/** The handle of a plain socket on which nothing is waiting; null: write to the socket itself. */
+/** The kinds of stream that are written to by their handles. */
+export interface HandleUse {
+  /** TCP sockets without TLS: HTTP/1.1 and WebSocket. */
+  readonly sockets: boolean
+  /** Streams of HTTP/2, with TLS or without. */
+  readonly http2: boolean
+}
+
+/** One for the whole process, because the handles are a property of the Node that runs it. */
+let use: HandleUse = { sockets: false, http2: false }
+
+/** Takes effect on the watches that begin afterwards. */
+export function setHandleUse(kinds: HandleUse): void {
+  use = kinds
+}
+
+export function handleUse(): HandleUse {
+  return use
+}
+
+/** The handle of a plain socket on which nothing waits; null when the caller has to write to the socket itself. */
 export function socketHandle(socket: Socket): StreamHandle | null {
+  return use.sockets ? findSocketHandle(socket) : null
+}
+
+/** The handle of an HTTP/2 stream whose headers were sent; null when the caller has to write to the stream itself. */
+export function http2Handle(stream: ServerHttp2Stream): StreamHandle | null {
+  return use.http2 ? findHttp2Handle(stream) : null
+}
+
+/** As `socketHandle`, whether or not this kind is in use. */
+export function findSocketHandle(socket: Socket): StreamHandle | null {
   if (socket.writableLength > 0 || 'encrypted' in socket) return null
   return usable((socket as { _handle?: unknown })._handle)
 }
 
-/** The same for a stream of HTTP/2, whose headers have been sent. */
-export function http2Handle(stream: ServerHttp2Stream): StreamHandle | null {
+/** As `http2Handle`, whether or not this kind is in use. */
+export function findHttp2Handle(stream: ServerHttp2Stream): StreamHandle | null {
   if (stream.writableLength > 0 || stream.pending === true) return null
   http2HandleKey ??= Object.getOwnPropertySymbols(stream).find(({ description }) => description === 'kHandle')
   if (http2HandleKey === undefined) return null
@@ -59,10 +90,10 @@ function usable(handle: unknown): StreamHandle | null {
   return binding !== null && typeof writeBuffer === 'function' ? (handle as StreamHandle) : null
 }
 
-/** `queued`: the kernel, or the session, has not taken all of it yet; the owner is told, also when it never will. */
+/** `queued`: the kernel or the HTTP/2 session has not taken all bytes yet; the owner hears when it has, or that it never will. */
 export type WriteResult = 'taken' | 'queued' | 'failed'
 
-/** @param bytes not to be changed until they are taken. */
+/** @param bytes must not change until they are taken. */
 export function writeTo(handle: StreamHandle, bytes: Buffer, owner: WriteOwner): WriteResult {
   const request = spare
   const code = handle.writeBuffer(request, bytes)

@@ -16,6 +16,7 @@ import { systemRandom } from '../../../src/support/random.js'
 import { connectEtcd, type EtcdUpstreamOptions } from '../../../src/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../../src/upstream/upstream.js'
 import { startEtcd, startEtcdCluster, type EtcdProcess } from '../../support/etcd-process.js'
+import { until } from '../../support/until.js'
 import { CountingMetrics } from '../harness.js'
 import { RecordingSink } from '../recording-sink.js'
 
@@ -132,11 +133,6 @@ function feedOver(
       )
     },
   }
-}
-
-async function until(isTrue: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  for (const end = Date.now() + 20_000; Date.now() < end; await delay(20)) if (await isTrue()) return
-  throw new Error(`waited 20 s for ${what}`)
 }
 
 void t.test('history before the start, then what is written, in order and once', async (t) => {

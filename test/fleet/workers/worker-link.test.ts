@@ -6,7 +6,7 @@ import { randomInteger, seededRandom } from '../../../src/support/random.js'
 import { createEmbeddedUpstream } from '../../../src/upstream/embedded/embedded-upstream.js'
 import { UpstreamError } from '../../../src/upstream/upstream.js'
 import { PrimaryUpstream } from '../../../src/fleet/workers/upstream-calls.js'
-import { until } from '../../support/app.js'
+import { until } from '../../support/until.js'
 import { primaryHarness, resource, type ScriptedFeed } from '../workers-harness.js'
 
 const prefix = resource.etcdPrefix

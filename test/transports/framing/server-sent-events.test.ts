@@ -202,12 +202,12 @@ void t.test("a browser's EventSource", async (t) => {
     const page = await openPage(t, `${h.url}/livez`)
     await page.evaluate(watchInPage, `${PODS}?watch=1&timeoutSeconds=1`)
     const seen = (): Promise<readonly string[]> => page.evaluate(seenInPage)
-    await eventually(async () => (await seen()).includes('ADDED a'))
+    await until(async () => (await seen()).includes('ADDED a'), 'the page sees it')
     await until(() => h.watchers === 0, 'the first connection has ended')
     h.put('pods/default/b', pod('b'))
-    await eventually(async () => (await seen()).some((line) => line.startsWith('ADDED b')))
+    await until(async () => (await seen()).some((line) => line.startsWith('ADDED b')), 'the page sees it')
     h.delete('pods/default/a')
-    await eventually(async () => (await seen()).some((line) => line.startsWith('DELETED a')))
+    await until(async () => (await seen()).some((line) => line.startsWith('DELETED a')), 'the page sees it')
     t.same(await seen(), ['ADDED a', 'ADDED b', 'DELETED a'], 'nothing twice, nothing missing')
   })
   void t.test('starts afresh after its position is gone', async (t) => {
@@ -218,10 +218,10 @@ void t.test("a browser's EventSource", async (t) => {
     const page = await openPage(t, `${h.url}/livez`)
     await page.evaluate(watchInPage, `${PODS}?watch=1&timeoutSeconds=1`)
     const seen = (): Promise<readonly string[]> => page.evaluate(seenInPage)
-    await eventually(async () => (await seen()).includes('ADDED a'))
+    await until(async () => (await seen()).includes('ADDED a'), 'the page sees it')
     await until(() => h.watchers === 0, 'the first connection has ended')
     for (let i = 0; i < 200; i++) h.put('pods/default/b', pod('b', { labels: { i: String(i) } }))
-    await eventually(async () => (await seen()).length >= 4)
+    await until(async () => (await seen()).length >= 4, 'the page sees it')
     t.same((await seen()).slice(0, 4), ['ADDED a', 'ERROR', 'ADDED a', 'ADDED b'])
   })
   void t.test('comes again to a server that had no room', async (t) => {
@@ -229,20 +229,12 @@ void t.test("a browser's EventSource", async (t) => {
     const first = await open(h, '')
     const page = await openPage(t, `${h.url}/livez`)
     await page.evaluate(watchInPage, `${PODS}?watch=1`)
-    await eventually(async () => (await page.evaluate(seenInPage)).includes('ERROR'))
+    await until(async () => (await page.evaluate(seenInPage)).includes('ERROR'), 'the page sees it')
     first.response.destroy()
-    await eventually(async () => (await page.evaluate(seenInPage)).includes('ADDED a'))
+    await until(async () => (await page.evaluate(seenInPage)).includes('ADDED a'), 'the page sees it')
     t.same(await page.evaluate(seenInPage), ['ERROR', 'ADDED a'])
   })
 })
-
-async function eventually(condition: () => Promise<boolean>): Promise<void> {
-  const end = performance.now() + 20_000
-  while (!(await condition())) {
-    if (performance.now() > end) throw new Error('not within 20 s')
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-}
 
 // In the browser.
 

@@ -11,6 +11,7 @@ import t from 'tap'
 import { startApiServer } from '../../support/api-server-stand-in.js'
 import { type AppHarness, startApp } from '../../support/app.js'
 import { createAuthority } from '../../support/certificates.js'
+import { until } from '../../support/until.js'
 
 const AGGREGATED = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
 
@@ -38,13 +39,8 @@ async function aggregated(h: AppHarness, group: string): Promise<readonly Versio
   return items.find(({ metadata }) => metadata.name === group)?.versions ?? []
 }
 
-async function eventually(what: string, holds: () => Promise<boolean>): Promise<void> {
-  const end = performance.now() + 60_000
-  while (!(await holds())) {
-    if (performance.now() > end) throw new Error(`not within a minute: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-}
+/** Several rounds of discovery. */
+const ROUNDS_MS = 60_000
 
 const freshness = (h: AppHarness, group: string, version: string, expected: string) => async (): Promise<boolean> =>
   (await aggregated(h, group)).some((one) => one.version === version && one.freshness === expected)
@@ -112,7 +108,7 @@ void t.test('another server’s group, as one of ours: discovery, reads, watches
       [`${SERVICE_KEY}/v1.apps`]: apiService('v1', 'apps', { namespace: 'a', name: 'apps' }),
     },
   })
-  await eventually('it is known', freshness(h, 'example.com', 'v1', 'Current'))
+  await until(freshness(h, 'example.com', 'v1', 'Current'), 'it is known', ROUNDS_MS)
 
   await t.test('discovery, aggregated and plain', async (t) => {
     t.same(
@@ -144,7 +140,7 @@ void t.test('another server’s group, as one of ours: discovery, reads, watches
     t.equal((await ask(h, '/apis/local.example.com/v2')).status, 404, 'of the API server’s own nothing is said')
     t.equal((await ask(h, '/apis/apps/v1/deployments')).status, 200, 'what is served here is nobody else’s')
     h.delete(`${SERVICE_KEY}/v1beta1.metrics.k8s.io`)
-    await eventually('gone', async () => (await ask(h, '/apis/metrics.k8s.io/v1beta1')).status === 404)
+    await until(async () => (await ask(h, '/apis/metrics.k8s.io/v1beta1')).status === 404, 'gone', ROUNDS_MS)
   })
 
   await t.test('reads, a watch and writes go through', async (t) => {
@@ -195,10 +191,14 @@ void t.test('another server’s group, as one of ours: discovery, reads, watches
       const { body } = await ask(h, path)
       return Array.isArray(body['items']) && body['items'].length === 0
     }
-    await eventually('it is served from here', isEmpty)
+    await until(isEmpty, 'it is served from here', ROUNDS_MS)
     t.equal((await aggregated(h, 'example.com')).length, 1)
     h.delete(CRD_KEY)
-    await eventually('and from there again', async () => !(await isEmpty()) && (await ask(h, path)).status === 200)
+    await until(
+      async () => !(await isEmpty()) && (await ask(h, path)).status === 200,
+      'and from there again',
+      ROUNDS_MS,
+    )
   })
 })
 
@@ -225,7 +225,7 @@ void t.test('away: 503 and stale, and back again by itself', async (t) => {
   }
   const { url } = behind
   const h = await startApp(t, { flags: ['--apiservice', `other.io/v1=${url}`, '--apiservice-cafile', authority.ca] })
-  await eventually('it is known', freshness(h, 'other.io', 'v1', 'Current'))
+  await until(freshness(h, 'other.io', 'v1', 'Current'), 'it is known', ROUNDS_MS)
   const expected = {
     resource: 'gadgets',
     responseKind: { group: 'other.io', version: 'v1', kind: 'Gadget' },
@@ -263,7 +263,7 @@ void t.test('away: 503 and stale, and back again by itself', async (t) => {
   list = { kind: 'APIResourceList', groupVersion: 'other.io/v1', resources: resources.slice(0, 1) }
   await behind.listen(Number(new URL(url).port))
   t.equal((await ask(h, '/apis/other.io/v1/gadgets')).status, 200, 'nothing waits for discovery')
-  await eventually('it is back', freshness(h, 'other.io', 'v1', 'Current'))
+  await until(freshness(h, 'other.io', 'v1', 'Current'), 'it is back', ROUNDS_MS)
   const [{ resources: after }] = (await aggregated(h, 'other.io')) as [Version]
   t.notOk('subresources' in after[0]!, 'with what it has now')
 })
@@ -301,8 +301,10 @@ void t.test(
         authority.ca,
       ],
     })
-    await eventually('all were asked', async () =>
-      names.every((name) => behind.seen.some(({ url }) => url.includes(name))),
+    await until(
+      async () => names.every((name) => behind.seen.some(({ url }) => url.includes(name))),
+      'all were asked',
+      ROUNDS_MS,
     )
     for (const name of names) {
       t.same(await aggregated(h, name), [{ version: 'v1', resources: [], freshness: 'Stale' }], name)
@@ -336,7 +338,7 @@ void t.test(
         flags,
         objects: { [`${SERVICE_KEY}/v1.absent.io`]: apiService('v1', 'absent.io', { namespace: 'a', name: 'b' }) },
       })
-      await eventually('asked by the server itself', async () => behind.seen.length > 0)
+      await until(async () => behind.seen.length > 0, 'asked by the server itself', ROUNDS_MS)
       const asking = behind.seen[0]!
       t.match(
         [asking.certificate, asking.headers['x-remote-user']],
@@ -403,8 +405,8 @@ void t.test('too many at once are told so; an upgrade becomes a tunnel', async (
     'POST /apis/other.io/v1/namespaces/a/things/x/exec HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n' +
       'Upgrade: SPDY/3.1\r\nContent-Length: 0\r\n\r\nhello',
   )
-  await eventually('an echo', async () => text.includes('HELLO'))
+  await until(async () => text.includes('HELLO'), 'an echo', ROUNDS_MS)
   t.equal((await ask(h, '/apis/other.io/v1/things')).status, 429)
   socket.destroy()
-  await eventually('a place', async () => (await ask(h, '/apis/other.io/v1/things')).status === 200)
+  await until(async () => (await ask(h, '/apis/other.io/v1/things')).status === 200, 'a place', ROUNDS_MS)
 })

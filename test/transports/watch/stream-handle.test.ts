@@ -1,9 +1,17 @@
-/** The way past `socket.write`: what it takes, in which order it leaves, and when it is not taken. */
+/** Writes past `socket.write`: which sockets allow them, in which order bytes leave, and when they are not taken. */
 import { once } from 'node:events'
 import { type ServerHttp2Stream, connect as connectHttp2, createServer as createHttp2Server } from 'node:http2'
 import { type AddressInfo, type Socket, connect, createServer } from 'node:net'
 import t, { type Test } from 'tap'
-import { type WriteOwner, http2Handle, socketHandle, writeTo } from '../../../src/transports/watch/stream-handle.js'
+import {
+  type WriteOwner,
+  http2Handle,
+  setHandleUse,
+  socketHandle,
+  writeTo,
+} from '../../../src/transports/watch/stream-handle.js'
+
+setHandleUse({ sockets: true, http2: true })
 
 /** Both ends of a connection, the client's not read. */
 async function pair(t: Test): Promise<{ server: Socket; client: Socket }> {

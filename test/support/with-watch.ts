@@ -1,0 +1,15 @@
+/** An upstream that is `upstream` in everything but its watches: for a test that corrupts, delays or counts them. */
+import type { Upstream } from '../../src/upstream/upstream.js'
+
+export function withWatch(upstream: Upstream, watch: Upstream['watch']): Upstream {
+  return {
+    read: (options) => upstream.read(options),
+    readKey: (key, options) => upstream.readKey(key, options),
+    currentRevision: (signal) => upstream.currentRevision(signal),
+    status: (signal) => upstream.status(signal),
+    write: (compares, operations) => upstream.write(compares, operations),
+    grantLease: (ttlSeconds) => upstream.grantLease(ttlSeconds),
+    close: () => upstream.close(),
+    watch,
+  }
+}
