@@ -4,7 +4,6 @@ import t from 'tap'
 import { parse } from 'yaml'
 import { load } from '../../src/config/load.js'
 import { optionNames, options, yamlKey } from '../../src/config/options.js'
-import { UNSERVED } from '../../src/config/unserved.js'
 import { chartFolder, defaultValues, hasHelm, renderChart, renderWithHelm, type Values } from './support/chart.js'
 import { GoTemplates } from './support/go-template.js'
 import { type KubernetesObject, problemsOf } from './support/kubernetes-objects.js'
@@ -144,14 +143,14 @@ const schema = JSON.parse(readFileSync(`${chartFolder}values.schema.json`, 'utf8
 
 void t.test('every option is reachable from the values, and every value under config is an option', async (t) => {
   const inSchema = Object.keys(schema.properties['config']!.properties)
-  const served = optionNames.filter((name) => !UNSERVED.includes(name))
-  for (const name of served) {
+  for (const name of optionNames) {
     const key = yamlKey(name)
     if (key !== null) t.ok(inSchema.includes(key), `config.${key}`)
     // The file itself; what `resources` says better; what a Secret brings into the environment.
     else t.ok(name === 'config' || name === 'resource' || options[name].kind === 'secret', name)
   }
-  for (const key of inSchema) t.ok(key === 'resources' || served.some((name) => yamlKey(name) === key), `option ${key}`)
+  for (const key of inSchema)
+    t.ok(key === 'resources' || optionNames.some((name) => yamlKey(name) === key), `option ${key}`)
   const helpers = readFileSync(`${chartFolder}templates/_helpers.tpl`, 'utf8')
   const set = [...helpers.matchAll(/set \$config "(\w+)"/g)].map((match) => match[1]!)
   t.ok(set.length > 8)
