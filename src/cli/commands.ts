@@ -2,16 +2,11 @@
 import { auditCommand } from './audit.js'
 import { benchCommand } from './bench.js'
 import type { Command } from './command.js'
-import { createCompletionCommand } from './completion.js'
+import { createCompletionCommand, type ServerFlags } from './completion.js'
 import { getCommand } from './get.js'
 import { createHelpCommand } from './help.js'
 import { topCommand } from './top.js'
 import { watchCommand } from './watch.js'
-
-/** The server's own flags, for completion; asked for only then, since reading their table costs time. */
-export interface ServerFlags {
-  (): Promise<readonly string[]>
-}
 
 export function createCommands(serverFlags: ServerFlags): readonly Command[] {
   const commands: Command[] = []
