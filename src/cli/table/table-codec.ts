@@ -28,14 +28,14 @@ interface Metadata {
   readonly annotations?: Readonly<Record<string, string>>
 }
 
-interface Wire {
+interface Answer {
   readonly kind?: string
   readonly metadata?: Metadata
   readonly columnDefinitions?: readonly Column[] | null
   readonly rows?:
     | readonly { readonly cells: readonly unknown[]; readonly object?: { readonly metadata?: Metadata } }[]
     | null
-  readonly items?: readonly Wire[] | null
+  readonly items?: readonly Answer[] | null
 }
 
 const PLAIN_COLUMNS: readonly Column[] = [
@@ -47,10 +47,10 @@ const PLAIN_COLUMNS: readonly Column[] = [
 export function tableCodec(): ObjectCodec<Row> {
   const decoder = new TextDecoder()
   let columns: readonly Column[] = []
-  const rowsOf = (wire: Wire): Row[] => {
-    if (wire.kind !== 'Table') return [plainRow(wire)]
-    if (wire.columnDefinitions !== undefined && wire.columnDefinitions !== null) columns = wire.columnDefinitions
-    return (wire.rows ?? []).map(({ cells, object }) => rowAt(columns, cells, object?.metadata))
+  const rowsOf = (answer: Answer): Row[] => {
+    if (answer.kind !== 'Table') return [plainRow(answer)]
+    if (answer.columnDefinitions !== undefined && answer.columnDefinitions !== null) columns = answer.columnDefinitions
+    return (answer.rows ?? []).map(({ cells, object }) => rowAt(columns, cells, object?.metadata))
   }
   const keyOf = ({ namespace, name }: Row): string => objectKey(namespace, name)
   const parse = (bytes: Uint8Array): unknown => {
@@ -60,7 +60,7 @@ export function tableCodec(): ObjectCodec<Row> {
       throw new WatchFailure('malformed', 'not JSON', { cause })
     }
   }
-  const eventOf = (type: unknown, object: Wire): ReturnType<ObjectCodec<Row>['decodeEvent']> => {
+  const eventOf = (type: unknown, object: Answer): ReturnType<ObjectCodec<Row>['decodeEvent']> => {
     if (type === 'ERROR') return { type, status: object as StatusLike }
     if (type === 'BOOKMARK') {
       const metadata = object.rows?.[0]?.object?.metadata ?? object.metadata
@@ -80,12 +80,12 @@ export function tableCodec(): ObjectCodec<Row> {
     accept: 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json',
     keyOf,
     decodeEvent(line) {
-      const { type, object } = parse(line) as { type?: unknown; object?: Wire }
+      const { type, object } = parse(line) as { type?: unknown; object?: Answer }
       return eventOf(type, object ?? {})
     },
-    decodeObject: (type, object) => eventOf(type, parse(object) as Wire),
+    decodeObject: (type, object) => eventOf(type, parse(object) as Answer),
     decodeList(body) {
-      const list = parse(body) as Wire
+      const list = parse(body) as Answer
       const { resourceVersion, continue: continueToken = '' } = list.metadata ?? {}
       if (resourceVersion === undefined) throw new WatchFailure('malformed', 'a list without a resourceVersion')
       const items = list.kind === 'Table' ? rowsOf(list) : (list.items ?? []).map(plainRow)
@@ -97,9 +97,9 @@ export function tableCodec(): ObjectCodec<Row> {
 /** A single object, or what a server answers when it makes no tables. */
 export function rowsOfAnswer(body: Uint8Array): readonly Row[] {
   const codec = tableCodec()
-  const { kind, items } = JSON.parse(new TextDecoder().decode(body)) as Wire
+  const { kind, items } = JSON.parse(new TextDecoder().decode(body)) as Answer
   if (kind === 'Table' || items !== undefined) return codec.decodeList(body).items
-  return [plainRow(JSON.parse(new TextDecoder().decode(body)) as Wire)]
+  return [plainRow(JSON.parse(new TextDecoder().decode(body)) as Answer)]
 }
 
 function rowAt(columns: readonly Column[], cells: readonly unknown[], metadata: Metadata = {}): Row {
@@ -107,7 +107,7 @@ function rowAt(columns: readonly Column[], cells: readonly unknown[], metadata: 
   return { columns, cells, namespace, name, resourceVersion }
 }
 
-function plainRow({ metadata = {} }: Wire): Row {
+function plainRow({ metadata = {} }: Answer): Row {
   return rowAt(PLAIN_COLUMNS, [metadata.name, ageOf(metadata.creationTimestamp)], metadata)
 }
 
