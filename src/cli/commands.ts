@@ -1,8 +1,8 @@
 /** Every command, in the order of `--help`. */
-import { auditCommand } from './audit.js'
 import { benchCommand } from './bench.js'
 import type { Command } from './command.js'
 import { createCompletionCommand, type ServerFlags } from './completion.js'
+import { auditCommand, consistencyCheckCommand } from './consistency-check.js'
 import { getCommand } from './get.js'
 import { createHelpCommand } from './help.js'
 import { topCommand } from './top.js'
@@ -15,6 +15,7 @@ export function createCommands(serverFlags: ServerFlags): readonly Command[] {
     watchCommand,
     topCommand,
     benchCommand,
+    consistencyCheckCommand,
     auditCommand,
     createCompletionCommand(() => commands, serverFlags),
     createHelpCommand(() => commands),

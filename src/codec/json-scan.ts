@@ -11,7 +11,7 @@
 import { isUtf8 } from 'node:buffer'
 
 import { type Revision, formatResourceVersion } from '../model/revision.js'
-import { decodeString } from './json-walk.js'
+import { decodeString } from './json-strings.js'
 
 /** Deeper than any object of an API (CRDs nest a few dozen levels); the stack of the scanner has this size. */
 export const MAX_JSON_DEPTH = 512
