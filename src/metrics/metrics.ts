@@ -130,13 +130,25 @@ export class Metrics {
   )
   readonly #ready = this.#gauge('cache_ready', '1 when lists and watches are answered.', RESOURCE, 'min')
 
-  readonly #auditChecks = this.#counter('audit_checks_total', 'Comparisons of a cache with etcd, by outcome.', [
-    ...RESOURCE,
-    'outcome',
-  ])
+  readonly #consistencyChecks = this.#counter(
+    'consistency_checks_total',
+    'Comparisons of a cache with etcd, by outcome.',
+    [...RESOURCE, 'outcome'],
+  )
+  readonly #consistencyFailures = this.#counter(
+    'consistency_check_failures_total',
+    'Comparisons that found a difference: the cache was rebuilt.',
+    RESOURCE,
+  )
+  // Both under their old names as well, for one release.
+  readonly #auditChecks = this.#counter(
+    'audit_checks_total',
+    'Deprecated: see distributary_consistency_checks_total.',
+    [...RESOURCE, 'outcome'],
+  )
   readonly #auditFailures = this.#counter(
     'audit_failures_total',
-    'Comparisons that found a difference: the cache was rebuilt.',
+    'Deprecated: see distributary_consistency_check_failures_total.',
     RESOURCE,
   )
 
@@ -350,8 +362,11 @@ export class Metrics {
         },
         initialisationFailed: (code) => this.#initErrors.inc({ ...labels, code }),
         audited: (outcome) => {
+          this.#consistencyChecks.inc({ ...labels, outcome })
           this.#auditChecks.inc({ ...labels, outcome })
-          if (outcome === 'different') this.#auditFailures.inc(labels)
+          if (outcome !== 'different') return
+          this.#consistencyFailures.inc(labels)
+          this.#auditFailures.inc(labels)
         },
       },
       cache: {
