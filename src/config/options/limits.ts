@@ -11,7 +11,7 @@ export const limitsOptions = {
     min: 1,
     max: 10_000_000,
     unit: 'watches',
-    doc: 'Running watches in one process; beyond it 429. Count 12 KB of memory for each, 45 KB over TLS.',
+    doc: 'Maximum number of watches in one process; further watches get 429. Allow 12 KB of memory for each, 45 KB over TLS.',
   }),
   maxWatchersPerClient: integer({
     flag: '--max-watchers-per-client',
@@ -20,7 +20,7 @@ export const limitsOptions = {
     min: 1,
     max: 10_000_000,
     unit: 'watches',
-    doc: 'Running watches of one identity, or of one address where nobody authenticates; beyond it 429.',
+    doc: 'Maximum number of watches of one identity, or of one address if the server authenticates nobody; further watches get 429.',
   }),
   maxInitialStates: integer({
     flag: '--max-initial-states',
@@ -29,7 +29,7 @@ export const limitsOptions = {
     min: 1,
     max: 100_000,
     unit: 'responses',
-    doc: 'Large lists and initial states on their way at one time; beyond it they wait their turn, fairly between identities, then 429.',
+    doc: 'Maximum number of large lists and initial states in transfer at one time. Further ones wait for their turn, fairly between identities, and then get 429.',
   }),
   listCacheBytes: bytes({
     flag: '--list-cache-bytes',
@@ -37,7 +37,7 @@ export const limitsOptions = {
     default: 64 * MiB,
     min: 0,
     max: 64 * GiB,
-    doc: 'Memory for encoded lists shared by clients that ask for the same. 0 encodes each anew.',
+    doc: 'Memory for encoded lists that clients with equal requests share. With 0 the server encodes each list anew.',
   }),
   memoryTarget: bytes({
     flag: '--memory-target',
@@ -45,7 +45,7 @@ export const limitsOptions = {
     default: null,
     min: 128 * MiB,
     max: 1_024 * GiB,
-    doc: 'Resident memory of a process at which new lists and watches are refused with 429; caches shrink from 85 % of it. Set it below the container limit. Default: none.',
+    doc: 'Resident memory of a process above which new lists and watches get 429; above 85 % of it the caches shrink. Set it below the container limit. Default: none.',
   }),
   requestsPerSecond: integer({
     flag: '--requests-per-second',
@@ -54,7 +54,7 @@ export const limitsOptions = {
     min: 1,
     max: 1_000_000,
     unit: 'requests/s',
-    doc: 'Sustained requests of one identity, with bursts of ten times that; beyond it 429 with Retry-After.',
+    doc: 'Sustained request rate of one identity; bursts may be ten times as large. Further requests get 429 with Retry-After.',
   }),
   initialBytesPerSecond: bytes({
     flag: '--initial-bytes-per-second',
@@ -62,13 +62,13 @@ export const limitsOptions = {
     default: null,
     min: 64 * 2 ** 10,
     max: 1_024 * GiB,
-    doc: 'Bytes of lists and initial states sent to one identity each second. Default: none.',
+    doc: 'Maximum bytes per second of lists and initial states for one identity. Default: no limit.',
   }),
   trustedProxies: list({
     flag: '--trusted-proxies',
     group: 'Limits',
     default: [],
     parseItem: addressRange,
-    doc: 'Addresses or ranges (10.0.0.0/8) whose X-Forwarded-For is believed. From anyone else it is ignored.',
+    doc: 'Addresses or ranges (10.0.0.0/8) whose X-Forwarded-For headers the server trusts. It ignores that header from all others.',
   }),
 } as const

@@ -16,7 +16,7 @@ export const watchingOptions = {
   protoDescriptors: file({
     flag: '--proto-descriptors',
     group: 'Resources',
-    doc: 'FileDescriptorSet with the kinds of your own that are stored as protobuf. Without it those can be had as protobuf only.',
+    doc: 'FileDescriptorSet of your own kinds that are stored as protobuf. Without it clients can read those objects as protobuf only.',
   }),
 
   // ── Watch cache ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -24,14 +24,14 @@ export const watchingOptions = {
     flag: '--watch-cache',
     group: 'Watch cache',
     default: true,
-    doc: 'Off: every list is read from etcd and every watch is a watch on etcd, which is what this server is there to avoid.',
+    doc: 'Turn the cache off with false: the server then reads every list from etcd and opens a watch on etcd for every watch, which is the load that it exists to avoid.',
   }),
   watchCacheSizes: list({
     flag: '--watch-cache-sizes',
     group: 'Watch cache',
     default: [],
     parseItem: watchCacheSize,
-    doc: 'Per resource, "pods#50000,deployments.apps#0": batches of history kept; 0 turns the cache of that resource off.',
+    doc: 'History in batches for single resources: "pods#50000,deployments.apps#0". 0 turns the cache of that resource off.',
   }),
   defaultWatchCacheSize: integer({
     flag: '--default-watch-cache-size',
@@ -40,7 +40,7 @@ export const watchingOptions = {
     min: 64,
     max: 1_048_576,
     unit: 'batches',
-    doc: 'Batches of history kept per resource. Too few turn a short disconnect into a relist.',
+    doc: 'Batches of history per resource. With too few, a short disconnect causes a relist.',
   }),
   watchCacheBytes: bytes({
     flag: '--watch-cache-bytes',
@@ -48,7 +48,7 @@ export const watchingOptions = {
     default: 64 * MiB,
     min: MiB,
     max: 64 * GiB,
-    doc: 'Most memory for the history of one resource, encoded frames included. Too little turns a short disconnect into a relist.',
+    doc: 'Maximum memory for the history of one resource, including encoded frames. With too little, a short disconnect causes a relist.',
   }),
   watchCacheAge: duration({
     flag: '--watch-cache-age',
@@ -56,7 +56,7 @@ export const watchingOptions = {
     default: HOUR,
     min: 10 * SECOND,
     max: 168 * HOUR,
-    doc: 'Oldest history kept. Must outlast two bookmark intervals, or an idle client cannot resume.',
+    doc: 'Maximum age of history. It must be at least twice the bookmark interval, or an idle client cannot resume.',
   }),
   backfillRevisions: integer({
     flag: '--backfill-revisions',
@@ -65,14 +65,14 @@ export const watchingOptions = {
     min: 0,
     max: 1_000_000,
     unit: 'revisions',
-    doc: 'History read back from etcd at start, so that clients resume across our restart. Much of it is dear for etcd; 0 makes all relist.',
+    doc: 'Revisions of history that the server reads back from etcd when it starts, so that clients can resume after its restart. Many are expensive for etcd; with 0 all clients relist.',
   }),
   onGap: choice({
     flag: '--on-gap',
     group: 'Watch cache',
     choices: ['expire', 'coalesce'],
     default: 'expire',
-    doc: 'When etcd has compacted past us: end the watches with 410 as the API server would, or send the difference and stay connected.',
+    doc: 'What happens when etcd has compacted revisions that the server has not seen. expire: watches end with 410, as with the API server. coalesce: the server sends the difference, and watches go on.',
   }),
 
   // ── Watches ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -82,7 +82,7 @@ export const watchingOptions = {
     default: 30 * MINUTE,
     min: SECOND,
     max: 24 * HOUR,
-    doc: 'A watch that asks for no timeout ends after a random time between this and twice this. Short means many reconnects.',
+    doc: 'A watch without a timeout of its own ends after a random time between this and twice this. Short times cause many reconnects.',
   }),
   bookmarkInterval: duration({
     flag: '--bookmark-interval',
@@ -90,7 +90,7 @@ export const watchingOptions = {
     default: MINUTE,
     min: SECOND,
     max: 10 * MINUTE,
-    doc: 'How often a quiet watch is told how far it has come. Seldom means long replays on resume.',
+    doc: 'Time between two bookmarks of a quiet watch. Long intervals cause long replays when clients resume.',
   }),
   requestTimeout: duration({
     flag: '--request-timeout',
@@ -98,7 +98,7 @@ export const watchingOptions = {
     default: MINUTE,
     min: SECOND,
     max: 10 * MINUTE,
-    doc: 'Most time for a request that is not a watch.',
+    doc: 'Maximum time for a request that is not a watch.',
   }),
   shutdownGracePeriod: duration({
     flag: '--shutdown-grace-period',
@@ -106,7 +106,7 @@ export const watchingOptions = {
     default: 30 * SECOND,
     min: SECOND,
     max: 10 * MINUTE,
-    doc: 'Most time from SIGTERM to exit. Keep it below what the platform allows before it kills.',
+    doc: 'Maximum time from SIGTERM to exit. It must be shorter than the time after which the platform kills the process.',
   }),
   shutdownWatchTerminationGracePeriod: duration({
     flag: '--shutdown-watch-termination-grace-period',
@@ -114,6 +114,6 @@ export const watchingOptions = {
     default: 10 * SECOND,
     min: 0,
     max: 10 * MINUTE,
-    doc: 'Over this time after SIGTERM the running watches are ended one by one, so that clients do not all come back at once.',
+    doc: 'Time after SIGTERM over which the server ends running watches one by one, so that clients do not all reconnect at once.',
   }),
 } as const
