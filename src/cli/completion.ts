@@ -1,6 +1,5 @@
 /** `distributary completion SHELL`: a script made from the command table. */
 import { type Command, defineCommand } from './command.js'
-import type { ServerFlags } from './commands.js'
 import { bashCompletion } from './completion/bash.js'
 import { EXIT, UsageError } from './exit-code.js'
 import { fishCompletion } from './completion/fish.js'
@@ -8,6 +7,11 @@ import { completeNames } from './completion/names.js'
 import { zshCompletion } from './completion/zsh.js'
 
 const SHELLS = { bash: bashCompletion, zsh: zshCompletion, fish: fishCompletion }
+
+/** The server's own flags. A function, since only completion needs them and loading their table takes time. */
+export interface ServerFlags {
+  (): Promise<readonly string[]>
+}
 
 export function createCompletionCommand(commands: () => readonly Command[], serverFlags: ServerFlags): Command {
   return defineCommand({

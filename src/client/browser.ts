@@ -3,7 +3,7 @@
  * list and watch is here; what is not is kubeconfig files and the transport with client certificates.
  */
 export { bytesCodec, type BytesObject } from '../reflector/bytes-codec.js'
-export { jsonWire, sseWire, type Wire } from '../reflector/event-stream.js'
+export { jsonWire, sseWire, type EventWire } from '../reflector/event-stream.js'
 export { WatchFailure, type FailureKind, type StatusLike } from '../reflector/failure.js'
 export { fetchTransport, type FetchTransportOptions } from '../reflector/fetch-transport.js'
 export { listPages, type ListOptions, type WholeList } from '../reflector/list-pages.js'

@@ -6,7 +6,8 @@
  * property names, so `__proto__` is a key like any other. Of duplicate keys the last counts, whole subtrees included.
  */
 import { labelKeyOfPath, parseFieldPath } from './field-path.js'
-import { decodeString, endOfString, endOfValue, skipSpace } from './json-walk.js'
+import { decodeString } from './json-strings.js'
+import { endOfString, endOfValue, skipSpace } from '../support/json-walk.js'
 import { KeyTree, nextWalk } from './key-tree.js'
 
 interface Wanted {

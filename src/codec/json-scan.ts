@@ -12,7 +12,7 @@ import { isUtf8 } from 'node:buffer'
 
 import type { Revision } from '../model/revision.js'
 import { formatResourceVersion } from '../model/resource-version.js'
-import { decodeString } from './json-walk.js'
+import { decodeString } from './json-strings.js'
 
 /** Deeper than any object of an API (CRDs nest a few dozen levels); the stack of the scanner has this size. */
 export const MAX_JSON_DEPTH = 512

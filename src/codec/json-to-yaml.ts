@@ -5,7 +5,8 @@
  *
  * Of duplicate keys the last is kept, because YAML readers refuse them. The layout is kubectl's: two spaces, lists not indented.
  */
-import { decodeString, endOfString, endOfValue, skipSpace } from './json-walk.js'
+import { decodeString } from './json-strings.js'
+import { endOfString, endOfValue, skipSpace } from '../support/json-walk.js'
 
 /** A scalar is its YAML text already. */
 type Node = string | Node[] | Map<string, Node>

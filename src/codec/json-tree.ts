@@ -8,7 +8,8 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { MAX_JSON_DEPTH } from './json-scan.js'
-import { decodeString, endOfString, endOfValue, skipSpace } from './json-walk.js'
+import { decodeString } from './json-strings.js'
+import { endOfString, endOfValue, skipSpace } from '../support/json-walk.js'
 
 /** A number whose text says more than its value. */
 export class JsonNumber {

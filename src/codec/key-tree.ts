@@ -2,7 +2,7 @@
  * The keys on the way to some places of an object, compiled so that a walk over JSON text finds out with a few byte
  * comparisons whether a key leads anywhere. Nothing here is a property name: `__proto__` is a key like any other.
  */
-import { decodeString, stringEquals } from './json-walk.js'
+import { decodeString, stringEquals } from './json-strings.js'
 
 /** Above this a map is faster than comparing bytes with each. */
 const MAX_COMPARED_CHILDREN = 8

@@ -1,10 +1,7 @@
 /** The option table told to people and to other tools: `--help`, rows for the docs, the schema of the Helm values. */
 import { formatBytes, formatDuration, type Option, type OptionGroup } from './option.js'
 import { environmentName, type OptionName, optionNames, options, yamlKey } from './options.js'
-import { UNSERVED } from './unserved.js'
 import { RESOURCE_FIELDS } from './yaml-file.js'
-
-const servedNames = optionNames.filter((name) => !UNSERVED.includes(name))
 
 export interface OptionRow {
   readonly group: OptionGroup
@@ -21,9 +18,9 @@ export interface OptionRow {
   readonly doc: string
 }
 
-/** One row for each option that code reads, in the table's order. */
-export function optionRows(names: readonly OptionName[] = servedNames): readonly OptionRow[] {
-  return names.map((name) => {
+/** One row for each option, in the table's order. */
+export function optionRows(): readonly OptionRow[] {
+  return optionNames.map((name) => {
     const option: Option<unknown> = options[name]
     return {
       group: option.group,
@@ -48,7 +45,7 @@ function rangeOf(option: Option<unknown>): string | null {
 const HELP_COLUMNS = 100
 const INDENT = '        '
 
-export function helpText(names: readonly OptionName[] = servedNames): string {
+export function helpText(): string {
   const lines = [
     'distributary: watch fan-out proxy and edge cache in front of etcd, in the dialect of the Kubernetes API server',
     '',
@@ -61,7 +58,7 @@ export function helpText(names: readonly OptionName[] = servedNames): string {
     ),
   ]
   let group: OptionGroup | null = null
-  for (const name of names) {
+  for (const name of optionNames) {
     const option: Option<unknown> = options[name]
     if (option.group !== group) lines.push('', `${option.group}:`)
     group = option.group
@@ -113,9 +110,9 @@ function wrap(text: string, indent: string): string[] {
 }
 
 /** JSON Schema (draft 7) of the YAML file, and so of the chart's `config` values. */
-export function optionsSchema(names: readonly OptionName[] = servedNames): Readonly<Record<string, unknown>> {
+export function optionsSchema(): Readonly<Record<string, unknown>> {
   const properties: Record<string, unknown> = {}
-  for (const name of names) {
+  for (const name of optionNames) {
     const key = yamlKey(name)
     if (key === null) continue
     const option: Option<unknown> = options[name]

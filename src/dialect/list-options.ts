@@ -17,7 +17,7 @@ import { type Query, flagParameter, integerParameter, parameter } from './query.
 import { Selector, parseSelector } from './selector.js'
 
 /** How fresh an answer must be. */
-export type Freshness =
+export type RequestedFreshness =
   /** As fresh as a quorum read that begins after the request arrived. */
   | { readonly kind: 'consistent' }
   /** What the cache holds. */
@@ -25,19 +25,19 @@ export type Freshness =
   | { readonly kind: 'not-older-than'; readonly revision: Revision }
 
 export type ListRead =
-  | Freshness
+  | RequestedFreshness
   | { readonly kind: 'exact'; readonly revision: Revision }
   /** The next page. `start` is relative to the prefix listed (`startKeyOf`); no revision: at the newest, read consistently. */
   | { readonly kind: 'continue'; readonly revision: Revision | null; readonly start: Key }
 
-export interface GetOptions {
-  readonly read: Freshness
+export interface GetParameters {
+  readonly read: RequestedFreshness
   /** `fields=`: only these parts of the object; null: all of it. */
   readonly projection: Projection | null
   readonly includeObject: IncludeObject
 }
 
-export interface ListOptions {
+export interface ListParameters {
   readonly read: ListRead
   /** Most items of a page; null: all. */
   readonly limit: number | null
@@ -47,21 +47,21 @@ export interface ListOptions {
   readonly includeObject: IncludeObject
 }
 
-export type WatchStart =
+export type RequestedStart =
   /** All present objects as ADDED, a snapshot at one revision, then the stream. */
   | {
       readonly kind: 'initial-state'
-      readonly freshness: Freshness
+      readonly freshness: RequestedFreshness
       /** Whether a bookmark that says `k8s.io/initial-events-end` closes the initial state. */
       readonly endBookmark: boolean
     }
   /** The stream from the present state on, without that state. */
-  | { readonly kind: 'now'; readonly freshness: Freshness }
+  | { readonly kind: 'now'; readonly freshness: RequestedFreshness }
   /** Exactly the events after it; it may lie in the future. */
   | { readonly kind: 'after'; readonly revision: Revision }
 
-export interface WatchOptions {
-  readonly start: WatchStart
+export interface WatchParameters {
+  readonly start: RequestedStart
   readonly bookmarks: boolean
   /** null: the server chooses. */
   readonly timeoutSeconds: number | null
@@ -85,7 +85,7 @@ export function isWatch(query: Query): boolean {
 }
 
 /** @throws BadRequestError */
-export function parseGetOptions(query: Query): GetOptions {
+export function parseGetParameters(query: Query): GetParameters {
   return {
     read: freshness(parameter(query, 'resourceVersion') ?? ''),
     projection: projection(query),
@@ -97,7 +97,7 @@ export function parseGetOptions(query: Query): GetOptions {
  * @param name from a path that names one object and still lists: it must not contradict the selector.
  * @throws BadRequestError, InvalidError
  */
-export function parseListOptions(query: Query, name?: string): ListOptions {
+export function parseListParameters(query: Query, name?: string): ListParameters {
   const parameters = readParameters(query, name)
   const { resourceVersion, match, continueText } = parameters
   const causes: StatusCause[] = []
@@ -137,7 +137,7 @@ export function parseListOptions(query: Query, name?: string): ListOptions {
   return { read: fresh, limit, ...rest }
 }
 
-export interface WatchRequest {
+export interface WatchParameterSources {
   /** From a path that names one object: it must not contradict the selector. */
   readonly name?: string
   /** The header of an EventSource that reconnects: it beats the resourceVersion of the URL. */
@@ -145,7 +145,7 @@ export interface WatchRequest {
 }
 
 /** @throws BadRequestError, InvalidError */
-export function parseWatchOptions(query: Query, request: WatchRequest = {}): WatchOptions {
+export function parseWatchParameters(query: Query, request: WatchParameterSources = {}): WatchParameters {
   const parameters = readParameters(query, request.name)
   const { resourceVersion, continueText } = parameters
   const bookmarks = flagParameter(query, 'allowWatchBookmarks') === true
@@ -182,7 +182,11 @@ export function parseWatchOptions(query: Query, request: WatchRequest = {}): Wat
   }
 }
 
-function watchStart(fresh: Freshness, sendInitialEvents: boolean | undefined, bookmarks: boolean): WatchStart {
+function watchStart(
+  fresh: RequestedFreshness,
+  sendInitialEvents: boolean | undefined,
+  bookmarks: boolean,
+): RequestedStart {
   if (sendInitialEvents === true) return { kind: 'initial-state', freshness: fresh, endBookmark: bookmarks }
   if (fresh.kind === 'not-older-than') return { kind: 'after', revision: fresh.revision }
   return { kind: 'now', freshness: fresh }
@@ -218,7 +222,7 @@ export function selectName(selector: Selector, name: string): Selector {
   throw new BadRequestError("fieldSelector metadata.name doesn't match requested name")
 }
 
-function freshness(resourceVersion: string): Freshness {
+function freshness(resourceVersion: string): RequestedFreshness {
   if (resourceVersion === '') return { kind: 'consistent' }
   if (resourceVersion === '0') return { kind: 'cached' }
   return { kind: 'not-older-than', revision: parseResourceVersion(resourceVersion) }

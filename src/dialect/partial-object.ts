@@ -2,7 +2,7 @@
  * PartialObjectMetadata: an object reduced to its metadata. The metadata is cut out of the stored bytes as it is there and
  * the resourceVersion is put in; nothing is parsed or written again.
  */
-import { endOfValue } from '../codec/json-walk.js'
+import { endOfValue } from '../support/json-walk.js'
 import type { Spliceable } from '../codec/json-scan.js'
 import { formatResourceVersion } from '../model/resource-version.js'
 import type { Revision } from '../model/revision.js'

@@ -7,7 +7,7 @@
  * resourceVersion is not part of them (every update changes it); it is put in afterwards, as into a whole object.
  */
 import { formatFieldPath, parseFieldPath } from '../codec/field-path.js'
-import { endOfString, endOfValue } from '../codec/json-walk.js'
+import { endOfString, endOfValue } from '../support/json-walk.js'
 import type { Spliceable } from '../codec/json-scan.js'
 import { KeyTree, nextWalk } from '../codec/key-tree.js'
 import { BadRequestError } from '../model/status.js'

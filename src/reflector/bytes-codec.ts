@@ -5,7 +5,7 @@
  * Each object's bytes are a copy of their own: a slice would keep the whole network chunk alive as long as it.
  */
 import { type StatusLike, WatchFailure } from './failure.js'
-import { eachElement, eachMember, stringAt } from './json-slices.js'
+import { eachElement, eachMember, stringAt } from './json-members.js'
 import { type DecodedEvent, type DecodedList, INITIAL_EVENTS_END, type ObjectCodec, objectKey } from './object-codec.js'
 
 export interface BytesObject {

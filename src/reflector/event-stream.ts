@@ -17,7 +17,7 @@ export interface EventStream {
   readonly pendingBytes: number
 }
 
-export interface Wire {
+export interface EventWire {
   readonly accept: string
   open<T>(codec: ObjectCodec<T>, onEvent: OnEvent<T>): EventStream
 }
@@ -25,7 +25,7 @@ export interface Wire {
 /** etcd's own limit for a request is 1.5 MiB by default; operators raise it, seldom beyond this. */
 const MAX_EVENT_BYTES = 64 * 2 ** 20
 
-export const jsonWire: Wire = {
+export const jsonWire: EventWire = {
   accept: 'application/json',
   open(codec, onEvent) {
     const lines = new LineSplitter(MAX_EVENT_BYTES)
@@ -56,7 +56,7 @@ function withEnd(lines: Uint8Array): Uint8Array {
   return whole
 }
 
-export const sseWire: Wire = {
+export const sseWire: EventWire = {
   accept: 'text/event-stream',
   open(codec, onEvent) {
     const lines = new LineSplitter(MAX_EVENT_BYTES)

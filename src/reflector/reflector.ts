@@ -12,14 +12,14 @@ import { type Clock, type Timer } from '../support/clock.js'
 import { type Logger, silentLogger } from '../support/log.js'
 import { type Random, systemRandom } from '../support/random.js'
 import { activeClock } from './active-clock.js'
-import { jsonWire, type Wire } from './event-stream.js'
+import { jsonWire, type EventWire } from './event-stream.js'
 import { WatchFailure } from './failure.js'
 import { listPages } from './list-pages.js'
 import type { Change, ObjectCodec } from './object-codec.js'
 import { idle, next, type ReflectorEffect, type ReflectorInput, type ReflectorState } from './reflector-state.js'
 import { type Selection, watchQuery } from './requests.js'
 import type { Transport } from './transport.js'
-import { type Place, runWatch, type WatchJobOptions, type WatchOutcome } from './watch-job.js'
+import { type WatchPosition, runWatch, type WatchJobOptions, type WatchOutcome } from './watch-job.js'
 
 export interface ReflectorSink<T> {
   /** The whole state at `resourceVersion`: what was there before and is not among `items` is gone. */
@@ -45,7 +45,7 @@ export interface ReflectorOptions<T> extends Selection {
   readonly codec: ObjectCodec<T>
   readonly sink: ReflectorSink<T>
   /** Default: JSON lines, which every API server speaks. */
-  readonly wire?: Wire
+  readonly wire?: EventWire
   /** Objects of a page where the server is listed. Default: 500, as client-go; 0 asks for all at once. */
   readonly pageSize?: number
   /** false: list, then watch, also where the server could stream both. Default: true. */
@@ -96,7 +96,7 @@ export class Reflector<T> {
   #timer: Timer | null = null
   #job: AbortController | null = null
   readonly #jobs = new Set<Promise<void>>()
-  #place: Place | null = null
+  #place: WatchPosition | null = null
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options
@@ -105,7 +105,7 @@ export class Reflector<T> {
     this.#logger = options.logger ?? silentLogger
     const { afterResourceVersion: after } = options
     this.#state = idle({ canStream: options.watchList !== false, ...(after === undefined ? {} : { after }) })
-    if (after !== undefined) this.#place = placeAt(after)
+    if (after !== undefined) this.#place = positionAt(after)
   }
 
   start(): void {
@@ -225,7 +225,7 @@ export class Reflector<T> {
         },
       })
       signal.throwIfAborted()
-      this.#place = placeAt(list.resourceVersion)
+      this.#place = positionAt(list.resourceVersion)
       await sink.replace(list.items, list.resourceVersion)
       return { kind: 'committed', resourceVersion: list.resourceVersion, at: this.#clock.monotonic() }
     } catch (error) {
@@ -296,6 +296,6 @@ export class Reflector<T> {
   }
 }
 
-function placeAt(resourceVersion: string): Place {
+function positionAt(resourceVersion: string): WatchPosition {
   return { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: [] }
 }

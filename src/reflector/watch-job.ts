@@ -7,14 +7,14 @@
  * arriving. (A server that ended the answer properly ended it between two revisions.)
  */
 import type { Clock, Timer } from '../support/clock.js'
-import type { EventStream, Wire } from './event-stream.js'
+import type { EventStream, EventWire } from './event-stream.js'
 import { WatchFailure } from './failure.js'
 import { failureOf } from './list-pages.js'
 import type { Change, ObjectCodec } from './object-codec.js'
 import type { Transport } from './transport.js'
 
 /** Where a watch has come to, kept from one to the next. */
-export interface Place {
+export interface WatchPosition {
   position: string
   safePosition: string
   /** Keys whose event at `position` was handed over. */
@@ -23,7 +23,7 @@ export interface Place {
 
 export interface WatchJobOptions<T> {
   readonly transport: Transport
-  readonly wire: Wire
+  readonly wire: EventWire
   readonly codec: ObjectCodec<T>
   readonly clock: Clock
   readonly path: string
@@ -36,14 +36,14 @@ export interface WatchJobOptions<T> {
   readonly initialSilenceMs: number
   readonly silenceMs: number
   /** null: this is a stream with initial events, and where they end is not known. */
-  readonly place: Place | null
+  readonly place: WatchPosition | null
   onOpen(): void
   /** Once, before any change. Only without `place`. */
   onInitial(items: T[], resourceVersion: string): Promise<void> | void
   onChange(change: Change<T>): void
   onBookmark(resourceVersion: string): void
   /** After what arrived together was handed over. `hasBookmark`: one was among it. */
-  onProgress(place: Place, hasBookmark: boolean): void
+  onProgress(place: WatchPosition, hasBookmark: boolean): void
   /** Awaited between two arrivals: what keeps a fast server from filling a slow sink. */
   readonly settled: (() => Promise<void> | undefined) | undefined
 }
@@ -63,7 +63,7 @@ class WatchJob<T> {
   readonly #options: WatchJobOptions<T>
   readonly #abort = new AbortController()
   readonly #stream: EventStream
-  #place: Place | null
+  #place: WatchPosition | null
   #initial: T[] = []
   #initialEnd: string | null = null
   #hasBookmark = false
@@ -178,7 +178,7 @@ class WatchJob<T> {
     if (this.#initialEnd === null) this.#options.onBookmark(resourceVersion)
   }
 
-  #change(place: Place, change: Change<T>, endsRevision: boolean | null): void {
+  #change(place: WatchPosition, change: Change<T>, endsRevision: boolean | null): void {
     const { key, resourceVersion } = change
     const isRepeated = resourceVersion === place.position && place.keysAtPosition.includes(key)
     if (resourceVersion !== place.position) {

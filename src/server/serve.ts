@@ -12,7 +12,6 @@ import { exportTraces, type TraceExport } from './export-traces.js'
 import { greeting } from './greeting.js'
 import { ConfigError } from '../config/config-error.js'
 import { type Config, type Loaded, load } from '../config/load.js'
-import { unservedProblems } from '../config/unserved.js'
 import { loadDescriptors } from '../codec/protobuf/descriptors.js'
 import { type Schema, kubernetesSchema } from '../codec/protobuf/schema.js'
 import { createLogger } from './logger.js'
@@ -71,10 +70,7 @@ export async function serve(options: ServeOptions): Promise<void> {
 
 function readConfig({ argv, environment }: ServeOptions): Loaded {
   try {
-    const loaded = load(argv, environment, (path) => readFileSync(path, 'utf8'))
-    const unserved = loaded.kind === 'run' ? unservedProblems(loaded.sources) : []
-    if (unserved.length > 0) throw new ConfigError(unserved)
-    return loaded
+    return load(argv, environment, (path) => readFileSync(path, 'utf8'))
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     process.stderr.write(`${error.message}\n`)

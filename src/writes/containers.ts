@@ -10,7 +10,7 @@ import type { Key } from '../model/event.js'
 import { namespacePrefix, resourceId } from '../model/resource.js'
 import { NotFoundError, StatusError } from '../model/status.js'
 import { hasFinalizers, isDeleting } from './object-change.js'
-import type { Held, ObjectStore, Place } from './object-store.js'
+import type { Held, ObjectStore, ObjectLocation } from './object-store.js'
 
 const NAMESPACES = 'namespaces'
 const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io'
@@ -21,7 +21,7 @@ export interface ContainersOptions {
   readonly resources: () => readonly ServedResource[]
   readonly etcdPrefix: string
   /** Deletes one object as its own request would. */
-  readonly remove: (place: Place) => Promise<'gone' | 'held'>
+  readonly remove: (place: ObjectLocation) => Promise<'gone' | 'held'>
 }
 
 interface Contents {
@@ -38,16 +38,16 @@ export class Containers {
   }
 
   /** Empties it and, when nothing is left, takes it away. @param held as it was marked. */
-  async finish(place: Place, held: Held): Promise<void> {
+  async finish(place: ObjectLocation, held: Held): Promise<void> {
     for (const contents of this.#contentsOf(place, held)) await this.#empty(contents)
     await this.#removeIfEmpty(place, held)
   }
 
   /** An object is gone that may have been the last in something that is going. */
-  async afterGone({ served, namespace }: Place): Promise<void> {
+  async afterGone({ served, namespace }: ObjectLocation): Promise<void> {
     const { find, store } = this.options
     const { resource, origin } = served
-    const holders: Place[] = []
+    const holders: ObjectLocation[] = []
     const namespaces = find('', 'v1', NAMESPACES)
     if (resource.namespaced && namespaces !== undefined)
       holders.push({ served: namespaces, namespace: '', name: namespace })
@@ -61,7 +61,7 @@ export class Containers {
     }
   }
 
-  async #removeIfEmpty(place: Place, held: Held): Promise<void> {
+  async #removeIfEmpty(place: ObjectLocation, held: Held): Promise<void> {
     for (const contents of this.#contentsOf(place, held)) {
       for await (const _left of this.options.store.list(contents.served, contents.prefix)) return
     }
@@ -70,7 +70,7 @@ export class Containers {
     )
   }
 
-  #contentsOf({ served, name }: Place, { object }: Held): readonly Contents[] {
+  #contentsOf({ served, name }: ObjectLocation, { object }: Held): readonly Contents[] {
     const { resources, etcdPrefix } = this.options
     if (resourceId(served.resource) === NAMESPACES) {
       const byPrefix = new Map<Key, Contents>()

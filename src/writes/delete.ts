@@ -17,7 +17,7 @@ import { apiVersion, namespacePrefix, resourceId } from '../model/resource.js'
 import { NotFoundError } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
 import { hasFinalizers, isDeleting, metadataOf, nextGeneration } from './object-change.js'
-import type { Change, Changed, Held, Place } from './object-store.js'
+import type { Change, Changed, Held, ObjectLocation } from './object-store.js'
 import { readOptionalObject } from './request-body.js'
 import {
   answerOf,
@@ -55,7 +55,7 @@ export const UNCONDITIONAL: DeleteOptions = { dryRun: false, uid: null, resource
 /** Takes one object away, or marks it. @throws StatusError */
 export async function remove(
   context: WriteContext,
-  place: Place,
+  place: ObjectLocation,
   options: DeleteOptions,
 ): Promise<{ readonly changed: Changed; readonly uid: string }> {
   const { store, containers } = context
@@ -115,7 +115,7 @@ export async function deleteCollection(context: WriteContext, request: WriteRequ
   const selector = parseSelector(parameter(query, 'labelSelector'), parameter(query, 'fieldSelector'))
   const plan = planFacts(selector.paths)
   const prefix = namespace === '' ? resource.etcdPrefix : namespacePrefix(resource, namespace)
-  const places: Place[] = []
+  const places: ObjectLocation[] = []
   for await (const { stored, object } of context.store.list(served, prefix)) {
     const { namespace: inNamespace, name } = stored
     const known = { namespace: inNamespace, name }

@@ -33,7 +33,7 @@ export interface ObjectStoreOptions {
   readonly onRetry: () => void
 }
 
-export interface Place extends ObjectName {
+export interface ObjectLocation extends ObjectName {
   readonly served: ServedResource
 }
 
@@ -76,13 +76,13 @@ export class ObjectStore {
   }
 
   /** As fresh as a linearizable read. @throws StatusError */
-  async read(place: Place): Promise<Held | null> {
+  async read(place: ObjectLocation): Promise<Held | null> {
     return this.#held(place, await this.#readKey(keyOfName(place.served.resource, place)))
   }
 
   /** @throws what `decide` throws; StatusError when etcd does not take it. */
   async change(
-    place: Place,
+    place: ObjectLocation,
     decide: (held: Held | null) => Change,
     { dryRun = false }: { readonly dryRun?: boolean } = {},
   ): Promise<Changed> {
@@ -116,7 +116,7 @@ export class ObjectStore {
   }
 
   async #decideAndWrite(
-    place: Place,
+    place: ObjectLocation,
     key: Key,
     decide: (held: Held | null) => Change,
     dryRun: boolean,
@@ -154,7 +154,7 @@ export class ObjectStore {
   }
 
   #outcome(
-    place: Place,
+    place: ObjectLocation,
     key: Key,
     held: Held | null,
     value: Buffer | null,
@@ -178,7 +178,7 @@ export class ObjectStore {
     return { kind, stored }
   }
 
-  #held(place: Place, keyValue: KeyValue | null): Held | null {
+  #held(place: ObjectLocation, keyValue: KeyValue | null): Held | null {
     if (keyValue === null) return null
     const stored = this.#stored(place.served, keyValue)
     const held = stored === null ? null : this.#heldOf(place.served, stored)
@@ -220,7 +220,7 @@ export class ObjectStore {
   }
 }
 
-function notOurs({ served, name }: Place, form: string): NotImplementedError {
+function notOurs({ served, name }: ObjectLocation, form: string): NotImplementedError {
   return new NotImplementedError(
     `${served.resource.plural} ${JSON.stringify(name)} is stored ${form}, and is not changed here: write it where it was written`,
   )

@@ -3,10 +3,9 @@ import t from 'tap'
 
 import { helpText, optionRows, optionsSchema } from '../../src/config/help.js'
 import { environmentName, optionNames, options } from '../../src/config/options.js'
-import { UNSERVED } from '../../src/config/unserved.js'
 
 void t.test('every option is told once in --help, in lines that fit a terminal', async (t) => {
-  const lines = helpText(optionNames).split('\n')
+  const lines = helpText().split('\n')
   for (const name of optionNames) {
     const start = options[name].kind === 'secret' ? environmentName(name) : options[name].flag
     t.equal(lines.filter((line) => line.trim().split(/[ (]/)[0] === start).length, 1, start)
@@ -18,7 +17,7 @@ void t.test('every option is told once in --help, in lines that fit a terminal',
 })
 
 void t.test('the table is consistent: names, flags and groups', async (t) => {
-  const rows = optionRows(optionNames)
+  const rows = optionRows()
   t.equal(rows.length, optionNames.length)
   for (const name of optionNames) {
     const { flag } = options[name]
@@ -41,7 +40,7 @@ void t.test('a default lies within its own bounds', async (t) => {
 })
 
 void t.test('rows tell range and default as one would write them', async (t) => {
-  const row = (flag: string) => optionRows(optionNames).find((one) => one.flag === flag)
+  const row = (flag: string) => optionRows().find((one) => one.flag === flag)
   t.match(row('--bookmark-interval'), { default: '1m', range: '1s – 10m', yaml: 'bookmarkInterval' })
   t.match(row('--watch-cache-bytes'), { default: '64MiB', range: '1MiB – 64GiB' })
   t.match(row('--on-gap'), { default: 'expire', range: 'expire | coalesce' })
@@ -50,7 +49,7 @@ void t.test('rows tell range and default as one would write them', async (t) => 
 })
 
 void t.test('the schema accepts what the loader accepts and refuses what it refuses', async (t) => {
-  const validate = new Ajv({ strict: true, allowUnionTypes: true }).compile(optionsSchema(optionNames))
+  const validate = new Ajv({ strict: true, allowUnionTypes: true }).compile(optionsSchema())
   const good: readonly object[] = [
     {},
     { port: 8_001 },
@@ -79,15 +78,4 @@ void t.test('the schema accepts what the loader accepts and refuses what it refu
   ]
   for (const one of good) t.ok(validate(one), JSON.stringify(one))
   for (const one of bad) t.notOk(validate(one), JSON.stringify(one))
-})
-
-void t.test('what no code reads is not offered', async (t) => {
-  for (const name of UNSERVED) {
-    t.notOk(helpText().includes(`  ${options[name].flag} `), name)
-    t.notOk(
-      optionRows().some((row) => row.flag === options[name].flag),
-      name,
-    )
-  }
-  t.ok(helpText().includes('--etcd-servers') && optionRows().length > 10)
 })

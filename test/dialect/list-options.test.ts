@@ -3,9 +3,9 @@ import t from 'tap'
 import { encodeContinueToken } from '../../src/dialect/continue-token.js'
 import {
   isWatch,
-  parseGetOptions,
-  parseListOptions,
-  parseWatchOptions,
+  parseGetParameters,
+  parseListParameters,
+  parseWatchParameters,
   selectName,
 } from '../../src/dialect/list-options.js'
 import { parseSelector } from '../../src/dialect/selector.js'
@@ -19,11 +19,11 @@ const token = encodeContinueToken({ revision: toRevision(3), start: keyFromText(
 const freshToken = encodeContinueToken({ revision: null, start: keyFromText('a\0') })
 
 void t.test('get: how fresh', async (t) => {
-  t.strictSame(parseGetOptions(query('')).read, { kind: 'consistent' })
-  t.strictSame(parseGetOptions(query('resourceVersion=')).read, { kind: 'consistent' })
-  t.strictSame(parseGetOptions(query('resourceVersion=0')).read, { kind: 'cached' })
-  t.strictSame(parseGetOptions(query('resourceVersion=5')).read, { kind: 'not-older-than', revision: five })
-  t.throws(() => parseGetOptions(query('resourceVersion=x')), {
+  t.strictSame(parseGetParameters(query('')).read, { kind: 'consistent' })
+  t.strictSame(parseGetParameters(query('resourceVersion=')).read, { kind: 'consistent' })
+  t.strictSame(parseGetParameters(query('resourceVersion=0')).read, { kind: 'cached' })
+  t.strictSame(parseGetParameters(query('resourceVersion=5')).read, { kind: 'not-older-than', revision: five })
+  t.throws(() => parseGetParameters(query('resourceVersion=x')), {
     constructor: BadRequestError,
     message: /^invalid resource version: /,
   })
@@ -55,7 +55,7 @@ void t.test('list: every cell of the table', async (t) => {
     ['nonsense=1&watch=0', { kind: 'consistent' }, null],
   ]
   for (const [text, read, limit] of table) {
-    const options = parseListOptions(query(text))
+    const options = parseListParameters(query(text))
     t.strictSame(options.read, read, text)
     t.equal(options.limit, limit, text)
   }
@@ -82,7 +82,7 @@ void t.test('list: forbidden combinations are 422 with the API server’s causes
   ]
   for (const [text, causes] of table) {
     t.throws(
-      () => parseListOptions(query(text)),
+      () => parseListParameters(query(text)),
       {
         name: 'InvalidError',
         code: 422,
@@ -97,7 +97,7 @@ void t.test('list: forbidden combinations are 422 with the API server’s causes
     )
   }
   try {
-    parseListOptions(query('sendInitialEvents=1'))
+    parseListParameters(query('sendInitialEvents=1'))
   } catch (error) {
     t.equal(
       (error as Error).message,
@@ -123,7 +123,7 @@ void t.test('list: text that cannot be read is a 400', async (t) => {
     ['includeObject=all', /unrecognized includeObject value: "all"/],
   ]
   for (const [text, message] of table) {
-    t.throws(() => parseListOptions(query(text)), { constructor: BadRequestError, message }, text)
+    t.throws(() => parseListParameters(query(text)), { constructor: BadRequestError, message }, text)
   }
 })
 
@@ -150,7 +150,7 @@ void t.test('watch: where it starts', async (t) => {
     [`${send}=0&resourceVersion=0`, { kind: 'now', freshness: cached }],
     [`${send}=FALSE&resourceVersion=5`, { kind: 'after', revision: 5 }],
   ]
-  for (const [text, start] of table) t.strictSame(parseWatchOptions(query(text)).start, start, text)
+  for (const [text, start] of table) t.strictSame(parseWatchParameters(query(text)).start, start, text)
 })
 
 void t.test('watch: forbidden combinations are 422', async (t) => {
@@ -170,7 +170,7 @@ void t.test('watch: forbidden combinations are 422', async (t) => {
   ]
   for (const [text, messages] of table) {
     t.throws(
-      () => parseWatchOptions(query(text)),
+      () => parseWatchParameters(query(text)),
       {
         name: 'InvalidError',
         details: { causes: messages.map((message) => ({ field: 'resourceVersionMatch', message })) },
@@ -181,7 +181,7 @@ void t.test('watch: forbidden combinations are 422', async (t) => {
 })
 
 void t.test('watch: timeout, bookmarks, compression and what cannot be read', async (t) => {
-  const plain = parseWatchOptions(query('resourceVersion=5'))
+  const plain = parseWatchParameters(query('resourceVersion=5'))
   t.match(plain, {
     bookmarks: false,
     timeoutSeconds: null,
@@ -190,7 +190,7 @@ void t.test('watch: timeout, bookmarks, compression and what cannot be read', as
     includeObject: 'Metadata',
   })
   const all = 'allowWatchBookmarks=true&timeoutSeconds=9&compress=gzip&fields=spec&includeObject=None&labelSelector=a'
-  t.match(parseWatchOptions(query(all)), {
+  t.match(parseWatchParameters(query(all)), {
     bookmarks: true,
     timeoutSeconds: 9,
     compress: true,
@@ -198,23 +198,23 @@ void t.test('watch: timeout, bookmarks, compression and what cannot be read', as
     includeObject: 'None',
     selector: { canonical: 'a;' },
   })
-  t.equal(parseWatchOptions(query('timeoutSeconds=0')).timeoutSeconds, null)
-  t.equal(parseWatchOptions(query('timeoutSeconds=9007199254740991')).timeoutSeconds, 2_147_483, 'fits a timer')
+  t.equal(parseWatchParameters(query('timeoutSeconds=0')).timeoutSeconds, null)
+  t.equal(parseWatchParameters(query('timeoutSeconds=9007199254740991')).timeoutSeconds, 2_147_483, 'fits a timer')
   for (const text of ['timeoutSeconds=x', 'timeoutSeconds=-1', 'compress=br', 'resourceVersion=x', 'limit=x']) {
-    t.throws(() => parseWatchOptions(query(text)), { code: 400, name: 'BadRequestError' }, text)
+    t.throws(() => parseWatchParameters(query(text)), { code: 400, name: 'BadRequestError' }, text)
   }
 })
 
 void t.test('watch: Last-Event-ID beats the URL', async (t) => {
   const resume = { kind: 'after', revision: 5 }
-  t.strictSame(parseWatchOptions(query('resourceVersion=3'), { lastEventId: '5' }).start, resume)
-  t.strictSame(parseWatchOptions(query(''), { lastEventId: '5' }).start, resume)
+  t.strictSame(parseWatchParameters(query('resourceVersion=3'), { lastEventId: '5' }).start, resume)
+  t.strictSame(parseWatchParameters(query(''), { lastEventId: '5' }).start, resume)
   t.match(
-    parseWatchOptions(query(''), { lastEventId: '' }).start,
+    parseWatchParameters(query(''), { lastEventId: '' }).start,
     { kind: 'initial-state' },
     'an empty one starts afresh',
   )
-  t.throws(() => parseWatchOptions(query(''), { lastEventId: 'x' }), { code: 400, name: 'BadRequestError' })
+  t.throws(() => parseWatchParameters(query(''), { lastEventId: 'x' }), { code: 400, name: 'BadRequestError' })
 })
 
 void t.test('a name in the path is a field selector, and must not contradict one', async (t) => {
@@ -226,7 +226,7 @@ void t.test('a name in the path is a field selector, and must not contradict one
       message: "fieldSelector metadata.name doesn't match requested name",
     })
   }
-  t.equal(parseWatchOptions(query('resourceVersion=5'), { name: 'x' }).selector.requiredValue('metadata.name'), 'x')
+  t.equal(parseWatchParameters(query('resourceVersion=5'), { name: 'x' }).selector.requiredValue('metadata.name'), 'x')
 })
 
 void t.test('watch is asked for as Go reads a flag', async (t) => {

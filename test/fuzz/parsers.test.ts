@@ -17,7 +17,7 @@ import { negotiate, negotiateDiscovery, negotiateOpenApiV2 } from '../../src/dia
 import { decodeContinueToken } from '../../src/dialect/continue-token.js'
 import { parseFieldSelector } from '../../src/dialect/field-selector.js'
 import { parseLabelSelector } from '../../src/dialect/label-selector.js'
-import { parseListOptions, parseWatchOptions } from '../../src/dialect/list-options.js'
+import { parseListParameters, parseWatchParameters } from '../../src/dialect/list-options.js'
 import { acceptsGzip, parseAccept } from '../../src/dialect/media-type.js'
 import { parseProjection } from '../../src/dialect/projection.js'
 import { parseRequestPath } from '../../src/dialect/request-path.js'
@@ -119,11 +119,11 @@ const subjects: Record<string, Subject> = {
     parse: (text) => {
       const query = new URLSearchParams(text)
       try {
-        parseListOptions(query)
+        parseListParameters(query)
       } catch (error) {
         if (!isRefusal(error)) throw error
       }
-      return parseWatchOptions(query)
+      return parseWatchParameters(query)
     },
     isKnown: isRefusal,
   },

@@ -4,7 +4,6 @@ import t from 'tap'
 import { parse } from 'yaml'
 import { load } from '../../src/config/load.js'
 import { optionNames, options, yamlKey } from '../../src/config/options.js'
-import { UNSERVED } from '../../src/config/unserved.js'
 import {
   chartFolder,
   defaultValues,
@@ -190,14 +189,13 @@ const schema = JSON.parse(readFileSync(`${chartFolder}values.schema.json`, 'utf8
 
 void t.test('every option is reachable from the values, and every value under config is an option', async (t) => {
   const inSchema = Object.keys(schema.properties['config']!.properties)
-  const served = optionNames.filter((name) => !UNSERVED.includes(name))
-  for (const name of served) {
+  for (const name of optionNames) {
     const key = yamlKey(name)
     if (key !== null) t.ok(inSchema.includes(key), `config.${key}`)
     // The file itself; what `resources` says better; what a Secret brings into the environment.
     else t.ok(name === 'config' || name === 'resource' || options[name].kind === 'secret', name)
   }
-  for (const key of inSchema) t.ok(key === 'resources' || served.some((name) => yamlKey(name) === key), `option ${key}`)
+  for (const key of inSchema) t.ok(key === 'resources' || optionNames.some((name) => yamlKey(name) === key), `option ${key}`)
   const helpers = readFileSync(`${chartFolder}templates/_config.tpl`, 'utf8')
   const set = [...helpers.matchAll(/set \$config "(\w+)"/g)].map((match) => match[1]!)
   t.ok(set.length > 8)

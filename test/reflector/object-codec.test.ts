@@ -1,6 +1,6 @@
 import t from 'tap'
 import { bytesCodec } from '../../src/reflector/bytes-codec.js'
-import { jsonWire, sseWire, type Wire } from '../../src/reflector/event-stream.js'
+import { jsonWire, sseWire, type EventWire } from '../../src/reflector/event-stream.js'
 import { WatchFailure } from '../../src/reflector/failure.js'
 import type { DecodedEvent, ObjectCodec } from '../../src/reflector/object-codec.js'
 import { type KubeObject, treeCodec } from '../../src/reflector/tree-codec.js'
@@ -19,7 +19,12 @@ const messages =
   `: a comment\nretry: 5\n\nevent: BOOKMARK\nid: 8\ndata: {"metadata":{"resourceVersion":"8","annotations":{"k8s.io/initial-events-end":"true"}}}\n\n` +
   `event: ERROR\nid\ndata: {"kind":"Status","code":410,"reason":"Expired"}\n\n`
 
-function read<T>(wire: Wire, codec: ObjectCodec<T>, stream: string, step: number): [DecodedEvent<T>, boolean | null][] {
+function read<T>(
+  wire: EventWire,
+  codec: ObjectCodec<T>,
+  stream: string,
+  step: number,
+): [DecodedEvent<T>, boolean | null][] {
   const seen: [DecodedEvent<T>, boolean | null][] = []
   const events = wire.open(codec, (event, endsRevision) => seen.push([event, endsRevision]))
   const all = bytes(stream)

@@ -31,14 +31,14 @@ interface Metadata {
   readonly annotations?: Readonly<Record<string, string>>
 }
 
-interface Wire {
+interface Answer {
   readonly kind?: string
   readonly metadata?: Metadata
   readonly columnDefinitions?: readonly Column[] | null
   readonly rows?:
     | readonly { readonly cells: readonly unknown[]; readonly object?: { readonly metadata?: Metadata } }[]
     | null
-  readonly items?: readonly Wire[] | null
+  readonly items?: readonly Answer[] | null
 }
 
 const PLAIN_COLUMNS: readonly Column[] = [
@@ -49,10 +49,10 @@ const PLAIN_COLUMNS: readonly Column[] = [
 /** One for each stream: only its first event has the columns. */
 export function tableCodec(): ObjectCodec<Row> {
   let columns: readonly Column[] = []
-  const rowsOf = (wire: Wire): Row[] => {
-    if (wire.kind !== 'Table') return [plainRow(wire)]
-    if (wire.columnDefinitions !== undefined && wire.columnDefinitions !== null) columns = wire.columnDefinitions
-    return (wire.rows ?? []).map(({ cells, object }) => rowAt(columns, cells, object))
+  const rowsOf = (answer: Answer): Row[] => {
+    if (answer.kind !== 'Table') return [plainRow(answer)]
+    if (answer.columnDefinitions !== undefined && answer.columnDefinitions !== null) columns = answer.columnDefinitions
+    return (answer.rows ?? []).map(({ cells, object }) => rowAt(columns, cells, object))
   }
   const keyOf = ({ namespace, name }: Row): string => objectKey(namespace, name)
   const parse = (bytes: Uint8Array): unknown => {
@@ -62,7 +62,7 @@ export function tableCodec(): ObjectCodec<Row> {
       throw new WatchFailure('malformed', 'not JSON', { cause })
     }
   }
-  const eventOf = (type: unknown, object: Wire): ReturnType<ObjectCodec<Row>['decodeEvent']> => {
+  const eventOf = (type: unknown, object: Answer): ReturnType<ObjectCodec<Row>['decodeEvent']> => {
     if (type === 'ERROR') return { type, status: object as StatusLike }
     if (type === 'BOOKMARK') {
       const metadata = object.rows?.[0]?.object?.metadata ?? object.metadata
@@ -82,12 +82,12 @@ export function tableCodec(): ObjectCodec<Row> {
     accept: 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json',
     keyOf,
     decodeEvent(line) {
-      const { type, object } = parse(line) as { type?: unknown; object?: Wire }
+      const { type, object } = parse(line) as { type?: unknown; object?: Answer }
       return eventOf(type, object ?? {})
     },
-    decodeObject: (type, object) => eventOf(type, parse(object) as Wire),
+    decodeObject: (type, object) => eventOf(type, parse(object) as Answer),
     decodeList(body) {
-      const list = parse(body) as Wire
+      const list = parse(body) as Answer
       const { resourceVersion, continue: continueToken = '' } = list.metadata ?? {}
       if (resourceVersion === undefined) throw new WatchFailure('malformed', 'a list without a resourceVersion')
       const items = list.kind === 'Table' ? rowsOf(list) : (list.items ?? []).map(plainRow)
@@ -99,7 +99,7 @@ export function tableCodec(): ObjectCodec<Row> {
 /** A single object, or what a server answers when it makes no tables. */
 export function rowsOfAnswer(body: Uint8Array): readonly Row[] {
   const codec = tableCodec()
-  const object = parseCells(body) as Wire
+  const object = parseCells(body) as Answer
   if (object.kind === 'Table' || object.items !== undefined) return codec.decodeList(body).items
   return [plainRow(object)]
 }
@@ -111,12 +111,12 @@ function parseCells(body: Uint8Array): unknown {
   return /\d{16}/.test(text) ? parseJsonTree(bytes).value : (JSON.parse(text) as Json)
 }
 
-function rowAt(columns: readonly Column[], cells: readonly unknown[], object: Wire = {}): Row {
+function rowAt(columns: readonly Column[], cells: readonly unknown[], object: Answer = {}): Row {
   const { namespace = '', name = '', resourceVersion = '' } = object.metadata ?? {}
   return { columns, cells, namespace, name, resourceVersion, object }
 }
 
-function plainRow(object: Wire): Row {
+function plainRow(object: Answer): Row {
   const { name, creationTimestamp } = object.metadata ?? {}
   return rowAt(PLAIN_COLUMNS, [name, ageOf(creationTimestamp)], object)
 }

@@ -4,7 +4,8 @@
  *
  * For text that is known to be JSON, as `scanObject` and the protobuf decoder give it. Of a name given twice the last counts.
  */
-import { decodeString, endOfString, endOfValue, skipSpace } from '../json-walk.js'
+import { decodeString } from '../json-strings.js'
+import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
 
 const OPEN_BRACE = 0x7b
 const OPEN_BRACKET = 0x5b

@@ -1,6 +1,6 @@
 /** GET of one object. */
 import { type Negotiated, isPretty } from '../../dialect/accept.js'
-import { type Freshness, parseGetOptions } from '../../dialect/list-options.js'
+import { type RequestedFreshness, parseGetParameters } from '../../dialect/list-options.js'
 import { type ObjectName, keyOfName, type Resource } from '../../model/resource.js'
 import { objectNotFoundError } from '../../dialect/status-body.js'
 import { NotAcceptableError } from '../../model/status.js'
@@ -19,7 +19,7 @@ export async function handleGet(
   name: ObjectName,
   form: Negotiated,
 ): Promise<void> {
-  const options = parseGetOptions(exchange.query)
+  const options = parseGetParameters(exchange.query)
   const encoder = context.encoder(served, form, options.includeObject, null)
   cache.assertReadable()
   const object = await read(cache, served.resource, name, options.read, exchange.signal)
@@ -39,7 +39,7 @@ async function read(
   cache: WatchCache,
   resource: Resource,
   name: ObjectName,
-  freshness: Freshness,
+  freshness: RequestedFreshness,
   signal: AbortSignal,
 ): Promise<StoredObject | undefined> {
   const key = keyOfName(resource, name)

@@ -2,7 +2,7 @@
 import type { Snapshot } from '../../cache/store.js'
 import { type Negotiated, isPretty } from '../../dialect/accept.js'
 import { expiredTokenError, startKeyOf } from '../../dialect/continue-token.js'
-import { type ListOptions, type ListRead, parseListOptions } from '../../dialect/list-options.js'
+import { type ListParameters, type ListRead, parseListParameters } from '../../dialect/list-options.js'
 import { type ListPage, listPieces } from '../../dialect/list-pieces.js'
 import { acceptsGzip } from '../../dialect/media-type.js'
 import type { FactRegistry } from '../../broadcast/fact-registry.js'
@@ -39,7 +39,7 @@ export async function handleList(
   span: Span | null,
 ): Promise<void> {
   const { served, cache } = live
-  const options = parseListOptions(exchange.query, collection.name ?? undefined)
+  const options = parseListParameters(exchange.query, collection.name ?? undefined)
   const encoder = context.encoder(served, form, options.includeObject, options.projection)
   cache.assertReadable()
   context.memory.admit()
@@ -102,7 +102,7 @@ async function payDebt({ clock }: ResourceContext, admitted: Admitted, signal: A
   if (waitMs > 0) await sleep(clock, waitMs, signal)
 }
 
-async function readState(live: LiveResource, options: ListOptions, signal: AbortSignal): Promise<Snapshot> {
+async function readState(live: LiveResource, options: ListParameters, signal: AbortSignal): Promise<Snapshot> {
   const { cache } = live
   const read: ListRead = options.read
   switch (read.kind) {

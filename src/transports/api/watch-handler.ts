@@ -13,7 +13,7 @@ import type { WatchCache } from '../../cache/watch-cache.js'
 import type { Snapshot } from '../../cache/store.js'
 import type { Negotiated } from '../../dialect/accept.js'
 import type { ObjectEncoder } from '../../dialect/encoding/object-encoder.js'
-import { type Freshness, type WatchOptions, parseWatchOptions } from '../../dialect/list-options.js'
+import { type RequestedFreshness, type WatchParameters, parseWatchParameters } from '../../dialect/list-options.js'
 import { ZERO_REVISION } from '../../model/revision.js'
 import { ExpiredError, ServiceUnavailableError, StatusError, TooLargeResourceVersionError } from '../../model/status.js'
 import type { Admitted } from '../limits/request-gate.js'
@@ -45,11 +45,11 @@ export function readWatch(
   { served }: LiveResource,
   collection: Collection,
   form: Negotiated,
-): { readonly options: WatchOptions; readonly encoder: ObjectEncoder } {
+): { readonly options: WatchParameters; readonly encoder: ObjectEncoder } {
   if (context.isDraining()) {
     throw new ServiceUnavailableError('the server is shutting down', { details: { retryAfterSeconds: 1 } })
   }
-  const options = parseWatchOptions(query, {
+  const options = parseWatchParameters(query, {
     ...(collection.name === null ? {} : { name: collection.name }),
     ...(lastEventId === undefined ? {} : { lastEventId }),
   })
@@ -100,7 +100,7 @@ export async function handleWatch(
 
 interface Prepared {
   readonly collection: Collection
-  readonly options: WatchOptions
+  readonly options: WatchParameters
   readonly encoder: ObjectEncoder
   /** An error is told in the stream. */
   readonly start: CursorStart | StatusError
@@ -154,7 +154,7 @@ function begin(
 
 async function startOf(
   cache: WatchCache,
-  { start }: WatchOptions,
+  { start }: WatchParameters,
   signal: AbortSignal,
 ): Promise<CursorStart | StatusError> {
   try {
@@ -181,7 +181,7 @@ async function startOf(
   }
 }
 
-async function fresh(cache: WatchCache, freshness: Freshness, signal: AbortSignal): Promise<Snapshot> {
+async function fresh(cache: WatchCache, freshness: RequestedFreshness, signal: AbortSignal): Promise<Snapshot> {
   switch (freshness.kind) {
     case 'cached':
       return cache.snapshot()
@@ -192,7 +192,7 @@ async function fresh(cache: WatchCache, freshness: Freshness, signal: AbortSigna
   }
 }
 
-function timeoutMs(context: ResourceContext, options: WatchOptions): number {
+function timeoutMs(context: ResourceContext, options: WatchParameters): number {
   if (options.timeoutSeconds !== null) return options.timeoutSeconds * 1000
   return context.minRequestTimeoutMs * (1 + context.random.next())
 }

@@ -1,7 +1,7 @@
 /** POST, PUT, PATCH and DELETE, and the subresources: the body in, one verb, the answer out. */
 import { type Negotiated, isPretty, negotiate } from '../../dialect/accept.js'
 import type { FairGate } from '../../auth/fair-gate.js'
-import { parseGetOptions } from '../../dialect/list-options.js'
+import { parseGetParameters } from '../../dialect/list-options.js'
 import { NotAcceptableError } from '../../model/status.js'
 import type { WriteAnswer, WriteRequest } from '../../writes/write-context.js'
 import type { WriteVerb } from '../../writes/writer.js'
@@ -73,7 +73,7 @@ function send(
     const contentType = form.encoding === 'yaml' ? 'application/yaml' : 'application/json'
     return exchange.send(answer.code, contentType, layOut(form, pretty).whole(answer.json))
   }
-  const encoder = context.encoder(served, form, parseGetOptions(exchange.query).includeObject, null)
+  const encoder = context.encoder(served, form, parseGetParameters(exchange.query).includeObject, null)
   const body = encoder.single(answer.stored)
   if (body === null) throw new NotAcceptableError('what was written cannot be shown in that form')
   exchange.send(answer.code, form.contentType, layOut(form, pretty).whole(body))

@@ -7,7 +7,7 @@
  * and nothing that needs the truth of them (`--on-gap=coalesce`) is offered over this upstream.
  */
 import type { BytesObject } from '../../reflector/bytes-codec.js'
-import { eachMember } from '../../reflector/json-slices.js'
+import { eachMember } from '../../reflector/json-members.js'
 import type { Key, KeyValue } from '../../model/event.js'
 import { type Resource, apiVersion, keyOfName } from '../../model/resource.js'
 import { type Revision, toRevision } from '../../model/revision.js'

@@ -10,11 +10,11 @@
  */
 import type { BytesObject } from '../../reflector/bytes-codec.js'
 import { bytesCodec } from '../../reflector/bytes-codec.js'
-import type { Wire } from '../../reflector/event-stream.js'
+import type { EventWire } from '../../reflector/event-stream.js'
 import { WatchFailure } from '../../reflector/failure.js'
 import type { Change } from '../../reflector/object-codec.js'
 import type { Transport } from '../../reflector/transport.js'
-import { type Place, runWatch, type WatchOutcome } from '../../reflector/watch-job.js'
+import { type WatchPosition, runWatch, type WatchOutcome } from '../../reflector/watch-job.js'
 import type { Batch, KeyEvent } from '../../model/event.js'
 import { formatResourceVersion } from '../../model/resource-version.js'
 import type { Revision } from '../../model/revision.js'
@@ -27,7 +27,7 @@ import { type ProgressProof, proveProgress } from './progress-proof.js'
 
 export interface HttpWatchOptions {
   readonly transport: Transport
-  readonly wire: Wire
+  readonly wire: EventWire
   /** Whether an id or a new revision is what shows that a revision is whole; else every event is. */
   readonly marksRevisions: boolean
   readonly path: string
@@ -51,7 +51,7 @@ const SHORT_MS = 1_000
 export class HttpWatch implements UpstreamWatch {
   readonly #options: HttpWatchOptions
   readonly #abort = new AbortController()
-  #place: Place
+  #place: WatchPosition
   #pending: { readonly revision: Revision; readonly events: KeyEvent[] }[] = []
   /** Everything at or before it was handed on. */
   #handedOn: Revision
@@ -63,7 +63,7 @@ export class HttpWatch implements UpstreamWatch {
 
   constructor(options: HttpWatchOptions) {
     this.#options = options
-    this.#place = placeAt(options.afterRevision)
+    this.#place = positionAt(options.afterRevision)
     this.#handedOn = options.afterRevision
     void this.#run()
   }
@@ -99,7 +99,7 @@ export class HttpWatch implements UpstreamWatch {
           throw new WatchFailure('server-error', 'the server ended the watch at once')
         }
         if (this.#pending.length > 0) throw new WatchFailure('network', 'the answer ended inside a revision')
-        this.#place = placeAt(this.#handedOn)
+        this.#place = positionAt(this.#handedOn)
       }
     } catch (error) {
       this.#end(error)
@@ -166,7 +166,7 @@ export class HttpWatch implements UpstreamWatch {
   }
 
   /** A new revision shows that the ones before it are whole; the last one is when its id has come. */
-  #arrived(place: Place): void {
+  #arrived(place: WatchPosition): void {
     this.#place = place
     if (this.#isEnded) return
     const isWhole = !this.#options.marksRevisions || place.safePosition === place.position
@@ -214,7 +214,7 @@ function oldestIn(message: string): Revision | null {
   return found === undefined ? null : (Math.max(1, Number(found)) as Revision)
 }
 
-function placeAt(revision: Revision): Place {
+function positionAt(revision: Revision): WatchPosition {
   const position = formatResourceVersion(revision)
   return { position, safePosition: position, keysAtPosition: [] }
 }

@@ -4,7 +4,7 @@
  * While a watch is open the server is asked every few seconds whether it is alive: a watch alone tells only after its next
  * bookmark that nobody is at the other end any more.
  */
-import type { Wire } from '../../reflector/event-stream.js'
+import type { EventWire } from '../../reflector/event-stream.js'
 import { jsonWire, sseWire } from '../../reflector/event-stream.js'
 import { failureOf } from '../../reflector/list-pages.js'
 import { readBody, type Transport, type TransportResponse } from '../../reflector/transport.js'
@@ -31,7 +31,7 @@ export interface Product {
   readonly gitVersion: string
   /** Another distributary: it marks the ends of revisions, and says how far it is when asked. */
   readonly isDistributary: boolean
-  readonly wire: Wire
+  readonly wire: EventWire
 }
 
 export interface AskOptions {

@@ -10,15 +10,15 @@ import { systemClock } from '../../../src/support/clock.js'
 import { RemoteApiServer } from '../../../src/upstream/http/remote-api-server.js'
 import { type AppHarness, type AppHarnessOptions, pod, startApp, until } from '../../support/app.js'
 
-interface Wire {
+interface EventWire {
   readonly metadata: { readonly name: string; readonly resourceVersion: string }
-  readonly items: readonly Wire[]
+  readonly items: readonly EventWire[]
 }
 
-const get = async (h: AppHarness, path: string): Promise<Wire> => {
+const get = async (h: AppHarness, path: string): Promise<EventWire> => {
   const response = await fetch(`${h.url}${path}`)
   if (response.status !== 200) throw new Error(`${path}: ${response.status} ${await response.text()}`)
-  return (await response.json()) as Wire
+  return (await response.json()) as EventWire
 }
 
 const behind = (t: Test, front: AppHarness, options: AppHarnessOptions = {}): Promise<AppHarness> =>
@@ -65,7 +65,7 @@ void t.test('three in a row: a consistent read at the end sees what was written 
   const events = (await watch.text())
     .trim()
     .split('\n')
-    .map((line) => JSON.parse(line) as { type: string; object: Wire })
+    .map((line) => JSON.parse(line) as { type: string; object: EventWire })
   t.same(
     events.map(({ type, object }) => `${type} ${object.metadata.name} ${object.metadata.resourceVersion}`),
     [`DELETED x ${whole}`, `ADDED y ${whole}`, `ADDED z ${whole}`],

@@ -1,7 +1,8 @@
 /**
- * Steps over JSON text that is known to be valid (`scanObject` has passed it): where a string or a value ends, what a
- * key says. Nothing here checks grammar and nothing builds a tree; text that is not JSON gives a wrong answer, but every
- * step moves forward and stops at the end of the buffer.
+ * Steps over JSON text: where a string or a value ends. Nothing here checks grammar and nothing builds a tree. Text that is
+ * not JSON gives a wrong answer, but every step moves forward or stands still, and none goes beyond the end.
+ *
+ * It needs nothing of Node, because the client walks over the bytes of a server in browsers too.
  */
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -12,7 +13,7 @@ const CLOSE_BRACKET = 0x5d
 const COMMA = 0x2c
 
 /** The index of the first byte at or after `at` that is not white space; the length at the end. */
-export function skipSpace(json: Buffer, at: number): number {
+export function skipSpace(json: Uint8Array, at: number): number {
   const end = json.length
   let i = at
   while (i < end && json[i]! <= 0x20) i++
@@ -20,7 +21,7 @@ export function skipSpace(json: Buffer, at: number): number {
 }
 
 /** @param at the opening quote. @returns the index after the closing one. */
-export function endOfString(json: Buffer, at: number): number {
+export function endOfString(json: Uint8Array, at: number): number {
   const end = json.length
   let i = at + 1
   while (i < end) {
@@ -32,7 +33,7 @@ export function endOfString(json: Buffer, at: number): number {
 }
 
 /** @param at the first byte of a value of any kind. @returns the index after its last byte. */
-export function endOfValue(json: Buffer, at: number): number {
+export function endOfValue(json: Uint8Array, at: number): number {
   const end = json.length
   const first = json[at]
   if (first === QUOTE) return endOfString(json, at)
@@ -65,28 +66,4 @@ export function endOfValue(json: Buffer, at: number): number {
     i++
   }
   return end
-}
-
-/** The text of a string literal. @param start its opening quote. @param end the index after its closing quote. */
-export function decodeString(json: Buffer, start: number, end: number): string {
-  for (let i = start + 1; i < end - 1; i++) {
-    if (json[i] === BACKSLASH) return JSON.parse(json.toString('utf8', start, end)) as string
-  }
-  return json.toString('utf8', start + 1, end - 1)
-}
-
-/**
- * Whether the string literal says `text`, escapes included (`"metadat\u0061"` is `metadata`).
- *
- * @param textBytes `text` in UTF-8, so that the usual case compares bytes and makes no string.
- */
-export function stringEquals(json: Buffer, start: number, end: number, text: string, textBytes: Buffer): boolean {
-  const length = end - start - 2
-  for (let i = 0; i < length; i++) {
-    const byte = json[start + 1 + i]!
-    // Up to here both are the same, so only an escape can still mean the text's next character.
-    if (byte === BACKSLASH) return decodeString(json, start, end) === text
-    if (byte !== textBytes[i]) return false
-  }
-  return length === textBytes.length
 }

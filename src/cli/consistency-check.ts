@@ -1,0 +1,142 @@
+/** `distributary consistency-check`: has a server compare its caches with etcd now, and reports the outcome. */
+import { WatchFailure } from '../reflector/failure.js'
+import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
+import { connect, type Connection, connectionFlags } from './connection.js'
+import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
+import { askJson } from './request.js'
+import { type Colour, painter } from './style.js'
+
+/** As the server writes it: see `feed/consistency-report.ts`. */
+interface ConsistencyReport {
+  readonly kind: string
+  readonly outcome: 'equal' | 'different' | 'incomplete'
+  readonly resources: readonly CheckedResource[]
+}
+
+interface CheckedResource {
+  readonly group: string
+  readonly resource: string
+  readonly outcome: 'equal' | 'different' | 'skipped'
+  readonly revision: number | null
+  readonly objects: number
+  readonly differences: number
+  readonly sampled: number
+  readonly rebuilt: boolean
+  readonly reason: string | null
+}
+
+const checkFlags = {
+  output: { kind: 'choice', short: 'o', choices: ['table', 'json'], doc: 'The form of the report. Default: table.' },
+  timeout: { kind: 'duration', min: 1, doc: 'The longest time to wait for the report. Default: no limit.' },
+  ...connectionFlags,
+} as const satisfies Flags
+
+type Context = CommandContext<typeof checkFlags>
+
+const COLOURS: Readonly<Record<CheckedResource['outcome'], Colour>> = {
+  equal: 'green',
+  different: 'red',
+  skipped: 'yellow',
+}
+
+export const consistencyCheckCommand = defineCommand<typeof checkFlags>({
+  name: 'consistency-check',
+  summary: 'compare what a server has cached with etcd, now',
+  description:
+    'The server compares every key and its mod revision at one revision, and a sample of the values. It lists a resource that differs again, and the watchers of that resource start afresh; its log names the keys. The command exits with 0 only if everything could be compared and is equal.',
+  positionals: [{ name: 'URL', isOptional: true }],
+  flags: checkFlags,
+  examples: [
+    { doc: 'check the server of this machine', line: 'distributary consistency-check' },
+    {
+      doc: 'check another server, from a script',
+      line: 'distributary consistency-check https://distributary.example:6443 -o json',
+    },
+  ],
+  run: checkConsistency,
+})
+
+/** The name of version 0.1, for one more release. */
+export const auditCommand = defineCommand<typeof checkFlags>({
+  name: 'audit',
+  summary: 'the old name of consistency-check; the next release removes it',
+  positionals: consistencyCheckCommand.positionals,
+  flags: checkFlags,
+  examples: [{ doc: 'use this instead', line: 'distributary consistency-check' }],
+  async run(context) {
+    await context.err.line(
+      'distributary audit: the command is now called consistency-check; the next release removes this name',
+    )
+    return await checkConsistency(context)
+  },
+})
+
+async function checkConsistency({ flags, args, environment, out, signal }: Context): Promise<ExitCode> {
+  const url = args[0] ?? null
+  if (url !== null && flags.server !== null) throw new UsageError('URL and --server are both given')
+  const server = url ?? flags.server
+  const connection = await connect({ ...(flags as FlagValues<typeof connectionFlags>), server }, environment)
+  const deadline = flags.timeout === null ? null : AbortSignal.timeout(flags.timeout)
+  try {
+    const report = await requestReport(connection, deadline === null ? signal : AbortSignal.any([signal, deadline]))
+    if (flags.output === 'json') await out.line(JSON.stringify(report, null, 2))
+    else await out.write(table(report, painter(out.hasColour())))
+    return report.outcome === 'equal' ? EXIT.done : EXIT.failed
+  } catch (error) {
+    if (deadline?.aborted === true && !signal.aborted) {
+      throw new CommandError('no answer within --timeout', EXIT.timedOut, { cause: error })
+    }
+    throw error
+  } finally {
+    connection.close()
+  }
+}
+
+/**
+ * A server of version 0.1 knows only the path `/audit`, and a policy written for it permits only that one: the second
+ * request is for those, for one more release.
+ */
+async function requestReport(connection: Connection, signal: AbortSignal): Promise<ConsistencyReport> {
+  let report: unknown
+  try {
+    report = await askJson(connection, { method: 'POST', path: '/consistency-check', signal })
+  } catch (error) {
+    const { cause } = error as Error
+    if (!(cause instanceof WatchFailure) || (cause.code !== 403 && cause.code !== 404)) throw error
+    report = await askJson(connection, { method: 'POST', path: '/audit', signal })
+  }
+  if (!isReport(report)) {
+    throw new CommandError(`${connection.server} offers no consistency check: is it a distributary?`)
+  }
+  return report
+}
+
+/** Version 0.1 calls it AuditReport. */
+function isReport(answer: unknown): answer is ConsistencyReport {
+  if (typeof answer !== 'object' || answer === null) return false
+  const { kind } = answer as { kind?: unknown }
+  return kind === 'ConsistencyReport' || kind === 'AuditReport'
+}
+
+function table({ resources }: ConsistencyReport, paint: ReturnType<typeof painter>): string {
+  const rows = resources.map((row) => [
+    row.group === '' ? row.resource : `${row.resource}.${row.group}`,
+    row.outcome,
+    row.revision === null ? '-' : String(row.revision),
+    String(row.objects),
+    String(row.differences),
+    String(row.sampled),
+    row.reason ?? (row.rebuilt ? 'listed again' : ''),
+  ])
+  const all = [['RESOURCE', 'OUTCOME', 'REVISION', 'OBJECTS', 'DIFFERENCES', 'SAMPLED', ''], ...rows]
+  const widths = all[0]!.map((_, column) => Math.max(...all.map((row) => row[column]!.length)))
+  return all
+    .map((row, line) => {
+      const cells = row.map((cell, column) => {
+        const padded = column === row.length - 1 ? cell : cell.padEnd(widths[column]!)
+        return line > 0 && column === 1 ? paint(COLOURS[resources[line - 1]!.outcome], padded) : padded
+      })
+      return `${cells.join('  ').trimEnd()}\n`
+    })
+    .join('')
+}

@@ -1,0 +1,187 @@
+/** Who callers are and what they may do. */
+import { boolean, duration, file, list, pick, string } from '../option.js'
+import { headerName } from './values.js'
+import { SECOND, MINUTE } from './units.js'
+
+export const AUTHORIZATION_MODES = ['AlwaysAllow', 'Policy', 'RBAC', 'Webhook'] as const
+
+/** Asymmetric only: with a symmetric one, whoever can verify a token can make one. */
+export const SIGNING_ALGORITHMS = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'EdDSA',
+] as const
+
+export const accessOptions = {
+  // ── Authentication ─────────────────────────────────────────────────────────────────────────────────────────────────
+  clientCaFile: file({
+    flag: '--client-ca-file',
+    group: 'Authentication',
+    doc: 'PEM file of the authorities whose client certificates the server accepts: the common name is the user, the organizations are the groups.',
+  }),
+  tokenAuthFile: file({
+    flag: '--token-auth-file',
+    group: 'Authentication',
+    doc: 'CSV file of bearer tokens: token,user,uid,"group1,group2". The server reloads it when it changes.',
+  }),
+  oidcIssuerUrl: string({
+    flag: '--oidc-issuer-url',
+    group: 'Authentication',
+    default: null,
+    check: (text) => (/^https:\/\/[^\s?#]+$/.test(text) ? null : 'must be an https URL without query or fragment'),
+    doc: 'OpenID Connect issuer whose JWTs the server accepts. Needs --oidc-client-id.',
+  }),
+  oidcClientId: string({
+    flag: '--oidc-client-id',
+    group: 'Authentication',
+    default: null,
+    doc: 'Audience that a JWT must name.',
+  }),
+  oidcAudiences: list({
+    flag: '--oidc-audiences',
+    group: 'Authentication',
+    default: [],
+    parseItem: (text) => text,
+    doc: 'Further accepted audiences; a JWT must name one of all these.',
+  }),
+  oidcCaFile: file({
+    flag: '--oidc-ca-file',
+    group: 'Authentication',
+    doc: "PEM file of the certificate authorities that verify the issuer's certificate. Default: the system's.",
+  }),
+  oidcUsernameClaim: string({
+    flag: '--oidc-username-claim',
+    group: 'Authentication',
+    default: 'sub',
+    doc: 'Claim with the user name. The server rejects "email" if email_verified is false.',
+  }),
+  oidcUsernamePrefix: string({
+    flag: '--oidc-username-prefix',
+    group: 'Authentication',
+    default: null,
+    doc: 'Prefix for user names; "-" for none. Default: the issuer and "#", or none if the claim is email.',
+  }),
+  oidcGroupsClaim: string({
+    flag: '--oidc-groups-claim',
+    group: 'Authentication',
+    default: null,
+    doc: 'Claim with the groups, as a string or a list. Default: no groups.',
+  }),
+  oidcGroupsPrefix: string({
+    flag: '--oidc-groups-prefix',
+    group: 'Authentication',
+    default: null,
+    doc: 'Prefix for group names, so that an issuer cannot assign a group such as system:masters.',
+  }),
+  oidcSigningAlgs: list({
+    flag: '--oidc-signing-algs',
+    group: 'Authentication',
+    default: ['RS256'],
+    choices: SIGNING_ALGORITHMS,
+    parseItem: (text) => pick(SIGNING_ALGORITHMS, text),
+    doc: 'Accepted signature algorithms. Symmetric algorithms and "none" are not available.',
+  }),
+  oidcClockSkew: duration({
+    flag: '--oidc-clock-skew',
+    group: 'Authentication',
+    default: 10 * SECOND,
+    min: 0,
+    max: 5 * MINUTE,
+    doc: 'Tolerated difference between the clocks of issuer and server. Expired tokens stay valid for that long.',
+  }),
+  authenticationKubeconfig: file({
+    flag: '--authentication-kubeconfig',
+    group: 'Authentication',
+    doc: 'Kubeconfig of the API server that reviews bearer tokens (TokenReview).',
+  }),
+  authenticationTokenWebhookCacheTtl: duration({
+    flag: '--authentication-token-webhook-cache-ttl',
+    group: 'Authentication',
+    default: 10 * SECOND,
+    min: 0,
+    max: 10 * MINUTE,
+    doc: 'Time for which the server caches the review of a token. A revoked token stays valid for that long.',
+  }),
+  requestheaderClientCaFile: file({
+    flag: '--requestheader-client-ca-file',
+    group: 'Authentication',
+    doc: 'PEM file of the authorities that sign the certificates of front proxies; the server trusts the user headers of those proxies. Use an authority that signs nothing else.',
+  }),
+  requestheaderAllowedNames: list({
+    flag: '--requestheader-allowed-names',
+    group: 'Authentication',
+    default: [],
+    parseItem: (text) => text,
+    doc: 'Accepted common names of front proxies. Empty: every name that the authority signed.',
+  }),
+  requestheaderUsernameHeaders: list({
+    flag: '--requestheader-username-headers',
+    group: 'Authentication',
+    default: ['X-Remote-User'],
+    parseItem: headerName,
+    doc: 'Headers with the user name, in the order in which the server looks for them.',
+  }),
+  requestheaderGroupHeaders: list({
+    flag: '--requestheader-group-headers',
+    group: 'Authentication',
+    default: ['X-Remote-Group'],
+    parseItem: headerName,
+    doc: 'Headers with the groups.',
+  }),
+  requestheaderExtraHeadersPrefix: list({
+    flag: '--requestheader-extra-headers-prefix',
+    group: 'Authentication',
+    default: ['X-Remote-Extra-'],
+    parseItem: headerName,
+    doc: 'Prefixes of the headers with further attributes of the user.',
+  }),
+  anonymousAuth: boolean({
+    flag: '--anonymous-auth',
+    group: 'Authentication',
+    default: false,
+    doc: 'Accept requests without credentials as user system:anonymous; the authorizer decides about them.',
+  }),
+
+  // ── Authorization ──────────────────────────────────────────────────────────────────────────────────────────────────
+  authorizationMode: list<(typeof AUTHORIZATION_MODES)[number]>({
+    flag: '--authorization-mode',
+    group: 'Authorization',
+    default: ['AlwaysAllow'],
+    choices: AUTHORIZATION_MODES,
+    parseItem: (text) => pick(AUTHORIZATION_MODES, text),
+    doc: 'Authorizers, in the order in which the server asks them; one that allows the request is enough. AlwaysAllow lets every identity read everything the server serves.',
+  }),
+  authorizationPolicyFile: file({
+    flag: '--authorization-policy-file',
+    group: 'Authorization',
+    doc: 'YAML file of the Policy mode. The server reloads it when it changes; if the new file is invalid, it logs an error and keeps the previous policy.',
+  }),
+  authorizationKubeconfig: file({
+    flag: '--authorization-kubeconfig',
+    group: 'Authorization',
+    doc: 'Kubeconfig of the API server that decides in the Webhook mode (SubjectAccessReview).',
+  }),
+  authorizationWebhookCacheAuthorizedTtl: duration({
+    flag: '--authorization-webhook-cache-authorized-ttl',
+    group: 'Authorization',
+    default: 10 * SECOND,
+    min: 0,
+    max: 10 * MINUTE,
+    doc: 'Time for which the server caches that a request is allowed. A revoked permission stays valid for that long, on running watches too.',
+  }),
+  authorizationWebhookCacheUnauthorizedTtl: duration({
+    flag: '--authorization-webhook-cache-unauthorized-ttl',
+    group: 'Authorization',
+    default: 10 * SECOND,
+    min: 0,
+    max: 10 * MINUTE,
+    doc: 'Time for which the server caches that a request is denied. A new permission takes effect only after that.',
+  }),
+} as const

@@ -1,0 +1,74 @@
+/** What one client and one process may use. */
+import { bytes, integer, list } from '../option.js'
+import { addressRange } from './values.js'
+import { MiB, GiB } from './units.js'
+
+export const limitsOptions = {
+  maxWatchers: integer({
+    flag: '--max-watchers',
+    group: 'Limits',
+    default: 50_000,
+    min: 1,
+    max: 10_000_000,
+    unit: 'watches',
+    doc: 'Maximum number of watches in one process; further watches get 429. Allow 12 KB of memory for each, 45 KB over TLS.',
+  }),
+  maxWatchersPerClient: integer({
+    flag: '--max-watchers-per-client',
+    group: 'Limits',
+    default: 20_000,
+    min: 1,
+    max: 10_000_000,
+    unit: 'watches',
+    doc: 'Maximum number of watches of one identity, or of one address if the server authenticates nobody; further watches get 429.',
+  }),
+  maxInitialStates: integer({
+    flag: '--max-initial-states',
+    group: 'Limits',
+    default: 64,
+    min: 1,
+    max: 100_000,
+    unit: 'responses',
+    doc: 'Maximum number of large lists and initial states in transfer at one time. Further ones wait for their turn, fairly between identities, and then get 429.',
+  }),
+  listCacheBytes: bytes({
+    flag: '--list-cache-bytes',
+    group: 'Limits',
+    default: 64 * MiB,
+    min: 0,
+    max: 64 * GiB,
+    doc: 'Memory for encoded lists that clients with equal requests share. With 0 the server encodes each list anew.',
+  }),
+  memoryTarget: bytes({
+    flag: '--memory-target',
+    group: 'Limits',
+    default: null,
+    min: 128 * MiB,
+    max: 1_024 * GiB,
+    doc: 'Resident memory of a process above which new lists and watches get 429; above 85 % of it the caches shrink. Set it below the container limit. Default: none.',
+  }),
+  requestsPerSecond: integer({
+    flag: '--requests-per-second',
+    group: 'Limits',
+    default: 400,
+    min: 1,
+    max: 1_000_000,
+    unit: 'requests/s',
+    doc: 'Sustained request rate of one identity; bursts may be ten times as large. Further requests get 429 with Retry-After.',
+  }),
+  initialBytesPerSecond: bytes({
+    flag: '--initial-bytes-per-second',
+    group: 'Limits',
+    default: null,
+    min: 64 * 2 ** 10,
+    max: 1_024 * GiB,
+    doc: 'Maximum bytes per second of lists and initial states for one identity. Default: no limit.',
+  }),
+  trustedProxies: list({
+    flag: '--trusted-proxies',
+    group: 'Limits',
+    default: [],
+    parseItem: addressRange,
+    doc: 'Addresses or ranges (10.0.0.0/8) whose X-Forwarded-For headers the server trusts. It ignores that header from all others.',
+  }),
+} as const

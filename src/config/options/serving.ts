@@ -1,0 +1,110 @@
+/** Where and how the server listens, and over which TLS. */
+import { isIP } from 'node:net'
+import { boolean, choice, file, integer, list, port, string } from '../option.js'
+import { origin } from './values.js'
+
+export const servingOptions = {
+  // ── Serving ────────────────────────────────────────────────────────────────────────────────────────────────────────
+  bindAddress: string({
+    flag: '--bind-address',
+    group: 'Serving',
+    default: '127.0.0.1',
+    check: (text) => (isIP(text) === 0 ? 'is not an IP address' : null),
+    doc: 'IP address to listen on. Any address other than loopback needs TLS and an authenticator.',
+  }),
+  port: port({
+    flag: '--port',
+    group: 'Serving',
+    default: undefined,
+    doc: 'Port for plain HTTP; 0 chooses a free one, and the log names it. Default: 8001 without TLS, off with TLS.',
+  }),
+  securePort: integer({
+    flag: '--secure-port',
+    group: 'Serving',
+    default: 6443,
+    min: 0,
+    max: 65_535,
+    doc: 'Port for HTTPS; 0 chooses a free one, and the log names it. Needs --tls-cert-file or --tls-self-signed.',
+  }),
+  insecureBindAny: boolean({
+    flag: '--insecure-bind-any',
+    group: 'Serving',
+    default: false,
+    doc: 'Allow listening beyond loopback without TLS or without an authenticator. Everyone who reaches the port can then read everything the server serves.',
+  }),
+  enableWrites: boolean({
+    flag: '--enable-writes',
+    group: 'Serving',
+    default: null,
+    doc: 'Accept create, update, patch and delete. Next to a kube-apiserver such writes bypass its admission control. Default: only on the in-process store.',
+  }),
+  compress: boolean({
+    flag: '--compress',
+    group: 'Serving',
+    default: false,
+    doc: 'Compress the watches of all clients that accept gzip, not only of those that ask for compression. It saves bandwidth and costs CPU time for each group of watchers.',
+  }),
+  streamHandles: boolean({
+    flag: '--stream-handles',
+    group: 'Serving',
+    default: true,
+    doc: "Write to watchers by Node's private stream handles, a fifth cheaper per event. They are tried at each start, and left alone where they fail. Off: always write by Node's public API.",
+  }),
+  corsAllowedOrigins: list({
+    flag: '--cors-allowed-origins',
+    group: 'Serving',
+    default: [],
+    parseItem: origin,
+    doc: 'Origins whose pages may read responses. They are compared as a whole (kube-apiserver takes patterns). Default: none.',
+  }),
+  websocketAllowedOrigins: list({
+    flag: '--websocket-allowed-origins',
+    group: 'Serving',
+    default: [],
+    parseItem: origin,
+    doc: "Origins, in addition to the server's own, whose pages may open a WebSocket. Browsers open WebSockets without asking CORS first.",
+  }),
+  http2MaxStreamsPerConnection: integer({
+    flag: '--http2-max-streams-per-connection',
+    group: 'Serving',
+    default: 250,
+    min: 1,
+    max: 10_000,
+    unit: 'streams',
+    doc: 'Maximum number of concurrent requests on one HTTP/2 connection. With few, clients open more connections; with many, one client can hold much.',
+  }),
+  workers: integer({
+    flag: '--workers',
+    group: 'Serving',
+    default: 1,
+    min: 1,
+    max: 256,
+    unit: 'processes',
+    doc: 'Number of processes that serve connections. With more than one, each holds a copy of the cache; etcd still sees one watch per resource.',
+  }),
+
+  // ── TLS ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+  tlsCertFile: file({
+    flag: '--tls-cert-file',
+    group: 'TLS',
+    doc: "PEM file of the server's certificate and its chain. The server reloads it when it changes, without ending watches. Needs --tls-private-key-file.",
+  }),
+  tlsPrivateKeyFile: file({
+    flag: '--tls-private-key-file',
+    group: 'TLS',
+    doc: 'PEM file of the private key of --tls-cert-file.',
+  }),
+  tlsMinVersion: choice({
+    flag: '--tls-min-version',
+    group: 'TLS',
+    choices: ['VersionTLS12', 'VersionTLS13'],
+    default: 'VersionTLS12',
+    doc: 'Minimum TLS version. VersionTLS13 turns old clients away.',
+  }),
+  tlsSelfSigned: boolean({
+    flag: '--tls-self-signed',
+    group: 'TLS',
+    default: false,
+    doc: 'Create a certificate at each start, for trials: no client can verify it, so connections are open to a man in the middle.',
+  }),
+} as const

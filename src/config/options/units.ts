@@ -1,0 +1,6 @@
+/** Units that bounds and defaults of options are written in. */
+export const SECOND = 1_000
+export const MINUTE = 60 * SECOND
+export const HOUR = 60 * MINUTE
+export const MiB = 2 ** 20
+export const GiB = 2 ** 30

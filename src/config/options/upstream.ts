@@ -1,0 +1,122 @@
+/** Where the objects come from: etcd, another server, and the API server that gets what is not served here. */
+import { boolean, duration, file, integer, list, secret, string } from '../option.js'
+import { apiServiceAddress, problemOfUrl, url } from './values.js'
+import { SECOND, MINUTE, HOUR } from './units.js'
+
+export const upstreamOptions = {
+  etcdServers: list({
+    flag: '--etcd-servers',
+    group: 'Upstream',
+    default: [],
+    parseItem: (text) => url(text, ['http:', 'https:']),
+    doc: 'Endpoints of one etcd cluster. Without any upstream the server runs on an in-process store filled with sample objects.',
+  }),
+  etcdPrefix: string({
+    flag: '--etcd-prefix',
+    group: 'Upstream',
+    default: '/registry',
+    check: (text) => (/^\/.*[^/]$/.test(text) ? null : 'must begin with "/" and not end with one'),
+    doc: 'Prefix of the Kubernetes objects in etcd. With a wrong one every resource is empty.',
+  }),
+  etcdCafile: file({
+    flag: '--etcd-cafile',
+    group: 'Upstream',
+    doc: "PEM file of the certificate authorities that verify etcd's certificate. Default: the system's.",
+  }),
+  etcdCertfile: file({
+    flag: '--etcd-certfile',
+    group: 'Upstream',
+    doc: 'PEM file of the client certificate for etcd. Needs --etcd-keyfile.',
+  }),
+  etcdKeyfile: file({
+    flag: '--etcd-keyfile',
+    group: 'Upstream',
+    doc: 'PEM file of the private key of --etcd-certfile.',
+  }),
+  etcdUsername: string({
+    flag: '--etcd-username',
+    group: 'Upstream',
+    default: null,
+    doc: 'User name for etcd, if its authentication is on. The user must be able to read the prefix, and to write it only with --enable-writes.',
+  }),
+  etcdPasswordFile: file({
+    flag: '--etcd-password-file',
+    group: 'Upstream',
+    doc: 'File with the password of the etcd user; the server drops a newline at its end.',
+  }),
+  etcdPassword: secret({
+    flag: '--etcd-password',
+    group: 'Upstream',
+    doc: 'Password of the etcd user. Prefer --etcd-password-file.',
+  }),
+  upstream: string({
+    flag: '--upstream',
+    group: 'Upstream',
+    default: null,
+    check: (text) => problemOfUrl(text, ['http:', 'https:']),
+    doc: 'URL of another distributary or of a kube-apiserver. The server lists and watches it over HTTP instead of reading etcd, and serves every resource there that it may list; Secrets only with --resource.',
+  }),
+  kubeconfig: file({
+    flag: '--kubeconfig',
+    group: 'Upstream',
+    doc: 'Kubeconfig with the credentials for --upstream: the certificate authority, and the token or client certificate, of its current context. The server address in it is not used.',
+  }),
+  passthrough: string({
+    flag: '--passthrough',
+    group: 'Upstream',
+    default: null,
+    check: (text) => problemOfUrl(text, ['https:', 'http:']),
+    doc: "URL of an API server that answers everything except cached gets, lists and watches: writes, logs, exec, other groups. The server sends the caller's own bearer token, or acts as a front proxy (--proxy-client-cert-file).",
+  }),
+  passthroughCafile: file({
+    flag: '--passthrough-cafile',
+    group: 'Upstream',
+    doc: "PEM file of the certificate authorities that verify the certificate of --passthrough. Default: the system's.",
+  }),
+  apiservice: list({
+    flag: '--apiservice',
+    group: 'Upstream',
+    default: [],
+    parseItem: apiServiceAddress,
+    formatItem: ({ group, version, url: address }) => `${group}/${version}=${address}`,
+    doc: 'Address of the server of an aggregated API, for use without --passthrough: "metrics.k8s.io/v1beta1=https://10.0.0.9:443". Repeatable. An APIService in etcd without an address here answers 503.',
+  }),
+  apiserviceCafile: file({
+    flag: '--apiservice-cafile',
+    group: 'Upstream',
+    doc: "PEM file of the certificate authorities that verify the certificates of --apiservice. The server does not read `caBundle` of the APIService. Default: the system's.",
+  }),
+  passthroughMaxRequests: integer({
+    flag: '--passthrough-max-requests',
+    group: 'Upstream',
+    default: 1_000,
+    min: 1,
+    max: 100_000,
+    unit: 'requests',
+    doc: 'Maximum number of concurrent requests to each server behind --passthrough or --apiservice, including streams and tunnels; each holds a connection of its own. Further requests get 429.',
+  }),
+  passthroughTimeout: duration({
+    flag: '--passthrough-timeout',
+    group: 'Upstream',
+    default: MINUTE,
+    min: SECOND,
+    max: HOUR,
+    doc: 'Maximum time until the response headers arrive, like --request-timeout of the API server. A short time cuts off slow writes without undoing them.',
+  }),
+  proxyClientCertFile: file({
+    flag: '--proxy-client-cert-file',
+    group: 'Upstream',
+    doc: 'PEM file of the certificate that identifies this server as a front proxy. The API server (--requestheader-client-ca-file there) then trusts the names in X-Remote-* headers. Needed for callers with client certificates.',
+  }),
+  proxyClientKeyFile: file({
+    flag: '--proxy-client-key-file',
+    group: 'Upstream',
+    doc: 'PEM file of the private key of --proxy-client-cert-file.',
+  }),
+  requireUpstream: boolean({
+    flag: '--require-upstream',
+    group: 'Upstream',
+    default: false,
+    doc: 'Refuse to start on the in-process store. The container, the Helm chart and the systemd unit set it, so that a missing setting never results in sample objects.',
+  }),
+} as const

@@ -1,0 +1,87 @@
+/** How values with a grammar of their own are read. Each throws an OptionValueError, unless it says otherwise. */
+import { isIP } from 'node:net'
+
+import { OptionValueError, quote } from '../option.js'
+
+export interface WatchCacheSize {
+  /** `pods`, `deployments.apps`. */
+  readonly resource: string
+  /** 0: no cache for it. */
+  readonly batches: number
+}
+
+export function watchCacheSize(text: string): WatchCacheSize {
+  const match = /^([a-z0-9][-a-z0-9.]*)#(\d{1,7})$/.exec(text)
+  if (match === null) throw new OptionValueError(`${quote(text)} is not of the form resource#size`)
+  const batches = Number(match[2])
+  if (batches > 1_048_576) throw new OptionValueError(`${quote(text)} is above 1048576`)
+  return { resource: match[1] ?? '', batches }
+}
+
+export interface ApiServiceAddress {
+  readonly group: string
+  readonly version: string
+  readonly url: string
+}
+
+export function apiServiceAddress(text: string): ApiServiceAddress {
+  const match = /^([a-z0-9][-a-z0-9]*(?:\.[a-z0-9][-a-z0-9]*)+)\/([a-z0-9][-a-z0-9]*)=(https:.*)$/.exec(text)
+  const [, group, version, address] = match ?? []
+  if (group === undefined || version === undefined || address === undefined || !isUrl(address.replace(/\/$/, ''))) {
+    throw new OptionValueError(`${quote(text)} is not like "metrics.k8s.io/v1beta1=https://10.0.0.9:443"`)
+  }
+  return { group, version, url: url(address, ['https:']) }
+}
+
+export function problemOfUrl(text: string, protocols: readonly string[]): string | null {
+  try {
+    url(text, protocols)
+    return null
+  } catch {
+    return `is not a URL such as ${protocols[0]}//127.0.0.1:8001, without user and password`
+  }
+}
+
+export function url(text: string, protocols: readonly string[]): string {
+  const parsed = URL.canParse(text) ? new URL(text) : null
+  if (parsed === null || !protocols.includes(parsed.protocol) || parsed.hostname === '') {
+    throw new OptionValueError(`${quote(text)} is not a URL such as ${protocols[0]}//127.0.0.1:2379`)
+  }
+  if (parsed.username !== '' || parsed.password !== '') {
+    throw new OptionValueError(
+      `the URL of ${quote(parsed.host)} holds a user or password: give them by their own options`,
+    )
+  }
+  return text.replace(/\/$/, '')
+}
+
+/** An address to which paths are added. */
+export function isUrl(text: string): boolean {
+  return /^https?:\/\/[^/?#@]+(\/[^?#@]*[^/?#@])?$/.test(text) && URL.canParse(text)
+}
+
+export function origin(text: string): string {
+  if (!URL.canParse(text) || new URL(text).origin !== text) {
+    throw new OptionValueError(`${quote(text)} is not an origin such as https://app.example.org`)
+  }
+  return text
+}
+
+export function headerName(text: string): string {
+  if (!/^[A-Za-z0-9-]+$/.test(text)) throw new OptionValueError(`${quote(text)} is not a header name`)
+  return text
+}
+
+export function addressRange(text: string): string {
+  const [address = '', bits, ...rest] = text.split('/')
+  const family = isIP(address)
+  const mostBits = family === 4 ? 32 : 128
+  if (
+    family === 0 ||
+    rest.length > 0 ||
+    (bits !== undefined && !(/^\d{1,3}$/.test(bits) && Number(bits) <= mostBits))
+  ) {
+    throw new OptionValueError(`${quote(text)} is not an address or a range such as 10.0.0.0/8`)
+  }
+  return text
+}

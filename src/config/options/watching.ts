@@ -1,0 +1,119 @@
+/** What is served and cached, and how long history and watches last. */
+import { boolean, bytes, choice, duration, file, integer, list } from '../option.js'
+import { watchCacheSize } from './values.js'
+import { SECOND, MINUTE, HOUR, MiB, GiB } from './units.js'
+
+export const watchingOptions = {
+  // ── Resources ──────────────────────────────────────────────────────────────────────────────────────────────────────
+  resource: list({
+    flag: '--resource',
+    group: 'Resources',
+    default: [],
+    commas: false,
+    parseItem: (text) => text,
+    doc: '"secrets" adds a known resource that is off by default; "flags=/config/flags/" serves an etcd prefix. Repeatable. The YAML key resources takes more detail.',
+  }),
+  protoDescriptors: file({
+    flag: '--proto-descriptors',
+    group: 'Resources',
+    doc: 'FileDescriptorSet of your own kinds that are stored as protobuf. Without it clients can read those objects as protobuf only.',
+  }),
+
+  // ── Watch cache ────────────────────────────────────────────────────────────────────────────────────────────────────
+  watchCache: boolean({
+    flag: '--watch-cache',
+    group: 'Watch cache',
+    default: true,
+    doc: 'Turn the cache off with false: the server then reads every list from etcd and opens a watch on etcd for every watch, which is the load that it exists to avoid.',
+  }),
+  watchCacheSizes: list({
+    flag: '--watch-cache-sizes',
+    group: 'Watch cache',
+    default: [],
+    parseItem: watchCacheSize,
+    doc: 'History in batches for single resources: "pods#50000,deployments.apps#0". 0 turns the cache of that resource off.',
+  }),
+  defaultWatchCacheSize: integer({
+    flag: '--default-watch-cache-size',
+    group: 'Watch cache',
+    default: 8_192,
+    min: 64,
+    max: 1_048_576,
+    unit: 'batches',
+    doc: 'Batches of history per resource. With too few, a short disconnect causes a relist.',
+  }),
+  watchCacheBytes: bytes({
+    flag: '--watch-cache-bytes',
+    group: 'Watch cache',
+    default: 64 * MiB,
+    min: MiB,
+    max: 64 * GiB,
+    doc: 'Maximum memory for the history of one resource, including encoded frames. With too little, a short disconnect causes a relist.',
+  }),
+  watchCacheAge: duration({
+    flag: '--watch-cache-age',
+    group: 'Watch cache',
+    default: HOUR,
+    min: 10 * SECOND,
+    max: 168 * HOUR,
+    doc: 'Maximum age of history. It must be at least twice the bookmark interval, or an idle client cannot resume.',
+  }),
+  backfillRevisions: integer({
+    flag: '--backfill-revisions',
+    group: 'Watch cache',
+    default: 10_000,
+    min: 0,
+    max: 1_000_000,
+    unit: 'revisions',
+    doc: 'Revisions of history that the server reads back from etcd when it starts, so that clients can resume after its restart. Many are expensive for etcd; with 0 all clients relist.',
+  }),
+  onGap: choice({
+    flag: '--on-gap',
+    group: 'Watch cache',
+    choices: ['expire', 'coalesce'],
+    default: 'expire',
+    doc: 'What happens when etcd has compacted revisions that the server has not seen. expire: watches end with 410, as with the API server. coalesce: the server sends the difference, and watches go on.',
+  }),
+
+  // ── Watches ────────────────────────────────────────────────────────────────────────────────────────────────────────
+  minRequestTimeout: duration({
+    flag: '--min-request-timeout',
+    group: 'Watches',
+    default: 30 * MINUTE,
+    min: SECOND,
+    max: 24 * HOUR,
+    doc: 'A watch without a timeout of its own ends after a random time between this and twice this. Short times cause many reconnects.',
+  }),
+  bookmarkInterval: duration({
+    flag: '--bookmark-interval',
+    group: 'Watches',
+    default: MINUTE,
+    min: SECOND,
+    max: 10 * MINUTE,
+    doc: 'Time between two bookmarks of a quiet watch. Long intervals cause long replays when clients resume.',
+  }),
+  requestTimeout: duration({
+    flag: '--request-timeout',
+    group: 'Watches',
+    default: MINUTE,
+    min: SECOND,
+    max: 10 * MINUTE,
+    doc: 'Maximum time for a request that is not a watch.',
+  }),
+  shutdownGracePeriod: duration({
+    flag: '--shutdown-grace-period',
+    group: 'Watches',
+    default: 30 * SECOND,
+    min: SECOND,
+    max: 10 * MINUTE,
+    doc: 'Maximum time from SIGTERM to exit. It must be shorter than the time after which the platform kills the process.',
+  }),
+  shutdownWatchTerminationGracePeriod: duration({
+    flag: '--shutdown-watch-termination-grace-period',
+    group: 'Watches',
+    default: 10 * SECOND,
+    min: 0,
+    max: 10 * MINUTE,
+    doc: 'Time after SIGTERM over which the server ends running watches one by one, so that clients do not all reconnect at once.',
+  }),
+} as const
