@@ -18,11 +18,12 @@ import type { FeedResume } from '../../feed/feed.js'
 import type { FeedSink, Replacement, ReplaceReason } from '../../feed/feed-sink.js'
 import { readPages } from '../../feed/read-pages.js'
 import { HistoryFingerprint } from '../../feed/history-fingerprint.js'
-import type { Batch, Key, KeyEvent } from '../../model/event.js'
+import type { Batch, Key } from '../../model/event.js'
 import { type Revision, ZERO_REVISION } from '../../model/revision.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { UpstreamReader } from '../../upstream/upstream.js'
+import { batchBytes } from '../key-value-codec.js'
 import { encodeMessage, type Body, type Header, type Message, type StateReason, type Testimony } from './message.js'
 import type { Names } from './names.js'
 import { BrokerError, type Closable, type NatsClient, type StreamLimits, type StreamWriter } from './nats-client.js'
@@ -97,8 +98,6 @@ const WORD_GAP_MS = 200
 const PAGE_KEYS = 1_000
 const PAGE_TIMEOUT_MS = 15_000
 const SNAPSHOT_RETRY_MS = 2_000
-/** What an event takes besides its key and value. */
-const EVENT_BYTES = 48
 
 type Queued = Pending &
   (
@@ -310,7 +309,7 @@ export class Publisher {
     let into = last?.kind === 'batches' ? last : null
     const sinceMs = this.#nowMs()
     for (const batch of batches) {
-      const bytes = sizeOf(batch.events)
+      const bytes = batchBytes(batch)
       if (into === null || into.bytes + bytes > MESSAGE_BYTES) {
         into = { kind: 'batches', batches: [], bytes: 0, sinceMs }
         this.#queue.push(into)
@@ -549,15 +548,6 @@ export class Publisher {
     const status: PublisherStatus = { epoch: this.#epoch, sequence, ...word, trouble: this.#trouble }
     client.publish(names.status, Buffer.from(JSON.stringify(status)))
   }
-}
-
-function sizeOf(events: readonly KeyEvent[]): number {
-  let bytes = 0
-  for (const event of events) {
-    bytes +=
-      EVENT_BYTES + (event.type === 'put' ? event.keyValue.key.length + event.keyValue.value.length : event.key.length)
-  }
-  return bytes
 }
 
 function countEvents(batches: readonly Batch[]): number {

@@ -14,7 +14,8 @@ import {
   type UpstreamReader,
   type UpstreamStatus,
 } from '../../upstream/upstream.js'
-import { ByteReader, ByteWriter, readKeyValue, writeKeyValue } from './message.js'
+import { ByteReader, ByteWriter } from '../byte-codec.js'
+import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import { BrokerError, type NatsClient } from './nats-client.js'
 
 type Question =
@@ -53,20 +54,20 @@ const MOST_PARTS = 200
 
 export function answerQuestions(options: AnswerOptions): (question: Buffer) => Promise<Buffer> {
   return async (question) => {
-    const writer = new ByteWriter()
+    const writer = new ByteWriter('big')
     try {
       const answer = await answerTo(JSON.parse(question.toString('utf8')) as Question, options)
-      writer.u8(OK)
+      writer.byte(OK)
       answer(writer)
-      return writer.finish()
+      return writer.done()
     } catch (error) {
       const failure = error instanceof UpstreamError ? error : new UpstreamError('protocol', String(error))
-      const failed = new ByteWriter()
-      failed.u8(FAILED)
+      const failed = new ByteWriter('big')
+      failed.byte(FAILED)
       failed.text(failure.code)
       failed.text(failure.message)
-      failed.f64(failure.compactRevision ?? -1)
-      return failed.finish()
+      failed.number(failure.compactRevision ?? -1)
+      return failed.done()
     }
   }
 }
@@ -94,13 +95,13 @@ async function answerTo(question: Question, options: AnswerOptions): Promise<(wr
       const at = revision === null ? {} : { revision: toRevision(revision) }
       const found = await upstream.readKey(key as Key, { signal, ...at })
       return (writer) => {
-        writer.u8(found === null ? 0 : 1)
+        writer.byte(found === null ? 0 : 1)
         if (found !== null) writeKeyValue(writer, found)
       }
     }
     case 'revision': {
       const revision = await upstream.currentRevision(signal)
-      return (writer) => writer.f64(revision)
+      return (writer) => writer.number(revision)
     }
     case 'status': {
       const status = await upstream.status(signal)
@@ -131,11 +132,11 @@ function cutPage(page: Page, maxBytes: number): Page {
 }
 
 function writePage(writer: ByteWriter, { revision, currentRevision, keyValues, more, count }: Page): void {
-  writer.f64(revision)
-  writer.f64(currentRevision)
-  writer.u8(more ? 1 : 0)
-  writer.f64(count)
-  writer.u32(keyValues.length)
+  writer.number(revision)
+  writer.number(currentRevision)
+  writer.byte(more ? 1 : 0)
+  writer.number(count)
+  writer.count(keyValues.length)
   for (const keyValue of keyValues) writeKeyValue(writer, keyValue)
 }
 
@@ -162,23 +163,23 @@ export class RemoteReader implements UpstreamReader {
     }
     const reader = await this.#ask(question, signal)
     const page = {
-      revision: toRevision(reader.f64()),
-      currentRevision: toRevision(reader.f64()),
-      more: reader.u8() === 1,
-      count: reader.f64(),
+      revision: toRevision(reader.number()),
+      currentRevision: toRevision(reader.number()),
+      more: reader.byte() === 1,
+      count: reader.number(),
     }
     const keyValues: KeyValue[] = []
-    for (let left = reader.u32(); left > 0; left--) keyValues.push(readKeyValue(reader))
+    for (let left = reader.count(); left > 0; left--) keyValues.push(readKeyValue(reader))
     return { ...page, keyValues }
   }
 
   async readKey(key: Key, options: { revision?: Revision; signal?: AbortSignal } = {}): Promise<KeyValue | null> {
     const reader = await this.#ask({ kind: 'key', key, revision: options.revision ?? null }, options.signal)
-    return reader.u8() === 0 ? null : readKeyValue(reader)
+    return reader.byte() === 0 ? null : readKeyValue(reader)
   }
 
   async currentRevision(signal?: AbortSignal): Promise<Revision> {
-    return toRevision((await this.#ask({ kind: 'revision' }, signal)).f64())
+    return toRevision((await this.#ask({ kind: 'revision' }, signal)).number())
   }
 
   async status(signal?: AbortSignal): Promise<UpstreamStatus> {
@@ -210,11 +211,11 @@ export class RemoteReader implements UpstreamReader {
       if (!(error instanceof BrokerError)) throw error
       throw new UpstreamError('unavailable', `the publisher: ${error.message}`, { cause: error })
     }
-    const reader = new ByteReader(answer)
-    if (reader.u8() === OK) return reader
+    const reader = new ByteReader(answer, 'big', 'copied')
+    if (reader.byte() === OK) return reader
     const code = reader.text() as UpstreamErrorCode
     const message = reader.text()
-    const compactRevision = reader.f64()
+    const compactRevision = reader.number()
     throw new UpstreamError(code, message, compactRevision < 0 ? {} : { compactRevision: toRevision(compactRevision) })
   }
 }

@@ -6,7 +6,8 @@
  */
 import type { KeyValue } from '../../model/event.js'
 import { type Revision, toRevision } from '../../model/revision.js'
-import { ByteReader, ByteWriter, readKeyValue, writeKeyValue } from './message.js'
+import { ByteReader, ByteWriter } from '../byte-codec.js'
+import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import type { Names } from './names.js'
 import { BrokerError, type NatsClient } from './nats-client.js'
 
@@ -34,7 +35,7 @@ const INDEX_ATTEMPTS = 5
 /** Encoded as it comes, so that only the bytes are held. */
 export class SnapshotWriter {
   readonly chunks: Buffer[] = []
-  #writer = new ByteWriter()
+  #writer = new ByteWriter('big')
   keys = 0
   bytes = 0
 
@@ -52,10 +53,10 @@ export class SnapshotWriter {
   }
 
   #cut(): void {
-    const chunk = this.#writer.finish()
+    const chunk = this.#writer.done()
     this.chunks.push(chunk)
     this.bytes += chunk.length
-    this.#writer = new ByteWriter()
+    this.#writer = new ByteWriter('big')
   }
 }
 
@@ -79,7 +80,7 @@ export class SnapshotStore {
   async *read(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
     const blob = await this.#client.getObject(this.#names.snapshotBucket, entry.name, this.#replicas)
     if (blob === null) throw new BrokerError('not-found', `there is no snapshot ${entry.name}`)
-    const reader = new ByteReader(blob)
+    const reader = new ByteReader(blob, 'big', 'copied')
     let page: KeyValue[] = []
     let keys = 0
     try {

@@ -16,10 +16,10 @@ import { ConsistencyOnRequest, type ConsistencyReport } from '../../feed/consist
 import type { FeedMetrics } from '../../feed/feed-options.js'
 import type { OpenFeed } from '../../feed/resource-feed.js'
 import type { Upstream } from '../../upstream/upstream.js'
+import type { RingBounds } from '../../support/ring-buffer.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { Collection } from './messages.js'
 import { Relay } from './relay.js'
-import type { HistoryBounds } from './replayable-state.js'
 import { answerUpstreamCall } from './upstream-calls.js'
 import { WorkerLink } from './worker-link.js'
 
@@ -32,7 +32,7 @@ export interface PrimaryOptions {
   readonly mergeMetrics: (ofWorkers: readonly string[]) => Promise<string>
   /** What the primary itself does now, as JSON. */
   readonly status: () => string
-  readonly history: HistoryBounds
+  readonly history: RingBounds
   readonly clock: Clock
   /** Most bytes on their way to one worker; beyond it the worker is dropped. */
   readonly maxQueuedBytes?: number

@@ -9,13 +9,14 @@ import type { Batch, Key, KeyValue } from '../../model/event.js'
 import type { Resource } from '../../model/resource.js'
 import { type Revision, ZERO_REVISION } from '../../model/revision.js'
 import type { Clock } from '../../support/clock.js'
+import type { RingBounds } from '../../support/ring-buffer.js'
 import type { AuditedCache } from '../../feed/consistency-check.js'
 import type { FeedMetrics } from '../../feed/feed-options.js'
 import type { FeedSink, ReplaceReason, Replacement } from '../../feed/feed-sink.js'
 import type { OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
 import { FrameWriter } from './frames.js'
 import { batchFrames, pagesOf, replaceFrame, ToWorker, writePage } from './messages.js'
-import { type HistoryBounds, ReplayableState } from './replayable-state.js'
+import { ReplayableState } from './replayable-state.js'
 
 /** A worker, as a relay sees it. */
 export interface RelaySubscriber {
@@ -30,7 +31,7 @@ export interface RelayOptions {
   readonly resource: Resource
   readonly openFeed: OpenFeed
   readonly metrics: FeedMetrics
-  readonly history: HistoryBounds
+  readonly history: RingBounds
   readonly clock: Clock
 }
 

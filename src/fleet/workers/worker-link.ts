@@ -13,6 +13,7 @@ import type { Resource } from '../../model/resource.js'
 import type { Revision } from '../../model/revision.js'
 import { type FeedFreshness } from '../../feed/resource-feed.js'
 import { UpstreamError } from '../../upstream/upstream.js'
+import { writeKeyValue } from '../key-value-codec.js'
 import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
 import {
   Answer,
@@ -22,7 +23,6 @@ import {
   Question,
   ToPrimary,
   ToWorker,
-  writeKeyValue,
   writePage,
 } from './messages.js'
 import type { Relay, RelaySubscriber } from './relay.js'

@@ -15,6 +15,7 @@ import type { FeedSink, Replacement } from '../../feed/feed-sink.js'
 import type { StateAtRevision } from '../../feed/freshness.js'
 import type { FeedFreshness, FeedRequest, OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
 import { UpstreamError } from '../../upstream/upstream.js'
+import { readKeyValue } from '../key-value-codec.js'
 import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
 import {
   Answer,
@@ -22,7 +23,6 @@ import {
   Question,
   readBatches,
   readFailure,
-  readKeyValue,
   readPage,
   readReplace,
   ToPrimary,
