@@ -6,7 +6,7 @@
  * written, by two clocks of any difference, only what exceeds the least seen is taken for time spent on the way. So words
  * that a stopped server delivers late do not make old data young. NATS' own signs of life are no word about etcd.
  */
-import type { PublisherStatus } from './publisher.js'
+import type { PublisherStatus } from './publisher-status.js'
 
 interface Word {
   readonly sequence: number

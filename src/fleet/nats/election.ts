@@ -11,11 +11,12 @@ import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { Names } from './names.js'
-import { BrokerError, type NatsClient } from './nats-client.js'
+import { BrokerError } from './broker-error.js'
+import type { Buckets } from './buckets.js'
 
 export interface ElectionOptions {
-  /** What is read and swapped there. */
-  readonly client: Pick<NatsClient, 'kvGet' | 'kvUpdate'>
+  /** Where the lease is read and swapped. */
+  readonly buckets: Pick<Buckets, 'kvGet' | 'kvUpdate'>
   readonly names: Names
   readonly replicas: number
   /** Of this process, for people to read. */
@@ -120,8 +121,8 @@ export class Election {
   }
 
   async #tryToTake(): Promise<void> {
-    const { client, names, replicas, clock, leaseMs, holder } = this.#options
-    const found = await client.kvGet(names.bucket, names.leaseKey, replicas)
+    const { buckets, names, replicas, clock, leaseMs, holder } = this.#options
+    const found = await buckets.kvGet(names.bucket, names.leaseKey, replicas)
     const nowMs = clock.monotonic()
     const revision = found?.revision ?? 0
     if (found !== null && found.value.toString('utf8') !== RELEASED) {
@@ -172,8 +173,8 @@ export class Election {
   }
 
   #write(value: string, expected: number): Promise<number> {
-    const { client, names, replicas } = this.#options
-    return client.kvUpdate(names.bucket, names.leaseKey, Buffer.from(value, 'utf8'), expected, replicas)
+    const { buckets, names, replicas } = this.#options
+    return buckets.kvUpdate(names.bucket, names.leaseKey, Buffer.from(value, 'utf8'), expected, replicas)
   }
 }
 

@@ -14,7 +14,7 @@ import type { Batch, Key, KeyValue } from '../../model/event.js'
 import { type Revision, toRevision } from '../../model/revision.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { BatchCodec, readKeyValue, writeKeyValue } from '../key-value-codec.js'
-import { BrokerError } from './nats-client.js'
+import { BrokerError } from './broker-error.js'
 
 export interface Header {
   /** Counts the publishers of this stream. */

@@ -21,11 +21,12 @@ import { EtcdPulse } from './etcd-pulse.js'
 import { Election } from './election.js'
 import { type Names, namesOf } from './names.js'
 import { NatsClient, type NatsConnectOptions, type StreamLimits } from './nats-client.js'
-import { NotedSink } from './noted-sink.js'
+import { PlacedSink } from './placed-sink.js'
 import { Publisher, type PublisherMetrics } from './publisher.js'
 import { RemoteReader } from './questions.js'
 import { SharedClient } from './shared-client.js'
-import { CONFIRMED_FOR_MS, Subscriber, type SubscriberMetrics } from './subscriber.js'
+import { CONFIRMED_FOR_MS } from './status-listener.js'
+import { Subscriber, type SubscriberMetrics } from './subscriber.js'
 
 export type NatsRole = 'auto' | 'edge' | 'origin'
 
@@ -49,7 +50,7 @@ export interface NatsFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'> {
   readonly snapshotMessages: number
   readonly snapshotBytes: number
   readonly refillMessages: number
-  readonly natsMetrics?: (resource: FeedRequest['resource']) => FleetMetrics
+  readonly fleetMetrics?: (resource: FeedRequest['resource']) => FleetMetrics
 }
 
 const PAGE_KEYS = 1_000
@@ -91,7 +92,7 @@ export class NatsFeed implements ResourceFeed {
   readonly #shared: SharedClient
   readonly #pulse: EtcdPulse
   readonly #names: Names
-  readonly #sink: NotedSink
+  readonly #sink: PlacedSink
   readonly #reader: RemoteReader
   readonly #audit: Audit | null
   readonly #metrics: FleetMetrics
@@ -118,8 +119,8 @@ export class NatsFeed implements ResourceFeed {
     this.#shared = shared
     this.#pulse = pulse
     this.#names = namesOf(options.cluster, resource)
-    this.#sink = new NotedSink(sink)
-    const fleet = options.natsMetrics?.(resource) ?? NO_METRICS
+    this.#sink = new PlacedSink(sink)
+    const fleet = options.fleetMetrics?.(resource) ?? NO_METRICS
     this.#metrics = fleet
     this.#subscriberMetrics = {
       hop: (seconds) => fleet.hop(seconds),
@@ -261,7 +262,7 @@ export class NatsFeed implements ResourceFeed {
         replicas: limits.replicas,
         sink: this.#sink,
         requestSnapshot: () => this.#reader.requestSnapshot(),
-        requestWord: () => this.#reader.requestWord(),
+        requestStatus: () => this.#reader.requestStatus(),
         onFollowing: () => this.#back(),
         onAway: (reason) => this.#noteAway(reason),
         clock,
@@ -277,7 +278,7 @@ export class NatsFeed implements ResourceFeed {
     if (role === 'edge') return
     this.#metrics.publishing(false)
     this.#election = new Election({
-      client,
+      buckets: client.buckets,
       names: this.#names,
       replicas: limits.replicas,
       holder: this.#options.connection.name,

@@ -16,7 +16,8 @@ import {
 } from '../../upstream/upstream.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
-import { BrokerError, type NatsClient } from './nats-client.js'
+import { BrokerError } from './broker-error.js'
+import type { NatsClient } from './nats-client.js'
 
 type Question =
   | {
@@ -40,7 +41,7 @@ export interface AnswerOptions {
   readonly maxBytes: number
   readonly onProgressWanted: () => void
   readonly onSnapshotWanted: () => void
-  readonly onWordWanted: () => void
+  readonly onStatusWanted: () => void
 }
 
 const OK = 1
@@ -114,7 +115,7 @@ async function answerTo(question: Question, options: AnswerOptions): Promise<(wr
       options.onSnapshotWanted()
       return () => {}
     case 'word':
-      options.onWordWanted()
+      options.onStatusWanted()
       return () => {}
     default:
       throw new UpstreamError('protocol', 'an unknown question')
@@ -197,7 +198,7 @@ export class RemoteReader implements UpstreamReader {
   }
 
   /** That the publisher says now how it is, rather than at its next second. */
-  requestWord(): void {
+  requestStatus(): void {
     this.#client()?.publish(this.#subject, Buffer.from(JSON.stringify({ kind: 'word' })))
   }
 

@@ -8,7 +8,8 @@ import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
-import { BrokerError, NatsClient, type NatsConnectOptions } from './nats-client.js'
+import { BrokerError } from './broker-error.js'
+import { NatsClient, type NatsConnectOptions } from './nats-client.js'
 
 export interface SharedClientOptions {
   readonly connection: NatsConnectOptions

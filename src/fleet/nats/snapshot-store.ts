@@ -9,7 +9,8 @@ import { type Revision, toRevision } from '../../model/revision.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import type { Names } from './names.js'
-import { BrokerError, type NatsClient } from './nats-client.js'
+import { BrokerError } from './broker-error.js'
+import type { Buckets } from './buckets.js'
 
 export interface SnapshotEntry {
   readonly name: string
@@ -61,24 +62,24 @@ export class SnapshotWriter {
 }
 
 export class SnapshotStore {
-  readonly #client: NatsClient
+  readonly #buckets: Buckets
   readonly #names: Names
   readonly #replicas: number
 
-  constructor(client: NatsClient, names: Names, replicas: number) {
-    this.#client = client
+  constructor(buckets: Buckets, names: Names, replicas: number) {
+    this.#buckets = buckets
     this.#names = names
     this.#replicas = replicas
   }
 
   /** @throws BrokerError */
   async put(name: string, snapshot: SnapshotWriter): Promise<void> {
-    await this.#client.putObject(this.#names.snapshotBucket, name, snapshot.finish(), this.#replicas)
+    await this.#buckets.putObject(this.#names.snapshotBucket, name, snapshot.finish(), this.#replicas)
   }
 
   /** Pages of it, all checked before the first. @throws BrokerError `corrupt` or `not-found` too. */
   async *read(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
-    const blob = await this.#client.getObject(this.#names.snapshotBucket, entry.name, this.#replicas)
+    const blob = await this.#buckets.getObject(this.#names.snapshotBucket, entry.name, this.#replicas)
     if (blob === null) throw new BrokerError('not-found', `there is no snapshot ${entry.name}`)
     const reader = new ByteReader(blob, 'big', 'copied')
     let page: KeyValue[] = []
@@ -121,10 +122,10 @@ export class SnapshotStore {
       try {
         const { bucket, indexKey, snapshotBucket } = this.#names
         const value = Buffer.from(JSON.stringify(kept))
-        await this.#client.kvUpdate(bucket, indexKey, value, revision, this.#replicas)
+        await this.#buckets.kvUpdate(bucket, indexKey, value, revision, this.#replicas)
         for (const { name } of others) {
           if (kept.some((other) => other.name === name)) continue
-          await this.#client.deleteObject(snapshotBucket, name, this.#replicas).catch(() => {})
+          await this.#buckets.deleteObject(snapshotBucket, name, this.#replicas).catch(() => {})
         }
         return
       } catch (error) {
@@ -135,7 +136,7 @@ export class SnapshotStore {
 
   async #readIndex(): Promise<{ readonly entries: readonly SnapshotEntry[]; readonly revision: number }> {
     const { bucket, indexKey } = this.#names
-    const found = await this.#client.kvGet(bucket, indexKey, this.#replicas)
+    const found = await this.#buckets.kvGet(bucket, indexKey, this.#replicas)
     if (found === null) return { entries: [], revision: 0 }
     const entries = JSON.parse(found.value.toString('utf8')) as SnapshotEntry[]
     for (const { revision, settled } of entries) {

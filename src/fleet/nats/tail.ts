@@ -1,7 +1,8 @@
 /** Where a stream stands: its last whole message, which is where the next publisher goes on. */
 import { decodePart, joinParts, type Message, type Part } from './message.js'
 import type { Names } from './names.js'
-import { BrokerError, type NatsClient } from './nats-client.js'
+import { BrokerError } from './broker-error.js'
+import type { NatsClient } from './nats-client.js'
 
 export interface Tail {
   /** The next write must expect this. 0: nothing was ever written. */
