@@ -1,5 +1,5 @@
 /**
- * Who publishes a resource: a lease in a key-value bucket.
+ * Elects the publisher of a resource, by a lease in a key-value bucket.
  *
  * A lease runs out when its revision has not changed for its whole length *by the looker's own clock*, so that no two
  * machines' clocks are ever compared, and it is taken by compare-and-swap on that revision. Only a higher revision is a
@@ -19,14 +19,14 @@ export interface ElectionOptions {
   readonly buckets: Pick<Buckets, 'kvGet' | 'kvUpdate'>
   readonly names: Names
   readonly replicas: number
-  /** Of this process, for people to read. */
+  /** The name of this process, for people to read. */
   readonly holder: string
   readonly leaseMs: number
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
   readonly onElected: () => void
-  /** From now on another one may publish. Synchronous: stop at once. */
+  /** From now on another candidate may publish: publishing has to stop before this returns. */
   readonly onLost: (reason: string) => void
 }
 
@@ -44,7 +44,7 @@ export class Election {
   #expiry: Timer | null = null
   #isStopped = true
   #isLeader = false
-  /** It was elected before, and could not publish. */
+  /** This process was elected before, and could not publish. */
   #hasResigned = false
   #seen: MatchedEvent | null = null
   /** The highest of the revisions below `#seen` that were met since. */
@@ -77,16 +77,16 @@ export class Election {
     await this.#write(RELEASED, this.#revision).catch(() => {})
   }
 
-  /** What it was elected for goes well. */
+  /** Publishing goes well. */
   succeeded(): void {
     this.#hasResigned = false
   }
 
-  /** Somebody else may try: this one cannot publish now. */
+  /** This process cannot publish now: another may try. */
   resign(reason: string): void {
     if (!this.#isLeader || this.#isStopped) return
     const revision = this.#revision
-    // Why, is said by who resigns, and not at every try.
+    // The caller logs the reason, and not at every try.
     this.#hasResigned = true
     this.#lose(reason)
     this.#working = this.#working.then(() => this.#write(RELEASED, revision).then(noop, noop))

@@ -1,8 +1,8 @@
 /**
- * What a stream's messages say, and their bytes.
+ * The messages of a stream, and their bytes.
  *
- * Every message carries its own fence: the epoch of the publisher that wrote it and the revision it follows. So whoever
- * reads the stream finds every hole, repetition and intruder in the data, whatever the broker does. A batch is never
+ * Every message carries its own fence: the epoch of the publisher that wrote it and the revision it follows. A reader of
+ * the stream thereby finds every hole, repetition and intruder in the data, whatever the broker does. A batch is never
  * split between messages as seen from outside: what is larger than a message goes in numbered parts, which mean nothing
  * before the last. JSON was rejected: values are bytes, and most of a message is values.
  *
@@ -25,15 +25,15 @@ export interface Header {
   readonly revision: Revision
   /** The newest revision handed over as events or state; `revision` may be ahead of it by progress. */
   readonly settled: Revision
-  /** Milliseconds since the epoch, by the publisher's clock. */
+  /** When it was written: Unix milliseconds, by the publisher's clock. */
   readonly sentAt: number
-  /** The publisher has proven that it had reached etcd's revision of when it began: edges may answer reads. */
+  /** The publisher has proven that it reached the revision that etcd had when it began: edges may answer reads. */
   readonly isSynced: boolean
-  /** Whether an etcd's answer to a progress request can be believed. */
+  /** Whether this etcd's answers to progress requests can be believed. */
   readonly trustsProgress: boolean
 }
 
-/** What etcd's history is recognised by, for the publisher after this one. */
+/** The next publisher recognises etcd's history by this. */
 export interface Testimony {
   /** The newest value that is still there, where it is not too large to repeat. */
   readonly newest: KeyValue | null
@@ -56,7 +56,7 @@ export type Body =
 
 export type StateReason = 'gap' | 'coalesce' | 'history-changed'
 
-/** `clusterId`: of the etcd that was read. */
+/** `clusterId` names the etcd that was read. */
 export type Message = Header & Body & { readonly clusterId: string }
 
 /** One piece of a message, as it is written. */
@@ -125,7 +125,7 @@ export function decodePart(data: Buffer): Part {
   return { index: data.readUInt16BE(4), count: data.readUInt16BE(6), header, kind, bytes }
 }
 
-/** Of all parts of one message, in order. @throws BrokerError `corrupt` */
+/** Reads a message from all its parts, in order. @throws BrokerError `corrupt` */
 export function joinParts(parts: readonly Part[]): Message {
   const [first] = parts
   if (first === undefined) throw corrupt('has no part')

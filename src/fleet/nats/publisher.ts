@@ -1,10 +1,10 @@
 /**
- * One resource's feed, written to its stream, for as long as this process is the one to do so.
+ * Writes one resource's feed to its stream, for as long as this process is the one elected to.
  *
  *     etcd ─▶ feed ─▶ queue ─▶ messages on their way (each expects the sequence before it) ─▶ stream
- *                       └─ while the way is full, batches gather and share a message
+ *                       └─ while too many are on their way, batches gather and share a message
  *
- * It goes on exactly after the stream's last message: etcd is watched from there, after the feed has compared the history.
+ * It goes on exactly after the stream's last message: the feed compares the history and watches etcd from there.
  * The first write of a session (a claim, or a whole state) raises the epoch; from then on every write of an earlier
  * publisher expects a sequence that is gone, and is refused. Any write that fails ends the session, because all after it
  * fail too: the next one reads the tail again, whoever's it is. A retry of single messages was rejected, for it can only
@@ -48,7 +48,7 @@ export interface PublishedFeed {
 export interface PublisherMetrics {
   published(messages: number, events: number, bytes: number): void
   snapshot(seconds: number, bytes: number): void
-  /** Bytes that wait for their turn to be written. */
+  /** So many bytes wait to be written. */
   queued(bytes: number): void
 }
 
@@ -66,16 +66,16 @@ export interface PublisherOptions {
   /** A snapshot is due after so many messages, or as many bytes as this and as the last snapshot had. */
   readonly snapshotMessages: number
   readonly snapshotBytes: number
-  /** The session is over: nothing is written any more. Once. */
+  /** Called once, when the session is over: nothing is written any more. */
   readonly onEnd: (reason: string) => void
 }
 
-/** What is on its way without an acknowledgement. */
+/** No more than this is on its way without an acknowledgement. */
 const WINDOW_MESSAGES = 64
 const WINDOW_BYTES = 4 * 2 ** 20
-/** Waiting batches share messages up to this. */
+/** Waiting batches share messages up to this size. */
 const MESSAGE_BYTES = 256 * 1024
-/** Beyond it the session ends, and the next one reads from etcd what this one could not keep. */
+/** Beyond this the session ends, and the next one reads from etcd what this one could not keep. */
 const QUEUE_BYTES = 64 * 2 ** 20
 type Queued = Unpublished &
   (
@@ -91,7 +91,7 @@ type Queued = Unpublished &
       }
   )
 
-/** What a mark takes in the queue. */
+/** A message without batches counts as so much in the queue. */
 const MARK_BYTES = 64
 
 export class Publisher {
@@ -139,7 +139,7 @@ export class Publisher {
     return this.#epoch
   }
 
-  /** Acknowledged by the stream. */
+  /** The revision up to which the stream has acknowledged everything. */
   get revision(): Revision {
     return this.#acknowledged.revision
   }
@@ -359,7 +359,7 @@ export class Publisher {
     )
   }
 
-  /** Returns when it and everything before it is in the stream. @throws BrokerError */
+  /** Resolves when the message and everything before it is in the stream. @throws BrokerError */
   async #write(body: Body, revision: Revision, settled: Revision): Promise<number> {
     const { client, clock, metrics } = this.#options
     const writer = this.#writer

@@ -1,5 +1,5 @@
 /**
- * Reads of etcd by way of the publisher: what an edge that has no route to etcd asks when its cache cannot tell.
+ * Reads of etcd by way of the publisher, for edges that have no route to etcd and whose cache cannot tell.
  *
  * A question and its answer are one page, one key or one revision, so that nothing is held between them. Only keys of the
  * resource are read, whoever asks.
@@ -37,7 +37,7 @@ type Question =
 export interface AnswerOptions {
   readonly upstream: UpstreamReader
   readonly prefix: Key
-  /** Of one message: an answer may take some of them. */
+  /** Most bytes of one message; an answer may take several messages. */
   readonly maxBytes: number
   readonly onProgressWanted: () => void
   readonly onSnapshotWanted: () => void
@@ -47,10 +47,10 @@ export interface AnswerOptions {
 const OK = 1
 const FAILED = 0
 const ANSWER_TIMEOUT_MS = 10_000
-/** Of one page asked for by an edge: what a publisher is willing to hold for it. */
+/** A publisher holds no larger page for an edge. */
 const MOST_KEYS = 1_000
 const MOST_PAGE_BYTES = 8 * 2 ** 20
-/** Answers of more parts are refused; keys and numbers take some of them. */
+/** Values of one answer take no more messages than this: the client refuses answers of many more. */
 const MOST_PARTS = 200
 
 export function answerQuestions(options: AnswerOptions): (question: Buffer) => Promise<Buffer> {
@@ -122,7 +122,7 @@ async function answerTo(question: Question, options: AnswerOptions): Promise<(wr
   }
 }
 
-/** Less than was asked for, where that would be too much; at least one. The asker goes on after its last key. */
+/** Cuts a page that is too large, to one key-value at least; the asker goes on after its last key. */
 function cutPage(page: Page, maxBytes: number): Page {
   let bytes = 0
   const most = page.keyValues.findIndex(({ key, value }, i) => {
@@ -187,17 +187,17 @@ export class RemoteReader implements UpstreamReader {
     return JSON.parse((await this.#ask({ kind: 'status' }, signal)).text()) as UpstreamStatus
   }
 
-  /** That the publisher asks etcd how far it is and says so in the stream; may be lost: ask again. */
+  /** Asks the publisher to write etcd's progress to the stream; the request may be lost: ask again. */
   requestProgress(): void {
     this.#client()?.publish(this.#subject, Buffer.from(JSON.stringify({ kind: 'progress' })))
   }
 
-  /** That the publisher makes a snapshot soon. */
+  /** Asks the publisher for a snapshot soon. */
   requestSnapshot(): void {
     this.#client()?.publish(this.#subject, Buffer.from(JSON.stringify({ kind: 'snapshot' })))
   }
 
-  /** That the publisher says now how it is, rather than at its next second. */
+  /** Asks the publisher for its status now, rather than at its next second. */
   requestStatus(): void {
     this.#client()?.publish(this.#subject, Buffer.from(JSON.stringify({ kind: 'word' })))
   }

@@ -1,8 +1,8 @@
 /**
- * Whole states in the object store, and the index that says which there are and where in the stream each stands.
+ * Whole states in the object store, and the index that lists them with the place of each in the stream.
  *
- * The index is one value beside the leases, so that a new edge reads it with one question. Its order is that of the
- * stream. The oldest that the stream still reaches is kept: from it, an edge replays as much history as there is.
+ * The index is one value beside the leases, so that a new edge reads it with one question. Its order is that of the stream.
+ * The oldest snapshot that the stream still reaches is kept: from there an edge replays as much history as there is.
  */
 import type { KeyValue } from '../../model/event.js'
 import { type Revision, toRevision } from '../../model/revision.js'
@@ -16,24 +16,24 @@ export interface SnapshotEntry {
   readonly name: string
   readonly revision: Revision
   readonly settled: Revision
-  /** Everything at or before this message of the stream is in it. */
+  /** The snapshot holds everything up to this message of the stream. */
   readonly sequence: number
   readonly epoch: number
   readonly clusterId: string
-  /** null where whoever names it does not know. */
+  /** null where the number is not known. */
   readonly keys: number | null
   readonly isSynced: boolean
   readonly trustsProgress: boolean
-  /** By the publisher's clock. Not told by the first release. */
+  /** When it was taken, by the publisher's clock. The first release does not say it. */
   readonly takenAt?: number
 }
 
-/** Kept beside the newest and the oldest useful one. */
+/** So many snapshots are kept: the oldest useful one and the newest ones. */
 const KEPT = 4
 const CHUNK_BYTES = 128 * 1024
 const INDEX_ATTEMPTS = 5
 
-/** Encoded as it comes, so that only the bytes are held. */
+/** Encodes a state page by page, so that only its bytes are held. */
 export class SnapshotWriter {
   readonly chunks: Buffer[] = []
   #writer = new ByteWriter('big')
@@ -77,7 +77,7 @@ export class SnapshotStore {
     await this.#buckets.putObject(this.#names.snapshotBucket, name, snapshot.finish(), this.#replicas)
   }
 
-  /** Pages of it, all checked before the first. @throws BrokerError `corrupt` or `not-found` too. */
+  /** The pages of a snapshot, all checked before the first. @throws BrokerError `corrupt` or `not-found` too. */
   async *read(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
     const blob = await this.#buckets.getObject(this.#names.snapshotBucket, entry.name, this.#replicas)
     if (blob === null) throw new BrokerError('not-found', `there is no snapshot ${entry.name}`)
@@ -101,15 +101,15 @@ export class SnapshotStore {
     yield page
   }
 
-  /** By sequence, ascending. @throws BrokerError */
+  /** All snapshots, by sequence, ascending. @throws BrokerError */
   async index(): Promise<readonly SnapshotEntry[]> {
     return (await this.#readIndex()).entries
   }
 
   /**
-   * Makes it known, and drops those that are of no more use.
+   * Adds a snapshot to the index, and drops those that are of no more use.
    *
-   * @param replacesAll a whole state, after which no earlier one helps.
+   * @param replacesAll the snapshot is a whole state, after which no earlier one helps.
    * @throws BrokerError
    */
   async add(entry: SnapshotEntry, firstSequence: number, replacesAll: boolean): Promise<void> {

@@ -1,13 +1,13 @@
 /**
- * One replica's way from a resource's stream to its sink: a snapshot, then every message after it, by one consumer.
+ * Brings one replica's sink up to a resource's stream: a snapshot, then every message after it, by one consumer.
  *
- * It trusts nobody to have kept the order: each message must follow the revision that the one before it left, under the
- * same epoch or a later one that begins with a claim or a state. What does not is a broken chain, and leads to a newer
- * snapshot, which the sink takes as a gap: never a hole. A brand-new replica begins at the oldest snapshot that the
- * stream reaches, so that its ring is filled with history from before it started.
+ * The order of messages is checked, not trusted: each must follow the revision that the one before it left, under the same
+ * epoch or a later one that begins with a claim or a state. A message that does not breaks the chain, and the sink takes a
+ * newer snapshot as a gap: it never has a hole. A new replica begins at the oldest snapshot that the stream still reaches,
+ * so that its ring is filled with history from before it started.
  *
- * The sink may be ahead of the stream's place (it was fed by etcd itself meanwhile, or the stream was made anew): then what
- * it has is passed over, and compared with the last batch it was given, for it may be another history.
+ * The sink may be ahead of the place in the stream, because etcd itself fed it meanwhile or the stream was made anew. Then
+ * batches that it has are passed over, and its last one is compared with the stream's: the stream may be another history.
  */
 import type { Batch, KeyValue } from '../../model/event.js'
 import { type Revision, ZERO_REVISION } from '../../model/revision.js'
@@ -27,13 +27,13 @@ import { type SnapshotEntry, SnapshotStore } from './snapshot-store.js'
 import { StatusListener } from './status-listener.js'
 
 export interface SubscriberMetrics {
-  /** From the publisher's writing to the sink, by two machines' clocks. */
+  /** The time from the publisher's writing to the sink, by two machines' clocks. */
   hop(seconds: number): void
   received(messages: number, events: number): void
-  /** A message that did not follow: a newer snapshot is taken. */
+  /** A message did not follow the one before: a newer snapshot is taken. */
   broken(): void
   snapshotLoaded(reason: ReplaceReason): void
-  /** A snapshot that cannot be read. */
+  /** A snapshot could not be read. */
   snapshotUnusable(): void
 }
 
@@ -42,27 +42,27 @@ export interface SubscriberOptions {
   readonly names: Names
   readonly replicas: number
   readonly sink: PlacedSink
-  /** A snapshot is wanted, and there is none that helps. */
+  /** Asks the publisher for a snapshot: none that is there helps. */
   readonly requestSnapshot: () => void
-  /** The publisher is to say how it is. */
+  /** Asks the publisher for its status. */
   readonly requestStatus: () => void
-  /** The stream speaks again: whoever fed the sink meanwhile is to stop before this returns. */
+  /** The stream is followed again: whatever fed the sink meanwhile has to stop before this returns. */
   readonly onFollowing: () => void
-  /** The stream does not speak, for this reason. */
+  /** The stream is not followed, for this reason. */
   readonly onAway: (reason: string) => void
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
   readonly metrics: SubscriberMetrics
-  /** Messages of history that a brand-new replica replays at most. */
+  /** A new replica replays at most so many messages of history. */
   readonly refillMessages: number
-  /** What the loss of history is to the sink. */
+  /** How the sink is to take a loss of history. */
   readonly onGap: 'expire' | 'coalesce'
-  /** Of the etcd that feeds the sink itself at the moment; null when none does. */
+  /** The cluster id of the etcd that feeds the sink itself at the moment; null when none does. */
   readonly directClusterId: () => string | null
 }
 
-/** Where the stream was left. */
+/** Where the following stands in the stream. */
 interface Place {
   readonly sequence: number
   readonly epoch: number
@@ -76,7 +76,7 @@ type Outcome =
       readonly kind: 'broken'
       readonly reason: string
       readonly sequence: number
-      /** What was read contradicts what the sink has. */
+      /** The stream contradicts what the sink has. */
       readonly isOtherHistory?: true
     }
   | { readonly kind: 'state'; readonly message: Extract<Message, { kind: 'state' }>; readonly sequence: number }
@@ -90,19 +90,19 @@ export class Subscriber {
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
   #place: Place | null = null
-  /** Snapshots before this message do not help: the chain broke there. */
+  /** The chain broke at this message: snapshots before it do not help. */
   #brokenAt = 0
   #isOtherHistory = false
-  /** Which of the streams of this name is followed. */
+  /** When the stream that is followed was made: one made anew under its name is another. */
   #created = ''
-  /** Of the etcd that the sink's content comes from. */
+  /** The cluster id of the etcd that the sink's content comes from. */
   #heldClusterId: string | null = null
   #trustsProgress = false
   #isSynced = false
   #isFollowing = false
   #target = 0
   readonly #parts = new PartAssembler()
-  /** The sink was ahead when this began: not yet seen that it is the same history. */
+  /** The sink's last batch, while the sink is ahead of the stream and has not been proven to be of the same history. */
   #expected: Batch | null = null
   /** Ends the following. */
   #end: ((outcome: Outcome) => void) | null = null
@@ -145,12 +145,12 @@ export class Subscriber {
     return this.#trustsProgress
   }
 
-  /** Of the etcd behind the stream; null before anything was read. */
+  /** The cluster id of the etcd behind the stream; null before anything was read. */
   get clusterId(): string | null {
     return this.#place?.clusterId ?? this.#heldClusterId
   }
 
-  /** What the sink holds is wrong: it takes the newest snapshot that will be there. */
+  /** What the sink holds is wrong: it takes the next snapshot. */
   rebuild(reason: string): void {
     this.#end?.({ kind: 'broken', reason, sequence: this.#place?.sequence ?? 0 })
     this.#options.requestSnapshot()
@@ -204,7 +204,7 @@ export class Subscriber {
     if (state === null) throw new BrokerError('not-found', 'nothing has been published yet')
     this.#target = state.last
     if (state.created !== this.#created) {
-      // Made anew, it counts from one again.
+      // A stream made anew counts from one again.
       this.#created = state.created
       this.#status.forget()
       this.#place = null
@@ -225,7 +225,7 @@ export class Subscriber {
       const refill = reachable.find(({ sequence }) => state.last - sequence <= this.#options.refillMessages) ?? newest
       return await this.#load(refill, 'initial')
     }
-    // One from which the stream leads up to where the sink is: nothing is lost.
+    // The stream leads from such a snapshot up to where the sink is: nothing is lost.
     const bridge = reachable.findLast(({ revision }) => revision <= at)
     const isSameEtcd = this.#isHeld(newest.clusterId)
     if (bridge !== undefined && this.#brokenAt === 0 && isSameEtcd) return await this.#bridge(bridge)
@@ -258,7 +258,7 @@ export class Subscriber {
     this.#heldClusterId = clusterId
   }
 
-  /** The sink keeps what it has; the stream is read from before it, and has to tell the same. */
+  /** The sink keeps what it has; the stream is read from before that, and has to tell the same. */
   async #bridge(entry: SnapshotEntry): Promise<void> {
     const { sink } = this.#options
     const last = sink.lastBatch
@@ -275,13 +275,13 @@ export class Subscriber {
     this.#trustsProgress = entry.trustsProgress
   }
 
-  /** Whether what the sink holds came from that etcd; true where nobody knows. */
+  /** Whether the sink's content came from that etcd; true where that is not known. */
   #isHeld(clusterId: string): boolean {
     const held = this.#options.directClusterId() ?? this.#heldClusterId
     return held === null || held === clusterId
   }
 
-  /** Where its snapshot is of no use, a later one has to do. */
+  /** Takes a state; where its snapshot cannot be read, a later one has to do. */
   async #tryState(message: Extract<Message, { kind: 'state' }>, sequence: number): Promise<Outcome | null> {
     try {
       await this.#takeState(message, sequence)
@@ -293,12 +293,12 @@ export class Subscriber {
     }
   }
 
-  /** A state in the stream itself: its snapshot is there, for it was written first. */
+  /** Takes a state from the stream: its snapshot is there, because it was written first. */
   async #takeState(message: Extract<Message, { kind: 'state' }>, sequence: number): Promise<void> {
     const { revision, settled, epoch, clusterId, snapshot: name, reason, isSynced, trustsProgress } = message
     const entry = { name, revision, settled, sequence, epoch, clusterId, isSynced, trustsProgress }
     const at = this.#options.sink.place?.position ?? null
-    // What the sink has reaches beyond it already, so for this sink there is no gap.
+    // The sink has reached beyond the state already, so that for this sink there is no gap.
     if (at !== null && revision <= at && reason !== 'history-changed' && this.#isHeld(clusterId)) {
       return await this.#bridge({ ...entry, keys: null })
     }
@@ -325,7 +325,7 @@ export class Subscriber {
       this.#end = finish
       const onAbort = (): void => finish({ kind: 'ended', reason: 'stopped' })
       let isFirst = true
-      // NATS lives; that the publisher does, and how etcd is, only the publisher can say.
+      // NATS is alive. Only the publisher can say whether it is, too, and how etcd is.
       const isHeard = (): void => {
         if (!isFirst) return
         isFirst = false
@@ -344,7 +344,7 @@ export class Subscriber {
         onEnd: (reason) => finish({ kind: 'ended', reason }),
       })
       signal.addEventListener('abort', onAbort, { once: true })
-      // Nothing is behind: the first heartbeat need not be waited for.
+      // Nothing is missing: the first heartbeat need not be waited for.
       if (place.sequence >= this.#target && client.isConnected) isHeard()
     })
   }

@@ -40,14 +40,14 @@ export const ToPrimary = {
   started: 7,
 } as const
 
-/** What a worker can ask; the first three of one feed, the others of the primary's upstream or of the primary itself. */
+/** What a worker can ask: the first three are about one feed, the others about the primary's upstream or the primary itself. */
 export const Question = {
   currentRevision: 1,
   readState: 2,
   readKey: 3,
   upstream: 4,
   metrics: 5,
-  audit: 6,
+  checkConsistency: 6,
   status: 7,
 } as const
 
@@ -61,7 +61,7 @@ export type CollectionKind = (typeof Collection)[keyof typeof Collection]
 export const Answer = {
   failed: 0,
   revision: 1,
-  /** Some of a state's keys; more follow. */
+  /** Some of a state's keys; another page follows. */
   page: 2,
   /** The last of them. */
   lastPage: 3,
@@ -72,7 +72,7 @@ export const Answer = {
 
 const REASONS: readonly ReplaceReason[] = ['initial', 'gap', 'coalesce', 'history-changed']
 const BATCHES = new BatchCodec({ put: 0, delete: 1 })
-/** Of a frame made of many parts: a few of the socket's buffers, so that a long state does not hold up what is live. */
+/** A frame of many parts is about as large: a few of the socket's buffers, so that a long state does not hold up live frames. */
 export const PAGE_BYTES = 256 * 1024
 
 export function replaceFrame(feed: number, revision: Revision, reason: ReplaceReason): Buffer {
@@ -134,7 +134,7 @@ export function readPage(reader: FrameReader): KeyValue[] {
   return keyValues
 }
 
-/** An error as the worker is to see it; one that is no `UpstreamError` is the primary's bug. */
+/** An error as the worker is to see it; any that is no `UpstreamError` is a bug of the primary. */
 export function failureFrame(id: number, error: unknown): Buffer {
   const writer = new FrameWriter(ToWorker.answer).count(id).byte(Answer.failed)
   const known = error instanceof UpstreamError ? error : null
