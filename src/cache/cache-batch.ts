@@ -1,7 +1,7 @@
 /** What the ring holds: the events of one revision as the cache saw them, each with what it replaced. */
 import type { Revision } from '../model/revision.js'
 import type { StoredObject } from '../model/stored-object.js'
-import type { RingItem } from './ring-buffer.js'
+import type { RingItem } from '../support/ring-buffer.js'
 
 /** Rough cost of the objects around the bytes, for the ring's bound. */
 const EVENT_OVERHEAD_BYTES = 256

@@ -24,7 +24,7 @@ import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import { CacheBatch, CacheEvent } from './cache-batch.js'
 import { differenceBatches } from './difference.js'
-import { RingBuffer, type RingBounds } from './ring-buffer.js'
+import { RingBuffer, type RingBounds } from '../support/ring-buffer.js'
 import { type Snapshot, Store } from './store.js'
 
 /** Told synchronously, in order of revision. */

@@ -89,7 +89,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     },
   })
   process.on('SIGHUP', () => supervisor.signal('SIGHUP'))
-  process.on('SIGUSR2', () => void primary.audit())
+  process.on('SIGUSR2', () => void primary.checkConsistency())
   const reasons = (): string[] => [...primary.relays()].flatMap((relay) => relay.disconnectedReason ?? [])
   const outages = new OutageLog({ reasons, clock, logger })
   outages.start()

@@ -108,7 +108,7 @@ export async function runWorker({ config, logger, version, schema, traces }: Wor
 /** The primary has the watches, and what is compared is what it tells all workers. @throws ServiceUnavailableError */
 async function askForAudit(channel: WorkerChannel): Promise<ConsistencyReport> {
   try {
-    return JSON.parse(await channel.audit()) as ConsistencyReport
+    return JSON.parse(await channel.checkConsistency()) as ConsistencyReport
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     throw new ServiceUnavailableError(`the primary process was not asked: ${reason}`, { cause: error })

@@ -87,8 +87,8 @@ void t.test('two that publish at one time: the stream takes one of them, and the
   t.teardown(() => client.close())
   const { bucket, leaseKey } = namesOf('test', things)
   for (let round = 0; round < 4; round++) {
-    const lease = await client.kvGet(bucket, leaseKey, 1)
-    await client.kvUpdate(bucket, leaseKey, Buffer.alloc(0), lease?.revision ?? 0, 1).catch(() => {})
+    const lease = await client.buckets.kvGet(bucket, leaseKey, 1)
+    await client.buckets.kvUpdate(bucket, leaseKey, Buffer.alloc(0), lease?.revision ?? 0, 1).catch(() => {})
     for (let i = 0; i < 50; i++) {
       etcd.put(`r${round}-${i}`)
       if (i % 10 === 0) await new Promise((resolve) => setTimeout(resolve, 30))
@@ -242,9 +242,9 @@ void t.test('leases and the index of snapshots are read from the leader, whoever
   await kv.put('lease.a', 'x')
   const client = await connectAs('us')
   for (const bucket of ['old', 'new']) {
-    const before = (await client.kvGet(bucket, 'lease.a', 1))?.revision ?? 0
-    const revision = await client.kvUpdate(bucket, 'lease.a', Buffer.from('y'), before, 1)
-    t.match(await client.kvGet(bucket, 'lease.a', 1), { value: Buffer.from('y'), revision })
-    t.equal(await client.kvGet(bucket, 'lease.b', 1), null)
+    const before = (await client.buckets.kvGet(bucket, 'lease.a', 1))?.revision ?? 0
+    const revision = await client.buckets.kvUpdate(bucket, 'lease.a', Buffer.from('y'), before, 1)
+    t.match(await client.buckets.kvGet(bucket, 'lease.a', 1), { value: Buffer.from('y'), revision })
+    t.equal(await client.buckets.kvGet(bucket, 'lease.b', 1), null)
   }
 })

@@ -1,26 +1,26 @@
 /**
- * How old what a replica holds can be, from what the publisher says of itself every second.
+ * How old the content of a replica can be, from what the publisher says of itself every second.
  *
- * A publisher's word is: the stream up to message S is all that etcd had, so many milliseconds before I wrote this. It
- * counts once the replica has message S. No two machines' clocks are compared: of how much later words arrive than they were
- * written, by two clocks of any difference, only what exceeds the least seen is taken for time spent on the way. So words
- * that a stopped server delivers late do not make old data young. NATS' own signs of life are no word about etcd.
+ * A status says: the stream up to message S is all that etcd had, so many milliseconds before this was written. It counts
+ * once the replica has message S. No two machines' clocks are compared. A status arrives later than it was written by some
+ * difference of the two clocks; what exceeds the least difference seen is taken for time spent on the way, so that a status
+ * that a stopped server delivers late does not make old data young. NATS' own signs of life say nothing about etcd.
  */
-import type { PublisherStatus } from './publisher.js'
+import type { PublisherStatus } from './publisher-status.js'
 
-interface Word {
+interface Waiting {
   readonly sequence: number
   readonly epoch: number
   readonly confirmedMs: number
 }
 
-/** Words for messages that have not come yet: one a second. Beyond it the newest takes the place of the one before. */
+/** Statuses whose messages have not come yet, one a second; beyond this the newest replaces the one before. */
 const MOST_WAITING = 64
-/** Two clocks run apart by less than this: the least difference may grow so fast. */
+/** Two clocks drift apart by less than this share of the time that passes. */
 const DRIFT = 0.0005
 
 export class Confirmations {
-  #waiting: Word[] = []
+  #waiting: Waiting[] = []
   #least: { readonly epoch: number; readonly differenceMs: number; readonly atMs: number } | null = null
   #confirmedMs: number | null = null
 
@@ -42,7 +42,7 @@ export class Confirmations {
   reached(sequence: number, epoch: number): boolean {
     const before = this.#confirmedMs
     while (this.#waiting[0] !== undefined && this.#waiting[0].sequence <= sequence && this.#waiting[0].epoch <= epoch) {
-      const { confirmedMs } = this.#waiting.shift() as Word
+      const { confirmedMs } = this.#waiting.shift() as Waiting
       if (this.#confirmedMs === null || confirmedMs > this.#confirmedMs) this.#confirmedMs = confirmedMs
     }
     return this.#confirmedMs !== before

@@ -1,5 +1,5 @@
 /**
- * Who publishes a resource: a lease in a key-value bucket.
+ * Elects the publisher of a resource, by a lease in a key-value bucket.
  *
  * A lease runs out when its revision has not changed for its whole length *by the looker's own clock*, so that no two
  * machines' clocks are ever compared, and it is taken by compare-and-swap on that revision. Only a higher revision is a
@@ -11,21 +11,22 @@ import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { Names } from './names.js'
-import { BrokerError, type NatsClient } from './nats-client.js'
+import { BrokerError } from './broker-error.js'
+import type { Buckets } from './buckets.js'
 
 export interface ElectionOptions {
-  /** What is read and swapped there. */
-  readonly client: Pick<NatsClient, 'kvGet' | 'kvUpdate'>
+  /** Where the lease is read and swapped. */
+  readonly buckets: Pick<Buckets, 'kvGet' | 'kvUpdate'>
   readonly names: Names
   readonly replicas: number
-  /** Of this process, for people to read. */
+  /** The name of this process, for people to read. */
   readonly holder: string
   readonly leaseMs: number
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
   readonly onElected: () => void
-  /** From now on another one may publish. Synchronous: stop at once. */
+  /** From now on another candidate may publish: publishing has to stop before this returns. */
   readonly onLost: (reason: string) => void
 }
 
@@ -43,7 +44,7 @@ export class Election {
   #expiry: Timer | null = null
   #isStopped = true
   #isLeader = false
-  /** It was elected before, and could not publish. */
+  /** This process was elected before, and could not publish. */
   #hasResigned = false
   #seen: MatchedEvent | null = null
   /** The highest of the revisions below `#seen` that were met since. */
@@ -76,16 +77,16 @@ export class Election {
     await this.#write(RELEASED, this.#revision).catch(() => {})
   }
 
-  /** What it was elected for goes well. */
+  /** Publishing goes well. */
   succeeded(): void {
     this.#hasResigned = false
   }
 
-  /** Somebody else may try: this one cannot publish now. */
+  /** This process cannot publish now: another may try. */
   resign(reason: string): void {
     if (!this.#isLeader || this.#isStopped) return
     const revision = this.#revision
-    // Why, is said by who resigns, and not at every try.
+    // The caller logs the reason, and not at every try.
     this.#hasResigned = true
     this.#lose(reason)
     this.#working = this.#working.then(() => this.#write(RELEASED, revision).then(noop, noop))
@@ -120,8 +121,8 @@ export class Election {
   }
 
   async #tryToTake(): Promise<void> {
-    const { client, names, replicas, clock, leaseMs, holder } = this.#options
-    const found = await client.kvGet(names.bucket, names.leaseKey, replicas)
+    const { buckets, names, replicas, clock, leaseMs, holder } = this.#options
+    const found = await buckets.kvGet(names.bucket, names.leaseKey, replicas)
     const nowMs = clock.monotonic()
     const revision = found?.revision ?? 0
     if (found !== null && found.value.toString('utf8') !== RELEASED) {
@@ -172,8 +173,8 @@ export class Election {
   }
 
   #write(value: string, expected: number): Promise<number> {
-    const { client, names, replicas } = this.#options
-    return client.kvUpdate(names.bucket, names.leaseKey, Buffer.from(value, 'utf8'), expected, replicas)
+    const { buckets, names, replicas } = this.#options
+    return buckets.kvUpdate(names.bucket, names.leaseKey, Buffer.from(value, 'utf8'), expected, replicas)
   }
 }
 

@@ -1,8 +1,8 @@
 /**
- * When etcd last answered: what a publisher's word about etcd is worth.
+ * When etcd last answered: a publisher's status says nothing newer about etcd.
  *
- * An open watch says nothing while nothing changes, and a connection that died in silence is noticed only by keepalive, many
- * seconds later. So one small linearizable read a second is made for all the resources that a process publishes.
+ * An open watch says nothing while nothing changes, and only keepalive notices a connection that died in silence, many
+ * seconds later. So a process makes one small linearizable read a second, for all the resources that it publishes.
  */
 import { type Clock, sleep } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
@@ -14,7 +14,7 @@ export interface EtcdPulseOptions {
   readonly clock: Clock
 }
 
-/** An answer to a read that is not older does for everybody. */
+/** A read that is not older than this serves every caller. */
 const FRESH_MS = 500
 const TIMEOUT_MS = 2_000
 
@@ -32,7 +32,7 @@ export class EtcdPulse {
     return this.#askedAtMs
   }
 
-  /** Resolves when etcd has answered or `patienceMs` have passed. @param prefix one that may be read. */
+  /** Resolves when etcd has answered or `patienceMs` have passed. @param prefix keys that may be read. */
   async beat(prefix: Key, patienceMs: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options
     if (this.#askedAtMs !== null && clock.monotonic() - this.#askedAtMs < FRESH_MS) return
@@ -57,7 +57,7 @@ export class EtcdPulse {
       )
       this.#askedAtMs = askedAtMs
     } catch {
-      // Its age says it; why, is told by the feed.
+      // The growing age shows it; the feed tells the reason.
     }
   }
 }

@@ -1,8 +1,8 @@
 /**
- * What a stream's messages say, and their bytes.
+ * The messages of a stream, and their bytes.
  *
- * Every message carries its own fence: the epoch of the publisher that wrote it and the revision it follows. So whoever
- * reads the stream finds every hole, repetition and intruder in the data, whatever the broker does. A batch is never
+ * Every message carries its own fence: the epoch of the publisher that wrote it and the revision it follows. A reader of
+ * the stream thereby finds every hole, repetition and intruder in the data, whatever the broker does. A batch is never
  * split between messages as seen from outside: what is larger than a message goes in numbered parts, which mean nothing
  * before the last. JSON was rejected: values are bytes, and most of a message is values.
  *
@@ -10,9 +10,11 @@
  *     sentAt f64 │ body … │ crc32 u32
  */
 import { crc32 } from 'node:zlib'
-import type { Batch, Key, KeyEvent, KeyValue } from '../../model/event.js'
+import type { Batch, Key, KeyValue } from '../../model/event.js'
 import { type Revision, toRevision } from '../../model/revision.js'
-import { BrokerError } from './nats-client.js'
+import { ByteReader, ByteWriter } from '../byte-codec.js'
+import { BatchCodec, readKeyValue, writeKeyValue } from '../key-value-codec.js'
+import { BrokerError } from './broker-error.js'
 
 export interface Header {
   /** Counts the publishers of this stream. */
@@ -23,15 +25,15 @@ export interface Header {
   readonly revision: Revision
   /** The newest revision handed over as events or state; `revision` may be ahead of it by progress. */
   readonly settled: Revision
-  /** Milliseconds since the epoch, by the publisher's clock. */
+  /** When it was written: Unix milliseconds, by the publisher's clock. */
   readonly sentAt: number
-  /** The publisher has proven that it had reached etcd's revision of when it began: edges may answer reads. */
+  /** The publisher has proven that it reached the revision that etcd had when it began: edges may answer reads. */
   readonly isSynced: boolean
-  /** Whether an etcd's answer to a progress request can be believed. */
+  /** Whether this etcd's answers to progress requests can be believed. */
   readonly trustsProgress: boolean
 }
 
-/** What etcd's history is recognised by, for the publisher after this one. */
+/** The next publisher recognises etcd's history by this. */
 export interface Testimony {
   /** The newest value that is still there, where it is not too large to repeat. */
   readonly newest: KeyValue | null
@@ -54,7 +56,7 @@ export type Body =
 
 export type StateReason = 'gap' | 'coalesce' | 'history-changed'
 
-/** `clusterId`: of the etcd that was read. */
+/** `clusterId` names the etcd that was read. */
 export type Message = Header & Body & { readonly clusterId: string }
 
 /** One piece of a message, as it is written. */
@@ -71,6 +73,7 @@ const MAGIC = 0x44
 const FORMAT = 1
 const HEADER_BYTES = 8 + 5 * 8
 const CRC_BYTES = 4
+const BATCHES = new BatchCodec({ put: 1, delete: 0 })
 /** A larger value is not repeated in marks: the next publisher then knows the history by less. */
 const TESTIMONY_BYTES = 64 * 1024
 
@@ -122,13 +125,13 @@ export function decodePart(data: Buffer): Part {
   return { index: data.readUInt16BE(4), count: data.readUInt16BE(6), header, kind, bytes }
 }
 
-/** Of all parts of one message, in order. @throws BrokerError `corrupt` */
+/** Reads a message from all its parts, in order. @throws BrokerError `corrupt` */
 export function joinParts(parts: readonly Part[]): Message {
   const [first] = parts
   if (first === undefined) throw corrupt('has no part')
   const bytes = parts.length === 1 ? first.bytes : Buffer.concat(parts.map((part) => part.bytes))
   try {
-    const reader = new ByteReader(bytes)
+    const reader = new ByteReader(bytes, 'big', 'copied')
     const clusterId = reader.text()
     return { ...first.header, clusterId, ...decodeBody(first.kind, reader) }
   } catch (error) {
@@ -144,49 +147,40 @@ function corrupt(what: string): BrokerError {
 const REASONS: readonly StateReason[] = ['gap', 'coalesce', 'history-changed']
 
 function encodeBody(body: Body, clusterId: string): Buffer {
-  const writer = new ByteWriter()
+  const writer = new ByteWriter('big')
   writer.text(clusterId)
   switch (body.kind) {
     case 'batches':
-      writer.u32(body.batches.length)
-      for (const { revision, events } of body.batches) {
-        writer.f64(revision)
-        writer.u32(events.length)
-        for (const event of events) writeEvent(writer, event)
-      }
+      writer.count(body.batches.length)
+      for (const batch of body.batches) BATCHES.write(writer, batch)
       break
     case 'progress':
     case 'claim':
       writeTestimony(writer, body.testimony)
       break
     case 'state':
-      writer.u8(REASONS.indexOf(body.reason))
+      writer.byte(REASONS.indexOf(body.reason))
       writer.text(body.snapshot)
       writeTestimony(writer, body.testimony)
       break
     default:
       body satisfies never
   }
-  return writer.finish()
+  return writer.done()
 }
 
 function decodeBody(kind: Body['kind'], reader: ByteReader): Body {
   switch (kind) {
     case 'batches': {
       const batches: Batch[] = []
-      for (let left = reader.u32(); left > 0; left--) {
-        const revision = toRevision(reader.f64())
-        const events: KeyEvent[] = []
-        for (let more = reader.u32(); more > 0; more--) events.push(readEvent(reader, revision))
-        batches.push({ revision, events })
-      }
+      for (let left = reader.count(); left > 0; left--) batches.push(BATCHES.read(reader))
       return { kind, batches }
     }
     case 'progress':
     case 'claim':
       return { kind, testimony: readTestimony(reader) }
     case 'state': {
-      const reason = REASONS[reader.u8()]
+      const reason = REASONS[reader.byte()]
       if (reason === undefined) throw corrupt('gives an unknown reason')
       return { kind, reason, snapshot: reader.text(), testimony: readTestimony(reader) }
     }
@@ -195,159 +189,19 @@ function decodeBody(kind: Body['kind'], reader: ByteReader): Body {
   }
 }
 
-function writeEvent(writer: ByteWriter, event: KeyEvent): void {
-  if (event.type === 'put') {
-    writer.u8(1)
-    writeKeyValue(writer, event.keyValue)
-  } else {
-    writer.u8(0)
-    writer.key(event.key)
-  }
-}
-
-function readEvent(reader: ByteReader, revision: Revision): KeyEvent {
-  if (reader.u8() === 0) return { type: 'delete', key: reader.key() }
-  const keyValue = readKeyValue(reader)
-  if (keyValue.modRevision !== revision) throw corrupt('holds an event of another revision than its batch')
-  return { type: 'put', keyValue }
-}
-
-export function writeKeyValue(writer: ByteWriter, keyValue: KeyValue): void {
-  writer.key(keyValue.key)
-  writer.f64(keyValue.createRevision)
-  writer.f64(keyValue.modRevision)
-  writer.f64(keyValue.version)
-  writer.key(keyValue.leaseId as Key)
-  writer.bytes(keyValue.value)
-}
-
-export function readKeyValue(reader: ByteReader): KeyValue {
-  return {
-    key: reader.key(),
-    createRevision: toRevision(reader.f64()),
-    modRevision: toRevision(reader.f64()),
-    version: reader.f64(),
-    leaseId: reader.key(),
-    value: reader.bytes(),
-  }
-}
-
 function writeTestimony(writer: ByteWriter, { newest, lastDelete }: Testimony): void {
   const repeated = newest !== null && newest.value.length <= TESTIMONY_BYTES ? newest : null
-  writer.u8((repeated === null ? 0 : 1) | (lastDelete === null ? 0 : 2))
+  writer.byte((repeated === null ? 0 : 1) | (lastDelete === null ? 0 : 2))
   if (repeated !== null) writeKeyValue(writer, repeated)
   if (lastDelete !== null) {
     writer.key(lastDelete.key)
-    writer.f64(lastDelete.revision)
+    writer.number(lastDelete.revision)
   }
 }
 
 function readTestimony(reader: ByteReader): Testimony {
-  const flags = reader.u8()
+  const flags = reader.byte()
   const newest = (flags & 1) === 0 ? null : readKeyValue(reader)
-  const lastDelete = (flags & 2) === 0 ? null : { key: reader.key(), revision: toRevision(reader.f64()) }
+  const lastDelete = (flags & 2) === 0 ? null : { key: reader.key(), revision: toRevision(reader.number()) }
   return { newest, lastDelete }
-}
-
-/** Grows by doubling. */
-export class ByteWriter {
-  #buffer = Buffer.allocUnsafe(1_024)
-  #length = 0
-
-  u8(value: number): void {
-    this.#room(1)
-    this.#length = this.#buffer.writeUInt8(value, this.#length)
-  }
-
-  u32(value: number): void {
-    this.#room(4)
-    this.#length = this.#buffer.writeUInt32BE(value, this.#length)
-  }
-
-  f64(value: number): void {
-    this.#room(8)
-    this.#length = this.#buffer.writeDoubleBE(value, this.#length)
-  }
-
-  /** One byte for each of its units. */
-  key(key: Key): void {
-    this.u32(key.length)
-    this.#room(key.length)
-    this.#length += this.#buffer.write(key, this.#length, 'latin1')
-  }
-
-  text(text: string): void {
-    this.bytes(Buffer.from(text, 'utf8'))
-  }
-
-  bytes(bytes: Buffer): void {
-    this.u32(bytes.length)
-    this.#room(bytes.length)
-    this.#length += bytes.copy(this.#buffer, this.#length)
-  }
-
-  get length(): number {
-    return this.#length
-  }
-
-  finish(): Buffer {
-    return this.#buffer.subarray(0, this.#length)
-  }
-
-  #room(bytes: number): void {
-    if (this.#length + bytes <= this.#buffer.length) return
-    const larger = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, this.#length + bytes))
-    this.#buffer.copy(larger, 0, 0, this.#length)
-    this.#buffer = larger
-  }
-}
-
-/** @throws RangeError past the end */
-export class ByteReader {
-  readonly #buffer: Buffer
-  #at = 0
-
-  constructor(buffer: Buffer) {
-    this.#buffer = buffer
-  }
-
-  get isAtEnd(): boolean {
-    return this.#at >= this.#buffer.length
-  }
-
-  u8(): number {
-    return this.#buffer.readUInt8(this.#move(1))
-  }
-
-  u32(): number {
-    return this.#buffer.readUInt32BE(this.#move(4))
-  }
-
-  f64(): number {
-    return this.#buffer.readDoubleBE(this.#move(8))
-  }
-
-  key(): Key {
-    const length = this.u32()
-    const at = this.#move(length)
-    return this.#buffer.toString('latin1', at, at + length) as Key
-  }
-
-  text(): string {
-    return this.bytes().toString('utf8')
-  }
-
-  /** A copy: a slice would keep the whole message alive. */
-  bytes(): Buffer {
-    const length = this.u32()
-    const at = this.#move(length)
-    return Buffer.from(this.#buffer.subarray(at, at + length))
-  }
-
-  #move(bytes: number): number {
-    const at = this.#at
-    if (at + bytes > this.#buffer.length) throw new RangeError('past the end')
-    this.#at = at + bytes
-    return at
-  }
 }

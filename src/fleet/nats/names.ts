@@ -1,4 +1,4 @@
-/** What things are called on the NATS side: one stream for each cluster and resource, its snapshots, leases and subjects. */
+/** Names in NATS: each cluster and resource has one stream, snapshots, a lease and three subjects. */
 import { createHash } from 'node:crypto'
 import type { Resource } from '../../model/resource.js'
 
@@ -6,16 +6,16 @@ export interface Names {
   readonly stream: string
   /** The stream's only subject. */
   readonly log: string
-  /** Of questions to the publisher. */
+  /** The subject of questions to the publisher. */
   readonly ask: string
-  /** Where the publisher says that it lives, and how etcd is. */
+  /** The subject on which the publisher says how the stream and etcd are. */
   readonly status: string
   /** Key-value bucket of leases and of the index of snapshots. */
   readonly bucket: string
   readonly leaseKey: string
   readonly indexKey: string
   readonly snapshotBucket: string
-  /** @param madeAtMs by the publisher's clock: one that is made again is not the one that was no good. */
+  /** @param madeAtMs by the publisher's clock, so that a snapshot that is made again has another name. */
   snapshot(epoch: number, revision: number, madeAtMs: number): string
 }
 

@@ -1,12 +1,12 @@
 /**
- * The source of a replica's resources in a fleet: all are fed by the streams of NATS, and candidates among them also
- * stand for election to publish.
+ * The source of a replica's resources in a fleet: NATS streams feed all of them, and candidates also stand for election to
+ * publish.
  *
  *     candidate   etcd ─▶ feed ─▶ publisher ─▶ stream          (the elected one of each resource)
  *     everybody                                stream ─▶ subscriber ─▶ cache
  *
- * The publisher's own cache is fed from the stream as well: so no replica can serve what was never published, and there is
- * one way to be tested. It costs that replica one hop.
+ * The publisher's own cache is fed from the stream as well: no replica can serve what was never published, and there is one
+ * way to be tested. That costs this replica one hop.
  */
 import { resourceId } from '../../model/resource.js'
 import { ConsistencyCheck, type CheckOutcome } from '../../feed/consistency-check.js'
@@ -23,22 +23,23 @@ import { EtcdPulse } from './etcd-pulse.js'
 import { Election } from './election.js'
 import { type Names, namesOf } from './names.js'
 import { NatsClient, type NatsConnectOptions, type StreamLimits } from './nats-client.js'
-import { NotedSink } from './noted-sink.js'
+import { PlacedSink } from './placed-sink.js'
 import { Publisher } from './publisher.js'
 import { RemoteReader } from './questions.js'
 import { SharedClient } from './shared-client.js'
-import { CONFIRMED_FOR_MS, Subscriber, type SubscriberMetrics } from './subscriber.js'
+import { CONFIRMED_FOR_MS } from './status-listener.js'
+import { Subscriber, type SubscriberMetrics } from './subscriber.js'
 
 export type NatsRole = 'auto' | 'edge' | 'origin'
 
 export interface NatsFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'> {
   readonly connection: NatsConnectOptions
-  /** Names the etcd behind it: replicas of different ones may share a NATS. */
+  /** The name of the etcd behind the fleet: fleets of several etcds may share a NATS. */
   readonly cluster: string
   readonly role: NatsRole
   /** Not read where the role is `edge`. */
   readonly upstream: Upstream
-  /** `etcd`: a candidate whose NATS is away goes on from etcd itself. */
+  /** With `etcd`, a candidate that has lost NATS goes on from etcd itself. */
   readonly fallback: 'none' | 'etcd'
   readonly fallbackAfterMs: number
   readonly leaseMs: number
@@ -46,7 +47,7 @@ export interface NatsFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'> {
   readonly snapshotMessages: number
   readonly snapshotBytes: number
   readonly refillMessages: number
-  readonly natsMetrics?: (resource: FeedRequest['resource']) => FleetMetrics
+  readonly fleetMetrics?: (resource: FeedRequest['resource']) => FleetMetrics
 }
 
 const PAGE_KEYS = 1_000
@@ -54,12 +55,12 @@ const REVISION_TIMEOUT_MS = 3_000
 const STATE_TIMEOUT_MS = 30_000
 const EXACT_READS = 2
 const ASK_TIMEOUT_MS = 5_000
-/** Every replica reads all keys by way of the publisher: less often than the one that watches etcd alone. */
+/** Every replica reads all keys by way of the publisher, so they do so less often than a process that watches etcd alone. */
 const CHECK_INTERVAL_MS = 30 * 60_000
 const CHECK_VALUES = 20
 const CHECK_PAGE_TIMEOUT_MS = 15_000
 const RETRY = { firstMs: 200, capMs: 5_000 }
-/** After so many failures in a row somebody else may try. */
+/** After so many failures in a row another candidate may try. */
 const FAILURES_BEFORE_RESIGNING = 3
 
 export function natsFeeds(options: NatsFeedOptions): OpenFeed {
@@ -104,7 +105,7 @@ export class NatsFeed implements ResourceFeed {
   readonly #shared: SharedClient
   readonly #pulse: EtcdPulse
   readonly #names: Names
-  readonly #sink: NotedSink
+  readonly #sink: PlacedSink
   readonly #reader: RemoteReader
   readonly #check: ConsistencyCheck | null
   readonly #metrics: FleetMetrics
@@ -131,8 +132,8 @@ export class NatsFeed implements ResourceFeed {
     this.#shared = shared
     this.#pulse = pulse
     this.#names = namesOf(options.cluster, resource)
-    this.#sink = new NotedSink(sink)
-    const fleet = options.natsMetrics?.(resource) ?? NO_METRICS
+    this.#sink = new PlacedSink(sink)
+    const fleet = options.fleetMetrics?.(resource) ?? NO_METRICS
     this.#metrics = fleet
     this.#subscriberMetrics = {
       hop: (seconds) => fleet.hop(seconds),
@@ -256,7 +257,7 @@ export class NatsFeed implements ResourceFeed {
         replicas: limits.replicas,
         sink: this.#sink,
         requestSnapshot: () => this.#reader.requestSnapshot(),
-        requestWord: () => this.#reader.requestWord(),
+        requestStatus: () => this.#reader.requestStatus(),
         onFollowing: () => this.#back(),
         onAway: (reason) => this.#noteAway(reason),
         clock,
@@ -272,7 +273,7 @@ export class NatsFeed implements ResourceFeed {
     if (role === 'edge') return
     this.#metrics.publishing(false)
     this.#election = new Election({
-      client,
+      buckets: client.buckets,
       names: this.#names,
       replicas: limits.replicas,
       holder: this.#options.connection.name,
@@ -308,7 +309,7 @@ export class NatsFeed implements ResourceFeed {
       onEnd: (reason) => {
         if (this.#publisher !== publisher) return
         this.#unpublish()
-        // Tried again for as long as it takes: said once.
+        // It is tried again for as long as it takes, and logged once.
         const isNews = reason !== this.#saidInterruption
         this.#saidInterruption = reason
         logger[isNews ? 'warn' : 'debug']({ stream: this.#names.stream, reason }, 'publishing was interrupted')
@@ -339,7 +340,7 @@ export class NatsFeed implements ResourceFeed {
 
   // Without NATS
 
-  /** Nothing can come by itself: it is said at once, to those that have nothing yet as well. */
+  /** Nothing can come until somebody acts: the sink is told at once, even one that has nothing yet. */
   readonly #onTrouble = (reason: string): void => {
     this.#noteAway(reason)
     if (this.#direct === null && this.#options.role !== 'origin') this.#sink.disconnected(reason)
@@ -360,8 +361,8 @@ export class NatsFeed implements ResourceFeed {
     const { resource, metrics } = this.#request
     const { logger } = this.#options
     const { place } = this.#sink
-    logger.warn({ resource: resourceId(resource) }, 'NATS is away: feeds from etcd itself')
-    // etcd's own feed tells when it loses it.
+    logger.warn({ resource: resourceId(resource) }, 'NATS is away: feeding from etcd itself')
+    // The feed itself tells when it loses etcd.
     this.#sink.confirmed(this.#subscriber?.ageMs ?? 0, Number.POSITIVE_INFINITY)
     const direct = new UpstreamFeed({ resource, sink: this.#sink, metrics }, this.#options)
     this.#direct = direct
@@ -371,7 +372,7 @@ export class NatsFeed implements ResourceFeed {
     else feed.start({ place, clusterId, fingerprint: this.#sink.fingerprint() })
   }
 
-  /** The stream speaks again. */
+  /** The stream is followed again. */
   #back(): void {
     this.#directTimer?.cancel()
     this.#directTimer = null

@@ -1,5 +1,5 @@
 /**
- * Reads of etcd by way of the publisher: what an edge that has no route to etcd asks when its cache cannot tell.
+ * Reads of etcd by way of the publisher, for edges that have no route to etcd and whose cache cannot tell.
  *
  * A question and its answer are one page, one key or one revision, so that nothing is held between them. Only keys of the
  * resource are read, whoever asks.
@@ -14,8 +14,10 @@ import {
   type UpstreamReader,
   type UpstreamStatus,
 } from '../../upstream/upstream.js'
-import { ByteReader, ByteWriter, readKeyValue, writeKeyValue } from './message.js'
-import { BrokerError, type NatsClient } from './nats-client.js'
+import { ByteReader, ByteWriter } from '../byte-codec.js'
+import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
+import { BrokerError } from './broker-error.js'
+import type { NatsClient } from './nats-client.js'
 
 type Question =
   | {
@@ -35,38 +37,38 @@ type Question =
 export interface AnswerOptions {
   readonly upstream: UpstreamReader
   readonly prefix: Key
-  /** Of one message: an answer may take some of them. */
+  /** Most bytes of one message; an answer may take several messages. */
   readonly maxBytes: number
   readonly onProgressWanted: () => void
   readonly onSnapshotWanted: () => void
-  readonly onWordWanted: () => void
+  readonly onStatusWanted: () => void
 }
 
 const OK = 1
 const FAILED = 0
 const ANSWER_TIMEOUT_MS = 10_000
-/** Of one page asked for by an edge: what a publisher is willing to hold for it. */
+/** A publisher holds no larger page for an edge. */
 const MOST_KEYS = 1_000
 const MOST_PAGE_BYTES = 8 * 2 ** 20
-/** Answers of more parts are refused; keys and numbers take some of them. */
+/** Values of one answer take no more messages than this: the client refuses answers of many more. */
 const MOST_PARTS = 200
 
 export function answerQuestions(options: AnswerOptions): (question: Buffer) => Promise<Buffer> {
   return async (question) => {
-    const writer = new ByteWriter()
+    const writer = new ByteWriter('big')
     try {
       const answer = await answerTo(JSON.parse(question.toString('utf8')) as Question, options)
-      writer.u8(OK)
+      writer.byte(OK)
       answer(writer)
-      return writer.finish()
+      return writer.done()
     } catch (error) {
       const failure = error instanceof UpstreamError ? error : new UpstreamError('protocol', String(error))
-      const failed = new ByteWriter()
-      failed.u8(FAILED)
+      const failed = new ByteWriter('big')
+      failed.byte(FAILED)
       failed.text(failure.code)
       failed.text(failure.message)
-      failed.f64(failure.compactRevision ?? -1)
-      return failed.finish()
+      failed.number(failure.compactRevision ?? -1)
+      return failed.done()
     }
   }
 }
@@ -94,13 +96,13 @@ async function answerTo(question: Question, options: AnswerOptions): Promise<(wr
       const at = revision === null ? {} : { revision: toRevision(revision) }
       const found = await upstream.readKey(key as Key, { signal, ...at })
       return (writer) => {
-        writer.u8(found === null ? 0 : 1)
+        writer.byte(found === null ? 0 : 1)
         if (found !== null) writeKeyValue(writer, found)
       }
     }
     case 'revision': {
       const revision = await upstream.currentRevision(signal)
-      return (writer) => writer.f64(revision)
+      return (writer) => writer.number(revision)
     }
     case 'status': {
       const status = await upstream.status(signal)
@@ -113,14 +115,14 @@ async function answerTo(question: Question, options: AnswerOptions): Promise<(wr
       options.onSnapshotWanted()
       return () => {}
     case 'word':
-      options.onWordWanted()
+      options.onStatusWanted()
       return () => {}
     default:
       throw new UpstreamError('protocol', 'an unknown question')
   }
 }
 
-/** Less than was asked for, where that would be too much; at least one. The asker goes on after its last key. */
+/** Cuts a page that is too large, to one key-value at least; the asker goes on after its last key. */
 function cutPage(page: Page, maxBytes: number): Page {
   let bytes = 0
   const most = page.keyValues.findIndex(({ key, value }, i) => {
@@ -131,11 +133,11 @@ function cutPage(page: Page, maxBytes: number): Page {
 }
 
 function writePage(writer: ByteWriter, { revision, currentRevision, keyValues, more, count }: Page): void {
-  writer.f64(revision)
-  writer.f64(currentRevision)
-  writer.u8(more ? 1 : 0)
-  writer.f64(count)
-  writer.u32(keyValues.length)
+  writer.number(revision)
+  writer.number(currentRevision)
+  writer.byte(more ? 1 : 0)
+  writer.number(count)
+  writer.count(keyValues.length)
   for (const keyValue of keyValues) writeKeyValue(writer, keyValue)
 }
 
@@ -162,41 +164,41 @@ export class RemoteReader implements UpstreamReader {
     }
     const reader = await this.#ask(question, signal)
     const page = {
-      revision: toRevision(reader.f64()),
-      currentRevision: toRevision(reader.f64()),
-      more: reader.u8() === 1,
-      count: reader.f64(),
+      revision: toRevision(reader.number()),
+      currentRevision: toRevision(reader.number()),
+      more: reader.byte() === 1,
+      count: reader.number(),
     }
     const keyValues: KeyValue[] = []
-    for (let left = reader.u32(); left > 0; left--) keyValues.push(readKeyValue(reader))
+    for (let left = reader.count(); left > 0; left--) keyValues.push(readKeyValue(reader))
     return { ...page, keyValues }
   }
 
   async readKey(key: Key, options: { revision?: Revision; signal?: AbortSignal } = {}): Promise<KeyValue | null> {
     const reader = await this.#ask({ kind: 'key', key, revision: options.revision ?? null }, options.signal)
-    return reader.u8() === 0 ? null : readKeyValue(reader)
+    return reader.byte() === 0 ? null : readKeyValue(reader)
   }
 
   async currentRevision(signal?: AbortSignal): Promise<Revision> {
-    return toRevision((await this.#ask({ kind: 'revision' }, signal)).f64())
+    return toRevision((await this.#ask({ kind: 'revision' }, signal)).number())
   }
 
   async status(signal?: AbortSignal): Promise<UpstreamStatus> {
     return JSON.parse((await this.#ask({ kind: 'status' }, signal)).text()) as UpstreamStatus
   }
 
-  /** That the publisher asks etcd how far it is and says so in the stream; may be lost: ask again. */
+  /** Asks the publisher to write etcd's progress to the stream; the request may be lost: ask again. */
   requestProgress(): void {
     this.#client()?.publish(this.#subject, Buffer.from(JSON.stringify({ kind: 'progress' })))
   }
 
-  /** That the publisher makes a snapshot soon. */
+  /** Asks the publisher for a snapshot soon. */
   requestSnapshot(): void {
     this.#client()?.publish(this.#subject, Buffer.from(JSON.stringify({ kind: 'snapshot' })))
   }
 
-  /** That the publisher says now how it is, rather than at its next second. */
-  requestWord(): void {
+  /** Asks the publisher for its status now, rather than at its next second. */
+  requestStatus(): void {
     this.#client()?.publish(this.#subject, Buffer.from(JSON.stringify({ kind: 'word' })))
   }
 
@@ -210,11 +212,11 @@ export class RemoteReader implements UpstreamReader {
       if (!(error instanceof BrokerError)) throw error
       throw new UpstreamError('unavailable', `the publisher: ${error.message}`, { cause: error })
     }
-    const reader = new ByteReader(answer)
-    if (reader.u8() === OK) return reader
+    const reader = new ByteReader(answer, 'big', 'copied')
+    if (reader.byte() === OK) return reader
     const code = reader.text() as UpstreamErrorCode
     const message = reader.text()
-    const compactRevision = reader.f64()
+    const compactRevision = reader.number()
     throw new UpstreamError(code, message, compactRevision < 0 ? {} : { compactRevision: toRevision(compactRevision) })
   }
 }

@@ -1,14 +1,15 @@
 /**
  * One connection for all resources of a process, open while one of them is fed.
  *
- * A server that refuses us is asked again, as one that is away is: passwords and certificates are changed on one side
- * before the other. It is said once, whatever the number of resources and attempts, and again when the reason changes.
+ * A server that refuses the connection is asked again, as one that is away is: passwords and certificates are changed on one
+ * side before the other. A reason is logged once, whatever the number of resources and attempts.
  */
 import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
-import { BrokerError, NatsClient, type NatsConnectOptions } from './nats-client.js'
+import { BrokerError } from './broker-error.js'
+import { NatsClient, type NatsConnectOptions } from './nats-client.js'
 
 export interface SharedClientOptions {
   readonly connection: NatsConnectOptions
@@ -31,9 +32,9 @@ export class SharedClient {
   }
 
   /**
-   * Resolves at the first connection; null when all have released it before.
+   * Resolves at the first connection, or with null when every user has released it before.
    *
-   * @param onTrouble why there is none yet, at once for who comes later.
+   * @param onTrouble told why there is no connection yet; a later user is told at once.
    */
   use(onTrouble: (reason: string) => void): Promise<NatsClient | null> {
     this.#users.add(onTrouble)
@@ -82,7 +83,7 @@ export class SharedClient {
     this.#said = reason
     const { servers } = this.#options.connection
     const fields = { servers, reason }
-    if (kind === 'refused') this.#options.logger.error(fields, 'NATS refuses us; tried again')
-    else this.#options.logger.warn(fields, 'NATS cannot be reached; tried again')
+    if (kind === 'refused') this.#options.logger.error(fields, 'NATS refuses the connection; trying again')
+    else this.#options.logger.warn(fields, 'NATS cannot be reached; trying again')
   }
 }

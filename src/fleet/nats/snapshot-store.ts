@@ -1,40 +1,42 @@
 /**
- * Whole states in the object store, and the index that says which there are and where in the stream each stands.
+ * Whole states in the object store, and the index that lists them with the place of each in the stream.
  *
- * The index is one value beside the leases, so that a new edge reads it with one question. Its order is that of the
- * stream. The oldest that the stream still reaches is kept: from it, an edge replays as much history as there is.
+ * The index is one value beside the leases, so that a new edge reads it with one question. Its order is that of the stream.
+ * The oldest snapshot that the stream still reaches is kept: from there an edge replays as much history as there is.
  */
 import type { KeyValue } from '../../model/event.js'
 import { type Revision, toRevision } from '../../model/revision.js'
-import { ByteReader, ByteWriter, readKeyValue, writeKeyValue } from './message.js'
+import { ByteReader, ByteWriter } from '../byte-codec.js'
+import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import type { Names } from './names.js'
-import { BrokerError, type NatsClient } from './nats-client.js'
+import { BrokerError } from './broker-error.js'
+import type { Buckets } from './buckets.js'
 
 export interface SnapshotEntry {
   readonly name: string
   readonly revision: Revision
   readonly settled: Revision
-  /** Everything at or before this message of the stream is in it. */
+  /** The snapshot holds everything up to this message of the stream. */
   readonly sequence: number
   readonly epoch: number
   readonly clusterId: string
-  /** null where whoever names it does not know. */
+  /** null where the number is not known. */
   readonly keys: number | null
   readonly isSynced: boolean
   readonly trustsProgress: boolean
-  /** By the publisher's clock. Not told by the first release. */
+  /** When it was taken, by the publisher's clock. The first release does not say it. */
   readonly takenAt?: number
 }
 
-/** Kept beside the newest and the oldest useful one. */
+/** So many snapshots are kept: the oldest useful one and the newest ones. */
 const KEPT = 4
 const CHUNK_BYTES = 128 * 1024
 const INDEX_ATTEMPTS = 5
 
-/** Encoded as it comes, so that only the bytes are held. */
+/** Encodes a state page by page, so that only its bytes are held. */
 export class SnapshotWriter {
   readonly chunks: Buffer[] = []
-  #writer = new ByteWriter()
+  #writer = new ByteWriter('big')
   keys = 0
   bytes = 0
 
@@ -52,34 +54,34 @@ export class SnapshotWriter {
   }
 
   #cut(): void {
-    const chunk = this.#writer.finish()
+    const chunk = this.#writer.done()
     this.chunks.push(chunk)
     this.bytes += chunk.length
-    this.#writer = new ByteWriter()
+    this.#writer = new ByteWriter('big')
   }
 }
 
 export class SnapshotStore {
-  readonly #client: NatsClient
+  readonly #buckets: Buckets
   readonly #names: Names
   readonly #replicas: number
 
-  constructor(client: NatsClient, names: Names, replicas: number) {
-    this.#client = client
+  constructor(buckets: Buckets, names: Names, replicas: number) {
+    this.#buckets = buckets
     this.#names = names
     this.#replicas = replicas
   }
 
   /** @throws BrokerError */
   async put(name: string, snapshot: SnapshotWriter): Promise<void> {
-    await this.#client.putObject(this.#names.snapshotBucket, name, snapshot.finish(), this.#replicas)
+    await this.#buckets.putObject(this.#names.snapshotBucket, name, snapshot.finish(), this.#replicas)
   }
 
-  /** Pages of it, all checked before the first. @throws BrokerError `corrupt` or `not-found` too. */
+  /** The pages of a snapshot, all checked before the first. @throws BrokerError `corrupt` or `not-found` too. */
   async *read(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
-    const blob = await this.#client.getObject(this.#names.snapshotBucket, entry.name, this.#replicas)
+    const blob = await this.#buckets.getObject(this.#names.snapshotBucket, entry.name, this.#replicas)
     if (blob === null) throw new BrokerError('not-found', `there is no snapshot ${entry.name}`)
-    const reader = new ByteReader(blob)
+    const reader = new ByteReader(blob, 'big', 'copied')
     let page: KeyValue[] = []
     let keys = 0
     try {
@@ -99,15 +101,15 @@ export class SnapshotStore {
     yield page
   }
 
-  /** By sequence, ascending. @throws BrokerError */
+  /** All snapshots, by sequence, ascending. @throws BrokerError */
   async index(): Promise<readonly SnapshotEntry[]> {
     return (await this.#readIndex()).entries
   }
 
   /**
-   * Makes it known, and drops those that are of no more use.
+   * Adds a snapshot to the index, and drops those that are of no more use.
    *
-   * @param replacesAll a whole state, after which no earlier one helps.
+   * @param replacesAll the snapshot is a whole state, after which no earlier one helps.
    * @throws BrokerError
    */
   async add(entry: SnapshotEntry, firstSequence: number, replacesAll: boolean): Promise<void> {
@@ -120,10 +122,10 @@ export class SnapshotStore {
       try {
         const { bucket, indexKey, snapshotBucket } = this.#names
         const value = Buffer.from(JSON.stringify(kept))
-        await this.#client.kvUpdate(bucket, indexKey, value, revision, this.#replicas)
+        await this.#buckets.kvUpdate(bucket, indexKey, value, revision, this.#replicas)
         for (const { name } of others) {
           if (kept.some((other) => other.name === name)) continue
-          await this.#client.deleteObject(snapshotBucket, name, this.#replicas).catch(() => {})
+          await this.#buckets.deleteObject(snapshotBucket, name, this.#replicas).catch(() => {})
         }
         return
       } catch (error) {
@@ -134,7 +136,7 @@ export class SnapshotStore {
 
   async #readIndex(): Promise<{ readonly entries: readonly SnapshotEntry[]; readonly revision: number }> {
     const { bucket, indexKey } = this.#names
-    const found = await this.#client.kvGet(bucket, indexKey, this.#replicas)
+    const found = await this.#buckets.kvGet(bucket, indexKey, this.#replicas)
     if (found === null) return { entries: [], revision: 0 }
     const entries = JSON.parse(found.value.toString('utf8')) as SnapshotEntry[]
     for (const { revision, settled } of entries) {

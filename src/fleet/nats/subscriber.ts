@@ -1,28 +1,31 @@
 /**
- * One replica's way from a resource's stream to its sink: a snapshot, then every message after it, by one consumer.
+ * Brings one replica's sink up to a resource's stream: a snapshot, then every message after it, by one consumer.
  *
- * It trusts nobody to have kept the order: each message must follow the revision that the one before it left, under the
- * same epoch or a later one that begins with a claim or a state. What does not is a broken chain, and leads to a newer
- * snapshot, which the sink takes as a gap: never a hole. A brand-new replica begins at the oldest snapshot that the
- * stream reaches, so that its ring is filled with history from before it started.
+ * The order of messages is checked, not trusted: each must follow the revision that the one before it left, under the same
+ * epoch or a later one that begins with a claim or a state. A message that does not breaks the chain, and the sink takes a
+ * newer snapshot as a gap: it never has a hole. A new replica begins at the oldest snapshot that the stream still reaches,
+ * so that its ring is filled with history from before it started.
  *
- * The sink may be ahead of the stream's place (it was fed by etcd itself meanwhile, or the stream was made anew): then what
- * it has is passed over, and compared with the last batch it was given, for it may be another history.
+ * The sink may be ahead of the place in the stream, because etcd itself fed it meanwhile or the stream was made anew. Then
+ * batches that it has are passed over, and its last one is compared with the stream's: the stream may be another history.
  */
-import type { Batch, Key, KeyValue } from '../../model/event.js'
+import type { Batch, KeyValue } from '../../model/event.js'
 import { type Revision, ZERO_REVISION } from '../../model/revision.js'
-import type { FeedSink, ReplaceReason } from '../../model/feed-sink.js'
+import type { ReplaceReason } from '../../model/feed-sink.js'
 import type { FleetMetrics } from '../../model/stage-metrics.js'
 import { backoffMs } from '../../support/backoff.js'
-import { type Clock, sleep, type Timer } from '../../support/clock.js'
+import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
-import { Confirmations } from './confirmations.js'
-import { decodePart, joinParts, type Message, type Part } from './message.js'
+import type { Message } from './message.js'
 import type { Names } from './names.js'
-import type { PublisherStatus } from './publisher.js'
-import { BrokerError, type Closable, type NatsClient } from './nats-client.js'
+import { BrokerError } from './broker-error.js'
+import type { NatsClient } from './nats-client.js'
+import { PartAssembler } from './part-assembler.js'
+import type { PlacedSink } from './placed-sink.js'
+import { SnapshotReader } from './snapshot-reader.js'
 import { type SnapshotEntry, SnapshotStore } from './snapshot-store.js'
+import { StatusListener } from './status-listener.js'
 
 export type SubscriberMetrics = Pick<
   FleetMetrics,
@@ -34,34 +37,27 @@ export interface SubscriberOptions {
   readonly names: Names
   readonly replicas: number
   readonly sink: PlacedSink
-  /** A snapshot is wanted, and there is none that helps. */
+  /** Asks the publisher for a snapshot: none that is there helps. */
   readonly requestSnapshot: () => void
-  /** The publisher is to say how it is. */
-  readonly requestWord: () => void
-  /** The stream speaks again: whoever fed the sink meanwhile is to stop before this returns. */
+  /** Asks the publisher for its status. */
+  readonly requestStatus: () => void
+  /** The stream is followed again: whatever fed the sink meanwhile has to stop before this returns. */
   readonly onFollowing: () => void
-  /** The stream does not speak, for this reason. */
+  /** The stream is not followed, for this reason. */
   readonly onAway: (reason: string) => void
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
   readonly metrics: SubscriberMetrics
-  /** Messages of history that a brand-new replica replays at most. */
+  /** A new replica replays at most so many messages of history. */
   readonly refillMessages: number
-  /** What the loss of history is to the sink. */
+  /** How the sink is to take a loss of history. */
   readonly onGap: 'expire' | 'coalesce'
-  /** Of the etcd that feeds the sink itself at the moment; null when none does. */
+  /** The cluster id of the etcd that feeds the sink itself at the moment; null when none does. */
   readonly directClusterId: () => string | null
 }
 
-/** The sink, and how far it was brought, whoever brought it there. */
-export interface PlacedSink extends FeedSink {
-  /** null before the first state. */
-  readonly place: { readonly settled: Revision; readonly position: Revision } | null
-  readonly lastBatch: Batch | null
-}
-
-/** Where the stream was left. */
+/** Where the following stands in the stream. */
 interface Place {
   readonly sequence: number
   readonly epoch: number
@@ -75,99 +71,81 @@ type Outcome =
       readonly kind: 'broken'
       readonly reason: string
       readonly sequence: number
-      /** What was read contradicts what the sink has. */
+      /** The stream contradicts what the sink has. */
       readonly isOtherHistory?: true
     }
   | { readonly kind: 'state'; readonly message: Extract<Message, { kind: 'state' }>; readonly sequence: number }
 
 const BACKOFF = { firstMs: 100, capMs: 2_000 }
-/** Three signs of life. */
-const SILENT_MS = 3_500
-const CHECK_MS = 500
-/** What is held is called old when the publisher's last word about etcd is: less than two of them. */
-export const CONFIRMED_FOR_MS = 1_800
-/** Snapshots that are remembered as unreadable. */
-const MOST_UNUSABLE = 64
-/** Parts of one message that are held. */
-const MOST_PART_BYTES = 64 * 2 ** 20
 
 export class Subscriber {
   readonly #options: SubscriberOptions
-  readonly #store: SnapshotStore
+  readonly #snapshots: SnapshotReader
+  readonly #status: StatusListener
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
   #place: Place | null = null
-  /** Snapshots before this message do not help: the chain broke there. */
+  /** The chain broke at this message: snapshots before it do not help. */
   #brokenAt = 0
   #isOtherHistory = false
-  /** Which of the streams of this name is followed. */
+  /** When the stream that is followed was made: one made anew under its name is another. */
   #created = ''
-  /** Of the etcd that the sink's content comes from. */
+  /** The cluster id of the etcd that the sink's content comes from. */
   #heldClusterId: string | null = null
-  readonly #unusable = new Set<string>()
   #trustsProgress = false
   #isSynced = false
   #isFollowing = false
   #target = 0
-  #parts: Part[] = []
-  #partBytes = 0
-  /** The sink was ahead when this began: not yet seen that it is the same history. */
+  readonly #parts = new PartAssembler()
+  /** The sink's last batch, while the sink is ahead of the stream and has not been proven to be of the same history. */
   #expected: Batch | null = null
-  readonly #confirmations = new Confirmations()
-  /** When somebody last spoke who may publish. */
-  #heardMs: number
-  #trouble: PublisherStatus['trouble'] = null
-  #followingMs = 0
-  /** When the newest of what is held was written, by its publisher's clock. */
-  #writtenAt: number | null = null
-  /** The sink has been told once that reads may be answered. */
-  #wasTold = false
-  #statusSubscription: Closable | null = null
-  #statusTimer: Timer | null = null
-  #isTold = false
-  /** The stream has more than has come, and this is where it stands still. */
-  #behind: { readonly at: number; readonly sinceMs: number } | null = null
   /** Ends the following. */
   #end: ((outcome: Outcome) => void) | null = null
 
   constructor(options: SubscriberOptions) {
     this.#options = options
-    this.#store = new SnapshotStore(options.client, options.names, options.replicas)
-    this.#heardMs = options.clock.monotonic()
+    const { client, names, replicas, sink, clock } = options
+    const store = new SnapshotStore(client.buckets, names, replicas)
+    this.#snapshots = new SnapshotReader(store, (name, reason) => this.#unusable(name, reason))
+    this.#status = new StatusListener({
+      client,
+      subject: names.status,
+      sink,
+      clock,
+      position: () => this.#place,
+      isFollowing: () => this.#isFollowing,
+      isCurrent: () => this.#isSynced && (this.#place?.sequence ?? 0) >= this.#target,
+      onStuck: (reason) => this.#end?.({ kind: 'ended', reason }),
+    })
   }
 
   start(): void {
-    const { client, names } = this.#options
-    this.#statusSubscription = client.subscribe(names.status, (data) => this.#heard(data))
-    this.#heardMs = this.#options.clock.monotonic()
-    this.#check()
+    this.#status.start()
     this.#running ??= this.#run(this.#stopping.signal)
   }
 
   /** The sink hears nothing after the call; resolves when nothing of it runs. */
   async stop(): Promise<void> {
     this.#stopping.abort(new BrokerError('unavailable', 'stopped'))
-    this.#statusSubscription?.close()
-    this.#statusTimer?.cancel()
+    this.#status.stop()
     await this.#running
   }
 
-  /** Since etcd is known to have had no more than what is held; null when nobody has said so. */
+  /** For how long it is not known that etcd has no more than what is held; null when nobody has said so yet. */
   get ageMs(): number | null {
-    const { confirmedMs } = this.#confirmations
-    return confirmedMs === null ? null : this.#options.clock.monotonic() - confirmedMs
+    return this.#status.ageMs
   }
 
   get trustsProgress(): boolean {
     return this.#trustsProgress
   }
 
-  /** Of the etcd behind the stream; null before anything was read. */
+  /** The cluster id of the etcd behind the stream; null before anything was read. */
   get clusterId(): string | null {
     return this.#place?.clusterId ?? this.#heldClusterId
   }
 
-  /** What the sink holds is wrong: it takes the newest snapshot that will be there. */
+  /** What the sink holds is wrong: it takes the next snapshot. */
   rebuild(reason: string): void {
     this.#end?.({ kind: 'broken', reason, sequence: this.#place?.sequence ?? 0 })
     this.#options.requestSnapshot()
@@ -221,20 +199,16 @@ export class Subscriber {
     if (state === null) throw new BrokerError('not-found', 'nothing has been published yet')
     this.#target = state.last
     if (state.created !== this.#created) {
-      // Made anew, it counts from one again.
+      // A stream made anew counts from one again.
       this.#created = state.created
-      this.#confirmations.forget()
+      this.#status.forget()
       this.#place = null
       this.#brokenAt = 0
     }
     const place = this.#place
     if (place !== null && place.sequence <= state.last && place.sequence + 1 >= state.first) return
-    const reachable = (await this.#store.index()).filter(
-      ({ name, sequence }) =>
-        sequence <= state.last &&
-        sequence + 1 >= state.first &&
-        sequence >= this.#brokenAt &&
-        !this.#unusable.has(name),
+    const reachable = (await this.#snapshots.index()).filter(
+      ({ sequence }) => sequence <= state.last && sequence + 1 >= state.first && sequence >= this.#brokenAt,
     )
     const at = sink.place?.position ?? null
     const newest = reachable.at(-1)
@@ -246,7 +220,7 @@ export class Subscriber {
       const refill = reachable.find(({ sequence }) => state.last - sequence <= this.#options.refillMessages) ?? newest
       return await this.#load(refill, 'initial')
     }
-    // One from which the stream leads up to where the sink is: nothing is lost.
+    // The stream leads from such a snapshot up to where the sink is: nothing is lost.
     const bridge = reachable.findLast(({ revision }) => revision <= at)
     const isSameEtcd = this.#isHeld(newest.clusterId)
     if (bridge !== undefined && this.#brokenAt === 0 && isSameEtcd) return await this.#bridge(bridge)
@@ -262,7 +236,7 @@ export class Subscriber {
     const { sink, metrics, logger, names } = this.#options
     const { sequence, epoch, revision, clusterId } = entry
     const pages: (readonly KeyValue[])[] = []
-    for await (const page of this.#pages(entry)) pages.push(page)
+    for await (const page of this.#snapshots.pages(entry)) pages.push(page)
     if (this.#stopping.signal.aborted) return
     this.#options.onFollowing()
     const replacement = sink.replace(revision, reason)
@@ -275,19 +249,18 @@ export class Subscriber {
     this.#expected = null
     this.#trustsProgress = entry.trustsProgress
     this.#isSynced = entry.isSynced
-    this.#writtenAt = entry.takenAt ?? null
-    this.#moved({ sequence, epoch, revision, clusterId })
+    this.#moved({ sequence, epoch, revision, clusterId }, entry.takenAt ?? null)
     this.#heldClusterId = clusterId
   }
 
-  /** The sink keeps what it has; the stream is read from before it, and has to tell the same. */
+  /** The sink keeps what it has; the stream is read from before that, and has to tell the same. */
   async #bridge(entry: SnapshotEntry): Promise<void> {
     const { sink } = this.#options
     const last = sink.lastBatch
     this.#expected = null
     if (last !== null && last.revision > entry.revision) {
       this.#expected = last
-    } else if (last !== null && !(await this.#holds(entry, last))) {
+    } else if (last !== null && !(await this.#snapshots.canFollow(entry, last))) {
       return await this.#load(entry, 'history-changed')
     }
     const { sequence, epoch, revision, clusterId } = entry
@@ -297,63 +270,30 @@ export class Subscriber {
     this.#trustsProgress = entry.trustsProgress
   }
 
-  /** Whether a later state can follow the batch: none of its keys is older there, and what it deleted is not there from before. */
-  async #holds(entry: SnapshotEntry, batch: Batch): Promise<boolean> {
-    const expected = new Map<Key, Revision | null>()
-    for (const event of batch.events) {
-      if (event.type === 'put') expected.set(event.keyValue.key, event.keyValue.modRevision)
-      else expected.set(event.key, null)
-    }
-    for await (const page of this.#pages(entry)) {
-      for (const { key, modRevision } of page) {
-        const ours = expected.get(key)
-        if (ours === undefined) continue
-        if (ours === null ? modRevision < batch.revision : modRevision < ours) return false
-      }
-    }
-    return true
-  }
-
-  /** @throws BrokerError; one that cannot be read is not tried again, and another one is asked for. */
-  async *#pages(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
-    try {
-      yield* this.#store.read(entry)
-    } catch (error) {
-      if (!(error instanceof BrokerError) || (error.code !== 'corrupt' && error.code !== 'not-found')) throw error
-      const { logger, metrics, names, requestSnapshot } = this.#options
-      logger.error({ stream: names.stream, snapshot: entry.name, reason: error.message }, 'a snapshot cannot be read')
-      metrics.snapshotUnusable()
-      if (this.#unusable.size >= MOST_UNUSABLE) this.#unusable.clear()
-      this.#unusable.add(entry.name)
-      requestSnapshot()
-      throw error
-    }
-  }
-
-  /** Whether what the sink holds came from that etcd; true where nobody knows. */
+  /** Whether the sink's content came from that etcd; true where that is not known. */
   #isHeld(clusterId: string): boolean {
     const held = this.#options.directClusterId() ?? this.#heldClusterId
     return held === null || held === clusterId
   }
 
-  /** Where its snapshot is of no use, a later one has to do. */
+  /** Takes a state; where its snapshot cannot be read, a later one has to do. */
   async #tryState(message: Extract<Message, { kind: 'state' }>, sequence: number): Promise<Outcome | null> {
     try {
       await this.#takeState(message, sequence)
       return null
     } catch (error) {
-      if (!this.#unusable.has(message.snapshot)) throw error
+      if (this.#snapshots.isUsable(message.snapshot)) throw error
       const broken = { kind: 'broken', reason: 'the state of the stream cannot be read', sequence } as const
       return message.reason === 'history-changed' ? { ...broken, isOtherHistory: true } : broken
     }
   }
 
-  /** A state in the stream itself: its snapshot is there, for it was written first. */
+  /** Takes a state from the stream: its snapshot is there, because it was written first. */
   async #takeState(message: Extract<Message, { kind: 'state' }>, sequence: number): Promise<void> {
     const { revision, settled, epoch, clusterId, snapshot: name, reason, isSynced, trustsProgress } = message
     const entry = { name, revision, settled, sequence, epoch, clusterId, isSynced, trustsProgress }
     const at = this.#options.sink.place?.position ?? null
-    // What the sink has reaches beyond it already, so for this sink there is no gap.
+    // The sink has reached beyond the state already, so that for this sink there is no gap.
     if (at !== null && revision <= at && reason !== 'history-changed' && this.#isHeld(clusterId)) {
       return await this.#bridge({ ...entry, keys: null })
     }
@@ -365,11 +305,10 @@ export class Subscriber {
   // Following
 
   #follow(signal: AbortSignal): Promise<Outcome> {
-    const { client, names, clock } = this.#options
+    const { client, names } = this.#options
     const place = this.#place
     if (place === null) return Promise.resolve({ kind: 'ended', reason: 'no place' })
-    this.#parts = []
-    this.#partBytes = 0
+    this.#parts.clear()
     return new Promise((resolve) => {
       const finish = (outcome: Outcome): void => {
         signal.removeEventListener('abort', onAbort)
@@ -381,15 +320,14 @@ export class Subscriber {
       this.#end = finish
       const onAbort = (): void => finish({ kind: 'ended', reason: 'stopped' })
       let isFirst = true
-      // NATS lives; that the publisher does, and how etcd is, only the publisher can say.
+      // NATS is alive. Only the publisher can say whether it is, too, and how etcd is.
       const isHeard = (): void => {
         if (!isFirst) return
         isFirst = false
         this.#isFollowing = true
-        this.#followingMs = clock.monotonic()
         this.#options.onFollowing()
-        this.#options.requestWord()
-        this.#considerSynced()
+        this.#options.requestStatus()
+        this.#status.following()
       }
       const following = client.follow(names.stream, place.sequence + 1, {
         onMessage: (sequence, data) => {
@@ -401,7 +339,7 @@ export class Subscriber {
         onEnd: (reason) => finish({ kind: 'ended', reason }),
       })
       signal.addEventListener('abort', onAbort, { once: true })
-      // Nothing is behind: the first heartbeat need not be waited for.
+      // Nothing is missing: the first heartbeat need not be waited for.
       if (place.sequence >= this.#target && client.isConnected) isHeard()
     })
   }
@@ -410,27 +348,13 @@ export class Subscriber {
     const broken = (reason: string): Outcome => ({ kind: 'broken', reason, sequence })
     const place = this.#place
     if (place === null) return broken('no place')
-    let message: Message
     try {
-      const part = decodePart(data)
-      // An earlier publisher died before its last part.
-      if (part.index === 0) this.#dropParts()
-      if (part.index !== this.#parts.length) return broken(`part ${part.index} without those before it`)
-      const [first] = this.#parts
-      if (first !== undefined && first.header.epoch !== part.header.epoch) return broken('parts of two publishers')
-      if (part.count > 1) {
-        this.#parts.push(part)
-        this.#partBytes += part.bytes.length
-        if (this.#partBytes > MOST_PART_BYTES) return broken('a message too large to hold')
-        if (part.index < part.count - 1) return null
-      }
-      message = joinParts(part.count > 1 ? this.#parts : [part])
-      this.#dropParts()
+      const message = this.#parts.add(data)
+      return message === null ? null : this.#follows(sequence, message, place)
     } catch (error) {
       if (!(error instanceof BrokerError)) throw error
       return broken(error.message)
     }
-    return this.#follows(sequence, message, place)
   }
 
   #follows(sequence: number, message: Message, place: Place): Outcome | null {
@@ -450,20 +374,14 @@ export class Subscriber {
     }
     this.#trustsProgress = message.trustsProgress
     this.#isSynced = message.isSynced
-    this.#writtenAt = message.sentAt
-    this.#moved({ sequence, epoch, revision, clusterId })
-    this.#considerSynced()
+    this.#moved({ sequence, epoch, revision, clusterId }, message.sentAt)
+    this.#status.consider()
     return null
   }
 
-  #moved(place: Place): void {
+  #moved(place: Place, writtenAt?: number | null): void {
     this.#place = place
-    if (this.#confirmations.reached(place.sequence, place.epoch)) this.#tellAge()
-  }
-
-  #tellAge(): void {
-    const { ageMs } = this
-    if (ageMs !== null) this.#options.sink.confirmed?.(ageMs, CONFIRMED_FOR_MS)
+    this.#status.moved(place, writtenAt)
   }
 
   #apply(sequence: number, batches: readonly Batch[]): Outcome | null {
@@ -486,96 +404,15 @@ export class Subscriber {
     return null
   }
 
-  #considerSynced(): void {
-    if (!this.#isSynced || !this.#isFollowing || (this.#place?.sequence ?? 0) < this.#target || this.#isTold) return
-    const { sink, clock } = this.#options
-    if (this.#trouble === null && this.#isConfirmed) {
-      this.#isTold = this.#wasTold = true
-      return sink.synced()
-    }
-    if (this.#wasTold) return
-    // Nobody may publish for long: what there is can be served, with its age. No better one is known than by two clocks.
-    if (this.#trouble === null && clock.monotonic() - this.#followingMs <= SILENT_MS) return
-    this.#wasTold = true
-    if (this.ageMs === null) {
-      sink.confirmed?.(Math.max(0, clock.now() - (this.#writtenAt ?? clock.now())), CONFIRMED_FOR_MS)
-    }
-    sink.synced()
-    this.#tellTrouble()
-  }
-
-  get #isConfirmed(): boolean {
-    const { ageMs } = this
-    return ageMs !== null && ageMs <= SILENT_MS
-  }
-
-  #tellTrouble(): void {
-    const { sink, clock } = this.#options
-    if (this.#trouble !== null) {
-      const { reason, isRefusal } = this.#trouble
-      if (isRefusal) sink.refused(reason)
-      else sink.disconnected(`etcd: ${reason}`)
-    } else if (clock.monotonic() - this.#heardMs > SILENT_MS) {
-      sink.disconnected('no publisher is heard')
-    } else {
-      sink.disconnected('what the publisher has of etcd has not come yet')
-    }
-  }
-
-  #dropParts(): void {
-    if (this.#parts.length > 0) this.#parts = []
-    this.#partBytes = 0
-  }
-
-  // Signs of life
-
-  #heard(data: Buffer): void {
-    const status = JSON.parse(data.toString('utf8')) as PublisherStatus
-    const { trouble, epoch, sequence } = status
-    // Another has taken over from whoever says this.
-    if (epoch < (this.#place?.epoch ?? 0)) return
-    const nowMs = this.#options.clock.monotonic()
-    this.#heardMs = nowMs
-    this.#trouble = trouble
-    this.#compare(epoch, sequence)
-    this.#confirmations.heard(status, nowMs)
-    const place = this.#place
-    if (place !== null && this.#confirmations.reached(place.sequence, place.epoch)) this.#tellAge()
-    if (trouble === null || !this.#wasTold) return this.#considerSynced()
-    this.#isTold = false
-    this.#tellTrouble()
-  }
-
-  /**
-   * A consumer may live and deliver nothing (its server has lost touch with the others): what has been written for a while
-   * and is not here has to be asked for anew.
-   */
-  #compare(epoch: number, sequence: number): void {
-    const place = this.#place
-    if (place === null || epoch < place.epoch || place.sequence >= sequence) {
-      this.#behind = null
-      return
-    }
-    const nowMs = this.#options.clock.monotonic()
-    if (this.#behind?.at !== place.sequence) this.#behind = { at: place.sequence, sinceMs: nowMs }
-    if (nowMs - this.#behind.sinceMs < SILENT_MS) return
-    this.#behind = null
-    this.#end?.({ kind: 'ended', reason: `message ${sequence} was written, and ${place.sequence} is the last to come` })
-  }
-
-  #check(): void {
-    const { clock } = this.#options
-    if (this.#isFollowing && this.#isTold && !this.#isConfirmed) {
-      this.#isTold = false
-      this.#tellTrouble()
-    } else {
-      this.#considerSynced()
-    }
-    this.#statusTimer = clock.setTimer(CHECK_MS, () => this.#check())
+  #unusable(name: string, reason: string): void {
+    const { logger, metrics, names, requestSnapshot } = this.#options
+    logger.error({ stream: names.stream, snapshot: name, reason }, 'a snapshot cannot be read')
+    metrics.snapshotUnusable()
+    requestSnapshot()
   }
 
   #away(reason: string): void {
-    this.#isTold = false
+    this.#status.away()
     this.#options.onAway(`NATS: ${reason}`)
   }
 }

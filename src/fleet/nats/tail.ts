@@ -1,20 +1,21 @@
-/** Where a stream stands: its last whole message, which is where the next publisher goes on. */
+/** Finds the last whole message of a stream, after which the next publisher goes on. */
 import { decodePart, joinParts, type Message, type Part } from './message.js'
 import type { Names } from './names.js'
-import { BrokerError, type NatsClient } from './nats-client.js'
+import { BrokerError } from './broker-error.js'
+import type { NatsClient } from './nats-client.js'
 
 export interface Tail {
-  /** The next write must expect this. 0: nothing was ever written. */
+  /** The next write must expect this sequence; 0 where nothing was ever written. */
   readonly sequence: number
   /** The first message that is still there. */
   readonly first: number
-  /** null when nothing is left that could be gone on from. */
+  /** null when no message is left after which a publisher could go on. */
   readonly message: Message | null
 }
 
 /**
- * Parts that a dead publisher left behind without the last one are passed over. What somebody else wrote, or what cannot be
- * read, is not gone on from.
+ * Parts that a dead publisher left behind without the last one are passed over. Nobody goes on after a message that cannot be
+ * read, or that something else wrote.
  *
  * @throws BrokerError
  */

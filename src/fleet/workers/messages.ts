@@ -6,10 +6,11 @@
  *     primary → worker   hello, subscribed, replace … page … commit, batches, progress, synced, confirmed, disconnected,
  *                        refused, answer, collect, drain
  */
-import type { Batch, Key, KeyEvent, KeyValue } from '../../model/event.js'
+import type { Batch, KeyValue } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
 import { UpstreamError, type UpstreamErrorCode } from '../../upstream/upstream.js'
 import type { ReplaceReason } from '../../model/feed-sink.js'
+import { batchBytes, BatchCodec, keyValueBytes, readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import { type FrameReader, FrameWriter } from './frames.js'
 
 export const ToWorker = {
@@ -39,14 +40,14 @@ export const ToPrimary = {
   started: 7,
 } as const
 
-/** What a worker can ask; the first three of one feed, the others of the primary's upstream or of the primary itself. */
+/** What a worker can ask: the first three are about one feed, the others about the primary's upstream or the primary itself. */
 export const Question = {
   currentRevision: 1,
   readState: 2,
   readKey: 3,
   upstream: 4,
   metrics: 5,
-  audit: 6,
+  checkConsistency: 6,
   status: 7,
 } as const
 
@@ -60,7 +61,7 @@ export type CollectionKind = (typeof Collection)[keyof typeof Collection]
 export const Answer = {
   failed: 0,
   revision: 1,
-  /** Some of a state's keys; more follow. */
+  /** Some of a state's keys; another page follows. */
   page: 2,
   /** The last of them. */
   lastPage: 3,
@@ -70,11 +71,9 @@ export const Answer = {
 } as const
 
 const REASONS: readonly ReplaceReason[] = ['initial', 'gap', 'coalesce', 'history-changed']
-const PUT = 0
-const DELETE = 1
-/** Of a frame made of many parts: a few of the socket's buffers, so that a long state does not hold up what is live. */
+const BATCHES = new BatchCodec({ put: 0, delete: 1 })
+/** A frame of many parts is about as large: a few of the socket's buffers, so that a long state does not hold up live frames. */
 export const PAGE_BYTES = 256 * 1024
-const KEY_VALUE_OVERHEAD_BYTES = 48
 
 export function replaceFrame(feed: number, revision: Revision, reason: ReplaceReason): Buffer {
   return new FrameWriter(ToWorker.replace).count(feed).number(revision).byte(REASONS.indexOf(reason)).done()
@@ -95,7 +94,7 @@ export function* batchFrames(feed: number, batches: readonly Batch[]): Generator
     bytes += batchBytes(batches[i]!)
     if (bytes < PAGE_BYTES && i < batches.length - 1) continue
     const writer = new FrameWriter(ToWorker.batches, bytes + 16).count(feed).count(i + 1 - first)
-    for (let j = first; j <= i; j++) writeBatch(writer, batches[j]!)
+    for (let j = first; j <= i; j++) BATCHES.write(writer, batches[j]!)
     yield writer.done()
     first = i + 1
     bytes = 0
@@ -104,38 +103,8 @@ export function* batchFrames(feed: number, batches: readonly Batch[]): Generator
 
 export function readBatches(reader: FrameReader): Batch[] {
   const batches: Batch[] = []
-  for (let left = reader.count(); left > 0; left--) batches.push(readBatch(reader))
+  for (let left = reader.count(); left > 0; left--) batches.push(BATCHES.read(reader))
   return batches
-}
-
-/** What it takes on the wire, and about what it takes in memory. */
-export function batchBytes(batch: Batch): number {
-  let bytes = 16
-  for (const event of batch.events) {
-    bytes += event.type === 'put' ? keyValueBytes(event.keyValue) : KEY_VALUE_OVERHEAD_BYTES + event.key.length
-  }
-  return bytes
-}
-
-export function keyValueBytes({ key, value }: KeyValue): number {
-  return KEY_VALUE_OVERHEAD_BYTES + key.length + value.length
-}
-
-export function writeKeyValue(writer: FrameWriter, keyValue: KeyValue): void {
-  const { key, value, createRevision, modRevision, version, leaseId } = keyValue
-  writer.key(key).number(createRevision).number(modRevision).number(version).key(leaseId).bytes(value)
-}
-
-/** Its value is a slice of the frame: whoever keeps it copies it, as `codec/ingest.ts` does. */
-export function readKeyValue(reader: FrameReader): KeyValue {
-  return {
-    key: reader.key(),
-    createRevision: reader.number() as Revision,
-    modRevision: reader.number() as Revision,
-    version: reader.number(),
-    leaseId: reader.key(),
-    value: reader.bytes(),
-  }
 }
 
 /** Key-values in runs of about `PAGE_BYTES`. */
@@ -165,7 +134,7 @@ export function readPage(reader: FrameReader): KeyValue[] {
   return keyValues
 }
 
-/** An error as the worker is to see it; one that is no `UpstreamError` is the primary's bug. */
+/** An error as the worker is to see it; any that is no `UpstreamError` is a bug of the primary. */
 export function failureFrame(id: number, error: unknown): Buffer {
   const writer = new FrameWriter(ToWorker.answer).count(id).byte(Answer.failed)
   const known = error instanceof UpstreamError ? error : null
@@ -179,23 +148,4 @@ export function readFailure(reader: FrameReader): UpstreamError {
   const message = reader.text()
   const compactRevision = reader.number()
   return new UpstreamError(code, message, compactRevision < 0 ? {} : { compactRevision: compactRevision as Revision })
-}
-
-function writeBatch(writer: FrameWriter, { revision, events }: Batch): void {
-  writer.number(revision).count(events.length)
-  for (const event of events) {
-    if (event.type === 'put') writeKeyValue(writer.byte(PUT), event.keyValue)
-    else writer.byte(DELETE).key(event.key)
-  }
-}
-
-function readBatch(reader: FrameReader): Batch {
-  const revision = reader.number() as Revision
-  const events: KeyEvent[] = []
-  for (let left = reader.count(); left > 0; left--) {
-    const isPut = reader.byte() === PUT
-    if (isPut) events.push({ type: 'put', keyValue: readKeyValue(reader) })
-    else events.push({ type: 'delete', key: reader.key() satisfies Key })
-  }
-  return { revision, events }
 }

@@ -1,12 +1,12 @@
 /**
- * The primary's share of a server with workers: it owns the upstream's watches, one per prefix that any worker wants, and
- * a link to each worker. It has no cache of objects and no client.
+ * The primary's share of a server with workers: it owns the upstream's watches, one for each prefix that any worker wants, and
+ * a link to each worker. It caches no objects and serves no clients.
  *
  *     upstream ─▶ feed ─▶ relay ─┬▶ link ═▶ worker
  *                                └▶ link ═▶ worker
  *
- * Which prefixes there are, the workers say: they see the definitions of custom resources in their own caches. Starting
- * and ending processes is `supervisor.ts`.
+ * The workers say which prefixes there are: they see the definitions of custom resources in their own caches. `supervisor.ts`
+ * starts and ends the processes.
  */
 import type { Duplex } from 'node:stream'
 import type { Key } from '../../model/event.js'
@@ -16,23 +16,23 @@ import { ConsistencyOnRequest, type ConsistencyReport } from '../../feed/consist
 import type { FeedMetrics } from '../../model/stage-metrics.js'
 import type { OpenFeed } from '../../feed/resource-feed.js'
 import type { Upstream } from '../../upstream/upstream.js'
+import type { RingBounds } from '../../support/ring-buffer.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { Collection } from './messages.js'
 import { Relay } from './relay.js'
-import type { HistoryBounds } from './replayable-state.js'
 import { answerUpstreamCall } from './upstream-calls.js'
 import { WorkerLink } from './worker-link.js'
 
 export interface PrimaryOptions {
   readonly openFeed: OpenFeed
-  /** For what workers ask of it besides their feeds. */
+  /** Answers what workers ask besides their feeds. */
   readonly upstream: Upstream
   readonly feedMetrics: (resource: Resource) => FeedMetrics
   /** The primary's own metrics and those of the workers that answered, as one scrape. */
-  readonly mergeMetrics: (ofWorkers: readonly string[]) => Promise<string>
+  readonly mergeMetrics: (workers: readonly string[]) => Promise<string>
   /** What the primary itself does now, as JSON. */
   readonly status: () => string
-  readonly history: HistoryBounds
+  readonly history: RingBounds
   readonly clock: Clock
   /** Most bytes on their way to one worker; beyond it the worker is dropped. */
   readonly maxQueuedBytes?: number
@@ -40,13 +40,13 @@ export interface PrimaryOptions {
 
 /** A worker that reads nothing for a second of a busy cluster (100,000 events of 1 KiB) is still within it. */
 const MAX_QUEUED_BYTES = 128 * 1024 * 1024
-/** A feed that nobody wants goes on for so long: the worker may only be on its way back. */
+/** A feed that no worker wants goes on for so long, because a worker may be on its way back. */
 const LINGER_MS = 60_000
 
 export interface LinkEvents {
-  /** Clients can connect to it. */
+  /** Clients can connect to the worker. */
   readonly onStarted: () => void
-  /** Once, with the reason why: what is behind the socket is of no more use. */
+  /** Called once, with the reason: the process behind the socket is of no more use. */
   readonly onClosed: (reason: string) => void
 }
 
@@ -62,7 +62,7 @@ export class Primary {
   readonly #stopping = new Set<Promise<void>>()
   /** Each worker whose status page is looked at asks once a second. */
   readonly #statuses = new SingleFlight(() => this.#exposeStatus())
-  readonly #audits = new ConsistencyOnRequest(() => this.relays())
+  readonly #checks = new ConsistencyOnRequest(() => this.relays())
   #nextId = 1
 
   constructor(options: PrimaryOptions) {
@@ -86,7 +86,7 @@ export class Primary {
       callUpstream: (request, signal) => answerUpstreamCall(upstream, request, signal),
       exposeMetrics: () => this.#exposeMetrics(),
       exposeStatus: () => this.#statuses.join(),
-      audit: async () => JSON.stringify(await this.audit()),
+      checkConsistency: async () => JSON.stringify(await this.checkConsistency()),
       maxQueuedBytes,
       onStarted,
       onRelayLeft: (relay) => this.#left(relay),
@@ -99,9 +99,9 @@ export class Primary {
     return link
   }
 
-  /** Compares with etcd what is held here for the workers; one at a time. */
-  audit(): Promise<ConsistencyReport> {
-    return this.#audits.run()
+  /** Compares what is held here for the workers with etcd; one check at a time. */
+  checkConsistency(): Promise<ConsistencyReport> {
+    return this.#checks.run()
   }
 
   async stop(): Promise<void> {

@@ -2,26 +2,27 @@
  * One feed of the primary, handed on to the workers that want it: what the feed says goes to each of them once, encoded
  * once; a worker that comes later is first told the state and the history kept here.
  *
- * What is kept is raw, as etcd has it. It answers nobody: reads that a worker's cache cannot answer go to the feed's own
- * freshness. Whether a worker keeps up is its link's affair.
+ * The state is kept raw, as etcd has it, and answers no reads: those that a worker's cache cannot answer go to the feed's own
+ * freshness. The link of each worker sees to it that the worker keeps up.
  */
 import type { Batch, Key, KeyValue } from '../../model/event.js'
 import type { Resource } from '../../model/resource.js'
 import { type Revision, ZERO_REVISION } from '../../model/revision.js'
 import type { Clock } from '../../support/clock.js'
+import type { RingBounds } from '../../support/ring-buffer.js'
 import type { CheckedCache } from '../../model/checked-cache.js'
 import type { FeedMetrics } from '../../model/stage-metrics.js'
 import type { FeedSink, ReplaceReason, Replacement } from '../../model/feed-sink.js'
 import type { OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
 import { FrameWriter } from './frames.js'
 import { batchFrames, pagesOf, replaceFrame, ToWorker, writePage } from './messages.js'
-import { type HistoryBounds, ReplayableState } from './replayable-state.js'
+import { ReplayableState } from './replayable-state.js'
 
 /** A worker, as a relay sees it. */
 export interface RelaySubscriber {
-  /** Sends it after everything before. */
+  /** Sends a frame after every frame before it. */
   send(feed: number, frame: Buffer): void
-  /** Frames made one by one while there is room; what is sent for the same feed meanwhile comes after them. */
+  /** Sends frames that are made one by one while there is room; those sent for the same feed meanwhile come after them. */
   sendAll(feed: number, frames: Iterator<Buffer>): void
 }
 
@@ -30,11 +31,11 @@ export interface RelayOptions {
   readonly resource: Resource
   readonly openFeed: OpenFeed
   readonly metrics: FeedMetrics
-  readonly history: HistoryBounds
+  readonly history: RingBounds
   readonly clock: Clock
 }
 
-/** The worse reason of two replacements of which a worker has seen neither whole. */
+/** Reasons of replacements, the worst last: a worker that has seen neither of two whole is told the worse one. */
 const SEVERITY: readonly ReplaceReason[] = ['coalesce', 'gap', 'history-changed', 'initial']
 
 export class Relay implements FeedSink {
@@ -44,12 +45,12 @@ export class Relay implements FeedSink {
   readonly feed: ResourceFeed
   readonly #clock: Clock
   readonly #state: ReplayableState
-  /** With the reason of a replacement that is still on its way, null when there is none. */
+  /** Each subscriber with the reason of the replacement that is still on its way to it, null when there is none. */
   readonly #subscribers = new Map<RelaySubscriber, ReplaceReason | null>()
   #position: Revision = ZERO_REVISION
   #hasState = false
   #isSynced = false
-  /** `at`: by the machine's clock, which the workers share, so that time in a queue counts. */
+  /** `at` is by the machine's clock, which the workers share, so that the time in a queue counts. */
   #confirmation: { readonly at: number; readonly validMs: number } | null = null
   #trouble: { readonly kind: 'disconnected' | 'refused'; readonly reason: string } | null = null
 
@@ -210,7 +211,7 @@ export class Relay implements FeedSink {
   }
 }
 
-/** A worker that has seen no state yet gets its first one, whatever became of those that were on their way. */
+/** The reason to give to a worker to which an earlier replacement is still on its way. */
 function worse(unfinished: ReplaceReason | null, reason: ReplaceReason): ReplaceReason {
   if (unfinished === null) return reason
   return SEVERITY.indexOf(unfinished) > SEVERITY.indexOf(reason) ? unfinished : reason

@@ -4,99 +4,68 @@
  *
  *     base state ──────▶ │ b1 │ b2 │ … │ bn │   newest
  *        ▲               └──┬─┘
- *        └── the oldest is folded in when a bound is passed
+ *        └── a batch that the ring evicts is folded in
  */
 import type { Batch, Key, KeyValue } from '../../model/event.js'
 import { type Revision, ZERO_REVISION } from '../../model/revision.js'
+import { RingBuffer, type RingBounds, type RingItem } from '../../support/ring-buffer.js'
 import { createSortedMap, type SortedMap } from '../../support/sorted-map.js'
-import { batchBytes } from './messages.js'
+import { batchBytes } from '../key-value-codec.js'
 
-export interface HistoryBounds {
-  readonly maxItems: number
-  readonly maxBytes: number
-  readonly maxAgeMs: number
-}
-
-interface Kept {
+interface Kept extends RingItem {
   readonly batch: Batch
-  readonly bytes: number
-  readonly receivedAtMs: number
 }
 
-export interface Replay {
+export interface StateWithHistory {
   readonly revision: Revision
   readonly keyValues: Iterable<KeyValue>
   /** Ascending, all after `revision`. */
   readonly batches: readonly Batch[]
 }
 
-/** The front of the array is given back when so much of it is gone, and no more than half is left. */
-const COMPACT_ITEMS = 1_024
-
 export class ReplayableState {
   #base = createSortedMap<Key, KeyValue>()
-  #baseRevision: Revision = ZERO_REVISION
-  /** Undefined before `#first`. */
-  #kept: (Kept | undefined)[] = []
-  #first = 0
-  #bytes = 0
+  /** Its floor is the revision of the base. */
+  readonly #history: RingBuffer<Kept>
 
-  constructor(readonly bounds: HistoryBounds) {}
+  constructor(bounds: RingBounds) {
+    this.#history = new RingBuffer(bounds, ZERO_REVISION, ({ batch }) => applyTo(this.#base, batch))
+  }
 
   get batches(): number {
-    return this.#kept.length - this.#first
+    return this.#history.length
   }
 
   get bytes(): number {
-    return this.#bytes
+    return this.#history.bytes
   }
 
   /** Forgets everything: another state, without the history before it. */
   reset(revision: Revision, keyValues: Iterable<KeyValue>): void {
     this.#base = createSortedMap<Key, KeyValue>()
     for (const keyValue of keyValues) this.#base.set(keyValue.key, keyValue)
-    this.#baseRevision = revision
-    this.#kept = []
-    this.#first = 0
-    this.#bytes = 0
+    this.#history.reset(revision)
   }
 
   append(batch: Batch, receivedAtMs: number): void {
-    const bytes = batchBytes(batch)
-    this.#kept.push({ batch, bytes, receivedAtMs })
-    this.#bytes += bytes
-    const { maxItems, maxBytes, maxAgeMs } = this.bounds
-    while (this.batches > maxItems || (this.#bytes > maxBytes && this.batches > 1)) this.#fold()
-    while (this.#kept[this.#first]!.receivedAtMs < receivedAtMs - maxAgeMs) this.#fold()
+    this.#history.append({ batch, revision: batch.revision, bytes: batchBytes(batch), receivedAtMs })
   }
 
   /** As it is now, whatever comes later: the tree is copied on write. */
-  replay(): Replay {
+  replay(): StateWithHistory {
     const base = this.#base.clone()
-    return {
-      revision: this.#baseRevision,
-      keyValues: base.values(),
-      batches: this.#kept.slice(this.#first).map((kept) => kept!.batch),
-    }
+    return { revision: this.#history.floorRevision, keyValues: base.values(), batches: [...this.#batches()] }
   }
 
-  /** Everything there is after the newest batch, sorted by key; costs a pass over the history. */
+  /** All key-values after the newest batch, sorted by key; costs a pass over the history. */
   newest(): Iterable<KeyValue> {
     const state = this.#base.clone()
-    for (const kept of this.#kept.slice(this.#first)) applyTo(state, kept!.batch)
+    for (const batch of this.#batches()) applyTo(state, batch)
     return state.values()
   }
 
-  #fold(): void {
-    const { batch, bytes } = this.#kept[this.#first]!
-    this.#kept[this.#first++] = undefined
-    this.#bytes -= bytes
-    applyTo(this.#base, batch)
-    this.#baseRevision = batch.revision
-    if (this.#first >= COMPACT_ITEMS && this.#first * 2 > this.#kept.length) {
-      this.#kept = this.#kept.slice(this.#first)
-      this.#first = 0
-    }
+  *#batches(): Generator<Batch, void, void> {
+    for (let i = 0; i < this.#history.length; i++) yield this.#history.at(i)!.batch
   }
 }
 

@@ -14,18 +14,18 @@ import type { Random } from '../../support/random.js'
 import type { Primary } from './primary.js'
 import type { WorkerLink } from './worker-link.js'
 
-/** Of the socket to the primary, in a worker: after the standard ones and the cluster's own. */
+/** The descriptor of a worker's socket to the primary: it comes after the standard ones and the cluster's own. */
 export const LINK_DESCRIPTOR = 4
 
 export interface SupervisorOptions {
   readonly workers: number
   readonly primary: Primary
-  /** What a worker is told first. @param isReplacement others serve already: it may take its time. */
+  /** What a worker is told first. @param isReplacement other workers serve already, so that this one may take its time. */
   readonly hello: (isReplacement: boolean) => string
   readonly logger: Logger
   readonly clock: Clock
   readonly random: Random
-  /** How long workers have to end by themselves. */
+  /** Workers have so long to end by themselves. */
   readonly graceMs: number
   readonly onRestart: () => void
   /** Clients can connect to the first worker. */
@@ -92,7 +92,7 @@ export class Supervisor {
   #fork(isReplacement: boolean): void {
     const { primary, hello, clock, logger } = this.#options
     const worker = cluster.fork()
-    // The stdio is not there at all when the process could not be made (descriptors or processes have run out).
+    // `stdio` is absent when the process could not be made (descriptors or processes have run out).
     const stdio = worker.process.stdio as readonly unknown[] | undefined
     const socket = stdio?.[LINK_DESCRIPTOR] as Duplex | null | undefined
     if (socket === null || socket === undefined) {

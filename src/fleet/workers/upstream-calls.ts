@@ -1,6 +1,6 @@
 /**
- * The primary's upstream, as a worker calls it: for what no cache is asked for (writes above all). Calls and answers are
- * JSON with values in base64; they are rare beside events, and small.
+ * The primary's upstream, as a worker calls it for writes above all, and for reads that no cache answers. Calls and answers
+ * are JSON with values in base64: they are small, and rare beside events.
  */
 import type { KeyValue } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
@@ -25,7 +25,7 @@ type Call =
 /** Sends a call to the primary. @throws UpstreamError */
 export type CallUpstream = (request: string, signal?: AbortSignal) => Promise<string>
 
-/** In the primary. @throws UpstreamError */
+/** Answers a worker's call, in the primary. @throws UpstreamError */
 export async function answerUpstreamCall(upstream: Upstream, request: string, signal: AbortSignal): Promise<string> {
   const call = parse(request) as Call
   return stringify(await perform(upstream, call, signal))
@@ -50,7 +50,7 @@ function perform(upstream: Upstream, call: Call, signal: AbortSignal): Promise<u
   }
 }
 
-/** In a worker. It has no watches: the primary has them. */
+/** The upstream as a worker has it. It watches nothing: the primary does. */
 export class PrimaryUpstream implements Upstream {
   readonly #call: CallUpstream
 
@@ -96,7 +96,7 @@ export class PrimaryUpstream implements Upstream {
   }
 }
 
-/** A Buffer writes itself as an object of numbers, several times its size. */
+/** JSON with values in base64: a Buffer would write itself as an object of numbers, several times its size. */
 function stringify(value: unknown): string {
   return JSON.stringify(value, function (this: Record<string, unknown>, name, plain: unknown) {
     const original = this[name]

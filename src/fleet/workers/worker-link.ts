@@ -4,8 +4,8 @@
  *
  * Two ways out. What is live is handed to the socket at once. A whole state is made frame by frame while the socket has
  * room, and what is live for the same feed waits behind it. Everything that waits, here or in the socket, counts against
- * one bound; a worker beyond it is dropped, and the one that takes its place is told everything anew: there is never a
- * hole. Leaving out what a slow worker has no room for was rejected for that reason.
+ * one bound. A worker beyond it is dropped, and the one that takes its place is told everything anew, so there is never a
+ * hole; leaving out what a slow worker has no room for would make one.
  */
 import type { Duplex } from 'node:stream'
 import type { Key } from '../../model/event.js'
@@ -13,6 +13,7 @@ import type { Resource } from '../../model/resource.js'
 import type { Revision } from '../../model/revision.js'
 import type { FreshnessSource } from '../../model/freshness-source.js'
 import { UpstreamError } from '../../upstream/upstream.js'
+import { writeKeyValue } from '../key-value-codec.js'
 import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
 import {
   Answer,
@@ -22,7 +23,6 @@ import {
   Question,
   ToPrimary,
   ToWorker,
-  writeKeyValue,
   writePage,
 } from './messages.js'
 import type { Relay, RelaySubscriber } from './relay.js'
@@ -31,36 +31,36 @@ export interface WorkerLinkOptions {
   readonly socket: Duplex
   /** The relay of the resource's prefix, begun if it is the first to ask for it. */
   readonly open: (resource: Resource) => Relay
-  /** Of a prefix that some worker has subscribed. */
+  /** The relay of a prefix; undefined where no worker has subscribed to it. */
   readonly find: (prefix: Key) => Relay | undefined
   /** A worker's call of the upstream, as JSON. @throws UpstreamError */
   readonly callUpstream: (request: string, signal: AbortSignal) => Promise<string>
-  /** The metrics of all, as a scrape wants them. */
+  /** The metrics of all processes, as one scrape. */
   readonly exposeMetrics: () => Promise<string>
-  /** What all processes do now, as a JSON array. */
+  /** What every process does now, as a JSON array. */
   readonly exposeStatus: () => Promise<string>
-  /** Compares with etcd what the primary watches: the report as JSON. */
-  readonly audit: () => Promise<string>
-  /** Clients can connect to it. */
+  /** Compares what the primary watches with etcd; the report as JSON. */
+  readonly checkConsistency: () => Promise<string>
+  /** Clients can connect to the worker. */
   readonly onStarted: () => void
-  /** Most bytes on their way to it. */
+  /** Most bytes on their way to the worker; beyond it the worker is cut. */
   readonly maxQueuedBytes: number
-  /** It wants that one no more. */
+  /** The worker does not want that relay any more. */
   readonly onRelayLeft: (relay: Relay) => void
-  /** Once: it was cut, or cut itself. */
+  /** Called once, when either side has cut the link. */
   readonly onClosed: (reason: string) => void
 }
 
-/** Of states and answers, which can wait, so many bytes are in the socket at once. */
+/** States and answers can wait: no more than so many bytes of them are in the socket at once. */
 const ROOM_BYTES = 1024 * 1024
-/** A worker asks fewer things at once. */
+/** More questions at once than any worker has (`QUESTIONS_AT_ONCE`). */
 const MAX_QUESTIONS = 1_024
 const COLLECT_TIMEOUT_MS = 2_000
 
 interface Whole {
   readonly feed: number
   readonly frames: Iterator<Buffer>
-  /** Live meanwhile. */
+  /** Live frames that came meanwhile. */
   readonly behind: Buffer[]
 }
 
@@ -87,7 +87,7 @@ export class WorkerLink implements RelaySubscriber {
     socket.on('end', () => this.close('its end of the socket closed'))
   }
 
-  /** It has said that clients can connect. */
+  /** The worker has said that clients can connect. */
   get isServing(): boolean {
     return this.#isServing && !this.#isClosed
   }
@@ -96,17 +96,17 @@ export class WorkerLink implements RelaySubscriber {
     return this.#isClosed ? 0 : this.#behindBytes + this.#options.socket.writableLength
   }
 
-  /** What the worker is to know before it begins. */
+  /** Tells the worker what it has to know before it begins. */
   hello(text: string): void {
     this.#write(new FrameWriter(ToWorker.hello).text(text).done())
   }
 
-  /** It ends its watches, and then itself. */
+  /** Asks the worker to end its watches, and then itself. */
   drain(): void {
     this.#write(new FrameWriter(ToWorker.drain).done())
   }
 
-  /** Its metrics, or what it does now, as JSON; null when it does not answer in time. */
+  /** The worker's metrics, or what it does now, as JSON; null when it does not answer in time. */
   collect(kind: CollectionKind): Promise<string | null> {
     if (this.#isClosed) return Promise.resolve(null)
     const id = this.#nextCollection++
@@ -296,8 +296,8 @@ export class WorkerLink implements RelaySubscriber {
         await this.#room()
         return this.#write(begin(Answer.text).text(text).done())
       }
-      case Question.audit: {
-        const text = await this.#options.audit()
+      case Question.checkConsistency: {
+        const text = await this.#options.checkConsistency()
         await this.#room()
         return this.#write(begin(Answer.text).text(text).done())
       }

@@ -1,5 +1,5 @@
 /**
- * A worker's end of the socket: its resources are fed through it, and what its caches cannot answer is asked through it.
+ * A worker's end of the socket: its resources are fed through it, and questions that its caches cannot answer go through it.
  *
  * A link that breaks is not mended. The worker has lost its place, and its process ends; the primary starts another,
  * which begins with the primary's state and history.
@@ -16,6 +16,7 @@ import type { StateAtRevision } from '../../model/freshness-source.js'
 import type { FreshnessSource } from '../../model/freshness-source.js'
 import type { FeedRequest, OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
 import { UpstreamError } from '../../upstream/upstream.js'
+import { readKeyValue } from '../key-value-codec.js'
 import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
 import {
   Answer,
@@ -23,7 +24,6 @@ import {
   Question,
   readBatches,
   readFailure,
-  readKeyValue,
   readPage,
   readReplace,
   ToPrimary,
@@ -33,23 +33,23 @@ import {
 export interface WorkerChannelOptions {
   readonly socket: Duplex
   readonly clock: Clock
-  /** What the primary says first. */
+  /** Called with what the primary says first. */
   readonly onHello: (text: string) => void
-  /** The primary wants it to end its watches and itself. */
+  /** The primary wants this worker to end its watches, and then itself. */
   readonly onDrain: () => void
-  /** Once. Nothing more comes. */
+  /** Called once; nothing more comes. */
   readonly onClosed: (reason: string) => void
-  /** Its own metrics, as JSON. */
+  /** This worker's metrics, as JSON. */
   readonly collectMetrics: () => Promise<string>
-  /** What it does now, as JSON. */
+  /** What this worker does now, as JSON. */
   readonly collectStatus: () => Promise<string>
 }
 
-/** Questions on their way; the others wait here. */
+/** Questions on their way at once; further ones wait here. */
 const QUESTIONS_AT_ONCE = 256
 
 interface Asked {
-  /** More parts come after `false`. */
+  /** Returns false while more parts of the answer are to come. */
   readonly heard: (kind: number, reader: FrameReader) => boolean
   readonly failed: (error: Error) => void
 }
@@ -77,9 +77,9 @@ export class WorkerChannel {
     socket.on('end', () => this.#close('the primary is gone'))
   }
 
-  /** Resources as the primary feeds them. */
+  /** Opens a resource that the primary feeds. */
   readonly openFeed: OpenFeed = (request) => {
-    // All of this process who ask while an answer is on its way share the next one.
+    // Everything in this process that asks while an answer is on its way shares the next one.
     const revisions = new SingleFlight(() => this.#currentRevision(feed.prefix))
     const states = new SingleFlight(() => this.#readState(feed.prefix, null))
     const feed: PrimaryFeed = new PrimaryFeed(request, {
@@ -106,7 +106,7 @@ export class WorkerChannel {
     return feed
   }
 
-  /** A call of the primary's upstream. @throws UpstreamError */
+  /** Calls the primary's upstream. @throws UpstreamError */
   readonly callUpstream = (request: string, signal?: AbortSignal): Promise<string> =>
     this.#ask((writer) => writer.byte(Question.upstream).text(request), onlyText, signal)
 
@@ -120,9 +120,9 @@ export class WorkerChannel {
     return this.#ask((writer) => writer.byte(Question.status), onlyText)
   }
 
-  /** Has the primary compare with etcd what it watches: the report as JSON. @throws UpstreamError */
-  audit(): Promise<string> {
-    return this.#ask((writer) => writer.byte(Question.audit), onlyText)
+  /** Has the primary compare what it watches with etcd; the report as JSON. @throws UpstreamError */
+  checkConsistency(): Promise<string> {
+    return this.#ask((writer) => writer.byte(Question.checkConsistency), onlyText)
   }
 
   /** Tells the primary that clients can connect. */
@@ -229,7 +229,7 @@ export class WorkerChannel {
         return
       }
       default:
-        // Nothing for a feed that was stopped meanwhile.
+        // The feed may have been stopped meanwhile.
         return this.#feedsById.get(reader.count())?.heard(reader)
     }
   }
@@ -259,7 +259,7 @@ interface PrimaryFeedLink {
 class PrimaryFeed implements ResourceFeed {
   readonly prefix: Key
   readonly freshness: FreshnessSource
-  /** As the primary calls it, once it has said so. */
+  /** The number that the primary gave the feed; null before it has said so. */
   id: number | null = null
   readonly #sink: FeedSink
   readonly #link: PrimaryFeedLink

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { Confirmations } from '../../../src/fleet/nats/confirmations.js'
 import { EtcdPulse } from '../../../src/fleet/nats/etcd-pulse.js'
-import type { PublisherStatus } from '../../../src/fleet/nats/publisher.js'
+import type { PublisherStatus } from '../../../src/fleet/nats/publisher-status.js'
 import { createEmbeddedUpstream } from '../../../src/upstream/embedded/embedded-upstream.js'
 import type { Page } from '../../../src/upstream/upstream.js'
 import { VirtualClock } from '../../support/virtual-clock.js'

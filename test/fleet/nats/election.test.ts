@@ -5,7 +5,9 @@
 import t, { type Test } from 'tap'
 import { Election } from '../../../src/fleet/nats/election.js'
 import { namesOf } from '../../../src/fleet/nats/names.js'
-import { BrokerError, type KvEntry, type NatsClient } from '../../../src/fleet/nats/nats-client.js'
+import { BrokerError } from '../../../src/fleet/nats/broker-error.js'
+import type { Buckets, KvEntry } from '../../../src/fleet/nats/buckets.js'
+
 import { silentLogger } from '../../../src/support/log.js'
 import { seededRandom } from '../../../src/support/random.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
@@ -25,7 +27,7 @@ class Register {
   }
 
   /** @param link false: the way there is cut; what is asked is not answered. `deaf`: it is done, and not answered. */
-  client(link: { state: 'up' | 'down' | 'deaf' }): Pick<NatsClient, 'kvGet' | 'kvUpdate'> {
+  buckets(link: { state: 'up' | 'down' | 'deaf' }): Pick<Buckets, 'kvGet' | 'kvUpdate'> {
     const unavailable = (): Promise<never> => Promise.reject(new BrokerError('unavailable', 'no answer'))
     return {
       kvGet: () => (link.state === 'up' ? Promise.resolve(this.#look()) : unavailable()),
@@ -61,7 +63,7 @@ function world(t: Test, count: number): World {
     const link: Candidate['link'] = { state: 'up' }
     const told: string[] = []
     const election = new Election({
-      client: register.client(link),
+      buckets: register.buckets(link),
       names: namesOf('test', things),
       replicas: 1,
       holder: `c${i}`,

@@ -1,7 +1,7 @@
 /** What is written to a stream comes out of it as it was, and nothing else does. */
 import t from 'tap'
 import { decodePart, encodeMessage, joinParts, type Message } from '../../../src/fleet/nats/message.js'
-import { BrokerError } from '../../../src/fleet/nats/nats-client.js'
+import { BrokerError } from '../../../src/fleet/nats/broker-error.js'
 import { type Key, keyFromBytes, type KeyValue } from '../../../src/model/event.js'
 import { toRevision } from '../../../src/model/revision.js'
 import { randomInteger, seededRandom } from '../../../src/support/random.js'

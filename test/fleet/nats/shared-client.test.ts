@@ -164,7 +164,7 @@ for (const { name, config, flags, says, scheme = 'nats', attempts = 3 } of [
     t.equal(opened.isConnected, false)
     t.equal(opened.lines.length, 1, opened.lines.join('\n'))
     t.match(opened.lines[0], says)
-    t.match(opened.lines[0], /^(error NATS refuses us|warn NATS cannot be reached)/)
+    t.match(opened.lines[0], /^(error NATS refuses the connection|warn NATS cannot be reached)/)
   })
 }
 

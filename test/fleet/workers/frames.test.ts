@@ -1,13 +1,7 @@
 import t from 'tap'
 import { FrameReader, FrameSplitter, FrameWriter } from '../../../src/fleet/workers/frames.js'
-import {
-  batchBytes,
-  batchFrames,
-  PAGE_BYTES,
-  pagesOf,
-  readBatches,
-  ToWorker,
-} from '../../../src/fleet/workers/messages.js'
+import { batchFrames, PAGE_BYTES, pagesOf, readBatches, ToWorker } from '../../../src/fleet/workers/messages.js'
+import { batchBytes } from '../../../src/fleet/key-value-codec.js'
 import type { Batch, Key, KeyValue } from '../../../src/model/event.js'
 import type { Revision } from '../../../src/model/revision.js'
 
@@ -33,7 +27,7 @@ const batches: readonly Batch[] = [
       { type: 'delete', key: '/registry/c' as Key },
     ],
   },
-  { revision: big, events: [{ type: 'put', keyValue: keyValue('z', 'x'.repeat(PAGE_BYTES)) }] },
+  { revision: big, events: [{ type: 'put', keyValue: keyValue('z', 'x'.repeat(PAGE_BYTES), big) }] },
   { revision: big, events: [] },
 ]
 
@@ -99,6 +93,6 @@ void t.test('a stream out of step is refused, not waited for', (t) => {
   t.throws(() => splitter.push(Buffer.from([0, 0, 0, 0, 1]), () => {}), { message: 'a frame of 0 bytes' })
   t.throws(() => new FrameSplitter().push(Buffer.from([255, 255, 255, 255, 1]), () => {}), RangeError)
   const reader = new FrameReader(Buffer.from([1, 200, 0, 0, 0, 5]))
-  t.throws(() => reader.bytes(), { message: '200 bytes are more than the frame has left' })
+  t.throws(() => reader.bytes(), { message: '200 bytes are wanted where 1 are left' })
   t.end()
 })

@@ -1,12 +1,12 @@
-/** Notes how far a sink was brought, whoever brings it: the stream, or etcd itself while NATS is away. */
+/** A sink that knows how far it was brought, whoever brings it: the stream, or etcd itself while NATS is away. */
 import type { FeedSink, Replacement, ReplaceReason } from '../../model/feed-sink.js'
 import { HistoryFingerprint } from '../../feed/history-fingerprint.js'
 import type { Batch } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
-import type { PlacedSink } from './subscriber.js'
 
-export class NotedSink implements PlacedSink {
+export class PlacedSink implements FeedSink {
   readonly #sink: FeedSink
+  /** null before the first state. */
   place: { readonly settled: Revision; readonly position: Revision } | null = null
   lastBatch: Batch | null = null
   #newest: HistoryFingerprint = new HistoryFingerprint()
@@ -15,7 +15,7 @@ export class NotedSink implements PlacedSink {
     this.#sink = sink
   }
 
-  /** For a feed that goes on from here. */
+  /** What a feed that goes on from here recognises the history by. */
   fingerprint(): HistoryFingerprint {
     const fingerprint = new HistoryFingerprint()
     fingerprint.recalled(this.#newest.newest, this.#newest.lastDelete)

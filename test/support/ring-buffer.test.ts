@@ -1,5 +1,5 @@
 import t from 'tap'
-import { RingBuffer, type RingBounds, type RingItem } from '../../src/cache/ring-buffer.js'
+import { RingBuffer, type RingBounds, type RingItem } from '../../src/support/ring-buffer.js'
 import { randomInteger, seededRandom } from '../../src/support/random.js'
 import { rev } from '../support/objects.js'
 import { checkRing } from './check-ring.js'

@@ -31,12 +31,16 @@ export class RingBuffer<T extends RingItem> {
   #length = 0
   #bytes = 0
   #floor: Revision
+  readonly #onEvicted: ((item: T) => void) | undefined
 
+  /** @param onEvicted told of each item that a bound pushes out, oldest first; not of those that a reset forgets. */
   constructor(
     readonly bounds: RingBounds,
     floor: Revision,
+    onEvicted?: (item: T) => void,
   ) {
     this.#floor = floor
+    this.#onEvicted = onEvicted
   }
 
   get floorRevision(): Revision {
@@ -114,6 +118,7 @@ export class RingBuffer<T extends RingItem> {
     this.#length--
     this.#bytes -= oldest.bytes
     this.#floor = oldest.revision
+    this.#onEvicted?.(oldest)
   }
 
   #grow(): void {

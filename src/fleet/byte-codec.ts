@@ -1,0 +1,143 @@
+/**
+ * Numbers, texts, keys and values as bytes, written and read in one order: the ground that the messages in NATS and the
+ * frames between a primary and its workers share. Their byte orders differ, because releases of both are already out there.
+ */
+import type { Key } from '../model/event.js'
+
+export type ByteOrder = 'big' | 'little'
+
+export class ByteWriter {
+  readonly #isLittleEndian: boolean
+  #buffer: Buffer
+  #view: DataView
+  #at = 0
+
+  /** @param expectedBytes the buffer grows when this was too little. */
+  constructor(order: ByteOrder, expectedBytes = 1_024) {
+    this.#isLittleEndian = order === 'little'
+    this.#buffer = Buffer.allocUnsafeSlow(expectedBytes)
+    this.#view = viewOf(this.#buffer)
+  }
+
+  get length(): number {
+    return this.#at
+  }
+
+  byte(value: number): this {
+    this.#reserve(1)
+    this.#buffer[this.#at++] = value
+    return this
+  }
+
+  /** A whole number below 2^32. */
+  count(value: number): this {
+    this.#reserve(4)
+    this.#view.setUint32(this.#at, value, this.#isLittleEndian)
+    this.#at += 4
+    return this
+  }
+
+  /** Revisions, versions and times: whole numbers are exact up to 2^53. */
+  number(value: number): this {
+    this.#reserve(8)
+    this.#view.setFloat64(this.#at, value, this.#isLittleEndian)
+    this.#at += 8
+    return this
+  }
+
+  text(value: string): this {
+    return this.bytes(Buffer.from(value, 'utf8'))
+  }
+
+  /** A binary string: each UTF-16 unit is one byte. */
+  key(value: string): this {
+    this.count(value.length)
+    this.#reserve(value.length)
+    this.#at += this.#buffer.write(value, this.#at, 'latin1')
+    return this
+  }
+
+  bytes(value: Buffer): this {
+    this.count(value.length)
+    this.#reserve(value.length)
+    this.#at += value.copy(this.#buffer, this.#at)
+    return this
+  }
+
+  /** Everything written, as a slice of the buffer: nothing may be written after it. */
+  done(): Buffer {
+    return this.#buffer.subarray(0, this.#at)
+  }
+
+  #reserve(bytes: number): void {
+    if (this.#at + bytes <= this.#buffer.length) return
+    const larger = Buffer.allocUnsafeSlow(Math.max(this.#at + bytes, this.#buffer.length * 2))
+    this.#buffer.copy(larger, 0, 0, this.#at)
+    this.#buffer = larger
+    this.#view = viewOf(larger)
+  }
+}
+
+/** Reads what a `ByteWriter` wrote, in the same order. @throws RangeError past the end. */
+export class ByteReader {
+  readonly #isLittleEndian: boolean
+  readonly #copies: boolean
+  readonly #buffer: Buffer
+  readonly #view: DataView
+  #at = 0
+
+  /** @param values `copied` where a slice would keep a large message alive, `sliced` where the reader copies what it keeps. */
+  constructor(buffer: Buffer, order: ByteOrder, values: 'copied' | 'sliced') {
+    this.#buffer = buffer
+    this.#view = viewOf(buffer)
+    this.#isLittleEndian = order === 'little'
+    this.#copies = values === 'copied'
+  }
+
+  get isAtEnd(): boolean {
+    return this.#at >= this.#buffer.length
+  }
+
+  byte(): number {
+    return this.#view.getUint8(this.#move(1))
+  }
+
+  count(): number {
+    return this.#view.getUint32(this.#move(4), this.#isLittleEndian)
+  }
+
+  number(): number {
+    return this.#view.getFloat64(this.#move(8), this.#isLittleEndian)
+  }
+
+  text(): string {
+    const length = this.count()
+    const at = this.#move(length)
+    return this.#buffer.toString('utf8', at, at + length)
+  }
+
+  key(): Key {
+    const length = this.count()
+    const at = this.#move(length)
+    return this.#buffer.toString('latin1', at, at + length) as Key
+  }
+
+  bytes(): Buffer {
+    const length = this.count()
+    const at = this.#move(length)
+    const slice = this.#buffer.subarray(at, at + length)
+    return this.#copies ? Buffer.from(slice) : slice
+  }
+
+  #move(bytes: number): number {
+    const at = this.#at
+    const left = this.#buffer.length - at
+    if (bytes > left) throw new RangeError(`${bytes} bytes are wanted where ${left} are left`)
+    this.#at = at + bytes
+    return at
+  }
+}
+
+function viewOf({ buffer, byteOffset, byteLength }: Buffer): DataView {
+  return new DataView(buffer, byteOffset, byteLength)
+}

@@ -1,0 +1,66 @@
+/** What can go wrong with NATS, as the rest of the fleet has to know it; errors of the package are lifted here. */
+import { NatsError } from 'nats'
+
+export type BrokerErrorCode =
+  /** Another writer was first. */
+  | 'conflict'
+  | 'not-found'
+  /** No answer came, or none in time: what was sent may have been done. */
+  | 'unavailable'
+  /** The server refuses us, or we refuse it (credentials, certificates): trying again does not help by itself. */
+  | 'refused'
+  /** The bytes read are not the bytes written. */
+  | 'corrupt'
+
+export class BrokerError extends Error {
+  override readonly name = 'BrokerError'
+
+  constructor(
+    readonly code: BrokerErrorCode,
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options)
+  }
+}
+
+/** The server's codes of a write that expected another sequence, or another message, before it. */
+export const WRONG_LAST_SEQUENCE = 10_071
+export const WRONG_LAST_MESSAGE = 10_070
+
+export function asBrokerError(error: unknown): BrokerError {
+  if (error instanceof BrokerError) return error
+  const cause = error instanceof Error ? error : new Error(String(error))
+  const api = error instanceof NatsError ? error.api_error : undefined
+  const code: BrokerErrorCode =
+    api?.err_code === WRONG_LAST_SEQUENCE || cause.message.includes('wrong last sequence')
+      ? 'conflict'
+      : api?.code === 404 || cause.message === '404'
+        ? 'not-found'
+        : /digest|corrupt/.test(cause.message)
+          ? 'corrupt'
+          : 'unavailable'
+  return new BrokerError(code, cause.message, { cause })
+}
+
+/** Found in the codes of NATS, in those of TLS, and in what the readers of credentials say. */
+const REFUSALS =
+  /AUTHORIZATION_VIOLATION|AUTHENTICATION|BAD_AUTHENTICATION|BAD_CREDS|EXPIRED|CERT|SELF_SIGNED|TLS|SSL|SERVER_OPT|nkey|seed|credentials|certificate/i
+
+/** Sentences for what the package says in one word. */
+const EXPLANATIONS: Readonly<Record<string, string>> = {
+  AUTHORIZATION_VIOLATION: 'the server does not accept these credentials, or wants some',
+  BAD_CREDS: 'the credentials file cannot be read as one',
+  SERVER_OPT_NA: 'TLS is asked for, and the server has none',
+}
+
+/** Tells the operator what to put right. */
+export function asConnectError(error: unknown): BrokerError {
+  const cause = error instanceof Error ? error : new Error(String(error))
+  const { code } = cause as { readonly code?: unknown }
+  const word = typeof code === 'string' ? code : ''
+  const explanation = EXPLANATIONS[word]
+  const message = explanation === undefined ? cause.message : `${explanation} (${cause.message})`
+  const isRefusal = explanation !== undefined || REFUSALS.test(`${word} ${cause.message}`)
+  return new BrokerError(isRefusal ? 'refused' : 'unavailable', message, { cause })
+}

@@ -1,0 +1,171 @@
+/**
+ * Key-value buckets and object stores, both made at their first use.
+ *
+ * Values are read from a stream's leader only: a direct get is answered by any replica, however far behind it is.
+ */
+import type { JetStreamClient, JetStreamManager, KV, ObjectStore } from 'nats'
+import type { Clock, Timer } from '../../support/clock.js'
+import { asBrokerError, BrokerError } from './broker-error.js'
+import { bufferOf } from './buffer-of.js'
+
+export interface KvEntry {
+  readonly value: Buffer
+  readonly revision: number
+}
+
+export interface BucketsOptions {
+  readonly jetStream: JetStreamClient
+  readonly manager: () => Promise<JetStreamManager>
+  /** Most bytes of one message's data. */
+  readonly maxPayloadBytes: () => number
+  readonly clock: Clock
+}
+
+/** The next chunk of an object has to come within this time. */
+const CHUNK_TIMEOUT_MS = 5_000
+const CHUNK_BYTES = 128 * 1024
+
+export class Buckets {
+  readonly #options: BucketsOptions
+  readonly #kvs = new Map<string, Promise<KV>>()
+  readonly #stores = new Map<string, Promise<ObjectStore>>()
+
+  constructor(options: BucketsOptions) {
+    this.#options = options
+  }
+
+  // Values
+
+  /** @throws BrokerError */
+  async kvGet(bucket: string, key: string, replicas: number): Promise<KvEntry | null> {
+    return this.#inBucket(this.#kvs, bucket, async () => {
+      const entry = await (await this.#kv(bucket, replicas)).get(key)
+      if (entry === null || entry.operation !== 'PUT') return null
+      return { value: bufferOf(entry.value), revision: entry.revision }
+    })
+  }
+
+  /** @param expected the revision that the value must have; 0 where there must be none. @throws BrokerError */
+  async kvUpdate(bucket: string, key: string, value: Buffer, expected: number, replicas: number): Promise<number> {
+    return this.#inBucket(this.#kvs, bucket, async () => {
+      const kv = await this.#kv(bucket, replicas)
+      return expected === 0 ? await kv.create(key, value) : await kv.update(key, value, expected)
+    })
+  }
+
+  // Objects
+
+  /** Writes an object; the library cuts it into chunks and adds a SHA-256 of the whole. @throws BrokerError */
+  async putObject(bucket: string, name: string, chunks: Iterable<Buffer>, replicas: number): Promise<void> {
+    await this.#inBucket(this.#stores, bucket, async () => {
+      const store = await this.#store(bucket, replicas)
+      const iterator = chunks[Symbol.iterator]()
+      const stream = new ReadableStream<Uint8Array>({
+        pull(controller) {
+          const { done, value } = iterator.next()
+          if (done === true) controller.close()
+          else controller.enqueue(value)
+        },
+      })
+      await store.put(
+        { name, options: { max_chunk_size: Math.min(CHUNK_BYTES, this.#options.maxPayloadBytes()) } },
+        stream,
+      )
+    })
+  }
+
+  /**
+   * The whole object, once its checksum is proven right; null when there is none.
+   *
+   * @throws BrokerError `corrupt` when the checksum is wrong or chunks are missing.
+   */
+  async getObject(bucket: string, name: string, replicas: number): Promise<Buffer | null> {
+    return this.#inBucket(this.#stores, bucket, async () => {
+      const store = await this.#store(bucket, replicas)
+      const found = await store.get(name)
+      if (found === null) return null
+      const { info, data, error } = found
+      // The library waits for a first chunk for ever.
+      const isEmpty = info.size > 0 && !(await this.#hasSubject(`OBJ_${bucket}`, `$O.${bucket}.C.${info.nuid}`))
+      void error.catch(() => {})
+      const reader = data.getReader()
+      const chunks: Uint8Array[] = []
+      try {
+        if (isEmpty) throw new BrokerError('corrupt', `object ${name} has lost its chunks`)
+        for (;;) {
+          const { done, value } = await this.#inTime(reader.read(), `object ${name}: no chunk`)
+          if (done) break
+          chunks.push(value)
+        }
+      } finally {
+        void reader.cancel().catch(() => {})
+      }
+      const whole = Buffer.concat(chunks)
+      if (whole.length !== info.size) throw new BrokerError('corrupt', `object ${name} has lost chunks`)
+      return whole
+    })
+  }
+
+  /** @throws BrokerError */
+  async deleteObject(bucket: string, name: string, replicas: number): Promise<void> {
+    await this.#inBucket(this.#stores, bucket, async () => {
+      await (await this.#store(bucket, replicas)).delete(name)
+    })
+  }
+
+  /** A bucket that fails may have gone with its server: the next call looks for it, or makes it, anew. */
+  async #inBucket<T>(opened: Map<string, unknown>, bucket: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      const failure = asBrokerError(error)
+      if (failure.code !== 'conflict') opened.delete(bucket)
+      throw failure
+    }
+  }
+
+  async #hasSubject(stream: string, subject: string): Promise<boolean> {
+    try {
+      const { streams } = await this.#options.manager()
+      await streams.getMessage(stream, { last_by_subj: subject })
+      return true
+    } catch (error) {
+      const failure = asBrokerError(error)
+      if (failure.code === 'not-found') return false
+      throw failure
+    }
+  }
+
+  async #inTime<T>(work: Promise<T>, what: string): Promise<T> {
+    let timer: Timer | null = null
+    const late = new Promise<never>((_resolve, reject) => {
+      const error = new BrokerError('unavailable', `${what} within ${CHUNK_TIMEOUT_MS} ms`)
+      timer = this.#options.clock.setTimer(CHUNK_TIMEOUT_MS, () => reject(error))
+    })
+    try {
+      return await Promise.race([work, late])
+    } finally {
+      ;(timer as Timer | null)?.cancel()
+    }
+  }
+
+  #kv(bucket: string, replicas: number): Promise<KV> {
+    return remember(this.#kvs, bucket, () =>
+      this.#options.jetStream.views.kv(bucket, { history: 1, replicas, allow_direct: false }),
+    )
+  }
+
+  #store(bucket: string, replicas: number): Promise<ObjectStore> {
+    return remember(this.#stores, bucket, () => this.#options.jetStream.views.os(bucket, { replicas }))
+  }
+}
+
+function remember<T>(map: Map<string, Promise<T>>, name: string, open: () => Promise<T>): Promise<T> {
+  let opened = map.get(name)
+  if (opened === undefined) {
+    opened = open()
+    map.set(name, opened)
+    void opened.catch(() => map.delete(name))
+  }
+  return opened
+}

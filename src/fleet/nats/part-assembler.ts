@@ -1,0 +1,38 @@
+/** Puts the parts of messages together, in the order in which a stream has them. */
+import { BrokerError } from './broker-error.js'
+import { decodePart, joinParts, type Message, type Part } from './message.js'
+
+/** Most bytes of one message that are held until its last part is there. */
+const MOST_BYTES = 64 * 2 ** 20
+
+export class PartAssembler {
+  #parts: Part[] = []
+  #bytes = 0
+
+  /** @returns null while parts are missing. @throws BrokerError `corrupt`: the part does not follow the one before it. */
+  add(data: Buffer): Message | null {
+    const part = decodePart(data)
+    // An earlier publisher died before its last part.
+    if (part.index === 0) this.clear()
+    if (part.index !== this.#parts.length) throw corrupt(`part ${part.index} without those before it`)
+    const [first] = this.#parts
+    if (first !== undefined && first.header.epoch !== part.header.epoch) throw corrupt('parts of two publishers')
+    if (part.count === 1) return joinParts([part])
+    this.#parts.push(part)
+    this.#bytes += part.bytes.length
+    if (this.#bytes > MOST_BYTES) throw corrupt('a message too large to hold')
+    if (part.index < part.count - 1) return null
+    const message = joinParts(this.#parts)
+    this.clear()
+    return message
+  }
+
+  clear(): void {
+    this.#parts = []
+    this.#bytes = 0
+  }
+}
+
+function corrupt(reason: string): BrokerError {
+  return new BrokerError('corrupt', reason)
+}

@@ -1,0 +1,133 @@
+/**
+ * A publisher's snapshots: when one is due, and taking it.
+ *
+ * A snapshot is read from etcd at a revision whose message is acknowledged, rather than from a copy kept here: that costs
+ * etcd one paged read for each stretch of stream at least as long as the state itself, and no memory.
+ */
+import { readPages } from '../../feed/read-pages.js'
+import type { Key } from '../../model/event.js'
+import type { Clock, Timer } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { UpstreamReader } from '../../upstream/upstream.js'
+import type { Names } from './names.js'
+import type { NatsClient } from './nats-client.js'
+import { type SnapshotEntry, SnapshotStore, SnapshotWriter } from './snapshot-store.js'
+
+export interface SnapshotTakerOptions {
+  readonly client: NatsClient
+  readonly names: Names
+  readonly replicas: number
+  readonly prefix: Key
+  readonly upstream: UpstreamReader
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly metrics: { snapshot(seconds: number, bytes: number): void }
+  /** A snapshot is due after so many messages, or after as many bytes as this and as the last snapshot had. */
+  readonly snapshotMessages: number
+  readonly snapshotBytes: number
+  /** Where the stream stands for certain; null while no snapshot may be taken there. */
+  readonly place: () => SnapshotPlace | null
+}
+
+export type SnapshotPlace = Omit<SnapshotEntry, 'name' | 'keys' | 'takenAt'>
+
+const PAGE_KEYS = 1_000
+const PAGE_TIMEOUT_MS = 15_000
+const RETRY_MS = 2_000
+
+export class SnapshotTaker {
+  readonly #options: SnapshotTakerOptions
+  readonly #store: SnapshotStore
+  readonly #stopping = new AbortController()
+  /** Written to the stream since the last snapshot. */
+  #since = { messages: 0, bytes: 0 }
+  #lastBytes = 0
+  #isDue = false
+  #taking: Promise<void> | null = null
+  #retryTimer: Timer | null = null
+
+  constructor(options: SnapshotTakerOptions) {
+    this.#options = options
+    this.#store = new SnapshotStore(options.client.buckets, options.names, options.replicas)
+  }
+
+  /** Resolves when nothing of it runs. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    this.#retryTimer?.cancel()
+    await this.#taking
+  }
+
+  /** Takes a snapshot as soon as there is a place for it. */
+  request(): void {
+    this.#isDue = true
+    this.consider()
+  }
+
+  /** Takes a first one where no edge could begin with those that are there. @throws BrokerError */
+  async requestUnlessUsable(firstSequence: number, lastSequence: number): Promise<void> {
+    const entries = await this.#store.index()
+    if (!entries.some(({ sequence }) => sequence + 1 >= firstSequence && sequence <= lastSequence)) this.#isDue = true
+  }
+
+  /** So much was written to the stream. */
+  written(messages: number, bytes: number): void {
+    this.#since.messages += messages
+    this.#since.bytes += bytes
+    this.consider()
+  }
+
+  /** Stores a whole state that the feed has read; it is made known once the stream has it. @throws BrokerError */
+  async put(name: string, snapshot: SnapshotWriter): Promise<void> {
+    await this.#store.put(name, snapshot)
+  }
+
+  /** No earlier snapshot helps after such a state. @throws BrokerError */
+  async publishState(name: string, snapshot: SnapshotWriter, place: SnapshotPlace): Promise<void> {
+    this.#lastBytes = snapshot.bytes
+    await this.#publish(name, snapshot, place, true)
+  }
+
+  /** Takes a snapshot if one is due and there is a place for it. */
+  consider(): void {
+    const { snapshotMessages, snapshotBytes, place } = this.#options
+    const { messages, bytes } = this.#since
+    if (bytes >= Math.max(snapshotBytes, this.#lastBytes) || messages >= snapshotMessages) this.#isDue = true
+    if (!this.#isDue || this.#taking !== null || this.#stopping.signal.aborted) return
+    const at = place()
+    if (at === null) return
+    this.#isDue = false
+    this.#taking = this.#take(at).finally(() => {
+      this.#taking = null
+    })
+  }
+
+  async #take(place: SnapshotPlace): Promise<void> {
+    const { names, clock, prefix, upstream, logger, metrics } = this.#options
+    const startedMs = clock.monotonic()
+    this.#since = { messages: 0, bytes: 0 }
+    const { signal } = this.#stopping
+    try {
+      const snapshot = new SnapshotWriter()
+      const { revision, epoch } = place
+      const pages = { upstream, prefix, revision, pageKeys: PAGE_KEYS, pageTimeoutMs: PAGE_TIMEOUT_MS, clock, signal }
+      for await (const page of readPages(pages)) snapshot.add(page.keyValues)
+      const name = names.snapshot(epoch, revision, clock.now())
+      await this.#store.put(name, snapshot)
+      await this.#publish(name, snapshot, place, false)
+      this.#lastBytes = snapshot.bytes
+      metrics.snapshot((clock.monotonic() - startedMs) / 1_000, snapshot.bytes)
+    } catch (error) {
+      if (signal.aborted) return
+      const reason = error instanceof Error ? error.message : String(error)
+      logger.warn({ stream: names.stream, reason }, 'no snapshot could be taken; trying again')
+      this.#retryTimer = clock.setTimer(RETRY_MS, () => this.request())
+    }
+  }
+
+  async #publish(name: string, snapshot: SnapshotWriter, place: SnapshotPlace, replacesAll: boolean): Promise<void> {
+    const { client, names, clock } = this.#options
+    const entry: SnapshotEntry = { ...place, name, keys: snapshot.keys, takenAt: clock.now() }
+    await this.#store.add(entry, (await client.streamState(names.stream))?.first ?? 1, replacesAll)
+  }
+}

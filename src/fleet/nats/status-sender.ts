@@ -1,0 +1,140 @@
+/**
+ * The publisher's signs of life: once a second, and when an edge asks, it says how far the stream is, how old that is, and
+ * whether etcd is there.
+ *
+ * The age counts from the newest of etcd's answers (`etcd-pulse.ts`) since which the feed has been where etcd is, or from when
+ * the oldest event that is not yet in the stream came in, whichever is earlier.
+ */
+import type { Key } from '../../model/event.js'
+import type { Clock, Timer } from '../../support/clock.js'
+import type { EtcdPulse } from './etcd-pulse.js'
+import type { NatsClient } from './nats-client.js'
+import type { PublisherStatus } from './publisher-status.js'
+
+/** Something that is known from etcd and is not in the stream yet. */
+export interface Unpublished {
+  readonly sinceMs: number
+}
+
+export interface StatusSenderOptions {
+  readonly client: Pick<NatsClient, 'publish'>
+  readonly subject: string
+  /** Keys that the pulse may read. */
+  readonly prefix: Key
+  readonly pulse: EtcdPulse
+  readonly clock: Clock
+  /** What the stream holds for certain. */
+  readonly position: () => { readonly epoch: number; readonly sequence: number }
+  /** Called after each status of the regular rhythm. */
+  readonly onTold: () => void
+}
+
+const INTERVAL_MS = 1_000
+/** A status does not wait longer for etcd. */
+const PULSE_PATIENCE_MS = 300
+/** Edges that come all at once ask for a status all at once. */
+const REQUEST_GAP_MS = 200
+
+export class StatusSender {
+  readonly #options: StatusSenderOptions
+  readonly #stopping = new AbortController()
+  #timer: Timer | null = null
+  #saidMs = Number.NEGATIVE_INFINITY
+  #trouble: PublisherStatus['trouble'] = null
+  /** The feed has proven that it is where etcd is; a stream that is gone on from does not prove it. */
+  #isCaughtUp = false
+  /** All that etcd had then has been handed over by the feed. */
+  #vouchedMs: number | null = null
+  /** Oldest first. */
+  readonly #unpublished = new Set<Unpublished>()
+
+  constructor(options: StatusSenderOptions) {
+    this.#options = options
+  }
+
+  get trouble(): PublisherStatus['trouble'] {
+    return this.#trouble
+  }
+
+  start(): void {
+    this.#tellIn(0)
+  }
+
+  stop(): void {
+    this.#stopping.abort()
+    this.#timer?.cancel()
+  }
+
+  /** An edge asked. */
+  request(): void {
+    this.#tellIn(Math.max(0, this.#saidMs + REQUEST_GAP_MS - this.#options.clock.monotonic()))
+  }
+
+  /** The feed is where etcd is. */
+  caughtUp(): void {
+    this.#trouble = null
+    this.#isCaughtUp = true
+    if (this.#timer !== null) this.#tellIn(0)
+  }
+
+  /** The feed lists anew: it has to prove again that it is where etcd is. */
+  fellBehind(): void {
+    this.#isCaughtUp = false
+  }
+
+  /** etcd is away, or refuses. */
+  troubled(reason: string, isRefusal: boolean): void {
+    this.#trouble = { reason, isRefusal }
+    this.#isCaughtUp = false
+    this.#publish()
+  }
+
+  /** Something came from etcd that is to be published. */
+  received(item: Unpublished): void {
+    this.#unpublished.add(item)
+  }
+
+  /** The stream has it. */
+  published(item: Unpublished): void {
+    this.#unpublished.delete(item)
+  }
+
+  #tellIn(delayMs: number): void {
+    if (this.#stopping.signal.aborted) return
+    this.#timer?.cancel()
+    this.#timer = this.#options.clock.setTimer(delayMs, () => void this.#tell())
+  }
+
+  async #tell(): Promise<void> {
+    const { pulse, prefix, onTold } = this.#options
+    this.#tellIn(INTERVAL_MS)
+    await pulse.beat(prefix, PULSE_PATIENCE_MS, this.#stopping.signal)
+    if (this.#stopping.signal.aborted) return
+    this.#publish()
+    onTold()
+  }
+
+  #publish(): void {
+    if (this.#stopping.signal.aborted) return
+    const { client, subject, clock, position } = this.#options
+    const { epoch, sequence } = position()
+    this.#saidMs = clock.monotonic()
+    const status: PublisherStatus = {
+      epoch,
+      sequence,
+      at: this.#saidMs,
+      ageMs: this.#ageMs(),
+      trouble: this.#trouble,
+    }
+    client.publish(subject, Buffer.from(JSON.stringify(status)))
+  }
+
+  /** null before the feed was ever where etcd is. */
+  #ageMs(): number | null {
+    const { askedAtMs } = this.#options.pulse
+    if (this.#isCaughtUp && askedAtMs !== null) this.#vouchedMs = Math.max(this.#vouchedMs ?? askedAtMs, askedAtMs)
+    if (this.#vouchedMs === null) return null
+    const [oldest] = this.#unpublished
+    return this.#options.clock.monotonic() - Math.min(this.#vouchedMs, oldest?.sinceMs ?? this.#vouchedMs)
+  }
+}

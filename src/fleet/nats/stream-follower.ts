@@ -1,0 +1,136 @@
+/**
+ * Follows a stream by an ephemeral push consumer.
+ *
+ * The library's ordered consumer was rejected: its iterator has no bound, and it recovers in silence. Here every doubt (a gap,
+ * a heartbeat that does not come) ends the following, and the subscriber decides where to go on.
+ */
+import {
+  AckPolicy,
+  createInbox,
+  DeliverPolicy,
+  type JetStreamManager,
+  type Msg,
+  nanos,
+  type NatsConnection,
+  ReplayPolicy,
+  type Subscription,
+} from 'nats'
+import type { Clock, Timer } from '../../support/clock.js'
+import { asBrokerError } from './broker-error.js'
+import type { Closable } from './closable.js'
+import { bufferOf } from './buffer-of.js'
+
+const HEARTBEAT_MS = 1_000
+/** After so many heartbeats that did not come, the following ends. */
+const MISSED_HEARTBEATS = 3
+
+export interface FollowHandlers {
+  /** Messages come in order; the stream's sequence has no gap except where the stream has discarded messages. */
+  onMessage(sequence: number, data: Buffer): void
+  /** The server is alive and has nothing new. */
+  onIdle(): void
+  /** Called once; nothing is told after it. */
+  onEnd(reason: string): void
+}
+
+export class StreamFollower implements Closable {
+  readonly #clock: Clock
+  readonly #handlers: FollowHandlers
+  readonly #connection: NatsConnection
+  readonly #subscription: Subscription
+  #stream = ''
+  #consumer: string | null = null
+  #manager: JetStreamManager | null = null
+  #delivered = 0
+  #heardMs: number
+  #timer: Timer
+  #isOver = false
+
+  constructor(connection: NatsConnection, clock: Clock, handlers: FollowHandlers) {
+    this.#connection = connection
+    this.#clock = clock
+    this.#handlers = handlers
+    this.#subscription = connection.subscribe(createInbox(), {
+      callback: (error, message) => {
+        if (error !== null) this.end(error.message)
+        else if (!this.#isOver) this.#receive(message)
+      },
+    })
+    this.#heardMs = clock.monotonic()
+    this.#timer = clock.setTimer(HEARTBEAT_MS, () => this.#check())
+  }
+
+  async open(manager: JetStreamManager, stream: string, startSequence: number): Promise<void> {
+    this.#manager = manager
+    this.#stream = stream
+    try {
+      const { name } = await manager.consumers.add(stream, {
+        deliver_subject: this.#subscription.getSubject(),
+        deliver_policy: DeliverPolicy.StartSequence,
+        opt_start_seq: startSequence,
+        ack_policy: AckPolicy.None,
+        replay_policy: ReplayPolicy.Instant,
+        flow_control: true,
+        idle_heartbeat: nanos(HEARTBEAT_MS),
+        inactive_threshold: nanos(30_000),
+        mem_storage: true,
+        num_replicas: 1,
+      })
+      this.#consumer = name
+      if (this.#isOver) this.#forget()
+    } catch (error) {
+      this.end(asBrokerError(error).message)
+    }
+  }
+
+  close(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#timer.cancel()
+    this.#subscription.unsubscribe()
+    this.#forget()
+  }
+
+  end(reason: string): void {
+    if (this.#isOver) return
+    this.close()
+    this.#handlers.onEnd(reason)
+  }
+
+  /** Deletes the consumer at once; the server would do so by itself, but later. */
+  #forget(): void {
+    if (this.#consumer === null || this.#connection.isClosed()) return
+    void this.#manager?.consumers.delete(this.#stream, this.#consumer).catch(() => {})
+  }
+
+  #receive(message: Msg): void {
+    this.#heardMs = this.#clock.monotonic()
+    if (message.headers !== undefined && message.headers.code === 100) return this.#control(message)
+    if (message.headers !== undefined && message.headers.code >= 400) return this.end(message.headers.description)
+    const tokens = message.reply?.split('.') ?? []
+    // $JS.ACK.stream.consumer.delivered.sequence.consumerSequence.time.pending; with a domain, two more in front.
+    const at = tokens.length >= 11 ? 7 : 5
+    const sequence = Number(tokens[at])
+    const delivered = Number(tokens[at + 1])
+    if (tokens.length < 9 || !Number.isSafeInteger(sequence)) return this.end('a message without a place in the stream')
+    if (delivered !== this.#delivered + 1) return this.end(`message ${this.#delivered + 1} of the consumer is missing`)
+    this.#delivered = delivered
+    this.#handlers.onMessage(sequence, bufferOf(message.data))
+  }
+
+  #control(message: Msg): void {
+    if (message.reply !== undefined && message.reply !== '') message.respond()
+    const stalled = message.headers?.get('Nats-Consumer-Stalled') ?? ''
+    if (stalled !== '') this.#connection.publish(stalled)
+    const last = message.headers?.get('Nats-Last-Consumer') ?? ''
+    if (last !== '' && Number(last) > this.#delivered) return this.end('messages of the consumer are missing')
+    this.#handlers.onIdle()
+  }
+
+  #check(): void {
+    if (this.#clock.monotonic() - this.#heardMs > HEARTBEAT_MS * MISSED_HEARTBEATS) {
+      return this.end('the stream is silent')
+    }
+    this.#timer = this.#clock.setTimer(HEARTBEAT_MS, () => this.#check())
+  }
+}

@@ -1,0 +1,41 @@
+import t from 'tap'
+import { ReplayableState } from '../../../src/fleet/workers/replayable-state.js'
+import type { Batch, Key, KeyValue } from '../../../src/model/event.js'
+import { toRevision } from '../../../src/model/revision.js'
+
+const key = (name: string): Key => `/registry/things/${name}` as Key
+
+function keyValue(name: string, at: number): KeyValue {
+  const revision = toRevision(at)
+  const value = Buffer.from(`${name}@${at}`)
+  return { key: key(name), value, createRevision: revision, modRevision: revision, version: 1, leaseId: '0' }
+}
+
+const put = (name: string, at: number): Batch => ({
+  revision: toRevision(at),
+  events: [{ type: 'put', keyValue: keyValue(name, at) }],
+})
+const textOf = (keyValues: Iterable<KeyValue>): string[] => [...keyValues].map(({ value }) => value.toString())
+
+void t.test('what the bounds push out of the history is folded into the state', (t) => {
+  const state = new ReplayableState({ maxItems: 2, maxBytes: 1_000_000, maxAgeMs: 1_000 })
+  state.reset(toRevision(10), [keyValue('a', 3), keyValue('b', 4)])
+  state.append(put('a', 11), 0)
+  state.append({ revision: toRevision(12), events: [{ type: 'delete', key: key('b') }] }, 0)
+  const before = state.replay()
+  state.append(put('c', 13), 500)
+  const after = state.replay()
+  t.same([before.revision, textOf(before.keyValues)], [10, ['a@3', 'b@4']], 'a replay stays as it was')
+  t.same([after.revision, textOf(after.keyValues)], [11, ['a@11', 'b@4']], 'one batch too many')
+  t.same(
+    after.batches.map(({ revision }) => revision),
+    [12, 13],
+  )
+  state.append(put('d', 14), 1_200)
+  t.same([state.replay().revision, state.batches], [12, 2], 'one that is too old')
+  t.same(textOf(state.newest()), ['a@11', 'c@13', 'd@14'])
+  state.reset(toRevision(20), [keyValue('z', 20)])
+  const anew = state.replay()
+  t.same([anew.revision, textOf(anew.keyValues), anew.batches, state.bytes], [20, ['z@20'], [], 0])
+  t.end()
+})
