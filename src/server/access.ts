@@ -21,7 +21,7 @@ export interface AccessOptions {
 }
 
 export interface Access {
-  readonly admission: RequestGate
+  readonly gate: RequestGate
   /** null: everybody is let in. */
   readonly guard: AccessGuard | null
   /** After the platform has moved the audit log. */
@@ -60,13 +60,13 @@ export function openAccess({ config, clock, logger, rbacSource, onRejected }: Ac
     config.auditLogPath === null
       ? null
       : openAuditLog({ path: config.auditLogPath, clock, logger, stdout: process.stdout })
-  const admission = new RequestGate({
+  const gate = new RequestGate({
     guard,
-    admitRequest: (identity) => {
+    countRequest: (identity) => {
       // Addresses are no identities: a proxy or a NAT is thousands of clients.
       if (isOpen) return
       try {
-        limits.admitRequest(identity)
+        limits.countRequest(identity)
       } catch (error) {
         onRejected('requests')
         throw error
@@ -77,7 +77,7 @@ export function openAccess({ config, clock, logger, rbacSource, onRejected }: Ac
     audit,
   })
   return {
-    admission,
+    gate,
     guard,
     reopenAuditLog: () => audit?.reopen(),
     async close() {

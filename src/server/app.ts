@@ -86,7 +86,7 @@ const DRAIN_STEP_MS = 50
 /** For a turn to send a list or an initial state: as long as the API server lets a read wait for its state. */
 const GATE_WAIT_MS = 3_000
 /** Waiting for one turn: what waits holds a connection and no object. */
-const WAITING_PER_TURN = 16
+const WAITING_PER_SLOT = 16
 
 export class App {
   readonly metrics: Metrics
@@ -201,14 +201,14 @@ export class App {
     registry.onChange(followApiServices)
     metrics.observe(() => [...this.#resources.sources()].map((source) => source.gauges()))
 
-    const gate = (limit: string): FairGate =>
+    const slotsFor = (limit: string): FairGate =>
       new FairGate({
         ...gateBounds(config.maxInitialStates, isOpenToAll(config)),
         maxWaitMs: GATE_WAIT_MS,
         clock: this.#clock,
         onRejected: () => metrics.rejected(limit),
       })
-    const [initialStates, lists] = [gate('initial-states'), gate('lists')]
+    const [initialStates, lists] = [slotsFor('initial-states'), slotsFor('lists')]
     metrics.observeInitialStates(() => initialStates.running + lists.running)
     const bodies = new BodyCache({ maxBytes: config.listCacheBytes, gate: lists })
     this.#memory = new MemoryGate({
@@ -275,7 +275,7 @@ export class App {
         ),
       onRejected: (limit) => metrics.rejected(limit),
     })
-    const { admission } = this.#access
+    const { gate } = this.#access
     const audits = new ConsistencyOnRequest(() => this.#resources.sources())
     this.#audit = options.audit ?? (() => audits.run())
     const writeGate = new FairGate({
@@ -308,7 +308,7 @@ export class App {
       server: {
         api: apiHandler({
           context: this.#context,
-          admission,
+          gate,
           passthrough: this.#passthrough,
           apiServices: services,
           discovery: new Discovery(this.registry, {
@@ -335,10 +335,10 @@ export class App {
         answersAll: config.passthrough !== null,
         onInternalError,
         corsAllowedOrigins: config.corsAllowedOrigins,
-        admission,
+        gate,
         routes: (server) =>
           registerUi(server, {
-            admission,
+            gate,
             clock: this.#clock,
             status: () => this.#serverStatus(),
             onRejected: () => metrics.rejected('status-pages'),
@@ -382,7 +382,7 @@ export class App {
   async drain(): Promise<void> {
     if (this.#isDraining) return
     this.#isDraining = true
-    this.#ports.sayFarewell()
+    this.#ports.drain()
     let running = [...this.#resources.broadcasters()].flatMap((broadcaster) =>
       [...broadcaster.cursors].map((cursor) => ({ broadcaster, cursor })),
     )
@@ -497,13 +497,13 @@ export class App {
 }
 
 /** Where everybody is let in, all are one: addresses are no identities, a proxy or a NAT is thousands of clients. */
-function gateBounds(turns: number, isOpen: boolean) {
-  const maxWaiting = WAITING_PER_TURN * turns
-  if (isOpen) return { turns, maxWaiting, maxTurnsPerIdentity: turns, maxWaitingPerIdentity: maxWaiting }
+function gateBounds(slots: number, isOpen: boolean) {
+  const maxWaiting = WAITING_PER_SLOT * slots
+  if (isOpen) return { slots, maxWaiting, maxSlotsPerIdentity: slots, maxWaitingPerIdentity: maxWaiting }
   return {
-    turns,
+    slots,
     maxWaiting,
-    maxTurnsPerIdentity: Math.max(1, Math.floor((turns * 3) / 4)),
+    maxSlotsPerIdentity: Math.max(1, Math.floor((slots * 3) / 4)),
     maxWaitingPerIdentity: maxWaiting / 2,
   }
 }

@@ -19,11 +19,11 @@ const SNAPSHOT_BYTES = 32 * 2 ** 20
 export function natsFleet(
   config: Config,
   options: UpstreamFeedOptions & { readonly upstream: Upstream },
-  natsMetrics?: (resource: Resource) => FleetMetrics,
+  fleetMetrics?: (resource: Resource) => FleetMetrics,
 ): OpenFeed {
   return natsFeeds({
     ...options,
-    ...(natsMetrics === undefined ? {} : { natsMetrics }),
+    ...(fleetMetrics === undefined ? {} : { fleetMetrics }),
     connection: connectionOf(config),
     cluster: config.natsCluster,
     role: config.natsRole,

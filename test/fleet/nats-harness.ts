@@ -122,7 +122,7 @@ export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions)
     snapshotMessages: 1_000,
     snapshotBytes: 16 * 2 ** 20,
     refillMessages: 100_000,
-    natsMetrics: () => metrics,
+    fleetMetrics: () => metrics,
     clock: systemClock,
     random: seededRandom(names),
     logger,

@@ -49,7 +49,7 @@ export interface NatsFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'> {
   readonly snapshotMessages: number
   readonly snapshotBytes: number
   readonly refillMessages: number
-  readonly natsMetrics?: (resource: FeedRequest['resource']) => FleetMetrics
+  readonly fleetMetrics?: (resource: FeedRequest['resource']) => FleetMetrics
 }
 
 const PAGE_KEYS = 1_000
@@ -119,7 +119,7 @@ export class NatsFeed implements ResourceFeed {
     this.#pulse = pulse
     this.#names = namesOf(options.cluster, resource)
     this.#sink = new NotedSink(sink)
-    const fleet = options.natsMetrics?.(resource) ?? NO_METRICS
+    const fleet = options.fleetMetrics?.(resource) ?? NO_METRICS
     this.#metrics = fleet
     this.#subscriberMetrics = {
       hop: (seconds) => fleet.hop(seconds),

@@ -24,7 +24,7 @@ import {
 import { type Attributes, pathAttributes } from '../../auth/authz/authorizer.js'
 import type { Revision } from '../../model/revision.js'
 import { inSpan, type Span } from '../../support/tracing.js'
-import type { RequestGate, Admitted } from '../limits/request-gate.js'
+import type { RequestGate, Caller } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { handleGet } from './get-handler.js'
 import { answerHeadOfWatch, failAsEvents, httpWatch } from '../watch/http-watch.js'
@@ -44,7 +44,7 @@ export interface ApiOptions {
   readonly context: ResourceContext
   readonly discovery: Discovery
   readonly openApi: OpenApi
-  readonly admission: RequestGate
+  readonly gate: RequestGate
   /** Answers what is not answered here; null: nobody does. */
   readonly passthrough?: Passthrough | null
   /** Group versions of other servers, where nobody answers all that is not answered here; null: there are none. */
@@ -81,7 +81,7 @@ export function apiHandler(options: ApiOptions): ApiHandler {
         try {
           await (asked === 'list'
             ? tracedList(options, exchange, path)
-            : admitAndAnswer(options, exchange, path, asked))
+            : checkAndAnswer(options, exchange, path, asked))
         } catch (error) {
           if (!(error instanceof UnshowableError) || passthrough === null || exchange.response.headersSent) throw error
           verb = 'passed'
@@ -89,11 +89,8 @@ export function apiHandler(options: ApiOptions): ApiHandler {
         }
       } else {
         verb = 'discovery'
-        const admitting = options.admission.admit(
-          exchange,
-          pathAttributes(exchange.request.method ?? '', exchange.path),
-        )
-        if (admitting instanceof Promise) await admitting
+        const checking = options.gate.check(exchange, pathAttributes(exchange.request.method ?? '', exchange.path))
+        if (checking instanceof Promise) await checking
         requireRead(exchange)
         answerDocument(options, exchange, path)
       }
@@ -135,14 +132,14 @@ async function passOn(
 ): Promise<void> {
   const attributes = passedAttributes(exchange, path)
   if (exchange.requestHeaders.upgrade !== undefined) checkOrigin(exchange, options.webSocketAllowedOrigins)
-  const caller = await options.admission.admitForwarded(exchange, attributes)
+  const caller = await options.gate.checkForwarded(exchange, attributes)
   try {
     await passthrough.pass(exchange, caller)
   } catch (error) {
     const isAway = error instanceof BadGatewayError || error instanceof TimeoutError
     if (!isAway || path.kind === 'resource' || path.kind === 'other' || exchange.request.method !== 'GET') throw error
-    const admitting = options.admission.admit(exchange, attributes)
-    if (admitting instanceof Promise) await admitting
+    const checking = options.gate.check(exchange, attributes)
+    if (checking instanceof Promise) await checking
     answerDocument(options, exchange, path)
   }
 }
@@ -173,24 +170,24 @@ async function passToService(
 ): Promise<void> {
   const attributes = passedAttributes(exchange, path)
   if (service instanceof ServiceUnavailableError) {
-    const admitting = options.admission.admit(exchange, attributes)
-    if (admitting instanceof Promise) await admitting
+    const checking = options.gate.check(exchange, attributes)
+    if (checking instanceof Promise) await checking
     throw service
   }
   if (exchange.requestHeaders.upgrade !== undefined) checkOrigin(exchange, options.webSocketAllowedOrigins)
-  await service.pass(exchange, await options.admission.admitForwarded(exchange, attributes))
+  await service.pass(exchange, await options.gate.checkForwarded(exchange, attributes))
 }
 
-async function admitAndAnswer(
+async function checkAndAnswer(
   options: ApiOptions,
   exchange: Exchange,
   path: ResourcePath,
   verb: Verb,
   span: Span | null = null,
 ): Promise<void> {
-  const admitting = options.admission.admit(exchange, attributesOf(exchange, path, verb))
-  const admitted = admitting instanceof Promise ? await admitting : admitting
-  await answerResource(options, exchange, path, verb, admitted, span)
+  const checking = options.gate.check(exchange, attributesOf(exchange, path, verb))
+  const caller = checking instanceof Promise ? await checking : checking
+  await answerResource(options, exchange, path, verb, caller, span)
 }
 
 /** A caller that traces sends its `traceparent`. */
@@ -204,7 +201,7 @@ function tracedList(options: ApiOptions, exchange: Exchange, path: ResourcePath)
   }
   return inSpan(name, { kind: 'server', attributes, carrier: requestHeaders }, async (span) => {
     try {
-      await admitAndAnswer(options, exchange, path, 'list', span)
+      await checkAndAnswer(options, exchange, path, 'list', span)
       span.note({ 'http.response.status_code': exchange.statusCode })
     } catch (error) {
       span.note({ 'http.response.status_code': StatusError.from(error).code })
@@ -218,19 +215,19 @@ async function answerResource(
   exchange: Exchange,
   path: ResourcePath,
   verb: Verb,
-  admitted: Admitted,
+  caller: Caller,
   span: Span | null,
 ): Promise<void> {
   const { context } = options
   const live = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
   if (live === undefined) throw context.whyUnknown(path.group) ?? unknownResource()
-  if (!isRead(verb) || path.subresource !== '') return await write(options, exchange, path, verb, live, admitted)
-  if (verb === 'watch' && exchange.isHead) return headOfWatch(options, exchange, path, admitted, live)
-  if (live.direct === undefined) return await answerLive(options, exchange, path, verb, admitted, span, live)
+  if (!isRead(verb) || path.subresource !== '') return await write(options, exchange, path, verb, live, caller)
+  if (verb === 'watch' && exchange.isHead) return headOfWatch(options, exchange, path, caller, live)
+  if (live.direct === undefined) return await answerLive(options, exchange, path, verb, caller, span, live)
   const opened = await live.direct(directAsk(exchange, path, verb), exchange.signal)
   exchange.response.once('close', () => opened.close())
   if (exchange.isGone) return opened.close()
-  await answerLive(options, exchange, path, verb, admitted, span, opened)
+  await answerLive(options, exchange, path, verb, caller, span, opened)
 }
 
 /** No watch is opened: not here, and not upstream. */
@@ -238,11 +235,11 @@ function headOfWatch(
   { context, webSocketAllowedOrigins }: ApiOptions,
   exchange: Exchange,
   path: ResourcePath,
-  admitted: Admitted,
+  caller: Caller,
   live: LiveResource,
 ): void {
   const form = negotiate(exchange.requestHeaders.accept, 'watch', context.servable(live.served))
-  const transport = watchTransport(exchange, form, admitted, webSocketAllowedOrigins)
+  const transport = watchTransport(exchange, form, caller, webSocketAllowedOrigins)
   const { options } = readWatch(context, transport, live, collectionOf(path), form)
   if (live.direct === undefined) {
     exposeStaleness(exchange, live)
@@ -254,12 +251,12 @@ function headOfWatch(
 function watchTransport(
   exchange: Exchange,
   form: Negotiated,
-  admitted: Admitted,
+  caller: Caller,
   webSocketAllowedOrigins: readonly string[],
 ): WatchTransport {
   return isWebSocket(exchange)
-    ? webSocketWatch(exchange, form, admitted, webSocketAllowedOrigins)
-    : httpWatch(exchange, form, admitted)
+    ? webSocketWatch(exchange, form, caller, webSocketAllowedOrigins)
+    : httpWatch(exchange, form, caller)
 }
 
 function collectionOf(path: ResourcePath): Collection {
@@ -284,7 +281,7 @@ async function answerLive(
   exchange: Exchange,
   path: ResourcePath,
   verb: 'get' | 'list' | 'watch',
-  admitted: Admitted,
+  caller: Caller,
   span: Span | null,
   live: LiveResource,
 ): Promise<void> {
@@ -302,12 +299,12 @@ async function answerLive(
     // A client that reads its list for ever holds the list's bytes for ever.
     const timer = context.clock.setTimer(context.requestTimeoutMs, () => exchange.response.destroy())
     try {
-      return await handleList(context, exchange, live, collection, form, admitted, span)
+      return await handleList(context, exchange, live, collection, form, caller, span)
     } finally {
       timer.cancel()
     }
   }
-  const transport = watchTransport(exchange, form, admitted, options.webSocketAllowedOrigins)
+  const transport = watchTransport(exchange, form, caller, options.webSocketAllowedOrigins)
   await handleWatch(context, transport, live, collection, form)
 }
 
@@ -317,7 +314,7 @@ async function write(
   path: ResourcePath,
   verb: Verb,
   live: LiveResource,
-  admitted: Admitted,
+  caller: Caller,
 ): Promise<void> {
   if (writes === null && isRead(verb)) throw unknownResource()
   if (writes === null || verb === 'other' || path.legacyWatch) {
@@ -327,8 +324,8 @@ async function write(
     )
   }
   if (verb === 'list' || verb === 'watch') throw unknownResource()
-  const mayCreate = (): Promise<void> => admitted.authorize(attributesOf(exchange, path, 'create'))
-  await handleWrite(context, writes, exchange, live, path, verb, admitted, mayCreate)
+  const mayCreate = (): Promise<void> => caller.authorize(attributesOf(exchange, path, 'create'))
+  await handleWrite(context, writes, exchange, live, path, verb, caller, mayCreate)
 }
 
 /** While the upstream is away, how old the answer may be. */

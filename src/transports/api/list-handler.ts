@@ -12,7 +12,7 @@ import { namespacePrefix } from '../../model/resource.js'
 import { ExpiredError, TooManyRequestsError } from '../../model/status.js'
 import { sleep } from '../../support/clock.js'
 import type { Span } from '../../support/tracing.js'
-import type { Admitted } from '../limits/request-gate.js'
+import type { Caller } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { NO_CACHE } from './get-handler.js'
 import { layOut } from '../bodies/layout.js'
@@ -35,7 +35,7 @@ export async function handleList(
   live: LiveResource,
   collection: Collection,
   form: Negotiated,
-  admitted: Admitted,
+  caller: Caller,
   span: Span | null,
 ): Promise<void> {
   const { served, cache } = live
@@ -43,7 +43,7 @@ export async function handleList(
   const encoder = context.encoder(served, form, options.includeObject, options.projection)
   cache.assertReadable()
   context.memory.admit()
-  await payDebt(context, admitted, exchange.signal)
+  await payDebt(context, caller, exchange.signal)
   const snapshot = await readState(live, options, exchange.signal)
   // What it waited for may have been the very value that cannot be read.
   cache.assertReadable()
@@ -69,7 +69,7 @@ export async function handleList(
     layout.key,
     second,
   ].join('\n')
-  const use = await context.bodies.use(key, { identity: admitted.identity, signal: exchange.signal }, () => {
+  const use = await context.bodies.use(key, { identity: caller.identity, signal: exchange.signal }, () => {
     const page = { snapshot, prefix, startKey, limit, encoder }
     return layout.pieces(selectedPieces(page, options.selector, live.broadcaster.facts))
   })
@@ -80,7 +80,7 @@ export async function handleList(
   const bytes = await sendBody(exchange, context.bodies, key, use, {
     contentType: form.contentType,
     headers: { ...NO_CACHE, ...warning },
-    pace: (sent) => admitted.pace(sent),
+    pace: (sent) => caller.pace(sent),
     clock: context.clock,
     acceptsGzip: acceptsGzip(exchange.requestHeaders['accept-encoding']),
   })
@@ -94,8 +94,8 @@ export async function handleList(
 }
 
 /** What was sent beyond the identity's rate is waited for before more is begun. @throws TooManyRequestsError */
-async function payDebt({ clock }: ResourceContext, admitted: Admitted, signal: AbortSignal): Promise<void> {
-  const waitMs = admitted.pace(0)
+async function payDebt({ clock }: ResourceContext, caller: Caller, signal: AbortSignal): Promise<void> {
+  const waitMs = caller.pace(0)
   if (waitMs > MAX_DEBT_WAIT_MS) {
     throw new TooManyRequestsError('too many bytes of lists and initial states', Math.ceil(waitMs / 1000))
   }

@@ -15,7 +15,7 @@ import type { ObjectEncoder } from '../../dialect/encoding/object-encoder.js'
 import { type Freshness, type WatchOptions, parseWatchOptions } from '../../dialect/list-options.js'
 import { ZERO_REVISION } from '../../model/revision.js'
 import { ExpiredError, ServiceUnavailableError, StatusError, TooLargeResourceVersionError } from '../../model/status.js'
-import type { Admitted } from '../limits/request-gate.js'
+import type { Caller } from '../limits/request-gate.js'
 import type { Collection } from './list-handler.js'
 import type { LiveResource, ResourceContext } from './resource-context.js'
 
@@ -29,7 +29,7 @@ export interface WatchTransport {
   readonly query: URLSearchParams
   readonly lastEventId: string | undefined
   /** Whose watch it is, and whether it still may run. */
-  readonly admitted: Admitted
+  readonly caller: Caller
   readonly signal: AbortSignal
   /** Sends the head. @param compress the stream is to be gzipped, if the client accepts that and the transport can. */
   open(compress: boolean): OpenStream
@@ -66,11 +66,11 @@ export async function handleWatch(
   const { options, encoder } = readWatch(context, transport, live, collection, form)
   live.cache.assertReadable()
   context.memory.admit()
-  const leave = context.watchers.enter(transport.admitted.identity)
+  const leave = context.watchers.enter(transport.caller.identity)
   let releaseInitial = (): void => {}
   try {
     if (options.start.kind === 'initial-state') {
-      releaseInitial = await context.initialStates.enter(transport.admitted.identity, transport.signal)
+      releaseInitial = await context.initialStates.enter(transport.caller.identity, transport.signal)
     }
     const start = await startOf(live.cache, options, transport.signal)
     // What it waited for may have been the very value that cannot be read.
@@ -88,7 +88,7 @@ export async function handleWatch(
     }
     const cursor = begin(context, transport, live, { collection, options, encoder, start, releaseInitial, onEnd })
     if (cursor !== null && cursor.state !== 'ended') {
-      stopKeeping = transport.admitted.keep((error) => live.broadcaster.fail(cursor, error, 'revoked'))
+      stopKeeping = transport.caller.keep((error) => live.broadcaster.fail(cursor, error, 'revoked'))
     }
   } catch (error) {
     releaseInitial()
@@ -137,7 +137,7 @@ function begin(
     bookmarks: options.bookmarks,
     deadlineMs: context.clock.monotonic() + timeoutMs(context, options),
     // No function of this scope: for as long as the watch runs it would keep everything that the request was made of.
-    pace: transport.admitted.pace,
+    pace: transport.caller.pace,
     onInitialComplete: prepared.releaseInitial,
     onEnd: prepared.onEnd,
   }

@@ -5,7 +5,7 @@ import { parseGetOptions } from '../../dialect/list-options.js'
 import { NotAcceptableError } from '../../model/status.js'
 import type { WriteAnswer, WriteRequest } from '../../writes/write-context.js'
 import type { WriteVerb } from '../../writes/writer.js'
-import type { Admitted } from '../limits/request-gate.js'
+import type { Caller } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { layOut } from '../bodies/layout.js'
 import { requireOwnOrigin } from '../server/own-origin.js'
@@ -35,14 +35,14 @@ export async function handleWrite(
   { served }: LiveResource,
   path: WritePath,
   verb: WriteVerb,
-  admitted: Admitted,
+  caller: Caller,
   mayCreate: () => Promise<void>,
 ): Promise<void> {
   if (verb !== 'get') requireOwnOrigin(exchange, 'nothing is written')
   // What cannot be answered is not done.
   const form = negotiate(exchange.requestHeaders.accept, 'get', AS_JSON)
   context.memory.admit()
-  const release = await writes.gate.enter(admitted.identity, exchange.signal)
+  const release = await writes.gate.enter(caller.identity, exchange.signal)
   try {
     const body = verb === 'get' ? Buffer.alloc(0) : await readBody(exchange, context.clock, context.requestTimeoutMs)
     const answer = await writes.perform(verb, {

@@ -12,7 +12,7 @@ import type { RequestGate } from '../limits/request-gate.js'
 import { Exchange } from './exchange.js'
 
 export interface AuditRouteOptions {
-  readonly admission: RequestGate
+  readonly gate: RequestGate
   /** The report, as it is to be written down. @throws StatusError */
   readonly audit: () => Promise<object>
   readonly onInternalError: (error: StatusError) => void
@@ -20,13 +20,13 @@ export interface AuditRouteOptions {
 
 const PATH = '/audit'
 
-export function registerAudit(server: FastifyInstance, { admission, audit, onInternalError }: AuditRouteOptions): void {
+export function registerAudit(server: FastifyInstance, { gate, audit, onInternalError }: AuditRouteOptions): void {
   server.all(PATH, async (request, reply) => {
     const exchange = new Exchange(request.raw, reply.raw)
     reply.hijack()
     try {
       const method = request.raw.method ?? ''
-      await admission.admit(exchange, pathAttributes(method, PATH))
+      await gate.check(exchange, pathAttributes(method, PATH))
       if (method !== 'POST') {
         exchange.headers['allow'] = 'POST'
         throw new MethodNotAllowedError(`an audit is asked for with POST, not ${method}`)

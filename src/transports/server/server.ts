@@ -30,7 +30,7 @@ export interface ServerOptions {
   /** Further routes, on every port. */
   readonly routes?: (server: FastifyInstance) => void
   /** Health is for probes, which show nothing; everything else is behind it. */
-  readonly admission: RequestGate
+  readonly gate: RequestGate
 }
 
 const NO_CACHE = { 'cache-control': 'no-cache, private' }
@@ -71,7 +71,7 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
     const exchange = new Exchange(request.raw, reply.raw)
     reply.hijack()
     try {
-      await options.admission.admit(exchange, pathAttributes('GET', '/metrics'))
+      await options.gate.check(exchange, pathAttributes('GET', '/metrics'))
       const { contentType, text } = await options.metrics()
       exchange.send(200, contentType, Buffer.from(text))
     } catch (error) {

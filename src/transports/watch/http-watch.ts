@@ -6,7 +6,7 @@ import { type Negotiated, negotiate } from '../../dialect/accept.js'
 import { acceptsGzip } from '../../dialect/media-type.js'
 import { encodeStatus } from '../../dialect/encoding/json-encoder.js'
 import type { StatusError } from '../../model/status.js'
-import type { Admitted } from '../limits/request-gate.js'
+import type { Caller } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { type Carrier, framings, wireOf } from '../framing/framings.js'
 import { EVENT_STREAM_START } from '../framing/server-sent-events.js'
@@ -19,11 +19,11 @@ import type { OpenStream, WatchTransport } from '../api/watch-handler.js'
 /** What an EventSource gives up on for good, though it would be cured by coming again. */
 const CURABLE: ReadonlySet<number> = new Set([429, 503, 504])
 
-export function httpWatch(exchange: Exchange, form: Negotiated, admitted: Admitted): WatchTransport {
+export function httpWatch(exchange: Exchange, form: Negotiated, caller: Caller): WatchTransport {
   return {
     query: exchange.query,
     lastEventId: form.stream === 'sse' ? lastEventId(exchange) : undefined,
-    admitted,
+    caller,
     signal: exchange.signal,
     open: (compress) => openStream(exchange, form, compress),
     begun: () => exchange.release(),

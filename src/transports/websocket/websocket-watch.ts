@@ -7,7 +7,7 @@
 import { WebSocketServer, type WebSocket } from 'ws'
 import type { Negotiated } from '../../dialect/accept.js'
 import { BadRequestError, ForbiddenError, UnauthorizedError } from '../../model/status.js'
-import type { Admitted } from '../limits/request-gate.js'
+import type { Caller } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { wireOf } from '../framing/framings.js'
 import { webSocketJson, webSocketProtobuf } from '../framing/websocket-messages.js'
@@ -42,7 +42,7 @@ export function isWebSocket({ request, requestHeaders }: Exchange): boolean {
 export function webSocketWatch(
   exchange: Exchange,
   form: Negotiated,
-  admitted: Admitted,
+  caller: Caller,
   allowedOrigins: readonly string[],
 ): WatchTransport {
   checkOrigin(exchange, allowedOrigins)
@@ -50,7 +50,7 @@ export function webSocketWatch(
   return {
     query: exchange.query,
     lastEventId: undefined,
-    admitted,
+    caller,
     signal: exchange.signal,
     open: () => openWebSocket(exchange, form),
     begun: () => {},
