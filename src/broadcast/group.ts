@@ -13,7 +13,7 @@ import type { Cursor, EndReason } from './cursor.js'
 import { FrameLog, type LogUsage } from './frame-log.js'
 import { InitialFrames } from './initial-frames.js'
 import type { Matcher, MatchedEvent } from './matcher.js'
-import { type Wire, type WriteUnit, packed, totalLength, writeUnit } from './wire.js'
+import { errorUnit, type Wire, type WriteUnit, packed, totalLength, writeUnit } from './wire.js'
 
 /** What a cursor asks of the broadcaster of its resource. */
 export interface GroupOwner {
@@ -125,9 +125,7 @@ export class Group {
   }
 
   error(status: Status): WriteUnit {
-    const frame = this.wire.frame('ERROR', this.encoder.status(status), null)
-    const after = this.wire.afterError(status)
-    return writeUnit(this.wire, after === null ? [frame] : [frame, after])
+    return errorUnit(this.wire, this.encoder.status(status), status)
   }
 
   /** @param minRevision what the watcher may be shown at the oldest; null: only the very snapshot given. */

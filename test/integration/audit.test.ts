@@ -66,7 +66,7 @@ for (const [name, corrupt] of Object.entries(corruptions)) {
     const watch = s.recorder.watch({ target: pods, resourceVersion: String(after) })
     await until(() => s.h.watchers === 1, 'it watches')
     // A sample is compared: of the few values here, all.
-    await s.h.app.audit()
+    await s.h.app.checkConsistency()
     await watch.ended
     t.same(ends([watch]), ['error 410 ×1'])
     t.equal(await s.count('audit_failures_total', 'resource="pods"'), 1)
@@ -95,11 +95,11 @@ void t.test(
     const watches = await s.watchAll()
     s.startLoad()
     for (let i = 0; i < 10; i++) {
-      await s.h.app.audit()
+      await s.h.app.checkConsistency()
       await pause(20)
     }
     const last = await s.settle()
-    await s.h.app.audit()
+    await s.h.app.checkConsistency()
     t.ok((await s.count('audit_checks_total', 'outcome="equal"')) > 10)
     t.equal(await s.count('audit_failures_total'), 0)
     t.equal(await s.relists(), 0)
@@ -156,64 +156,72 @@ interface Row {
   readonly reason: string | null
 }
 
-async function ask(url: string, init: RequestInit = {}): Promise<{ status: number; outcome: string; rows: Row[] }> {
-  const answer = await fetch(`${url}/audit`, { method: 'POST', ...init })
+async function ask(
+  url: string,
+  init: RequestInit = {},
+  path = '/consistency-check',
+): Promise<{ status: number; outcome: string; rows: Row[] }> {
+  const answer = await fetch(`${url}${path}`, { method: 'POST', ...init })
   const { outcome, resources = [] } = (await answer.json()) as { outcome: string; resources?: Row[] }
   return { status: answer.status, outcome, rows: resources }
 }
 
-void t.test('POST /audit compares now, and answers with what came of it, resource by resource', async (t) => {
-  const s = await corrupted(t, corruptions['holds another value under the right revision']!)
-  const { url } = s.h
-  const object = pod('odd', { namespace: 'a', labels: { app: 'right' } })
-  const revision = await s.writer.put('/registry/pods/a/odd', object)
-  await s.reached(revision)
-  const first = await ask(url)
-  t.equal(first.status, 200)
-  t.equal(first.outcome, 'different')
-  t.same(first.rows.map(({ resource }) => resource).sort(), ['configmaps', 'nodes', 'pods'])
-  const podsRow = first.rows.find(({ resource }) => resource === 'pods')!
-  t.match(podsRow, { group: '', outcome: 'different', differences: 1, rebuilt: true, reason: null })
-  t.ok(podsRow.revision! >= revision && podsRow.objects > 0 && podsRow.sampled > 0)
-  t.notOk(JSON.stringify(first).includes('odd'), 'no key is told')
-  t.match(
-    first.rows.find(({ resource }) => resource === 'nodes'),
-    { outcome: 'equal', differences: 0, rebuilt: false },
-  )
+void t.test(
+  'POST /consistency-check compares now, and answers with what came of it, resource by resource',
+  async (t) => {
+    const s = await corrupted(t, corruptions['holds another value under the right revision']!)
+    const { url } = s.h
+    const object = pod('odd', { namespace: 'a', labels: { app: 'right' } })
+    const revision = await s.writer.put('/registry/pods/a/odd', object)
+    await s.reached(revision)
+    const first = await ask(url)
+    t.equal(first.status, 200)
+    t.equal(first.outcome, 'different')
+    t.same(first.rows.map(({ resource }) => resource).sort(), ['configmaps', 'nodes', 'pods'])
+    const podsRow = first.rows.find(({ resource }) => resource === 'pods')!
+    t.match(podsRow, { group: '', outcome: 'different', differences: 1, rebuilt: true, reason: null })
+    t.ok(podsRow.revision! >= revision && podsRow.objects > 0 && podsRow.sampled > 0)
+    t.notOk(JSON.stringify(first).includes('odd'), 'no key is told')
+    t.match(
+      first.rows.find(({ resource }) => resource === 'nodes'),
+      { outcome: 'equal', differences: 0, rebuilt: false },
+    )
 
-  await until(() => s.podSource.feed.status.state === 'watching', 'it is listed anew')
-  const together = await Promise.all([ask(url), ask(url), ask(url), ask(url)])
-  t.same(
-    together.map(({ outcome }) => outcome),
-    ['equal', 'equal', 'equal', 'equal'],
-  )
-  const checks = await s.count('audit_checks_total', 'resource="nodes"')
-  t.ok(checks <= 1 + together.length - 1, `${checks} comparisons: who asks while one runs is given that one`)
+    await until(() => s.podSource.feed.status.state === 'watching', 'it is listed anew')
+    const together = await Promise.all([ask(url), ask(url), ask(url), ask(url)])
+    t.same(
+      together.map(({ outcome }) => outcome),
+      ['equal', 'equal', 'equal', 'equal'],
+    )
+    const checks = await s.count('audit_checks_total', 'resource="nodes"')
+    t.ok(checks <= 1 + together.length - 1, `${checks} comparisons: who asks while one runs is given that one`)
 
-  const got = await fetch(`${url}/audit`)
-  t.equal(got.status, 405)
-  t.equal(got.headers.get('allow'), 'POST')
-  t.match(await got.json(), { kind: 'Status', reason: 'MethodNotAllowed' })
-  t.equal((await ask(url, { headers: { origin: 'https://evil.example' } })).status, 403, 'not by pages of others')
-  t.equal((await ask(url, { headers: { origin: url } })).status, 200)
-  t.equal((await ask(url, { body: 'x'.repeat(1e6) })).status, 200, 'a body is not read')
+    const got = await fetch(`${url}/consistency-check`)
+    t.equal(got.status, 405)
+    t.equal(got.headers.get('allow'), 'POST')
+    t.match(await got.json(), { kind: 'Status', reason: 'MethodNotAllowed' })
+    t.equal((await ask(url, { headers: { origin: 'https://evil.example' } })).status, 403, 'not by pages of others')
+    t.equal((await ask(url, { headers: { origin: url } })).status, 200)
+    t.equal((await ask(url, {}, '/audit')).outcome, 'equal', 'the older name works for one more release')
+    t.equal((await ask(url, { body: 'x'.repeat(1e6) })).status, 200, 'a body is not read')
 
-  await s.etcd.kill()
-  const away = await ask(url)
-  t.equal(away.status, 200)
-  t.equal(away.outcome, 'incomplete')
-  t.match(
-    away.rows.map(({ outcome, reason }) => ({ outcome, reason })),
-    Array.from({ length: 3 }, () => ({ outcome: 'skipped', reason: /unavailable/ })),
-  )
-})
+    await s.etcd.kill()
+    const away = await ask(url)
+    t.equal(away.status, 200)
+    t.equal(away.outcome, 'incomplete')
+    t.match(
+      away.rows.map(({ outcome, reason }) => ({ outcome, reason })),
+      Array.from({ length: 3 }, () => ({ outcome: 'skipped', reason: /unavailable/ })),
+    )
+  },
+)
 
 void t.test('keys are compared in the order of etcd', async (t) => {
   // The cache's order is that of binary strings: a name beyond ASCII sorts by its bytes.
   const s = await startScenario(t)
   await s.writer.commit({ '/registry/pods/a/é': pod('é', { namespace: 'a' }), '/registry/pods/a/z': 'k8s:enc:x' })
   await s.reached(await s.write())
-  await s.h.app.audit()
+  await s.h.app.checkConsistency()
   t.equal(await s.count('audit_failures_total'), 0)
   t.ok(keyFromText('é') > keyFromText('z'))
 })
