@@ -36,8 +36,8 @@ export interface Acting {
   readonly generation: number
 }
 
-/** What was decided about one request, and when. */
-export interface Access extends Acting {
+/** A request that was allowed, and under which state of the rights. */
+export interface Grant extends Acting {
   readonly decision: Decision
 }
 
@@ -97,7 +97,7 @@ export class AccessGuard {
   }
 
   /** @throws ForbiddenError in the API server's words; ServiceUnavailableError when nobody could decide now. */
-  async authorize(acting: Acting, attributes: Attributes): Promise<Access> {
+  async authorize(acting: Acting, attributes: Attributes): Promise<Grant> {
     return { ...acting, decision: await this.#require(acting.user, attributes) }
   }
 
@@ -116,16 +116,16 @@ export class AccessGuard {
   keep(
     request: AuthenticationRequest,
     attributes: Attributes,
-    access: Access,
+    grant: Grant,
     revoked: (error: StatusError) => void,
   ): () => void {
-    const identity = actingKey(access)
+    const identity = actingKey(grant)
     const key = digest(JSON.stringify([identity, credentialKey(request), attributesKey(attributes)]))
     const entry = this.#entries.get(key) ?? {
       request,
       attributes,
       identity,
-      expiresAt: access.user.expiresAt,
+      expiresAt: grant.user.expiresAt,
       unjudgedSince: null,
       revoke: new Set(),
     }
@@ -134,7 +134,7 @@ export class AccessGuard {
     entry.revoke.add(end)
     this.#entries.set(key, entry)
     this.#tick ??= this.#scheduleTick()
-    if (access.generation !== this.#generation) this.#settleSoon()
+    if (grant.generation !== this.#generation) this.#settleSoon()
     return () => {
       entry.revoke.delete(end)
       if (entry.revoke.size === 0 && this.#entries.get(key) === entry) this.#entries.delete(key)

@@ -1,23 +1,23 @@
 /**
- * A bounded number of turns at one time, given in rounds between identities: who asks for a hundred waits behind who asks
- * for one, and no identity holds them all, however slowly it reads. What waits is bounded too, in all, for each identity
- * and in time; beyond that the answer is 429.
+ * A bounded number of slots, handed out in rounds between identities: a client that asks for a hundred waits behind one that
+ * asks for a single slot, and no identity holds them all, however slowly it reads. The queue is bounded too, in all, for each
+ * identity and in time; a request beyond a bound is answered with 429.
  */
 import { TooManyRequestsError } from '../model/status.js'
 import type { Clock, Timer } from '../support/clock.js'
 
 export interface FairGateOptions {
-  /** Turns at one time. */
-  readonly turns: number
-  /** Of one identity at one time: less than all, so that the next to come finds one. */
-  readonly maxTurnsPerIdentity: number
-  /** Waiting in all. */
+  /** Slots that can be held at one time. */
+  readonly slots: number
+  /** Slots of one identity at one time: fewer than all, so that the next identity finds one. */
+  readonly maxSlotsPerIdentity: number
+  /** Requests that wait, in all. */
   readonly maxWaiting: number
-  /** Waiting for one identity: less than all, so that one cannot fill the queue. */
+  /** Requests of one identity that wait: fewer than all, so that one identity cannot fill the queue. */
   readonly maxWaitingPerIdentity: number
   readonly maxWaitMs: number
   readonly clock: Clock
-  /** Told of each 429. */
+  /** Called for each 429. */
   readonly onRejected: () => void
 }
 
@@ -27,9 +27,9 @@ interface Waiter {
 
 export class FairGate {
   readonly #options: FairGateOptions
-  /** In the order of their next turn: a Map keeps it, and an identity that had its turn goes to the end. */
+  /** Identities in the order of their next slot: the Map keeps it, and one that was given a slot goes to the end. */
   readonly #queues = new Map<string, Set<Waiter>>()
-  /** Turns by identity: as many entries as there are turns at the most. */
+  /** Slots held by each identity: at most as many entries as there are slots. */
   readonly #held = new Map<string, number>()
   #running = 0
   #waiting = 0
@@ -46,14 +46,14 @@ export class FairGate {
     return this.#waiting
   }
 
-  /** A turn at once, or null. @returns a function to call once, when the turn is over. */
+  /** @returns a function that gives the slot back; null when there is none at once. */
   tryEnter(identity: string): (() => void) | null {
-    return this.#running < this.#options.turns && this.#mayHold(identity) ? this.#begin(identity) : null
+    return this.#running < this.#options.slots && this.#mayHold(identity) ? this.#begin(identity) : null
   }
 
   /**
-   * @returns a function to call once, when the turn is over.
-   * @throws TooManyRequestsError when too many wait, or this one waited too long; the signal's reason when it aborts.
+   * @returns a function that gives the slot back.
+   * @throws TooManyRequestsError when too many wait, or this request waited too long; the signal's reason when it aborts.
    */
   async enter(identity: string, signal?: AbortSignal): Promise<() => void> {
     signal?.throwIfAborted()
@@ -61,7 +61,7 @@ export class FairGate {
   }
 
   #mayHold(identity: string): boolean {
-    return (this.#held.get(identity) ?? 0) < this.#options.maxTurnsPerIdentity
+    return (this.#held.get(identity) ?? 0) < this.#options.maxSlotsPerIdentity
   }
 
   #begin(identity: string): () => void {
@@ -107,7 +107,7 @@ export class FairGate {
     return new TooManyRequestsError('too many lists and initial states are being sent', retryAfterSeconds)
   }
 
-  /** Hands a turn on to the next in the round that may hold one more. */
+  /** Hands the free slot to the next identity in the round that may hold one more. */
   #grantNext(): void {
     for (const [identity, queue] of this.#queues) {
       if (!this.#mayHold(identity)) continue

@@ -37,7 +37,7 @@ export class IdentityLimits {
   }
 
   /** @param identity the user's name, or the client's address where nobody authenticates. @throws TooManyRequestsError */
-  admitRequest(identity: string): void {
+  countRequest(identity: string): void {
     const { requestsPerSecond: rate } = this.#options
     const bucket = this.#refill(this.#requests, identity, rate, rate * BURST_SECONDS)
     if (bucket.tokens < 1) {

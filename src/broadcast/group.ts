@@ -15,6 +15,7 @@ import type { Matcher, MatchedEvent } from './matcher.js'
 import { type Member, Members } from './members.js'
 import {
   type EventUnit,
+  errorUnit,
   NO_EVENTS,
   type WireFormat,
   type WriteUnit,
@@ -111,9 +112,7 @@ export class Group<M extends Member = Member> {
   }
 
   error(status: Status): WriteUnit {
-    const frame = this.wire.frame('ERROR', this.encoder.status(status), null)
-    const after = this.wire.afterError(status)
-    return writeUnit(this.wire, after === null ? [frame] : [frame, after])
+    return errorUnit(this.wire, this.encoder.status(status), status)
   }
 
   /** @param minRevision what the watcher may be shown at the oldest; null: only the very snapshot given. */

@@ -80,6 +80,13 @@ export function writeUnit(wire: WireFormat, frames: readonly Buffer[]): WriteUni
   return { bytes: Buffer.concat(parts), checksum }
 }
 
+/** An ERROR with all that follows it on this wire. @param body the encoded Status. */
+export function errorUnit(wire: WireFormat, body: Buffer, status: Status): WriteUnit {
+  const frame = wire.frame('ERROR', body, null)
+  const after = wire.afterError(status)
+  return writeUnit(wire, after === null ? [frame] : [frame, after])
+}
+
 export function enclosed(envelope: Envelope | null, parts: readonly Buffer[]): readonly Buffer[] {
   return envelope === null ? parts : [envelope.before(totalLength(parts)), ...parts, envelope.after]
 }

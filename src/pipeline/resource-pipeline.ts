@@ -8,6 +8,7 @@ import type { Pump } from '../broadcast/pump.js'
 import { WatchCache } from '../cache/watch-cache.js'
 import { createIngest } from '../codec/ingest.js'
 import { keyValueObject } from '../dialect/key-value-object.js'
+import type { ServedResource } from '../dialect/resource-registry.js'
 import type { OpenFeed, ResourceFeed } from '../feed/resource-feed.js'
 import type { Metrics, ResourceGauges, ResourceMetrics } from '../metrics/metrics.js'
 import { type Key, type KeyValue, keyToText } from '../model/event.js'
@@ -17,10 +18,11 @@ import type { StoredObject } from '../model/stored-object.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
+import type { LiveResource } from './live-resource.js'
 
 export interface ResourcePipelineOptions {
   readonly openFeed: OpenFeed
-  /** JSON for selectors; null: there is none. @param apiVersion the version to read it as; '': as it is stored. */
+  /** The JSON that selectors look at; null: there is none. @param apiVersion the version to read it as; '': as it is stored. */
   readonly jsonOf: (
     resource: Resource,
     object: StoredObject,
@@ -40,18 +42,18 @@ export interface ResourcePipelineOptions {
   readonly firstHistory?: number
 }
 
-/** A share of the ring's bytes is the most that one group's log and the frames for lagging cursors may take. */
+/** The most that the log of one group, all logs, and the frames for lagging cursors may take, as shares of the ring's bytes. */
 const LOG_SHARE = 1 / 8
 const ALL_LOGS_SHARE = 1 / 4
 const REPLAY_SHARE = 1 / 8
 
-/** Each key is told of once; the memory of that has a bound. */
-const TOLD_KEYS = 1_000
-/** Of the ring's bytes, what is kept when memory is short. */
+/** A wrapped value is logged once per key; so many keys are remembered. */
+const LOGGED_KEYS = 1_000
+/** The share of the ring's bytes that is kept when memory is short. */
 const KEPT_SHARE = 1 / 8
 
 export class ResourcePipeline {
-  readonly #toldWrapped = new LRUCache<Key, true>({ max: TOLD_KEYS })
+  readonly #loggedWrapped = new LRUCache<Key, true>({ max: LOGGED_KEYS })
   readonly cache: WatchCache
   readonly broadcaster: Dispatcher
   readonly #keptBytes: number
@@ -59,7 +61,7 @@ export class ResourcePipeline {
   readonly metrics: ResourceMetrics
   readonly #clock: Clock
 
-  /** @param resource one of those served from it: it gives names to logs and metrics, and the shape of keys. */
+  /** @param resource one of those that share the pipeline: it gives names to logs and metrics, and the shape of keys. */
   constructor(
     readonly resource: Resource,
     options: ResourcePipelineOptions,
@@ -77,10 +79,10 @@ export class ResourcePipeline {
         resource,
         maxValueBytes: options.maxValueBytes,
         wrap: keyValueObject,
-        // Under a declared prefix any value is welcome; among Kubernetes' objects it is somebody's mistake.
+        // Under a declared prefix any value is welcome; among Kubernetes objects a plain value is a mistake worth a warning.
         ...(resource.wholeKeyNames
           ? {}
-          : { onWrapped: (keyValue: KeyValue) => this.#tellWrapped(name, keyValue, options) }),
+          : { onWrapped: (keyValue: KeyValue) => this.#noteWrapped(name, keyValue, options) }),
       }),
       // The feed is opened below, because it needs the cache to write to.
       freshness: () => this.feed.freshness,
@@ -107,6 +109,12 @@ export class ResourcePipeline {
     this.feed = options.openFeed({ resource, sink: this.cache, metrics: this.metrics.feed, checked: this.cache })
   }
 
+  /** @param served one of the resources that share this pipeline. */
+  live(served: ServedResource): LiveResource {
+    const { cache, broadcaster, metrics } = this
+    return { kind: 'live', served, cache, broadcaster, metrics }
+  }
+
   start(): void {
     this.feed.start()
   }
@@ -116,15 +124,15 @@ export class ResourcePipeline {
     this.broadcaster.close()
   }
 
-  #tellWrapped(name: string, { key, modRevision }: KeyValue, { logger, metrics }: ResourcePipelineOptions): void {
+  #noteWrapped(name: string, { key, modRevision }: KeyValue, { logger, metrics }: ResourcePipelineOptions): void {
     metrics.wrapped()
-    if (this.#toldWrapped.has(key)) return
-    this.#toldWrapped.set(key, true)
+    if (this.#loggedWrapped.has(key)) return
+    this.#loggedWrapped.set(key, true)
     const fields = { resource: name, key: keyToText(key), revision: modRevision }
     logger.warn(fields, 'value is no Kubernetes object; it is served wrapped')
   }
 
-  /** A quarter of the history is given up; a little is kept, so that a short break costs nobody a list. */
+  /** Gives up a quarter of the history, but keeps a little, so that a short break costs nobody a list. */
   relieveMemory(): void {
     const { cache } = this
     if (cache.ring.bytes > this.#keptBytes) cache.shrinkRing(Math.max(this.#keptBytes, cache.ring.bytes * 0.75))

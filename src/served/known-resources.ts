@@ -1,7 +1,7 @@
 /**
- * Whether it is known by now what there is to be served. While a server starts, the custom resources are those of
- * definitions that are still to be read: a client that is told 404 of what exists takes its objects as deleted, so until
- * then it is asked to come again. What may not be read at all is told once, and is waited for no longer.
+ * Whether all resources are known yet. While a server starts, the definitions of custom resources are still to be read, and
+ * a client that gets a 404 for a resource that exists takes its objects as deleted: until then it is asked to come again.
+ * Definitions that may not be read at all are logged once, and are not waited for.
  */
 import type { WatchCache } from '../cache/watch-cache.js'
 import type { ResourceRegistry } from '../dialect/resource-registry.js'
@@ -23,11 +23,11 @@ interface Source {
 
 export interface KnownResourcesOptions {
   readonly registry: ResourceRegistry
-  /** undefined: no such resource is served here, and nothing is to be waited for. */
+  /** undefined: no such resource is served here, so it is not waited for. */
   readonly cacheOf: (group: string, version: string, plural: string) => WatchCache | undefined
   /** Over another server: why it is not known what that serves; null once it is. */
   readonly upstreamProblem: () => string | null
-  /** API services are followed, and name groups that are reached through here. */
+  /** Whether APIServices are followed, which name groups that are reached through this server. */
   readonly followsApiServices: boolean
   readonly logger: Logger
 }
@@ -36,7 +36,7 @@ const RETRY_AFTER_SECONDS = 1
 
 export class KnownResources {
   readonly #options: KnownResourcesOptions
-  /** Loaded, or refused: never waited for again. */
+  /** Sources that are loaded or refused, and are never waited for again. */
   readonly #settled = new Set<Source>()
 
   constructor(options: KnownResourcesOptions) {
@@ -44,7 +44,7 @@ export class KnownResources {
     if (!options.followsApiServices) this.#settled.add(SOURCES[1]!)
   }
 
-  /** null when a group that is not served does not exist, and the documents of all groups are complete. */
+  /** null once a group that is not served does not exist, and the documents of all groups are complete. */
   get problem(): ServiceUnavailableError | null {
     const upstream = this.#options.upstreamProblem()
     if (upstream !== null) return unavailable(upstream)
@@ -52,7 +52,7 @@ export class KnownResources {
     return pending === undefined ? null : unavailable(`the ${pending.plural} have not been read yet`)
   }
 
-  /** As `problem`, of one group: those that are built in are known from the beginning, unless another server tells them. */
+  /** The same for one group. Built-in groups are known from the beginning, unless another server names them. */
   problemOf(group: string): ServiceUnavailableError | null {
     const { problem } = this
     if (problem === null || this.#options.upstreamProblem() !== null) return problem

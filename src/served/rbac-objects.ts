@@ -1,8 +1,8 @@
-/** The Roles and bindings in the caches, as the RBAC authorizer reads them: live, and nobody has any right before all are in. */
+/** The roles and bindings in the caches, as the RBAC authorizer reads them: nobody has any right before all of them are in. */
 import type { RbacObjects, RbacSource } from '../auth/authz/rbac.js'
-import type { CacheListener } from '../cache/watch-cache.js'
 import type { StoredObject } from '../model/stored-object.js'
-import type { LiveResource } from '../transports/api/resource-context.js'
+import type { LiveResource } from '../pipeline/live-resource.js'
+import { followObjects } from './followed-objects.js'
 
 const GROUP = 'rbac.authorization.k8s.io'
 const KINDS = ['roles', 'clusterroles', 'rolebindings', 'clusterrolebindings'] as const
@@ -22,11 +22,10 @@ export function rbacSource(
     return live
   })
   const listeners = new Set<() => void>()
-  const tell = (): void => {
+  const onChange = (): void => {
     for (const listener of listeners) listener()
   }
-  const follower: CacheListener = { onBatch: tell, onReset: tell, onAdvance() {} }
-  for (const { cache } of kinds) cache.listen(follower)
+  for (const { cache } of kinds) followObjects(cache, { onChange })
   const objectsOf = (live: LiveResource): unknown[] => {
     const objects: unknown[] = []
     for (const object of live.cache.snapshot().objects(live.cache.prefix)) {

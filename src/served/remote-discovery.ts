@@ -1,12 +1,11 @@
 /**
- * What the server behind `--upstream` serves, followed: its discovery is read again now and then, and what can be listed and
- * watched there becomes a resource here. Custom resources are not taken from it where their definitions can be read:
- * `Definitions` has them within a moment, with their columns.
+ * Serves what the server behind `--upstream` serves: its discovery is read again now and then, and what can be listed and
+ * watched there becomes a resource here. Custom resources are not taken from it where their definitions can be read: those
+ * are followed (`definitions.ts`), which brings their columns too.
  *
- * Of a resource the version that the server prefers is served, others by name (`--resource`), and Secrets by name as
- * everywhere. Each is fed by one watch; the same objects under a second group (`events.k8s.io`) are left out.
+ * A resource is served in the version that the server prefers; other versions, and Secrets, are served by name
+ * (`--resource`). Each is fed by one watch; the same objects under a second group (`events.k8s.io`) are left out.
  */
-import type { Config } from '../config/load.js'
 import { type ServedResource, type ResourceRegistry, servedResource } from '../dialect/resource-registry.js'
 import {
   normalizeEtcdPrefix,
@@ -26,13 +25,15 @@ import { UpstreamError } from '../upstream/upstream.js'
 export interface RemoteDiscoveryOptions {
   readonly server: RemoteApiServer
   readonly registry: ResourceRegistry
-  readonly config: Pick<Config, 'etcdPrefix' | 'resources'>
+  readonly etcdPrefix: string
+  /** Resources that are named with `--resource`. */
+  readonly named: readonly ServedResource[]
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
 }
 
-/** Aggregated APIs and upgrades of the server: nothing that is waited for. */
+/** Only aggregated APIs and upgrades of that server change its discovery, and nobody waits for those. */
 const INTERVAL_MS = 30_000
 const TIMEOUT_MS = 20_000
 const BACKOFF = { firstMs: 200, capMs: 5_000 }
@@ -49,11 +50,11 @@ export class RemoteDiscovery {
 
   constructor(options: RemoteDiscoveryOptions) {
     this.#options = options
-    this.#table = wellKnownResources(options.config.etcdPrefix)
-    this.#named = new Set(options.config.resources.map(({ resource }) => qualifiedName(resource)))
+    this.#table = wellKnownResources(options.etcdPrefix)
+    this.#named = new Set(options.named.map(({ resource }) => qualifiedName(resource)))
   }
 
-  /** Why it is not known what there is; null once it is, for good. */
+  /** Why it is not known what the upstream serves; null once it is known, for good. */
   get problem(): string | null {
     return this.#problem
   }
@@ -88,7 +89,7 @@ export class RemoteDiscovery {
   #take(discovered: Discovered): void {
     const { registry, logger } = this.#options
     const served = this.#choose(discovered)
-    // What could not be asked for now stays as it was.
+    // Groups that did not answer this time stay as they were.
     for (const before of this.#served) {
       const { group, version, plural } = before.resource
       const isKnown = served.some(({ resource }) => resource.group === group && resource.plural === plural)
@@ -123,15 +124,15 @@ export class RemoteDiscovery {
   }
 
   #servedAs(one: DiscoveredResource, rows: readonly WellKnownResource[]): ServedResource {
-    const { etcdPrefix } = this.#options.config
+    const { etcdPrefix } = this.#options
     const { group, plural, version } = one
     const row = rows.find(({ resource }) => resource.version === version) ?? rows[0]
-    // Only a name here: what tells one source from another, and where a page of a list begins.
+    // The prefix is only a name here: it tells pipelines apart, and a page of a list begins with it.
     const prefix = `${normalizeEtcdPrefix(etcdPrefix)}/${group === '' ? '' : `${group}/`}${plural}/`
     const resource = {
       ...one,
       etcdPrefix: row?.resource.etcdPrefix ?? keyFromText(prefix),
-      // What a distributary declares by prefix has whole keys for names.
+      // Objects under a prefix that another distributary declares have whole keys for names.
       wholeKeyNames: row === undefined,
     }
     return servedResource(resource, row === undefined ? 'custom' : 'well-known')

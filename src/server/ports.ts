@@ -57,9 +57,9 @@ export class Ports {
     return { port: await listen(this.#plain, port), securePort: await listen(this.#secure, securePort) }
   }
 
-  /** Sends clients elsewhere with the end of what they have. */
-  sayFarewell(): void {
-    for (const port of [this.#plain, this.#secure]) (port?.server as (Server & Listener) | undefined)?.sayFarewell()
+  /** Sends clients elsewhere when their running requests end. */
+  drain(): void {
+    for (const port of [this.#plain, this.#secure]) (port?.server as (Server & Listener) | undefined)?.beginDrain()
   }
 
   async stop(): Promise<void> {

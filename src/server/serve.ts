@@ -27,7 +27,7 @@ import type { Upstream } from '../upstream/upstream.js'
 export interface ServeOptions {
   readonly argv: readonly string[]
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** What there is besides serving, a line each, for `--help`. */
+  /** The other commands, a line each, for `--help`. */
   commands(): Promise<string>
 }
 
@@ -54,9 +54,9 @@ export async function serve(options: ServeOptions): Promise<void> {
   }
   logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
   print(greeting(config, ports))
-  // The drain has its own grace; what is left after it is cut.
+  // Connections that are left after the grace of the drain are cut.
   process.on('SIGHUP', () => app.reopenLogs())
-  process.on('SIGUSR2', () => void app.audit())
+  process.on('SIGUSR2', () => void app.checkConsistency())
   const skip: closeWithGrace.AllEvents[] = ['SIGHUP', 'SIGUSR2']
   closeWithGrace({ delay: config.shutdownGracePeriod, logger: false, skip }, async ({ signal, err }) => {
     if (err !== undefined) logger.error({ err }, 'stopping after an error')

@@ -1,9 +1,10 @@
 /**
- * A worker process: the whole server but for its source, which is the primary.
+ * A worker process: the whole server, except that its source is the primary.
  *
- * It ends with its link: what the link would have told is lost, and the worker that takes its place begins afresh. A
- * signal and the primary's word may come both, in either order (a service manager signals every process), so the second
- * is not taken for impatience; SIGINT, which a terminal sends to all, is the primary's to hear.
+ * A worker ends with its link, because the batches that the link would have brought are lost; another takes its place and
+ * begins afresh. A worker may get both a signal and the primary's request to drain, in either order (a service manager
+ * signals every process), so the second is not taken for impatience. SIGINT, which a terminal sends to all processes, is
+ * left to the primary.
  */
 import cluster from 'node:cluster'
 import { Socket } from 'node:net'
@@ -21,11 +22,11 @@ import { systemClock as clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { ProcessStatus } from '../ui/status.js'
 
-/** What the primary says first. */
+/** The first message of the primary. */
 export interface WorkerHello {
-  /** Others serve already. */
+  /** Whether other workers serve already. */
   readonly isReplacement: boolean
-  /** Where all of them listen. */
+  /** The ports that all workers listen on. */
   readonly ports: PortNumbers
 }
 
@@ -37,7 +38,7 @@ export interface WorkerParts {
   readonly traces: TraceExport
 }
 
-/** A worker that takes another's place takes no connections before its caches are full, but not for ever. */
+/** How long a worker that replaces another may fill its caches before it takes connections. */
 const READY_WITHIN_MS = 10_000
 
 export async function runWorker({ config, logger, version, schema, traces }: WorkerParts): Promise<void> {
@@ -80,7 +81,7 @@ export async function runWorker({ config, logger, version, schema, traces }: Wor
     app = new App({
       config: { ...config, ...ports },
       upstream: new PrimaryUpstream(channel.callUpstream),
-      tellsOutages: false,
+      logsOutages: false,
       openFeed: channel.openFeed,
       exposeMetrics: async () => ({
         contentType: app?.metrics.contentType ?? '',
@@ -91,7 +92,7 @@ export async function runWorker({ config, logger, version, schema, traces }: Wor
         const statuses = JSON.parse(await channel.exposeStatus()) as readonly (ProcessStatus | null)[]
         return statuses.filter((status) => status !== null)
       },
-      audit: async () => await askForAudit(channel),
+      checkConsistency: async () => await askPrimary(channel),
       logger,
       version,
       schema,
@@ -105,8 +106,8 @@ export async function runWorker({ config, logger, version, schema, traces }: Wor
   }
 }
 
-/** The primary has the watches, and what is compared is what it tells all workers. @throws ServiceUnavailableError */
-async function askForAudit(channel: WorkerChannel): Promise<ConsistencyReport> {
+/** The primary has the watches, and compares what it tells all workers. @throws ServiceUnavailableError */
+async function askPrimary(channel: WorkerChannel): Promise<ConsistencyReport> {
   try {
     return JSON.parse(await channel.checkConsistency()) as ConsistencyReport
   } catch (error) {

@@ -17,7 +17,7 @@ import { Exchange } from '../transports/server/exchange.js'
 import { EVENT_STREAM_START } from '../transports/framing/server-sent-events.js'
 
 export interface UiOptions {
-  readonly admission: RequestGate
+  readonly gate: RequestGate
   readonly status: () => Promise<unknown>
   readonly clock: Clock
   /** Too many look. */
@@ -97,7 +97,7 @@ export function registerUi(server: FastifyInstance, options: UiOptions): void {
     reply.hijack()
     const exchange = new Exchange(request.raw, reply.raw)
     try {
-      await options.admission.admit(exchange, pathAttributes('GET', path))
+      await options.gate.check(exchange, pathAttributes('GET', path))
       send(exchange)
     } catch (error) {
       exchange.fail(StatusError.from(error))

@@ -13,17 +13,17 @@ function limits(clock: VirtualClock) {
 void t.test('requests: a burst, then the rate, and one identity does not use up another', async (t) => {
   const clock = new VirtualClock()
   const limit = limits(clock)
-  for (let i = 0; i < 20; i++) limit.admitRequest('noisy')
-  t.throws(() => limit.admitRequest('noisy'), { code: 429, details: { retryAfterSeconds: 1 } })
-  t.doesNotThrow(() => limit.admitRequest('quiet'))
+  for (let i = 0; i < 20; i++) limit.countRequest('noisy')
+  t.throws(() => limit.countRequest('noisy'), { code: 429, details: { retryAfterSeconds: 1 } })
+  t.doesNotThrow(() => limit.countRequest('quiet'))
   clock.advance(499)
-  t.throws(() => limit.admitRequest('noisy'), TooManyRequestsError)
+  t.throws(() => limit.countRequest('noisy'), TooManyRequestsError)
   clock.advance(1)
-  t.doesNotThrow(() => limit.admitRequest('noisy'))
-  t.throws(() => limit.admitRequest('noisy'), TooManyRequestsError)
+  t.doesNotThrow(() => limit.countRequest('noisy'))
+  t.throws(() => limit.countRequest('noisy'), TooManyRequestsError)
   clock.advance(3_600_000)
-  for (let i = 0; i < 20; i++) limit.admitRequest('noisy')
-  t.throws(() => limit.admitRequest('noisy'), TooManyRequestsError, 'rest does not add up beyond the burst')
+  for (let i = 0; i < 20; i++) limit.countRequest('noisy')
+  t.throws(() => limit.countRequest('noisy'), TooManyRequestsError, 'rest does not add up beyond the burst')
 })
 
 void t.test('bytes: what is over is waited for', async (t) => {
@@ -43,17 +43,17 @@ void t.test('bytes: what is over is waited for', async (t) => {
   t.equal(without.spendInitialBytes('a', 1e12), 0)
 })
 
-function gateOf(options: Partial<FairGateOptions> & Pick<FairGateOptions, 'turns'>): FairGate {
-  const most = { maxTurnsPerIdentity: options.turns, maxWaiting: 100, maxWaitingPerIdentity: 100, maxWaitMs: 3_000 }
+function gateOf(options: Partial<FairGateOptions> & Pick<FairGateOptions, 'slots'>): FairGate {
+  const most = { maxSlotsPerIdentity: options.slots, maxWaiting: 100, maxWaitingPerIdentity: 100, maxWaitMs: 3_000 }
   return new FairGate({ ...most, clock: new VirtualClock(), onRejected: () => {}, ...options })
 }
 
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
 void t.test(
-  'turns go round between identities: one that asks for much waits behind one that asks for little',
+  'slots go round between identities: one that asks for much waits behind one that asks for little',
   async (t) => {
-    const gate = gateOf({ turns: 1, maxWaiting: 100, maxWaitingPerIdentity: 50 })
+    const gate = gateOf({ slots: 1, maxWaiting: 100, maxWaitingPerIdentity: 50 })
     const order: string[] = []
     const leave = await gate.enter('noisy')
     const enter = async (identity: string) => {
@@ -71,8 +71,8 @@ void t.test(
   },
 )
 
-void t.test('never more turns than allowed at one time', async (t) => {
-  const gate = gateOf({ turns: 3, maxWaiting: 100, maxWaitingPerIdentity: 100 })
+void t.test('never more slots than allowed at one time', async (t) => {
+  const gate = gateOf({ slots: 3, maxWaiting: 100, maxWaitingPerIdentity: 100 })
   let running = 0
   let most = 0
   await Promise.all(
@@ -89,7 +89,7 @@ void t.test('never more turns than allowed at one time', async (t) => {
 })
 
 void t.test('what waits is bounded, in all and for each', async (t) => {
-  const gate = gateOf({ turns: 1, maxWaiting: 3, maxWaitingPerIdentity: 2 })
+  const gate = gateOf({ slots: 1, maxWaiting: 3, maxWaitingPerIdentity: 2 })
   const leave = await gate.enter('a')
   const waiting = [gate.enter('a'), gate.enter('a')]
   await t.rejects(gate.enter('a'), { code: 429 }, 'one identity cannot fill the queue')
@@ -100,18 +100,18 @@ void t.test('what waits is bounded, in all and for each', async (t) => {
   t.match(gate, { running: 0, waiting: 0 })
 })
 
-void t.test('no identity holds every turn, however long it holds them', async (t) => {
-  const gate = gateOf({ turns: 4, maxTurnsPerIdentity: 3 })
+void t.test('no identity holds every slot, however long it holds them', async (t) => {
+  const gate = gateOf({ slots: 4, maxSlotsPerIdentity: 3 })
   const held = ['noisy', 'noisy', 'noisy'].map((identity) => gate.tryEnter(identity))
   t.notOk(held.includes(null))
-  t.equal(gate.tryEnter('noisy'), null, 'there is a turn left, and not for this one')
+  t.equal(gate.tryEnter('noisy'), null, 'there is a slot left, and not for this one')
   const more = [gate.enter('noisy'), gate.enter('noisy')]
   const quiet = gate.tryEnter('quiet')
   t.ok(quiet, 'the next to come need not wait')
   const calm = gate.enter('calm')
   quiet?.()
   ;(await calm)()
-  t.match(gate, { running: 3, waiting: 2 }, 'a turn that is free is not for who holds too many')
+  t.match(gate, { running: 3, waiting: 2 }, 'a slot that is free is not for who holds too many')
   held[0]?.()
   const first = await more[0]!
   t.match(gate, { running: 3, waiting: 1 })
@@ -124,7 +124,7 @@ void t.test('no identity holds every turn, however long it holds them', async (t
 void t.test('who has waited too long is told to come again, and that is counted', async (t) => {
   const clock = new VirtualClock()
   let rejected = 0
-  const gate = gateOf({ turns: 1, clock, maxWaitMs: 3_000, onRejected: () => rejected++ })
+  const gate = gateOf({ slots: 1, clock, maxWaitMs: 3_000, onRejected: () => rejected++ })
   const leave = await gate.enter('a')
   const waiting = gate.enter('b')
   clock.advance(2_999)
@@ -137,8 +137,8 @@ void t.test('who has waited too long is told to come again, and that is counted'
   t.ok(gate.tryEnter('c'))
 })
 
-void t.test('who goes away while waiting leaves the queue, and costs no turn', async (t) => {
-  const gate = gateOf({ turns: 1, maxWaiting: 10, maxWaitingPerIdentity: 10 })
+void t.test('who goes away while waiting leaves the queue, and costs no slot', async (t) => {
+  const gate = gateOf({ slots: 1, maxWaiting: 10, maxWaitingPerIdentity: 10 })
   const leave = await gate.enter('a')
   const gone = new AbortController()
   const waiting = gate.enter('b', gone.signal)

@@ -60,7 +60,7 @@ for (const [name, corrupt] of Object.entries(corruptions)) {
     const watch = s.recorder.watch({ target: pods, resourceVersion: String(after) })
     await until(() => s.h.watchers === 1, 'it watches')
     // A sample is compared: of the few values here, all.
-    await s.h.app.audit()
+    await s.h.app.checkConsistency()
     await watch.ended
     t.same(ends([watch]), ['error 410 ×1'])
     t.equal(await s.count('consistency_check_failures_total', 'resource="pods"'), 1)
@@ -87,11 +87,11 @@ void t.test('a correct cache is left alone, under writes and with values that ca
   const watches = await s.watchAll()
   s.startLoad()
   for (let i = 0; i < 10; i++) {
-    await s.h.app.audit()
+    await s.h.app.checkConsistency()
     await pause(20)
   }
   const last = await s.settle()
-  await s.h.app.audit()
+  await s.h.app.checkConsistency()
   t.ok((await s.count('consistency_checks_total', 'outcome="equal"')) > 10)
   t.equal(await s.count('consistency_check_failures_total'), 0)
   t.equal(await s.relists(), 0)
@@ -101,7 +101,7 @@ void t.test('a correct cache is left alone, under writes and with values that ca
 })
 
 for (const workers of [1, 2]) {
-  void t.test(`SIGUSR2 audits now, with ${workers} worker(s), and the process goes on`, async (t) => {
+  void t.test(`SIGUSR2 checks now, with ${workers} worker(s), and the process goes on`, async (t) => {
     const etcd = await startEtcd(t)
     const writer = new EtcdWriter([etcd])
     await writer.put('/registry/pods/a/one', pod('one', { namespace: 'a' }))
@@ -118,7 +118,7 @@ for (const workers of [1, 2]) {
       const samples = await server.metrics()
       checks = [...samples].reduce(
         (n, [name, value]) =>
-          name.includes('audit_checks') && name.includes('"pods"') && name.includes('equal') ? n + value : n,
+          name.includes('consistency_checks') && name.includes('"pods"') && name.includes('equal') ? n + value : n,
         0,
       )
     }
@@ -147,13 +147,17 @@ interface Row {
   readonly reason: string | null
 }
 
-async function ask(url: string, init: RequestInit = {}): Promise<{ status: number; outcome: string; rows: Row[] }> {
-  const answer = await fetch(`${url}/audit`, { method: 'POST', ...init })
+async function ask(
+  url: string,
+  init: RequestInit = {},
+  path = '/consistency-check',
+): Promise<{ status: number; outcome: string; rows: Row[] }> {
+  const answer = await fetch(`${url}${path}`, { method: 'POST', ...init })
   const { outcome, resources = [] } = (await answer.json()) as { outcome: string; resources?: Row[] }
   return { status: answer.status, outcome, rows: resources }
 }
 
-void t.test('POST /audit compares now, and answers with the result of each resource', async (t) => {
+void t.test('POST /consistency-check compares now, and answers with the result of each resource', async (t) => {
   const s = await corrupted(t, corruptions['holds another value under the right revision']!)
   const { url } = s.h
   const object = pod('odd', { namespace: 'a', labels: { app: 'right' } })
@@ -181,12 +185,13 @@ void t.test('POST /audit compares now, and answers with the result of each resou
   const checks = await s.count('consistency_checks_total', 'resource="nodes"')
   t.ok(checks <= 1 + together.length - 1, `${checks} comparisons: who asks while one runs is given that one`)
 
-  const got = await fetch(`${url}/audit`)
+  const got = await fetch(`${url}/consistency-check`)
   t.equal(got.status, 405)
   t.equal(got.headers.get('allow'), 'POST')
   t.match(await got.json(), { kind: 'Status', reason: 'MethodNotAllowed' })
   t.equal((await ask(url, { headers: { origin: 'https://evil.example' } })).status, 403, 'not by pages of others')
   t.equal((await ask(url, { headers: { origin: url } })).status, 200)
+  t.equal((await ask(url, {}, '/audit')).outcome, 'equal', 'the older name works for one more release')
   t.equal((await ask(url, { body: 'x'.repeat(1e6) })).status, 200, 'a body is not read')
 
   await s.etcd.kill()
@@ -204,7 +209,7 @@ void t.test('keys are compared in the order of etcd', async (t) => {
   const s = await startScenario(t)
   await s.writer.commit({ '/registry/pods/a/é': pod('é', { namespace: 'a' }), '/registry/pods/a/z': 'k8s:enc:x' })
   await s.reached(await s.write())
-  await s.h.app.audit()
+  await s.h.app.checkConsistency()
   t.equal(await s.count('consistency_check_failures_total'), 0)
   t.ok(keyFromText('é') > keyFromText('z'))
 })

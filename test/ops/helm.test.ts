@@ -195,7 +195,8 @@ void t.test('every option is reachable from the values, and every value under co
     // The file itself; what `resources` says better; what a Secret brings into the environment.
     else t.ok(name === 'config' || name === 'resource' || options[name].kind === 'secret', name)
   }
-  for (const key of inSchema) t.ok(key === 'resources' || optionNames.some((name) => yamlKey(name) === key), `option ${key}`)
+  for (const key of inSchema)
+    t.ok(key === 'resources' || optionNames.some((name) => yamlKey(name) === key), `option ${key}`)
   const helpers = readFileSync(`${chartFolder}templates/_config.tpl`, 'utf8')
   const set = [...helpers.matchAll(/set \$config "(\w+)"/g)].map((match) => match[1]!)
   t.ok(set.length > 8)

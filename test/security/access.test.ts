@@ -235,11 +235,13 @@ void t.test('each path is open to those that the table in docs/security.md names
       await body?.cancel()
     }
   }
-  const audit = async (headers: Record<string, string>): Promise<number> =>
-    (await fetch(`${app.url}/audit`, { method: 'POST', headers })).status
-  t.equal(await audit({}), 401)
-  t.equal(await audit(bearer('web-token')), 403)
-  t.equal(await audit(bearer('admin-token')), 200)
+  for (const path of ['/consistency-check', '/audit']) {
+    const check = async (headers: Record<string, string>): Promise<number> =>
+      (await fetch(`${app.url}${path}`, { method: 'POST', headers })).status
+    t.equal(await check({}), 401)
+    t.equal(await check(bearer('web-token')), 403)
+    t.equal(await check(bearer('admin-token')), 200)
+  }
 })
 
 void t.test('a cached body never reaches a caller who may not read it', async (t) => {

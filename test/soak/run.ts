@@ -115,8 +115,8 @@ async function round(totals: Totals, { seed, members, watchers, durationMs }: Ro
     await schedule.run(durationMs)
     const { reference, history, ours, throughUs, straight, besideUs } = await s.verdict(await schedule.settle())
     // A cut that was armed may still fall: once more, then.
-    let audit = await s.h.app.audit()
-    if (audit.outcome === 'incomplete') audit = await s.h.app.audit()
+    let audit = await s.h.app.checkConsistency()
+    if (audit.outcome === 'incomplete') audit = await s.h.app.checkConsistency()
     if (audit.outcome === 'equal') totals.audits++
     else print(`  the audit at the end: ${JSON.stringify(audit)}`)
     const deliveries = history.watches.reduce((sum, { items }) => sum + items.length, 0)

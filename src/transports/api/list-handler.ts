@@ -1,90 +1,51 @@
 /** GET of a collection that is no watch: which state, which page of it, and its shared body. */
-import type { Snapshot } from '../../cache/store.js'
-import { type Negotiated, isPretty } from '../../dialect/accept.js'
-import { expiredTokenError, startKeyOf } from '../../dialect/continue-token.js'
-import { type ListParameters, type ListRead, parseListParameters } from '../../dialect/list-options.js'
-import { type ListPage, listPieces } from '../../dialect/list-pieces.js'
-import { acceptsGzip } from '../../dialect/media-type.js'
 import type { FactRegistry } from '../../broadcast/fact-registry.js'
 import { Matcher } from '../../broadcast/matcher.js'
+import type { Snapshot } from '../../cache/store.js'
+import { isPretty } from '../../dialect/accept.js'
+import { startKeyOf } from '../../dialect/continue-token.js'
+import type { ListParameters } from '../../dialect/list-options.js'
+import { type ListPage, listPieces } from '../../dialect/list-pieces.js'
+import { acceptsGzip } from '../../dialect/media-type.js'
 import type { Selector } from '../../dialect/selector.js'
 import { namespacePrefix } from '../../model/resource.js'
-import { ExpiredError, TooManyRequestsError } from '../../model/status.js'
+import { TooManyRequestsError } from '../../model/status.js'
 import { sleep } from '../../support/clock.js'
-import type { Span } from '../../support/tracing.js'
-import type { Admitted } from '../limits/request-gate.js'
-import type { Exchange } from '../server/exchange.js'
-import { NO_CACHE } from './get-handler.js'
-import { layOut } from '../bodies/layout.js'
-import type { LiveResource, ResourceContext } from './resource-context.js'
+import type { BodyUse } from '../bodies/body-cache.js'
+import { type Layout, layOut } from '../bodies/layout.js'
 import { sendBody } from '../bodies/send-body.js'
+import type { ApiContext } from './api-context.js'
+import { readListState } from './read-state.js'
+import type { ReadRequest } from './request.js'
 
-/** Longer is not waited for, but told: the client waits better than we do. */
+/** A longer wait is left to the client, which waits better than a held connection does. */
 const MAX_DEBT_WAIT_MS = 5_000
 
-export interface Collection {
-  /** '' for all. */
-  readonly namespace: string
-  /** From a path that names one object and still lists or watches; null otherwise. */
-  readonly name: string | null
-}
+type ListRequest = ReadRequest<ListParameters>
+type Page = Omit<ListPage, 'matches'>
 
-export async function handleList(
-  context: ResourceContext,
-  exchange: Exchange,
-  live: LiveResource,
-  collection: Collection,
-  form: Negotiated,
-  admitted: Admitted,
-  span: Span | null,
-): Promise<void> {
-  const { served, cache } = live
-  const options = parseListParameters(exchange.query, collection.name ?? undefined)
-  const encoder = context.encoder(served, form, options.includeObject, options.projection)
+export async function handleList(context: ApiContext, request: ListRequest): Promise<void> {
+  const { exchange, live, caller, form, options } = request
+  const { cache } = live
   cache.assertReadable()
   context.memory.admit()
-  await payDebt(context, admitted, exchange.signal)
-  const snapshot = await readState(live, options, exchange.signal)
-  // What it waited for may have been the very value that cannot be read.
+  await payDebt(context, request)
+  const snapshot = await readListState(cache, options.read, exchange.signal)
+  // The value that was waited for may itself be one that cannot be read.
   cache.assertReadable()
-  const prefix = collection.namespace === '' ? cache.prefix : namespacePrefix(served.resource, collection.namespace)
-  const startKey = options.read.kind === 'continue' ? startKeyOf(options.read, prefix) : prefix
-  // A page larger than everything is everything.
-  const limit = options.limit !== null && options.limit < snapshot.size ? options.limit : null
-  if (limit !== null) cache.keep(snapshot)
-  const pretty = isPretty(form, exchange.query, exchange.requestHeaders['user-agent'])
-  const layout = layOut(form, pretty)
-  // Ages are as of the second in which they are asked for.
-  const second = form.transform === 'table' ? Math.floor(context.clock.now() / 1000) : null
-  const key = [
-    cache.name,
-    cache.history,
-    served.resource.version,
-    snapshot.revision,
-    prefix,
-    startKey,
-    limit,
-    options.selector.canonical,
-    encoder.key,
-    layout.key,
-    second,
-  ].join('\n')
-  const use = await context.bodies.use(key, { identity: admitted.identity, signal: exchange.signal }, () => {
-    const page = { snapshot, prefix, startKey, limit, encoder }
-    return layout.pieces(selectedPieces(page, options.selector, live.broadcaster.facts))
-  })
-  const warning =
-    snapshot.unservableCount === 0
-      ? {}
-      : { warning: `299 - "${snapshot.unservableCount} objects of ${cache.name} are stored and cannot be served"` }
+  const page = pageOf(request, snapshot)
+  if (page.limit !== null) cache.keep(snapshot)
+  const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
+  const key = bodyKey(context, request, page, layout)
+  const use = await useBody(context, request, key, page, layout)
   const bytes = await sendBody(exchange, context.bodies, key, use, {
     contentType: form.contentType,
-    headers: { ...NO_CACHE, ...warning },
-    pace: (sent) => admitted.pace(sent),
+    headers: warningOf(cache.name, snapshot.unservableCount),
+    pace: (sent) => caller.pace(sent),
     clock: context.clock,
     acceptsGzip: acceptsGzip(exchange.requestHeaders['accept-encoding']),
   })
-  span?.note({
+  request.span?.note({
     'distributary.resource': cache.name,
     'distributary.read': options.read.kind,
     'distributary.resource_version': snapshot.revision,
@@ -93,43 +54,62 @@ export async function handleList(
   live.metrics.list((performance.now() - exchange.startedMs) / 1000, bytes)
 }
 
-/** What was sent beyond the identity's rate is waited for before more is begun. @throws TooManyRequestsError */
-async function payDebt({ clock }: ResourceContext, admitted: Admitted, signal: AbortSignal): Promise<void> {
-  const waitMs = admitted.pace(0)
+function pageOf({ live, path, options, encoder }: ListRequest, snapshot: Snapshot): Page {
+  const { cache, served } = live
+  const prefix = path.namespace === '' ? cache.prefix : namespacePrefix(served.resource, path.namespace)
+  const startKey = options.read.kind === 'continue' ? startKeyOf(options.read, prefix) : prefix
+  // A page that is larger than the state is the whole list.
+  const limit = options.limit !== null && options.limit < snapshot.size ? options.limit : null
+  return { snapshot, prefix, startKey, limit, encoder }
+}
+
+/** Everything that the bytes of the body depend on. */
+function bodyKey({ clock }: ApiContext, { live, form, options }: ListRequest, page: Page, layout: Layout): string {
+  // The ages in a table are those at the second in which it was asked for.
+  const second = form.transform === 'table' ? Math.floor(clock.now() / 1000) : null
+  return [
+    live.cache.name,
+    live.cache.history,
+    live.served.resource.version,
+    page.snapshot.revision,
+    page.prefix,
+    page.startKey,
+    page.limit,
+    options.selector.canonical,
+    page.encoder.key,
+    layout.key,
+    second,
+  ].join('\n')
+}
+
+function useBody(
+  { bodies }: ApiContext,
+  { exchange, live, caller, options }: ListRequest,
+  key: string,
+  page: Page,
+  layout: Layout,
+): Promise<BodyUse> {
+  return bodies.use(key, { identity: caller.identity, signal: exchange.signal }, () =>
+    layout.pieces(selectedPieces(page, options.selector, live.broadcaster.facts)),
+  )
+}
+
+function warningOf(name: string, unservable: number): { readonly warning?: string } {
+  if (unservable === 0) return {}
+  return { warning: `299 - "${unservable} objects of ${name} are stored and cannot be served"` }
+}
+
+/** Waits until the bytes that were sent beyond the identity's rate are paid for. @throws TooManyRequestsError */
+async function payDebt({ clock }: ApiContext, { caller, exchange }: ListRequest): Promise<void> {
+  const waitMs = caller.pace(0)
   if (waitMs > MAX_DEBT_WAIT_MS) {
     throw new TooManyRequestsError('too many bytes of lists and initial states', Math.ceil(waitMs / 1000))
   }
-  if (waitMs > 0) await sleep(clock, waitMs, signal)
-}
-
-async function readState(live: LiveResource, options: ListParameters, signal: AbortSignal): Promise<Snapshot> {
-  const { cache } = live
-  const read: ListRead = options.read
-  switch (read.kind) {
-    case 'cached':
-      return cache.snapshot()
-    case 'consistent':
-      return await cache.consistentSnapshot(signal)
-    case 'not-older-than':
-      return await cache.snapshotNotOlderThan(read.revision, signal)
-    case 'exact':
-      return await cache.snapshotAt(read.revision, signal)
-    case 'continue':
-      if (read.revision === null) return await cache.consistentSnapshot(signal)
-      try {
-        return await cache.snapshotAt(read.revision, signal)
-      } catch (error) {
-        throw error instanceof ExpiredError ? expiredTokenError(read) : error
-      }
-  }
+  if (waitMs > 0) await sleep(clock, waitMs, exchange.signal)
 }
 
 /** The selector's facts are in use from the first piece to the last, or until nobody wants the rest. */
-function* selectedPieces(
-  page: Omit<ListPage, 'matches'>,
-  selector: Selector,
-  facts: FactRegistry,
-): Generator<Buffer | null, void, void> {
+function* selectedPieces(page: Page, selector: Selector, facts: FactRegistry): Generator<Buffer | null, void, void> {
   if (selector.isEmpty) return yield* listPieces({ ...page, matches: null })
   const matcher = new Matcher('', selector, facts, page.encoder.apiVersion)
   try {

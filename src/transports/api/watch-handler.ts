@@ -1,176 +1,143 @@
 /**
- * A watch, up to the moment when a cursor takes over: where it starts, in which form, on which wire. One for all
- * transports; what differs between them is a `WatchTransport`.
+ * A watch, up to the moment when a cursor takes over: where it starts, and what is held for it until it has started. It is
+ * the same for all transports; what differs between them is a `WatchTransport`.
  *
- * A revision that is gone or too far ahead is told in the stream, after a 200: that is where clients of the API server
- * look for it. Everything else that is wrong is an ordinary answer.
+ * A revision that is gone or too far ahead is told in the stream, after a 200, because clients of the API server look for
+ * it there. Every other refusal is an ordinary answer.
  */
 import type { CursorRequest, CursorStart } from '../../broadcast/dispatcher.js'
-import type { Cursor, WatcherSink } from '../../broadcast/cursor.js'
-import type { EndReason } from '../../model/end-reason.js'
-import { type WireFormat, writeUnit } from '../../broadcast/wire-format.js'
-import type { WatchCache } from '../../cache/watch-cache.js'
-import type { Snapshot } from '../../cache/store.js'
-import type { Negotiated } from '../../dialect/accept.js'
-import type { ObjectEncoder } from '../../dialect/encoding/object-encoder.js'
-import { type RequestedFreshness, type WatchParameters, parseWatchParameters } from '../../dialect/list-options.js'
+import type { Cursor } from '../../broadcast/cursor.js'
+import { errorUnit } from '../../broadcast/wire-format.js'
+import type { WatchParameters } from '../../dialect/list-options.js'
 import { ZERO_REVISION } from '../../model/revision.js'
-import { ExpiredError, ServiceUnavailableError, StatusError, TooLargeResourceVersionError } from '../../model/status.js'
-import type { Admitted } from '../limits/request-gate.js'
-import type { Collection } from './list-handler.js'
-import type { LiveResource, ResourceContext } from './resource-context.js'
+import { ExpiredError, StatusError, TooLargeResourceVersionError } from '../../model/status.js'
+import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
+import type { ApiContext } from './api-context.js'
+import { readSnapshot } from './read-state.js'
+import type { ReadRequest } from './request.js'
 
-/** A connection that has been answered with a 200 and now takes frames. */
-export interface OpenStream {
-  readonly wire: WireFormat
-  readonly sink: WatcherSink & { attach(cursor: Cursor): void }
-}
+type Watch = ReadRequest<WatchParameters>
 
-export interface WatchTransport {
-  readonly query: URLSearchParams
-  readonly lastEventId: string | undefined
-  /** Whose watch it is, and whether it still may run. */
-  readonly admitted: Admitted
-  readonly signal: AbortSignal
-  /** Sends the head. @param compress the stream is to be gzipped, if the client accepts that and the transport can. */
-  open(compress: boolean): OpenStream
-  /** The cursor has taken over: what belongs to the request alone may go. */
-  begun(): void
-}
-
-/** What a watch asks for, before anything is held for it. @throws StatusError when it would be refused as it stands. */
-export function readWatch(
-  context: ResourceContext,
-  { query, lastEventId }: Pick<WatchTransport, 'query' | 'lastEventId'>,
-  { served }: LiveResource,
-  collection: Collection,
-  form: Negotiated,
-): { readonly options: WatchParameters; readonly encoder: ObjectEncoder } {
-  if (context.isDraining()) {
-    throw new ServiceUnavailableError('the server is shutting down', { details: { retryAfterSeconds: 1 } })
-  }
-  const options = parseWatchParameters(query, {
-    ...(collection.name === null ? {} : { name: collection.name }),
-    ...(lastEventId === undefined ? {} : { lastEventId }),
-  })
-  return { options, encoder: context.encoder(served, form, options.includeObject, options.projection) }
+/** The place, the slot and the checks that are held for a watch. */
+interface Held {
+  /** Gives back the slot for its initial state. */
+  releaseInitial: () => void
+  /** Gives back everything, when the watch has ended. */
+  readonly release: () => void
+  /** Ends the checks whether the watch is still allowed. */
+  stopKeeping: () => void
 }
 
 /** @throws StatusError before `transport.open` only. */
-export async function handleWatch(
-  context: ResourceContext,
-  transport: WatchTransport,
-  live: LiveResource,
-  collection: Collection,
-  form: Negotiated,
-): Promise<void> {
-  const { options, encoder } = readWatch(context, transport, live, collection, form)
+export async function handleWatch(context: ApiContext, request: Watch, transport: WatchTransport): Promise<void> {
+  const { live, exchange, caller, options } = request
   live.cache.assertReadable()
   context.memory.admit()
-  const leave = context.watchers.enter(transport.admitted.identity)
-  let releaseInitial = (): void => {}
+  const held = holdPlace(context.watchers.enter(caller.identity))
   try {
     if (options.start.kind === 'initial-state') {
-      releaseInitial = await context.initialStates.enter(transport.admitted.identity, transport.signal)
+      held.releaseInitial = await context.initialStates.enter(caller.identity, exchange.signal)
     }
-    const start = await startOf(live.cache, options, transport.signal)
-    // What it waited for may have been the very value that cannot be read.
+    const start = await startOf(request)
+    // The value that was waited for may itself be one that cannot be read.
     live.cache.assertReadable()
-    if (transport.signal.aborted) {
-      releaseInitial()
-      leave()
-      return
-    }
-    let stopKeeping = (): void => {}
-    const onEnd = (_reason: EndReason): void => {
-      releaseInitial()
-      leave()
-      stopKeeping()
-    }
-    const cursor = begin(context, transport, live, { collection, options, encoder, start, releaseInitial, onEnd })
-    if (cursor !== null && cursor.state !== 'ended') {
-      stopKeeping = transport.admitted.keep((error) => live.broadcaster.fail(cursor, error, 'revoked'))
-    }
+    if (exchange.signal.aborted) return held.release()
+    const cursor = begin(context, request, transport, start, held)
+    if (cursor !== null && cursor.state !== 'ended') keepChecking(request, cursor, held)
   } catch (error) {
-    releaseInitial()
-    leave()
+    held.release()
     throw error
   }
 }
 
-interface Prepared {
-  readonly collection: Collection
-  readonly options: WatchParameters
-  readonly encoder: ObjectEncoder
-  /** An error is told in the stream. */
-  readonly start: CursorStart | StatusError
-  readonly releaseInitial: () => void
-  readonly onEnd: (reason: EndReason) => void
+function holdPlace(leave: () => void): Held {
+  const held: Held = {
+    releaseInitial: () => {},
+    stopKeeping: () => {},
+    release: () => {
+      held.releaseInitial()
+      leave()
+      held.stopKeeping()
+    },
+  }
+  return held
 }
 
-/** null: it ended with an error at once. */
+/** A function of its own: what it makes lives as long as the watch, and must not hold the request for so long. */
+function keepChecking({ caller, live: { broadcaster } }: Watch, cursor: Cursor, held: Held): void {
+  held.stopKeeping = caller.keep((error) => broadcaster.fail(cursor, error, 'revoked'))
+}
+
+/** null: it ended with an error at once. @param start an error is told in the stream. */
 function begin(
-  context: ResourceContext,
+  context: ApiContext,
+  request: Watch,
   transport: WatchTransport,
-  live: LiveResource,
-  prepared: Prepared,
+  start: CursorStart | StatusError,
+  held: Held,
 ): Cursor | null {
-  const { collection, options, encoder, start } = prepared
-  const { wire, sink } = transport.open(options.compress || context.compressesWatches)
-  const fail = (error: StatusError): null => {
-    const status = error.toStatus()
-    const frames = [wire.frame('ERROR', encoder.status(status), null)]
-    const after = wire.afterError(status)
-    if (after !== null) frames.push(after)
-    const { bytes, checksum } = writeUnit(wire, frames)
-    sink.end(bytes, status, checksum)
-    if (error instanceof ExpiredError) live.metrics.resumeExpired()
-    prepared.onEnd('expired')
-    return null
+  const { live, options } = request
+  const stream = transport.open(options.compress || context.compressesWatches)
+  if (start instanceof StatusError) return fail(request, stream, start, held)
+  try {
+    const cursor = live.broadcaster.open(watchRequest(context, request, stream, start, held), stream.sink)
+    stream.sink.attach(cursor)
+    transport.begun()
+    return cursor
+  } catch (error) {
+    return fail(request, stream, StatusError.from(error), held)
   }
-  if (start instanceof StatusError) return fail(start)
-  const request: CursorRequest = {
-    namespace: collection.namespace,
+}
+
+/** No function of this scope is in it: for as long as the watch runs it would keep everything that the request was made of. */
+function watchRequest(
+  context: ApiContext,
+  { path, caller, options, encoder }: Watch,
+  { wire }: OpenStream,
+  start: CursorStart,
+  held: Held,
+): CursorRequest {
+  return {
+    namespace: path.namespace,
     selector: options.selector,
     encoder,
     wire,
     start,
     bookmarks: options.bookmarks,
     deadlineMs: context.clock.monotonic() + timeoutMs(context, options),
-    // No function of this scope: for as long as the watch runs it would keep everything that the request was made of.
-    pace: transport.admitted.pace,
-    onInitialComplete: prepared.releaseInitial,
-    onEnd: prepared.onEnd,
-  }
-  try {
-    const cursor = live.broadcaster.open(request, sink)
-    sink.attach(cursor)
-    transport.begun()
-    return cursor
-  } catch (error) {
-    return fail(StatusError.from(error))
+    pace: caller.pace,
+    onInitialComplete: held.releaseInitial,
+    onEnd: held.release,
   }
 }
 
-async function startOf(
-  cache: WatchCache,
-  { start }: WatchParameters,
-  signal: AbortSignal,
-): Promise<CursorStart | StatusError> {
+function fail({ encoder, live }: Watch, { wire, sink }: OpenStream, error: StatusError, held: Held): null {
+  const status = error.toStatus()
+  const { bytes, checksum } = errorUnit(wire, encoder.status(status), status)
+  sink.end(bytes, status, checksum)
+  if (error instanceof ExpiredError) live.metrics.resumeExpired()
+  held.release()
+  return null
+}
+
+async function startOf({ live: { cache }, options, exchange }: Watch): Promise<CursorStart | StatusError> {
+  const { start } = options
+  const { signal } = exchange
   try {
     switch (start.kind) {
       case 'after':
         cache.assertResumable(start.revision)
         return { kind: 'after', revision: start.revision }
       case 'now':
-        return { kind: 'after', revision: (await fresh(cache, start.freshness, signal)).revision }
+        return { kind: 'after', revision: (await readSnapshot(cache, start.freshness, signal)).revision }
       case 'initial-state': {
-        const snapshot = await fresh(cache, start.freshness, signal)
+        const { freshness } = start
+        const snapshot = await readSnapshot(cache, freshness, signal)
         const minRevision =
-          start.freshness.kind === 'cached'
+          freshness.kind === 'cached'
             ? ZERO_REVISION
-            : start.freshness.kind === 'not-older-than'
-              ? start.freshness.revision
+            : freshness.kind === 'not-older-than'
+              ? freshness.revision
               : snapshot.revision
         return { kind: 'initial', snapshot, minRevision, marksEnd: start.endBookmark }
       }
@@ -181,18 +148,7 @@ async function startOf(
   }
 }
 
-async function fresh(cache: WatchCache, freshness: RequestedFreshness, signal: AbortSignal): Promise<Snapshot> {
-  switch (freshness.kind) {
-    case 'cached':
-      return cache.snapshot()
-    case 'consistent':
-      return await cache.consistentSnapshot(signal)
-    case 'not-older-than':
-      return await cache.snapshotNotOlderThan(freshness.revision, signal)
-  }
-}
-
-function timeoutMs(context: ResourceContext, options: WatchParameters): number {
+function timeoutMs(context: ApiContext, options: WatchParameters): number {
   if (options.timeoutSeconds !== null) return options.timeoutSeconds * 1000
   return context.minRequestTimeoutMs * (1 + context.random.next())
 }

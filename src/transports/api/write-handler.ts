@@ -1,82 +1,97 @@
-/** POST, PUT, PATCH and DELETE, and the subresources: the body in, one verb, the answer out. */
-import { type Negotiated, isPretty, negotiate } from '../../dialect/accept.js'
+/** POST, PUT, PATCH and DELETE, and the subresources: reads the body, performs one verb, sends the answer. */
 import type { FairGate } from '../../auth/fair-gate.js'
+import { type Negotiated, isPretty, negotiate } from '../../dialect/accept.js'
 import { parseGetParameters } from '../../dialect/list-options.js'
-import { NotAcceptableError } from '../../model/status.js'
+import { unknownResource } from '../../dialect/request-path.js'
+import type { ServedResource } from '../../dialect/resource-registry.js'
+import { MethodNotAllowedError, NotAcceptableError } from '../../model/status.js'
 import type { WriteAnswer, WriteRequest } from '../../writes/write-context.js'
 import type { WriteVerb } from '../../writes/writer.js'
-import type { Admitted } from '../limits/request-gate.js'
-import type { Exchange } from '../server/exchange.js'
 import { layOut } from '../bodies/layout.js'
+import type { Exchange } from '../server/exchange.js'
 import { requireOwnOrigin } from '../server/own-origin.js'
+import type { ApiContext } from './api-context.js'
 import { readBody } from './read-body.js'
-import type { LiveResource, ResourceContext } from './resource-context.js'
+import type { Request } from './request.js'
+import { attributesOf, isRead, type Verb } from './request-attributes.js'
 
 export interface Writes {
   perform(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer>
-  /** Writes under way: each holds its body. */
+  /** Slots for writes under way, each of which holds its body. */
   readonly gate: Pick<FairGate, 'enter'>
 }
 
-export interface WritePath {
-  readonly namespace: string
-  readonly name: string
-  readonly subresource: string
-}
-
-/** What is written is JSON: nothing of it can be had as protobuf. */
+/** Objects are written as JSON, so the answer cannot be had as protobuf. */
 const AS_JSON = { protobufObjects: false, protobufPartial: false } as const
 
-/** @throws StatusError */
+/** @param writes null: this server does not write. @throws StatusError */
 export async function handleWrite(
-  context: ResourceContext,
-  writes: Writes,
-  exchange: Exchange,
-  { served }: LiveResource,
-  path: WritePath,
-  verb: WriteVerb,
-  admitted: Admitted,
-  mayCreate: () => Promise<void>,
+  context: ApiContext,
+  writes: Writes | null,
+  request: Request,
+  served: ServedResource,
 ): Promise<void> {
+  const { exchange, path, caller } = request
+  const [performer, verb] = requireWritable(writes, request)
   if (verb !== 'get') requireOwnOrigin(exchange, 'nothing is written')
-  // What cannot be answered is not done.
+  // An answer that cannot be sent must be refused before anything is written.
   const form = negotiate(exchange.requestHeaders.accept, 'get', AS_JSON)
   context.memory.admit()
-  const release = await writes.gate.enter(admitted.identity, exchange.signal)
+  const release = await performer.gate.enter(caller.identity, exchange.signal)
   try {
     const body = verb === 'get' ? Buffer.alloc(0) : await readBody(exchange, context.clock, context.requestTimeoutMs)
-    const answer = await writes.perform(verb, {
+    const answer = await performer.perform(verb, {
       served,
-      ...path,
+      namespace: path.namespace,
+      name: path.name,
+      subresource: path.subresource,
       query: exchange.query,
       userAgent: exchange.requestHeaders['user-agent'] ?? '',
       contentType: exchange.requestHeaders['content-type'],
       body,
-      mayCreate,
+      mayCreate: () => caller.authorize(attributesOf(exchange, path, 'create')),
     })
-    send(context, exchange, { served }, answer, form)
+    send(context, exchange, served, answer, form)
   } finally {
     release()
   }
 }
 
+/** @throws NotFoundError, MethodNotAllowedError for what is not written here. */
+function requireWritable(writes: Writes | null, { exchange, path, verb }: Request): [Writes, WriteVerb] {
+  if (writes === null && isRead(verb)) throw unknownResource()
+  if (writes === null || verb === 'other' || path.legacyWatch) {
+    throw new MethodNotAllowedError(
+      `the server does not allow this method on the requested resource` +
+        (writes === null ? `: ${exchange.request.method} needs --enable-writes` : ''),
+    )
+  }
+  if (isCollectionRead(verb)) throw unknownResource()
+  return [writes, verb]
+}
+
+function isCollectionRead(verb: Verb): verb is 'list' | 'watch' {
+  return verb === 'list' || verb === 'watch'
+}
+
 function send(
-  context: ResourceContext,
+  { forms }: ApiContext,
   exchange: Exchange,
-  { served }: Pick<LiveResource, 'served'>,
+  served: ServedResource,
   answer: WriteAnswer,
   form: Negotiated,
 ): void {
   if (answer.warnings.length > 0) exchange.headers['warning'] = answer.warnings.map(warning).join(', ')
-  const pretty = isPretty(form, exchange.query, exchange.requestHeaders['user-agent'])
+  const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
   if (answer.kind === 'document') {
     const contentType = form.encoding === 'yaml' ? 'application/yaml' : 'application/json'
-    return exchange.send(answer.code, contentType, layOut(form, pretty).whole(answer.json))
+    return exchange.send(answer.code, contentType, layout.whole(answer.json))
   }
-  const encoder = context.encoder(served, form, parseGetParameters(exchange.query).includeObject, null)
+  const { includeObject } = parseGetParameters(exchange.query)
+  const encoder = forms.encoder({ served, cache: null }, form, { includeObject, projection: null })
   const body = encoder.single(answer.stored)
   if (body === null) throw new NotAcceptableError('what was written cannot be shown in that form')
-  exchange.send(answer.code, form.contentType, layOut(form, pretty).whole(body))
+  exchange.send(answer.code, form.contentType, layout.whole(body))
 }
 
 /** RFC 9110's warn-text: quoted, printable. */

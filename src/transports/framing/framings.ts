@@ -2,19 +2,14 @@
  * A wire is a framing (how an event looks: a JSON line, a server-sent event, a protobuf message) on a carrier (what the
  * frames travel in). Each pair is made once, so that watchers of one pair share a group.
  */
-import { type TransportKind, type WireFormat, chunkEnvelope } from '../../broadcast/wire-format.js'
+import { type WireFormat, chunkEnvelope } from '../../broadcast/wire-format.js'
 import type { Stream } from '../../dialect/accept.js'
+import type { Framing } from './framing.js'
 import { jsonLines } from './json-lines.js'
 import { protobufFrames } from './protobuf-frames.js'
 import { serverSentEvents } from './server-sent-events.js'
 
-export interface Framing extends Pick<WireFormat, 'frame' | 'afterError' | 'mark'> {
-  readonly key: string
-  /** What it counts as, where that is not the carrier's name. */
-  readonly transport: TransportKind | null
-}
-
-/** `http1-chunked`: on a socket that we write chunks to ourselves. `http1`: on a response that Node writes. */
+/** `http1-chunked`: a socket that we write chunks to ourselves. `http1`: a response that Node writes. */
 export type Carrier = 'http1-chunked' | 'http1' | 'http2' | 'websocket'
 
 export const framings: Readonly<Record<Exclude<Stream, 'none'>, Framing>> = {

@@ -1,6 +1,6 @@
 /** One JSON object per line: the stream of a Kubernetes watch. */
 import type { EventType } from '../../broadcast/wire-format.js'
-import type { Framing } from './framings.js'
+import type { Framing } from './framing.js'
 
 const CLOSE = Buffer.from('}', 'latin1')
 const CLOSE_LINE = Buffer.from('}\n', 'latin1')

@@ -1,6 +1,6 @@
 /** Four bytes of length, big-endian, and a meta/v1 WatchEvent: the stream of a watch in Kubernetes' protobuf. */
 import { encodeWatchEvent } from '../../codec/protobuf/encode.js'
-import type { Framing } from './framings.js'
+import type { Framing } from './framing.js'
 
 export const protobufFrames: Framing = {
   key: 'protobuf-frames',

@@ -7,7 +7,7 @@
  * comments would do too, and lets a client of a quiet resource resume where a comment would leave it to be expired.
  */
 import type { Revision } from '../../model/revision.js'
-import type { Framing } from './framings.js'
+import type { Framing } from './framing.js'
 
 const DATA = Buffer.from('data: ', 'latin1')
 const END = Buffer.from('\n\n', 'latin1')

@@ -3,7 +3,7 @@
  * only clients mask. So the bytes are the same for every client, and a group shares them.
  */
 import { encodeWatchEvent } from '../../codec/protobuf/encode.js'
-import type { Framing } from './framings.js'
+import type { Framing } from './framing.js'
 import { jsonEvent } from './json-lines.js'
 
 const TEXT = 0x81

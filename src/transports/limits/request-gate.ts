@@ -1,8 +1,8 @@
 /**
- * Who is let in: the client's address, who it is, how much it may ask, and whether it may do this; and for as long as a
- * watch runs, whether it still may. One gate in front of every transport, because every request comes through one handler.
+ * The gate in front of every transport: it finds out a client's address, authenticates the client, counts its requests
+ * and authorizes what it asks for; while a watch runs, it keeps checking that the watch is still allowed.
  *
- * Where nobody is asked who they are and everything is allowed, only the rate is looked at and nothing is awaited or kept.
+ * A server that authenticates nobody and allows everything only counts requests: nothing is awaited and nothing is kept.
  */
 import type { IncomingMessage } from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'
@@ -20,43 +20,43 @@ import type { StatusError } from '../../model/status.js'
 import type { Exchange } from '../server/exchange.js'
 
 export interface RequestGateOptions {
-  /** null: nobody is asked who they are, and everything is allowed. */
+  /** null: nobody is authenticated, and everything is allowed. */
   readonly guard: AccessGuard | null
-  /** Requests of one identity. @throws TooManyRequestsError */
-  readonly admitRequest: (identity: string) => void
-  /** Bytes of lists and initial states of one identity. @returns milliseconds to wait. */
+  /** Counts a request of one identity. @throws TooManyRequestsError */
+  readonly countRequest: (identity: string) => void
+  /** Counts bytes of lists and initial states of one identity. @returns milliseconds to wait. */
   readonly spendInitialBytes: (identity: string, bytes: number) => number
   readonly proxies: TrustedProxies
   readonly audit: AuditLog | null
 }
 
-/** One request that has been let in. */
-export interface Admitted {
-  /** Whose limits it counts against: the user, or the address where nobody says who they are. */
+/** The client of one request that has passed the gate. */
+export interface Caller {
+  /** The name that its limits are counted under: the user, or the address of an anonymous client. */
   readonly identity: string
   /** Counts bytes of a list or initial state. @returns milliseconds to wait before more is sent. */
   readonly pace: (bytes: number) => number
-  /** Whether it may do this as well: a PUT that would create. @throws ForbiddenError, ServiceUnavailableError */
+  /** Checks a further permission, such as `create` for a PUT that would create. @throws ForbiddenError, ServiceUnavailableError */
   authorize(attributes: Attributes): Promise<void>
-  /** Watches over a running request. @returns what ends that. */
+  /** Keeps checking a running request. @returns a function that ends the checks. */
   keep(revoked: (error: StatusError) => void): () => void
 }
 
-/** Who asks for what another server answers. */
+/** The client of a request that another server answers. */
 export interface ForwardedCaller {
-  /** null: nobody is asked who they are. */
+  /** null: this server authenticates nobody. */
   readonly user: User | null
   readonly isAnonymous: boolean
   readonly hasBearerToken: boolean
   readonly address: string
 }
 
-type Who = Pick<Acting, 'user' | 'impersonator'>
+type Client = Pick<Acting, 'user' | 'impersonator'>
 type Decided = 'allow' | 'forbid' | 'unauthenticated' | 'none'
 
 export class RequestGate {
   readonly #options: RequestGateOptions
-  /** A connection's certificate does not change: looked at once. */
+  /** A connection's certificate does not change, so it is read once. */
   readonly #certificates = new WeakMap<TLSSocket, { readonly peer: PeerCertificate | null }>()
 
   constructor(options: RequestGateOptions) {
@@ -64,11 +64,11 @@ export class RequestGate {
   }
 
   /** @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError */
-  admit(exchange: Exchange, attributes: Attributes): Admitted | Promise<Admitted> {
-    const { guard, admitRequest, spendInitialBytes, audit } = this.#options
+  check(exchange: Exchange, attributes: Attributes): Caller | Promise<Caller> {
+    const { guard, countRequest, spendInitialBytes, audit } = this.#options
     const address = this.#addressOf(exchange.request)
     if (guard === null) {
-      admitRequest(address)
+      countRequest(address)
       if (audit !== null) this.#audit(exchange, attributes, address, null, null)
       refuseImpersonation(exchange.request.rawHeaders)
       return {
@@ -78,60 +78,60 @@ export class RequestGate {
         keep: () => nothing,
       }
     }
-    return this.#admitGuarded(guard, exchange, attributes, address)
+    return this.#checkGuarded(guard, exchange, attributes, address)
   }
 
-  async #admitGuarded(
+  async #checkGuarded(
     guard: AccessGuard,
     exchange: Exchange,
     attributes: Attributes,
     address: string,
-  ): Promise<Admitted> {
+  ): Promise<Caller> {
     const { request } = exchange
     const asked: AuthenticationRequest = {
       rawHeaders: request.rawHeaders,
       tlsPeerCertificate: this.#certificateOf(request),
     }
-    let acting: Who | null = null
+    let client: Client | null = null
     let rule: string | null = null
     try {
-      const caller = await guard.authenticate(asked)
-      acting = { user: caller, impersonator: null }
-      const admitted = await this.#actingAs(guard, caller, asked, address)
-      acting = admitted
-      const identity = identityOf(admitted.user, address)
-      const access = await guard.authorize(admitted, attributes)
-      rule = access.decision.rule
+      const user = await guard.authenticate(asked)
+      client = { user, impersonator: null }
+      const acting = await this.#actingAs(guard, user, asked, address)
+      client = acting
+      const identity = identityOf(acting.user, address)
+      const grant = await guard.authorize(acting, attributes)
+      rule = grant.decision.rule
       return {
         identity,
         pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),
-        authorize: async (more) => void (await guard.authorize(admitted, more)),
-        keep: (revoked) => guard.keep(asked, attributes, access, revoked),
+        authorize: async (more) => void (await guard.authorize(acting, more)),
+        keep: (revoked) => guard.keep(asked, attributes, grant, revoked),
       }
     } finally {
-      this.#audit(exchange, attributes, address, acting, rule)
+      this.#audit(exchange, attributes, address, client, rule)
     }
   }
 
-  /** Counts the request against whose rights it uses, so that a gateway's users do not share its limit; or the caller's. */
+  /** Counts the request for the user whose rights it uses, so that the users behind a gateway do not share one limit. */
   async #actingAs(guard: AccessGuard, caller: User, asked: AuthenticationRequest, address: string): Promise<Acting> {
-    const { admitRequest } = this.#options
+    const { countRequest } = this.#options
     let user = caller
     try {
       const acting = await guard.actingAs(caller, asked)
       user = acting.user
       return acting
     } finally {
-      admitRequest(identityOf(user, address))
+      countRequest(identityOf(user, address))
     }
   }
 
   /**
-   * For a request that another server answers: who it is, is found out here; what that one may do, is the other's to say.
+   * Authenticates the client of a request that another server answers; that server authorizes it.
    * @throws UnauthorizedError, TooManyRequestsError, ServiceUnavailableError
    */
-  async admitForwarded(exchange: Exchange, attributes: Attributes): Promise<ForwardedCaller> {
-    const { guard, admitRequest } = this.#options
+  async checkForwarded(exchange: Exchange, attributes: Attributes): Promise<ForwardedCaller> {
+    const { guard, countRequest } = this.#options
     const { request } = exchange
     const address = this.#addressOf(request)
     const asked: AuthenticationRequest = {
@@ -143,32 +143,38 @@ export class RequestGate {
       const hasBearerToken = bearerToken(asked) !== null
       if (guard !== null) user = await guard.authenticate(asked)
       const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
-      admitRequest(user === null ? address : identityOf(user, address))
+      countRequest(user === null ? address : identityOf(user, address))
       return { user, isAnonymous, hasBearerToken, address }
     } finally {
-      const acting = user === null ? null : { user, impersonator: null }
-      this.#audit(exchange, attributes, address, acting, user === null ? null : 'passed on')
+      const client = user === null ? null : { user, impersonator: null }
+      this.#audit(exchange, attributes, address, client, user === null ? null : 'passed on')
     }
   }
 
-  /** The line is written when the answer is complete: its code and latency are known then. */
-  #audit(exchange: Exchange, attributes: Attributes, address: string, acting: Who | null, rule: string | null): void {
+  /** Writes the line of the access log when the answer is complete, because its code and latency are known then. */
+  #audit(
+    exchange: Exchange,
+    attributes: Attributes,
+    address: string,
+    client: Client | null,
+    rule: string | null,
+  ): void {
     const { audit, guard } = this.#options
     if (audit === null) return
     const { startedMs, request } = exchange
     const transport = transportOf(request)
     const userAgent = request.headers['user-agent'] ?? ''
-    const caller = acting?.impersonator ?? acting?.user
+    const user = client?.impersonator ?? client?.user
     const impersonated =
-      acting === null || acting.impersonator === null
+      client === null || client.impersonator === null
         ? {}
-        : { impersonatedUser: acting.user.name, impersonatedGroups: acting.user.groups }
+        : { impersonatedUser: client.user.name, impersonatedGroups: client.user.groups }
     exchange.response.once('close', () => {
       const decision: Decided =
-        guard === null ? 'none' : acting === null ? 'unauthenticated' : rule === null ? 'forbid' : 'allow'
+        guard === null ? 'none' : client === null ? 'unauthenticated' : rule === null ? 'forbid' : 'allow'
       audit.write({
-        user: caller?.name ?? '',
-        groups: caller?.groups ?? [],
+        user: user?.name ?? '',
+        groups: user?.groups ?? [],
         ...impersonated,
         sourceAddress: address,
         userAgent,
@@ -208,7 +214,7 @@ export class RequestGate {
   }
 }
 
-/** Whose limits a request counts against. */
+/** The name that a request is counted under. */
 function identityOf(user: User, address: string): string {
   return user.groups.includes(ALL_UNAUTHENTICATED) ? address : user.name
 }
@@ -216,7 +222,7 @@ function identityOf(user: User, address: string): string {
 const nothing = (): void => {}
 const allowed = (): Promise<void> => Promise.resolve()
 
-/** HTTP/2's request has a stand-in for the socket; the stream's session knows the real one. */
+/** An HTTP/2 request has a stand-in for the socket; the session of its stream has the real one. */
 function tlsSocketOf(request: IncomingMessage): TLSSocket | null {
   const { stream } = request as { stream?: ServerHttp2Stream }
   const socket = stream === undefined ? request.socket : stream.session?.socket

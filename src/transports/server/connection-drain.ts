@@ -1,23 +1,23 @@
 /**
- * Sends the clients of one port elsewhere, when the server is about to end: HTTP/2 by GOAWAY, HTTP/1.1 by `Connection: close`
- * on every answer from then on and by an end of the connection behind those whose heads are out already.
+ * Sends the clients of one port elsewhere when the server is about to end: over HTTP/2 by GOAWAY; over HTTP/1.1 by
+ * `Connection: close` on every answer from then on, and by closing the connection after answers whose heads are out already.
  *
- * What runs is not cut: streams and answers come to their own ends. Without this a client whose watch has ended asks again on
- * the connection it has, is told 503, and asks again there, for as long as the server drains.
+ * Running streams and answers are not cut. Without this a client whose watch has ended would ask again on the connection it
+ * has, be answered with 503, and ask again there, for as long as the server drains.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { ServerHttp2Session } from 'node:http2'
 
 export class ConnectionDrain {
-  /** Of HTTP/1.1, under way. */
+  /** HTTP/1.1 answers under way. */
   readonly #answers = new Set<ServerResponse>()
   readonly #sessions = new Set<ServerHttp2Session>()
-  #isSaid = false
+  #hasBegun = false
 
-  /** @param closeIdle ends the connections of HTTP/1.1 on which nothing is under way. */
-  say(closeIdle: () => void): void {
-    if (this.#isSaid) return
-    this.#isSaid = true
+  /** @param closeIdle closes the HTTP/1.1 connections on which nothing is under way. */
+  begin(closeIdle: () => void): void {
+    if (this.#hasBegun) return
+    this.#hasBegun = true
     for (const answer of this.#answers) endConnectionAfter(answer)
     for (const session of this.#sessions) session.close()
     closeIdle()
@@ -26,8 +26,8 @@ export class ConnectionDrain {
   follow(session: ServerHttp2Session): void {
     this.#sessions.add(session)
     session.once('close', () => this.#sessions.delete(session))
-    // Who comes now is answered once: a probe that found no server at all would be told something else.
-    session.once('stream', () => this.#isSaid && session.close())
+    // A session that opens during the drain still gets one answer: a probe must not take it for a server that is not there.
+    session.once('stream', () => this.#hasBegun && session.close())
   }
 
   wrap(handler: RequestListener): RequestListener {
@@ -38,7 +38,7 @@ export class ConnectionDrain {
   }
 
   #answering(response: ServerResponse): void {
-    if (this.#isSaid) return endConnectionAfter(response)
+    if (this.#hasBegun) return endConnectionAfter(response)
     this.#answers.add(response)
     response.once('close', () => this.#answers.delete(response))
   }
@@ -48,6 +48,6 @@ function endConnectionAfter(response: ServerResponse): void {
   response.shouldKeepAlive = false
   if (!response.headersSent) return
   const { socket } = response
-  // Its head promised a connection to use again: the end comes behind its last byte.
+  // The head already promised a connection to use again, so it is closed after the last byte.
   response.once('finish', () => socket?.end())
 }

@@ -1,49 +1,52 @@
 /**
- * `POST /audit`: compares what is cached with etcd now, and answers what came of it. Behind the same gate as `/metrics`, as
- * the verb `post` on the path `/audit`.
+ * `POST /consistency-check`: compares what is cached with etcd now, and answers with a report. It is behind the same gate as
+ * `/metrics`, as the verb `post` on its path. `/audit`, its older name, is kept for one release.
  *
- * A body is not read. A page of another origin is refused: a browser would send such a POST without asking, and while it
- * reads nothing of the answer, etcd would have to list its keys for it.
+ * A body is not read. Pages of other origins are refused: a browser sends such a POST without asking, and while the page
+ * cannot read the answer, etcd would have to list its keys for it.
  */
 import type { FastifyInstance } from 'fastify'
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import { ForbiddenError, MethodNotAllowedError, StatusError } from '../../model/status.js'
 import type { RequestGate } from '../limits/request-gate.js'
 import { Exchange } from './exchange.js'
+import { isOwnOrigin } from './own-origin.js'
 
-export interface AuditRouteOptions {
-  readonly admission: RequestGate
-  /** The report, as it is to be written down. @throws StatusError */
-  readonly audit: () => Promise<object>
+export interface ConsistencyRouteOptions {
+  readonly gate: RequestGate
+  /** @returns the report, as it is written down. @throws StatusError */
+  readonly checkConsistency: () => Promise<object>
   readonly onInternalError: (error: StatusError) => void
 }
 
-const PATH = '/audit'
+const PATHS = ['/consistency-check', '/audit'] as const
 
-export function registerAudit(server: FastifyInstance, { admission, audit, onInternalError }: AuditRouteOptions): void {
-  server.all(PATH, async (request, reply) => {
-    const exchange = new Exchange(request.raw, reply.raw)
-    reply.hijack()
-    try {
-      const method = request.raw.method ?? ''
-      await admission.admit(exchange, pathAttributes(method, PATH))
-      if (method !== 'POST') {
-        exchange.headers['allow'] = 'POST'
-        throw new MethodNotAllowedError(`an audit is asked for with POST, not ${method}`)
+export function registerConsistencyCheck(server: FastifyInstance, options: ConsistencyRouteOptions): void {
+  for (const path of PATHS) {
+    server.all(path, async (request, reply) => {
+      const exchange = new Exchange(request.raw, reply.raw)
+      reply.hijack()
+      try {
+        await options.gate.check(exchange, pathAttributes(request.raw.method ?? '', path))
+        await answer(exchange, options)
+      } catch (error) {
+        const status = StatusError.from(error)
+        if (status.code === 500) options.onInternalError(status)
+        exchange.fail(status)
       }
-      requireOwnOrigin(exchange)
-      exchange.send(200, 'application/json', Buffer.from(`${JSON.stringify(await audit(), null, 2)}\n`))
-    } catch (error) {
-      const status = StatusError.from(error)
-      if (status.code === 500) onInternalError(status)
-      exchange.fail(status)
-    }
-  })
+    })
+  }
 }
 
-function requireOwnOrigin({ requestHeaders }: Exchange): void {
-  const { origin, host } = requestHeaders
-  if (origin === undefined) return
-  const isOwn = URL.canParse(origin) && new URL(origin).host === (host ?? requestHeaders[':authority'])
-  if (!isOwn) throw new ForbiddenError('an audit is not asked for by pages of other origins')
+async function answer(exchange: Exchange, { checkConsistency }: ConsistencyRouteOptions): Promise<void> {
+  const { method = '' } = exchange.request
+  if (method !== 'POST') {
+    exchange.headers['allow'] = 'POST'
+    throw new MethodNotAllowedError(`a consistency check is asked for with POST, not ${method}`)
+  }
+  const { origin } = exchange.requestHeaders
+  if (origin !== undefined && !isOwnOrigin(exchange, origin)) {
+    throw new ForbiddenError('a consistency check is not asked for by pages of other origins')
+  }
+  exchange.send(200, 'application/json', Buffer.from(`${JSON.stringify(await checkConsistency(), null, 2)}\n`))
 }

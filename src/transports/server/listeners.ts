@@ -32,8 +32,8 @@ export interface ListenerLimits {
 /** What a port does besides listening. */
 export interface Listener {
   closeAllConnections(): void
-  /** From now on clients are sent elsewhere with the end of what they have: see `ConnectionDrain`. */
-  sayFarewell(): void
+  /** Sends clients elsewhere from now on: see `ConnectionDrain`. */
+  beginDrain(): void
 }
 
 /** Selectors travel in the URL: kube-proxies and controllers write long ones. Node's default is 16 KB. */
@@ -58,8 +58,8 @@ const PREFACE_SIGN_BYTES = 4
 const MAX_SESSION_MEMORY_MB = 64
 
 export function createPlainListener(serve: RequestListener, limits: ListenerLimits): Server & Listener {
-  const farewell = new ConnectionDrain()
-  const handler = farewell.wrap(serve)
+  const drain = new ConnectionDrain()
+  const handler = drain.wrap(serve)
   const http1 = createServer(
     {
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -71,7 +71,7 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
     handler,
   )
   const http2 = createHttp2Server(http2Options(limits), asHttp2Handler(handler))
-  const sessions = followSessions(http2, limits, farewell)
+  const sessions = followSessions(http2, limits, drain)
   const [accept] = http1.listeners('connection') as [(socket: Socket) => void]
   http1.removeAllListeners('connection')
   // Browsers open connections ahead of need: silent ones, which neither server knows of yet.
@@ -92,8 +92,8 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
     sessions.destroyAll()
     closeHttp1()
   }
-  const sayFarewell = (): void => farewell.say(() => http1.closeIdleConnections())
-  return Object.assign(http1, { sayFarewell })
+  const beginDrain = (): void => drain.begin(() => http1.closeIdleConnections())
+  return Object.assign(http1, { beginDrain })
 }
 
 export function createSecureListener(
@@ -101,8 +101,8 @@ export function createSecureListener(
   limits: ListenerLimits,
   tls: SecureServerOptions,
 ): Http2SecureServer & Listener {
-  const farewell = new ConnectionDrain()
-  const handler = farewell.wrap(serve)
+  const drain = new ConnectionDrain()
+  const handler = drain.wrap(serve)
   const options: SecureServerOptions = {
     ...http2Options(limits),
     handshakeTimeout: HEADERS_TIMEOUT_MS,
@@ -118,7 +118,7 @@ export function createSecureListener(
     connectionsCheckingInterval: CHECK_INTERVAL_MS,
     requireHostHeader: true,
   })
-  const sessions = followSessions(server, limits, farewell)
+  const sessions = followSessions(server, limits, drain)
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => {
     sockets.add(socket)
@@ -131,7 +131,7 @@ export function createSecureListener(
       sessions.destroyAll()
       for (const socket of sockets) socket.destroy()
     },
-    sayFarewell: () => farewell.say(() => (server as unknown as Server).closeIdleConnections()),
+    beginDrain: () => drain.begin(() => (server as unknown as Server).closeIdleConnections()),
   })
 }
 
@@ -197,12 +197,12 @@ function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) 
 function followSessions(
   server: { on(event: 'session', listener: (session: ServerHttp2Session) => void): unknown },
   { firstRequestMs = HEADERS_TIMEOUT_MS, idleMs = KEEP_ALIVE_TIMEOUT_MS }: ListenerLimits,
-  farewell: ConnectionDrain,
+  drain: ConnectionDrain,
 ): { destroyAll(): void } {
   const sessions = new Set<ServerHttp2Session>()
   server.on('session', (session) => {
     sessions.add(session)
-    farewell.follow(session)
+    drain.follow(session)
     let streams = 0
     session.setTimeout(firstRequestMs)
     session.on('stream', (stream) => {

@@ -1,14 +1,19 @@
 /**
- * Requests that change something, and the pages that browsers let send them. A form or a fetch of a foreign page reaches a
- * server on loopback without asking, and though the page reads nothing of the answer, the change would have been made.
+ * Protects requests that change something from foreign pages. A browser sends the form or fetch of any page to a server on
+ * loopback without asking, and though the page cannot read the answer, the change would have been made.
  */
 import { ForbiddenError } from '../../model/status.js'
 import type { Exchange } from './exchange.js'
 
-/** @throws ForbiddenError for a page of another origin that the operator has not named. */
-export function requireOwnOrigin({ requestHeaders, headers }: Exchange, what: string): void {
-  const { origin, host } = requestHeaders
-  if (origin === undefined || headers['access-control-allow-origin'] === origin) return
-  const isOwn = URL.canParse(origin) && new URL(origin).host === (host ?? requestHeaders[':authority'])
-  if (!isOwn) throw new ForbiddenError(`${what} by pages of other origins (--cors-allowed-origins)`)
+/** @throws ForbiddenError for a page of another origin that the operator has not named. @param what the refused action, for the message. */
+export function requireOwnOrigin(exchange: Exchange, what: string): void {
+  const { origin } = exchange.requestHeaders
+  if (origin === undefined || exchange.headers['access-control-allow-origin'] === origin) return
+  if (!isOwnOrigin(exchange, origin))
+    throw new ForbiddenError(`${what} by pages of other origins (--cors-allowed-origins)`)
+}
+
+/** Whether a page came from this server. */
+export function isOwnOrigin({ requestHeaders }: Exchange, origin: string): boolean {
+  return URL.canParse(origin) && new URL(origin).host === (requestHeaders.host ?? requestHeaders[':authority'])
 }

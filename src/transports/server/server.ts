@@ -1,6 +1,6 @@
 /**
- * The HTTP server of one port: fastify owns its life, the routes and the small documents; the API itself is
- * answered on Node's own request and response (`reply.hijack()`), because lists and watches write for themselves.
+ * The HTTP server of one port. Fastify owns its life cycle, the routes and the small documents; the API itself is answered
+ * on Node's own request and response (`reply.hijack()`), because lists and watches write for themselves.
  */
 import type { RequestListener, Server } from 'node:http'
 import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
@@ -9,7 +9,7 @@ import { BadRequestError, InternalError, NotFoundError, StatusError } from '../.
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import type { RequestGate } from '../limits/request-gate.js'
 import type { ApiHandler } from '../api/api-handler.js'
-import { registerAudit } from './consistency-route.js'
+import { registerConsistencyCheck } from './consistency-route.js'
 import { handleCors } from './cors.js'
 import { answerUnreadable, limitBroken } from './answer-unreadable.js'
 import { Exchange } from './exchange.js'
@@ -20,26 +20,26 @@ export interface ServerOptions {
   readonly health: HealthOptions
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>
   /** Compares what is cached with etcd. */
-  readonly audit: () => Promise<object>
+  readonly checkConsistency: () => Promise<object>
   /** Whether `api` answers any path, by passing it on. */
   readonly answersAll?: boolean
-  /** A limit of the connection was broken, before there was a request. */
+  /** Called when a connection broke a limit before there was a request. */
   readonly onRejected: (limit: string) => void
   readonly onInternalError: (error: StatusError) => void
   readonly corsAllowedOrigins: readonly string[]
   /** Further routes, on every port. */
   readonly routes?: (server: FastifyInstance) => void
-  /** Health is for probes, which show nothing; everything else is behind it. */
-  readonly admission: RequestGate
+  /** Everything is behind it but health, which reveals nothing. */
+  readonly gate: RequestGate
 }
 
 const NO_CACHE = { 'cache-control': 'no-cache, private' }
 
-/** Makes the port that a server listens on. */
+/** Makes the listener that a server stands on. */
 export type MakeListener = (handler: RequestListener) => Server
 
 export function createServer(options: ServerOptions, makeListener: MakeListener): FastifyInstance {
-  /** What is still on its way on such a connection is unreadable again, and is the same refusal. */
+  /** Sockets that were refused: what else arrives on them is unreadable again, and counts as the same refusal. */
   const refused = new WeakSet<object>()
   const server = fastify({
     logger: false,
@@ -71,7 +71,7 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
     const exchange = new Exchange(request.raw, reply.raw)
     reply.hijack()
     try {
-      await options.admission.admit(exchange, pathAttributes('GET', '/metrics'))
+      await options.gate.check(exchange, pathAttributes('GET', '/metrics'))
       const { contentType, text } = await options.metrics()
       exchange.send(200, contentType, Buffer.from(text))
     } catch (error) {
@@ -80,10 +80,10 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
       exchange.fail(status)
     }
   })
-  registerAudit(server, options)
+  registerConsistencyCheck(server, options)
   registerHealth(server, options.health)
   options.routes?.(server)
-  // A body is never read here, whatever it says it is.
+  // Bodies are never read here, whatever their type.
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('*', (_request, _payload, done) => done(null))
   server.setNotFoundHandler(async (_request, reply) => {

@@ -6,10 +6,10 @@ import { VirtualClock } from '../../support/virtual-clock.js'
 
 const asker = (identity = 'ann') => ({ identity, signal: new AbortController().signal })
 
-function setUp(turns: number) {
-  const most = { maxTurnsPerIdentity: turns, maxWaiting: 10, maxWaitingPerIdentity: 10, maxWaitMs: 1_000 }
+function setUp(slots: number) {
+  const most = { maxSlotsPerIdentity: slots, maxWaiting: 10, maxWaitingPerIdentity: 10, maxWaitMs: 1_000 }
   const clock = new VirtualClock()
-  const gate = new FairGate({ turns, ...most, clock, onRejected: () => {} })
+  const gate = new FairGate({ slots, ...most, clock, onRejected: () => {} })
   return { gate, clock, bodies: new BodyCache({ maxBytes: 1_000_000, gate }) }
 }
 
@@ -68,7 +68,7 @@ void t.test('what nobody wants any more is let go in the middle', async (t) => {
   t.equal(await readAll((await bodies.use('a', asker(), again.pieces)).body), 30, 'and made anew for the next')
 })
 
-void t.test('what is made of another body needs no turn of its own', async (t) => {
+void t.test('what is made of another body needs no slot of its own', async (t) => {
   const { bodies, gate, clock } = setUp(1)
   const plain = await bodies.use('a', asker(), source().pieces)
   const derived = bodies.useDerived('a gzip', source().pieces)

@@ -88,12 +88,12 @@ for (const { name, open, url } of ports) {
 
   void t.test(`HTTP/2 ${name}: GOAWAY at once, and streams come to their own end`, async (t) => {
     const h = await startApp(t, { flags: SECURE })
-    const { client, farewell } = sessionOf(t, url(h))
+    const { client, goaway } = sessionOf(t, url(h))
     const stream = client.request({ ':path': `${PODS}?watch=1&allowWatchBookmarks=true&resourceVersion=1` })
     const events = new EventReader(stream)
     await until(() => h.watchers === 1, 'it watches')
     const drained = h.app.drain()
-    t.equal(await farewell, 0, 'GOAWAY without an error')
+    t.equal(await goaway, 0, 'GOAWAY without an error')
     t.match(await events.all(), [{ type: 'BOOKMARK' }])
     t.equal(events.ending, 'clean')
     await drained
@@ -103,14 +103,14 @@ for (const { name, open, url } of ports) {
     let code = 0
     probe.on('response', (headers) => (code = headers[':status'] ?? 0))
     probe.resume()
-    t.equal(await late.farewell, 0, 'who comes now is answered once')
+    t.equal(await late.goaway, 0, 'who comes now is answered once')
     await until(() => code === 200, 'and answered it is')
   })
 }
 
-function sessionOf(t: Test, url: string): { client: ClientHttp2Session; farewell: Promise<number> } {
+function sessionOf(t: Test, url: string): { client: ClientHttp2Session; goaway: Promise<number> } {
   const client = connectHttp2(url, { rejectUnauthorized: false })
   client.on('error', () => {})
   t.teardown(() => client.destroy())
-  return { client, farewell: new Promise((resolve) => client.once('goaway', (code) => resolve(code))) }
+  return { client, goaway: new Promise((resolve) => client.once('goaway', (code) => resolve(code))) }
 }

@@ -1,6 +1,6 @@
 /** When a replica whose source is away is no longer ready, and what it says. */
 import t from 'tap'
-import { staleness } from '../../src/server/staleness.js'
+import { staleness } from '../../src/server/readiness.js'
 
 const LIMIT_MS = 60_000
 type Cache = Parameters<typeof staleness>[0] extends Iterable<{ cache: infer C }> ? C : never

@@ -1,0 +1,43 @@
+/** What is served because of objects in the caches: custom resources, group versions of other servers, further versions. */
+import { wellKnownResources } from '../dialect/well-known-resources.js'
+import { followDefinitions } from '../served/definitions.js'
+import { followResource } from '../served/followed-objects.js'
+import { KnownResources } from '../served/known-resources.js'
+import { followApiServices } from '../served/named-services.js'
+import { StoredVersions } from '../served/stored-versions.js'
+import type { ApiServices } from '../transports/passthrough/api-services.js'
+import type { Basis } from './basis.js'
+import type { ResourceStage } from './open-resources.js'
+
+/** @returns whether all resources are known yet. @param services null: another server has the aggregated APIs. */
+export function followServed(
+  { config, logger }: Basis,
+  { registry, resources, views, remote }: ResourceStage,
+  services: ApiServices | null,
+): KnownResources {
+  const { etcdPrefix } = config
+  if (remote === null) {
+    // Only etcd holds objects in several versions; another server converts them.
+    const storedVersions = new StoredVersions({ table: wellKnownResources(etcdPrefix), registry, logger })
+    for (const { cache } of resources.pipelines()) storedVersions.follow(cache)
+  }
+  followResource(
+    registry,
+    () => resources.findLive('apiextensions.k8s.io', 'v1', 'customresourcedefinitions'),
+    ({ served }) => followDefinitions({ registry, etcdPrefix, logger, jsonOf: (object) => views.json(served, object) }),
+  )
+  if (services !== null) {
+    followResource(
+      registry,
+      () => resources.findLive('apiregistration.k8s.io', 'v1', 'apiservices'),
+      ({ served }) => followApiServices(services, (object) => views.json(served, object)),
+    )
+  }
+  return new KnownResources({
+    registry,
+    cacheOf: (group, version, plural) => resources.findLive(group, version, plural)?.cache,
+    upstreamProblem: () => remote?.problem ?? null,
+    followsApiServices: services !== null,
+    logger,
+  })
+}

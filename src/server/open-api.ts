@@ -1,0 +1,83 @@
+/** The API over the resources: its handler, with everything that the handlers of gets, lists, watches and writes share. */
+import { Discovery } from '../dialect/discovery.js'
+import { OpenApi } from '../dialect/openapi.js'
+import type { KnownResources } from '../served/known-resources.js'
+import type { ApiContext } from '../transports/api/api-context.js'
+import { type ApiHandler, apiHandler } from '../transports/api/api-handler.js'
+import { ResourceForms } from '../transports/api/resource-forms.js'
+import type { Writes } from '../transports/api/write-handler.js'
+import type { RequestGate } from '../transports/limits/request-gate.js'
+import type { ApiServices } from '../transports/passthrough/api-services.js'
+import type { Passthrough } from '../transports/passthrough/passthrough.js'
+import type { Upstream } from '../upstream/upstream.js'
+import { Writer } from '../writes/writer.js'
+import type { Basis } from './basis.js'
+import type { Limits } from './open-limits.js'
+import { MAX_VALUE_BYTES, type ResourceStage } from './open-resources.js'
+
+export interface ApiParts {
+  readonly version: string
+  readonly upstream: Upstream
+  readonly stage: ResourceStage
+  readonly known: KnownResources
+  readonly limits: Limits
+  readonly gate: RequestGate
+  readonly passthrough: Passthrough | null
+  readonly apiServices: ApiServices | null
+  readonly isDraining: () => boolean
+}
+
+export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
+  const { config, metrics, onInternalError } = basis
+  const { stage, apiServices, gate, passthrough, version: productVersion } = parts
+  const writable = config.enableWrites
+  const remote = apiServices === null ? {} : { remote: apiServices }
+  return apiHandler({
+    context: contextOf(basis, parts),
+    gate,
+    passthrough,
+    apiServices,
+    discovery: new Discovery(stage.registry, { productVersion, writable, ...remote }),
+    openApi: new OpenApi(stage.registry, { productVersion, writable, schemas: stage.schema }),
+    writes: writable ? openWrites(basis, parts) : null,
+    onAnswered: (verb, code, seconds) => metrics.request(verb, code, seconds),
+    onInternalError,
+    webSocketAllowedOrigins: config.websocketAllowedOrigins,
+  })
+}
+
+function contextOf({ config, clock, random }: Basis, { stage, known, limits, isDraining }: ApiParts): ApiContext {
+  const { registry, resources, views } = stage
+  return {
+    find: (group, version, plural) => resources.find(group, version, plural),
+    hasGroup: (group, version) => registry.hasGroup(group, version),
+    whyUnknown: (group) => (group === null ? known.problem : known.problemOf(group)),
+    forms: new ResourceForms(views, clock),
+    bodies: limits.bodies,
+    initialStates: limits.initialStates,
+    watchers: limits.watchers,
+    memory: limits.memory,
+    clock,
+    random,
+    minRequestTimeoutMs: config.minRequestTimeout,
+    requestTimeoutMs: config.requestTimeout,
+    compressesWatches: config.compress,
+    isDraining,
+  }
+}
+
+function openWrites({ config, clock, random }: Basis, { stage, upstream, limits }: ApiParts): Writes {
+  const { registry, views, schema } = stage
+  const writer = new Writer({
+    upstream,
+    clock,
+    random,
+    jsonOf: (served, object) => views.json(served, object),
+    maxValueBytes: MAX_VALUE_BYTES,
+    schema,
+    etcdPrefix: config.etcdPrefix,
+    find: (group, version, plural) => registry.find(group, version, plural),
+    resources: () => registry.list(),
+  })
+  return { perform: (verb, request) => writer.perform(verb, request), gate: limits.writes }
+}

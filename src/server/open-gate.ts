@@ -1,0 +1,90 @@
+/** The request gate, from the configuration: who is authenticated how, what is allowed, how much, and the access log. */
+import { buildAuthenticator, buildAuthorizer } from '../auth/access-control.js'
+import { AccessGuard } from '../auth/access-guard.js'
+import { type AuditLog, openAuditLog } from '../auth/audit-log.js'
+import { trustedProxies } from '../auth/client-address.js'
+import { IdentityLimits } from '../auth/limits.js'
+import type { Config } from '../config/load.js'
+import { hasAuthenticator } from '../config/relations.js'
+import { rbacSource } from '../served/rbac-objects.js'
+import { RequestGate } from '../transports/limits/request-gate.js'
+import type { Basis } from './basis.js'
+import type { ResourceStage } from './open-resources.js'
+
+export interface GateStage {
+  readonly gate: RequestGate
+  /** For SIGHUP, after the platform has moved the access log. */
+  reopenAuditLog(): void
+  close(): Promise<void>
+}
+
+/** Whether nobody is authenticated and everything is allowed. */
+export function isOpenToAll(config: Config): boolean {
+  return !hasAuthenticator(config) && config.authorizationMode.every((mode) => mode === 'AlwaysAllow')
+}
+
+/** @throws Error that names a file which is not what it should be. */
+export function openGate(basis: Basis, stage: ResourceStage): GateStage {
+  const { config, clock, logger } = basis
+  const isOpen = isOpenToAll(config)
+  const guarded = isOpen ? null : openGuard(basis, stage)
+  const limits = new IdentityLimits({
+    clock,
+    requestsPerSecond: config.requestsPerSecond,
+    initialBytesPerSecond: config.initialBytesPerSecond,
+  })
+  const audit: AuditLog | null =
+    config.auditLogPath === null
+      ? null
+      : openAuditLog({ path: config.auditLogPath, clock, logger, stdout: process.stdout })
+  const gate = new RequestGate({
+    guard: guarded?.guard ?? null,
+    // Where everybody is let in addresses are no identities: a proxy or a NAT is thousands of clients.
+    countRequest: isOpen ? () => {} : (identity) => countRequest(basis, limits, identity),
+    spendInitialBytes: (identity, bytes) => limits.spendInitialBytes(identity, bytes),
+    proxies: trustedProxies(config.trustedProxies),
+    audit,
+  })
+  return {
+    gate,
+    reopenAuditLog: () => audit?.reopen(),
+    async close() {
+      guarded?.close()
+      await audit?.close()
+    },
+  }
+}
+
+function openGuard(
+  { config, clock, logger }: Basis,
+  { resources, views }: ResourceStage,
+): { readonly guard: AccessGuard; close(): void } {
+  const surroundings = { clock, logger }
+  const authenticator = buildAuthenticator(config, surroundings)
+  const rbac = config.authorizationMode.includes('RBAC')
+    ? rbacSource(
+        (group, version, plural) => resources.findLive(group, version, plural),
+        ({ served }, object) => views.json(served, object),
+      )
+    : null
+  const authorizer = buildAuthorizer(config, surroundings, rbac)
+  const guard = new AccessGuard({ authenticator, authorizer, clock })
+  return {
+    guard,
+    close() {
+      guard.close()
+      authenticator.close()
+      authorizer.close()
+    },
+  }
+}
+
+/** @throws TooManyRequestsError */
+function countRequest({ metrics }: Basis, limits: IdentityLimits, identity: string): void {
+  try {
+    limits.countRequest(identity)
+  } catch (error) {
+    metrics.rejected('requests')
+    throw error
+  }
+}

@@ -1,0 +1,66 @@
+/** The bounds of what runs at one time: lists, initial states, writes, watchers and memory. */
+import { FairGate } from '../auth/fair-gate.js'
+import type { Resources } from '../pipeline/resources.js'
+import { BodyCache } from '../transports/bodies/body-cache.js'
+import { MemoryGate } from '../transports/limits/memory-gate.js'
+import { WatcherLimits } from '../transports/limits/watcher-limits.js'
+import type { Basis } from './basis.js'
+import { isOpenToAll } from './open-gate.js'
+
+/** As many as an API server takes at once by default (`--max-mutating-requests-inflight`). */
+const MAX_WRITES = 200
+/** How long a list or an initial state may wait for its slot: as long as the API server lets a read wait for its state. */
+const GATE_WAIT_MS = 3_000
+/** Requests that wait for each slot: they hold a connection and no object. */
+const WAITING_PER_SLOT = 16
+
+export interface Limits {
+  readonly bodies: BodyCache
+  readonly initialStates: FairGate
+  readonly writes: FairGate
+  readonly memory: MemoryGate
+  readonly watchers: WatcherLimits
+}
+
+export function openLimits(basis: Basis, resources: Resources): Limits {
+  const { config, clock, metrics } = basis
+  const lists = fairGate(basis, 'lists', config.maxInitialStates)
+  const initialStates = fairGate(basis, 'initial-states', config.maxInitialStates)
+  metrics.observeInitialStates(() => initialStates.running + lists.running)
+  const bodies = new BodyCache({ maxBytes: config.listCacheBytes, gate: lists })
+  return {
+    bodies,
+    initialStates,
+    writes: fairGate(basis, 'writes', MAX_WRITES),
+    memory: new MemoryGate({
+      targetBytes: config.memoryTarget,
+      residentBytes: () => process.memoryUsage.rss(),
+      clock,
+      relieve: () => {
+        bodies.clear()
+        for (const pipeline of resources.pipelines()) pipeline.relieveMemory()
+      },
+      onRejected: () => metrics.rejected('memory'),
+    }),
+    watchers: new WatcherLimits({
+      total: config.maxWatchers,
+      perClient: config.maxWatchersPerClient,
+      onRejected: (limit) => metrics.rejected(limit),
+    }),
+  }
+}
+
+/** Where everybody is let in, all clients share one identity: a proxy or a NAT is thousands of clients with one address. */
+function fairGate({ config, clock, metrics }: Basis, limit: string, slots: number): FairGate {
+  const isShared = isOpenToAll(config)
+  const maxWaiting = WAITING_PER_SLOT * slots
+  return new FairGate({
+    slots,
+    maxWaiting,
+    maxSlotsPerIdentity: isShared ? slots : Math.max(1, Math.floor((slots * 3) / 4)),
+    maxWaitingPerIdentity: isShared ? maxWaiting : maxWaiting / 2,
+    maxWaitMs: GATE_WAIT_MS,
+    clock,
+    onRejected: () => metrics.rejected(limit),
+  })
+}

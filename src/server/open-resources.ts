@@ -1,0 +1,106 @@
+/** The resources of this process, from their sources to their watchers, from the configuration. */
+import type { Pump } from '../broadcast/pump.js'
+import { ObjectViews } from '../codec/object-views.js'
+import { type Schema, kubernetesSchema } from '../codec/protobuf/schema.js'
+import type { Config } from '../config/load.js'
+import { ResourceRegistry } from '../dialect/resource-registry.js'
+import type { OpenFeed } from '../feed/resource-feed.js'
+import { keyToText } from '../model/event.js'
+import { type Resource, resourceId } from '../model/resource.js'
+import { Resources } from '../pipeline/resources.js'
+import { RemoteDiscovery } from '../served/remote-discovery.js'
+import { ServedViews } from '../served/served-views.js'
+import { HttpResource } from '../upstream/http/http-resource.js'
+import type { RemoteApiServer } from '../upstream/http/remote-api-server.js'
+import type { Upstream } from '../upstream/upstream.js'
+import type { Basis } from './basis.js'
+import { chooseFeeds } from './choose-feeds.js'
+import { openRemoteApiServer } from './remote-api-server.js'
+
+/** etcd refuses larger requests by default; a limit that was raised there is still bounded here. */
+export const MAX_VALUE_BYTES = 8 * 1024 * 1024
+
+export interface Sources {
+  readonly upstream: Upstream
+  /** Where the resources are fed from. Default: as the configuration says. */
+  readonly openFeed?: OpenFeed
+  /** The server behind `--upstream`. Default: as the configuration says. */
+  readonly server?: RemoteApiServer
+  /** The kinds that can be stored as protobuf. Default: those of Kubernetes. */
+  readonly schema?: Schema
+}
+
+export interface ResourceStage {
+  readonly registry: ResourceRegistry
+  readonly resources: Resources
+  readonly views: ServedViews
+  readonly schema: Schema
+  /** What the server behind `--upstream` serves; null without one. */
+  readonly remote: RemoteDiscovery | null
+}
+
+export function openResources(basis: Basis, pump: Pump, sources: Sources): ResourceStage {
+  const { config } = basis
+  const schema = sources.schema ?? kubernetesSchema()
+  const registry = new ResourceRegistry()
+  const views = new ServedViews(openViews(basis, schema), registry)
+  // With --upstream the server there knows what there is.
+  registry.set('configured', config.upstream === null ? config.resources : [])
+  const server = config.upstream === null ? null : (sources.server ?? openRemoteApiServer(config, basis.clock))
+  const { etcdPrefix, resources: named } = config
+  const remote = server === null ? null : new RemoteDiscovery({ ...basis, server, registry, etcdPrefix, named })
+  const resources = new Resources(registry, {
+    ...basis,
+    pump,
+    openFeed: sources.openFeed ?? chooseConfiguredFeeds(basis, sources.upstream, server),
+    jsonOf: (...what) => views.forSelectors(...what),
+    ring: {
+      maxItems: config.defaultWatchCacheSize,
+      maxBytes: config.watchCacheBytes,
+      maxAgeMs: config.watchCacheAge,
+    },
+    bookmarkIntervalMs: config.bookmarkInterval,
+    maxValueBytes: MAX_VALUE_BYTES,
+    historySize: historySizes(config),
+    directUpstream: (resource) =>
+      server === null ? sources.upstream : new HttpResource({ server, resource, random: basis.random }),
+  })
+  return { registry, resources, views, schema, remote }
+}
+
+function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectViews {
+  return new ObjectViews({
+    schema,
+    maxBytes: config.listCacheBytes,
+    onUnreadable: (object, reason) => {
+      metrics.unreadable()
+      logger.warn(
+        { key: keyToText(object.key), revision: object.modRevision, reason },
+        'object cannot be shown as JSON',
+      )
+    },
+    onUnknownFields: (count) => metrics.unknownFields(count),
+  })
+}
+
+function chooseConfiguredFeeds(basis: Basis, upstream: Upstream, server: RemoteApiServer | null): OpenFeed {
+  const { metrics } = basis
+  return chooseFeeds({ ...basis, upstream, server, fleetMetrics: (resource) => metrics.forResource(resource).fleet })
+}
+
+/** Resources and rights are made from these, so they are always cached. */
+const ALWAYS_CACHED: ReadonlySet<string> = new Set([
+  'customresourcedefinitions.apiextensions.k8s.io',
+  'apiservices.apiregistration.k8s.io',
+  ...['roles', 'rolebindings', 'clusterroles', 'clusterrolebindings'].map((one) => `${one}.rbac.authorization.k8s.io`),
+])
+
+/** `--watch-cache` and `--watch-cache-sizes`: null where neither says anything. */
+function historySizes({ watchCache, watchCacheSizes }: Config): (resource: Resource) => number | null {
+  const named = new Map(watchCacheSizes.map(({ resource, batches }) => [resource, batches]))
+  return (resource) => {
+    const id = resourceId(resource)
+    const size = named.get(id) ?? (watchCache ? null : 0)
+    return size === 0 && ALWAYS_CACHED.has(id) ? null : size
+  }
+}

@@ -1,0 +1,87 @@
+/** Whether the server can answer from its caches: the checks of `/readyz`, and one log line when it first can. */
+import { resourceId } from '../model/resource.js'
+import type { ResourcePipeline } from '../pipeline/resource-pipeline.js'
+import type { RemoteDiscovery } from '../served/remote-discovery.js'
+import type { Clock } from '../support/clock.js'
+import type { Logger } from '../support/log.js'
+import type { HealthCheck } from '../transports/server/health.js'
+
+export interface ReadinessOptions {
+  readonly pipelines: () => Iterable<ResourcePipeline>
+  /** null without `--upstream`. */
+  readonly remote: Pick<RemoteDiscovery, 'problem'> | null
+  /** `--max-staleness`, milliseconds. */
+  readonly maxStalenessMs: number
+  readonly isDraining: () => boolean
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+const POLL_MS = 50
+
+export class Readiness {
+  readonly #options: ReadinessOptions
+  #wasReady = false
+  #isStopped = false
+
+  constructor(options: ReadinessOptions) {
+    this.#options = options
+  }
+
+  get isReady(): boolean {
+    return this.checks().every((check) => check.isInformational === true || check.problem() === null)
+  }
+
+  checks(): readonly HealthCheck[] {
+    const { pipelines, remote, maxStalenessMs, isDraining } = this.#options
+    const checks: HealthCheck[] = [
+      { name: 'ping', problem: () => null },
+      { name: 'shutdown', problem: () => (isDraining() ? 'the server is shutting down' : null) },
+      { name: 'staleness', problem: () => staleness(pipelines(), maxStalenessMs) },
+    ]
+    if (remote !== null) checks.push({ name: 'upstream-discovery', problem: () => remote.problem })
+    for (const { resource, cache } of pipelines()) {
+      const { readiness } = cache
+      checks.push({
+        name: `cache-${resourceId(resource)}`,
+        problem: () => problemOf(readiness),
+        // A resource that appears later (a custom resource) answers 429 until it is listed, and makes no other unready.
+        isInformational: readiness.kind === 'refused' || this.#wasReady,
+      })
+    }
+    return checks
+  }
+
+  /** Looks until the server is ready, and logs that once. */
+  logWhenReady(startedMs: number): void {
+    const { clock, logger, pipelines } = this.#options
+    if (this.#isStopped) return
+    if (!this.isReady) {
+      clock.setTimer(POLL_MS, () => this.logWhenReady(startedMs))
+      return
+    }
+    this.#wasReady = true
+    const caches = [...pipelines()].map(({ cache }) => cache)
+    const objects = caches.reduce((sum, { size }) => sum + size, 0)
+    const seconds = (clock.monotonic() - startedMs) / 1000
+    logger.info({ resources: caches.length, objects, seconds }, 'ready')
+  }
+
+  stop(): void {
+    this.#isStopped = true
+  }
+}
+
+/** Why a cache cannot be read; null: it can. */
+export function problemOf(readiness: ResourcePipeline['cache']['readiness']): string | null {
+  return readiness.kind === 'ready' ? null : readiness.kind === 'refused' ? readiness.reason : 'not listed yet'
+}
+
+/** The stalest source, if it is over the limit of `--max-staleness`; null when none is. */
+export function staleness(sources: Iterable<Pick<ResourcePipeline, 'cache'>>, limitMs: number): string | null {
+  let worst: ResourcePipeline['cache'] | null = null
+  for (const { cache } of sources) if (worst === null || cache.stalenessMs > worst.stalenessMs) worst = cache
+  if (worst === null || worst.stalenessMs <= limitMs) return null
+  const seconds = Math.round(worst.stalenessMs / 1_000)
+  return `${worst.name} was last confirmed ${seconds} s ago: ${worst.disconnectedReason ?? 'the source is away'}`
+}

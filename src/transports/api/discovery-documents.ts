@@ -1,0 +1,105 @@
+/** The documents that say what is served: discovery, OpenAPI and `/version`. */
+import { JSON_MEDIA_TYPE, isPretty, negotiate, negotiateDiscovery, negotiateOpenApiV2 } from '../../dialect/accept.js'
+import type { Discovery, Document } from '../../dialect/discovery.js'
+import type { OpenApi } from '../../dialect/openapi.js'
+import { type RequestPath, type ResourcePath, unknownResource } from '../../dialect/request-path.js'
+import { MethodNotAllowedError, type StatusError } from '../../model/status.js'
+import { layOut } from '../bodies/layout.js'
+import type { Exchange } from '../server/exchange.js'
+import type { ApiContext } from './api-context.js'
+
+export interface DocumentOptions {
+  readonly context: Pick<ApiContext, 'whyUnknown' | 'hasGroup'>
+  readonly discovery: Discovery
+  readonly openApi: OpenApi
+}
+
+export type DocumentPath = Exclude<RequestPath, ResourcePath | { kind: 'other' }>
+
+const YEAR_MS = 365 * 24 * 3_600_000
+
+/** @throws StatusError */
+export function answerDocument(options: DocumentOptions, exchange: Exchange, path: DocumentPath): void {
+  requireRead(exchange)
+  const { discovery, openApi } = options
+  const why = path.kind === 'version' ? null : whyIncomplete(options, path)
+  if (why !== null) throw why
+  switch (path.kind) {
+    case 'version':
+      return sendDocument(exchange, discovery.version())
+    case 'api-versions':
+    case 'api-groups': {
+      const root = path.kind === 'api-versions' ? 'api' : 'apis'
+      const form = negotiateDiscovery(exchange.requestHeaders.accept)
+      if (!form.aggregated)
+        return sendDocument(exchange, root === 'api' ? discovery.apiVersions() : discovery.apiGroups())
+      const { body, etag } = discovery.aggregated(root)
+      return exchange.sendTagged(form.contentType, body, etag)
+    }
+    case 'api-group':
+      return sendDocument(exchange, discovery.apiGroup(path.group))
+    case 'api-resources':
+      return sendDocument(exchange, discovery.apiResources(path.group, path.version))
+    case 'openapi-v2': {
+      const { encoding, contentType } = negotiateOpenApiV2(exchange.requestHeaders.accept)
+      const { body, etag } = openApi.v2(encoding)
+      return exchange.sendTagged(contentType, body, etag)
+    }
+    case 'openapi-v3-index':
+      return sendDocument(exchange, openApi.index())
+    case 'openapi-v3':
+      return sendOpenApi(exchange, openApi, path)
+  }
+}
+
+/** A document must not leave out groups that are still to be read: it would say that they do not exist. */
+function whyIncomplete(
+  { context }: DocumentOptions,
+  path: Exclude<DocumentPath, { kind: 'version' }>,
+): StatusError | null {
+  switch (path.kind) {
+    case 'api-versions':
+      return context.whyUnknown('')
+    case 'api-groups':
+    case 'openapi-v2':
+    case 'openapi-v3-index':
+      return context.whyUnknown(null)
+    case 'api-group':
+      return context.whyUnknown(path.group)
+    case 'api-resources':
+    case 'openapi-v3':
+      return context.hasGroup(path.group, path.version) ? null : context.whyUnknown(path.group)
+  }
+}
+
+/** A document asked for by its hash never changes and may be kept for ever; an old hash is redirected to the present one. */
+function sendOpenApi(
+  exchange: Exchange,
+  openApi: OpenApi,
+  path: { readonly group: string; readonly version: string },
+): void {
+  const document = openApi.groupVersion(path.group, path.version)
+  if (document === null) throw unknownResource()
+  const hash = exchange.query.get('hash')
+  if (hash === null) return exchange.sendTagged(JSON_MEDIA_TYPE, document.body, document.etag)
+  const current = openApi.hash(path.group, path.version)
+  if (hash === current) {
+    const expires = new Date(Date.now() + YEAR_MS).toUTCString()
+    const forEver = { 'cache-control': 'public, immutable', expires }
+    return exchange.sendTagged(JSON_MEDIA_TYPE, document.body, document.etag, forEver)
+  }
+  exchange.send(301, 'text/plain; charset=utf-8', Buffer.alloc(0), { location: `${exchange.path}?hash=${current}` })
+}
+
+function sendDocument(exchange: Exchange, document: Document | null): void {
+  if (document === null) throw unknownResource()
+  const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: false })
+  const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
+  exchange.send(200, form.contentType, layout.whole(document.body), { vary: 'Accept' })
+}
+
+function requireRead({ request }: Exchange): void {
+  if (request.method !== 'GET' && request.method !== 'HEAD') {
+    throw new MethodNotAllowedError('the server does not allow this method on the requested resource')
+  }
+}

@@ -1,0 +1,47 @@
+/** Reads a cache as fresh as a request asks: once for gets, lists and watches. */
+import type { Snapshot } from '../../cache/store.js'
+import type { WatchCache } from '../../cache/watch-cache.js'
+import { expiredTokenError } from '../../dialect/continue-token.js'
+import type { RequestedFreshness, ListRead } from '../../dialect/list-options.js'
+import type { Key } from '../../model/event.js'
+import { ExpiredError } from '../../model/status.js'
+import type { StoredObject } from '../../model/stored-object.js'
+
+/** @throws TooLargeResourceVersionError, StatusError */
+export async function readSnapshot(
+  cache: WatchCache,
+  freshness: RequestedFreshness,
+  signal: AbortSignal,
+): Promise<Snapshot> {
+  switch (freshness.kind) {
+    case 'cached':
+      return cache.snapshot()
+    case 'consistent':
+      return await cache.consistentSnapshot(signal)
+    case 'not-older-than':
+      return await cache.snapshotNotOlderThan(freshness.revision, signal)
+  }
+}
+
+/** One object: a consistent read of it may cost the upstream one key, not the whole prefix. */
+export async function readObject(
+  cache: WatchCache,
+  key: Key,
+  freshness: RequestedFreshness,
+  signal: AbortSignal,
+): Promise<StoredObject | undefined> {
+  if (freshness.kind === 'consistent') return await cache.consistentObject(key, signal)
+  return (await readSnapshot(cache, freshness, signal)).get(key)
+}
+
+/** The state of a list, which may also be an exact revision or that of an earlier page. @throws ExpiredError */
+export async function readListState(cache: WatchCache, read: ListRead, signal: AbortSignal): Promise<Snapshot> {
+  if (read.kind === 'exact') return await cache.snapshotAt(read.revision, signal)
+  if (read.kind !== 'continue') return await readSnapshot(cache, read, signal)
+  if (read.revision === null) return await cache.consistentSnapshot(signal)
+  try {
+    return await cache.snapshotAt(read.revision, signal)
+  } catch (error) {
+    throw error instanceof ExpiredError ? expiredTokenError(read) : error
+  }
+}

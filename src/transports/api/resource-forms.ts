@@ -1,0 +1,75 @@
+/** The forms in which a resource can be answered, by what is stored of it: JSON, YAML, protobuf, tables. */
+import type { WatchCache } from '../../cache/watch-cache.js'
+import { hasSameMessage } from '../../codec/versions/convert.js'
+import type { Negotiated, Servable } from '../../dialect/accept.js'
+import { chooseEncoder } from '../../dialect/encoding/encoders.js'
+import type { JsonView } from '../../dialect/encoding/json-encoder.js'
+import type { ObjectEncoder } from '../../dialect/encoding/object-encoder.js'
+import type { IncludeObject } from '../../dialect/list-options.js'
+import type { Projection } from '../../dialect/projection.js'
+import type { ServedResource } from '../../dialect/resource-registry.js'
+import { apiVersion } from '../../model/resource.js'
+import { NotAcceptableError } from '../../model/status.js'
+import type { StoredObject } from '../../model/stored-object.js'
+import type { Clock } from '../../support/clock.js'
+
+/** A resource, and the cache that a request reads; null: there is none, as for what is only written. */
+export interface FormedResource {
+  readonly served: ServedResource
+  readonly cache: WatchCache | null
+}
+
+export interface FormOptions {
+  readonly includeObject: IncludeObject
+  readonly projection: Projection | null
+}
+
+export interface JsonViews {
+  viewOf(served: ServedResource): JsonView
+  /** Whether an object can be shown as the served version at all. */
+  canShow(served: ServedResource, object: StoredObject): boolean
+}
+
+const ONLY_JSON: Servable = { protobufObjects: false, protobufPartial: false }
+
+export class ResourceForms {
+  readonly #views: JsonViews
+  readonly #clock: Clock
+
+  constructor(views: JsonViews, clock: Clock) {
+    this.#views = views
+    this.#clock = clock
+  }
+
+  /** What can be negotiated for the resource. */
+  servable({ served, cache }: FormedResource): Servable {
+    if (cache === null || !cache.isAllProtobuf) return ONLY_JSON
+    const version = apiVersion(served.resource)
+    // An object left in an older version that differs in more than its name would end lists and watches of the newer.
+    const isSame = [...cache.protobufKinds].every((stored) => {
+      const [from = '', kind = ''] = stored.split(' ')
+      return hasSameMessage(from, version, kind)
+    })
+    return { protobufObjects: isSame, protobufPartial: true }
+  }
+
+  /** @throws NotAcceptableError when the resource cannot be had in that form; BadRequestError. */
+  encoder(resource: FormedResource, form: Negotiated, { includeObject, projection }: FormOptions): ObjectEncoder {
+    if (form.encoding !== 'protobuf') this.#assertHasJson(resource)
+    const { served } = resource
+    const parts = { view: this.#views.viewOf(served), now: () => this.#clock.now() }
+    return chooseEncoder(parts, served, form, includeObject, projection)
+  }
+
+  /** @throws NotAcceptableError when what is stored has no JSON here. */
+  #assertHasJson({ served, cache }: FormedResource): void {
+    if (cache === null || !cache.isAllProtobuf) return
+    for (const object of cache.snapshot().objects(cache.prefix)) {
+      if (this.#views.canShow(served, object)) return
+      throw new NotAcceptableError(
+        `${served.resource.plural} are stored as protobuf (${object.kind} of ${object.apiVersion}) without a schema for ` +
+          `${apiVersion(served.resource)}: ask for application/vnd.kubernetes.protobuf, or start with --proto-descriptors`,
+      )
+    }
+  }
+}

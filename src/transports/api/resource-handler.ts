@@ -1,0 +1,145 @@
+/** One request for a resource: through the gate, to the resource, and on to the handler of its verb. */
+import { unknownResource } from '../../dialect/request-path.js'
+import { StatusError } from '../../model/status.js'
+import type { Revision } from '../../model/revision.js'
+import type { LiveResource, UncachedRequest, UncachedResource } from '../../pipeline/live-resource.js'
+import { inSpan } from '../../support/tracing.js'
+import type { RequestGate } from '../limits/request-gate.js'
+import type { Exchange } from '../server/exchange.js'
+import { answerHeadOfWatch, httpWatch } from '../watch/http-watch.js'
+import { checkHandshake, checkOrigin, isWebSocket } from '../websocket/upgrade.js'
+import { webSocketWatch } from '../websocket/websocket-watch.js'
+import type { ApiContext } from './api-context.js'
+import { handleGet } from './get-handler.js'
+import { handleList } from './list-handler.js'
+import { type Request, understandGet, understandList, understandWatch } from './request.js'
+import { attributesOf, isRead } from './request-attributes.js'
+import { handleWatch } from './watch-handler.js'
+import { handleWrite, type Writes } from './write-handler.js'
+
+export interface ResourceHandlerOptions {
+  readonly context: ApiContext
+  readonly gate: RequestGate
+  /** Origins whose pages may open a WebSocket, besides the server's own. */
+  readonly webSocketAllowedOrigins: readonly string[]
+  /** null: this server does not write. */
+  readonly writes: Writes | null
+}
+
+type Asked = Omit<Request, 'caller' | 'span'>
+
+/** @throws StatusError before the head of the answer. */
+export async function answerResource(options: ResourceHandlerOptions, asked: Asked): Promise<void> {
+  await (asked.verb === 'list' ? tracedList(options, asked) : passGate(options, { ...asked, span: null }))
+}
+
+/** A client that traces sends its `traceparent`. */
+function tracedList(options: ResourceHandlerOptions, asked: Asked): Promise<void> {
+  const { exchange, path } = asked
+  const { request, requestHeaders } = exchange
+  const name = path.served === undefined ? 'list' : `list ${path.plural}`
+  const attributes = {
+    'http.request.method': request.method ?? '',
+    'url.path': exchange.path,
+    'user_agent.original': requestHeaders['user-agent'] ?? '',
+  }
+  return inSpan(name, { kind: 'server', attributes, carrier: requestHeaders }, async (span) => {
+    try {
+      await passGate(options, { ...asked, span })
+      span.note({ 'http.response.status_code': exchange.statusCode })
+    } catch (error) {
+      span.note({ 'http.response.status_code': StatusError.from(error).code })
+      throw error
+    }
+  })
+}
+
+async function passGate(options: ResourceHandlerOptions, asked: Omit<Request, 'caller'>): Promise<void> {
+  const { exchange, path, verb, span } = asked
+  const checking = options.gate.check(exchange, attributesOf(exchange, path, verb))
+  const caller = checking instanceof Promise ? await checking : checking
+  await findResource(options, { exchange, path, verb, span, caller })
+}
+
+async function findResource(options: ResourceHandlerOptions, request: Request): Promise<void> {
+  const { context, writes } = options
+  const { exchange, path, verb } = request
+  const found = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
+  if (found === undefined) throw context.whyUnknown(path.group) ?? unknownResource()
+  if (!isRead(verb) || path.subresource !== '') return await handleWrite(context, writes, request, found.served)
+  if (verb === 'watch' && exchange.isHead) return answerHead(options, request, found)
+  if (found.kind === 'live') return await read(options, request, found)
+  const opened = await found.open(uncachedRequest(request), exchange.signal)
+  exchange.response.once('close', () => opened.close())
+  if (exchange.isGone) return opened.close()
+  await read(options, request, opened.live)
+}
+
+async function read(options: ResourceHandlerOptions, request: Request, live: LiveResource): Promise<void> {
+  const { context } = options
+  const { exchange, verb } = request
+  exposeStaleness(exchange, live)
+  if (verb === 'get') return await handleGet({ ...request, live, ...understandGet(context, request, live) })
+  if (verb === 'list') {
+    const understood = understandList(context, request, live)
+    // A client that reads its list for ever would hold the list's bytes for ever.
+    const timer = context.clock.setTimer(context.requestTimeoutMs, () => exchange.response.destroy())
+    try {
+      return await handleList(context, { ...request, live, ...understood })
+    } finally {
+      timer.cancel()
+    }
+  }
+  checkWebSocket(options, exchange)
+  const understood = understandWatch(context, request, live)
+  const open = isWebSocket(exchange) ? webSocketWatch : httpWatch
+  await handleWatch(context, { ...request, live, ...understood }, open(exchange, understood.form))
+}
+
+/** HEAD of a watch opens none: not here, and not upstream. */
+function answerHead(
+  options: ResourceHandlerOptions,
+  request: Request,
+  resource: LiveResource | UncachedResource,
+): void {
+  const { context } = options
+  const { exchange } = request
+  checkWebSocket(options, exchange)
+  const cache = resource.kind === 'live' ? resource.cache : null
+  const understood = understandWatch(context, request, { served: resource.served, cache })
+  if (resource.kind === 'live') {
+    exposeStaleness(exchange, resource)
+    resource.cache.assertReadable()
+  }
+  answerHeadOfWatch(exchange, understood.form, understood.options.compress || context.compressesWatches)
+}
+
+/** @throws ForbiddenError, BadRequestError, UnauthorizedError for a handshake that is refused. */
+function checkWebSocket({ webSocketAllowedOrigins }: ResourceHandlerOptions, exchange: Exchange): void {
+  if (!isWebSocket(exchange)) return
+  checkOrigin(exchange, webSocketAllowedOrigins)
+  checkHandshake(exchange)
+}
+
+/** A watch begins with the state at its revision. Parameters that cannot be read are refused later, where they are parsed. */
+function uncachedRequest({ exchange, path, verb }: Request): UncachedRequest {
+  const { query, requestHeaders } = exchange
+  const last = requestHeaders['last-event-id']
+  const after = typeof last === 'string' && last !== '' ? last : (query.get('resourceVersion') ?? '')
+  const hasInitialState = query.get('sendInitialEvents') === 'true' || !/^[1-9]\d{0,15}$/.test(after)
+  return {
+    namespace: path.namespace,
+    isWatch: verb === 'watch',
+    afterRevision: verb === 'watch' && !hasInitialState ? (Number(after) as Revision) : null,
+  }
+}
+
+/** While the upstream is away, a header says how old the answer may be. */
+function exposeStaleness(exchange: Exchange, { cache }: LiveResource): void {
+  const { stalenessMs } = cache
+  // Another distributary that is about to feed from here must know whether it can ask for bookmarks.
+  if (exchange.requestHeaders['x-distributary-ask'] === 'progress') {
+    exchange.headers['x-distributary-trusts-progress'] = String(cache.trustsProgress)
+  }
+  if (stalenessMs > 0) exchange.headers['x-distributary-staleness-seconds'] = String(Math.ceil(stalenessMs / 1000))
+}
