@@ -1,0 +1,42 @@
+/** What `get` and `watch` tell of the past. */
+import t from 'tap'
+import { pod, startApp } from '../../support/app.js'
+import { type CliResult, runCli } from '../support/run-cli.js'
+
+const app = await startApp(t)
+const environment = { DISTRIBUTARY_SERVER: app.url }
+const cli = async (...args: string[]): Promise<CliResult> => await runCli(t, args, { environment })
+
+void t.test('the past: what there was, and what changed lately', async (t) => {
+  const before = app.put('pods/past/x', pod('x', { namespace: 'past', status: { phase: 'Running' } }))
+  app.delete('pods/past/x')
+  const at = (version: number) => cli('get', 'pods', '-n', 'past', '-o', 'name', '--resource-version', String(version))
+  t.match(await at(before), { code: 0, stdout: 'pod/x\n' })
+  t.match(await at(before + 1), { code: 0, stdout: '', stderr: 'no objects in namespace past\n' })
+  t.match(await cli('get', 'pods', '-n', 'past', '--resource-version', String(before)), {
+    code: 0,
+    stdout: /^NAME.*\nx /,
+  })
+  t.match(await at(1), { code: 0, stdout: '' }, 'before there was anything')
+
+  const ago = (ms: number): string => new Date(Date.now() - ms).toISOString()
+  const aged = (name: string, metadata: object): void => {
+    const object = pod(name, { namespace: 'ages' }) as { metadata: object }
+    app.put(`pods/ages/${name}`, { ...object, metadata: { ...object.metadata, ...metadata } })
+  }
+  const old = ago(3_600_000)
+  aged('old', { creationTimestamp: old })
+  aged('new', { creationTimestamp: ago(1_000) })
+  aged('changed', {
+    creationTimestamp: old,
+    managedFields: [
+      { manager: 'x', time: old },
+      { manager: 'y', time: ago(1_000) },
+    ],
+  })
+  aged('going', { creationTimestamp: old, deletionTimestamp: ago(1_000) })
+  const lately = await cli('watch', 'pods', '-n', 'ages', '--since', '10m', '--timeout', '700ms')
+  t.match(lately, { code: 0, stderr: '' })
+  for (const name of ['changed', 'going', 'new']) t.match(lately.stdout, new RegExp(`ages/${name}\\n`), name)
+  t.notMatch(lately.stdout, 'ages/old')
+})

@@ -1,0 +1,32 @@
+/** What `get` and `watch` refuse, with or without having asked which resources there are. */
+import t from 'tap'
+import { startApp } from '../../support/app.js'
+import { type CliResult, eachAtOnce, runCli } from '../support/run-cli.js'
+
+const app = await startApp(t)
+const environment = { DISTRIBUTARY_SERVER: app.url }
+const cli = async (...args: string[]): Promise<CliResult> => await runCli(t, args, { environment })
+
+void t.test('what cannot be done is one line', async (t) => {
+  const cases: readonly (readonly [readonly string[], RegExp])[] = [
+    [['get', 'pods', '-o', 'custom-columns='], /HEADER:PATH/],
+    [['get', 'pods', '-o', 'custom-columns=A'], /HEADER:PATH, separated by commas, not "A"/],
+    [['get', 'pods', '-o', 'custom-columns=A:{.a}{.b}'], /custom column A: .* is not one path/],
+    [['get', 'pods', '--sort-by', '{.a'], /no closing brace/],
+    [['get', 'pods', '--sort-by', '.a', '-w'], /--watch and --sort-by/],
+    [['get', 'pods,cm', '-w'], /only one resource can be watched/],
+    [['watch', 'pods,cm'], /only one resource can be watched/],
+    [['get', 'pods,'], /a comma without a resource/],
+    [['get', 'pods', 'cm/a'], /"cm\/a" names a resource as well/],
+    [['get', 'pod/a', 'b'], /names one object already: "b" is to be RESOURCE\/NAME too/],
+    [['get', 'pod/a/b'], /is not RESOURCE\/NAME/],
+    [['get', 'pods', '--resource-version', 'x'], /--resource-version is that of a list/],
+    [['get', 'pod/a', '--resource-version', '5'], /--resource-version is for lists/],
+    [['get', 'pods', '-w', '--resource-version', '5'], /distributary watch takes one/],
+  ] // prettier-ignore
+  await eachAtOnce(cases, async ([args, expected]) => {
+    const { code, stdout, stderr } = await cli(...args)
+    t.match({ code, stdout }, { code: 2, stdout: '' }, args.join(' '))
+    t.match(stderr, expected, args.join(' '))
+  })
+})

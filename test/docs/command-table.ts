@@ -1,0 +1,49 @@
+/** How each documented command is tried: the first row that fits counts, and what is not run says why. */
+export type How =
+  /** Starts a server, which the page's later commands speak to. */
+  | 'server'
+  /** Flags of a server that needs what is not here (certificates, a NATS, cores): they are read, and must run. */
+  | 'flags'
+  /** Ends by itself, with exit code 0. */
+  | 'ends'
+  /** Goes on until it is stopped: it must have written something by then. */
+  | 'streams'
+  | 'prometheus'
+  /** A script of package.json, which must be there. */
+  | 'script'
+  /** Not run: why. */
+  | { readonly not: string }
+
+/** The first that fits counts. */
+const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
+  [/…|\bFLAGS\b|<[a-z]+>|\bNAME\b|\bvX\.Y\.Z\b/, { not: 'a pattern, with something left open' }],
+  [/^docker /, { not: 'no container engine here; test/ops/deploy.test.ts runs what the container runs' }],
+  [/^helm /, { not: 'no cluster here; test/ops/helm.test.ts renders the chart with these values' }],
+  [
+    /^kubectl (apply|rollout|annotate|create|label|delete|logs) /,
+    { not: 'no cluster here; test/ops/deploy.test.ts renders the overlays' },
+  ],
+  [/^systemctl |^kill /, { not: 'of the machine that runs it; test/ops/deploy.test.ts checks the unit' }],
+  [/^apt-get /, { not: 'installs on the machine' }],
+  [/^git clone /, { not: 'this is the clone' }],
+  [/^nats(-server)? /, { not: "NATS' own, from its manual" }],
+  [/^openssl /, { not: "OpenSSL's own, from its manual" }],
+  [/^npm audit signatures$/, { not: 'asks a registry' }],
+  [/^npm (i|install) /, { not: 'asks a registry; test/ops/package.test.ts installs the package' }],
+  [/^npx (?!distributary)/, { not: 'asks a registry' }],
+  [/^etcd --data-dir /, { not: 'startEtcd runs it, with ports of its own' }],
+  [/^node --import$|^curl (-N|--http2-prior-knowledge|-\S+)$/, { not: 'a flag, in a sentence' }],
+  [/^node \.build\/bench|^npm run bench -- (?!--help)/, { not: 'measures for minutes' }],
+  [/^npm run bench -- --help$/, 'ends'],
+  [/^npm (ci|test)\b|^npm run (check|generate|build|release:check|test:\S+)\b/, 'script'],
+  // Workers are tried in test/fleet/.
+  [/^npm start -- .*(cafile|certfile|creds|nkey|tls-|oidc|nats-|workers)/, 'flags'],
+  [/^(npm start|node dist\/main\.js|npx distributary)( -- (?!--help).*)?$/, 'server'],
+  [/^npm start -- --help$|^distributary --/, 'ends'],
+  [/^distributary --\S+ .*/, 'server'],
+  [/^distributary watch |^curl (-\w+ )*-N |^kubectl .* (-w|--watch)$/, 'streams'],
+  [/^(curl|kubectl|etcdctl|distributary|promtool) /, 'ends'],
+  [/^prometheus /, 'prometheus'],
+]
+
+export const howOf = (command: string): How | null => TABLE.find(([pattern]) => pattern.test(command))?.[1] ?? null
