@@ -1,7 +1,7 @@
 /**
  * What writes know of a served resource: the shape and schema of its objects, which subresources it has, and the few things
- * an API server does to some built-in kinds whoever runs controllers. There is no defaulting and no validation of built-in
- * kinds beyond their members' names, and no admission: that is a kube-apiserver's.
+ * an API server does to some built-in kinds whoever runs controllers. Built-in kinds have their defaults; there is no
+ * validation of them beyond their members' names, and no admission: that is a kube-apiserver's.
  */
 import {
   cloneTree,
@@ -18,7 +18,8 @@ import {
 import { readDefinition } from '../dialect/crd.js'
 import type { ScalePaths, ServedResource } from '../dialect/resource-registry.js'
 import { apiVersion, resourceId } from '../model/resource.js'
-import type { CustomSchemas } from './custom-schema.js'
+import type { BuiltInDefaults } from './built-in-defaults.js'
+import { type CustomSchemas, fillDefaults } from './custom-schema.js'
 import { type FieldProblem, forbiddenField, invalid } from './field-errors.js'
 import { type BuiltInShapes, customShape, type Shape } from './shape.js'
 
@@ -32,6 +33,8 @@ export interface KindRules {
   readonly createsOnUpdate: boolean
   /** Strategic merge patches are for kinds with a shape of our own. */
   readonly takesStrategicPatch: boolean
+  /** Fills in what an object does not say; it is changed. */
+  readonly fillDefaults: (object: JsonRecord) => void
 }
 
 /** In Kubernetes, a PUT makes these. */
@@ -51,7 +54,10 @@ const CREATED_ON_UPDATE: ReadonlySet<string> = new Set([
 export class KindRulebook {
   readonly #rules = new WeakMap<ServedResource, KindRules>()
 
-  constructor(private readonly shapes: BuiltInShapes) {}
+  constructor(
+    private readonly shapes: BuiltInShapes,
+    private readonly defaults: BuiltInDefaults,
+  ) {}
 
   of(served: ServedResource): KindRules {
     let rules = this.#rules.get(served)
@@ -61,7 +67,8 @@ export class KindRulebook {
 
   #make(served: ServedResource): KindRules {
     const { resource, origin, schema, subresources } = served
-    const builtIn = origin === 'well-known' ? this.shapes.ofKind(apiVersion(resource), resource.kind) : undefined
+    const version = apiVersion(resource)
+    const builtIn = origin === 'well-known' ? this.shapes.ofKind(version, resource.kind) : undefined
     return {
       shape: builtIn ?? customShape(origin === 'custom' ? schema : undefined, this.shapes.objectMeta),
       schema: origin === 'custom' ? schema : undefined,
@@ -69,6 +76,10 @@ export class KindRulebook {
       scale: subresources.scale,
       createsOnUpdate: origin === 'declared' || CREATED_ON_UPDATE.has(resourceId(resource)),
       takesStrategicPatch: builtIn !== undefined,
+      fillDefaults: (object) => {
+        if (builtIn !== undefined) this.defaults.fill(version, resource.kind, object)
+        else if (origin === 'custom' && schema !== undefined) fillDefaults(object, schema)
+      },
     }
   }
 }
@@ -76,12 +87,9 @@ export class KindRulebook {
 /** What the server itself puts into a new object. @param now RFC 3339. */
 export function prepareNew(served: ServedResource, object: JsonRecord, now: string): void {
   switch (resourceId(served.resource)) {
-    case 'namespaces': {
-      const labels = ensureRecord(ensureRecord(object, 'metadata'), 'labels')
-      labels['kubernetes.io/metadata.name'] = textMember(object, 'metadata', 'name')
-      object['status'] = record({ phase: 'Active' })
+    case 'namespaces':
+      labelWithName(object)
       break
-    }
     case 'pods':
       object['status'] = record({ phase: 'Pending' })
       break
@@ -97,6 +105,9 @@ export function prepareNew(served: ServedResource, object: JsonRecord, now: stri
 
 export function prepareUpdate(served: ServedResource, object: JsonRecord, before: JsonRecord, now: string): void {
   switch (resourceId(served.resource)) {
+    case 'namespaces':
+      labelWithName(object)
+      break
     case 'secrets':
       foldStringData(object)
       break
@@ -105,6 +116,11 @@ export function prepareUpdate(served: ServedResource, object: JsonRecord, before
       break
     default:
   }
+}
+
+function labelWithName(namespace: JsonRecord): void {
+  const labels = ensureRecord(ensureRecord(namespace, 'metadata'), 'labels')
+  labels['kubernetes.io/metadata.name'] = textMember(namespace, 'metadata', 'name')
 }
 
 /** A Secret's `stringData` is for writing only. */

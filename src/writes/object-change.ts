@@ -17,7 +17,7 @@ import { conflictError } from '../dialect/status-body.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import { apiVersion, type ObjectName } from '../model/resource.js'
 import { BadRequestError, InvalidError } from '../model/status.js'
-import { type CustomSchemas, fillDefaults } from './custom-schema.js'
+import type { CustomSchemas } from './custom-schema.js'
 import { type FieldProblem, invalid } from './field-errors.js'
 import { type KindRulebook, kindProblems, type KindRules, prepareNew, prepareUpdate } from './kind-rules.js'
 import { dropUnknownFields } from './known-fields.js'
@@ -125,14 +125,14 @@ export class ObjectChange {
     else delete metadata['namespace']
   }
 
-  /** Drops what is not declared, fills in what a schema has defaults for. @throws BadRequestError when that is forbidden. */
-  #complete(body: JsonRecord, { fieldValidation, warn }: ChangeRequest, { shape, schema }: KindRules): void {
+  /** Drops what is not declared, fills in what has a default. @throws BadRequestError when that is forbidden. */
+  #complete(body: JsonRecord, { fieldValidation, warn }: ChangeRequest, { shape, fillDefaults }: KindRules): void {
     refuseOrWarn(
       dropUnknownFields(body, shape).map((path) => `unknown field "${path}"`),
       fieldValidation,
       warn,
     )
-    if (schema !== undefined) fillDefaults(body, schema)
+    fillDefaults(body)
   }
 
   #compareIdentity(old: JsonRecord, metadata: JsonRecord, request: ChangeRequest): void {

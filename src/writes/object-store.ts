@@ -28,6 +28,8 @@ export interface ObjectStoreOptions {
   readonly random: Random
   /** The JSON of a stored object as the served version; null: it has none. */
   readonly jsonOf: (served: ServedResource, object: StoredObject) => Buffer | null
+  /** Fills in what an object of this resource does not say. */
+  readonly fillDefaults: (served: ServedResource, object: JsonRecord) => void
   readonly maxValueBytes: number
   /** A lost race that is decided again. */
   readonly onRetry: () => void
@@ -40,7 +42,10 @@ export interface ObjectLocation extends ObjectName {
 /** What is stored now. */
 export interface Held {
   readonly stored: StoredObject
-  /** As the served version, with its resourceVersion. Whoever changes it takes a copy. */
+  /**
+   * As the served version, with its resourceVersion and the defaults that it has when it is read: what was stored without
+   * them is changed by no write that changes nothing else. Whoever changes it takes a copy.
+   */
   readonly object: JsonRecord
   /** Under a declared prefix: a bare value that is served wrapped. */
   readonly isBare: boolean
@@ -192,6 +197,7 @@ export class ObjectStore {
     if (!isRecord(object)) return null
     const metadata = ensureRecord(object, 'metadata')
     metadata['resourceVersion'] = formatResourceVersion(stored.modRevision)
+    this.#options.fillDefaults(served, object)
     const isBare = served.origin === 'declared' && typeof object['key'] === 'string' && isValueMember(object)
     return { stored, object, isBare, isForeign: stored.encoding === 'protobuf' }
   }

@@ -6,6 +6,7 @@ import { unknownResource } from '../dialect/request-path.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import type { Clock } from '../support/clock.js'
 import type { Random } from '../support/random.js'
+import { BuiltInDefaults } from './built-in-defaults.js'
 import { Containers } from './containers.js'
 import { createObject, makeObject } from './create.js'
 import { CustomSchemas } from './custom-schema.js'
@@ -21,7 +22,7 @@ import { readSubresource, writeScale } from './subresource.js'
 import { updateObject } from './update.js'
 import { Warnings, type WriteAnswer, type WriteContext, type WriteRequest } from './write-context.js'
 
-export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry'> {
+export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry' | 'fillDefaults'> {
   readonly clock: Clock
   readonly random: Random
   /** Members of the built-in kinds, and bodies in protobuf. */
@@ -39,8 +40,12 @@ export class Writer {
 
   constructor(options: WriterOptions) {
     const { clock, find, resources, etcdPrefix, upstream } = options
-    const store = new ObjectStore({ ...options, onRetry: options.onRetry ?? (() => {}) })
-    const rulebook = new KindRulebook(new BuiltInShapes(options.schema))
+    const rulebook = new KindRulebook(new BuiltInShapes(options.schema), new BuiltInDefaults(options.schema))
+    const store = new ObjectStore({
+      ...options,
+      fillDefaults: (served, object) => rulebook.of(served).fillDefaults(object),
+      onRetry: options.onRetry ?? (() => {}),
+    })
     const schemas = new CustomSchemas()
     this.#context = {
       store,

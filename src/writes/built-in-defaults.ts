@@ -1,0 +1,233 @@
+/**
+ * Defaults of the built-in kinds: an object is walked along its messages, and each message's rows of `default-facts.ts` fill
+ * in what is not set. What the rows say is the API server's; that a member is set is decided as Go decides it: a pointer by
+ * being there, anything else by not being empty.
+ *
+ * An object that has its defaults is left as it is, so a write of what is stored changes nothing.
+ */
+import {
+  cloneTree,
+  ensureRecord,
+  isRecord,
+  type Json,
+  type JsonRecord,
+  member,
+  record,
+  textMember,
+  treeFrom,
+} from '../codec/json-tree.js'
+import { DEFAULT_FACTS } from './default-facts.js'
+import { pullPolicyOf } from './pull-policy.js'
+import type { ShapeMessage, ShapeSource } from './shape.js'
+
+/** Looked up from the object of the message. '', [] and false are not there. */
+export type Condition =
+  | { readonly path: string; readonly values: readonly string[] }
+  | { readonly path: string; readonly isThere: boolean }
+  | { readonly hasOnly: string }
+
+type Value =
+  | string
+  | number
+  | boolean
+  | { readonly literal: unknown }
+  /** These paths start at the innermost item of a list on the way, or at the object. */
+  | { readonly copyOf: string }
+  | { readonly missingKeysOf: string }
+  | { readonly pullPolicyOf: string }
+  /** A member that means nothing there goes. */
+  | { readonly isRemoved: true }
+
+/** Where, by names and `[]` for each item of a list; what; and only when all of the rest hold. */
+export type DefaultRow = readonly [path: string, value: Value, ...when: readonly Condition[]]
+
+interface Plan {
+  readonly rows: readonly Row[]
+  /** Members in which something may be filled in, and those that stand among ours. */
+  readonly children: readonly Child[]
+}
+
+interface Row {
+  readonly lists: readonly (readonly string[])[]
+  readonly parents: readonly string[]
+  readonly name: string
+  readonly value: Value
+  readonly when: readonly Condition[]
+  /** Of a member that is no pointer, '' and 0 and [] say nothing. */
+  readonly isPointer: boolean
+}
+
+interface Child {
+  /** '' for an inlined message. */
+  readonly name: string
+  readonly label: ShapeMessage['fields'][number]['label']
+  readonly messageName: string
+}
+
+const API = 'k8s.io.api.'
+const NOTHING: Plan = { rows: [], children: [] }
+
+export class BuiltInDefaults {
+  readonly #source: ShapeSource
+  readonly #plans = new Map<string, Plan>()
+  readonly #facts: ReadonlyMap<string, readonly DefaultRow[]>
+
+  constructor(source: ShapeSource, facts = DEFAULT_FACTS) {
+    this.#source = source
+    this.#facts = byMessage(facts)
+  }
+
+  /** Nothing for a kind that the table of messages does not have. @param object is changed. */
+  fill(apiVersion: string, kind: string, object: JsonRecord): void {
+    const message = this.#source.messageOfKind(apiVersion, kind)
+    if (message !== undefined) this.#fill(this.#planOf(message), object)
+  }
+
+  #fill({ rows, children }: Plan, object: JsonRecord): void {
+    for (const row of rows) if (row.when.every((condition) => holds(condition, object))) apply(row, object)
+    for (const { name, label, messageName } of children) {
+      const plan = this.#plan(messageName)
+      if (name === '') this.#fill(plan, object)
+      else this.#fillMember(plan, object, name, label)
+    }
+  }
+
+  #fillMember(plan: Plan, object: JsonRecord, name: string, label: Child['label']): void {
+    const value = object[name]
+    if (label === 'value' && (value === undefined || value === null)) {
+      // In Go it is there, empty: what is filled in makes it so here.
+      const made = record()
+      this.#fill(plan, made)
+      if (Object.keys(made).length > 0) object[name] = made
+      return
+    }
+    const items = label === 'map' && isRecord(value) ? Object.values(value) : Array.isArray(value) ? value : [value]
+    for (const item of items) if (isRecord(item)) this.#fill(plan, item)
+  }
+
+  #plan(messageName: string): Plan {
+    const message = this.#source.message(messageName)
+    return message === undefined ? NOTHING : this.#planOf(message)
+  }
+
+  #planOf(message: ShapeMessage): Plan {
+    const known = this.#plans.get(message.fullName)
+    if (known !== undefined) return known
+    // Only schemas hold themselves, and no row is in one: what leads back to a message that is looked at is left out.
+    this.#plans.set(message.fullName, NOTHING)
+    const rows = (this.#facts.get(message.fullName) ?? []).flatMap((row) => this.#row(message, row) ?? [])
+    const plan: Plan = message.form === 'object' ? { rows, children: this.#childrenOf(message) } : NOTHING
+    this.#plans.set(message.fullName, plan)
+    return plan
+  }
+
+  #childrenOf(message: ShapeMessage): readonly Child[] {
+    const children: Child[] = []
+    for (const { jsonName, label, type, messageName } of message.fields) {
+      if (type !== 'message') continue
+      const { rows, children: inner } = this.#plan(messageName)
+      if (rows.length + inner.length > 0) children.push({ name: jsonName, label, messageName })
+    }
+    return children
+  }
+
+  /** null when the table of messages has no such member: a descriptor set of another release may say so. */
+  #row(message: ShapeMessage, [path, value, ...when]: DefaultRow): Row | null {
+    const lists = path.split('[].').map((part) => part.split('.'))
+    let at: ShapeMessage | undefined = message
+    let field: ShapeMessage['fields'][number] | undefined
+    for (const name of lists.flat()) {
+      field = at === undefined ? undefined : this.#fieldOf(at, name)
+      if (field === undefined) return null
+      at = this.#source.message(field.messageName)
+    }
+    const parents = lists.pop()!
+    const name = parents.pop()!
+    return { lists, parents, name, value, when, isPointer: field!.label === 'pointer' }
+  }
+
+  #fieldOf(message: ShapeMessage, name: string): ShapeMessage['fields'][number] | undefined {
+    for (const field of message.fields) {
+      if (field.jsonName === name) return field
+      if (field.jsonName !== '') continue
+      const inlined = this.#source.message(field.messageName)
+      const found = inlined === undefined ? undefined : this.#fieldOf(inlined, name)
+      if (found !== undefined) return found
+    }
+    return undefined
+  }
+}
+
+function byMessage(facts: Readonly<Record<string, readonly DefaultRow[]>>): Map<string, readonly DefaultRow[]> {
+  const map = new Map<string, readonly DefaultRow[]>()
+  for (const [key, rows] of Object.entries(facts)) {
+    const [, group, versions, name] = /^(.+)\.([^.]+)\.(\w+)$/.exec(key)!
+    for (const version of versions!.split('|')) map.set(`${API}${group}.${version}.${name}`, rows)
+  }
+  return map
+}
+
+function holds(condition: Condition, object: JsonRecord): boolean {
+  if ('hasOnly' in condition) {
+    return Object.keys(object).every((name) => name === condition.hasOnly || object[name] === null)
+  }
+  const names = condition.path.split('.')
+  if ('values' in condition) return condition.values.includes(textMember(object, ...names))
+  const value = member(object, ...names)
+  // Numbers and objects are pointers wherever a condition asks for one: 0 and {} are there.
+  const isThere = typeof value === 'number' || isRecord(value) || isSet(value, false)
+  return isThere === condition.isThere
+}
+
+function apply(row: Row, object: JsonRecord): void {
+  let bases: readonly JsonRecord[] = [object]
+  for (const list of row.lists) {
+    bases = bases.flatMap((base) => {
+      const items = member(base, ...list)
+      return Array.isArray(items) ? items.filter(isRecord) : []
+    })
+  }
+  for (const base of bases) applyAt(row, base)
+}
+
+function applyAt({ parents, name, value, isPointer }: Row, base: JsonRecord): void {
+  const parent = member(base, ...parents)
+  const present = isRecord(parent) ? parent[name] : undefined
+  if (typeof value === 'object' && 'isRemoved' in value) {
+    if (isRecord(parent)) delete parent[name]
+    return
+  }
+  const isMerge = typeof value === 'object' && 'missingKeysOf' in value
+  if (!isMerge && isSet(present, isPointer)) return
+  const filled = isMerge ? merged(present, member(base, ...value.missingKeysOf.split('.'))) : valueOf(value, base)
+  if (filled === undefined) return
+  let at = base
+  for (const step of parents) at = ensureRecord(at, step)
+  at[name] = filled
+}
+
+function isSet(value: Json | undefined, isPointer: boolean): boolean {
+  if (value === undefined || value === null) return false
+  if (isPointer) return true
+  if (Array.isArray(value)) return value.length > 0
+  if (isRecord(value)) return Object.keys(value).length > 0
+  return value !== '' && value !== 0 && value !== false
+}
+
+/** undefined: there is nothing to fill in. */
+function merged(present: Json | undefined, from: Json | undefined): Json | undefined {
+  if (!isRecord(from) || (present !== undefined && present !== null && !isRecord(present))) return undefined
+  const result = record({ ...cloneTree(from), ...present })
+  return Object.keys(result).length === 0 ? undefined : result
+}
+
+function valueOf(
+  value: Exclude<Value, { missingKeysOf: string } | { isRemoved: true }>,
+  base: JsonRecord,
+): Json | undefined {
+  if (typeof value !== 'object') return value
+  if ('literal' in value) return treeFrom(value.literal)
+  if ('pullPolicyOf' in value) return pullPolicyOf(textMember(base, value.pullPolicyOf))
+  const found = member(base, ...value.copyOf.split('.'))
+  return found === undefined || found === null ? undefined : cloneTree(found)
+}
