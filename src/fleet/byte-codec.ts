@@ -102,6 +102,11 @@ export class ByteReader {
     return this.#view.getUint8(this.#move(1))
   }
 
+  /** The next byte, which stays to be read. */
+  peekByte(): number {
+    return this.#view.getUint8(this.#at)
+  }
+
   count(): number {
     return this.#view.getUint32(this.#move(4), this.#isLittleEndian)
   }

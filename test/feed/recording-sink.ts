@@ -14,6 +14,8 @@ export class RecordingSink implements FeedSink {
   revision = ZERO_REVISION
   isSynced = false
   reason: string | null = null
+  /** Not among the calls: how many come is a matter of time. */
+  readonly confirmations: { readonly ageMs: number; readonly validMs: number }[] = []
 
   /** Of calls of that kind, without the kind. */
   of(kind: string): string[] {
@@ -50,6 +52,10 @@ export class RecordingSink implements FeedSink {
       },
       abort: () => end('abort'),
     }
+  }
+
+  confirmed(ageMs: number, validMs: number): void {
+    this.confirmations.push({ ageMs, validMs })
   }
 
   apply(batches: readonly Batch[]): void {

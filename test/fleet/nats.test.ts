@@ -3,6 +3,7 @@ import { connect } from 'nats'
 import t from 'tap'
 import { namesOf } from '../../src/fleet/nats/names.js'
 import { NatsClient } from '../../src/fleet/nats/nats-client.js'
+import { keyFromText } from '../../src/model/event.js'
 import { systemClock } from '../../src/support/clock.js'
 import { until } from '../support/until.js'
 import { startFaultProxy } from '../support/fault-proxy.js'
@@ -247,4 +248,28 @@ void t.test('leases and the index of snapshots are read from the leader, whoever
     t.match(await client.buckets.kvGet(bucket, 'lease.a', 1), { value: Buffer.from('y'), revision })
     t.equal(await client.buckets.kvGet(bucket, 'lease.b', 1), null)
   }
+})
+
+void t.test('consistent reads of a quiet resource share their marks, and make no snapshot due', async (t) => {
+  const nats = await startNats(t)
+  const etcd = new CountedUpstream()
+  etcd.put('a')
+  const options = { servers: [nats.url], upstream: etcd.upstream, snapshotMessages: 10 }
+  const publisher = startReplica(t, options)
+  const edge = startReplica(t, { ...options, role: 'edge' })
+  await caughtUp(etcd, [publisher, edge])
+  const before = { messages: publisher.metrics.publishedMessages, snapshots: publisher.metrics.snapshots }
+  const startedMs = performance.now()
+  for (let i = 0; i < 200; i++) {
+    etcd.embedded.commit([{ type: 'put', key: keyFromText(`/registry/others/${i}`), value: Buffer.from('x') }])
+    edge.freshness.requestProgress()
+    await new Promise((resolve) => setTimeout(resolve, 4))
+  }
+  edge.freshness.requestProgress()
+  await until(() => edge.sink.revision >= etcd.embedded.revision, 'the edge is at the last revision')
+  const atMost = (performance.now() - startedMs) / 50 + 2
+  const { publishedMessages, snapshots } = publisher.metrics
+  t.ok(publishedMessages - before.messages <= atMost, `${publishedMessages - before.messages} marks, at most ${atMost}`)
+  t.ok(publishedMessages - before.messages > 10, 'more messages than make a snapshot due')
+  t.equal(snapshots, before.snapshots)
 })

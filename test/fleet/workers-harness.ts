@@ -11,7 +11,7 @@ import type { WorkerLink } from '../../src/fleet/workers/worker-link.js'
 import type { Key } from '../../src/model/event.js'
 import type { Resource } from '../../src/model/resource.js'
 import type { Revision } from '../../src/model/revision.js'
-import { systemClock } from '../../src/support/clock.js'
+import { type Clock, systemClock } from '../../src/support/clock.js'
 import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
 import { CountingMetrics } from '../feed/harness.js'
 import { RecordingSink } from '../feed/recording-sink.js'
@@ -60,6 +60,8 @@ export interface TestWorker {
   readonly sink: RecordingSink
   readonly feed: ResourceFeed
   readonly socket: Socket
+  /** The primary's end. */
+  readonly primarySocket: Socket
   /** Why the primary dropped it; null while it has not. */
   readonly dropped: string | null
 }
@@ -68,7 +70,7 @@ export interface PrimaryHarness {
   readonly primary: Primary
   readonly feeds: readonly ScriptedFeed[]
   /** Linked, and subscribed to `resource`. */
-  worker(): Promise<TestWorker>
+  worker(clock?: Clock): Promise<TestWorker>
 }
 
 export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): PrimaryHarness {
@@ -91,7 +93,7 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
   return {
     primary,
     feeds,
-    async worker() {
+    async worker(clock = systemClock) {
       const [near, far] = await socketPair(t)
       let dropped: string | null = null
       const link = primary.attach(near, {
@@ -102,7 +104,7 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
       })
       const channel = new WorkerChannel({
         socket: far,
-        clock: systemClock,
+        clock,
         onHello: () => {},
         onDrain: () => {},
         onClosed: () => {},
@@ -119,6 +121,7 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
         sink,
         feed,
         socket: far,
+        primarySocket: near,
         get dropped() {
           return dropped
         },

@@ -30,6 +30,7 @@ import type { Closable } from './closable.js'
 import type { NatsClient, StreamLimits } from './nats-client.js'
 import type { StreamWriter } from './stream-writer.js'
 import type { EtcdPulse } from './etcd-pulse.js'
+import { ProgressCoalescer } from './progress-coalescer.js'
 import { answerQuestions } from './questions.js'
 import { SnapshotWriter } from './snapshot-store.js'
 import { type SnapshotPlace, SnapshotTaker } from './snapshot-taker.js'
@@ -94,6 +95,7 @@ export class Publisher {
   readonly #options: PublisherOptions
   readonly #snapshots: SnapshotTaker
   readonly #status: StatusSender
+  readonly #progress: ProgressCoalescer
   #feed: PublishedFeed | null = null
   #writer: StreamWriter | null = null
   #answering: Closable | null = null
@@ -116,10 +118,12 @@ export class Publisher {
   /** Where it stands for certain. */
   #acknowledged = { sequence: 0, revision: ZERO_REVISION, settled: ZERO_REVISION }
   #lastWriteMs = 0
+
   constructor(options: PublisherOptions) {
     this.#options = options
-    const { client, names, prefix, pulse, clock, limits } = options
-    this.#snapshots = new SnapshotTaker({ ...options, replicas: limits.replicas, place: () => this.#snapshotPlace() })
+    const { client, names, prefix, pulse, clock } = options
+    this.#progress = new ProgressCoalescer(clock, (revision) => this.#enqueueProgress(revision))
+    this.#snapshots = new SnapshotTaker({ ...options, place: () => this.#snapshotPlace() })
     this.#status = new StatusSender({
       client,
       subject: names.status,
@@ -183,6 +187,7 @@ export class Publisher {
       this.#acknowledged = { ...this.#written }
       this.#clusterId = clusterId
       this.#isSynced = this.#hasSaidSynced = true
+      this.#progress.reset(revision)
       this.#fingerprint = fingerprintOf(message)
       await this.#write({ kind: 'claim', testimony: this.#testimony() }, revision, settled)
       if (this.#stopping.signal.aborted) return
@@ -206,6 +211,7 @@ export class Publisher {
     this.#writer?.close()
     this.#answering?.close()
     this.#status.stop()
+    this.#progress.stop()
     void this.#snapshots.stop()
     this.#queue.length = 0
     this.#queuedBytes = 0
@@ -224,8 +230,7 @@ export class Publisher {
     return {
       replace: (revision, reason) => this.#replace(revision, reason),
       apply: (batches) => this.#enqueueBatches(batches),
-      progress: (revision) =>
-        this.#enqueue({ kind: 'progress', revision, sinceMs: this.#options.clock.monotonic() }, MARK_BYTES),
+      progress: (revision) => this.#progress.offer(revision),
       synced: () => {
         this.#status.caughtUp()
         if (!this.#hasSaidSynced) {
@@ -250,6 +255,7 @@ export class Publisher {
         this.#hasSaidSynced = false
         this.#status.fellBehind()
         const sinceMs = this.#options.clock.monotonic()
+        this.#progress.reset(revision)
         const stateReason = reason === 'initial' ? 'gap' : reason
         this.#enqueue({ kind: 'state', revision, reason: stateReason, snapshot, fingerprint, sinceMs }, MARK_BYTES)
       },
@@ -271,8 +277,13 @@ export class Publisher {
       into.batches.push(batch)
       into.bytes += bytes
       this.#queuedBytes += bytes
+      this.#progress.reached(batch.revision)
     }
     this.#queueGrew()
+  }
+
+  #enqueueProgress(revision: Revision): void {
+    this.#enqueue({ kind: 'progress', revision, sinceMs: this.#options.clock.monotonic() }, MARK_BYTES)
   }
 
   #enqueue(item: Queued, bytes: number): void {
@@ -386,7 +397,7 @@ export class Publisher {
     if (reached.sequence > this.#acknowledged.sequence) this.#acknowledged = reached
     metrics.published(parts.length, body.kind === 'batches' ? countEvents(body.batches) : 0, bytes)
     this.#flush()
-    this.#snapshots.written(parts.length, bytes)
+    this.#snapshots.written(parts.length, bytes, body.kind !== 'progress')
     return reached.sequence
   }
 
@@ -409,7 +420,7 @@ export class Publisher {
     const { clock, limits } = this.#options
     const isQuiet = clock.monotonic() - this.#lastWriteMs > limits.maxAgeMs / 4
     if (!isQuiet || !this.#isSynced || this.#status.trouble !== null) return
-    this.#enqueue({ kind: 'progress', revision: ZERO_REVISION, sinceMs: clock.monotonic() }, MARK_BYTES)
+    this.#enqueueProgress(ZERO_REVISION)
     // What stood in the stream before goes with its age, and the snapshots that stand there with it.
     this.#snapshots.request()
   }

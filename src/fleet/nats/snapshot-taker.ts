@@ -10,13 +10,13 @@ import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { UpstreamReader } from '../../upstream/upstream.js'
 import type { Names } from './names.js'
-import type { NatsClient } from './nats-client.js'
+import type { NatsClient, StreamLimits } from './nats-client.js'
 import { type SnapshotEntry, SnapshotStore, SnapshotWriter } from './snapshot-store.js'
 
 export interface SnapshotTakerOptions {
   readonly client: NatsClient
   readonly names: Names
-  readonly replicas: number
+  readonly limits: StreamLimits
   readonly prefix: Key
   readonly upstream: UpstreamReader
   readonly clock: Clock
@@ -34,13 +34,16 @@ export type SnapshotPlace = Omit<SnapshotEntry, 'name' | 'keys' | 'takenAt'>
 const PAGE_KEYS = 1_000
 const PAGE_TIMEOUT_MS = 15_000
 const RETRY_MS = 2_000
+/** The stream discards its oldest messages by bytes: a snapshot is due long before it discards the newest one's place. */
+const STREAM_SHARE = 0.5
+const NOTHING = { messages: 0, bytes: 0, allBytes: 0 }
 
 export class SnapshotTaker {
   readonly #options: SnapshotTakerOptions
   readonly #store: SnapshotStore
   readonly #stopping = new AbortController()
   /** Written to the stream since the last snapshot. */
-  #since = { messages: 0, bytes: 0 }
+  #since = NOTHING
   #lastBytes = 0
   #isDue = false
   #taking: Promise<void> | null = null
@@ -48,7 +51,7 @@ export class SnapshotTaker {
 
   constructor(options: SnapshotTakerOptions) {
     this.#options = options
-    this.#store = new SnapshotStore(options.client.buckets, options.names, options.replicas)
+    this.#store = new SnapshotStore(options.client.buckets, options.names, options.limits.replicas)
   }
 
   /** Resolves when nothing of it runs. */
@@ -70,10 +73,14 @@ export class SnapshotTaker {
     if (!entries.some(({ sequence }) => sequence + 1 >= firstSequence && sequence <= lastSequence)) this.#isDue = true
   }
 
-  /** So much was written to the stream. */
-  written(messages: number, bytes: number): void {
-    this.#since.messages += messages
-    this.#since.bytes += bytes
+  /** So much was written to the stream. @param isHistory false where it tells nothing that a snapshot would save a replica. */
+  written(messages: number, bytes: number, isHistory: boolean): void {
+    const { messages: before, bytes: bytesBefore, allBytes } = this.#since
+    this.#since = {
+      messages: before + (isHistory ? messages : 0),
+      bytes: bytesBefore + (isHistory ? bytes : 0),
+      allBytes: allBytes + bytes,
+    }
     this.consider()
   }
 
@@ -90,9 +97,10 @@ export class SnapshotTaker {
 
   /** Takes a snapshot if one is due and there is a place for it. */
   consider(): void {
-    const { snapshotMessages, snapshotBytes, place } = this.#options
-    const { messages, bytes } = this.#since
+    const { snapshotMessages, snapshotBytes, limits, place } = this.#options
+    const { messages, bytes, allBytes } = this.#since
     if (bytes >= Math.max(snapshotBytes, this.#lastBytes) || messages >= snapshotMessages) this.#isDue = true
+    if (allBytes >= limits.maxBytes * STREAM_SHARE) this.#isDue = true
     if (!this.#isDue || this.#taking !== null || this.#stopping.signal.aborted) return
     const at = place()
     if (at === null) return
@@ -105,7 +113,7 @@ export class SnapshotTaker {
   async #take(place: SnapshotPlace): Promise<void> {
     const { names, clock, prefix, upstream, logger, metrics } = this.#options
     const startedMs = clock.monotonic()
-    this.#since = { messages: 0, bytes: 0 }
+    this.#since = NOTHING
     const { signal } = this.#stopping
     try {
       const snapshot = new SnapshotWriter()

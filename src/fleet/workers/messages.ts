@@ -49,6 +49,8 @@ export const Question = {
   metrics: 5,
   checkConsistency: 6,
   status: 7,
+  /** Asks for nothing: any answer is a sign of life, even an earlier release's that it knows no such question. */
+  ping: 8,
 } as const
 
 /** What the primary collects from its workers. */

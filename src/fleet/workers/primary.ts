@@ -78,9 +78,10 @@ export class Primary {
   }
 
   attach(socket: Duplex, { onStarted, onClosed }: LinkEvents): WorkerLink {
-    const { upstream, maxQueuedBytes = MAX_QUEUED_BYTES } = this.#options
+    const { upstream, clock, maxQueuedBytes = MAX_QUEUED_BYTES } = this.#options
     const link: WorkerLink = new WorkerLink({
       socket,
+      clock,
       open: (resource) => this.#open(resource),
       find: (prefix) => this.#relays.get(prefix)?.relay,
       callUpstream: (request, signal) => answerUpstreamCall(upstream, request, signal),

@@ -12,6 +12,7 @@ import type { Key } from '../../model/event.js'
 import type { Resource } from '../../model/resource.js'
 import type { Revision } from '../../model/revision.js'
 import type { FreshnessSource } from '../../model/freshness-source.js'
+import type { Clock } from '../../support/clock.js'
 import { UpstreamError } from '../../upstream/upstream.js'
 import { writeKeyValue } from '../key-value-codec.js'
 import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
@@ -26,9 +27,11 @@ import {
   writePage,
 } from './messages.js'
 import type { Relay, RelaySubscriber } from './relay.js'
+import { Silence } from './silence.js'
 
 export interface WorkerLinkOptions {
   readonly socket: Duplex
+  readonly clock: Clock
   /** The relay of the resource's prefix, begun if it is the first to ask for it. */
   readonly open: (resource: Resource) => Relay
   /** The relay of a prefix; undefined where no worker has subscribed to it. */
@@ -56,6 +59,9 @@ const ROOM_BYTES = 1024 * 1024
 /** More questions at once than any worker has (`QUESTIONS_AT_ONCE`). */
 const MAX_QUESTIONS = 1_024
 const COLLECT_TIMEOUT_MS = 2_000
+/** A worker asks twice a second; one that says nothing for so many seconds is stopped or stuck, and its clients wait for nothing. */
+const TICK_MS = 1_000
+const SILENT_TICKS = 30
 
 interface Whole {
   readonly feed: number
@@ -76,6 +82,8 @@ export class WorkerLink implements RelaySubscriber {
   #behindBytes = 0
   #isClosed = false
   #isServing = false
+  /** A worker of an earlier release does not ping: its silence means nothing. */
+  #silence: Silence | null = null
 
   constructor(options: WorkerLinkOptions) {
     this.#options = options
@@ -125,6 +133,7 @@ export class WorkerLink implements RelaySubscriber {
   close(reason: string): void {
     if (this.#isClosed) return
     this.#isClosed = true
+    this.#silence?.stop()
     for (const relay of this.#relays) this.#leave(relay)
     for (const question of this.#questions.values()) question.abort(new UpstreamError('unavailable', reason))
     for (const finish of this.#collections.values()) finish(null)
@@ -203,6 +212,7 @@ export class WorkerLink implements RelaySubscriber {
 
   #heard(reader: FrameReader): void {
     if (this.#isClosed) return
+    this.#silence?.heard()
     switch (reader.type) {
       case ToPrimary.subscribe: {
         const resource = JSON.parse(reader.text()) as Resource
@@ -243,6 +253,7 @@ export class WorkerLink implements RelaySubscriber {
 
   #asked(reader: FrameReader): void {
     const id = reader.count()
+    if (reader.peekByte() === Question.ping) return this.#pinged(id)
     if (this.#questions.size >= MAX_QUESTIONS) {
       return this.#write(failureFrame(id, new UpstreamError('unavailable', 'too many questions at once')))
     }
@@ -251,6 +262,17 @@ export class WorkerLink implements RelaySubscriber {
     void this.#answer(id, reader, controller.signal)
       .catch((error: unknown) => this.#write(failureFrame(id, error)))
       .finally(() => this.#questions.delete(id))
+  }
+
+  /** Answered at once, ahead of every question that takes a turn. */
+  #pinged(id: number): void {
+    this.#silence ??= new Silence({
+      clock: this.#options.clock,
+      tickMs: TICK_MS,
+      ticks: SILENT_TICKS,
+      onSilent: (silentMs) => this.close(`it has said nothing for ${Math.round(silentMs / 1_000)} s`),
+    })
+    this.#write(new FrameWriter(ToWorker.answer).count(id).byte(Answer.nothing).done())
   }
 
   async #answer(id: number, reader: FrameReader, signal: AbortSignal): Promise<void> {

@@ -1,6 +1,9 @@
 /**
  * A worker's end of the socket: its resources are fed through it, and questions that its caches cannot answer go through it.
  *
+ * A primary that says nothing for three seconds (stopped, or starved) counts as away: the resources grow old by its last word,
+ * and what is asked ends at once. It is back when it has answered a question that was asked after it spoke again.
+ *
  * A link that breaks is not mended. The worker has lost its place, and its process ends; the primary starts another,
  * which begins with the primary's state and history.
  */
@@ -29,6 +32,7 @@ import {
   ToPrimary,
   ToWorker,
 } from './messages.js'
+import { Silence } from './silence.js'
 
 export interface WorkerChannelOptions {
   readonly socket: Duplex
@@ -47,6 +51,9 @@ export interface WorkerChannelOptions {
 
 /** Questions on their way at once; further ones wait here. */
 const QUESTIONS_AT_ONCE = 256
+const TICK_MS = 500
+const SILENT_TICKS = 6
+const SILENT = 'the primary process does not answer'
 
 interface Asked {
   /** Returns false while more parts of the answer are to come. */
@@ -62,6 +69,10 @@ export class WorkerChannel {
   readonly #questions = new Map<number, Asked>()
   readonly #turns = new Limiter(QUESTIONS_AT_ONCE)
   #nextQuestion = 1
+  readonly #silence: Silence
+  /** Counts only a ping that was sent after the primary had spoken again. */
+  #ping: { readonly id: number; readonly isProof: boolean } | null = null
+  #isPrimaryAway = false
   #closed: UpstreamError | null = null
 
   constructor(options: WorkerChannelOptions) {
@@ -75,6 +86,13 @@ export class WorkerChannel {
     socket.on('error', (error) => this.#close(error.message))
     socket.on('close', () => this.#close('the primary is gone'))
     socket.on('end', () => this.#close('the primary is gone'))
+    this.#silence = new Silence({
+      clock: options.clock,
+      tickMs: TICK_MS,
+      ticks: SILENT_TICKS,
+      onTick: () => this.#sendPing(false),
+      onSilent: (silentMs) => this.#lose(silentMs),
+    })
   }
 
   /** Opens a resource that the primary feeds. */
@@ -96,7 +114,9 @@ export class WorkerChannel {
       },
       freshness: {
         trustsProgress: false,
-        requestProgress: () => this.#send(new FrameWriter(ToPrimary.requestProgress).key(feed.prefix)),
+        requestProgress: () => {
+          if (!this.#isPrimaryAway) this.#send(new FrameWriter(ToPrimary.requestProgress).key(feed.prefix))
+        },
         currentRevision: (signal) => revisions.join(signal),
         readState: (revision, signal) =>
           revision === null ? states.join(signal) : this.#readState(feed.prefix, revision, signal),
@@ -179,6 +199,7 @@ export class WorkerChannel {
     try {
       return await new Promise<T>((resolve, reject) => {
         if (this.#closed !== null) throw this.#closed
+        if (this.#isPrimaryAway) throw new UpstreamError('unavailable', SILENT)
         onAbort = () => {
           this.#send(new FrameWriter(ToPrimary.cancel).count(id))
           reject(signal?.reason as Error)
@@ -199,7 +220,31 @@ export class WorkerChannel {
     }
   }
 
+  #sendPing(isProof: boolean): void {
+    if (this.#ping !== null) return
+    this.#ping = { id: this.#nextQuestion++, isProof }
+    this.#send(new FrameWriter(ToPrimary.ask).count(this.#ping.id).byte(Question.ping))
+  }
+
+  #ponged(isProof: boolean): void {
+    this.#ping = null
+    if (!this.#isPrimaryAway) return
+    if (!isProof) return this.#sendPing(true)
+    this.#isPrimaryAway = false
+    for (const feed of this.#feeds.values()) feed.back()
+  }
+
+  #lose(silentMs: number): void {
+    this.#isPrimaryAway = true
+    for (const feed of this.#feeds.values()) feed.lose(SILENT, silentMs)
+    for (const [id, question] of this.#questions) {
+      question.failed(new UpstreamError('unavailable', SILENT))
+      this.#send(new FrameWriter(ToPrimary.cancel).count(id))
+    }
+  }
+
   #heard(reader: FrameReader): void {
+    this.#silence.heard()
     switch (reader.type) {
       case ToWorker.hello:
         return this.#options.onHello(reader.text())
@@ -214,7 +259,9 @@ export class WorkerChannel {
         return
       }
       case ToWorker.answer: {
-        const question = this.#questions.get(reader.count())
+        const id = reader.count()
+        if (this.#ping?.id === id) return this.#ponged(this.#ping.isProof)
+        const question = this.#questions.get(id)
         const kind = reader.byte()
         if (kind === Answer.failed) question?.failed(readFailure(reader))
         else question?.heard(kind, reader)
@@ -241,6 +288,7 @@ export class WorkerChannel {
   #close(reason: string): void {
     if (this.#closed !== null) return
     this.#closed = new UpstreamError('unavailable', reason)
+    this.#silence.stop()
     for (const question of this.#questions.values()) question.failed(this.#closed)
     this.#options.socket.destroy()
     this.#options.onClosed(reason)
@@ -267,6 +315,10 @@ class PrimaryFeed implements ResourceFeed {
   #replacingAt: Revision | null = null
   #revision: Revision | null = null
   #status: Omit<FeedStatus, 'revision'> = { state: 'idle', connectedSince: null, reason: null }
+  /** The source tells its age, and for how long that stands: silence needs no other. */
+  #tellsAge = false
+  /** As it was before the primary fell silent; null while it speaks, or has told something else since. */
+  #lost: Omit<FeedStatus, 'revision'> | null = null
 
   constructor({ resource, sink }: FeedRequest, link: PrimaryFeedLink) {
     this.prefix = resource.etcdPrefix
@@ -289,6 +341,23 @@ class PrimaryFeed implements ResourceFeed {
     this.#replacement = null
     this.#status = { state: 'idle', connectedSince: null, reason: null }
     this.#link.stop()
+  }
+
+  /** The primary has fallen silent: what is held was confirmed by its last word. */
+  lose(reason: string, silentMs: number): void {
+    this.#lost ??= this.#status
+    this.#status = { ...this.#status, state: 'backing-off', connectedSince: null, reason }
+    this.#sink.disconnected(reason)
+    if (!this.#tellsAge) this.#sink.confirmed?.(silentMs, Number.POSITIVE_INFINITY)
+  }
+
+  /** The primary speaks again, and all it had to say before has come. */
+  back(): void {
+    if (this.#lost === null) return
+    this.#status = this.#lost
+    this.#lost = null
+    if (this.#status.state === 'watching') this.#sink.synced()
+    else if (this.#status.reason !== null) this.#sink.disconnected(this.#status.reason)
   }
 
   heard(reader: FrameReader): void {
@@ -318,16 +387,20 @@ class PrimaryFeed implements ResourceFeed {
         this.#replacement = null
         return this.#moved(this.#replacingAt)
       case ToWorker.synced:
+        this.#lost = null
         this.#link.freshness.trustsProgress = reader.byte() === 1
         this.#status = { ...this.#status, state: 'watching', connectedSince: this.#link.clock.now(), reason: null }
         return sink.synced()
       case ToWorker.confirmed: {
         const ageMs = Math.max(0, this.#link.clock.now() - reader.number())
-        return sink.confirmed?.(ageMs, reader.number())
+        const validMs = reader.number()
+        this.#tellsAge = validMs !== Number.POSITIVE_INFINITY
+        return sink.confirmed?.(ageMs, validMs)
       }
       case ToWorker.disconnected:
       case ToWorker.refused: {
         const reason = reader.text()
+        this.#lost = null
         const isRefused = reader.type === ToWorker.refused
         this.#status = { ...this.#status, state: isRefused ? 'refused' : 'backing-off', connectedSince: null, reason }
         return isRefused ? sink.refused(reason) : sink.disconnected(reason)

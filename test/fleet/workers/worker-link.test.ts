@@ -7,6 +7,7 @@ import { createEmbeddedUpstream } from '../../../src/upstream/embedded/embedded-
 import { UpstreamError } from '../../../src/upstream/upstream.js'
 import { PrimaryUpstream } from '../../../src/fleet/workers/upstream-calls.js'
 import { until } from '../../support/until.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
 import { primaryHarness, resource, type ScriptedFeed } from '../workers-harness.js'
 
 const prefix = resource.etcdPrefix
@@ -296,4 +297,65 @@ for (const seed of [1, 2, 3, Date.now() % 1_000_000]) {
       t.ok(workers.length > 3, `${workers.length} workers came`)
     },
   )
+}
+
+void t.test(
+  'a primary that says nothing: what is held grows old, questions end, and it is back when it answers',
+  async (t) => {
+    const h = primaryHarness(t)
+    const clock = new VirtualClock()
+    const { sink, feed: own, primarySocket } = await h.worker(clock)
+    await until(() => h.feeds.length > 0, 'the source')
+    const feed = h.feeds[0]!
+    replace(feed, 5, [keyValue('a', 3)])
+    feed.sink.synced()
+    await until(() => sink.isSynced, 'the state')
+    let answer!: () => void
+    feed.freshness = {
+      ...feed.freshness,
+      currentRevision: () => new Promise((resolve) => (answer = () => resolve(toRevision(9)))),
+    }
+    const gone = { code: 'unavailable', message: 'the primary process does not answer' }
+    const ends = t.rejects(own.freshness.currentRevision(), gone)
+    await until(() => answer !== undefined, 'the question')
+    primarySocket.pause()
+    await passes(clock, 2_500)
+    t.equal(sink.reason, null, 'five ticks are not silence yet')
+    await passes(clock, 1_000)
+    await ends
+    await t.rejects(own.freshness.readKey(`${prefix}a` as Key), gone, 'and nothing more is asked')
+    t.equal(sink.reason, 'the primary process does not answer')
+    t.match(sink.confirmations.at(-1), { ageMs: 3_000, validMs: Infinity }, 'with the age of its last word')
+    t.match(own.status, { state: 'backing-off', reason: 'the primary process does not answer' })
+    primarySocket.resume()
+    await until(() => own.status.state === 'watching', 'its return')
+    t.equal(sink.calls.at(-1), 'synced')
+    feed.freshness = { ...feed.freshness, currentRevision: async () => toRevision(10) }
+    t.equal(await own.freshness.currentRevision(), 10)
+    await passes(clock, 10_000)
+    t.equal(own.status.state, 'watching', 'pings keep it there')
+  },
+)
+
+void t.test('a worker that pings no more is dropped; one that never did is left alone', async (t) => {
+  const clock = new VirtualClock()
+  const h = primaryHarness(t, { clock })
+  const pinging = new VirtualClock()
+  const [stopped, former] = [await h.worker(pinging), await h.worker(new VirtualClock())]
+  await until(() => h.feeds.length > 0, 'the source')
+  await passes(pinging, 1_000)
+  await passes(clock, 29_000)
+  t.equal(stopped.dropped, null)
+  await passes(clock, 1_000)
+  await until(() => stopped.dropped !== null, 'the end of the link')
+  t.match(stopped.dropped, /it has said nothing for 30 s/)
+  t.equal(former.dropped, null)
+})
+
+/** Time, with turns of the event loop in which what was sent arrives. */
+async function passes(clock: VirtualClock, ms: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed += 500) {
+    clock.advance(500)
+    for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setTimeout(resolve, 1))
+  }
 }

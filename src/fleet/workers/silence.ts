@@ -1,0 +1,50 @@
+/**
+ * Notices that the other end of a link says nothing any more.
+ *
+ * It counts its own ticks rather than time: between two ticks the event loop has read what had come. A process that was
+ * itself held up (or a machine that slept) finds one late tick, not silence.
+ */
+import type { Clock, Timer } from '../../support/clock.js'
+
+export interface SilenceOptions {
+  readonly clock: Clock
+  readonly tickMs: number
+  /** After so many ticks without a word the other end is silent. */
+  readonly ticks: number
+  readonly onTick?: () => void
+  /** Called once for each silence, with its length so far. */
+  readonly onSilent: (silentMs: number) => void
+}
+
+export class Silence {
+  readonly #options: SilenceOptions
+  #timer: Timer
+  #ticks = 0
+  #heardMs: number
+
+  constructor(options: SilenceOptions) {
+    this.#options = options
+    this.#heardMs = options.clock.monotonic()
+    this.#timer = this.#schedule()
+  }
+
+  heard(): void {
+    this.#ticks = 0
+    this.#heardMs = this.#options.clock.monotonic()
+  }
+
+  stop(): void {
+    this.#timer.cancel()
+  }
+
+  #schedule(): Timer {
+    return this.#options.clock.setTimer(this.#options.tickMs, () => this.#tick())
+  }
+
+  #tick(): void {
+    const { clock, ticks, onTick, onSilent } = this.#options
+    this.#timer = this.#schedule()
+    if (++this.#ticks === ticks) onSilent(clock.monotonic() - this.#heardMs)
+    onTick?.()
+  }
+}

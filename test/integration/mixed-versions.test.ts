@@ -1,0 +1,134 @@
+/**
+ * The last release and this one in one fleet: each reads what the other writes. Where the bytes are the same, both directions
+ * are proven at once; what this release adds is in JSON, whose unknown fields the last release passes over.
+ */
+import t from 'tap'
+import { Confirmations } from '../../src/fleet/nats/confirmations.js'
+import { decodePart, encodeMessage, joinParts, type Message } from '../../src/fleet/nats/message.js'
+import { answerQuestions } from '../../src/fleet/nats/questions.js'
+import { SnapshotStore, SnapshotWriter } from '../../src/fleet/nats/snapshot-store.js'
+import { FrameReader, FrameWriter } from '../../src/fleet/workers/frames.js'
+import {
+  Answer,
+  batchFrames,
+  failureFrame,
+  readBatches,
+  readFailure,
+  readPage,
+  readReplace,
+  replaceFrame,
+  ToWorker,
+  writePage,
+} from '../../src/fleet/workers/messages.js'
+import type { Batch, Key, KeyValue } from '../../src/model/event.js'
+import { toRevision } from '../../src/model/revision.js'
+import type { Upstream } from '../../src/upstream/upstream.js'
+import { namesOf } from '../../src/fleet/nats/names.js'
+import { things } from '../fleet/nats-harness.js'
+import { written } from '../fleet/previous-release.js'
+
+const key = (name: string): Key => `/registry/things/${name}` as Key
+const hex = (bytes: Iterable<Buffer>): string[] => [...bytes].map((buffer) => buffer.toString('hex'))
+const bytesOf = (name: string): Buffer[] => written[name]!.map((text) => Buffer.from(text, 'hex'))
+
+function keyValue(revision: number, name: string, value: Buffer): KeyValue {
+  const [createRevision, modRevision] = [toRevision(2), toRevision(revision)]
+  return { key: key(name), value, createRevision, modRevision, version: 3, leaseId: '9223372036854775807' }
+}
+
+const state = [keyValue(41, 'a', Buffer.from([0, 255, 10])), keyValue(44, 'b', Buffer.from('x'))]
+const batches: readonly Batch[] = [
+  {
+    revision: toRevision(41),
+    events: [
+      { type: 'put', keyValue: state[0]! },
+      { type: 'delete', key: key('\u00ff') },
+    ],
+  },
+  { revision: toRevision(44), events: [{ type: 'put', keyValue: state[1]! }] },
+]
+const testimony = {
+  newest: keyValue(41, 'a', Buffer.from('newest')),
+  lastDelete: { key: key('c'), revision: toRevision(39) },
+}
+const header = {
+  epoch: 7,
+  previous: toRevision(40),
+  revision: toRevision(44),
+  settled: toRevision(44),
+  sentAt: 1_760_000_000_123,
+  isSynced: true,
+  trustsProgress: false,
+  clusterId: '14841639068965178418',
+}
+const messages: readonly Message[] = [
+  { ...header, kind: 'batches', batches },
+  { ...header, kind: 'progress', testimony },
+  { ...header, kind: 'claim', testimony: { newest: null, lastDelete: null } },
+  { ...header, kind: 'state', reason: 'coalesce', snapshot: 'things/7-44', testimony },
+]
+
+for (const message of messages) {
+  void t.test(`messages of a stream: ${message.kind}`, async (t) => {
+    t.same(joinParts(bytesOf(message.kind).map(decodePart)), message, 'today reads what the last release wrote')
+    t.same(hex(encodeMessage(message, 1_000_000)), written[message.kind], 'and writes the same')
+  })
+}
+
+void t.test('a message in parts', async (t) => {
+  t.same(joinParts(bytesOf('parts').map(decodePart)), messages[0])
+  t.same(hex(encodeMessage(messages[0]!, 120)), written['parts'])
+})
+
+void t.test('snapshots', async (t) => {
+  const writer = new SnapshotWriter()
+  writer.add(state)
+  t.same(hex(writer.finish()), written['snapshot'])
+  const buckets = { getObject: async () => Buffer.concat(bytesOf('snapshot')) } as never
+  const read: KeyValue[] = []
+  const store = new SnapshotStore(buckets, namesOf('test', things), 1)
+  for await (const page of store.read({ name: 'any', keys: 2 })) read.push(...page)
+  t.same(read, state)
+})
+
+void t.test('a status of the last release, which tells neither its time nor its age', async (t) => {
+  const confirmations = new Confirmations()
+  confirmations.heard({ epoch: 7, sequence: 3, trouble: null }, 1_000)
+  t.ok(confirmations.reached(3, 7))
+  t.equal(confirmations.confirmedMs, 1_000)
+})
+
+void t.test('answers to questions of an edge', async (t) => {
+  const upstream = {
+    read: async () => ({ revision: 44, currentRevision: 50, more: true, count: 9, keyValues: [state[1]] }),
+    readKey: async () => state[1],
+    currentRevision: async () => 50,
+  } as unknown as Upstream
+  const wanted = { onProgressWanted: () => {}, onSnapshotWanted: () => {}, onStatusWanted: () => {} }
+  const ask = answerQuestions({ upstream, prefix: key(''), maxBytes: 1e6, ...wanted })
+  const questions = [
+    { kind: 'page', startKey: null, revision: null, limit: 1, keysOnly: false },
+    { kind: 'key', key: key('b'), revision: null },
+    { kind: 'revision' },
+    { kind: 'key', key: '/x', revision: null },
+  ]
+  const answers = await Promise.all(questions.map((question) => ask(Buffer.from(JSON.stringify(question)))))
+  t.same(hex(answers), written['answers'])
+})
+
+void t.test('frames between a primary and its workers', async (t) => {
+  t.same(hex(batchFrames(9, batches)), written['batchFrames'])
+  t.same(hex([replaceFrame(9, toRevision(44), 'gap')]), written['replaceFrame'])
+  t.same(hex([writePage(new FrameWriter(ToWorker.page).count(9), [state[0]!]).done()]), written['pageFrame'])
+  t.same(hex([failureFrame(5, new Error('gone'))]), written['failureFrame'])
+  const reader = (name: string): FrameReader => new FrameReader(bytesOf(name)[0]!.subarray(4))
+  const told = reader('batchFrames')
+  t.same([told.type, told.count(), readBatches(told)], [ToWorker.batches, 9, batches])
+  const replaced = reader('replaceFrame')
+  t.same([replaced.count(), readReplace(replaced)], [9, { revision: 44, reason: 'gap' }])
+  const page = reader('pageFrame')
+  t.same([page.count(), readPage(page)], [9, [state[0]]])
+  const failure = reader('failureFrame')
+  t.same([failure.count(), failure.byte()], [5, Answer.failed])
+  t.match(readFailure(failure), { code: 'unavailable', message: 'gone' })
+})
