@@ -1,5 +1,5 @@
 /**
- * What is taken from a client's TLS certificate, and by which authority it was signed. One server asks for certificates
+ * The facts taken from a client's TLS certificate, and the authority that signed it. One server asks for certificates
  * of two kinds (users, front proxies) and OpenSSL says only that *some* authority of the union signed it, so each
  * authenticator checks against its own bundle again.
  */

@@ -1,6 +1,6 @@
 /**
- * What the status page shows: one plain object of what a process holds and does now, made when somebody looks, and one of
- * all processes of a server together (`--workers`), whichever of them answers.
+ * The figures of the status page: one plain object with what a process holds and does now, made while a page is open, and
+ * one for all processes of a server together (`--workers`), whichever of them answers.
  *
  * Counters stay with their process: a page that looks twice takes the difference of each, so that one that began anew is
  * not a step back of the whole.
@@ -9,7 +9,7 @@ import type { Cursor } from '../broadcast/cursor.js'
 import type { ResourceGauges } from '../metrics/metrics.js'
 import { resourceId } from '../model/resource.js'
 
-/** Of one resource's source, as its feed says; `part` where there is a fleet. */
+/** The state of one resource's feed; `part` is its part in a fleet. */
 export interface FeedLine {
   readonly resource: string
   readonly state: string
@@ -17,7 +17,7 @@ export interface FeedLine {
   readonly part: 'publishes' | 'follows' | 'direct' | null
 }
 
-/** By shape, a feed's own status. */
+/** @param status a feed's own status. */
 export function feedLine(status: {
   readonly state: string
   readonly reason: string | null
@@ -159,7 +159,7 @@ export function processStatus(input: ProcessInput): ProcessStatus {
   }
 }
 
-/** Of the process that has workers: it reads the upstream for all of them and serves nobody. */
+/** The status of the process that has workers: it reads the upstream for all of them and serves nobody. */
 export function primaryStatus(feeds: readonly FeedLine[]): ProcessStatus {
   return {
     ...thisProcess('primary'),
@@ -192,7 +192,7 @@ export function serverStatus(about: ServerAbout, processes: readonly ProcessStat
       sentEvents,
       watchers: Object.values(watchers).reduce((sum, count) => sum + count, 0),
     })),
-    // Whoever reads the upstream knows; the others hear of it.
+    // The process that reads the upstream knows the state of the feeds.
     feeds: processes.find(({ feeds }) => feeds.length > 0)?.feeds ?? [],
     delays: summed(serving.map(({ delays }) => delays)),
     watchers: Object.fromEntries(summed(serving.map((one) => Object.entries(one.watchers)))),

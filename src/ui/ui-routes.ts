@@ -1,9 +1,9 @@
 /**
- * `/ui/`: the status page and what it is made of, and `/ui/events`, its figures once a second as server-sent events. The
- * objects it shows come over the API itself, as they would for any browser.
+ * `/ui/` serves the status page and its files; `/ui/events` sends its figures once a second as server-sent events. The
+ * objects that the page shows come over the API itself, as they would for any browser.
  *
- * The figures are made once a second for all who look, and not at all when nobody does. Everything comes from this
- * process: no address of another host is in the page, and its policy would not let the browser ask one.
+ * The figures are made once a second for all open pages, and not at all when there is none. Everything comes from this
+ * process: the page names no other host, and its policy would not let the browser ask one.
  */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -20,7 +20,7 @@ export interface UiOptions {
   readonly gate: RequestGate
   readonly status: () => Promise<unknown>
   readonly clock: Clock
-  /** Too many look. */
+  /** Called when too many pages are open. */
   readonly onRejected: () => void
 }
 
@@ -62,7 +62,7 @@ const assets: Readonly<Record<string, Asset>> = {
   ),
 }
 
-/** What the compiler does not copy stays in the sources, which are in the package too: one folder up, or two in a test build. */
+/** Files that the compiler does not copy are read from the sources, which are in the package too: one folder up, or two in a test build. */
 function source(name: string): Buffer {
   try {
     return readFileSync(new URL(`../../src/ui/page/${name}`, import.meta.url))
@@ -79,7 +79,7 @@ export function registerUi(server: FastifyInstance, options: UiOptions): void {
   const tell = async (to: Iterable<Exchange>): Promise<void> => {
     const event = `event: status\ndata: ${JSON.stringify(await options.status())}\n\n`
     for (const { response } of to) {
-      // Whoever does not read gets the next one instead: figures of a second ago are of no use.
+      // A page that does not read gets the next figures instead, because those of a second ago are of no use.
       if (!response.writableNeedDrain) response.write(event)
     }
   }

@@ -34,7 +34,7 @@ export function unionAuthenticator({ authenticators, anonymous }: UnionOptions):
           errors.push(error)
         }
       }
-      // Who could not be judged now may come again; who was judged wrong may not.
+      // A credential that could not be checked now may be tried again; one that was refused may not.
       const unavailable = errors.find((error) => !(error instanceof UnauthorizedError))
       if (unavailable !== undefined) {
         throw unavailable instanceof StatusError

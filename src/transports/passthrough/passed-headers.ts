@@ -19,7 +19,7 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'trailer',
   'transfer-encoding',
   'upgrade',
-  // Of HTTP/2 to HTTP/1.1.
+  // HTTP/2's way to offer HTTP/1.1 an upgrade.
   'http2-settings',
 ])
 const REMOTE = /^x-remote-(user|group|uid|extra-.*)$/
@@ -28,11 +28,11 @@ export interface PassedRequest {
   readonly rawHeaders: RawHeaders
   /** The client's address, added to X-Forwarded-For. */
   readonly address: string
-  /** Of the server it goes to. */
+  /** The host of the server that it goes to. */
   readonly host: string
   /** Told in X-Remote-* in place of any credential; null: the caller's own Authorization goes through. */
   readonly asUser: User | null
-  /** What the connection is to become; null: nothing else. */
+  /** The protocol to upgrade to; null: none. */
   readonly upgrade: string | null
   /** The body has no length of its own. */
   readonly isChunked: boolean
@@ -72,7 +72,7 @@ export function requestHeaders({ rawHeaders, address, host, asUser, upgrade, isC
   return passed
 }
 
-/** Of an answer, as they came. */
+/** The headers of an answer, in the order they came. */
 export function responseHeaders(rawHeaders: RawHeaders): string[] {
   const listed = listedInConnection(rawHeaders)
   const passed: string[] = []

@@ -9,9 +9,9 @@
 import type { ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 
-/** Told of what had to wait. */
+/** The owner of writes that had to wait for the peer. */
 export interface WriteOwner {
-  /** @param status negative: it never left. */
+  /** @param status negative when the bytes were never sent. */
   taken(bytes: Buffer, status: number): void
 }
 
@@ -29,7 +29,7 @@ export interface StreamHandle {
 
 interface StreamBinding {
   readonly WriteWrap: new () => WriteRequest
-  /** What the last call left behind: at `kLastWriteWasAsync`, whether its bytes have to wait for the peer. */
+  /** State that the last call left behind; at `kLastWriteWasAsync`: whether its bytes have to wait for the peer. */
   readonly streamBaseState: Int32Array
   readonly kLastWriteWasAsync: number
 }
