@@ -14,7 +14,7 @@ export interface PeerCertificate {
   readonly chain: readonly X509Certificate[]
   /** OpenSSL's own verdict: signatures, dates, purpose, against all the authorities of the server. */
   readonly verified: boolean
-  /** Milliseconds since the epoch. */
+  /** When the first certificate of the chain ends, milliseconds since the epoch. */
   readonly expiresAt: number
 }
 
@@ -49,7 +49,7 @@ export function describePeer(chain: readonly X509Certificate[], verified: boolea
     organizations: listOf(subject['O']),
     chain,
     verified,
-    expiresAt: Date.parse(leaf.validTo),
+    expiresAt: Math.min(...chain.map(({ validTo }) => Date.parse(validTo))),
   }
 }
 

@@ -317,6 +317,13 @@ export const options = {
     parseItem: origin,
     doc: "Origins besides the server's own whose pages may open a WebSocket: browsers send it without asking CORS first.",
   }),
+  allowedHosts: list({
+    flag: '--allowed-hosts',
+    group: 'Serving',
+    default: [],
+    parseItem: hostName,
+    doc: 'Names by which clients may call the server besides IP addresses and localhost: "api.example.com", ".example.com" for all under it, "*" for any. Without an authenticator other names are refused, because a web page could have its own name resolve to this server; with one, any name is allowed unless this is given.',
+  }),
   http2MaxStreamsPerConnection: integer({
     flag: '--http2-max-streams-per-connection',
     group: 'Serving',
@@ -823,6 +830,13 @@ function url(text: string, protocols: readonly string[]): string {
 /** An address to which paths are added. */
 function isUrl(text: string): boolean {
   return /^https?:\/\/[^/?#@]+(\/[^?#@]*[^/?#@])?$/.test(text) && URL.canParse(text)
+}
+
+function hostName(text: string): string {
+  const name = text.toLowerCase()
+  const isName = /^\.?(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?$/.test(name)
+  if (name === '*' || isName) return name
+  throw new OptionValueError(`${quote(text)} is not a host name without port, ".example.com" or "*"`)
 }
 
 function origin(text: string): string {

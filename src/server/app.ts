@@ -4,6 +4,7 @@
  */
 import { Pump } from '../broadcast/pump.js'
 import type { Config } from '../config/load.js'
+import { hasAuthenticator } from '../config/relations.js'
 import type { ResourceRegistry } from '../dialect/resource-registry.js'
 import { ConsistencyOnRequest, type ConsistencyReport } from '../feed/consistency-report.js'
 import { Metrics } from '../metrics/metrics.js'
@@ -215,6 +216,8 @@ export class App {
       answersAll: config.passthrough !== null,
       onInternalError,
       corsAllowedOrigins: config.corsAllowedOrigins,
+      // A foreign page has no credentials: where they are asked for, the name that it calls us by does not matter.
+      allowedHosts: hasAuthenticator(config) && config.allowedHosts.length === 0 ? null : config.allowedHosts,
       routes: (server) =>
         registerUi(server, {
           gate,

@@ -82,6 +82,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- fail "Without TLS whoever reaches the port reads everything served: set tls.enabled with an authenticator (tls.clientCaSecretName, or config.oidcIssuerUrl and the like), or say config.insecureBindAny=true" -}}
 {{- end -}}
 {{- $_ := set $config "port" .Values.service.port -}}
+{{- $fullname := include "distributary.fullname" . -}}
+{{- $_ := set $config "allowedHosts" (list $fullname (printf "%s.%s" $fullname .Release.Namespace) ".svc" ".cluster.local") -}}
 {{- end -}}
 {{- if .Values.nats.enabled -}}
 {{- $servers := list -}}
