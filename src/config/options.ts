@@ -147,6 +147,13 @@ export const options = {
     max: HOUR,
     doc: 'How long the head of an answer may take, as --request-timeout of the API server. Short cuts slow writes off without undoing them.',
   }),
+  passthroughStripHeaders: list({
+    flag: '--passthrough-strip-headers',
+    group: 'Upstream',
+    default: ['X-Remote-*', 'X-Group', 'X-User'],
+    parseItem: headerPattern,
+    doc: 'Headers of callers that are not passed on, because the server behind may take them for the name of the user ("*" at the end stands for any end). X-Remote-User, -Group, -Uid and -Extra-* never are, whatever is given here.',
+  }),
   proxyClientCertFile: file({
     flag: '--proxy-client-cert-file',
     group: 'Upstream',
@@ -843,6 +850,12 @@ function origin(text: string): string {
   if (!URL.canParse(text) || new URL(text).origin !== text) {
     throw new OptionValueError(`${quote(text)} is not an origin such as https://app.example.org`)
   }
+  return text
+}
+
+function headerPattern(text: string): string {
+  if (!/^[A-Za-z0-9_-]+\*?$/.test(text))
+    throw new OptionValueError(`${quote(text)} is not a header name, with or without "*" at its end`)
   return text
 }
 

@@ -15,7 +15,7 @@ import { type Random, systemRandom } from '../support/random.js'
 import type { ApiServices } from '../transports/passthrough/api-services.js'
 import type { Passthrough } from '../transports/passthrough/passthrough.js'
 import type { ServerOptions } from '../transports/server/server.js'
-import { feedLine, type ProcessStatus, processStatus, serverStatus } from '../ui/status.js'
+import { feedLine, type ProcessStatus, processStatus, type ServerStatus, serverStatus } from '../ui/status.js'
 import { registerUi } from '../ui/ui-routes.js'
 import type { Basis } from './basis.js'
 import { drainWatches } from './drain-watches.js'
@@ -192,7 +192,7 @@ export class App {
     })
   }
 
-  async #serverStatus(): Promise<unknown> {
+  async #serverStatus(): Promise<ServerStatus> {
     const { config, version, statuses } = this.#options
     const { natsServers, natsRole: role, natsCluster: cluster } = config
     const named = config.upstream ?? config.etcdServers.join(', ')

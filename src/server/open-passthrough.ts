@@ -45,10 +45,14 @@ export function openApiServices({ config, clock, random, logger, onRejected }: A
 
 /** The options that all servers behind this one share. */
 export function sharedOptions(
-  { proxyClientCertFile, proxyClientKeyFile, passthroughMaxRequests, passthroughTimeout }: Config,
+  config: Config,
   clock: Clock,
   onRejected: () => void,
-): Pick<PassthroughOptions, 'proxyCertificate' | 'maxRequests' | 'responseTimeoutMs' | 'clock' | 'onRejected'> {
+): Pick<
+  PassthroughOptions,
+  'proxyCertificate' | 'maxRequests' | 'responseTimeoutMs' | 'stripHeaders' | 'clock' | 'onRejected'
+> {
+  const { proxyClientCertFile, proxyClientKeyFile, passthroughMaxRequests, passthroughTimeout } = config
   return {
     proxyCertificate:
       proxyClientCertFile === null || proxyClientKeyFile === null
@@ -56,6 +60,7 @@ export function sharedOptions(
         : { cert: readFileSync(proxyClientCertFile), key: readFileSync(proxyClientKeyFile) },
     maxRequests: passthroughMaxRequests,
     responseTimeoutMs: passthroughTimeout,
+    stripHeaders: config.passthroughStripHeaders,
     clock,
     onRejected,
   }

@@ -7,7 +7,7 @@
  */
 import type { Cursor } from '../broadcast/cursor.js'
 import type { ResourceGauges } from '../metrics/metrics.js'
-import { resourceId } from '../model/resource.js'
+import { type Resource, resourceId } from '../model/resource.js'
 
 /** The state of one resource's feed; `part` is its part in a fleet. */
 export interface FeedLine {
@@ -50,7 +50,8 @@ export interface ProcessInput {
 interface Group {
   readonly resource: string
   readonly transport: string
-  readonly selector: string
+  /** '' for everything; null: hidden from a reader who may not list the resource. */
+  readonly selector: string | null
   readonly watchers: number
 }
 
@@ -176,8 +177,37 @@ export function primaryStatus(feeds: readonly FeedLine[]): ProcessStatus {
   }
 }
 
+export interface ServerStatus extends ServerAbout {
+  readonly resources: readonly ResourceLine[]
+  readonly groups: readonly Group[]
+  readonly [more: string]: unknown
+}
+
+/**
+ * The status as one reader may see it. A selector names parts of objects (the node of a pod, a tenant's label), so that of a
+ * resource is only for readers who may list that resource everywhere.
+ */
+export async function statusFor(
+  status: ServerStatus,
+  mayList: (resource: Pick<Resource, 'group' | 'version' | 'plural'>) => Promise<boolean>,
+): Promise<ServerStatus> {
+  const hidden = new Set<string>()
+  for (const id of new Set(status.groups.map(({ resource }) => resource))) {
+    const line = status.resources.find(({ resource }) => resource === id)
+    if (line === undefined || !(await mayList(resourceOf(line)))) hidden.add(id)
+  }
+  if (hidden.size === 0) return status
+  const groups = status.groups.map((group) => (hidden.has(group.resource) ? { ...group, selector: null } : group))
+  return { ...status, groups }
+}
+
+function resourceOf({ path, plural }: ResourceLine): Pick<Resource, 'group' | 'version' | 'plural'> {
+  const [version = '', group = ''] = path.split('/').slice(2).toReversed()
+  return { group, version, plural }
+}
+
 /** @param processes the one that reads the upstream first. */
-export function serverStatus(about: ServerAbout, processes: readonly ProcessStatus[]): Record<string, unknown> {
+export function serverStatus(about: ServerAbout, processes: readonly ProcessStatus[]): ServerStatus {
   const serving = processes.filter(({ takenEvents }) => takenEvents !== null)
   return {
     ...about,

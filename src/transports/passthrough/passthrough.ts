@@ -28,7 +28,7 @@ import type { Clock } from '../../support/clock.js'
 import type { ForwardedCaller } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { upgradeHead } from '../server/listeners.js'
-import { requestHeaders, responseHeaders } from './passed-headers.js'
+import { headerMatcher, requestHeaders, responseHeaders } from './passed-headers.js'
 
 export interface PassthroughOptions {
   /** `https://…` or `http://…`; a path in it comes before the request's. */
@@ -44,6 +44,8 @@ export interface PassthroughOptions {
   readonly proxyCertificate: { readonly cert: string | Buffer; readonly key: string | Buffer } | null
   /** With that certificate every authenticated caller goes by its name, and no token is handed on. Default false. */
   readonly keepsTokens?: boolean
+  /** Names of headers that are not passed on; `*` at the end stands for any end. Default: only those that are never passed on. */
+  readonly stripHeaders?: readonly string[]
   /** 503 where the other server answers for a part of the API served here; default 502. */
   readonly awayIs?: 502 | 503
   /** Requests and tunnels at one time. */
@@ -74,11 +76,13 @@ export class Passthrough {
   readonly #url: URL
   readonly #agents: { readonly own: http.Agent; readonly proxy: http.Agent | null }
   readonly #tunnels = new Set<Duplex>()
+  readonly #isStripped: (key: string) => boolean
   #running = 0
 
   constructor(options: PassthroughOptions) {
     this.#options = options
     this.#url = new URL(options.url)
+    this.#isStripped = headerMatcher(options.stripHeaders ?? [])
     const { proxyCertificate: certificate } = options
     this.#agents = {
       own: this.#agent({}),
@@ -118,7 +122,15 @@ export class Passthrough {
     const user = this.#agents.proxy === null ? null : asUser
     const rawHeaders = ['Accept', 'application/json']
     const { host } = this.#url
-    const headers = { rawHeaders, address: '', host, asUser: user, upgrade: null, isChunked: false }
+    const headers = {
+      rawHeaders,
+      address: '',
+      host,
+      asUser: user,
+      upgrade: null,
+      isChunked: false,
+      isStripped: this.#isStripped,
+    }
     return new Promise((resolve, reject) => {
       const outgoing = this.#send('GET', path, user, requestHeaders(headers))
       const stop = (): void => void outgoing.destroy(new Error('given up'))
@@ -223,7 +235,15 @@ export class Passthrough {
     const { rawHeaders } = request
     const { host } = this.#url
     const isChunked = body === 'chunked'
-    const headers = requestHeaders({ rawHeaders, address, host, asUser, upgrade, isChunked })
+    const headers = requestHeaders({
+      rawHeaders,
+      address,
+      host,
+      asUser,
+      upgrade,
+      isChunked,
+      isStripped: this.#isStripped,
+    })
     return this.#send(request.method ?? 'GET', request.url ?? '/', asUser, headers)
   }
 
