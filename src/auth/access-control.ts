@@ -113,7 +113,7 @@ export function buildAuthenticator(
   }
   return authenticators.length === 0
     ? nobodyAsked
-    : unionAuthenticator({ authenticators, anonymous: options.anonymousAuth })
+    : unionAuthenticator({ authenticators, anonymous: options.anonymousAuth, clock })
 }
 
 /**

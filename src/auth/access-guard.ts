@@ -21,18 +21,18 @@ export interface AccessGuardOptions {
   readonly authenticator: UnionAuthenticator
   readonly authorizer: Authorizer
   readonly clock: Clock
-  /** How often those that change silently are asked again. Default 5 s. */
+  /** How often authenticators and authorizers that change without notice are asked again. Default 5 s. */
   readonly recheckMs?: number
-  /** How long a watch lives on while nobody can judge it. Default 5 minutes. */
+  /** How long a watch lives on while it cannot be checked. Default 5 minutes. */
   readonly unjudgedMs?: number
 }
 
-/** Whose rights count, and who asked for them. */
+/** The user whose rights count, and the user who asked for them. */
 export interface Acting {
   readonly user: User
-  /** Who impersonates the user; null: the user asks for itself. */
+  /** The caller that impersonates the user; null: the user is the caller. */
   readonly impersonator: User | null
-  /** The state of the rights it was decided under: see `keep`. */
+  /** The state of the rights under which the decision was made: see `keep`. */
   readonly generation: number
 }
 
@@ -73,7 +73,7 @@ export class AccessGuard {
     this.#ends = [options.authenticator, options.authorizer].map((part) => part.onChange(() => this.#changed()))
   }
 
-  /** Entries watched over, for a metric. */
+  /** The number of entries that are kept checked, for a metric. */
   get entries(): number {
     return this.#entries.size
   }
@@ -84,7 +84,7 @@ export class AccessGuard {
   }
 
   /**
-   * Whose rights count: the caller's own, or those of whom it impersonates.
+   * Finds the user whose rights count: the caller, or the user that it impersonates.
    * @throws BadRequestError, ForbiddenError, ServiceUnavailableError
    */
   async actingAs(caller: User, { rawHeaders }: AuthenticationRequest): Promise<Acting> {
@@ -108,7 +108,7 @@ export class AccessGuard {
   }
 
   /**
-   * Watches over a running request until `stop`. Synchronous, so nothing is missed between the decision and this.
+   * Keeps checking a running request until `stop`. It is synchronous, so no change is missed between the decision and this.
    *
    * @param revoked called at most once, with the 401, 403 or 503 that ends the watch; never from within `keep`.
    * @returns stop: to be called when the request ends for any other reason.
@@ -207,7 +207,7 @@ export class AccessGuard {
     const { authenticator, clock, unjudgedMs = 300_000 } = this.#options
     try {
       const acting = await this.actingAs(await authenticator.authenticate(entry.request), entry.request)
-      // The credential speaks for somebody else now, or with other groups: the watch was let in as who it was.
+      // The credential belongs to another user now, or to other groups, and the watch was allowed for the old ones.
       if (actingKey(acting) !== entry.identity)
         throw new UnauthorizedError('Unauthorized', { cause: 'the identity has changed' })
       await this.#require(acting.user, entry.attributes)
@@ -239,7 +239,7 @@ function actingKey({ user, impersonator }: Pick<Acting, 'user' | 'impersonator'>
   return JSON.stringify([identityKey(user), impersonator === null ? null : identityKey(impersonator)])
 }
 
-/** What of the request the identity came from, as a key. */
+/** A key for the credentials that the identity came from. */
 function credentialKey(request: AuthenticationRequest): readonly string[] {
   return [bearerToken(request) ?? '', request.tlsPeerCertificate?.chain[0]?.fingerprint256 ?? '']
 }

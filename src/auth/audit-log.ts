@@ -14,7 +14,7 @@ import type { Logger } from '../support/log.js'
 export interface AuditRecord {
   readonly user: string
   readonly groups: readonly string[]
-  /** Whose rights the user asked to use and was given; left out when its own. */
+  /** The user whose rights were used by impersonation; left out when there was none. */
   readonly impersonatedUser?: string
   readonly impersonatedGroups?: readonly string[]
   readonly sourceAddress: string
@@ -32,7 +32,7 @@ export interface AuditRecord {
   /** From the request's arrival to its end; of a watch, its whole life. */
   readonly latencySeconds: number
   readonly decision: 'allow' | 'forbid' | 'unauthenticated' | 'none'
-  /** What allowed it; null when nothing did. */
+  /** The rule that allowed the request; null when none did. */
   readonly rule: string | null
 }
 
@@ -61,7 +61,7 @@ const MAX_TEXT = 1_024
  * but in a pipe only this much (PIPE_BUF of Linux); so no line is longer.
  */
 const MAX_LINE_BYTES = 4_096
-/** Of each text and of all groups in a line that would be longer, as they are written. */
+/** The most bytes of each text, and of all groups, in a line that would otherwise be too long. */
 const MAX_SHORT_TEXT_BYTES = 300
 const MAX_SHORT_GROUPS_BYTES = 700
 

@@ -1,4 +1,4 @@
-/** Whose request it is by address: the peer's, unless the peer is a proxy that we were told to believe. */
+/** The client's address: that of the peer, unless the peer is a proxy that we were told to trust. */
 import { BlockList, isIP } from 'node:net'
 
 export interface TrustedProxies {

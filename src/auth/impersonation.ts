@@ -13,7 +13,7 @@ import { BadRequestError, ForbiddenError } from '../model/status.js'
 import { type Attributes, resourceAttributes } from './authz/authorizer.js'
 import { ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, type User } from './user.js'
 
-/** Who the caller asks to be, as the headers say it. */
+/** The user that the caller asks to be, from the headers. */
 export interface WantedUser {
   readonly name: string
   /** '' when it asks for none. */
@@ -57,7 +57,7 @@ export function wantedUser(rawHeaders: readonly string[]): WantedUser | null {
   return { name, uid: uids[0] ?? '', groups, extra }
 }
 
-/** Who has not proven who it is has no right to be another, whatever else it may do. @throws ForbiddenError */
+/** An anonymous caller may not impersonate anybody, whatever else it may do. @throws ForbiddenError */
 export function refuseImpersonation(rawHeaders: readonly string[]): void {
   if (!rawHeaders.some((text, i) => i % 2 === 0 && text.toLowerCase().startsWith(PREFIX))) return
   throw new ForbiddenError('impersonation is not possible here: who asks has not proven who it is', { details: {} })

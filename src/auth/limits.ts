@@ -1,6 +1,6 @@
 /**
  * What one identity may take: requests a second, and bytes of lists and initial states a second. One noisy tenant is told
- * 429 before others notice. Running watches are counted where they run (`transports/watcher-limits.ts`), and turns for
+ * 429 before others notice. Running watches are counted where they run (`transports/limits/watcher-limits.ts`), and slots for
  * what costs memory go round between identities in `fair-gate.ts`.
  *
  * Buckets are kept in a bounded table: with more identities than that the coldest is forgotten, which gives it a full

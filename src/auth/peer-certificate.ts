@@ -1,5 +1,5 @@
 /**
- * What is taken from a client's TLS certificate, and by which authority it was signed. One server asks for certificates
+ * The facts taken from a client's TLS certificate, and the authority that signed it. One server asks for certificates
  * of two kinds (users, front proxies) and OpenSSL says only that *some* authority of the union signed it, so each
  * authenticator checks against its own bundle again.
  */
@@ -14,7 +14,7 @@ export interface PeerCertificate {
   readonly chain: readonly X509Certificate[]
   /** OpenSSL's own verdict: signatures, dates, purpose, against all the authorities of the server. */
   readonly verified: boolean
-  /** Milliseconds since the epoch. */
+  /** When the first certificate of the chain ends, milliseconds since the epoch. */
   readonly expiresAt: number
 }
 
@@ -49,7 +49,7 @@ export function describePeer(chain: readonly X509Certificate[], verified: boolea
     organizations: listOf(subject['O']),
     chain,
     verified,
-    expiresAt: Date.parse(leaf.validTo),
+    expiresAt: Math.min(...chain.map(({ validTo }) => Date.parse(validTo))),
   }
 }
 

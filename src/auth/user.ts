@@ -1,4 +1,4 @@
-/** Who asks. Authenticators make users, authorizers and limits read them; nothing else about a caller is believed. */
+/** The user behind a request. Authenticators make users, authorizers and limits read them; nothing else about a caller is trusted. */
 import { createHash } from 'node:crypto'
 
 export interface User {

@@ -18,7 +18,7 @@ export interface WatchedFilesOptions {
   readonly readFile?: (path: string) => Buffer
 }
 
-/** What it is to be: certificates, tokens and policies are small; a larger file is a mistake that would cost memory. */
+/** The largest file that is read: certificates, tokens and policies are small, and a larger file is a mistake that would cost memory. */
 const MAX_FILE_BYTES = 16 * 2 ** 20
 
 /**

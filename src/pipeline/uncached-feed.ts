@@ -1,7 +1,7 @@
 /**
- * What stands behind a cache that lives for one request: the state that the request begins with, read now, and for a watch
- * one watch on the upstream. It never reconnects: when the upstream's watch is lost, so is the request's, as in an API
- * server without a watch cache.
+ * The feed of a cache that lives for one request: it reads the state that the request begins with, and for a watch opens one
+ * watch on the upstream. It never reconnects: when the upstream's watch is lost, so is the client's, as in an API server
+ * without a watch cache.
  */
 import type { FreshnessSource } from '../model/freshness-source.js'
 import type { FeedRequest, ResourceFeed } from '../feed/resource-feed.js'
@@ -22,10 +22,10 @@ import {
 
 export interface UncachedFeedOptions {
   readonly upstream: UpstreamReader & UpstreamWatcher
-  /** Of the resource, or of one namespace of it. */
+  /** The prefix of the resource, or of one namespace of it. */
   readonly prefix: Key
   readonly clock: Clock
-  /** The watch has ended without being asked to. */
+  /** Called when the upstream's watch is lost. */
   readonly onLost: (error: StatusError) => void
 }
 
@@ -45,7 +45,7 @@ export class UncachedFeed implements ResourceFeed {
     this.#options = options
     const { upstream } = options
     this.freshness = {
-      // What is held was read after the request had come.
+      // The state was read after the request had come.
       trustsProgress: true,
       currentRevision: () => Promise.resolve(this.#revision),
       requestProgress: () => this.#watch?.requestProgress(),
@@ -65,14 +65,14 @@ export class UncachedFeed implements ResourceFeed {
     this.#watch = null
   }
 
-  /** The present state. @throws StatusError */
+  /** Loads the present state. @throws StatusError */
   async loadNow(signal: AbortSignal): Promise<void> {
     this.#hold(await this.#orUnavailable(this.#read(null, signal)))
   }
 
   /**
-   * The state that a watch after that revision begins with, or the oldest there is where that cannot be read any more: then
-   * the cache says that it is too old.
+   * Loads the state that a watch after that revision begins with, or the oldest one where that cannot be read any more: then
+   * the cache refuses the revision as too old.
    * @throws StatusError
    */
   async loadAt(afterRevision: Revision, signal: AbortSignal): Promise<void> {
@@ -94,7 +94,7 @@ export class UncachedFeed implements ResourceFeed {
     }
   }
 
-  /** From the state on. */
+  /** Watches from the loaded state on. */
   watch(): void {
     const { upstream, prefix } = this.#options
     const { sink, metrics } = this.#request

@@ -17,7 +17,7 @@ const SOURCES: readonly Source[] = [
 interface Source {
   readonly group: string
   readonly plural: string
-  /** What is not served when they may not be read. */
+  /** The things that are not served when the objects may not be read. */
   readonly what: string
 }
 

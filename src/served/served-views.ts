@@ -32,7 +32,7 @@ export class ServedViews {
     }
   }
 
-  /** null when it has no JSON as that version, which has been told. */
+  /** null when it has no JSON as that version, which has been logged. */
   json(served: ServedResource, object: StoredObject): Buffer | null {
     return this.#views.json(object, targetOf(served))?.bytes ?? null
   }
@@ -43,7 +43,7 @@ export class ServedViews {
   }
 
   /**
-   * What selectors look at.
+   * The JSON that selectors look at.
    *
    * @param resource one of those that the object may be shown as.
    * @param version the one that was asked for; '': what all have in common, as it is stored.
@@ -74,7 +74,7 @@ function notShown({ resource, convertsByWebhook }: ServedResource, object: Store
   )
 }
 
-/** Enough for label selectors, at a fraction of the cost of the whole. */
+/** Label selectors need no more than this, at a fraction of the cost of the whole object. */
 function metadataJson(object: StoredObject): Buffer {
   return Buffer.from(JSON.stringify({ metadata: { labels: Object.fromEntries(readMetadata(object.bytes).labels) } }))
 }

@@ -4,6 +4,7 @@
  */
 import { Pump } from '../broadcast/pump.js'
 import type { Config } from '../config/load.js'
+import { hasAuthenticator } from '../config/relations.js'
 import type { ResourceRegistry } from '../dialect/resource-registry.js'
 import { ConsistencyOnRequest, type ConsistencyReport } from '../feed/consistency-report.js'
 import { Metrics } from '../metrics/metrics.js'
@@ -14,7 +15,7 @@ import { type Random, systemRandom } from '../support/random.js'
 import type { ApiServices } from '../transports/passthrough/api-services.js'
 import type { Passthrough } from '../transports/passthrough/passthrough.js'
 import type { ServerOptions } from '../transports/server/server.js'
-import { feedLine, type ProcessStatus, processStatus, serverStatus } from '../ui/status.js'
+import { feedLine, type ProcessStatus, processStatus, type ServerStatus, serverStatus } from '../ui/status.js'
 import { registerUi } from '../ui/ui-routes.js'
 import type { Basis } from './basis.js'
 import { drainWatches } from './drain-watches.js'
@@ -193,7 +194,7 @@ export class App {
     })
   }
 
-  async #serverStatus(): Promise<unknown> {
+  async #serverStatus(): Promise<ServerStatus> {
     const { config, version, statuses } = this.#options
     const { natsServers, natsRole: role, natsCluster: cluster } = config
     const named = config.upstream ?? config.etcdServers.join(', ')
@@ -217,6 +218,8 @@ export class App {
       answersAll: config.passthrough !== null,
       onInternalError,
       corsAllowedOrigins: config.corsAllowedOrigins,
+      // A foreign page has no credentials: where they are asked for, the name that it calls us by does not matter.
+      allowedHosts: hasAuthenticator(config) && config.allowedHosts.length === 0 ? null : config.allowedHosts,
       routes: (server) =>
         registerUi(server, {
           gate,

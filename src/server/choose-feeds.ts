@@ -1,4 +1,4 @@
-/** Which source the resources of this process have, by its configuration. */
+/** Chooses the source of this process's resources by the configuration. */
 import type { Config } from '../config/load.js'
 import type { FleetMetrics } from '../model/stage-metrics.js'
 import type { Resource } from '../model/resource.js'
@@ -13,10 +13,10 @@ import type { Random } from '../support/random.js'
 import type { RemoteApiServer } from '../upstream/http/remote-api-server.js'
 import type { Upstream } from '../upstream/upstream.js'
 
-/** A deep replay is dear for etcd: so many resources at once. The in-process store is asked by all. */
+/** A deep replay is expensive for etcd, so only so many resources list at once. The in-process store takes all. */
 const FEEDS_AT_ONCE = 8
 const EMBEDDED_FEEDS_AT_ONCE = 256
-/** A list of another server's costs it little, and most of the time is on the way. */
+/** A list costs another server little, and most of its time passes on the way. */
 const HTTP_FEEDS_AT_ONCE = 16
 
 export interface FeedParts {
@@ -25,9 +25,9 @@ export interface FeedParts {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
-  /** Of a replica that is fed by NATS. */
+  /** The metrics of a replica that is fed by NATS. */
   readonly fleetMetrics?: (resource: Resource) => FleetMetrics
-  /** Behind `--upstream`, where it is open already. */
+  /** The server behind `--upstream`, where it is open already. */
   readonly server?: RemoteApiServer | null
 }
 

@@ -17,7 +17,7 @@ export interface TraceExport {
 export interface TraceExportOptions {
   /** The collector's base address, such as `http://127.0.0.1:4318`; null: no tracing. */
   readonly endpoint: string | null
-  /** Of the requests whose caller has not decided. */
+  /** The share of traced requests among those whose caller has not decided. */
   readonly samplesPerMillion: number
   readonly version: string
   readonly logger: Logger

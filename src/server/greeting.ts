@@ -1,4 +1,4 @@
-/** What a first run prints: what is served, and lines to try. */
+/** Prints the addresses on which the server listens, and commands to try. */
 import type { Config } from '../config/load.js'
 import type { PortNumbers } from './ports.js'
 

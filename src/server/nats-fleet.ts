@@ -1,4 +1,4 @@
-/** The NATS part of a fleet, from the configuration: what `--nats-*` mean. */
+/** Opens the NATS part of a fleet from the configuration (`--nats-*`). */
 import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import type { Config } from '../config/load.js'
@@ -11,9 +11,9 @@ import type { Key } from '../model/event.js'
 import type { Resource } from '../model/resource.js'
 import { type Upstream, UpstreamError } from '../upstream/upstream.js'
 
-/** A candidate goes on from etcd itself when NATS has been away for so long. */
+/** When NATS has been away for this long, a candidate goes on from etcd itself. */
 const FALLBACK_AFTER_MS = 5_000
-/** An edge replays at most about as many messages as this beyond a snapshot. */
+/** An edge replays at most about this many messages after a snapshot. */
 const SNAPSHOT_MESSAGES = 10_000
 const SNAPSHOT_BYTES = 32 * 2 ** 20
 
@@ -38,7 +38,7 @@ export function natsFleet(
     },
     snapshotMessages: SNAPSHOT_MESSAGES,
     snapshotBytes: SNAPSHOT_BYTES,
-    // More than the ring holds would be replayed for nothing.
+    // Replaying more than the ring holds would be wasted.
     refillMessages: config.defaultWatchCacheSize,
   })
 }
@@ -47,7 +47,7 @@ export function natsFleet(
 export function connectionOf(config: Config): NatsConnectOptions {
   const { natsCafile, natsCertfile, natsKeyfile, natsUsername, natsPasswordFile, natsCredsFile, natsNkeyFile } = config
   const text = (path: string): string => readFileSync(path, 'utf8')
-  // One that cannot be read is a mistake of today; what is in it may change.
+  // A file that cannot be read is refused now; its content may change later.
   for (const path of [natsCafile, natsCertfile, natsKeyfile, natsPasswordFile, natsCredsFile, natsNkeyFile]) {
     if (path !== null) readFileSync(path)
   }
@@ -69,7 +69,7 @@ export function connectionOf(config: Config): NatsConnectOptions {
   }
 }
 
-/** What stands in place of etcd where there is no way to one. */
+/** Stands in for etcd where there is no route to one. */
 export function noUpstream(why: string): Upstream {
   const refuse = (): Promise<never> => Promise.reject(new UpstreamError('unavailable', why))
   return {

@@ -1,4 +1,4 @@
-/** The servers that answer what is not answered here, from the configuration: `--passthrough`, or `--apiservice`. */
+/** The servers that other requests are passed on to, from the configuration: `--passthrough`, or `--apiservice`. */
 import { readFileSync } from 'node:fs'
 import type { Config } from '../config/load.js'
 import type { Clock } from '../support/clock.js'
@@ -7,7 +7,7 @@ import type { Random } from '../support/random.js'
 import { ApiServices } from '../transports/passthrough/api-services.js'
 import { Passthrough, type PassthroughOptions } from '../transports/passthrough/passthrough.js'
 
-/** null: nobody does. @throws Error for a certificate that cannot be read. */
+/** null: there is none. @throws Error for a certificate that cannot be read. */
 export function openPassthrough(config: Config, clock: Clock, onRejected: () => void): Passthrough | null {
   const { passthrough: url, passthroughCafile } = config
   if (url === null) return null
@@ -43,12 +43,16 @@ export function openApiServices({ config, clock, random, logger, onRejected }: A
   return new ApiServices({ addresses, clock, random, logger })
 }
 
-/** What holds wherever a request is passed on to. */
+/** The options that all servers behind this one share. */
 export function sharedOptions(
-  { proxyClientCertFile, proxyClientKeyFile, passthroughMaxRequests, passthroughTimeout }: Config,
+  config: Config,
   clock: Clock,
   onRejected: () => void,
-): Pick<PassthroughOptions, 'proxyCertificate' | 'maxRequests' | 'responseTimeoutMs' | 'clock' | 'onRejected'> {
+): Pick<
+  PassthroughOptions,
+  'proxyCertificate' | 'maxRequests' | 'responseTimeoutMs' | 'stripHeaders' | 'clock' | 'onRejected'
+> {
+  const { proxyClientCertFile, proxyClientKeyFile, passthroughMaxRequests, passthroughTimeout } = config
   return {
     proxyCertificate:
       proxyClientCertFile === null || proxyClientKeyFile === null
@@ -56,6 +60,7 @@ export function sharedOptions(
         : { cert: readFileSync(proxyClientCertFile), key: readFileSync(proxyClientKeyFile) },
     maxRequests: passthroughMaxRequests,
     responseTimeoutMs: passthroughTimeout,
+    stripHeaders: config.passthroughStripHeaders,
     clock,
     onRejected,
   }

@@ -1,9 +1,9 @@
-/** One line when the upstream goes away and one when it is back, however many resources come from it. */
+/** Logs one line when the upstream goes away and one when it is back, however many resources come from it. */
 import type { Clock, Timer } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 
 export interface OutageLogOptions {
-  /** Why each resource that is cut off is so. */
+  /** The reason of each resource that is cut off. */
   readonly reasons: () => readonly string[]
   readonly clock: Clock
   readonly logger: Logger

@@ -1,4 +1,4 @@
-/** The ports a configuration asks for: plain HTTP, HTTPS, or both at once, with the same routes. */
+/** The ports that the configuration asks for: plain HTTP, HTTPS, or both, with the same routes. */
 import type { AddressInfo } from 'node:net'
 import type { Server } from 'node:http'
 import type { FastifyInstance } from 'fastify'
@@ -9,7 +9,7 @@ import type { Logger } from '../support/log.js'
 import { type Listener, createPlainListener, createSecureListener } from '../transports/server/listeners.js'
 import { type ServerOptions, createServer } from '../transports/server/server.js'
 
-/** null: not asked for. */
+/** null: the port is not asked for. */
 export interface PortNumbers {
   readonly port: number | null
   readonly securePort: number | null
@@ -41,7 +41,7 @@ export class Ports {
         : createServer(server, (handler) => {
             const listener = createSecureListener(handler, limits, tls.serverOptions())
             tls.attach(listener)
-            // What fastify uses of a server, one for HTTP/2 has as well.
+            // An HTTP/2 server has every method of a server that fastify uses.
             return listener as unknown as Server
           })
   }

@@ -1,4 +1,4 @@
-/** Another server as the source of everything, from the configuration: what `--upstream` and `--kubeconfig` mean. */
+/** Opens another server as the source of all resources, from the configuration (`--upstream`, `--kubeconfig`). */
 import { loadKubeconfig } from '../auth/kubeconfig.js'
 import { nodeTransport } from '../client/node/node-transport.js'
 import type { Config } from '../config/load.js'

@@ -1,15 +1,15 @@
 /**
- * What the status page shows: one plain object of what a process holds and does now, made when somebody looks, and one of
- * all processes of a server together (`--workers`), whichever of them answers.
+ * The figures of the status page: one plain object with what a process holds and does now, made while a page is open, and
+ * one for all processes of a server together (`--workers`), whichever of them answers.
  *
  * Counters stay with their process: a page that looks twice takes the difference of each, so that one that began anew is
  * not a step back of the whole.
  */
 import type { Cursor } from '../broadcast/cursor.js'
 import type { ResourceGauges } from '../metrics/metrics.js'
-import { resourceId } from '../model/resource.js'
+import { type Resource, resourceId } from '../model/resource.js'
 
-/** Of one resource's source, as its feed says; `part` where there is a fleet. */
+/** The state of one resource's feed; `part` is its part in a fleet. */
 export interface FeedLine {
   readonly resource: string
   readonly state: string
@@ -17,7 +17,7 @@ export interface FeedLine {
   readonly part: 'publishes' | 'follows' | 'direct' | null
 }
 
-/** By shape, a feed's own status. */
+/** @param status a feed's own status. */
 export function feedLine(status: {
   readonly state: string
   readonly reason: string | null
@@ -50,7 +50,8 @@ export interface ProcessInput {
 interface Group {
   readonly resource: string
   readonly transport: string
-  readonly selector: string
+  /** '' for everything; null: hidden from a reader who may not list the resource. */
+  readonly selector: string | null
   readonly watchers: number
 }
 
@@ -159,7 +160,7 @@ export function processStatus(input: ProcessInput): ProcessStatus {
   }
 }
 
-/** Of the process that has workers: it reads the upstream for all of them and serves nobody. */
+/** The status of the process that has workers: it reads the upstream for all of them and serves nobody. */
 export function primaryStatus(feeds: readonly FeedLine[]): ProcessStatus {
   return {
     ...thisProcess('primary'),
@@ -176,8 +177,37 @@ export function primaryStatus(feeds: readonly FeedLine[]): ProcessStatus {
   }
 }
 
+export interface ServerStatus extends ServerAbout {
+  readonly resources: readonly ResourceLine[]
+  readonly groups: readonly Group[]
+  readonly [more: string]: unknown
+}
+
+/**
+ * The status as one reader may see it. A selector names parts of objects (the node of a pod, a tenant's label), so that of a
+ * resource is only for readers who may list that resource everywhere.
+ */
+export async function statusFor(
+  status: ServerStatus,
+  mayList: (resource: Pick<Resource, 'group' | 'version' | 'plural'>) => Promise<boolean>,
+): Promise<ServerStatus> {
+  const hidden = new Set<string>()
+  for (const id of new Set(status.groups.map(({ resource }) => resource))) {
+    const line = status.resources.find(({ resource }) => resource === id)
+    if (line === undefined || !(await mayList(resourceOf(line)))) hidden.add(id)
+  }
+  if (hidden.size === 0) return status
+  const groups = status.groups.map((group) => (hidden.has(group.resource) ? { ...group, selector: null } : group))
+  return { ...status, groups }
+}
+
+function resourceOf({ path, plural }: ResourceLine): Pick<Resource, 'group' | 'version' | 'plural'> {
+  const [version = '', group = ''] = path.split('/').slice(2).toReversed()
+  return { group, version, plural }
+}
+
 /** @param processes the one that reads the upstream first. */
-export function serverStatus(about: ServerAbout, processes: readonly ProcessStatus[]): Record<string, unknown> {
+export function serverStatus(about: ServerAbout, processes: readonly ProcessStatus[]): ServerStatus {
   const serving = processes.filter(({ takenEvents }) => takenEvents !== null)
   return {
     ...about,
@@ -192,7 +222,7 @@ export function serverStatus(about: ServerAbout, processes: readonly ProcessStat
       sentEvents,
       watchers: Object.values(watchers).reduce((sum, count) => sum + count, 0),
     })),
-    // Whoever reads the upstream knows; the others hear of it.
+    // The process that reads the upstream knows the state of the feeds.
     feeds: processes.find(({ feeds }) => feeds.length > 0)?.feeds ?? [],
     delays: summed(serving.map(({ delays }) => delays)),
     watchers: Object.fromEntries(summed(serving.map((one) => Object.entries(one.watchers)))),

@@ -1,26 +1,28 @@
 /**
- * `/ui/`: the status page and what it is made of, and `/ui/events`, its figures once a second as server-sent events. The
- * objects it shows come over the API itself, as they would for any browser.
+ * `/ui/` serves the status page and its files; `/ui/events` sends its figures once a second as server-sent events. The
+ * objects that the page shows come over the API itself, as they would for any browser.
  *
- * The figures are made once a second for all who look, and not at all when nobody does. Everything comes from this
- * process: no address of another host is in the page, and its policy would not let the browser ask one.
+ * The figures are made once a second for all open pages, and not at all when there is none. Everything comes from this
+ * process: the page names no other host, and its policy would not let the browser ask one.
  */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname } from 'node:path'
 import type { FastifyInstance } from 'fastify'
-import { pathAttributes } from '../auth/authz/authorizer.js'
+import { pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
+import type { Resource } from '../model/resource.js'
 import { StatusError, TooManyRequestsError } from '../model/status.js'
 import type { Clock, Timer } from '../support/clock.js'
-import type { RequestGate } from '../transports/limits/request-gate.js'
+import type { Caller, RequestGate } from '../transports/limits/request-gate.js'
 import { Exchange } from '../transports/server/exchange.js'
 import { EVENT_STREAM_START } from '../transports/framing/server-sent-events.js'
+import { type ServerStatus, statusFor } from './status.js'
 
 export interface UiOptions {
   readonly gate: RequestGate
-  readonly status: () => Promise<unknown>
+  readonly status: () => Promise<ServerStatus>
   readonly clock: Clock
-  /** Too many look. */
+  /** Called when too many pages are open. */
   readonly onRejected: () => void
 }
 
@@ -62,7 +64,7 @@ const assets: Readonly<Record<string, Asset>> = {
   ),
 }
 
-/** What the compiler does not copy stays in the sources, which are in the package too: one folder up, or two in a test build. */
+/** Files that the compiler does not copy are read from the sources, which are in the package too: one folder up, or two in a test build. */
 function source(name: string): Buffer {
   try {
     return readFileSync(new URL(`../../src/ui/page/${name}`, import.meta.url))
@@ -71,16 +73,30 @@ function source(name: string): Buffer {
   }
 }
 
+/** Asked once a second: a right that was taken away hides the selectors at once. */
+async function mayList(caller: Caller, resource: Pick<Resource, 'group' | 'version' | 'plural'>): Promise<boolean> {
+  const path = resource.group === '' ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`
+  try {
+    const attributes = { verb: 'list', resource, namespace: '', name: '', path: `${path}/${resource.plural}` }
+    await caller.authorize(resourceAttributes(attributes))
+    return true
+  } catch {
+    return false
+  }
+}
+
 export function registerUi(server: FastifyInstance, options: UiOptions): void {
   const read = new Map<string, Buffer>()
-  const lookers = new Set<Exchange>()
+  const lookers = new Map<Exchange, Caller>()
   let timer: Timer | null = null
 
-  const tell = async (to: Iterable<Exchange>): Promise<void> => {
-    const event = `event: status\ndata: ${JSON.stringify(await options.status())}\n\n`
-    for (const { response } of to) {
-      // Whoever does not read gets the next one instead: figures of a second ago are of no use.
-      if (!response.writableNeedDrain) response.write(event)
+  const tell = async (to: Iterable<readonly [Exchange, Caller]>): Promise<void> => {
+    const status = await options.status()
+    for (const [{ response }, caller] of to) {
+      const shown = await statusFor(status, (resource) => mayList(caller, resource))
+      const event = `event: status\ndata: ${JSON.stringify(shown)}\n\n`
+      // A page that does not read gets the next figures instead, because those of a second ago are of no use.
+      if (!response.writableNeedDrain && !response.writableEnded) response.write(event)
     }
   }
   const tick = (): void => {
@@ -92,13 +108,12 @@ export function registerUi(server: FastifyInstance, options: UiOptions): void {
     path: string,
     request: { raw: Exchange['request'] },
     reply: { raw: Exchange['response']; hijack(): unknown },
-    send: (exchange: Exchange) => void,
+    send: (exchange: Exchange, caller: Caller) => void,
   ): Promise<void> => {
     reply.hijack()
     const exchange = new Exchange(request.raw, reply.raw)
     try {
-      await options.gate.check(exchange, pathAttributes('GET', path))
-      send(exchange)
+      send(exchange, await options.gate.check(exchange, pathAttributes('GET', path)))
     } catch (error) {
       exchange.fail(StatusError.from(error))
     }
@@ -115,21 +130,21 @@ export function registerUi(server: FastifyInstance, options: UiOptions): void {
     )
   }
   server.get('/ui/events', (request, reply) =>
-    answer('/ui/events', request, reply, (exchange) => {
+    answer('/ui/events', request, reply, (exchange, caller) => {
       if (lookers.size >= MOST_LOOKERS) {
         options.onRejected()
         throw new TooManyRequestsError('too many status pages are open', 10)
       }
       exchange.writeHead(200, { ...HEADERS, 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' })
       exchange.response.write(EVENT_STREAM_START)
-      lookers.add(exchange)
+      lookers.set(exchange, caller)
       exchange.response.once('close', () => lookers.delete(exchange))
-      void tell([exchange])
+      void tell([[exchange, caller]])
       timer ??= options.clock.setTimer(EVERY_MS, tick)
     }),
   )
   server.addHook('preClose', async () => {
     timer?.cancel()
-    for (const { response } of lookers) response.end()
+    for (const { response } of lookers.keys()) response.end()
   })
 }

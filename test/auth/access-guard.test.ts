@@ -48,7 +48,7 @@ function setup(t: { teardown(f: () => void): void }) {
   const clock = new VirtualClock()
   const tokens = changeable(parseTokenFile, 't1,ann,1\nt2,bob,2,web', clock)
   const rules = changeable(parsePolicy, policyFor('ann', 'bob'), clock)
-  const authenticator = unionAuthenticator({ authenticators: [tokenFile(tokens.files)], anonymous: false })
+  const authenticator = unionAuthenticator({ authenticators: [tokenFile(tokens.files)], anonymous: false, clock })
   const guard = new AccessGuard({ authenticator, authorizer: policy(rules.files), clock })
   t.teardown(() => guard.close())
   const settle = async () => {

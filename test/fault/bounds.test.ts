@@ -43,7 +43,7 @@ function silent(t: Test, { port }: ServerProcess, count: number, path: (i: numbe
     const socket = connect(port, '127.0.0.1')
     socket.pause()
     socket.on('error', () => {})
-    socket.write(`GET ${path(i)} HTTP/1.1\r\nHost: a\r\n\r\n`)
+    socket.write(`GET ${path(i)} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
     return socket
   })
   t.teardown(() => sockets.forEach((socket) => socket.destroy()))

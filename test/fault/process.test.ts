@@ -131,7 +131,7 @@ void t.test(
     for (let i = 0; i < 800; i++) {
       const socket = connect(server.port, '127.0.0.1')
       socket.on('error', () => {})
-      socket.write('GET /api/v1/pods?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: a\r\n\r\n')
+      socket.write('GET /api/v1/pods?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: localhost\r\n\r\n')
       crowd.push(socket)
     }
     await pause(500)

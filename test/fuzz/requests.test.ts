@@ -80,7 +80,7 @@ function randomRequest(random: Random): string {
   })
   const version = random.next() < 0.97 ? 'HTTP/1.1' : pick(random, ['HTTP/1.0', 'HTTP/2.0', 'HTTP/9', ''])
   const head = `${isPlausible ? 'GET' : pick(random, methods)} ${target} ${version}`
-  const broken = random.next() < 0.05 ? pick(random, ['bad header', ': x', 'a\0b: c', 'A: \x7f']) : 'Host: a'
+  const broken = random.next() < 0.05 ? pick(random, ['bad header', ': x', 'a\0b: c', 'A: \x7f']) : 'Host: localhost'
   return [head, broken, ...lines, '', random.next() < 0.1 ? 'body!' : ''].join('\r\n')
 }
 

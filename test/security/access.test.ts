@@ -54,6 +54,10 @@ const POLICY = `rules:
     verbs: [get, list, watch]
     apiGroups: [""]
     resources: [nodes]
+  - name: nodes look at the status page
+    users: [nodes]
+    verbs: [get]
+    paths: [/ui/events]
 `
 
 interface Asked {
@@ -243,6 +247,38 @@ void t.test('each path is open to those that the table in docs/security.md names
     t.equal(await check(bearer('admin-token')), 200)
   }
 })
+
+void t.test(
+  'the status page shows the selectors of a resource to those alone who may list it everywhere',
+  async (t) => {
+    const app = await secured(t)
+    const leaving = new AbortController()
+    t.teardown(() => leaving.abort())
+    for (const path of ['/api/v1/pods?labelSelector=tenant%3Dacme', '/api/v1/nodes?labelSelector=rack%3Dr7']) {
+      const { status } = await fetch(`${app.url}${path}&watch=1`, {
+        headers: bearer('admin-token'),
+        signal: leaving.signal,
+      })
+      t.equal(status, 200)
+    }
+    const selectorsFor = async (token: string): Promise<Record<string, string | null>> => {
+      const leavingNow = new AbortController()
+      const answer = await fetch(`${app.url}/ui/events`, { headers: bearer(token), signal: leavingNow.signal })
+      let text = ''
+      for await (const chunk of answer.body!.pipeThrough(new TextDecoderStream())) {
+        text += chunk
+        if (/event: status\n.*\n\n/.test(text)) break
+      }
+      leavingNow.abort()
+      const { groups } = JSON.parse(/data: (.*)/.exec(text)![1]!) as {
+        groups: { resource: string; selector: string | null }[]
+      }
+      return Object.fromEntries(groups.map(({ resource, selector }) => [resource, selector]))
+    }
+    t.match(await selectorsFor('admin-token'), { pods: /tenant.*acme/, nodes: /rack.*r7/ })
+    t.match(await selectorsFor('nodes-token'), { pods: null, nodes: /rack.*r7/ })
+  },
+)
 
 void t.test('a cached body never reaches a caller who may not read it', async (t) => {
   const app = await secured(t)

@@ -1,5 +1,5 @@
 /**
- * What an authenticator is asked and what it says. Each kind is one file here; `union-authenticator.ts` puts them in
+ * The question that an authenticator is asked and its answer. Each kind is one file here; `union-authenticator.ts` puts them in
  * order. A request is reduced to what identities come from, so that a running watch can be judged again by it.
  */
 import type { PeerCertificate } from '../peer-certificate.js'
@@ -18,7 +18,7 @@ export interface Authenticator {
    * @throws UnauthorizedError for one that is wrong; ServiceUnavailableError when nobody could judge it now.
    */
   authenticate(request: AuthenticationRequest): Promise<User | null>
-  /** Told when answers given before may no longer hold. @returns a function that ends it. */
+  /** The listener is called when earlier answers may no longer hold. @returns a function that removes it. */
   onChange(listener: () => void): () => void
   /** True when answers can change without `onChange`: running watches are then judged again from time to time. */
   readonly changesSilently: boolean

@@ -3,6 +3,7 @@
  * hide a right one of another, but it never falls through to anonymous.
  */
 import { ServiceUnavailableError, StatusError, UnauthorizedError } from '../../model/status.js'
+import type { Clock } from '../../support/clock.js'
 import { ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, type User } from '../user.js'
 import type { Authenticator } from './authenticator.js'
 import { bearerToken } from './bearer-token.js'
@@ -13,6 +14,7 @@ export interface UnionOptions {
   readonly authenticators: readonly Authenticator[]
   /** Whether a request without any credential is `system:anonymous`; otherwise it is a 401. */
   readonly anonymous: boolean
+  readonly clock: Pick<Clock, 'now'>
 }
 
 /** Never answers null. */
@@ -21,7 +23,7 @@ export interface UnionAuthenticator extends Authenticator {
   authenticate(request: Parameters<Authenticator['authenticate']>[0]): Promise<User>
 }
 
-export function unionAuthenticator({ authenticators, anonymous }: UnionOptions): UnionAuthenticator {
+export function unionAuthenticator({ authenticators, anonymous, clock }: UnionOptions): UnionAuthenticator {
   return {
     async authenticate(request) {
       const token = bearerToken(request)
@@ -29,12 +31,14 @@ export function unionAuthenticator({ authenticators, anonymous }: UnionOptions):
       for (const authenticator of authenticators) {
         try {
           const user = await authenticator.authenticate(request)
-          if (user !== null) return withAuthenticatedGroup(user)
+          if (user === null) continue
+          requireCurrent(user, clock)
+          return withAuthenticatedGroup(user)
         } catch (error) {
           errors.push(error)
         }
       }
-      // Who could not be judged now may come again; who was judged wrong may not.
+      // A credential that could not be checked now may be tried again; one that was refused may not.
       const unavailable = errors.find((error) => !(error instanceof UnauthorizedError))
       if (unavailable !== undefined) {
         throw unavailable instanceof StatusError
@@ -61,6 +65,12 @@ export const nobodyAsked: UnionAuthenticator = {
   changesSilently: false,
   onChange: () => () => {},
   close() {},
+}
+
+/** A client certificate is checked by TLS when its connection begins, and may end while the connection lives. */
+function requireCurrent({ expiresAt }: User, clock: Pick<Clock, 'now'>): void {
+  if (expiresAt === null || clock.now() < expiresAt) return
+  throw new UnauthorizedError('Unauthorized', { cause: 'the credential has expired' })
 }
 
 function withAuthenticatedGroup(user: User): User {

@@ -1,4 +1,4 @@
-/** What an authorizer is asked and what it says. Each mode is one file here; `union-authorizer.ts` puts them in order. */
+/** The question that an authorizer is asked and its answer. Each mode is one file here; `union-authorizer.ts` puts them in order. */
 import { resourceId, type Resource } from '../../model/resource.js'
 import type { User } from '../user.js'
 
@@ -7,7 +7,7 @@ export interface Attributes {
   /** `get`, `list`, `watch`, `create`…; for a path the method in lower case. */
   readonly verb: string
   readonly isResourceRequest: boolean
-  /** Of a resource request; '' otherwise, and for the core group. */
+  /** The group of a resource request; '' otherwise, and for the core group. */
   readonly group: string
   readonly version: string
   readonly resource: string
@@ -24,14 +24,14 @@ export interface Decision {
   readonly allowed: boolean
   /** For the caller, after the 403's own words; '' when there is nothing to add. */
   readonly reason: string
-  /** What decided, for the audit log; null when nothing said yes. */
+  /** The rule that decided, for the access log; null when none allowed the request. */
   readonly rule: string | null
 }
 
 export interface Authorizer {
   /** @throws ServiceUnavailableError when nobody could decide now. */
   authorize(user: User, attributes: Attributes): Promise<Decision>
-  /** Told when answers given before may no longer hold. @returns a function that ends it. */
+  /** The listener is called when earlier answers may no longer hold. @returns a function that removes it. */
   onChange(listener: () => void): () => void
   /** True when answers can change without `onChange`: running watches are then asked about again from time to time. */
   readonly changesSilently: boolean

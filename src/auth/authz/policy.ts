@@ -170,7 +170,7 @@ function parseRule(
 
 const STAR_AT_END: readonly ListName[] = ['namespaces', 'names', 'paths']
 
-/** What is wrong with it, or null. */
+/** What is wrong with the policy; null: nothing is. */
 function badPattern(field: ListName, text: string): string | null {
   if (text === '' && field !== 'apiGroups') return 'is empty'
   if (field === 'paths' && text !== '*' && !text.startsWith('/')) return 'must begin with "/"'

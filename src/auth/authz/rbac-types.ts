@@ -34,7 +34,7 @@ export interface Binding {
 export interface Subject {
   readonly kind: string
   readonly name: string
-  /** Of a ServiceAccount; '' means the binding's own. */
+  /** The namespace of a ServiceAccount; '' means the binding's own. */
   readonly namespace: string
 }
 

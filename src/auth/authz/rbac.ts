@@ -174,7 +174,7 @@ function subjectKey({ kind, name, namespace }: Subject, bindingNamespace: string
   return home === '' || name === '' ? null : `User system:serviceaccount:${home}:${name}`
 }
 
-/** What the binding may point at: a RoleBinding at a Role beside it or at a ClusterRole, a ClusterRoleBinding at the latter. */
+/** The role that a binding points at: a RoleBinding at a Role beside it or at a ClusterRole, a ClusterRoleBinding at the latter. */
 function roleKey({ roleKind, roleName, namespace }: Binding): string {
   return roleKind === 'Role' ? `Role ${namespace}/${roleName}` : `${roleKind} ${roleName}`
 }

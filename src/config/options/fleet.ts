@@ -96,9 +96,9 @@ export const fleetOptions = {
   maxStaleness: duration({
     flag: '--max-staleness',
     group: 'Fleet',
-    default: 5 * MINUTE,
+    default: null,
     min: SECOND,
     max: 168 * HOUR,
-    doc: 'Maximum time without contact to its source for a replica to count as ready. It serves its cached objects after that, too.',
+    doc: 'A replica whose source has been away for longer is not ready. Default: it stays ready, because it can answer from its cache, and says how old that is in a header, a metric and /readyz?verbose. With it, an outage of etcd takes every replica out of its Service.',
   }),
 } as const

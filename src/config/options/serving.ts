@@ -1,7 +1,7 @@
 /** Where and how the server listens, and over which TLS. */
 import { isIP } from 'node:net'
 import { boolean, choice, file, integer, list, port, string } from '../option.js'
-import { origin } from './values.js'
+import { hostName, origin } from './values.js'
 
 export const servingOptions = {
   // ── Serving ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -63,6 +63,13 @@ export const servingOptions = {
     default: [],
     parseItem: origin,
     doc: "Origins, in addition to the server's own, whose pages may open a WebSocket. Browsers open WebSockets without asking CORS first.",
+  }),
+  allowedHosts: list({
+    flag: '--allowed-hosts',
+    group: 'Serving',
+    default: [],
+    parseItem: hostName,
+    doc: 'Names by which clients may call the server besides IP addresses and localhost: "api.example.com", ".example.com" for all under it, "*" for any. Without an authenticator other names are refused, because a web page could have its own name resolve to this server; with one, any name is allowed unless this is given.',
   }),
   http2MaxStreamsPerConnection: integer({
     flag: '--http2-max-streams-per-connection',

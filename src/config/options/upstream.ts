@@ -1,6 +1,6 @@
 /** Where the objects come from: etcd, another server, and the API server that gets what is not served here. */
 import { boolean, duration, file, integer, list, secret, string } from '../option.js'
-import { apiServiceAddress, problemOfUrl, url } from './values.js'
+import { apiServiceAddress, headerPattern, problemOfUrl, url } from './values.js'
 import { SECOND, MINUTE, HOUR } from './units.js'
 
 export const upstreamOptions = {
@@ -102,6 +102,13 @@ export const upstreamOptions = {
     min: SECOND,
     max: HOUR,
     doc: 'Maximum time until the response headers arrive, like --request-timeout of the API server. A short time cuts off slow writes without undoing them.',
+  }),
+  passthroughStripHeaders: list({
+    flag: '--passthrough-strip-headers',
+    group: 'Upstream',
+    default: ['X-Remote-*', 'X-Group', 'X-User'],
+    parseItem: headerPattern,
+    doc: 'Headers of callers that are not passed on, because the server behind may take them for the name of the user ("*" at the end stands for any end). X-Remote-User, -Group, -Uid and -Extra-* never are, whatever is given here.',
   }),
   proxyClientCertFile: file({
     flag: '--proxy-client-cert-file',

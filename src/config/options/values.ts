@@ -60,6 +60,19 @@ export function isUrl(text: string): boolean {
   return /^https?:\/\/[^/?#@]+(\/[^?#@]*[^/?#@])?$/.test(text) && URL.canParse(text)
 }
 
+export function hostName(text: string): string {
+  const name = text.toLowerCase()
+  const isName = /^\.?(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?$/.test(name)
+  if (name === '*' || isName) return name
+  throw new OptionValueError(`${quote(text)} is not a host name without port, ".example.com" or "*"`)
+}
+
+export function headerPattern(text: string): string {
+  if (!/^[A-Za-z0-9_-]+\*?$/.test(text))
+    throw new OptionValueError(`${quote(text)} is not a header name, with or without "*" at its end`)
+  return text
+}
+
 export function origin(text: string): string {
   if (!URL.canParse(text) || new URL(text).origin !== text) {
     throw new OptionValueError(`${quote(text)} is not an origin such as https://app.example.org`)

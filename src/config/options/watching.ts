@@ -108,6 +108,14 @@ export const watchingOptions = {
     max: 10 * MINUTE,
     doc: 'Maximum time from SIGTERM to exit. It must be shorter than the time after which the platform kills the process.',
   }),
+  shutdownDelayDuration: duration({
+    flag: '--shutdown-delay-duration',
+    group: 'Watches',
+    default: 0,
+    min: 0,
+    max: 10 * MINUTE,
+    doc: 'Time after SIGTERM in which the server is not ready but serves on, new watches included, so that load balancers stop sending clients before the drain begins. It comes before --shutdown-grace-period.',
+  }),
   shutdownWatchTerminationGracePeriod: duration({
     flag: '--shutdown-watch-termination-grace-period',
     group: 'Watches',

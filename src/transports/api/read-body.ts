@@ -8,7 +8,7 @@ import {
 import type { Clock } from '../../support/clock.js'
 import type { Exchange } from '../server/exchange.js'
 
-/** The API server's: twice what etcd takes by default, so that what is too large for etcd is told by it. */
+/** The API server's limit: twice what etcd takes by default, so that etcd itself refuses an object that is too large for it. */
 export const MAX_BODY_BYTES = 3 * 1024 * 1024
 
 /**
@@ -46,7 +46,7 @@ export async function readBody(exchange: Exchange, clock: Clock, timeoutMs: numb
   })
 }
 
-/** What is not read must not be taken for the next request: the connection ends with the answer. */
+/** Unread bytes of the body must not be taken for the next request, so the connection ends with the answer. */
 function tooLarge({ response, request }: Exchange): RequestEntityTooLargeError {
   if (request.httpVersionMajor === 1) response.setHeader('connection', 'close')
   return new RequestEntityTooLargeError(`Request entity too large: limit is ${MAX_BODY_BYTES}`)

@@ -1,6 +1,6 @@
 /**
- * What a request for a resource is judged, logged and reviewed as. It is derived here and nowhere else, so that every
- * authorizer and the audit log see the request that is then performed.
+ * The attributes by which a request for a resource is authorized and logged. They are derived here and nowhere else, so that
+ * every authorizer and the access log see the request that is then performed.
  *
  * The verb comes from the method; only a read may turn into a watch. The name comes from the path. A field selector
  * `metadata.name=x` names an object for the verbs that apply selectors and for no other: a create takes its name from the
@@ -18,7 +18,7 @@ import type { WriteVerb } from '../../writes/writer.js'
 
 export type Verb = 'get' | 'list' | 'watch' | WriteVerb | 'other'
 
-/** Of an exchange. */
+/** The parts of an exchange that attributes are derived from. */
 export interface AskedRequest {
   readonly request: { readonly method?: string | undefined }
   /** Without the query. */

@@ -1,7 +1,7 @@
 /**
- * Bodies of lists, made once and shared: those being made, by everyone who asks meanwhile; finished ones, in an LRU
- * bounded by bytes. How many different ones may be in the making or on their way at one time is bounded too, in turns that
- * go round between identities, so that a storm of different lists costs its sender a 429 and not the memory.
+ * Bodies of lists, made once and shared: a body that is being made is shared by all requests that come meanwhile, finished
+ * ones are kept in an LRU bounded by bytes. The number of different bodies that are made or sent at one time is bounded by
+ * slots that go round between identities, so that a storm of different lists costs its sender a 429 and not our memory.
  */
 import { LRUCache } from 'lru-cache'
 import type { FairGate } from '../../auth/fair-gate.js'
@@ -15,11 +15,11 @@ interface Entry {
 
 export interface BodyUse {
   readonly body: SharedBody
-  /** Once, when the answer is sent or given up. */
+  /** To be called when the answer is sent or given up. */
   release(): void
 }
 
-/** Whose turn it takes to make a body that is not there. */
+/** The client whose slot is taken to make a body that is not there. */
 export interface Asker {
   readonly identity: string
   readonly signal: AbortSignal
@@ -28,9 +28,9 @@ export interface Asker {
 export class BodyCache {
   readonly #finished: LRUCache<string, SharedBody>
   readonly #inUse = new Map<string, Entry>()
-  /** Identities that wait for their turn to make a body: the rest of one identity waits behind its first. */
+  /** The first request of each identity that waits for a slot to make a body: the others of the identity wait behind it. */
   readonly #ahead = new Map<string, Promise<void>>()
-  /** Who waits for a turn to make a body: told when another has begun it. */
+  /** Requests that wait for a slot to make a body, by key: they are told when another has begun to make it. */
   readonly #awaiting = new Map<string, Set<AbortController>>()
   readonly #gate: FairGate
 
@@ -44,7 +44,7 @@ export class BodyCache {
     })
   }
 
-  /** Forgets what nobody is being sent. */
+  /** Forgets the bodies that are not being sent. */
   clear(): void {
     this.#finished.clear()
   }
@@ -70,7 +70,7 @@ export class BodyCache {
     }
   }
 
-  /** A turn; null when somebody else has one and begins, or when another of the same identity waited in front. */
+  /** A slot; null when another request begins to make the body, or when one of the same identity waited in front. */
   async #waitFor(key: string, { identity, signal }: Asker): Promise<(() => void) | null> {
     const place = `${identity}\n${key}`
     const ahead = this.#ahead.get(place)
@@ -80,13 +80,13 @@ export class BodyCache {
       return null
     }
     const begun = new AbortController()
-    const turn = this.#gate.enter(identity, AbortSignal.any([signal, begun.signal]))
-    // However it fares: who fails is followed by the next.
-    this.#ahead.set(place, turn.then(nothing, nothing))
+    const slot = this.#gate.enter(identity, AbortSignal.any([signal, begun.signal]))
+    // Whether it succeeds or fails, the next one follows.
+    this.#ahead.set(place, slot.then(nothing, nothing))
     const awaiting = this.#awaiting.get(key) ?? new Set()
     this.#awaiting.set(key, awaiting.add(begun))
     try {
-      return await turn
+      return await slot
     } catch (error) {
       if (begun.signal.aborted && !signal.aborted) return null
       throw error
@@ -97,7 +97,7 @@ export class BodyCache {
     }
   }
 
-  /** A body made of another that is in use: that one's turn is enough. */
+  /** A body made from another that is in use, whose slot is enough for both. */
   useDerived(key: string, make: () => Pieces): BodyUse {
     return this.#there(key) ?? this.#begin(key, make, nothing)
   }

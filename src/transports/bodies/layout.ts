@@ -1,4 +1,4 @@
-/** How a whole answer is laid out once it is encoded as compact JSON: as it is, indented, or as YAML. */
+/** The layout of an answer that has been encoded as compact JSON: compact, indented, or YAML. */
 import type { Negotiated } from '../../dialect/accept.js'
 import { JsonIndenter, indentJson } from '../../codec/json-indent.js'
 import { jsonToYaml } from '../../codec/json-to-yaml.js'
@@ -24,7 +24,7 @@ const indented: Layout = {
   },
 }
 
-/** People ask for YAML, of few objects: the whole is taken together. */
+/** YAML is for people, who ask for few objects, so the whole answer is converted at once. */
 const yaml: Layout = {
   key: 'yaml',
   whole: (body) => Buffer.from(jsonToYaml(body)),

@@ -1,4 +1,4 @@
-/** Writes a shared body to one client: at the client's pace, in turns, and never as one giant string. */
+/** Writes a shared body to one client, in pieces and at the client's pace. */
 import type { OutgoingHttpHeaders } from 'node:http'
 import { createGzip } from 'node:zlib'
 import { type Clock, sleep } from '../../support/clock.js'
@@ -17,7 +17,7 @@ export interface BodyAnswer {
   readonly contentType: string
   readonly headers?: OutgoingHttpHeaders
   readonly acceptsGzip: boolean
-  /** Told of the bytes sent. @returns milliseconds to wait before more. */
+  /** Counts the bytes that are sent. @returns milliseconds to wait before more. */
   readonly pace: (bytes: number) => number
   readonly clock: Clock
 }

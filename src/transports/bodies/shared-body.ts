@@ -36,7 +36,7 @@ export class SharedBody {
     return this.#make(index)
   }
 
-  /** Nobody wants the rest: what makes it lets go of what it holds. */
+  /** Ends the source, which lets go of what it holds, because nobody wants the rest. */
   abandon(): void {
     const source = this.#source
     if (source === null) return
@@ -48,7 +48,7 @@ export class SharedBody {
 
   async #make(index: number): Promise<Buffer | undefined> {
     while (index >= this.#pieces.length && this.#source !== null) {
-      // One makes, the others wait for it.
+      // One request makes the next piece, and the others wait for it.
       this.#making ??= this.#makeOne(this.#source).finally(() => (this.#making = null))
       await this.#making
     }

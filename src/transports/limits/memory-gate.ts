@@ -12,7 +12,7 @@ import { TooManyRequestsError } from '../../model/status.js'
 import type { Clock, Timer } from '../../support/clock.js'
 
 export interface MemoryGateOptions {
-  /** null: no bound, and nothing is looked at. */
+  /** null: there is no bound, and nothing is measured. */
   readonly targetBytes: number | null
   readonly residentBytes: () => number
   readonly clock: Clock
@@ -25,7 +25,7 @@ const CHECK_MS = 1_000
 /** A storm of requests is faster than the timer; looking costs some 10 µs. */
 const ADMIT_CHECK_MS = 50
 const RELIEF_SHARE = 0.85
-/** Freed memory goes back to the system slowly: who is told to come back sooner is only refused again. */
+/** Freed memory goes back to the system slowly: a client that comes back sooner is only refused again. */
 const RETRY_AFTER_SECONDS = 5
 
 export class MemoryGate {
@@ -57,7 +57,7 @@ export class MemoryGate {
     this.#timer = null
   }
 
-  /** Something that holds memory is about to begin. @throws TooManyRequestsError */
+  /** Called before something that holds memory begins. @throws TooManyRequestsError */
   admit(): void {
     const { targetBytes, clock } = this.#options
     if (targetBytes !== null && clock.monotonic() - this.#checkedMs >= ADMIT_CHECK_MS) this.#check(targetBytes)

@@ -1,4 +1,4 @@
-/** How many watchers there may be, in all and of one client; beyond it 429 with Retry-After. */
+/** Bounds the number of watchers, in all and of one client; beyond a bound the answer is 429 with Retry-After. */
 import { TooManyRequestsError } from '../../model/status.js'
 
 export interface WatcherLimitsOptions {
@@ -21,7 +21,7 @@ export class WatcherLimits {
     return this.#total
   }
 
-  /** @param client who it counts for. @returns what gives the place back, once. @throws TooManyRequestsError */
+  /** @param client the identity it counts for. @returns a function that gives the place back. @throws TooManyRequestsError */
   enter(client: string): () => void {
     const own = this.#byClient.get(client) ?? 0
     if (this.#total >= this.#options.total) throw this.#refuse('watchers', `${this.#options.total} watchers in all`)

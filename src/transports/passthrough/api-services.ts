@@ -1,11 +1,11 @@
 /**
- * Aggregated APIs without an API server in front: `/apis/{group}/{version}` handed to the server that has it. Where that is
- * the configuration says; that there should be one, APIService objects say too, and a group version that is named there
- * without an address is a 503 that tells what is missing.
+ * Aggregated APIs without an API server in front: `/apis/{group}/{version}` is handed to the server that has it. The
+ * configuration gives its address. APIService objects name such servers too, and a group version that is named there
+ * without an address is answered with a 503 that says what is missing.
  *
- * What each has is asked now and then, so that discovery can be answered at once; while one is away its resources stay
- * listed as they were last, marked as stale. Requests are tried all the same: the first one that gets through
- * finds it back. Addresses and authorities in the objects are not taken: whoever may write one would direct our callers.
+ * Each server is asked for its resources now and then, so that discovery can be answered at once; while one is away, its
+ * resources stay listed as they were last, marked as stale. Requests are tried all the same. Addresses and authorities in
+ * the objects are ignored: whoever may write one could send our callers elsewhere.
  */
 import { ALL_AUTHENTICATED, type User } from '../../auth/user.js'
 import { readResourceList, type RemoteGroups, type RemoteGroupVersion } from '../../dialect/remote-group.js'
@@ -15,7 +15,8 @@ import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { Exchange } from '../server/exchange.js'
-import type { Caller, Passthrough } from './passthrough.js'
+import type { ForwardedCaller } from '../limits/request-gate.js'
+import type { Passthrough } from './passthrough.js'
 
 export interface ApiServicesOptions {
   readonly addresses: readonly { readonly group: string; readonly version: string; readonly passthrough: Passthrough }[]
@@ -24,7 +25,7 @@ export interface ApiServicesOptions {
   readonly logger: Logger
 }
 
-/** Of an APIService object. */
+/** The part of an APIService object that is used here. */
 export interface NamedService {
   readonly group: string
   readonly version: string
@@ -32,13 +33,13 @@ export interface NamedService {
   readonly service: string
 }
 
-/** As often as an aggregator reads them again. */
+/** The interval at which a kube-aggregator reads them too. */
 const REFRESH_MS = 30_000
 const BACKOFF = { firstMs: 500, capMs: 5_000 }
 const ASK_TIMEOUT_MS = 5_000
 const MAX_DOCUMENT_BYTES = 4 * 2 ** 20
 
-/** As the API server's aggregator calls itself, but with no more rights than anybody who is known. */
+/** The name that the API server's aggregator uses, but with no more rights than any authenticated user. */
 const ASKING: User = {
   name: 'system:kube-aggregator',
   uid: '',
@@ -80,7 +81,7 @@ export class ApiServices implements RemoteGroups {
     return this.#services.get(`${group}/${version}`)
   }
 
-  /** What is named without an address. @returns null for what is not. */
+  /** The error for a group version that is named without an address; null for any other. */
   missing(group: string, version: string): ServiceUnavailableError | null {
     if (this.#named.size === 0) return null
     for (const [name, named] of this.#named) {
@@ -155,7 +156,7 @@ export class ApiService implements RemoteGroupVersion {
   }
 
   /** As `Passthrough.pass`. @throws ServiceUnavailableError while it is away. */
-  async pass(exchange: Exchange, caller: Caller): Promise<void> {
+  async pass(exchange: Exchange, caller: ForwardedCaller): Promise<void> {
     try {
       await this.#options.passthrough.pass(exchange, caller)
     } catch (error) {

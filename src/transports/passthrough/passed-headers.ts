@@ -19,7 +19,7 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'trailer',
   'transfer-encoding',
   'upgrade',
-  // Of HTTP/2 to HTTP/1.1.
+  // HTTP/2's way to offer HTTP/1.1 an upgrade.
   'http2-settings',
 ])
 const REMOTE = /^x-remote-(user|group|uid|extra-.*)$/
@@ -28,14 +28,16 @@ export interface PassedRequest {
   readonly rawHeaders: RawHeaders
   /** The client's address, added to X-Forwarded-For. */
   readonly address: string
-  /** Of the server it goes to. */
+  /** The host of the server that it goes to. */
   readonly host: string
   /** Told in X-Remote-* in place of any credential; null: the caller's own Authorization goes through. */
   readonly asUser: User | null
-  /** What the connection is to become; null: nothing else. */
+  /** The protocol to upgrade to; null: none. */
   readonly upgrade: string | null
   /** The body has no length of its own. */
   readonly isChunked: boolean
+  /** Matches the lower-case names of further headers that are not passed on. */
+  readonly isStripped: (key: string) => boolean
 }
 
 /**
@@ -46,8 +48,32 @@ function isEndToEnd(key: string): boolean {
   return key === 'authorization' || key.startsWith('impersonate-')
 }
 
+/** Servers behind a CGI-like gateway read `_` as `-`. */
+function isName(key: string): boolean {
+  return REMOTE.test(key.replaceAll('_', '-'))
+}
+
+/** @param patterns names, with `*` at the end for any end; case does not matter. */
+export function headerMatcher(patterns: readonly string[]): (key: string) => boolean {
+  const lower = patterns.map((pattern) => pattern.toLowerCase().replaceAll('_', '-'))
+  const names = new Set(lower)
+  const prefixes = lower.filter((pattern) => pattern.endsWith('*')).map((pattern) => pattern.slice(0, -1))
+  return (key) => {
+    const name = key.replaceAll('_', '-')
+    return names.has(name) || prefixes.some((prefix) => name.startsWith(prefix))
+  }
+}
+
 /** For `http.request`. */
-export function requestHeaders({ rawHeaders, address, host, asUser, upgrade, isChunked }: PassedRequest): string[] {
+export function requestHeaders({
+  rawHeaders,
+  address,
+  host,
+  asUser,
+  upgrade,
+  isChunked,
+  isStripped,
+}: PassedRequest): string[] {
   const listed = listedInConnection(rawHeaders)
   const passed: string[] = ['Host', host]
   const forwarded: string[] = []
@@ -55,7 +81,7 @@ export function requestHeaders({ rawHeaders, address, host, asUser, upgrade, isC
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const [name, value] = [rawHeaders[i]!, rawHeaders[i + 1]!]
     const key = name.toLowerCase()
-    if (key.startsWith(':') || key === 'host' || REMOTE.test(key)) continue
+    if (key.startsWith(':') || key === 'host' || isName(key) || isStripped(key)) continue
     if (key === 'te' && /\btrailers\b/i.test(value)) acceptsTrailers = true
     if (HOP_BY_HOP.has(key) || (listed.has(key) && !isEndToEnd(key))) continue
     // Node answers that itself.
@@ -72,7 +98,7 @@ export function requestHeaders({ rawHeaders, address, host, asUser, upgrade, isC
   return passed
 }
 
-/** Of an answer, as they came. */
+/** The headers of an answer, in the order they came. */
 export function responseHeaders(rawHeaders: RawHeaders): string[] {
   const listed = listedInConnection(rawHeaders)
   const passed: string[] = []

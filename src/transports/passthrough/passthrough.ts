@@ -2,10 +2,10 @@
  * Requests that are not answered here, handed to another server and its answers back: as they are, streaming both ways, each
  * side read only as fast as the other takes it. Requests to upgrade become a tunnel once the other has agreed (101).
  *
- * Who asks is proven to the other by the caller's own bearer token, or, where the caller was known here by something that
- * cannot be handed on (a certificate), by our proxy certificate with the name in headers. Connections with that
- * certificate carry nothing else: without a name in the headers the other might take the certificate itself for the caller.
- * What the caller may do is the other's to say.
+ * The other server authenticates the caller by the caller's own bearer token, or, where the caller proved itself here by
+ * something that cannot be handed on (a certificate), by our proxy certificate with the caller's name in headers. Connections
+ * with that certificate carry no other requests: without a name in the headers the other server might take the certificate
+ * itself for the caller. The other server also decides what the caller may do.
  *
  * A request is never sent twice: whether a write was done before the connection broke cannot be known.
  */
@@ -25,46 +25,40 @@ import {
   TooManyRequestsError,
 } from '../../model/status.js'
 import type { Clock } from '../../support/clock.js'
+import type { ForwardedCaller } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { upgradeHead } from '../server/listeners.js'
-import { requestHeaders, responseHeaders } from './passed-headers.js'
+import { headerMatcher, requestHeaders, responseHeaders } from './passed-headers.js'
 
 export interface PassthroughOptions {
   /** `https://…` or `http://…`; a path in it comes before the request's. */
   readonly url: string
-  /** For messages: `the API server`. */
+  /** Names the other server in messages: `the API server`. */
   readonly name: string
   /** PEM. Default: the system's authorities. */
   readonly ca?: string | Buffer
   readonly insecureSkipTlsVerify?: boolean
-  /** The name its certificate must have, where it is not the URL's. */
+  /** The name that its certificate must have, where that is not the host of the URL. */
   readonly tlsServerName?: string
-  /** Shown with requests in a user's name, and only with those; null: callers without a bearer token cannot be passed on. */
+  /** Used for requests in a user's name, and only for those; null: callers without a bearer token cannot be passed on. */
   readonly proxyCertificate: { readonly cert: string | Buffer; readonly key: string | Buffer } | null
-  /** With that certificate every caller that is known goes by its name, and no token is handed on. Default false. */
+  /** With that certificate every authenticated caller goes by its name, and no token is handed on. Default false. */
   readonly keepsTokens?: boolean
-  /** 503 where the other is a part of what is served here; default 502. */
+  /** Names of headers that are not passed on; `*` at the end stands for any end. Default: only those that are never passed on. */
+  readonly stripHeaders?: readonly string[]
+  /** 503 where the other server answers for a part of the API served here; default 502. */
   readonly awayIs?: 502 | 503
   /** Requests and tunnels at one time. */
   readonly maxRequests: number
-  /** From the request to the head of the answer. A stream may then last as long as it likes. */
+  /** The longest time from the request to the head of the answer. A stream may then last as long as it likes. */
   readonly responseTimeoutMs: number
   readonly clock: Clock
   readonly onRejected: () => void
 }
 
-/** Who asks, as the gate has found out. */
-export interface Caller {
-  /** null: nobody is asked who they are here. */
-  readonly user: User | null
-  readonly isAnonymous: boolean
-  readonly hasBearerToken: boolean
-  readonly address: string
-}
-
 export interface AskOptions {
   readonly maxBytes: number
-  /** From the request to the end of the answer. */
+  /** The longest time from the request to the end of the answer. */
   readonly timeoutMs: number
   readonly signal: AbortSignal
 }
@@ -82,11 +76,13 @@ export class Passthrough {
   readonly #url: URL
   readonly #agents: { readonly own: http.Agent; readonly proxy: http.Agent | null }
   readonly #tunnels = new Set<Duplex>()
+  readonly #isStripped: (key: string) => boolean
   #running = 0
 
   constructor(options: PassthroughOptions) {
     this.#options = options
     this.#url = new URL(options.url)
+    this.#isStripped = headerMatcher(options.stripHeaders ?? [])
     const { proxyCertificate: certificate } = options
     this.#agents = {
       own: this.#agent({}),
@@ -103,7 +99,7 @@ export class Passthrough {
    * Resolves when the answer has been given, whatever it was.
    * @throws StatusError while nothing has been answered: 403, 429, 502 (or 503, as `awayIs` says), 504.
    */
-  async pass(exchange: Exchange, caller: Caller): Promise<void> {
+  async pass(exchange: Exchange, caller: ForwardedCaller): Promise<void> {
     const { maxRequests, onRejected, name } = this.#options
     const asUser = this.#nameOf(caller)
     if (this.#running >= maxRequests) {
@@ -119,14 +115,22 @@ export class Passthrough {
   }
 
   /**
-   * A document of the other's, asked for by this server itself: as `asUser` with the proxy certificate, as nobody without.
+   * Reads a document of the other server for this server itself: as `asUser` with the proxy certificate, anonymously without.
    * @throws StatusError when there is no answer; Error when it is longer than `maxBytes`.
    */
   ask(path: string, asUser: User, { maxBytes, timeoutMs, signal }: AskOptions): Promise<Answered> {
     const user = this.#agents.proxy === null ? null : asUser
     const rawHeaders = ['Accept', 'application/json']
     const { host } = this.#url
-    const headers = { rawHeaders, address: '', host, asUser: user, upgrade: null, isChunked: false }
+    const headers = {
+      rawHeaders,
+      address: '',
+      host,
+      asUser: user,
+      upgrade: null,
+      isChunked: false,
+      isStripped: this.#isStripped,
+    }
     return new Promise((resolve, reject) => {
       const outgoing = this.#send('GET', path, user, requestHeaders(headers))
       const stop = (): void => void outgoing.destroy(new Error('given up'))
@@ -163,8 +167,8 @@ export class Passthrough {
     this.#agents.proxy?.destroy()
   }
 
-  /** Whose name goes into the headers; null: the caller speaks for itself, or nobody does. */
-  #nameOf({ user, isAnonymous, hasBearerToken }: Caller): User | null {
+  /** The user whose name goes into the headers; null: the caller's own credentials are passed on, or there are none. */
+  #nameOf({ user, isAnonymous, hasBearerToken }: ForwardedCaller): User | null {
     const { proxy } = this.#agents
     if (user === null || isAnonymous) return null
     if (hasBearerToken && (proxy === null || this.#options.keepsTokens !== true)) return null
@@ -231,7 +235,15 @@ export class Passthrough {
     const { rawHeaders } = request
     const { host } = this.#url
     const isChunked = body === 'chunked'
-    const headers = requestHeaders({ rawHeaders, address, host, asUser, upgrade, isChunked })
+    const headers = requestHeaders({
+      rawHeaders,
+      address,
+      host,
+      asUser,
+      upgrade,
+      isChunked,
+      isStripped: this.#isStripped,
+    })
     return this.#send(request.method ?? 'GET', request.url ?? '/', asUser, headers)
   }
 
@@ -256,7 +268,7 @@ export class Passthrough {
     const { response, request } = exchange
     const code = incoming.statusCode ?? 502
     exchange.statusCode = code
-    // As one header with several values where a name repeats.
+    // A name that repeats becomes one header with several values.
     const headers = responseHeaders(incoming.rawHeaders)
     const grouped: Record<string, string | string[]> = {}
     for (let i = 0; i < headers.length; i += 2) {
@@ -270,7 +282,7 @@ export class Passthrough {
       if (key.startsWith('access-control-') && value !== undefined) grouped[key] = String(value)
     }
     response.writeHead(code, grouped)
-    // A watch or a log may have nothing to say for long.
+    // A watch or a log may be silent for long, so its head is sent now.
     response.flushHeaders()
     incoming.once('end', () => {
       const { trailers } = incoming
@@ -313,7 +325,7 @@ export class Passthrough {
     if (clientBytes.length > 0) socket.write(clientBytes)
     this.#tunnels.add(client)
     this.#tunnels.add(socket)
-    // Half of it may end first (standard input is at its end); whatever breaks ends both.
+    // One direction may end first (standard input is at its end); an error ends both.
     socket.pipe(client)
     client.pipe(socket)
     for (const one of [socket, client]) {
@@ -348,7 +360,7 @@ export class Passthrough {
     }
     const isUnsent = UNSENT.has(code)
     const message = `${name} cannot be reached: ${code === '' ? error.message : code}`
-    // Clients repeat by themselves what names a time; what may have been done is not for repeating.
+    // Clients retry an answer that names a time, so only a request that cannot have been performed names one.
     const why = { cause: error, ...(isUnsent ? { details: { retryAfterSeconds: 1 } } : {}) }
     return awayIs === 503 ? new ServiceUnavailableError(message, why) : new BadGatewayError(message, why)
   }
@@ -357,8 +369,8 @@ export class Passthrough {
 type Body = 'none' | 'counted' | 'chunked'
 
 /**
- * How the body is told from what follows it. It must be said again on the way out, whatever the method: bytes without a
- * frame would be another request to the next server, on a connection that may carry our certificate.
+ * How the end of the body is marked. It must be marked on the way out too, whatever the method: unframed bytes would be
+ * another request to the next server, on a connection that may carry our certificate.
  */
 function bodyOf(request: http.IncomingMessage): Body {
   const { stream } = request as { stream?: ServerHttp2Stream }
@@ -368,5 +380,5 @@ function bodyOf(request: http.IncomingMessage): Body {
   return stream !== undefined || request.headers['transfer-encoding'] !== undefined ? 'chunked' : 'none'
 }
 
-/** Nothing of the request can have reached the other side. */
+/** Errors after which no part of the request can have reached the other side. */
 const UNSENT: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'])

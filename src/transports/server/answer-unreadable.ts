@@ -1,4 +1,4 @@
-/** What is no HTTP, or too much of it: nothing has been read that could be answered, and the connection ends. */
+/** Answers bytes that are not HTTP, or that exceed a limit before there is a request, and closes the connection. */
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { encodeStatus } from '../../dialect/encoding/json-encoder.js'
@@ -16,7 +16,7 @@ const LIMITS: Readonly<Record<string, string>> = {
   ERR_TLS_HANDSHAKE_TIMEOUT: 'handshake-time',
 }
 
-/** Which of our limits it was; undefined: it was no limit. */
+/** The limit that was broken; undefined: the error has another cause. */
 export function limitBroken({ code = '' }: { readonly code?: string }): string | undefined {
   return LIMITS[code]
 }

@@ -1,11 +1,11 @@
 /**
- * Pages of other origins, where the operator named them. Origins are compared whole, so that none slips through a pattern.
- * Without the option no header is sent, and browsers keep every answer from foreign pages.
+ * Lets pages of other origins read answers, where the operator named the origins. Origins are compared whole, so that none
+ * slips through a pattern. Without the option no header is sent, and browsers keep every answer from foreign pages.
  */
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { Exchange } from './exchange.js'
 
-/** What a page may ask for beyond what browsers let through unasked; a day's worth of trust in the answer. */
+/** The methods and headers that a page may use beyond those that browsers always allow. Browsers keep the answer for a day. */
 const PREFLIGHT: OutgoingHttpHeaders = {
   'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
   'access-control-allow-headers': 'Authorization, Content-Type, Accept, Last-Event-ID, If-None-Match',

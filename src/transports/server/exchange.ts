@@ -1,6 +1,6 @@
 /**
  * One HTTP request and its answer, on Node's own objects: the same on HTTP/1.1 and HTTP/2 (whose compatibility response
- * has the same methods). What is answered here is small and whole; lists and watches write for themselves.
+ * has the same methods). Answers sent from here are small and whole; lists and watches write for themselves.
  */
 import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Writable } from 'node:stream'
@@ -32,7 +32,7 @@ export class Exchange {
     return this.request.headers
   }
 
-  /** The answer ends with its headers: a byte behind them would be taken for the next answer's. */
+  /** The answer ends with its headers: a byte behind them would be read as part of the next answer. */
   get isHead(): boolean {
     return this.request.method === 'HEAD'
   }
@@ -47,7 +47,7 @@ export class Exchange {
     return this.#abort.signal
   }
 
-  /** A watch has begun: nothing here is needed for as long as it runs, and thousands run. */
+  /** Lets go of what a watch does not need while it runs, because thousands run at once. */
   release(): void {
     this.response.off('close', this.#onClose)
     this.#abort = null
@@ -57,12 +57,12 @@ export class Exchange {
     return this.#writable.destroyed || this.response.writableEnded
   }
 
-  /** What was written has not been taken yet: `drain` will come. */
+  /** Whether written bytes wait for the client, so that `drain` will come. */
   get needsDrain(): boolean {
     return this.#writable.writableNeedDrain
   }
 
-  /** The compatibility response of HTTP/2 does not say how it stands; its stream does. */
+  /** The compatibility response of HTTP/2 does not expose this state; its stream does. */
   get #writable(): Pick<Writable, 'destroyed' | 'writableNeedDrain'> {
     return (this.response as { stream?: Writable }).stream ?? this.response
   }

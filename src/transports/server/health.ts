@@ -15,9 +15,16 @@ export interface HealthOptions {
   readonly readyz: () => readonly HealthCheck[]
 }
 
+const ENDPOINTS = ['livez', 'healthz', 'readyz'] as const
+
+/** @param url of a request, with or without a query. */
+export function isHealthPath(url: string): boolean {
+  return ENDPOINTS.some((endpoint) => new RegExp(`^/${endpoint}(?:[/?]|$)`).test(url))
+}
+
 export function registerHealth(server: FastifyInstance, options: HealthOptions): void {
-  const endpoints = { livez: options.livez, healthz: options.readyz, readyz: options.readyz }
-  for (const [endpoint, checksOf] of Object.entries(endpoints)) {
+  for (const endpoint of ENDPOINTS) {
+    const checksOf = endpoint === 'livez' ? options.livez : options.readyz
     server.route({
       method: ['GET', 'HEAD'],
       url: `/${endpoint}`,

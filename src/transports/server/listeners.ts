@@ -29,7 +29,7 @@ export interface ListenerLimits {
   readonly idleMs?: number
 }
 
-/** What a port does besides listening. */
+/** The methods of a port besides listening. */
 export interface Listener {
   closeAllConnections(): void
   /** Sends clients elsewhere from now on: see `ConnectionDrain`. */
@@ -38,22 +38,22 @@ export interface Listener {
 
 /** Selectors travel in the URL: kube-proxies and controllers write long ones. Node's default is 16 KB. */
 const MAX_HEADER_BYTES = 64 * 1024
-/** Of a TLS handshake, and from the first byte of a request to the end of its headers: a slow-loris holds a socket no longer. */
+/** The longest TLS handshake, and the longest time for the headers of a request: a slow-loris client holds a socket no longer. */
 const HEADERS_TIMEOUT_MS = 20_000
-/** Between two requests on one connection. Longer than the idle times of the usual load balancers (60 s). */
+/** The longest pause between two requests on one connection: longer than the idle time of usual load balancers (60 s). */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000
 const CHECK_INTERVAL_MS = 5_000
-/** For the answer to a PING. */
+/** The longest wait for the answer to a PING. */
 const PING_MS = 10_000
-/** From the GOAWAY of an idle connection to its end. */
+/** The time between the GOAWAY of an idle connection and its end. */
 const LAST_WORDS_MS = 1_000
-/** How a client of HTTP/2 begins (RFC 9113, 3.4); no method of HTTP/1.1 begins so. */
+/** The first bytes of an HTTP/2 client (RFC 9113, 3.4); no HTTP/1.1 method begins like them. */
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1')
-/** So much of it decides. */
+/** As many bytes of the preface as it takes to tell the protocols apart. */
 const PREFACE_SIGN_BYTES = 4
 /**
- * What one connection may hold, in megabytes: 250 watches with 128 KB each on their way. Beyond it new requests are
- * refused; Node's default of 10 would refuse them to a client with a hundred busy watches.
+ * The memory that one connection may hold, in megabytes: 250 watches with 128 KB each in flight. Beyond it new requests
+ * are refused; Node's default of 10 would refuse them to a client with a hundred busy watches.
  */
 const MAX_SESSION_MEMORY_MB = 64
 
@@ -74,17 +74,17 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
   const sessions = followSessions(http2, limits, drain)
   const [accept] = http1.listeners('connection') as [(socket: Socket) => void]
   http1.removeAllListeners('connection')
-  // Browsers open connections ahead of need: silent ones, which neither server knows of yet.
+  // Browsers open connections ahead of need, and these stay silent: neither server knows of them yet.
   const undecided = new Set<Socket>()
   http1.on('connection', (socket: Socket) => {
     sniff(socket, undecided, (isHttp2) => {
       if (!isHttp2) return accept.call(http1, socket)
-      // A server of HTTP/1.1 lets a client half-close; one of HTTP/2 would wait for a peer that is gone.
+      // HTTP/1.1 lets a client half-close its connection; an HTTP/2 server would wait for a peer that is gone.
       socket.allowHalfOpen = false
       http2.emit('connection', socket)
     })
   })
-  // Such a connection ends with its answer or its watch in any case.
+  // An upgraded connection ends with its answer or its watch, so the drain need not follow it.
   http1.on('upgrade', upgradeAsRequest(serve))
   const closeHttp1 = http1.closeAllConnections.bind(http1)
   http1.closeAllConnections = () => {
@@ -110,7 +110,7 @@ export function createSecureListener(
     allowHTTP1: true,
   }
   const server = createSecureServer(options, asHttp2Handler(handler))
-  // What the options of an HTTP/2 server do not take of HTTP/1.1: Node reads these when a connection comes.
+  // The options of an HTTP/2 server lack these limits of HTTP/1.1; Node reads them from the server for each connection.
   Object.assign(server, {
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: HEADERS_TIMEOUT_MS,
@@ -147,7 +147,7 @@ function http2Options({ maxStreams }: ListenerLimits): ServerOptions {
   }
 }
 
-/** The compatibility objects have the methods that our handlers and fastify use. */
+/** The compatibility objects of HTTP/2 have all the methods that our handlers and fastify use. */
 function asHttp2Handler(
   handler: RequestListener,
 ): (request: Http2ServerRequest, response: Http2ServerResponse) => void {
@@ -155,7 +155,7 @@ function asHttp2Handler(
 }
 
 /**
- * Calls back once, when it is known what the client speaks; never for a client that does not say so in time.
+ * Calls back once, when the first bytes tell which protocol the client speaks; never for a client that stays silent.
  * @param undecided holds the socket until then.
  */
 function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) => void): void {
@@ -169,7 +169,7 @@ function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) 
   socket.setTimeout(HEADERS_TIMEOUT_MS, giveUp)
   socket.on('error', giveUp)
   socket.on('close', forget)
-  // Half-open connections are allowed: nobody else would end one whose client has left without a word.
+  // Half-open connections are allowed, so one whose client has left in silence must be ended here.
   socket.on('end', giveUp)
   let seen: Buffer | null = null
   const onData = (bytes: Buffer): void => {
@@ -184,7 +184,7 @@ function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) 
     forget()
     socket.setTimeout(0)
     socket.off('timeout', giveUp)
-    // What was read goes back, and is read again by the one who takes over, in the next turn when it is set up.
+    // The bytes go back to the socket, and the server that takes over reads them again once it is set up.
     socket.pause()
     socket.unshift(seen)
     then(couldBe)
@@ -193,7 +193,7 @@ function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) 
   socket.on('data', onData)
 }
 
-/** Ends HTTP/2 connections on which nothing happens, without which a client that goes away in silence would hold one for ever. */
+/** Ends idle HTTP/2 connections: otherwise a client that goes away in silence would hold one for ever. */
 function followSessions(
   server: { on(event: 'session', listener: (session: ServerHttp2Session) => void): unknown },
   { firstRequestMs = HEADERS_TIMEOUT_MS, idleMs = KEEP_ALIVE_TIMEOUT_MS }: ListenerLimits,
@@ -214,7 +214,7 @@ function followSessions(
       session.close()
       destroyLater(session, Math.min(idleMs, LAST_WORDS_MS))
     })
-    // A broken connection is normal; its streams have been told.
+    // A broken connection is normal, and its streams have been told.
     session.on('error', () => {})
     session.once('close', () => sessions.delete(session))
   })
@@ -226,14 +226,14 @@ function followSessions(
 }
 
 /**
- * Watches may be silent for long, so the peer is asked whether it is there. After a frame against the rules Node's session
- * says goodbye, reads no more and stays, with its watches, though the peer has long closed: nothing else would tell. A peer
- * that has not taken what was sent before is slow, and slow is no fault.
+ * Watches may be silent for long, so the peer is asked by a PING whether it is still there. After an illegal frame Node's
+ * session sends GOAWAY, reads no more and stays open with its watches, though the peer has long closed; only the PING finds
+ * that out. A peer that has not yet taken what was sent before is slow, which is allowed.
  */
 function probe(session: ServerHttp2Session, idleMs: number): void {
   const isThere = (): void => {
     clearTimeout(giveUp)
-    // An answer to a PING does not count as something happening.
+    // Node does not count the answer to a PING as activity.
     if (!session.destroyed) session.setTimeout(idleMs)
   }
   const giveUp = setTimeout(
@@ -256,10 +256,10 @@ function destroyLater(session: ServerHttp2Session, ms: number): void {
   session.once('close', () => clearTimeout(timer))
 }
 
-/** The bytes that came with an upgrade, by its request. */
+/** The bytes that followed the heads of upgrade requests. */
 const upgradeHeads = new WeakMap<object, Buffer>()
 
-/** What followed the head of a request to upgrade; undefined: it was none. */
+/** The bytes that followed the head of an upgrade request; undefined for any other request. */
 export function upgradeHead(request: object): Buffer | undefined {
   return upgradeHeads.get(request)
 }

@@ -9,11 +9,12 @@ import { BadRequestError, InternalError, NotFoundError, StatusError } from '../.
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import type { RequestGate } from '../limits/request-gate.js'
 import type { ApiHandler } from '../api/api-handler.js'
+import { whyHostRefused } from './allowed-hosts.js'
 import { registerConsistencyCheck } from './consistency-route.js'
 import { handleCors } from './cors.js'
 import { answerUnreadable, limitBroken } from './answer-unreadable.js'
 import { Exchange } from './exchange.js'
-import { type HealthOptions, registerHealth } from './health.js'
+import { type HealthOptions, isHealthPath, registerHealth } from './health.js'
 
 export interface ServerOptions {
   readonly api: ApiHandler
@@ -27,6 +28,8 @@ export interface ServerOptions {
   readonly onRejected: (limit: string) => void
   readonly onInternalError: (error: StatusError) => void
   readonly corsAllowedOrigins: readonly string[]
+  /** The names by which clients may call this server, besides addresses and loopback names; null: any. */
+  readonly allowedHosts: readonly string[] | null
   /** Further routes, on every port. */
   readonly routes?: (server: FastifyInstance) => void
   /** Everything is behind it but health, which reveals nothing. */
@@ -56,6 +59,12 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
       const status = new BadRequestError('the path of the request cannot be read')
       void reply.code(status.code).headers(NO_CACHE).type('application/json').send(encodeStatus(status.toStatus()))
     },
+  })
+  server.addHook('onRequest', async (request, reply) => {
+    const refusal = whyHostRefused(request.raw, isHealthPath(request.url) ? null : options.allowedHosts)
+    if (refusal === null) return
+    options.onRejected('hosts')
+    await reply.code(refusal.code).type('application/json').send(encodeStatus(refusal.toStatus()))
   })
   server.addHook('onSend', async (_request, reply) => {
     if (!reply.hasHeader('cache-control')) reply.headers(NO_CACHE)

@@ -11,7 +11,7 @@ export class GzipSink implements WatcherSink {
   #crc = 0
   #length = 0
 
-  /** @param envelope the wire's, for what is not shared. */
+  /** @param envelope the wire's envelope, for the header and trailer, which are not shared. */
   constructor(inner: WatcherSink & { attach(cursor: Cursor): void }, envelope: Envelope | null) {
     this.#inner = inner
     this.#envelope = envelope

@@ -1,12 +1,12 @@
 /**
- * A stream that has been ended is over when its peer has taken the last bytes. One who reads nothing would keep socket and
- * bytes for good: after half a minute it is cut.
+ * An ended stream is over when its peer has taken the last bytes. A peer that reads nothing would keep socket and bytes for
+ * good, so its stream is destroyed after half a minute.
  */
 import type { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
 
 const LINGER_MS = 30_000
-/** Long enough for the last bytes to arrive; what comes from the peer meanwhile is not looked at. */
+/** Long enough for the last bytes to arrive. Bytes that come from the peer meanwhile are ignored. */
 const CLOSE_MS = 5_000
 
 /** Call it after `end()`. */
@@ -19,7 +19,7 @@ export function lingerAtMost(stream: Pick<Writable, 'writableFinished' | 'destro
   stream.once('close', over)
 }
 
-/** The last bytes and the end of a connection. A peer that keeps its half open is not waited for. */
+/** Writes the last bytes and ends the connection, without waiting long for a peer that keeps its half open. */
 export function endSocket(socket: Socket, bytes?: Buffer): void {
   if (bytes === undefined) socket.end()
   else socket.end(bytes)

@@ -1,4 +1,4 @@
-/** What the sinks of all wires share: their cursor is told when the stream can take more, and when it is gone. */
+/** The common part of all sinks: it tells the cursor when the stream can take more, and when it is gone. */
 import type { ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Cursor } from '../../broadcast/cursor.js'
@@ -54,11 +54,11 @@ export abstract class DirectSink extends Sink implements WriteOwner {
   #queuedBytes = 0
   #isFull = false
 
-  /** What is written to where there is no handle. */
+  /** The stream to write to where there is no handle. */
   protected abstract readonly stream: Socket | ServerHttp2Stream
   protected abstract get highWaterBytes(): number
 
-  /** null also while something waits in the stream: it has to leave first, so such a stream stays with the slower way. */
+  /** null also while bytes wait in the stream: they have to leave first, so such a stream is written the slower way. */
   protected abstract findHandle(): StreamHandle | null
 
   override attach(cursor: Cursor): void {

@@ -10,9 +10,9 @@
 import type { ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 
-/** Hears when bytes that had to wait were taken. */
+/** The owner of writes that had to wait for the peer. */
 export interface WriteOwner {
-  /** @param status negative when the bytes never left. */
+  /** @param status negative when the bytes were never sent. */
   taken(bytes: Buffer, status: number): void
 }
 
@@ -30,7 +30,7 @@ export interface StreamHandle {
 
 interface StreamBinding {
   readonly WriteWrap: new () => WriteRequest
-  /** What the last call left behind; the number at `kLastWriteWasAsync` says whether its bytes wait for the peer. */
+  /** State that the last call left behind; at `kLastWriteWasAsync`: whether its bytes have to wait for the peer. */
   readonly streamBaseState: Int32Array
   readonly kLastWriteWasAsync: number
 }

@@ -8,7 +8,7 @@ import { lingerAtMost } from './linger.js'
 import { DirectSink } from './sink.js'
 import { type StreamHandle, http2Handle } from './stream-handle.js'
 
-/** What the session has not sent yet: it sends all of a turn's writes at its end, so some always waits. */
+/** Most bytes that may wait in the session, which sends all writes of a turn at its end, so that some always wait. */
 const HIGH_WATER_BYTES = 64 * 1024
 
 export class StreamSink extends DirectSink implements WatcherSink {

@@ -51,7 +51,7 @@ interface Status {
   readonly delays: readonly (readonly [number, number])[]
   readonly watchers: Readonly<Record<string, number>>
   readonly resources: readonly ResourceStatus[]
-  readonly groups: readonly (Watchers & { readonly selector: string; readonly watchers: number })[]
+  readonly groups: readonly (Watchers & { readonly selector: string | null; readonly watchers: number })[]
   readonly slow: readonly (Watchers & {
     readonly state: string
     readonly behind: number
@@ -121,7 +121,7 @@ const GROUPS: readonly Column<Status['groups'][number]>[] = [
   { title: 'Resource', cell: (g) => g.resource },
   { title: 'Transport', cell: (g) => g.transport },
   { title: 'Watchers', isNumber: true, cell: (g) => formatNumber(g.watchers) },
-  { title: 'Selector', cell: (g) => (g.selector === '' ? 'everything' : g.selector) },
+  { title: 'Selector', cell: (g) => (g.selector === null ? 'hidden' : g.selector === '' ? 'everything' : g.selector) },
 ]
 
 const SLOW: readonly Column<Status['slow'][number]>[] = [

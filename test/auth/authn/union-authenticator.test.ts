@@ -9,6 +9,7 @@ import { forbidden } from '../../../src/auth/authz/forbidden.js'
 import { unionAuthorizer } from '../../../src/auth/authz/union-authorizer.js'
 import type { User } from '../../../src/auth/user.js'
 import { ServiceUnavailableError, UnauthorizedError } from '../../../src/model/status.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
 import { bearer, changeable, request } from '../fixtures.js'
 
 const quiet = { changesSilently: false, onChange: () => () => {}, close() {} }
@@ -20,6 +21,9 @@ const says = (outcome: User | null | Error): Authenticator => ({
     return outcome
   },
 })
+const clock = new VirtualClock(1_000)
+const ended = says({ ...ANN, name: 'ended', expiresAt: 1_000 })
+const current = says({ ...ANN, name: 'current', expiresAt: 1_001 })
 const wrong = says(new UnauthorizedError('Unauthorized'))
 const away = says(new ServiceUnavailableError('away'))
 const broken = says(new Error('a bug'))
@@ -31,6 +35,10 @@ void t.test('the first who knows the caller counts, and nothing bad falls throug
     ['one knows', [says(null), says(ANN)], false, 'ann'],
     ['a wrong credential of another kind does not hide it', [wrong, says(ANN)], false, 'ann'],
     ['nor does one that is away', [away, says(ANN)], false, 'ann'],
+    ['a credential that ends later', [current], false, 'current'],
+    ['one that has ended, on a connection that lives', [ended], false, UnauthorizedError],
+    ['one that has ended, anonymous on', [ended], true, UnauthorizedError],
+    ['one that has ended does not hide a right one', [ended, says(ANN)], false, 'ann'],
     ['nobody has any', [says(null)], false, UnauthorizedError],
     ['nobody has any, anonymous on', [says(null)], true, 'system:anonymous'],
     ['a wrong one, anonymous on', [wrong, says(null)], true, UnauthorizedError],
@@ -39,7 +47,7 @@ void t.test('the first who knows the caller counts, and nothing bad falls throug
     ['wrong and away: it may be right another time', [wrong, away], false, ServiceUnavailableError],
   ]
   for (const [name, authenticators, anonymous, expected] of rows) {
-    const asked = unionAuthenticator({ authenticators, anonymous }).authenticate(request([]))
+    const asked = unionAuthenticator({ authenticators, anonymous, clock }).authenticate(request([]))
     if (typeof expected === 'string') t.equal((await asked).name, expected, name)
     else await t.rejects(asked, expected, name)
   }
@@ -48,7 +56,7 @@ void t.test('the first who knows the caller counts, and nothing bad falls throug
 void t.test('a token that nobody knows is a 401, with anonymous on too, and says nothing about why', async (t) => {
   const known = tokenFile(changeable(parseTokenFile, 't1,ann,1').files)
   for (const anonymous of [false, true]) {
-    const union = unionAuthenticator({ authenticators: [known], anonymous })
+    const union = unionAuthenticator({ authenticators: [known], anonymous, clock })
     t.match(await union.authenticate(bearer('t1')), { name: 'ann', groups: ['system:authenticated'] })
     const error: unknown = await union.authenticate(bearer('t2')).catch((e: unknown) => e)
     t.match(error, { code: 401, reason: 'Unauthorized', message: 'Unauthorized' })

@@ -402,7 +402,7 @@ void t.test('too many at once are told so; an upgrade becomes a tunnel', async (
   let text = ''
   socket.on('data', (bytes: Buffer) => (text += bytes.toString()))
   socket.write(
-    'POST /apis/other.io/v1/namespaces/a/things/x/exec HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n' +
+    'POST /apis/other.io/v1/namespaces/a/things/x/exec HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n' +
       'Upgrade: SPDY/3.1\r\nContent-Length: 0\r\n\r\nhello',
   )
   await until(async () => text.includes('HELLO'), 'an echo', ROUNDS_MS)

@@ -27,7 +27,7 @@ class Talk {
   }
 
   ask(path: string): void {
-    this.socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`)
+    this.socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
   }
 }
 

@@ -114,7 +114,7 @@ void t.test('an answer that is still under way is not disturbed by a watch pipel
   const h = await startApp(t, { objects })
   const { socket, text } = await rawSocket(t, h.port)
   socket.pause()
-  const head = 'HTTP/1.1\r\nHost: a\r\n\r\n'
+  const head = 'HTTP/1.1\r\nHost: localhost\r\n\r\n'
   socket.write(`GET ${PODS} ${head}GET ${PODS}?watch=1&timeoutSeconds=1&resourceVersion=401 ${head}GET /livez ${head}`)
   await until(() => h.watchers === 1, 'the watch is open behind the list')
   const put = h.put('pods/default/late', pod('late'))
