@@ -264,10 +264,10 @@ export const options = {
   maxStaleness: duration({
     flag: '--max-staleness',
     group: 'Fleet',
-    default: 5 * MINUTE,
+    default: null,
     min: SECOND,
     max: 168 * HOUR,
-    doc: 'A replica whose source has been away for longer is not ready, though it goes on serving what it has.',
+    doc: 'A replica whose source has been away for longer is not ready. Default: it stays ready, because it can answer from its cache, and says how old that is in a header, a metric and /readyz?verbose. With it, an outage of etcd takes every replica out of its Service.',
   }),
 
   // ── Serving ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -478,6 +478,14 @@ export const options = {
     min: SECOND,
     max: 10 * MINUTE,
     doc: 'Most time from SIGTERM to exit. Keep it below what the platform allows before it kills.',
+  }),
+  shutdownDelayDuration: duration({
+    flag: '--shutdown-delay-duration',
+    group: 'Watches',
+    default: 0,
+    min: 0,
+    max: 10 * MINUTE,
+    doc: 'Time after SIGTERM in which the server is not ready but serves on, new watches included, so that load balancers stop sending clients before the drain begins. It comes before --shutdown-grace-period.',
   }),
   shutdownWatchTerminationGracePeriod: duration({
     flag: '--shutdown-watch-termination-grace-period',
