@@ -64,14 +64,17 @@ export class App {
   readonly #outages: OutageLog
   readonly #checkConsistency: () => Promise<ConsistencyReport>
   readonly #ports: Ports
+  #isShuttingDown = false
   #isDraining = false
   #isStopped = false
+  readonly #stopping = new AbortController()
 
   constructor(options: AppOptions) {
     const { config, logger, version, upstream } = options
     const basis = basisOf(options)
     const { metrics, clock } = basis
     const isDraining = (): boolean => this.#isDraining
+    const isShuttingDown = (): boolean => this.#isShuttingDown
     const onPassRejected = (): void => metrics.rejected('passthrough')
     this.#options = options
     this.#basis = basis
@@ -103,7 +106,13 @@ export class App {
     // Beside them.
     const pipelines = (): Iterable<ResourcePipeline> => stage.resources.pipelines()
     const { remote } = stage
-    this.#readiness = new Readiness({ ...basis, pipelines, remote, maxStalenessMs: config.maxStaleness, isDraining })
+    this.#readiness = new Readiness({
+      ...basis,
+      pipelines,
+      remote,
+      maxStalenessMs: config.maxStaleness,
+      isShuttingDown,
+    })
     const reasons = (): string[] => [...pipelines()].flatMap(({ cache }) => cache.disconnectedReason ?? [])
     this.#outages = new OutageLog({ reasons, clock, logger })
     const onRequest = new ConsistencyOnRequest(pipelines)
@@ -151,19 +160,27 @@ export class App {
     return await this.#ports.start()
   }
 
-  /** Refuses new watches, and ends the running ones, spread over the grace period. */
+  /**
+   * Is not ready from now on, but serves on for the shutdown delay, so that load balancers notice; then refuses new watches,
+   * and ends the running ones, spread over the grace period.
+   */
   async drain(): Promise<void> {
-    if (this.#isDraining) return
+    if (this.#isShuttingDown) return
+    this.#isShuttingDown = true
+    const { shutdownDelayDuration: delayMs, shutdownWatchTerminationGracePeriod: graceMs } = this.#options.config
+    if (delayMs > 0) await sleep(this.#basis.clock, delayMs, this.#stopping.signal)
+    if (this.#isStopped) return
     this.#isDraining = true
     this.#ports.drain()
-    const graceMs = this.#options.config.shutdownWatchTerminationGracePeriod
     await drainWatches(this.#stage.resources, graceMs, this.#basis.clock, () => this.#isStopped)
   }
 
   async stop(): Promise<void> {
     if (this.#isStopped) return
+    this.#isShuttingDown = true
     this.#isDraining = true
     this.#isStopped = true
+    this.#stopping.abort()
     this.#readiness.stop()
     this.#outages.stop()
     this.#limits.memory.stop()

@@ -76,7 +76,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     logger,
     clock,
     random,
-    graceMs: config.shutdownGracePeriod + GRACE_MS,
+    graceMs: config.shutdownDelayDuration + config.shutdownGracePeriod + GRACE_MS,
     onRestart: () => metrics.workerRestarted(),
     onServing: () => {
       const { workers, embedded } = config
@@ -93,7 +93,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
   const reasons = (): string[] => [...primary.relays()].flatMap((relay) => relay.disconnectedReason ?? [])
   const outages = new OutageLog({ reasons, clock, logger })
   outages.start()
-  const delay = config.shutdownGracePeriod + 2 * GRACE_MS
+  const delay = config.shutdownDelayDuration + config.shutdownGracePeriod + 2 * GRACE_MS
   const skip: closeWithGrace.AllEvents[] = ['SIGHUP', 'SIGUSR2']
   closeWithGrace({ delay, logger: false, skip }, async ({ signal, err }) => {
     if (err !== undefined) logger.error({ err }, 'stopping after an error')

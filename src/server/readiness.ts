@@ -10,9 +10,10 @@ export interface ReadinessOptions {
   readonly pipelines: () => Iterable<ResourcePipeline>
   /** null without `--upstream`. */
   readonly remote: Pick<RemoteDiscovery, 'problem'> | null
-  /** `--max-staleness`, milliseconds. */
-  readonly maxStalenessMs: number
-  readonly isDraining: () => boolean
+  /** `--max-staleness`, milliseconds; null: a server that can answer from its caches is ready, however old they are. */
+  readonly maxStalenessMs: number | null
+  /** From SIGTERM on, while the server may still serve for a while. */
+  readonly isShuttingDown: () => boolean
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -33,11 +34,16 @@ export class Readiness {
   }
 
   checks(): readonly HealthCheck[] {
-    const { pipelines, remote, maxStalenessMs, isDraining } = this.#options
+    const { pipelines, remote, maxStalenessMs, isShuttingDown } = this.#options
     const checks: HealthCheck[] = [
       { name: 'ping', problem: () => null },
-      { name: 'shutdown', problem: () => (isDraining() ? 'the server is shutting down' : null) },
-      { name: 'staleness', problem: () => staleness(pipelines(), maxStalenessMs) },
+      { name: 'shutdown', problem: () => (isShuttingDown() ? 'the server is shutting down' : null) },
+      {
+        name: 'staleness',
+        problem: () => staleness(pipelines(), maxStalenessMs ?? 0),
+        isInformational: maxStalenessMs === null,
+        informs: 'served from the cache',
+      },
     ]
     if (remote !== null) checks.push({ name: 'upstream-discovery', problem: () => remote.problem })
     for (const { resource, cache } of pipelines()) {

@@ -58,7 +58,8 @@ export async function serve(options: ServeOptions): Promise<void> {
   process.on('SIGHUP', () => app.reopenLogs())
   process.on('SIGUSR2', () => void app.checkConsistency())
   const skip: closeWithGrace.AllEvents[] = ['SIGHUP', 'SIGUSR2']
-  closeWithGrace({ delay: config.shutdownGracePeriod, logger: false, skip }, async ({ signal, err }) => {
+  const delay = config.shutdownDelayDuration + config.shutdownGracePeriod
+  closeWithGrace({ delay, logger: false, skip }, async ({ signal, err }) => {
     if (err !== undefined) logger.error({ err }, 'stopping after an error')
     else logger.info({ signal }, 'draining')
     await app.drain()

@@ -47,7 +47,7 @@ export async function runWorker({ config, logger, version, schema, traces }: Wor
   const stop = (): void => {
     if (isStopping) return
     isStopping = true
-    setTimeout(() => process.exit(1), config.shutdownGracePeriod).unref()
+    setTimeout(() => process.exit(1), config.shutdownDelayDuration + config.shutdownGracePeriod).unref()
     const end = async (): Promise<void> => {
       await app?.drain()
       await app?.stop()

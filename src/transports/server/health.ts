@@ -8,6 +8,8 @@ export interface HealthCheck {
   readonly problem: () => string | null
   /** Shown, and no reason to be unready. */
   readonly isInformational?: boolean
+  /** What the problem of such a check means, for `?verbose`. Default: `not served`. */
+  readonly informs?: string
 }
 
 export interface HealthOptions {
@@ -61,7 +63,7 @@ function report(
     if (excluded.delete(check.name)) return `[+]${check.name} excluded: ok`
     const problem = check.problem()
     if (problem === null) return `[+]${check.name} ok`
-    if (check.isInformational === true) return `[*]${check.name} not served: ${problem}`
+    if (check.isInformational === true) return `[*]${check.name} ${check.informs ?? 'not served'}: ${problem}`
     ok = false
     return `[-]${check.name} failed: ${problem}`
   })
