@@ -6,6 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { optionsSchema } from '../../src/config/help.js'
 import { recordedRows, withCapacity } from './capacity.js'
+import { clientsPage } from './clients-page.js'
 import { commandsPage } from './commands-page.js'
 import { metricsPage } from './metrics-page.js'
 import { optionsPage } from './options-page.js'
@@ -24,6 +25,7 @@ export async function generated(): Promise<ReadonlyMap<string, string>> {
     ['docs/options.md', optionsPage()],
     ['docs/metrics.md', await metricsPage()],
     ['docs/commands.md', commandsPage()],
+    ['docs/clients.md', clientsPage()],
     ['docs/operations.md', withCapacity(readText('docs/operations.md'), recordedRows())],
     [VALUES_SCHEMA, valuesSchema(readText(VALUES_SCHEMA))],
     // A chart may read no file from outside its own folder.
