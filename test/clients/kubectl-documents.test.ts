@@ -163,7 +163,8 @@ void t.test('kubectl finds its way with these documents alone', async (t) => {
 
   const version = await kubectl(server, home, 'version')
   t.match(version.out, /Server Version: v1\.32\.0\+distributary\.0\.1\.0/)
-  t.notMatch(version.err, /exceeds the supported/)
+  // A kubectl that a caller of the test chose may be of any version.
+  if (kubectlBinary === 'kubectl') t.notMatch(version.err, /exceeds the supported/)
 
   const pods = await kubectl(server, home, 'get', 'po', '-A')
   t.equal(pods.code, 0, pods.err)

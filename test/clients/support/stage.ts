@@ -19,7 +19,7 @@ export interface Stage {
 
 export interface Disruption {
   readonly name: string
-  disrupt(stage: Stage): Promise<void>
+  readonly disrupt: (stage: Stage) => Promise<void>
 }
 
 /** Pods that are there from the start. */
