@@ -48,7 +48,7 @@ const ENTRY = 'main.ts'
 
 /** Folders of tests that belong to no single source file. */
 const CROSS_CUTTING: ReadonlySet<string> = new Set([
-  ...['bench', 'clients', 'conformance', 'data', 'docs', 'fault', 'fuzz', 'go', 'guarantees', 'integration', 'ops'],
+  ...['bench', 'clients', 'conformance', 'data', 'docs', 'fault', 'fuzz', 'guarantees', 'integration', 'ops'],
   ...['reference', 'security', 'soak', 'support'],
 ])
 

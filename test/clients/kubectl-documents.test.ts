@@ -16,6 +16,7 @@ import { parseRequestPath } from '../../src/dialect/request-path.js'
 import { ResourceRegistry, type ServedResource } from '../../src/dialect/resource-registry.js'
 import { encodeTableRow, TABLE_TAIL, tableHead } from '../../src/dialect/table/encode-table.js'
 import { toRevision } from '../../src/model/revision.js'
+import { kubectlBinary } from '../support/kubectl.js'
 
 const NOW = Date.now()
 
@@ -128,7 +129,7 @@ function kubectl(server: Server, home: string, ...args: readonly string[]): Prom
     env: { ...process.env, HOME: home, KUBECONFIG: join(home, 'none'), KUBECACHEDIR: join(home, 'cache') },
   }
   return new Promise((resolve) => {
-    execFile('kubectl', ['-s', `http://127.0.0.1:${port}`, ...args], options, (error, out, err) => {
+    execFile(kubectlBinary, ['-s', `http://127.0.0.1:${port}`, ...args], options, (error, out, err) => {
       resolve({ code: error === null ? 0 : Number(error.code ?? 1), out, err })
     })
   })
@@ -162,7 +163,8 @@ void t.test('kubectl finds its way with these documents alone', async (t) => {
 
   const version = await kubectl(server, home, 'version')
   t.match(version.out, /Server Version: v1\.32\.0\+distributary\.0\.1\.0/)
-  t.notMatch(version.err, /exceeds the supported/)
+  // A kubectl that a caller of the test chose may be of any version.
+  if (kubectlBinary === 'kubectl') t.notMatch(version.err, /exceeds the supported/)
 
   const pods = await kubectl(server, home, 'get', 'po', '-A')
   t.equal(pods.code, 0, pods.err)

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { startApp } from '../support/app.js'
+import { kubectlBinary } from '../support/kubectl.js'
 
 const DEPLOYMENT = `apiVersion: apps/v1
 kind: Deployment
@@ -192,7 +193,7 @@ const STEPS: readonly Step[] = [
   refused(run('get namespace team', /NotFound/)),
 ]
 
-const hasKubectl = spawnSync('kubectl', ['version', '--client']).status === 0
+const hasKubectl = spawnSync(kubectlBinary, ['version', '--client']).status === 0
 
 void t.test('kubectl writes', { skip: hasKubectl ? false : 'no kubectl on this machine' }, async (t) => {
   const h = await startApp(t, { flags: ['--enable-writes'] })
@@ -210,9 +211,14 @@ void t.test('kubectl writes', { skip: hasKubectl ? false : 'no kubectl on this m
   }
   for (const { args, input, code = 0, out } of STEPS) {
     const said = await new Promise<{ code: number; text: string }>((resolve) => {
-      const child = execFile('kubectl', ['-s', h.url, ...args], { env, timeout: 120_000 }, (error, stdout, stderr) => {
-        resolve({ code: error === null ? 0 : Number(error.code ?? 1), text: stdout + stderr })
-      })
+      const child = execFile(
+        kubectlBinary,
+        ['-s', h.url, ...args],
+        { env, timeout: 120_000 },
+        (error, stdout, stderr) => {
+          resolve({ code: error === null ? 0 : Number(error.code ?? 1), text: stdout + stderr })
+        },
+      )
       child.stdin?.end(input ?? '')
     })
     const what = `kubectl ${args.join(' ')}`

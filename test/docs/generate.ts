@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { optionsSchema } from '../../src/config/help.js'
 import { chartPage } from './chart-page.js'
 import { recordedRows, withCapacity } from './capacity.js'
+import { clientsPage } from './clients-page.js'
 import { commandsPage } from './commands-page.js'
 import { metricsPage } from './metrics-page.js'
 import { optionsPage } from './options-page.js'
@@ -29,6 +30,7 @@ export async function generated(): Promise<ReadonlyMap<string, string>> {
     ['docs/options.md', optionsPage()],
     ['docs/metrics.md', await metricsPage()],
     ['docs/commands.md', commandsPage()],
+    ['docs/clients.md', clientsPage()],
     ['docs/operations.md', withCapacity(readText('docs/operations.md'), recordedRows())],
     [VALUES_SCHEMA, schema],
     [`${CHART}README.md`, chartReadme(schema)],

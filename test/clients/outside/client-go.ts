@@ -1,0 +1,92 @@
+/**
+ * client-go, unchanged: informers of three kinds with WatchList and without, its own detectors on, eight writers that get in each
+ * other's way, and leader election; through restarts of the server and of etcd.
+ */
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { buildGoProgram } from '../../support/go-program.js'
+import { until } from '../../support/until.js'
+import { startClient } from '../support/program.js'
+import { disruptions, startStage } from '../support/stage.js'
+
+interface Follower {
+  readonly Name: string
+  readonly Objects: number
+  readonly Held: string
+  readonly Listed: string
+  readonly Stale: readonly string[] | null
+  readonly Lists: number
+  readonly WatchLists: number
+  readonly Watches: number
+  readonly Exact: number
+}
+
+const program = buildGoProgram(fileURLToPath(new URL('../../../../test/clients/go/client-go', import.meta.url)))
+
+/**
+ * The detector compares objects with their kinds. Where the stored pods are JSON, metadata informers are answered in JSON, whose
+ * lists name the kind of each item; client-go takes it from events and not from items, and finds a difference of its own making.
+ */
+const runs = [
+  { names: ['typed', 'dynamic'], watchList: true, detects: true },
+  { names: ['metadata'], watchList: true, detects: false },
+  { names: ['typed', 'dynamic', 'metadata'], watchList: false, detects: true },
+]
+
+for (const { names, watchList, detects } of runs) {
+  const how = watchList ? 'WatchList' : 'list and watch'
+  const what = names.join(', ')
+  void t.test(
+    `${what}: informers that begin by ${how} hold what a fresh list holds, and never list again`,
+    async (t) => {
+      const stage = await startStage(t)
+      const client = await startClient(t, [program, stage.url, what.replaceAll(' ', '')], {
+        KUBE_FEATURE_WatchListClient: String(watchList),
+        KUBE_WATCHLIST_INCONSISTENCY_DETECTOR: String(detects),
+        KUBE_CACHE_MUTATION_DETECTOR: 'true',
+      })
+      const compare = async (moment: string): Promise<readonly Follower[]> => {
+        await until(async () => (await client.ask(`holds default/${moment}`)) === true, `${moment} has arrived`, 60_000)
+        const followers = (await client.ask('compare')) as readonly Follower[]
+        t.same(
+          followers.map(({ Name }) => Name),
+          names,
+        )
+        for (const { Name, Objects, Held, Listed, Stale, Lists, WatchLists, Exact } of followers) {
+          t.ok(Objects > 300, `${moment}: ${Name} holds ${Objects} pods`)
+          t.equal(Held, Listed, `${moment}: ${Name} holds what a fresh list holds`)
+          t.same(Stale ?? [], [], `${moment}: ${Name} saw no version go back`)
+          t.same([Lists, WatchLists], watchList ? [0, 1] : [1, 0], `${moment}: ${Name} has read its state once`)
+          if (watchList && detects) t.equal(Exact, 1, `${moment}: the detector of ${Name} has compared once`)
+        }
+        return followers
+      }
+      await stage.writePods('first')
+      await compare('first')
+      for (const { name, disrupt } of disruptions) {
+        await t.test(`after ${name}`, async () => {
+          await disrupt(stage)
+          const moment = `after-${name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`
+          await stage.writePods(moment)
+          await compare(moment)
+        })
+      }
+      t.notMatch(client.errors(), /panic|inconsisten/i)
+      t.equal(await client.end(), 0)
+    },
+  )
+}
+
+void t.test('eight writers of one object lose no update', async (t) => {
+  const client = await startClient(t, [program, (await startStage(t)).url, 'typed'])
+  const outcome = (await client.ask('write', 120_000)) as { Counter: string; Expected: string; Conflicts: number }
+  t.match(outcome, { Counter: '200', Expected: '200' })
+  t.ok(outcome.Conflicts > 0, `${outcome.Conflicts} conflicts`)
+  t.equal(await client.end(), 0)
+})
+
+void t.test('leader election hands a lease on, and has one leader at a time', async (t) => {
+  const client = await startClient(t, [program, (await startStage(t)).url, 'typed'])
+  t.same(await client.ask('elect', 90_000), { Order: ['first', 'second'], Both: false })
+  t.equal(await client.end(), 0)
+})

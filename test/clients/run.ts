@@ -1,0 +1,49 @@
+/**
+ * `npm run test:clients [NAME…]`: the clients of the table that need tools which not every machine has, each skipped with a line
+ * that says so. The last line is `N passed, N failed`.
+ */
+import { provideRequirements } from '../support/requirements.js'
+import { hasGo } from '../support/go-program.js'
+import { runTap } from '../support/run-tap.js'
+import { type OutsideClient, outsideClients } from './table.js'
+
+/** For one client, whose program may have to be built first. */
+const TIMEOUT_SECONDS = 900
+
+async function main(names: readonly string[]): Promise<number> {
+  const all = outsideClients.filter(({ runsIn }) => runsIn === 'npm run test:clients')
+  const unknown = names.filter((name) => !all.some((client) => client.name === name))
+  if (unknown.length > 0)
+    return fail(`no client is called ${unknown.join(' ')}: ${all.map(({ name }) => name).join(', ')}`)
+  const chosen = names.length === 0 ? all : all.filter(({ name }) => names.includes(name))
+  const runnable = chosen.filter(hasTools)
+  for (const { name, needs } of chosen) {
+    if (!runnable.some((client) => client.name === name))
+      print(`skipped: ${name} needs ${needs}, which is not installed`)
+  }
+  if (runnable.length === 0) {
+    print('0 passed, 0 failed')
+    return 0
+  }
+  const lack = provideRequirements()
+  if (lack !== null) return fail(lack)
+  const files = runnable.map(({ test }) => `.build/${test.replace(/\.ts$/, '.js')}`)
+  const { passed, failed } = await runTap(files, [`--timeout=${TIMEOUT_SECONDS}`, '--jobs=1'])
+  print(`${passed} passed, ${failed} failed`)
+  return failed === 0 ? 0 : 1
+}
+
+function hasTools({ needs }: OutsideClient): boolean {
+  return needs === undefined || hasGo()
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
+
+function fail(message: string): number {
+  process.stderr.write(`${message}\n`)
+  return 1
+}
+
+process.exitCode = await main(process.argv.slice(2))

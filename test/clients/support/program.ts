@@ -1,0 +1,56 @@
+/** An outside client as a process that takes a command a line, and answers each with a line of JSON. */
+import { spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import type { Test } from 'tap'
+
+export interface ClientProgram {
+  /** @throws Error when the answer is one, or with what the client wrote when it ends or does not answer in time. */
+  ask(command: string, withinMs?: number): Promise<unknown>
+  /** What it has written on standard error. */
+  errors(): string
+  /** Closes its standard input, and returns its exit code. */
+  end(): Promise<number | null>
+}
+
+/** Returns when the client has answered once, which it does when it is ready. */
+export async function startClient(
+  t: Test,
+  command: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<ClientProgram> {
+  const [program = '', ...args] = command
+  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, ...environment } })
+  t.teardown(() => child.kill('SIGKILL'))
+  let errors = ''
+  child.stderr.on('data', (text: Buffer) => (errors = (errors + text.toString()).slice(-100_000)))
+  const ended = new Promise<number | null>((resolve) => child.once('close', resolve))
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  const answer = async (what: string, withinMs: number): Promise<unknown> => {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => reject(new Error(`no answer to ${what} in ${withinMs} ms: ${errors}`)), withinMs)
+    })
+    try {
+      const line = await Promise.race([lines.next(), late])
+      if (line.done === true) throw new Error(`the client ended before it answered ${what}: ${errors}`)
+      const said = JSON.parse(line.value) as unknown
+      const { Error: reason } = Object(said) as { Error?: string }
+      if (reason !== undefined) throw new Error(`${what}: ${reason}`)
+      return said
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+  await answer('its start', 60_000)
+  return {
+    ask: async (text, withinMs = 60_000) => {
+      child.stdin.write(`${text}\n`)
+      return await answer(text, withinMs)
+    },
+    errors: () => errors,
+    end: async () => {
+      child.stdin.end()
+      return await ended
+    },
+  }
+}

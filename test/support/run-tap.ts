@@ -1,0 +1,110 @@
+/** Runs tap on some compiled tests, and tells of each file in a line, and of one that failed what went wrong. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { testPath } from './requirements.js'
+
+export interface Outcome {
+  readonly passed: number
+  readonly failed: number
+}
+
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+
+/**
+ * @param files compiled tests, relative to the root.
+ * @param options further options of tap's.
+ */
+export async function runTap(files: readonly string[], options: readonly string[] = []): Promise<Outcome> {
+  const child = spawn(process.execPath, [tapProgram(), '--reporter=tap', '--no-color', ...options, ...files], {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, PATH: testPath },
+  })
+  const stop = (): void => void child.kill('SIGTERM')
+  process.once('SIGINT', stop).once('SIGTERM', stop)
+  const closed = once(child, 'close') as Promise<[number | null]>
+  const report = new TapReport((line) => process.stdout.write(`${line}\n`))
+  for await (const line of createInterface({ input: child.stdout })) report.add(line)
+  const [code] = await closed
+  const { passed, failed } = report.outcome()
+  // A run that proved nothing is not green either.
+  return { passed, failed: code === 0 && passed > 0 ? failed : Math.max(1, failed) }
+}
+
+/**
+ * Makes of raw TAP a line per file, and of a file that failed its failures as they stand there. tap's own reporters draw
+ * for a terminal, and of what they print in a pipe little is left to read.
+ */
+class TapReport {
+  readonly #print: (line: string) => void
+  #pending: string[] = []
+  #diagnosticIndent: string | null = null
+  #hasFailed = false
+  #counts: Outcome | null = null
+
+  constructor(print: (line: string) => void) {
+    this.#print = print
+  }
+
+  add(line: string): void {
+    const result = /^(ok|not ok) \d+ - (.*?)(?: # time=([\d.]+)ms)?(?: \{)?$/.exec(line)
+    if (result) this.#fileEnded(result[1] === 'ok', result[2]!, Number(result[3] ?? 0))
+    else if (line.startsWith('# {')) this.#counts = parseCounts(line)
+    else if (line.startsWith('Bail out!')) this.#print(line)
+    else if (line.startsWith('# Subtest')) this.#hasFailed = false
+    else if (this.#isWorthShowing(line)) {
+      if (this.#hasFailed) this.#print(line)
+      else this.#pending.push(line)
+    }
+  }
+
+  /** A summary that never came is a failure. */
+  outcome(): Outcome {
+    return this.#counts ?? { passed: 0, failed: 1 }
+  }
+
+  #fileEnded(isFine: boolean, name: string, milliseconds: number): void {
+    // What a file that passed has printed is of interest only where it skipped something.
+    const shown = isFine ? this.#pending.filter((line) => /^\s*(not )?ok .*# (skip|todo)/i.test(line)) : this.#pending
+    for (const line of shown) this.#print(line)
+    this.#print(`${isFine ? 'ok' : 'not ok'} ${name} (${(milliseconds / 1_000).toFixed(1)} s)`)
+    this.#pending = []
+    this.#diagnosticIndent = null
+    // The diagnostics of the file itself follow its line.
+    this.#hasFailed = !isFine
+  }
+
+  /** Failures with their diagnostics, skipped tests, and what the test wrote that is not TAP. */
+  #isWorthShowing(line: string): boolean {
+    const text = line.trimStart()
+    const indent = line.slice(0, line.length - text.length)
+    if (this.#diagnosticIndent !== null) {
+      if (text === '...' && indent === this.#diagnosticIndent) this.#diagnosticIndent = null
+      return true
+    }
+    if (text === '---') {
+      this.#diagnosticIndent = indent
+      return true
+    }
+    if (text === '' || /^(1\.\.\d+|TAP version|# (Subtest|time=|No coverage)|[{}]$)/.test(text)) return false
+    if (/^ok \d+/.test(text)) return /# (skip|todo)/i.test(text)
+    return true
+  }
+}
+
+/** `# { total: 5, pass: 2, fail: 1, todo: 1, skip: 1 }` */
+function parseCounts(line: string): Outcome {
+  const count = (name: string): number => Number(new RegExp(`\\b${name}: (\\d+)`).exec(line)?.[1] ?? 0)
+  return { passed: count('pass'), failed: count('fail') }
+}
+
+function tapProgram(): string {
+  const manifest = createRequire(import.meta.url).resolve('tap/package.json')
+  const { bin } = JSON.parse(readFileSync(manifest, 'utf8')) as { bin: { tap: string } }
+  return join(dirname(manifest), bin.tap)
+}
