@@ -13,6 +13,7 @@ import {
 import type { Discovery, Document } from '../../dialect/discovery.js'
 import type { OpenApi } from '../../dialect/openapi.js'
 import { type ResourcePath, parseRequestPath, unknownResource } from '../../dialect/request-path.js'
+import { unservedSubresourceError } from '../../dialect/unserved-subresources.js'
 import {
   BadGatewayError,
   MethodNotAllowedError,
@@ -319,6 +320,8 @@ async function write(
   live: LiveResource,
   admitted: Admitted,
 ): Promise<void> {
+  const unserved = unservedSubresourceError(path, path.name, path.subresource)
+  if (unserved !== undefined && live.served.origin === 'well-known') throw unserved
   if (writes === null && isRead(verb)) throw unknownResource()
   if (writes === null || verb === 'other' || path.legacyWatch) {
     throw new MethodNotAllowedError(
