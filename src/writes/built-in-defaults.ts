@@ -16,30 +16,9 @@ import {
   textMember,
   treeFrom,
 } from '../codec/json-tree.js'
-import { DEFAULT_FACTS } from './default-facts.js'
+import { type Condition, DEFAULT_FACTS, type DefaultRow, type DefaultValue } from './default-facts.js'
 import { pullPolicyOf } from './pull-policy.js'
 import type { ShapeMessage, ShapeSource } from './shape.js'
-
-/** Looked up from the object of the message. '', [] and false are not there. */
-export type Condition =
-  | { readonly path: string; readonly values: readonly string[] }
-  | { readonly path: string; readonly isThere: boolean }
-  | { readonly hasOnly: string }
-
-type Value =
-  | string
-  | number
-  | boolean
-  | { readonly literal: unknown }
-  /** These paths start at the innermost item of a list on the way, or at the object. */
-  | { readonly copyOf: string }
-  | { readonly missingKeysOf: string }
-  | { readonly pullPolicyOf: string }
-  /** A member that means nothing there goes. */
-  | { readonly isRemoved: true }
-
-/** Where, by names and `[]` for each item of a list; what; and only when all of the rest hold. */
-export type DefaultRow = readonly [path: string, value: Value, ...when: readonly Condition[]]
 
 interface Plan {
   readonly rows: readonly Row[]
@@ -51,7 +30,7 @@ interface Row {
   readonly lists: readonly (readonly string[])[]
   readonly parents: readonly string[]
   readonly name: string
-  readonly value: Value
+  readonly value: DefaultValue
   readonly when: readonly Condition[]
   /** Of a member that is no pointer, '' and 0 and [] say nothing. */
   readonly isPointer: boolean
@@ -222,7 +201,7 @@ function merged(present: Json | undefined, from: Json | undefined): Json | undef
 }
 
 function valueOf(
-  value: Exclude<Value, { missingKeysOf: string } | { isRemoved: true }>,
+  value: Exclude<DefaultValue, { missingKeysOf: string } | { isRemoved: true }>,
   base: JsonRecord,
 ): Json | undefined {
   if (typeof value !== 'object') return value

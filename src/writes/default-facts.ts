@@ -10,7 +10,27 @@
  * Source: the API reference of Kubernetes 1.34, and its `pkg/apis/<group>/<version>/defaults.go`; the tests hold every row
  * against the answers of these functions (`test/data/kubernetes-defaults`).
  */
-import type { Condition, DefaultRow } from './built-in-defaults.js'
+
+/** Looked up from the object of the message. '', [] and false are not there. */
+export type Condition =
+  | { readonly path: string; readonly values: readonly string[] }
+  | { readonly path: string; readonly isThere: boolean }
+  | { readonly hasOnly: string }
+
+export type DefaultValue =
+  | string
+  | number
+  | boolean
+  | { readonly literal: unknown }
+  /** These paths start at the innermost item of a list on the way, or at the object. */
+  | { readonly copyOf: string }
+  | { readonly missingKeysOf: string }
+  | { readonly pullPolicyOf: string }
+  /** A member that means nothing there goes. */
+  | { readonly isRemoved: true }
+
+/** Where, by names and `[]` for each item of a list; what; and only when all of the rest hold. */
+export type DefaultRow = readonly [path: string, value: DefaultValue, ...when: readonly Condition[]]
 
 const is = (path: string, ...values: readonly string[]): Condition => ({ path, values })
 const has = (path: string): Condition => ({ path, isThere: true })

@@ -132,6 +132,12 @@ const LOOKS: readonly (readonly [args: string, out: RegExp])[] = [
   ['get secret web -o jsonpath={.type}', /^Opaque$/],
 ]
 
+const REFUSED: readonly (readonly [args: string, out: RegExp])[] = [
+  ['logs web', /log of pods "web" is not served here: the kubelet of its node/],
+  ['exec web -- ls', /exec of pods "web" is not served here/],
+  ['port-forward pod/web 18080:80', /pod is not running/],
+]
+
 const hasKubectl = spawnSync('kubectl', ['version', '--client']).status === 0
 
 void t.test('kubectl shows minimal objects', { skip: hasKubectl ? false : 'no kubectl on this machine' }, async (t) => {
@@ -159,5 +165,10 @@ void t.test('kubectl shows minimal objects', { skip: hasKubectl ? false : 'no ku
     t.equal(said.code, 0, `kubectl ${args}\n${said.text.slice(0, 600)}`)
     t.match(said.text, out, `kubectl ${args}`)
     t.notMatch(said.text, /panic|SIGSEGV|nil pointer/, `kubectl ${args}`)
+  }
+  for (const [args, out] of REFUSED) {
+    const said = await kubectl(args.split(' '))
+    t.equal(said.code, 1, `kubectl ${args}`)
+    t.match(said.text, out, `kubectl ${args}`)
   }
 })

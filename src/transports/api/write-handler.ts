@@ -4,6 +4,7 @@ import { type Negotiated, isPretty, negotiate } from '../../dialect/accept.js'
 import { parseGetParameters } from '../../dialect/list-options.js'
 import { unknownResource } from '../../dialect/request-path.js'
 import type { ServedResource } from '../../dialect/resource-registry.js'
+import { unservedSubresourceError } from '../../dialect/unserved-subresources.js'
 import { MethodNotAllowedError, NotAcceptableError } from '../../model/status.js'
 import type { WriteAnswer, WriteRequest } from '../../writes/write-context.js'
 import type { WriteVerb } from '../../writes/writer.js'
@@ -32,6 +33,8 @@ export async function handleWrite(
   served: ServedResource,
 ): Promise<void> {
   const { exchange, path, caller } = request
+  const unserved = unservedSubresourceError(path, path.name, path.subresource)
+  if (unserved !== undefined && served.origin === 'well-known') throw unserved
   const [performer, verb] = requireWritable(writes, request)
   if (verb !== 'get') requireOwnOrigin(exchange, 'nothing is written')
   // An answer that cannot be sent must be refused before anything is written.
