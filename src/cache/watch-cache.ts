@@ -144,6 +144,11 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.source.trustsProgress
   }
 
+  /** Has the source say how far it is, where its word can be believed: it then comes as progress, or not at all. */
+  askProgress(): void {
+    if (this.trustsProgress && this.#readiness.kind === 'ready') this.source.requestProgress()
+  }
+
   /** Values that are encrypted at rest: while there is one, nothing of the resource is served. */
   get encryptedCount(): number {
     return this.held.encryptedCount
