@@ -51,7 +51,11 @@ export abstract class CacheReads {
   /** As fresh as a linearizable read. @throws TimeoutError when the source does not answer in time. */
   async consistentSnapshot(signal?: AbortSignal): Promise<Snapshot> {
     if (!this.source.trustsProgress) return await this.#readState(null, signal)
+    const before = this.revision
     const revision = await this.#fromSource(this.source.currentRevision(signal))
+    // The source has not reached what was here when it was asked: it may be an older copy, whose state is not ours.
+    if (revision < before)
+      throw new TimeoutError(`Timeout: ${this.name}: the storage is at revision ${revision}`, RETRY_SOON)
     const reached = await this.waiters.wait(revision, { signal, asksProgress: true })
     if (!reached) throw new TimeoutError(`Timeout: ${this.name} did not reach revision ${revision}`, RETRY_SOON)
     return this.snapshot()

@@ -680,3 +680,16 @@ void t.test('staleness counts from the last word of the source', (t) => {
   t.equal(cache.disconnectedReason, null)
   t.end()
 })
+
+void t.test(
+  'a consistent read of a source that is behind what is held answers 504, not the state that is held',
+  async (t) => {
+    const { cache } = setUp({
+      revision: 50,
+      objects: [podKeyValue('default', 'a', 40)],
+      freshness: { currentRevision: async () => rev(45) },
+    })
+    await t.rejects(cache.consistentSnapshot(), TimeoutError)
+    await t.rejects(cache.consistentObject(podKey('default', 'a')), TimeoutError)
+  },
+)
