@@ -437,9 +437,9 @@ void t.test('a rebuild lists anew and ends what was before', async (t) => {
   feed.start()
   await settle()
   sink.state.clear()
-  feed.rebuild('an audit found a difference')
+  feed.rebuild('a consistency check found a difference')
   await pass(1_000)
-  t.strictSame(sink.of('replace').at(-1), '1 history-changed')
+  t.strictSame(sink.of('replace').at(-1), '2 history-changed')
   t.equal(sink.state.size, 1)
   t.equal(feed.status.state, 'watching')
   t.equal(etcd.watchCount, 1)
@@ -562,3 +562,43 @@ void t.test(
     }
   },
 )
+
+void t.test(
+  'a restored state takes over whole: the list of another history is taken at now, not in the past',
+  async (t) => {
+    const h = harness(t)
+    for (let i = 0; i < 20; i++) h.write(put(`k${i}`))
+    h.feed.start()
+    await h.settle()
+    const backup = h.etcd.snapshot()
+    for (let i = 0; i < 5; i++) h.write(put('later', `${i}`))
+    await h.settle()
+    h.etcd.restore(backup)
+    for (let i = 0; i < 10; i++) h.write(put(`restored${i}`))
+    const now = h.etcd.revision
+    const before = h.sink.batches.length
+    await h.pass(1_000)
+    t.equal(h.feed.status.state, 'watching')
+    t.equal(h.metrics.of('relisted history-changed'), 1)
+    t.equal(h.sink.base, now)
+    t.equal(h.sink.state.size, 30)
+    t.ok(h.sink.batches.length <= before, 'and nothing is replayed that the state holds already')
+  },
+)
+
+void t.test('two histories that agree in the newest key and differ in the one before are told apart', async (t) => {
+  const h = harness(t)
+  const backup = h.etcd.snapshot()
+  h.write(put('x', '1'))
+  h.write(put('y', '1'))
+  h.feed.start()
+  await h.settle()
+  t.equal(h.sink.state.get(key('x'))?.value.toString(), '1')
+  h.etcd.restore(backup, { clusterId: '1' })
+  h.write(put('x', '2'))
+  h.write(put('y', '1'))
+  await h.pass(2_000)
+  t.equal(h.feed.status.state, 'watching')
+  t.equal(h.sink.state.get(key('x'))?.value.toString(), '2')
+  t.equal(h.metrics.of('relisted history-changed'), 1)
+})
