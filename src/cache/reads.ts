@@ -28,6 +28,8 @@ export abstract class CacheReads {
   abstract readonly name: string
   abstract readonly revision: Revision
   abstract readonly history: number
+  /** Why the source is away; null while it is there. */
+  abstract readonly disconnectedReason: string | null
   protected abstract readonly source: FreshnessSource
   protected abstract readonly waiters: Waiters
   protected abstract readonly held: HeldObjects
@@ -51,19 +53,17 @@ export abstract class CacheReads {
   /** As fresh as a linearizable read. @throws TimeoutError when the source does not answer in time. */
   async consistentSnapshot(signal?: AbortSignal): Promise<Snapshot> {
     if (!this.source.trustsProgress) return await this.#readState(null, signal)
-    const before = this.revision
-    const revision = await this.#fromSource(this.source.currentRevision(signal))
-    // The source has not reached what was here when it was asked: it may be an older copy, whose state is not ours.
-    if (revision < before)
-      throw new TimeoutError(`Timeout: ${this.name}: the storage is at revision ${revision}`, RETRY_SOON)
-    const reached = await this.waiters.wait(revision, { signal, asksProgress: true })
-    if (!reached) throw new TimeoutError(`Timeout: ${this.name} did not reach revision ${revision}`, RETRY_SOON)
-    return this.snapshot()
+    const revision = await this.#freshRevision(signal)
+    if (await this.#reachesSoon(revision, signal)) return this.snapshot()
+    return await this.#readState(null, signal)
   }
 
   /** One object, as fresh as a linearizable read. @throws TimeoutError when the source does not answer in time. */
   async consistentObject(key: Key, signal?: AbortSignal): Promise<StoredObject | undefined> {
-    if (this.source.trustsProgress) return (await this.consistentSnapshot(signal)).get(key)
+    if (this.source.trustsProgress) {
+      const revision = await this.#freshRevision(signal)
+      if (await this.#reachesSoon(revision, signal)) return this.snapshot().get(key)
+    }
     return await this.#readObject(key, signal)
   }
 
@@ -121,6 +121,21 @@ export abstract class CacheReads {
     this.#kept.clear()
   }
 
+  /** The revision that a consistent read must have reached. @throws TimeoutError when the source is away or behind us. */
+  async #freshRevision(signal: AbortSignal | undefined): Promise<Revision> {
+    const before = this.revision
+    const revision = await this.#fromSource(this.source.currentRevision(signal))
+    if (revision >= before) return revision
+    // The source has not reached what was here when it was asked: it may be an older copy, whose state is not ours.
+    throw new TimeoutError(`Timeout: ${this.name}: the storage is at revision ${revision}`, RETRY_SOON)
+  }
+
+  /** Waits for the watch. While it is away nothing comes by it, and what etcd itself answers is read, as of one that hangs. */
+  async #reachesSoon(revision: Revision, signal: AbortSignal | undefined): Promise<boolean> {
+    if (this.disconnectedReason !== null) return false
+    return await this.waiters.wait(revision, { signal, asksProgress: true })
+  }
+
   /** Waits for a revision to come. @returns the state read from etcd where only etcd has come so far, else null. */
   async #reach(revision: Revision, signal: AbortSignal | undefined): Promise<Snapshot | null> {
     if (!this.source.trustsProgress) {
@@ -135,25 +150,30 @@ export abstract class CacheReads {
   async #readObject(key: Key, signal: AbortSignal | undefined): Promise<StoredObject | undefined> {
     const keyValue = await this.#fromSource(this.source.readKey(key, signal))
     if (keyValue === null) return undefined
-    const held = this.held.store.get(key)
+    // The very version we hold; while the source is away it may be of another history.
+    const held = this.disconnectedReason === null ? this.held.store.get(key) : undefined
     if (held !== undefined && held.modRevision === keyValue.modRevision) return held
     return new HeldObjects(this.ingester).put(keyValue) ?? undefined
   }
 
   async #readState(revision: Revision | null, signal?: AbortSignal): Promise<Snapshot> {
     const state = await this.#fromSource(this.source.readState(revision, signal))
-    if (state.revision === this.revision) return this.snapshot()
+    const isHeld = this.disconnectedReason === null
+    if (isHeld && state.revision === this.revision) return this.snapshot()
     let snapshot = this.#states.get(state)
-    if (snapshot === undefined) this.#states.set(state, (snapshot = this.#snapshotOf(state)))
+    if (snapshot === undefined) this.#states.set(state, (snapshot = this.#snapshotOf(state, isHeld)))
     return snapshot
   }
 
-  /** @throws NotImplementedError when something in it is encrypted: a list without that would be a lie. */
-  #snapshotOf({ revision, keyValues }: StateAtRevision): Snapshot {
+  /**
+   * @param isHeld a version that is held is the same; while the source is away it may be of another history.
+   * @throws NotImplementedError when something in it is encrypted: a list without that would be a lie.
+   */
+  #snapshotOf({ revision, keyValues }: StateAtRevision, isHeld: boolean): Snapshot {
     const state = new HeldObjects(this.ingester)
     for (const keyValue of keyValues) {
       // The very version we hold: share its bytes.
-      const held = this.held.store.get(keyValue.key)
+      const held = isHeld ? this.held.store.get(keyValue.key) : undefined
       if (held !== undefined && held.modRevision === keyValue.modRevision) state.keep(held)
       else state.put(keyValue)
     }

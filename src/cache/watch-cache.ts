@@ -60,6 +60,9 @@ export interface WatchCacheOptions {
   readonly firstHistory?: number
 }
 
+/** One line in so long says that a resource's history is too short for its writes. */
+const CUT_LOG_GAP_MS = 3_600_000
+
 /** The API server lets a read wait as long. */
 const WAIT_LIMIT_MS = 3_000
 
@@ -74,6 +77,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   readonly #gaps = new Gaps()
   readonly #age: SourceAge
   #snapshot: Snapshot | null = null
+  #toldCutMs = Number.NEGATIVE_INFINITY
   #revision: Revision = ZERO_REVISION
   #history: number
   #readiness: Readiness = { kind: 'pending' }
@@ -371,6 +375,19 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     for (const listener of this.#listeners) listener.onReset(revision, isOtherHistory)
   }
 
+  #tellCut(batches: number): void {
+    const { clock, logger, metrics, ring } = this.#options
+    metrics.historyCut(batches)
+    if (clock.monotonic() - this.#toldCutMs < CUT_LOG_GAP_MS) return
+    this.#toldCutMs = clock.monotonic()
+    const oldest = this.#ring.at(0)
+    const keptSeconds = oldest === undefined ? 0 : Math.round((clock.monotonic() - oldest.receivedAtMs) / 1000)
+    logger.warn(
+      { resource: this.name, keptSeconds, bytes: ring.maxBytes },
+      'history is shorter than a reconnect may take, because its bytes are bounded: raise --watch-cache-bytes',
+    )
+  }
+
   #tellEncrypted(): void {
     this.#options.logger.error(
       { resource: this.name, values: this.encryptedCount },
@@ -382,7 +399,9 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
 
   #append(batch: CacheBatch): void {
     this.#snapshot = null
+    const cutBefore = this.#ring.cutShort
     this.#ring.append(batch)
+    if (this.#ring.cutShort > cutBefore) this.#tellCut(this.#ring.cutShort - cutBefore)
     this.#revision = batch.revision
     for (const listener of this.#listeners) listener.onBatch(batch)
   }

@@ -397,7 +397,7 @@ export const options = {
     min: 64,
     max: 1_048_576,
     unit: 'batches',
-    doc: 'Batches of history kept per resource. Too few turn a short disconnect into a relist.',
+    doc: 'Batches of history kept per resource at least, within --watch-cache-age and --watch-cache-bytes; the last 75 s are kept whatever their count.',
   }),
   watchCacheBytes: bytes({
     flag: '--watch-cache-bytes',
@@ -405,7 +405,7 @@ export const options = {
     default: 64 * MiB,
     min: MiB,
     max: 64 * GiB,
-    doc: 'Most memory for the history of one resource, encoded frames included. Too little turns a short disconnect into a relist.',
+    doc: 'Most memory for the history of one resource, encoded frames included. Wins over time and count: too little turns a short disconnect into a relist.',
   }),
   watchCacheAge: duration({
     flag: '--watch-cache-age',

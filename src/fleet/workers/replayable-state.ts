@@ -15,6 +15,8 @@ export interface HistoryBounds {
   readonly maxItems: number
   readonly maxBytes: number
   readonly maxAgeMs: number
+  /** Batches are kept for so long whatever their count, within the bytes. Default: 0. */
+  readonly keepAgeMs?: number
 }
 
 interface Kept {
@@ -65,8 +67,9 @@ export class ReplayableState {
     const bytes = batchBytes(batch)
     this.#kept.push({ batch, bytes, receivedAtMs })
     this.#bytes += bytes
-    const { maxItems, maxBytes, maxAgeMs } = this.bounds
-    while (this.batches > maxItems || (this.#bytes > maxBytes && this.batches > 1)) this.#fold()
+    const { maxItems, maxBytes, maxAgeMs, keepAgeMs = 0 } = this.bounds
+    while (this.#bytes > maxBytes && this.batches > 1) this.#fold()
+    while (this.batches > maxItems && this.#kept[this.#first]!.receivedAtMs <= receivedAtMs - keepAgeMs) this.#fold()
     while (this.#kept[this.#first]!.receivedAtMs < receivedAtMs - maxAgeMs) this.#fold()
   }
 
