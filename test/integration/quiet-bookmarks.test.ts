@@ -17,28 +17,31 @@ async function watch(t: Test, url: string, resourceVersion: number): Promise<Eve
   return new EventReader(response)
 }
 
-void t.test('after writes elsewhere and a compaction at the head, a fresh server goes on at the last bookmark', async (t) => {
-  // What etcd tells by itself comes every ten minutes unless it is told otherwise.
-  const etcd = createEmbeddedUpstream({ progressIntervalMs: 600_000 })
-  const write = (i: number): void => {
-    const key = keyFromText(`/registry/pods/default/p${i}`)
-    etcd.commit([{ type: 'put', key, value: Buffer.from(JSON.stringify(pod(`p${i}`))) }])
-  }
-  const first = await startApp(t, { upstream: etcd, config: { bookmarkInterval: 1_000 } })
-  const start = etcd.revision
-  const before = await watch(t, first.url, start)
-  for (let i = 0; i < 50; i++) write(i)
-  const head = etcd.revision
-  const last = (): number => Number(before.events.at(-1)?.object.metadata.resourceVersion ?? 0)
-  for (let seen = 1; last() < head; seen++) await before.first(seen)
-  t.same(new Set(before.events.map(({ type }) => type)), new Set(['BOOKMARK']))
+void t.test(
+  'after writes elsewhere and a compaction at the head, a fresh server goes on at the last bookmark',
+  async (t) => {
+    // What etcd tells by itself comes every ten minutes unless it is told otherwise.
+    const etcd = createEmbeddedUpstream({ progressIntervalMs: 600_000 })
+    const write = (i: number): void => {
+      const key = keyFromText(`/registry/pods/default/p${i}`)
+      etcd.commit([{ type: 'put', key, value: Buffer.from(JSON.stringify(pod(`p${i}`))) }])
+    }
+    const first = await startApp(t, { upstream: etcd, config: { bookmarkInterval: 1_000 } })
+    const start = etcd.revision
+    const before = await watch(t, first.url, start)
+    for (let i = 0; i < 50; i++) write(i)
+    const head = etcd.revision
+    const last = (): number => Number(before.events.at(-1)?.object.metadata.resourceVersion ?? 0)
+    for (let seen = 1; last() < head; seen++) await before.first(seen)
+    t.same(new Set(before.events.map(({ type }) => type)), new Set(['BOOKMARK']))
 
-  etcd.compact(head as Revision)
-  const second = await startApp(t, { upstream: etcd })
-  const resumed = await watch(t, second.url, last())
-  const key = keyFromText('/registry/configmaps/default/new')
-  const object = { kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: 'new', namespace: 'default', uid: 'u' } }
-  etcd.commit([{ type: 'put', key, value: Buffer.from(JSON.stringify(object)) }])
-  const [event] = await resumed.first(1)
-  t.equal(event!.type, 'ADDED')
-})
+    etcd.compact(head as Revision)
+    const second = await startApp(t, { upstream: etcd })
+    const resumed = await watch(t, second.url, last())
+    const key = keyFromText('/registry/configmaps/default/new')
+    const object = { kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: 'new', namespace: 'default', uid: 'u' } }
+    etcd.commit([{ type: 'put', key, value: Buffer.from(JSON.stringify(object)) }])
+    const [event] = await resumed.first(1)
+    t.equal(event!.type, 'ADDED')
+  },
+)
