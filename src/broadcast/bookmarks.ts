@@ -1,6 +1,7 @@
 /**
  * Bookmarks, marks and deadlines of all watchers of a resource. A bookmark is written to a watcher at the head, with the
- * cache's revision; whoever is not there owes it until then.
+ * cache's revision; whoever is not there owes it until then. Shortly before, the source is asked how far it is, so that the
+ * bookmarks of a quiet resource move: once for all watchers, since they share one stream of the source.
  */
 import type { Revision } from '../model/revision.js'
 import type { Clock } from '../support/clock.js'
@@ -15,12 +16,18 @@ export interface BookmarksOptions {
   readonly intervalMs: number
   /** The revision up to which everything has been dispatched. */
   readonly headRevision: () => Revision
+  /** Has the source say how far it is, where that can be believed; may go unanswered. */
+  readonly askProgress: () => void
   readonly onDeadline: (cursor: Cursor) => void
 }
+
+/** Between two questions for progress: thousands of bookmarks of one resource fall due within a few seconds. */
+const PROGRESS_GAP_MS = 500
 
 export class Bookmarks {
   readonly #options: BookmarksOptions
   readonly #schedule: Schedule<Cursor>
+  #askedMs = Number.NEGATIVE_INFINITY
   readonly #bookmarkAfterMs = (): number => {
     const { intervalMs, random } = this.#options
     return intervalMs - randomInteger(random, 0, Math.floor(intervalMs / 10))
@@ -52,10 +59,17 @@ export class Bookmarks {
     this.#schedule.add(cursor, cursor.timetable.nextMs(nowMs, this.#bookmarkAfterMs))
   }
 
+  #ask(nowMs: number): void {
+    if (nowMs - this.#askedMs < PROGRESS_GAP_MS) return
+    this.#askedMs = nowMs
+    this.#options.askProgress()
+  }
+
   #due(cursor: Cursor, nowMs: number): void {
     const due = cursor.timetable.due(nowMs)
     if (due === 'end') return this.#options.onDeadline(cursor)
-    if (due !== 'nothing' && cursor.isAtHead && !cursor.isBlocked) {
+    if (due === 'progress') this.#ask(nowMs)
+    else if (due !== 'nothing' && cursor.isAtHead && !cursor.isBlocked) {
       if (due === 'bookmark') cursor.writeBookmark(this.#options.headRevision())
       else cursor.writeMark(this.#options.headRevision())
     }

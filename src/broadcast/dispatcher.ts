@@ -100,6 +100,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
       random,
       intervalMs: options.bookmarkIntervalMs,
       headRevision: () => cache.revision,
+      askProgress: () => cache.askProgress(),
       onDeadline: (cursor) => this.#endings.endAtDeadline(cursor),
     })
     this.#advance = new CursorAdvance({

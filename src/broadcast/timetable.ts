@@ -1,16 +1,26 @@
 /**
  * When one watcher is to be told how far it has come, and when its stream ends. Times are monotonic milliseconds; who
  * writes what is due, and when it is looked at again, is `bookmarks.ts`.
+ *
+ *     … ──────────┬───────────────┬──────────────┬───────────────┬──────────────┐
+ *          progress is asked   bookmark   progress is asked   final bookmark   deadline
  */
 
 /** The API server sends the last bookmark this long before it ends a watch. */
 export const FINAL_BOOKMARK_MS = 2_000
 
-export type Due = 'end' | 'bookmark' | 'mark' | 'nothing'
+/**
+ * The source is asked how far it is so long before a bookmark: a quiet resource has moved on without an event, and a
+ * bookmark that stands still is compacted sooner or later. Long enough for an answer over several hops.
+ */
+export const PROGRESS_LEAD_MS = 1_000
+
+export type Due = 'end' | 'bookmark' | 'progress' | 'mark' | 'nothing'
 
 export class Timetable {
   #nextBookmarkMs = Number.POSITIVE_INFINITY
   #hasFinalBookmark = false
+  #hasAsked = false
   #owesBookmark = false
 
   constructor(
@@ -43,14 +53,17 @@ export class Timetable {
   /** What is due now; a bookmark that is due is owed from then on. */
   due(nowMs: number): Due {
     if (nowMs >= this.deadlineMs) return 'end'
-    if (this.bookmarks) {
-      const isFinal = nowMs >= this.deadlineMs - FINAL_BOOKMARK_MS
-      if (nowMs >= this.#nextBookmarkMs || (isFinal && !this.#hasFinalBookmark)) {
-        this.#hasFinalBookmark ||= isFinal
-        this.#owesBookmark = true
-        this.#nextBookmarkMs = Number.POSITIVE_INFINITY
-        return 'bookmark'
-      }
+    const bookmarkMs = this.#bookmarkMs()
+    if (nowMs >= bookmarkMs) {
+      this.#hasFinalBookmark ||= nowMs >= this.deadlineMs - FINAL_BOOKMARK_MS
+      this.#owesBookmark = true
+      this.#nextBookmarkMs = Number.POSITIVE_INFINITY
+      this.#hasAsked = false
+      return 'bookmark'
+    }
+    if (!this.#hasAsked && nowMs >= bookmarkMs - PROGRESS_LEAD_MS) {
+      this.#hasAsked = true
+      return 'progress'
     }
     return this.markEveryMs === null ? 'nothing' : 'mark'
   }
@@ -58,10 +71,16 @@ export class Timetable {
   /** When it is to be looked at again. @param bookmarkAfterMs until the next bookmark, where none is planned yet. */
   nextMs(nowMs: number, bookmarkAfterMs: () => number): number {
     const { deadlineMs, markEveryMs } = this
-    let dueMs = markEveryMs === null ? deadlineMs : Math.min(deadlineMs, nowMs + markEveryMs)
+    const dueMs = markEveryMs === null ? deadlineMs : Math.min(deadlineMs, nowMs + markEveryMs)
     if (!this.bookmarks) return dueMs
     if (this.#nextBookmarkMs === Number.POSITIVE_INFINITY) this.#nextBookmarkMs = nowMs + bookmarkAfterMs()
-    dueMs = Math.min(dueMs, this.#nextBookmarkMs)
-    return this.#hasFinalBookmark ? dueMs : Math.min(dueMs, Math.max(nowMs, deadlineMs - FINAL_BOOKMARK_MS))
+    const lookMs = this.#hasAsked ? this.#bookmarkMs() : this.#bookmarkMs() - PROGRESS_LEAD_MS
+    return Math.min(dueMs, Math.max(nowMs, lookMs))
+  }
+
+  #bookmarkMs(): number {
+    if (!this.bookmarks) return Number.POSITIVE_INFINITY
+    const finalMs = this.#hasFinalBookmark ? Number.POSITIVE_INFINITY : this.deadlineMs - FINAL_BOOKMARK_MS
+    return Math.min(this.#nextBookmarkMs, finalMs)
   }
 }

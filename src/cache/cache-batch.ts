@@ -28,9 +28,8 @@ export class CacheBatch implements RingItem {
     readonly receivedAtMs: number,
   ) {
     let bytes = EVENT_OVERHEAD_BYTES
-    for (const event of events) {
-      bytes += EVENT_OVERHEAD_BYTES + (event.object?.bytes.length ?? 0) + (event.previous?.bytes.length ?? 0)
-    }
+    // A version is counted once, where it is replaced: until then the store holds it, and the batch that brought it shares it.
+    for (const { previous } of events) bytes += EVENT_OVERHEAD_BYTES + (previous?.bytes.length ?? 0)
     this.bytes = bytes
   }
 }

@@ -10,6 +10,7 @@ import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
 import type { FeedSink } from '../model/feed-sink.js'
 import type { FeedMetrics } from '../model/stage-metrics.js'
 import type { FeedState } from './feed-state.js'
+import type { Outage } from './outage.js'
 
 export interface FeedOptions {
   /** For logs. */
@@ -23,6 +24,8 @@ export interface FeedOptions {
   readonly metrics: FeedMetrics
   /** Shared by all feeds of one etcd: how many list and replay at once. */
   readonly turns: Limiter
+  /** Wakes the feed when etcd is there again; shared by all feeds of one etcd. Without it each waits out its own backoff. */
+  readonly outage?: Outage
   /** How many revisions of history to replay at the start; 0: list the present. */
   readonly backfillRevisions: number
   readonly onGap: 'expire' | 'coalesce'

@@ -115,6 +115,10 @@ export type FeedInput =
   | { readonly kind: 'stop' }
   /** The wait of `backing-off` or `refused` is over. */
   | { readonly kind: 'timer' }
+  /** etcd is there again, as others found. */
+  | { readonly kind: 'wake' }
+  /** etcd has answered with a revision below ours: an older copy of it may have been restored. */
+  | { readonly kind: 'doubted'; readonly why: string }
   /** The state at `revision` is committed. */
   | { readonly kind: 'listed'; readonly revision: Revision }
   | { readonly kind: 'list-compacted'; readonly compactRevision: Revision | null }
@@ -189,7 +193,7 @@ export function next(state: FeedState, input: FeedInput, rules: FeedRules): Tran
       return fromVerifying(state, input, rules)
     case 'backing-off':
       if (input.kind === 'rebuild') return stay({ ...state, relist: wish('history-changed', null) })
-      if (input.kind !== 'timer') return stay(state)
+      if (input.kind !== 'timer' && input.kind !== 'wake' && input.kind !== 'doubted') return stay(state)
       if (state.relist !== null) return list(state.relist, state.place, state.attempt)
       return state.place === null ? list(FIRST_LIST, null, state.attempt) : verify('loss', state.place, state.attempt)
     case 'refused':
@@ -267,6 +271,11 @@ function fromOpen(
     }
     case 'rebuild':
       return relist(state.place, 1, wish('history-changed', null), input.why)
+    case 'doubted': {
+      const compared = verify('loss', state.place, state.attempt)
+      const before: FeedEffect[] = [{ kind: 'close-watch' }, { kind: 'disconnected', reason: input.why }]
+      return { state: compared.state, effects: [...before, ...compared.effects] }
+    }
     case 'watch-compacted':
       return gap(state.place, attemptAfter(state, input.at), input.compactRevision, rules)
     case 'watch-too-large':

@@ -60,6 +60,7 @@ export class Feed {
 
   #watch: OpenWatch | null = null
   #timer: Timer | null = null
+  #stopSleeping: (() => void) | null = null
   #job: AbortController | null = null
   readonly #jobs = new Set<Promise<void>>()
   readonly #held = new HeldBatches()
@@ -97,9 +98,20 @@ export class Feed {
     this.#send({ kind: 'rebuild', why })
   }
 
+  /** etcd has answered with a revision below ours: its history is looked at now, whatever the feed was waiting for. */
+  doubtHistory(why: string): void {
+    this.#send({ kind: 'doubted', why })
+  }
+
+  /** Everything at or before it has been handed over; null before the first list. */
+  get position(): Revision | null {
+    const state = this.#state
+    return 'place' in state && state.place !== null ? state.place.position : null
+  }
+
   get status(): FeedStatus {
     const state = this.#state
-    const revision = 'place' in state && state.place !== null ? state.place.position : null
+    const revision = this.position
     return {
       state: state.kind,
       revision,
@@ -192,6 +204,7 @@ export class Feed {
             : backoffMs({ firstMs: refusedRetryMs, capMs: refusedRetryMs }, 1, random)
         this.#timer?.cancel()
         this.#timer = clock.setTimer(delayMs, () => this.#send({ kind: 'timer' }))
+        if (effect.pace === 'backoff') this.#sleep()
         return
       }
       case 'synced':
@@ -216,6 +229,7 @@ export class Feed {
   #changed(before: FeedState, state: FeedState): void {
     const { logger, clock, name, metrics } = this.#options
     const isOpen = state.kind === 'catching-up' || state.kind === 'watching'
+    if (before.kind === 'backing-off') this.#awake()
     if (before.kind === 'verifying' && before.after === 'loss' && isOpen) metrics.reconnected()
     this.#connectedSince = state.kind === 'watching' ? clock.now() : null
     if (state.kind !== 'catching-up') this.#later = null
@@ -227,6 +241,17 @@ export class Feed {
     // What it comes to is said in one line by those who know the whole: the cache of a resource that cannot be listed, and
     // of an outage, which concerns every resource at once, whoever runs them.
     logger.debug(fields, 'feed')
+  }
+
+  #sleep(): void {
+    this.#stopSleeping?.()
+    this.#stopSleeping = this.#options.outage?.sleep(() => this.#send({ kind: 'wake' })) ?? null
+  }
+
+  #awake(): void {
+    this.#timer?.cancel()
+    this.#stopSleeping?.()
+    this.#stopSleeping = null
   }
 
   // The watch

@@ -1,20 +1,33 @@
 /**
- * The little a feed remembers of what it handed over, enough to recognise the history again: the newest put that is still
- * there, the deletion after it, and how many keys there are. A copy of all keys was rejected: the sink has one, and this feed would double it.
+ * The little a feed remembers of what it handed over, enough to recognise the history again: the newest puts that are still
+ * there, the deletion after them, and how many keys there are. The newest put alone is not enough: two histories may agree
+ * in it and differ in the one before. A copy of all keys was rejected: the sink has one, and this feed would double it.
  */
 import type { Batch, Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 
+/** Each is read again after every loss of the watch. */
+const KEPT_PUTS = 16
+/** Values of up to 1.5 MB may be pinned by it; the newest is kept however large it is. */
+const KEPT_BYTES = 1_048_576
+
 export class HistoryFingerprint {
-  #newest: KeyValue | null = null
+  /** Ascending by mod revision, one per key. */
+  #puts: KeyValue[] = []
+  #putBytes = 0
   #lastDelete: { readonly key: Key; readonly revision: Revision } | null = null
   #keyCount = 0
   #isCountKnown = true
   #wasListed = false
 
-  /** The newest value handed over that has not been deleted since; null before the first one and after its deletion. */
+  /** The newest values handed over that have not been deleted since, the newest last. */
+  get puts(): readonly KeyValue[] {
+    return this.#puts
+  }
+
+  /** The newest of them; null where none is known. */
   get newest(): KeyValue | null {
-    return this.#newest
+    return this.#puts.at(-1) ?? null
   }
 
   /** The last event, where that was a deletion. */
@@ -29,7 +42,8 @@ export class HistoryFingerprint {
 
   /** What an earlier fingerprint of the same history had seen last. */
   recalled(newest: KeyValue | null, lastDelete: { readonly key: Key; readonly revision: Revision } | null): void {
-    this.#newest = newest
+    this.#puts = newest === null ? [] : [newest]
+    this.#putBytes = newest?.value.length ?? 0
     this.#lastDelete = lastDelete
   }
 
@@ -38,7 +52,7 @@ export class HistoryFingerprint {
     this.#keyCount += keyValues.length
     for (const keyValue of keyValues) {
       if (keyValue.version < 1) this.#isCountKnown = false
-      if (this.#newest === null || keyValue.modRevision > this.#newest.modRevision) this.#newest = keyValue
+      this.#remember(keyValue)
     }
   }
 
@@ -49,14 +63,35 @@ export class HistoryFingerprint {
           const { version } = event.keyValue
           if (version === 1) this.#keyCount++
           else if (version < 1) this.#isCountKnown = false
-          this.#newest = event.keyValue
+          this.#remember(event.keyValue)
           this.#lastDelete = null
         } else {
           this.#keyCount--
           this.#lastDelete = { key: event.key, revision: batch.revision }
-          if (event.key === this.#newest?.key) this.#newest = null
+          this.#forget(event.key)
         }
       }
     }
+  }
+
+  #remember(keyValue: KeyValue): void {
+    const oldest = this.#puts[0]
+    const isFull = this.#puts.length === KEPT_PUTS
+    if (isFull && oldest !== undefined && keyValue.modRevision < oldest.modRevision) return
+    this.#forget(keyValue.key)
+    let at = this.#puts.length
+    while (at > 0 && this.#puts[at - 1]!.modRevision > keyValue.modRevision) at--
+    this.#puts.splice(at, 0, keyValue)
+    this.#putBytes += keyValue.value.length
+    while (this.#puts.length > KEPT_PUTS || (this.#putBytes > KEPT_BYTES && this.#puts.length > 1)) {
+      this.#putBytes -= this.#puts.shift()!.value.length
+    }
+  }
+
+  #forget(key: Key): void {
+    const at = this.#puts.findIndex((put) => put.key === key)
+    if (at === -1) return
+    this.#putBytes -= this.#puts[at]!.value.length
+    this.#puts.splice(at, 1)
   }
 }

@@ -39,7 +39,8 @@ export interface ListPlanInput {
 
 /**
  * R0 = max(compacted, now − backfill), and never before what was handed over already in the same history. With every
- * restart the backfill halves, and when even the floor could not be learned the list is taken now.
+ * restart the backfill halves, and when even the floor could not be learned the list is taken now. Another history is
+ * listed now, too: what is served goes on from the state before to the present, and never through the past.
  */
 export function planList(input: ListPlanInput): ListPlan {
   const { now, floor, restarts, place } = input
@@ -47,7 +48,9 @@ export function planList(input: ListPlanInput): ListPlan {
   const reason = isOther ? 'history-changed' : input.reason
   const isContinued = reason === 'gap' || reason === 'coalesce'
   const backfill =
-    restarts > 0 && floor === null ? 0 : Math.floor(input.backfillRevisions / 2 ** Math.max(0, restarts - 1))
+    reason === 'history-changed' || (restarts > 0 && floor === null)
+      ? 0
+      : Math.floor(input.backfillRevisions / 2 ** Math.max(0, restarts - 1))
   const lowest = Math.max(1, floor ?? 1, isContinued && place !== null ? place.position : 1)
   return { revision: Math.min(now, Math.max(lowest, now - backfill)) as Revision, reason }
 }

@@ -45,10 +45,11 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
   if (now < place.position) return { kind: 'other', why: `etcd is at revision ${now}, behind our ${place.position}` }
 
   try {
-    const { newest, lastDelete, keyCount } = fingerprint
-    if (newest !== null) {
-      const found = await readFingerprint(options, newest.key, place.position)
-      if (!isSameValue(newest, found)) return { kind: 'other', why: differenceOf(newest, found, place.position) }
+    const { puts, lastDelete, keyCount } = fingerprint
+    const found = await Promise.all(puts.map(({ key }) => readFingerprint(options, key, place.position)))
+    const differing = puts.findLastIndex((put, i) => !isSameValue(put, found[i]!))
+    if (differing !== -1) {
+      return { kind: 'other', why: differenceOf(puts[differing]!, found[differing]!, place.position) }
     }
     if (lastDelete !== null && !(await isDeleted(options, lastDelete.key, lastDelete.revision))) {
       return { kind: 'other', why: `a key deleted at ${lastDelete.revision} is there, or never was` }

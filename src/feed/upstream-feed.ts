@@ -10,6 +10,7 @@ import { Feed } from './feed.js'
 import type { FeedStatus } from './feed-options.js'
 import { UpstreamFreshness } from './upstream-freshness.js'
 import type { FreshnessSource } from '../model/freshness-source.js'
+import { Outage } from './outage.js'
 import type { FeedRequest, OpenFeed, ResourceFeed } from './resource-feed.js'
 
 export interface UpstreamFeedOptions {
@@ -35,7 +36,8 @@ const CHECK_INTERVAL_MS = 5 * 60_000
 const CHECK_VALUES = 20
 
 export function upstreamFeeds(options: UpstreamFeedOptions): OpenFeed {
-  return (request) => new UpstreamFeed(request, options)
+  const outage = new Outage(options.upstream, options.clock)
+  return (request) => new UpstreamFeed(request, options, outage)
 }
 
 export class UpstreamFeed implements ResourceFeed {
@@ -43,7 +45,7 @@ export class UpstreamFeed implements ResourceFeed {
   readonly freshness: FreshnessSource
   readonly #check: ConsistencyCheck | null
 
-  constructor({ resource, sink, metrics, checked }: FeedRequest, options: UpstreamFeedOptions) {
+  constructor({ resource, sink, metrics, checked }: FeedRequest, options: UpstreamFeedOptions, outage?: Outage) {
     const { upstream, clock, random, logger, turns, backfillRevisions, onGap } = options
     const prefix = resource.etcdPrefix
     const feed = new Feed({
@@ -56,6 +58,7 @@ export class UpstreamFeed implements ResourceFeed {
       logger,
       metrics,
       turns,
+      ...(outage === undefined ? {} : { outage }),
       backfillRevisions,
       onGap,
       backoff: { firstMs: 100, capMs: 10_000 },

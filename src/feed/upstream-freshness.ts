@@ -19,6 +19,10 @@ import { readPages } from './read-pages.js'
 export interface ProgressSource {
   readonly trustsProgress: boolean
   requestProgress(): void
+  /** What has been handed over; null where nobody here can tell. */
+  readonly position: Revision | null
+  /** The upstream has answered with a revision below that. */
+  doubtHistory(why: string): void
 }
 
 export interface UpstreamFreshnessOptions {
@@ -73,15 +77,21 @@ export class UpstreamFreshness implements FreshnessSource {
     return revision === null ? this.#stateFlight.join(signal) : this.#readExact(revision, signal)
   }
 
-  #readRevision(): Promise<Revision> {
-    const { upstream, clock, revisionTimeoutMs } = this.#options
-    return withDeadline(
+  /** A source that answers a revision below ours has not reached it: it may be an older copy. */
+  async #readRevision(): Promise<Revision> {
+    const { upstream, clock, revisionTimeoutMs, feed } = this.#options
+    const before = feed.position
+    const revision = await withDeadline(
       clock,
       revisionTimeoutMs,
       undefined,
       () => late(revisionTimeoutMs),
       (signal) => upstream.currentRevision(signal),
     )
+    if (before === null || revision >= before) return revision
+    const why = `etcd answers revision ${revision}, below ${before}, which it had told before`
+    feed.doubtHistory(why)
+    throw new UpstreamError('unavailable', why)
   }
 
   /** A past revision never changes, so whoever asks for it while it is being read shares it. */

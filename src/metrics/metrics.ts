@@ -96,6 +96,11 @@ export class Metrics {
     RESOURCE,
     DELAY_BUCKETS,
   )
+  readonly #historyCut = this.#counter(
+    'cache_history_cut_total',
+    'Revisions of history given up before they were 75 s old, because --watch-cache-bytes was reached.',
+    RESOURCE,
+  )
   readonly #objects = this.#gauge('cache_objects', 'Objects held.', RESOURCE, 'max')
   readonly #unservable = this.#gauge(
     'cache_unservable_values',
@@ -373,6 +378,7 @@ export class Metrics {
         },
         coalesced: (events) => this.#coalesced.inc(labels, events),
         readWait: (seconds) => this.#readWait.observe(labels, seconds),
+        historyCut: (batches) => this.#historyCut.inc(labels, batches),
       },
       broadcast: {
         ended: (reason) => this.#ended.inc({ ...labels, reason }),

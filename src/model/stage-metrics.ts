@@ -30,6 +30,8 @@ export interface WatchCacheMetrics {
   /** Events made from the difference of two states. */
   coalesced(events: number): void
   readWait(seconds: number): void
+  /** Batches of history that the bound on bytes has taken before their time. */
+  historyCut(batches: number): void
 }
 
 export interface BroadcastMetrics {

@@ -5,6 +5,7 @@
 import { Dispatcher } from '../broadcast/dispatcher.js'
 import { LRUCache } from 'lru-cache'
 import type { Pump } from '../broadcast/pump.js'
+import { KEPT_HISTORY_MS, type RingBounds } from '../support/ring-buffer.js'
 import { WatchCache } from '../cache/watch-cache.js'
 import { createIngest } from '../codec/ingest.js'
 import { keyValueObject } from '../dialect/key-value-object.js'
@@ -35,7 +36,7 @@ export interface ResourcePipelineOptions {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: Metrics
-  readonly ring: { readonly maxItems: number; readonly maxBytes: number; readonly maxAgeMs: number }
+  readonly ring: RingBounds
   readonly bookmarkIntervalMs: number
   readonly maxValueBytes: number
   /** See `WatchCacheOptions`. */
@@ -86,7 +87,7 @@ export class ResourcePipeline {
       }),
       // The feed is opened below, because it needs the cache to write to.
       freshness: () => this.feed.freshness,
-      ring,
+      ring: { keepAgeMs: KEPT_HISTORY_MS, ...ring },
       clock,
       logger,
       metrics: this.metrics.cache,

@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import closeWithGrace from 'close-with-grace'
+import { KEPT_HISTORY_MS } from '../support/ring-buffer.js'
 import { chooseFeeds } from './choose-feeds.js'
 import type { Config } from '../config/load.js'
 import type { TraceExport } from './export-traces.js'
@@ -57,6 +58,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
       maxItems: config.defaultWatchCacheSize,
       maxBytes: config.watchCacheBytes,
       maxAgeMs: config.watchCacheAge,
+      keepAgeMs: KEPT_HISTORY_MS,
     },
     clock,
   })

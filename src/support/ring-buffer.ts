@@ -1,5 +1,7 @@
 /**
- * Bounded history: items in ascending order of revision, the oldest evicted when count, bytes or age exceed their bounds.
+ * Bounded history: items in ascending order of revision, the oldest evicted when bytes or age exceed their bounds, or the
+ * count does and they have been kept for their time. History is bought in time, because what a reader needs of it is to
+ * bridge a bookmark interval and a reconnect, however fast it grows meanwhile.
  * Knows nothing of what it holds.
  *
  *      floor ┐  oldest            newest
@@ -11,6 +13,9 @@
  */
 import type { Revision } from '../model/revision.js'
 
+/** The API server keeps as much at least: a bookmark interval and a reconnect. */
+export const KEPT_HISTORY_MS = 75_000
+
 export interface RingItem {
   readonly revision: Revision
   readonly bytes: number
@@ -19,9 +24,13 @@ export interface RingItem {
 }
 
 export interface RingBounds {
+  /** Items beyond this count go as soon as they are older than `keepAgeMs`. */
   readonly maxItems: number
+  /** Wins over all else: the newest item alone may be larger. */
   readonly maxBytes: number
   readonly maxAgeMs: number
+  /** Kept for so long whatever their count, within the bytes. Default: 0. */
+  readonly keepAgeMs?: number
 }
 
 export class RingBuffer<T extends RingItem> {
@@ -32,6 +41,7 @@ export class RingBuffer<T extends RingItem> {
   #bytes = 0
   #floor: Revision
   readonly #onEvicted: ((item: T) => void) | undefined
+  #cutShort = 0
 
   /** @param onEvicted told of each item that a bound pushes out, oldest first; not of those that a reset forgets. */
   constructor(
@@ -55,6 +65,11 @@ export class RingBuffer<T extends RingItem> {
     return this.#bytes
   }
 
+  /** Items that the bound on bytes has evicted before they were `keepAgeMs` old, since the beginning. */
+  get cutShort(): number {
+    return this.#cutShort
+  }
+
   get newest(): T | undefined {
     return this.#length === 0 ? undefined : this.at(this.#length - 1)
   }
@@ -74,9 +89,14 @@ export class RingBuffer<T extends RingItem> {
     this.#slots[(this.#head + this.#length) & (this.#slots.length - 1)] = item
     this.#length++
     this.#bytes += item.bytes
-    while (this.#length > this.bounds.maxItems || (this.#bytes > this.bounds.maxBytes && this.#length > 1))
+    const { maxItems, maxBytes, maxAgeMs, keepAgeMs = 0 } = this.bounds
+    const keptSinceMs = item.receivedAtMs - keepAgeMs
+    while (this.#bytes > maxBytes && this.#length > 1) {
+      if (keepAgeMs > 0 && this.at(0)!.receivedAtMs > keptSinceMs) this.#cutShort++
       this.#evict()
-    this.evictOlderThan(item.receivedAtMs - this.bounds.maxAgeMs)
+    }
+    while (this.#length > maxItems && this.at(0)!.receivedAtMs <= keptSinceMs) this.#evict()
+    this.evictOlderThan(item.receivedAtMs - maxAgeMs)
   }
 
   /** Evicts what was received before `timeMs`. */

@@ -308,6 +308,36 @@ void t.test('bookmarks', (t) => {
     t.same(watcher.seen, ['BOOKMARK @11', 'BOOKMARK @40'])
     t.same(other.seen, [])
   })
+  void t.test('of a quiet resource move on: the source is asked shortly before, once for all watchers', async (t) => {
+    let head = 40
+    const asked: number[] = []
+    const freshness = {
+      requestProgress: () => {
+        asked.push(h.clock.monotonic())
+        h.cache.progress(rev((head += 10)))
+      },
+    }
+    const h = createHarness({ revision: 10, freshness })
+    h.cache.synced()
+    const watchers = Array.from({ length: 200 }, () => h.watch({ bookmarks: true, timeoutMs: 1e7 }))
+    h.watch({ timeoutMs: 1e7 })
+    h.clock.advance(61_000)
+    await h.settle()
+    for (const { seen } of watchers) t.match(seen, [/^BOOKMARK @[5-9]0$|^BOOKMARK @1[0-9]0$/], 'beyond where it began')
+    t.ok(asked.length >= 1 && asked.length <= 15, `${asked.length} questions for 200 bookmarks`)
+    for (let i = 1; i < asked.length; i++) t.ok(asked[i]! - asked[i - 1]! >= 500, 'at most two a second')
+  })
+  void t.test('of a source whose progress cannot be trusted are not asked for', async (t) => {
+    const asked: number[] = []
+    const freshness = { trustsProgress: false, requestProgress: () => asked.push(1) }
+    const h = createHarness({ revision: 10, freshness })
+    h.cache.synced()
+    const watcher = h.watch({ bookmarks: true, timeoutMs: 1e7 })
+    await h.settle()
+    h.clock.advance(61_000)
+    t.same(watcher.seen, ['BOOKMARK @10'])
+    t.same(asked, [])
+  })
   void t.test('wait for a full socket and then tell of the head', async (t) => {
     const { watch, apply, clock, settle } = createHarness({ revision: 10 })
     const watcher = watch({ bookmarks: true })

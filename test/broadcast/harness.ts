@@ -104,7 +104,7 @@ export function createCache(options: HarnessOptions = {}): { cache: WatchCache; 
     ring: { maxItems: 1_000, maxBytes: 1e9, maxAgeMs: 1e12, ...options.ring },
     clock,
     logger: silentLogger,
-    metrics: { applied: () => {}, coalesced: () => {}, readWait: () => {} },
+    metrics: { applied: () => {}, coalesced: () => {}, readWait: () => {}, historyCut: () => {} },
   })
   return { cache, clock }
 }

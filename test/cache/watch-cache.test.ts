@@ -67,7 +67,12 @@ function setUp(
       warn: (_fields, message) => warnings.push(message),
       error: (_fields, message) => warnings.push(message),
     },
-    metrics: { applied: () => {}, coalesced: (events) => coalesced.push(events), readWait: () => {} },
+    metrics: {
+      applied: () => {},
+      coalesced: (events) => coalesced.push(events),
+      readWait: () => {},
+      historyCut: () => {},
+    },
   })
   const told: Told = { batches: [], advances: [], resets: [] }
   cache.listen({
@@ -673,10 +678,80 @@ void t.test('staleness counts from the last word of the source', (t) => {
   cache.disconnected('reset by peer')
   clock.advance(2_000)
   cache.disconnected('connection refused')
-  t.equal(cache.stalenessMs, 2_000)
+  t.equal(cache.stalenessMs, 7_000, 'from the last word, not from noticing')
   t.equal(cache.disconnectedReason, 'connection refused')
   cache.progress(rev(10))
   t.equal(cache.stalenessMs, 0)
   t.equal(cache.disconnectedReason, null)
+  clock.advance(3_600_000)
+  cache.disconnected('a quiet hour, and a silent peer')
+  t.equal(cache.stalenessMs, 9_000, 'a connection that was alive had nothing to tell')
   t.end()
+})
+
+void t.test(
+  'a consistent read of a source that is behind what is held answers 504, not the state that is held',
+  async (t) => {
+    const { cache } = setUp({
+      revision: 50,
+      objects: [podKeyValue('default', 'a', 40)],
+      freshness: { currentRevision: async () => rev(45) },
+    })
+    await t.rejects(cache.consistentSnapshot(), TimeoutError)
+    await t.rejects(cache.consistentObject(podKey('default', 'a')), TimeoutError)
+  },
+)
+
+void t.test(
+  'while the watch is away but etcd answers, a consistent get reads its key and a list the prefix',
+  async (t) => {
+    const newer = podKeyValue('default', 'a', 60)
+    let states = 0
+    let keys = 0
+    const { cache, asked } = setUp({
+      revision: 50,
+      objects: [podKeyValue('default', 'a', 40)],
+      freshness: {
+        currentRevision: async () => rev(60),
+        readKey: async () => (keys++, newer),
+        readState: async () => (states++, { revision: rev(60), keyValues: [newer] }),
+      },
+    })
+    cache.disconnected('cut')
+    t.equal((await cache.consistentObject(podKey('default', 'a')))?.modRevision, 60)
+    t.same([keys, states], [1, 0], 'the key alone')
+    t.equal((await cache.consistentSnapshot()).get(podKey('default', 'a'))?.modRevision, 60)
+    t.same([keys, states], [1, 1])
+    t.equal(cache.revision, 50, 'what was read moves nothing')
+    t.equal(asked.progress, 0)
+  },
+)
+
+void t.test(
+  'while the watch is away, a value of the same revision is not taken for the one that is held',
+  async (t) => {
+    const theirs = podKeyValue('default', 'a', 40, { labels: { of: 'another-history' } })
+    const { cache } = setUp({
+      revision: 50,
+      objects: [podKeyValue('default', 'a', 40)],
+      freshness: {
+        currentRevision: async () => rev(50),
+        readKey: async () => theirs,
+        readState: async () => ({ revision: rev(50), keyValues: [theirs] }),
+      },
+    })
+    cache.disconnected('restored meanwhile, perhaps')
+    t.match((await cache.consistentObject(podKey('default', 'a')))?.bytes.toString(), /another-history/)
+    const listed = (await cache.consistentSnapshot()).get(podKey('default', 'a'))
+    t.match(listed?.bytes.toString(), /another-history/)
+  },
+)
+
+void t.test('what one batch shares with another or with the store counts once in the history', async (t) => {
+  const { cache } = setUp({ revision: 10 })
+  const value = (i: number): KeyValue => podKeyValue('x', 'a', i, { labels: { filler: 'y'.repeat(10_000) } })
+  for (let i = 11; i <= 20; i++) cache.apply([{ revision: rev(i), events: [{ type: 'put', keyValue: value(i) }] }])
+  const { length } = cache.snapshot().get(podKey('x', 'a'))!.bytes
+  t.ok(cache.ring.bytes >= 9 * length, 'nine versions that only the history holds')
+  t.ok(cache.ring.bytes < 10 * length, 'and not the one that the store holds, nor any twice')
 })

@@ -54,7 +54,7 @@ void t.test('its lists: in pages, by selectors, one object, and errors it unders
 })
 
 void t.test('its Informer holds what the server holds, through cuts and an expired revision', async (t) => {
-  const h = await startApp(t, { objects: { 'pods/default/a': pod('a') }, flags: ['--default-watch-cache-size', '64'] })
+  const h = await startApp(t, { objects: { 'pods/default/a': pod('a') }, config: { watchCacheBytes: 50_000 } })
   const config = configOf(h)
   const api = config.makeApiClient(CoreV1Api)
   const informer = makeInformer<V1Pod>(config, '/api/v1/namespaces/default/pods', () =>

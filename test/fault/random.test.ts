@@ -13,7 +13,7 @@ for (const [seed, members] of [
   [fresh, 1],
 ] as const) {
   void t.test(`every guarantee holds, with 60 watchers over ${members} member(s) of etcd (seed ${seed})`, async (t) => {
-    const config = { defaultWatchCacheSize: 400 }
+    const config = { watchCacheBytes: 300_000 }
     const s = await startScenario(t, { seed, members, hasPeerNetwork: members === 3, hasControlBesideUs: true, config })
     const schedule = new Schedule(s, { watchersAtOnce: 60 })
     await schedule.run(RUN_MS)

@@ -49,7 +49,9 @@ const inputs: { [K in FeedInput['kind']]: Extract<FeedInput, { kind: K }> } = {
   'other-history': { kind: 'other-history', why: 'restored' },
   'verify-compacted': { kind: 'verify-compacted' },
   'verify-failed': { kind: 'verify-failed', message: 'no answer', at: 5 },
-  rebuild: { kind: 'rebuild', why: 'an audit' },
+  rebuild: { kind: 'rebuild', why: 'a consistency check' },
+  wake: { kind: 'wake' },
+  doubted: { kind: 'doubted', why: 'a revision below ours' },
 }
 
 const lost = 'backing-off: close-watch disconnected set-timer'
@@ -78,6 +80,8 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'verify-compacted': '-',
     'verify-failed': '-',
     rebuild: '-',
+    wake: '-',
+    doubted: '-',
   },
   listing: {
     start: '-',
@@ -99,6 +103,8 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'verify-compacted': '-',
     'verify-failed': '-',
     rebuild: '-',
+    wake: '-',
+    doubted: '-',
   },
   'catching-up': {
     start: '-',
@@ -120,6 +126,8 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'verify-compacted': '-',
     'verify-failed': '-',
     rebuild: anew,
+    wake: '-',
+    doubted: 'verifying: close-watch disconnected watch',
   },
   watching: {
     start: '-',
@@ -141,6 +149,8 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'verify-compacted': '-',
     'verify-failed': '-',
     rebuild: anew,
+    wake: '-',
+    doubted: 'verifying: close-watch disconnected watch',
   },
   verifying: {
     start: '-',
@@ -162,6 +172,8 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'verify-compacted': anew,
     'verify-failed': lost,
     rebuild: anew,
+    wake: '-',
+    doubted: '-',
   },
   'backing-off': {
     start: '-',
@@ -183,6 +195,8 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'verify-compacted': '-',
     'verify-failed': '-',
     rebuild: 'backing-off:',
+    wake: 'verifying: watch',
+    doubted: 'verifying: watch',
   },
   refused: {
     start: '-',
@@ -204,6 +218,8 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'verify-compacted': '-',
     'verify-failed': '-',
     rebuild: '-',
+    wake: '-',
+    doubted: '-',
   },
 }
 

@@ -3,8 +3,12 @@ import { toRevision as rev } from '../../src/model/revision.js'
 import { Limiter } from '../../src/support/limiter.js'
 import { UpstreamError } from '../../src/upstream/upstream.js'
 import type { Key } from '../../src/model/event.js'
+import { Feed } from '../../src/feed/feed.js'
+import { Outage } from '../../src/feed/outage.js'
+import { UpstreamFreshness } from '../../src/feed/upstream-freshness.js'
+import { RecordingSink } from './recording-sink.js'
 import { slowWay } from './faulty-watcher.js'
-import { elsewhere, harness, key, put, remove } from './harness.js'
+import { elsewhere, feedOptions, harness, key, put, remove } from './harness.js'
 
 void t.test('an empty prefix is synced and then follows', async (t) => {
   const { feed, sink, write, settle } = harness(t)
@@ -433,9 +437,9 @@ void t.test('a rebuild lists anew and ends what was before', async (t) => {
   feed.start()
   await settle()
   sink.state.clear()
-  feed.rebuild('an audit found a difference')
+  feed.rebuild('a consistency check found a difference')
   await pass(1_000)
-  t.strictSame(sink.of('replace').at(-1), '1 history-changed')
+  t.strictSame(sink.of('replace').at(-1), '2 history-changed')
   t.equal(sink.state.size, 1)
   t.equal(feed.status.state, 'watching')
   t.equal(etcd.watchCount, 1)
@@ -486,4 +490,115 @@ void t.test('feeds list a few at a time', async (t) => {
   await first.pass(1_000)
   await second.settle()
   t.ok(second.sink.isSynced)
+})
+
+void t.test('the first sign of life after an outage wakes a feed out of its backoff', async (t) => {
+  for (const wakes of [true, false]) {
+    const h = harness(t)
+    const outage = new Outage(h.etcd, h.clock)
+    const sink = new RecordingSink()
+    const options = { upstream: h.etcd, sink, metrics: h.metrics, backoff: { firstMs: 60_000, capMs: 60_000 } }
+    const feed = new Feed(feedOptions(h.clock, wakes ? { ...options, outage } : options))
+    t.teardown(() => feed.stop())
+    feed.start()
+    await h.settle()
+    t.equal(feed.status.state, 'watching')
+    h.etcd.setUnavailable(true)
+    h.etcd.cutWatches()
+    await h.pass(2_000)
+    t.equal(feed.status.state, 'backing-off')
+    h.etcd.setUnavailable(false)
+    await h.pass(1_000)
+    t.equal(feed.status.state, wakes ? 'watching' : 'backing-off')
+    await feed.stop()
+  }
+})
+
+void t.test('a feed whose watch fails although etcd is there keeps to its own backoff', async (t) => {
+  const h = harness(t)
+  let woken = 0
+  const outage = new Outage(h.etcd, h.clock)
+  const stop = outage.sleep(() => woken++)
+  await h.pass(10_000)
+  t.equal(woken, 0)
+  stop()
+})
+
+void t.test(
+  'a source that answers a revision below ours has not reached it: its history is looked at, at once',
+  async (t) => {
+    for (const isAway of [true, false]) {
+      const h = harness(t, { backoff: { firstMs: 60_000, capMs: 60_000 } })
+      h.write(put('x', 'old'))
+      const backup = h.etcd.snapshot()
+      h.feed.start()
+      await h.settle()
+      for (let i = 0; i < 5; i++) h.write(put('x', `${i}`))
+      await h.settle()
+      const freshness = new UpstreamFreshness({
+        upstream: h.etcd,
+        prefix: '/p/' as Key,
+        feed: h.feed,
+        clock: h.clock,
+        pageKeys: 10,
+        revisionTimeoutMs: 3_000,
+        stateTimeoutMs: 3_000,
+        exactReads: 1,
+      })
+      if (isAway) {
+        h.etcd.setUnavailable(true)
+        h.etcd.cutWatches()
+        await h.settle()
+        h.etcd.setUnavailable(false)
+      }
+      h.etcd.restore(backup, { clusterId: '1' })
+      await h.settle()
+      h.write(put('x', 'NEW'))
+      await t.rejects(freshness.currentRevision(), { code: 'unavailable', message: /below/ })
+      await h.settle()
+      t.equal(h.sink.state.get(key('x'))?.value.toString(), 'NEW', 'without waiting for its backoff')
+      t.equal(h.metrics.of('relisted history-changed'), 1)
+      t.ok((await freshness.currentRevision()) >= 3)
+    }
+  },
+)
+
+void t.test(
+  'a restored state takes over whole: the list of another history is taken at now, not in the past',
+  async (t) => {
+    const h = harness(t)
+    for (let i = 0; i < 20; i++) h.write(put(`k${i}`))
+    h.feed.start()
+    await h.settle()
+    const backup = h.etcd.snapshot()
+    for (let i = 0; i < 5; i++) h.write(put('later', `${i}`))
+    await h.settle()
+    h.etcd.restore(backup)
+    for (let i = 0; i < 10; i++) h.write(put(`restored${i}`))
+    const now = h.etcd.revision
+    const before = h.sink.batches.length
+    await h.pass(1_000)
+    t.equal(h.feed.status.state, 'watching')
+    t.equal(h.metrics.of('relisted history-changed'), 1)
+    t.equal(h.sink.base, now)
+    t.equal(h.sink.state.size, 30)
+    t.ok(h.sink.batches.length <= before, 'and nothing is replayed that the state holds already')
+  },
+)
+
+void t.test('two histories that agree in the newest key and differ in the one before are told apart', async (t) => {
+  const h = harness(t)
+  const backup = h.etcd.snapshot()
+  h.write(put('x', '1'))
+  h.write(put('y', '1'))
+  h.feed.start()
+  await h.settle()
+  t.equal(h.sink.state.get(key('x'))?.value.toString(), '1')
+  h.etcd.restore(backup, { clusterId: '1' })
+  h.write(put('x', '2'))
+  h.write(put('y', '1'))
+  await h.pass(2_000)
+  t.equal(h.feed.status.state, 'watching')
+  t.equal(h.sink.state.get(key('x'))?.value.toString(), '2')
+  t.equal(h.metrics.of('relisted history-changed'), 1)
 })

@@ -18,7 +18,7 @@ function harness(t: Test, options: Partial<UpstreamFreshnessOptions> = {}) {
   const freshness = new UpstreamFreshness({
     upstream: counted,
     prefix: '/p/' as Key,
-    feed: { trustsProgress: true, requestProgress: () => void asked++ },
+    feed: { trustsProgress: true, requestProgress: () => void asked++, position: null, doubtHistory: () => {} },
     clock,
     pageKeys: 2,
     revisionTimeoutMs: 3_000,

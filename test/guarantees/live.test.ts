@@ -54,7 +54,7 @@ for (const seed of [1, 2, fresh]) {
   void t.test(`every guarantee holds, whatever happens (seed ${seed})`, async (t) => {
     const random = seededRandom(seed)
     const h = await startApp(t, {
-      config: { defaultWatchCacheSize: 150, bookmarkInterval: 100 },
+      config: { watchCacheBytes: 100_000, bookmarkInterval: 100 },
     })
     const recorder = new WatchRecorder({ url: h.url })
     t.teardown(() => recorder.close())

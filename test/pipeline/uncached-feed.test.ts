@@ -1,4 +1,5 @@
 /** `--watch-cache=false` and `--watch-cache-sizes`: what is not cached is read and watched in etcd, with the same semantics. */
+import { VirtualClock } from '../support/virtual-clock.js'
 import t from 'tap'
 import { keyFromText } from '../../src/model/event.js'
 import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
@@ -68,8 +69,9 @@ void t.test('one watch on etcd per watcher, every guarantee, and an end that is 
   assertGuarantees(t, recorder.history(writer.writes), reference, { settledRevision: last })
 })
 
-void t.test('a size bounds the history of its resource, and of no other', async (t) => {
-  const h = await startApp(t, { flags: ['--watch-cache-sizes', 'pods#64'] })
+void t.test('a size bounds the history of its resource beyond 75 s, and of no other', async (t) => {
+  const clock = new VirtualClock()
+  const h = await startApp(t, { flags: ['--watch-cache-sizes', 'pods#64'], clock })
   for (let i = 0; i < 200; i++) {
     h.put(`pods/a/p${i}`, pod(`p${i}`, { namespace: 'a' }))
     h.put(`configmaps/a/c${i}`, { kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: `c${i}`, namespace: 'a' } })
@@ -79,5 +81,9 @@ void t.test('a size bounds the history of its resource, and of no other', async 
     return -1
   }
   await until(() => batches('configmaps') === 200, 'all are there')
-  t.equal(batches('pods'), 64)
+  t.equal(batches('pods'), 200, 'whatever the count')
+  clock.advance(75_000)
+  h.put('pods/a/last', pod('last', { namespace: 'a' }))
+  await until(() => batches('pods') === 64, 'what has been kept for its time has gone')
+  t.equal(batches('configmaps'), 200)
 })

@@ -109,7 +109,7 @@ async function round(totals: Totals, { seed, members, watchers, durationMs }: Ro
   // All that a scenario wants of a test is to be told when it ends.
   const t = { teardown: (done: () => unknown) => void teardowns.push(done) } as unknown as Test
   try {
-    const config = { defaultWatchCacheSize: 400 }
+    const config = { watchCacheBytes: 300_000 }
     const s = await startScenario(t, { seed, members, hasPeerNetwork: members === 3, hasControlBesideUs: true, config })
     const schedule = new Schedule(s, { watchersAtOnce: watchers })
     await schedule.run(durationMs)

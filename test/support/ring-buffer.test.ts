@@ -88,6 +88,22 @@ void t.test('age is bounded when something comes and when the timer asks', (t) =
   t.end()
 })
 
+void t.test('history is kept for its time whatever the count, within the bytes', (t) => {
+  const bounds = { maxItems: 2, keepAgeMs: 75, maxBytes: 60, maxAgeMs: 1_000 }
+  const ring = ringOf(bounds, 0, item(1, 10, 0), item(2, 10, 10), item(3, 10, 20), item(4, 10, 74))
+  t.same(revisions(ring), [1, 2, 3, 4], 'young enough')
+  ring.append(item(5, 10, 90))
+  t.same(revisions(ring), [3, 4, 5], 'two have had their time')
+  t.equal(ring.cutShort, 0)
+  ring.append(item(6, 50, 91))
+  t.same(revisions(ring), [5, 6], 'bytes win')
+  t.equal(ring.cutShort, 2, 'and it is counted what they took')
+  ring.append(item(7, 1, 900))
+  ring.append(item(8, 1, 900))
+  t.same(revisions(ring), [7, 8], 'what is old goes when there are enough')
+  t.end()
+})
+
 void t.test('memory is given back down to nothing', (t) => {
   const ring = ringOf({}, 0, item(1, 10), item(2, 10), item(3, 10))
   ring.shrinkTo(20)

@@ -40,7 +40,7 @@ export const watchingOptions = {
     min: 64,
     max: 1_048_576,
     unit: 'batches',
-    doc: 'Batches of history per resource. With too few, a short disconnect causes a relist.',
+    doc: 'Minimum batches of history kept per resource, within --watch-cache-age and --watch-cache-bytes; the last 75 s are kept whatever their count.',
   }),
   watchCacheBytes: bytes({
     flag: '--watch-cache-bytes',
@@ -48,7 +48,7 @@ export const watchingOptions = {
     default: 64 * MiB,
     min: MiB,
     max: 64 * GiB,
-    doc: 'Maximum memory for the history of one resource, including encoded frames. With too little, a short disconnect causes a relist.',
+    doc: 'Maximum memory for the history of one resource, encoded frames included. It wins over time and count: too little turns a short disconnect into a relist.',
   }),
   watchCacheAge: duration({
     flag: '--watch-cache-age',

@@ -96,6 +96,11 @@ class RemoteProgress implements ProgressSource {
   requestProgress(): void {
     this.reader.requestProgress()
   }
+
+  /** The publisher's feed compares what etcd answers with its own position. */
+  readonly position = null
+
+  doubtHistory(): void {}
 }
 
 export class NatsFeed implements ResourceFeed {

@@ -10,22 +10,30 @@
  */
 import { TooManyRequestsError } from '../../model/status.js'
 import type { Clock, Timer } from '../../support/clock.js'
+import { type Collections, countCollections } from '../../support/collections.js'
 
 export interface MemoryGateOptions {
   /** null: there is no bound, and nothing is measured. */
   readonly targetBytes: number | null
   readonly residentBytes: () => number
   readonly clock: Clock
-  /** Gives back what can be read again; called every second for as long as it is needed. */
+  /** Gives back what can be read again; called at most every 10 s for as long as it is needed. */
   readonly relieve: () => void
   readonly onRejected: () => void
+  /** Default: those of this process. */
+  readonly collections?: Pick<Collections, 'count'>
 }
 
 const CHECK_MS = 1_000
 /** A storm of requests is faster than the timer; looking costs some 10 µs. */
 const ADMIT_CHECK_MS = 50
 const RELIEF_SHARE = 0.85
-/** Freed memory goes back to the system slowly: a client that comes back sooner is only refused again. */
+/**
+ * What is given back is history, and whoever reconnects after it is gone lists anew, the dearest request there is: so it
+ * goes in steps, and the next one only after a collection has shown what the last one gave.
+ */
+const RELIEF_GAP_MS = 10_000
+/** Freed memory goes back to the system slowly: who is told to come back sooner is only refused again. */
 const RETRY_AFTER_SECONDS = 5
 
 export class MemoryGate {
@@ -33,6 +41,10 @@ export class MemoryGate {
   #timer: Timer | null = null
   #isOver = false
   #checkedMs = Number.NEGATIVE_INFINITY
+  #relievedMs = Number.NEGATIVE_INFINITY
+  #collectionsAtRelief = -1
+  #collections: Pick<Collections, 'count'> | null = null
+  #ownCollections: Collections | null = null
 
   constructor(options: MemoryGateOptions) {
     this.#options = options
@@ -45,6 +57,7 @@ export class MemoryGate {
   start(): void {
     const { targetBytes, clock } = this.#options
     if (targetBytes === null || this.#timer !== null) return
+    this.#collections = this.#options.collections ?? (this.#ownCollections = countCollections())
     const check = (): void => {
       this.#check(targetBytes)
       this.#timer = clock.setTimer(CHECK_MS, check)
@@ -55,6 +68,8 @@ export class MemoryGate {
   stop(): void {
     this.#timer?.cancel()
     this.#timer = null
+    this.#ownCollections?.stop()
+    this.#ownCollections = null
   }
 
   /** Called before something that holds memory begins. @throws TooManyRequestsError */
@@ -67,10 +82,20 @@ export class MemoryGate {
   }
 
   #check(targetBytes: number): void {
-    const { residentBytes, relieve, clock } = this.#options
+    const { residentBytes, clock } = this.#options
     this.#checkedMs = clock.monotonic()
     const bytes = residentBytes()
     this.#isOver = bytes > targetBytes
-    if (bytes > targetBytes * RELIEF_SHARE) relieve()
+    if (bytes > targetBytes * RELIEF_SHARE) this.#relieve()
+  }
+
+  #relieve(): void {
+    const { relieve, clock } = this.#options
+    const nowMs = clock.monotonic()
+    const collections = this.#collections?.count ?? 0
+    if (nowMs - this.#relievedMs < RELIEF_GAP_MS || collections === this.#collectionsAtRelief) return
+    this.#relievedMs = nowMs
+    this.#collectionsAtRelief = collections
+    relieve()
   }
 }

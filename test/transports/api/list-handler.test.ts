@@ -111,7 +111,7 @@ void t.test('a page token of a namespace does not lead out of it', async (t) => 
 })
 
 void t.test('an expired token is a 410 with a fresh one that goes on at the newest', async (t) => {
-  const app = await start(t, { pods: 25, config: { defaultWatchCacheSize: 2 } })
+  const app = await start(t, { pods: 25, config: { watchCacheAge: 0 } })
   const first = await ask(app, 'limit=10')
   const old = first.body.metadata.continue!
   const token = JSON.parse(Buffer.from(old, 'base64url').toString()) as { rv: number }

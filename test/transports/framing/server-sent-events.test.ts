@@ -212,7 +212,7 @@ void t.test("a browser's EventSource", async (t) => {
   })
   void t.test('starts afresh after its position is gone', async (t) => {
     const h = await startApp(t, {
-      flags: ['--default-watch-cache-size', '64'],
+      config: { watchCacheAge: 1 },
       objects: { 'pods/default/a': pod('a') },
     })
     const page = await openPage(t, `${h.url}/livez`)

@@ -7,17 +7,19 @@ const MiB = 2 ** 20
 function at(t: Tap, residentMiB: number, targetMiB: number | null) {
   const clock = new VirtualClock()
   const seen = { relieved: 0, rejected: 0, resident: residentMiB }
+  const collections = { count: 0 }
   const gate = new MemoryGate({
     targetBytes: targetMiB === null ? null : targetMiB * MiB,
     residentBytes: () => seen.resident * MiB,
     clock,
     relieve: () => seen.relieved++,
     onRejected: () => seen.rejected++,
+    collections,
   })
   gate.start()
   t.teardown(() => gate.stop())
   clock.advance(1_000)
-  return { clock, gate, seen }
+  return { clock, gate, seen, collections }
 }
 
 type Tap = Pick<typeof t, 'teardown'>
@@ -41,14 +43,33 @@ for (const [resident, target, relieved, isRefused] of rows) {
   })
 }
 
-void t.test('it ends by itself when memory is there again, and goes on giving back until then', (t) => {
+void t.test('it ends by itself when memory is there again', (t) => {
   const { clock, gate, seen } = at(t, 300, 200)
   clock.advance(3_000)
-  t.equal(seen.relieved, 4)
   t.throws(() => gate.admit())
   seen.resident = 150
   clock.advance(1_000)
   gate.admit()
-  t.equal(seen.relieved, 4)
+  t.equal(seen.relieved, 1)
+  t.end()
+})
+
+void t.test('it gives back at most once in 10 s, and again only after a collection', (t) => {
+  const { clock, gate, seen, collections } = at(t, 300, 200)
+  for (let i = 0; i < 90; i++) {
+    t.throws(() => gate.admit())
+    clock.advance(100)
+  }
+  t.equal(seen.relieved, 1, 'however often requests come')
+  clock.advance(30_000)
+  t.equal(seen.relieved, 1, 'no collection has shown what the last time gave')
+  collections.count++
+  clock.advance(1_000)
+  t.equal(seen.relieved, 2)
+  collections.count++
+  clock.advance(5_000)
+  t.equal(seen.relieved, 2)
+  clock.advance(5_000)
+  t.equal(seen.relieved, 3)
   t.end()
 })

@@ -1,0 +1,102 @@
+/**
+ * What a cache holds of every key: an object that can be served, or the mark of a value that cannot. A whole state is built
+ * beside the one in use and takes its place at once.
+ *
+ * While one value is encrypted at rest, nothing of the resource is served: an object that cannot be read any more is not
+ * gone, and a list without it is no list.
+ */
+import { LRUCache } from 'lru-cache'
+import { type Key, type KeyValue, keyToText } from '../model/event.js'
+import type { Revision } from '../model/revision.js'
+import { type StoredObject, type Unservable, isUnservable } from '../model/stored-object.js'
+import type { Logger } from '../support/log.js'
+import { Store } from './store.js'
+
+export const ENCRYPTED =
+  "its values are encrypted at rest, and the key is the API server's (--encryption-provider-config there)"
+
+/** A key that cannot be served is logged once; the memory of that has a bound. */
+const LOGGED_KEYS = 1_000
+
+/** Turns stored values into objects, and says once of each key that it cannot be served. */
+export class Ingester {
+  readonly #loggedKeys = new LRUCache<Key, true>({ max: LOGGED_KEYS })
+
+  constructor(
+    readonly ingest: (keyValue: KeyValue) => StoredObject | Unservable,
+    private readonly resource: string,
+    private readonly logger: Logger,
+  ) {}
+
+  tellUnservable(key: Key, reason: string): void {
+    if (this.#loggedKeys.has(key)) return
+    this.#loggedKeys.set(key, true)
+    this.logger.warn({ resource: this.resource, key: keyToText(key), reason }, 'value cannot be served')
+  }
+}
+
+export class HeldObjects {
+  readonly store = new Store()
+  readonly #unservable = new Map<Key, Revision>()
+  readonly #encrypted = new Set<Key>()
+
+  constructor(private readonly ingester: Ingester) {}
+
+  /** Keys whose values cannot be served, with the revision of that value. */
+  get unservable(): ReadonlyMap<Key, Revision> {
+    return this.#unservable
+  }
+
+  get encryptedCount(): number {
+    return this.#encrypted.size
+  }
+
+  /** @returns the object; null for a value that cannot be served. */
+  put(keyValue: KeyValue): StoredObject | null {
+    const { key } = keyValue
+    const object = this.ingester.ingest(keyValue)
+    if (!isUnservable(object)) {
+      this.keep(object)
+      return object
+    }
+    this.#unservable.set(key, keyValue.modRevision)
+    this.store.delete(key)
+    if (object.isEncrypted === true) this.#encrypted.add(key)
+    else {
+      this.#encrypted.delete(key)
+      this.ingester.tellUnservable(key, object.unservable)
+    }
+    return null
+  }
+
+  /** Takes an object that has been read already. */
+  keep(object: StoredObject): void {
+    if (this.#unservable.size > 0) this.#unservable.delete(object.key)
+    if (this.#encrypted.size > 0) this.#encrypted.delete(object.key)
+    this.store.set(object.key, object)
+  }
+
+  delete(key: Key): void {
+    this.store.delete(key)
+    this.#unservable.delete(key)
+    this.#encrypted.delete(key)
+  }
+
+  /**
+   * A key of this later state that cannot be of the history that led to `earlier`: last written at or before `revision`,
+   * and not what was held there; or there since then, and not in `earlier`. null: none.
+   */
+  strangerTo(earlier: HeldObjects, revision: Revision, prefix: Key): Key | null {
+    for (const { key, modRevision, createRevision, bytes } of this.store.snapshot(revision, 0).objects(prefix)) {
+      if (createRevision > revision || earlier.unservable.has(key)) continue
+      const held = earlier.store.get(key)
+      if (held?.createRevision !== createRevision) return key
+      if (modRevision > revision) continue
+      if (held.modRevision !== modRevision || !held.bytes.equals(bytes)) return key
+    }
+    for (const [key, modRevision] of this.#unservable) {
+      if (modRevision <= revision && earlier.unservable.get(key) !== modRevision) return key
+    }
+    return null
+  }
+}

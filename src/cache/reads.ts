@@ -1,0 +1,198 @@
+/**
+ * What lists, gets and watches read of a cache: the state it holds, one as fresh as a linearizable read, one not older than
+ * a revision, or exactly the one at a revision. `watch-cache.ts` is the other half, which is fed.
+ *
+ * A state read from the source answers one request and never moves the cache: put@5 and delete@6 leave a state that looks
+ * as it did before 5, and a cache that took it for 6 would tell a bookmark before the events.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Key } from '../model/event.js'
+import type { FreshnessSource, StateAtRevision } from '../model/freshness-source.js'
+import type { Revision } from '../model/revision.js'
+import { ExpiredError, NotImplementedError, TimeoutError, TooLargeResourceVersionError } from '../model/status.js'
+import type { StoredObject } from '../model/stored-object.js'
+import { ENCRYPTED, HeldObjects, type Ingester } from './held-objects.js'
+import type { Snapshot } from './store.js'
+import type { Waiters } from './waiters.js'
+
+/** Pages of a list hold on to their snapshot; more than a few pagings of different revisions at once are rare. */
+const KEPT_SNAPSHOTS = 16
+const KEPT_SNAPSHOT_MS = 5 * 60_000
+
+/** With an etcd whose progress cannot be trusted, how long a read waits for events before it goes to etcd itself. */
+const UNTRUSTED_WAIT_MS = 200
+
+const RETRY_SOON = { details: { retryAfterSeconds: 1 } } as const
+
+export abstract class CacheReads {
+  abstract readonly name: string
+  abstract readonly revision: Revision
+  abstract readonly history: number
+  /** Why the source is away; null while it is there. */
+  abstract readonly disconnectedReason: string | null
+  protected abstract readonly source: FreshnessSource
+  protected abstract readonly waiters: Waiters
+  protected abstract readonly held: HeldObjects
+  protected abstract readonly ingester: Ingester
+  readonly #kept = new LRUCache<Revision, Snapshot>({ max: KEPT_SNAPSHOTS, ttl: KEPT_SNAPSHOT_MS })
+  /** Those who asked at one time were handed the same state: what it costs to sort it is spent once. */
+  readonly #states = new WeakMap<StateAtRevision, Snapshot>()
+
+  /** The state at `revision`; the same object until something changes. */
+  abstract snapshot(): Snapshot
+  /** The state at an earlier revision, by walking the ring back; null where it does not reach. */
+  protected abstract rebuild(revision: Revision): Snapshot | null
+
+  /** Waits until everything at or before `revision` has arrived. @throws TooLargeResourceVersionError after the limit. */
+  async waitUntil(revision: Revision, signal?: AbortSignal): Promise<void> {
+    // The revision may exist in etcd with nothing for this prefix in it: only a progress mark gets us there.
+    const reached = await this.waiters.wait(revision, { signal, asksProgress: true })
+    if (!reached) throw new TooLargeResourceVersionError(revision, this.revision)
+  }
+
+  /** As fresh as a linearizable read. @throws TimeoutError when the source does not answer in time. */
+  async consistentSnapshot(signal?: AbortSignal): Promise<Snapshot> {
+    if (!this.source.trustsProgress) return await this.#readState(null, signal)
+    const revision = await this.#freshRevision(signal)
+    if (await this.#reachesSoon(revision, signal)) return this.snapshot()
+    return await this.#readState(null, signal)
+  }
+
+  /** One object, as fresh as a linearizable read. @throws TimeoutError when the source does not answer in time. */
+  async consistentObject(key: Key, signal?: AbortSignal): Promise<StoredObject | undefined> {
+    if (this.source.trustsProgress) {
+      const revision = await this.#freshRevision(signal)
+      if (await this.#reachesSoon(revision, signal)) return this.snapshot().get(key)
+    }
+    return await this.#readObject(key, signal)
+  }
+
+  /**
+   * A state not older than `revision`.
+   * @throws TooLargeResourceVersionError when etcd itself is not there after the wait limit.
+   */
+  async snapshotNotOlderThan(revision: Revision, signal?: AbortSignal): Promise<Snapshot> {
+    if (revision <= this.revision) return this.snapshot()
+    if (this.source.trustsProgress) {
+      await this.waitUntil(revision, signal)
+      return this.snapshot()
+    }
+    // Without trusted progress a quiet prefix stays where it is; what etcd has now may well be new enough.
+    const reached = await this.waiters.wait(revision, { signal, asksProgress: false, limitMs: UNTRUSTED_WAIT_MS })
+    if (reached) return this.snapshot()
+    const state = await this.#readState(null, signal).catch(() => null)
+    if (state !== null && state.revision >= revision) return state
+    // etcd was not there when it was read, and may be before the limit.
+    await this.waitUntil(revision, signal)
+    return this.snapshot()
+  }
+
+  /**
+   * Exactly the state at `revision`: kept, rebuilt by walking the ring back, or read from etcd.
+   * @throws ExpiredError when it is gone everywhere; TooLargeResourceVersionError when it is still to come.
+   */
+  async snapshotAt(revision: Revision, signal?: AbortSignal): Promise<Snapshot> {
+    if (revision > this.revision) {
+      const read = await this.#reach(revision, signal)
+      if (read !== null) return read
+    }
+    if (revision === this.revision) return this.snapshot()
+    const kept = this.#kept.get(revision)
+    if (kept !== undefined) return kept
+    const rebuilt = this.rebuild(revision)
+    if (rebuilt !== null) {
+      this.#kept.set(revision, rebuilt)
+      return rebuilt
+    }
+    const { history } = this
+    const read = await this.#readState(revision, signal)
+    // Meanwhile the cache may have gone over to another history, whose pages are not to be filled up from this one.
+    if (this.history === history) this.#kept.set(revision, read)
+    return read
+  }
+
+  /** Keeps a snapshot for the pages still to be asked for. */
+  keep(snapshot: Snapshot): void {
+    this.#kept.set(snapshot.revision, snapshot)
+  }
+
+  /** The states that were kept are no longer of the history that is served, or cannot be read any more. */
+  protected forgetKept(): void {
+    this.#kept.clear()
+  }
+
+  /** The revision that a consistent read must have reached. @throws TimeoutError when the source is away or behind us. */
+  async #freshRevision(signal: AbortSignal | undefined): Promise<Revision> {
+    const before = this.revision
+    const revision = await this.#fromSource(this.source.currentRevision(signal))
+    if (revision >= before) return revision
+    // The source has not reached what was here when it was asked: it may be an older copy, whose state is not ours.
+    throw new TimeoutError(`Timeout: ${this.name}: the storage is at revision ${revision}`, RETRY_SOON)
+  }
+
+  /** Waits for the watch. While it is away nothing comes by it, and what etcd itself answers is read, as of one that hangs. */
+  async #reachesSoon(revision: Revision, signal: AbortSignal | undefined): Promise<boolean> {
+    if (this.disconnectedReason !== null) return false
+    return await this.waiters.wait(revision, { signal, asksProgress: true })
+  }
+
+  /** Waits for a revision to come. @returns the state read from etcd where only etcd has come so far, else null. */
+  async #reach(revision: Revision, signal: AbortSignal | undefined): Promise<Snapshot | null> {
+    if (!this.source.trustsProgress) {
+      if (await this.waiters.wait(revision, { signal, asksProgress: false, limitMs: UNTRUSTED_WAIT_MS })) return null
+      const current = await this.#fromSource(this.source.currentRevision(signal))
+      if (current >= revision) return await this.#readState(revision, signal)
+    }
+    await this.waitUntil(revision, signal)
+    return null
+  }
+
+  async #readObject(key: Key, signal: AbortSignal | undefined): Promise<StoredObject | undefined> {
+    const keyValue = await this.#fromSource(this.source.readKey(key, signal))
+    if (keyValue === null) return undefined
+    // The very version we hold; while the source is away it may be of another history.
+    const held = this.disconnectedReason === null ? this.held.store.get(key) : undefined
+    if (held !== undefined && held.modRevision === keyValue.modRevision) return held
+    return new HeldObjects(this.ingester).put(keyValue) ?? undefined
+  }
+
+  async #readState(revision: Revision | null, signal?: AbortSignal): Promise<Snapshot> {
+    const state = await this.#fromSource(this.source.readState(revision, signal))
+    const isHeld = this.disconnectedReason === null
+    if (isHeld && state.revision === this.revision) return this.snapshot()
+    let snapshot = this.#states.get(state)
+    if (snapshot === undefined) this.#states.set(state, (snapshot = this.#snapshotOf(state, isHeld)))
+    return snapshot
+  }
+
+  /**
+   * @param isHeld a version that is held is the same; while the source is away it may be of another history.
+   * @throws NotImplementedError when something in it is encrypted: a list without that would be a lie.
+   */
+  #snapshotOf({ revision, keyValues }: StateAtRevision, isHeld: boolean): Snapshot {
+    const state = new HeldObjects(this.ingester)
+    for (const keyValue of keyValues) {
+      // The very version we hold: share its bytes.
+      const held = isHeld ? this.held.store.get(keyValue.key) : undefined
+      if (held !== undefined && held.modRevision === keyValue.modRevision) state.keep(held)
+      else state.put(keyValue)
+    }
+    if (state.encryptedCount > 0) throw new NotImplementedError(`${this.name} cannot be served: ${ENCRYPTED}`)
+    return state.store.snapshot(revision, state.unservable.size)
+  }
+
+  async #fromSource<R>(answer: Promise<R>): Promise<R> {
+    try {
+      return await answer
+    } catch (error) {
+      if (isCompacted(error))
+        throw new ExpiredError('The resourceVersion for the provided list is too old.', { cause: error })
+      throw new TimeoutError(`Timeout: ${this.name}: the storage did not answer`, { ...RETRY_SOON, cause: error })
+    }
+  }
+}
+
+/** The upstream's error, by shape: the cache does not import the upstream. */
+function isCompacted(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'compacted'
+}
