@@ -1,5 +1,5 @@
 /** A fleet over a real nats-server, with the in-process etcd where etcd's own behaviour does not matter. */
-import { connect } from 'nats'
+import { connect, headers } from 'nats'
 import t from 'tap'
 import { namesOf } from '../../src/fleet/nats/names.js'
 import { NatsClient } from '../../src/fleet/nats/nats-client.js'
@@ -7,6 +7,7 @@ import { keyFromText } from '../../src/model/event.js'
 import { systemClock } from '../../src/support/clock.js'
 import { until } from '../support/until.js'
 import { startFaultProxy } from '../support/fault-proxy.js'
+import { natsAdmin } from '../support/nats-admin.js'
 import { startNats } from '../support/nats-process.js'
 import { CountedUpstream, type Replica, startReplica, stateOf, stateOfUpstream, things } from './nats-harness.js'
 
@@ -272,4 +273,66 @@ void t.test('consistent reads of a quiet resource share their marks, and make no
   t.ok(publishedMessages - before.messages <= atMost, `${publishedMessages - before.messages} marks, at most ${atMost}`)
   t.ok(publishedMessages - before.messages > 10, 'more messages than make a snapshot due')
   t.equal(snapshots, before.snapshots)
+})
+
+void t.test('snapshots that nobody knows are swept, and no others', async (t) => {
+  const nats = await startNats(t)
+  const { connection } = await natsAdmin(t, nats)
+  const { snapshotBucket: bucket, snapshotPrefix } = namesOf('test', things)
+  const store = await connection.jetstream().views.os(bucket)
+  const rollup = headers()
+  rollup.set('Nats-Rollup', 'sub')
+  const put = async (name: string, mtime: string): Promise<void> => {
+    const info = await store.putBlob({ name }, Buffer.from(name))
+    const subject = `$O.${bucket}.M.${Buffer.from(name).toString('base64').replaceAll('+', '-').replaceAll('/', '_')}`
+    const meta = {
+      ...info,
+      name,
+      bucket,
+      mtime,
+      nuid: info.nuid,
+      size: info.size,
+      chunks: info.chunks,
+      digest: info.digest,
+    }
+    await connection.jetstream().publish(subject, JSON.stringify(meta), { headers: rollup })
+  }
+  const old = '2026-01-01T00:00:00Z'
+  await put(`${snapshotPrefix}1-1-old`, old)
+  await put(`${snapshotPrefix}1-2-new`, new Date().toISOString())
+  await put('others_00000000/1-1-old', old)
+  const etcd = new CountedUpstream()
+  etcd.put('a')
+  const options = { servers: [nats.url], upstream: etcd.upstream, snapshotMessages: 3 }
+  const replica = startReplica(t, options)
+  await until(() => replica.isPublishing && replica.sink.isSynced, 'it publishes')
+  const isTaken = (): boolean => {
+    etcd.put('k')
+    return replica.metrics.snapshots > 0
+  }
+  await until(isTaken, 'a snapshot')
+  const names = async (): Promise<string[]> => (await store.list()).map(({ name }) => name)
+  const client = await NatsClient.connect({ servers: [nats.url], name: 'sweeper' }, systemClock)
+  t.teardown(() => client.close())
+  const deadline = Date.now() + 10_000
+  while ((await names()).includes(`${snapshotPrefix}1-1-old`) && Date.now() < deadline) {
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  const left = await names()
+  t.notOk(left.includes(`${snapshotPrefix}1-1-old`), 'the old one of the resource')
+  t.ok(left.includes(`${snapshotPrefix}1-2-new`), 'one that may be on its way')
+  t.ok(left.includes('others_00000000/1-1-old'), 'one of another resource')
+  const index = JSON.parse(
+    (await client.buckets.kvGet(bucket, namesOf('test', things).indexKey, 1))!.value.toString(),
+  ) as {
+    name: string
+  }[]
+  t.ok(index.length > 0 && index.every(({ name }) => left.includes(name)), 'those that the index lists')
+  await connection.jetstream().publish(`$O.${bucket}.C.none`, 'a chunk of an upload that never ended')
+  t.equal(
+    await client.buckets.sweepObjects(bucket, 1, 3_600_000, () => true),
+    1,
+    'of all that is old: the other resource\u2019s',
+  )
+  t.equal(await client.buckets.sweepObjects(bucket, 1, 0, () => false), 1, 'the chunk')
 })

@@ -113,6 +113,45 @@ export class Buckets {
     })
   }
 
+  /**
+   * Deletes objects that `isOrphan` says nobody knows, and chunks without an object: a process that dies while it writes
+   * leaves them behind. Nothing younger than `minAgeMs` is touched, for it may be on its way.
+   *
+   * @returns how many were deleted. @throws BrokerError
+   */
+  async sweepObjects(
+    bucket: string,
+    replicas: number,
+    minAgeMs: number,
+    isOrphan: (name: string) => boolean,
+  ): Promise<number> {
+    return this.#inBucket(this.#stores, bucket, async () => {
+      const { manager, clock } = this.#options
+      const store = await this.#store(bucket, replicas)
+      const { streams } = await manager()
+      const stream = `OBJ_${bucket}`
+      // Chunks first: those of an object that is written meanwhile are not seen, or too young.
+      const { subjects = {} } = (await streams.info(stream, { subjects_filter: `$O.${bucket}.C.>` })).state
+      const objects = await this.#inTime(store.list(), `objects of ${bucket}: no list`)
+      const isOld = (time: string): boolean => clock.now() - Date.parse(time) >= minAgeMs
+      let swept = 0
+      for (const { name, mtime } of objects) {
+        if (!isOrphan(name) || !isOld(mtime)) continue
+        await store.delete(name)
+        swept++
+      }
+      const known = new Set(objects.map(({ nuid }) => `$O.${bucket}.C.${nuid}`))
+      for (const subject of Object.keys(subjects)) {
+        if (known.has(subject)) continue
+        const last = await streams.getMessage(stream, { last_by_subj: subject })
+        if (!isOld(last.time.toISOString())) continue
+        await streams.purge(stream, { filter: subject })
+        swept++
+      }
+      return swept
+    })
+  }
+
   /** A bucket that fails may have gone with its server: the next call looks for it, or makes it, anew. */
   async #inBucket<T>(opened: Map<string, unknown>, bucket: string, work: () => Promise<T>): Promise<T> {
     try {

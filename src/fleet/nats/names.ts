@@ -15,6 +15,8 @@ export interface Names {
   readonly leaseKey: string
   readonly indexKey: string
   readonly snapshotBucket: string
+  /** All snapshots of the resource begin with it, and no others do. */
+  readonly snapshotPrefix: string
   /** @param madeAtMs by the publisher's clock, so that a snapshot that is made again has another name. */
   snapshot(epoch: number, revision: number, madeAtMs: number): string
 }
@@ -34,6 +36,7 @@ export function namesOf(cluster: string, { plural, group, etcdPrefix }: Resource
     leaseKey: `lease.${token}`,
     indexKey: `snapshots.${token}`,
     snapshotBucket: `DISTRIBUTARY_${cluster}`,
+    snapshotPrefix: `${token}/`,
     snapshot: (epoch, revision, madeAtMs) => `${token}/${epoch}-${revision}-${madeAtMs.toString(36)}`,
   }
 }

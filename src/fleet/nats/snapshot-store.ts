@@ -134,6 +134,14 @@ export class SnapshotStore {
     }
   }
 
+  /** Deletes what processes that died have left behind: snapshots that no index lists, and pieces of some. @throws BrokerError */
+  async sweep(minAgeMs: number): Promise<number> {
+    const { snapshotBucket, snapshotPrefix } = this.#names
+    const known = new Set((await this.index()).map(({ name }) => name))
+    const isOrphan = (name: string): boolean => name.startsWith(snapshotPrefix) && !known.has(name)
+    return await this.#buckets.sweepObjects(snapshotBucket, this.#replicas, minAgeMs, isOrphan)
+  }
+
   async #readIndex(): Promise<{ readonly entries: readonly SnapshotEntry[]; readonly revision: number }> {
     const { bucket, indexKey } = this.#names
     const found = await this.#buckets.kvGet(bucket, indexKey, this.#replicas)

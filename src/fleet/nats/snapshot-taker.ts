@@ -34,6 +34,10 @@ export type SnapshotPlace = Omit<SnapshotEntry, 'name' | 'keys' | 'takenAt'>
 const PAGE_KEYS = 1_000
 const PAGE_TIMEOUT_MS = 15_000
 const RETRY_MS = 2_000
+/** Orphans are looked for after the first snapshot, and then at most once in so long: the list of a bucket is of all resources. */
+const SWEEP_INTERVAL_MS = 3_600_000
+/** No upload takes so long, and no two clocks differ by as much. */
+const ORPHAN_AGE_MS = 3_600_000
 /** The stream discards its oldest messages by bytes: a snapshot is due long before it discards the newest one's place. */
 const STREAM_SHARE = 0.5
 const NOTHING = { messages: 0, bytes: 0, allBytes: 0 }
@@ -45,6 +49,7 @@ export class SnapshotTaker {
   /** Written to the stream since the last snapshot. */
   #since = NOTHING
   #lastBytes = 0
+  #sweptMs = Number.NEGATIVE_INFINITY
   #isDue = false
   #taking: Promise<void> | null = null
   #retryTimer: Timer | null = null
@@ -125,11 +130,27 @@ export class SnapshotTaker {
       await this.#publish(name, snapshot, place, false)
       this.#lastBytes = snapshot.bytes
       metrics.snapshot((clock.monotonic() - startedMs) / 1_000, snapshot.bytes)
+      await this.#sweep()
     } catch (error) {
       if (signal.aborted) return
       const reason = error instanceof Error ? error.message : String(error)
       logger.warn({ stream: names.stream, reason }, 'no snapshot could be taken; trying again')
       this.#retryTimer = clock.setTimer(RETRY_MS, () => this.request())
+    }
+  }
+
+  /** What cannot be swept now is swept another time. */
+  async #sweep(): Promise<void> {
+    const { clock, logger, names } = this.#options
+    if (clock.monotonic() - this.#sweptMs < SWEEP_INTERVAL_MS) return
+    this.#sweptMs = clock.monotonic()
+    const bucket = names.snapshotBucket
+    try {
+      const swept = await this.#store.sweep(ORPHAN_AGE_MS)
+      if (swept > 0) logger.info({ bucket, swept }, 'left-over snapshots were deleted')
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error)
+      logger.warn({ bucket, reason }, 'left-over snapshots could not be deleted')
     }
   }
 
