@@ -39,7 +39,10 @@ export async function handleList(
   span: Span | null,
 ): Promise<void> {
   const { served, cache } = live
-  const options = parseListParameters(exchange.query, collection.name ?? undefined)
+  const options = parseListParameters(exchange.query, {
+    resource: served.resource,
+    ...(collection.name === null ? {} : { name: collection.name }),
+  })
   const encoder = context.encoder(served, form, options.includeObject, options.projection)
   cache.assertReadable()
   context.memory.admit()

@@ -49,6 +49,7 @@ export function readWatch(
     throw new ServiceUnavailableError('the server is shutting down', { details: { retryAfterSeconds: 1 } })
   }
   const options = parseWatchParameters(query, {
+    resource: served.resource,
     ...(collection.name === null ? {} : { name: collection.name }),
     ...(lastEventId === undefined ? {} : { lastEventId }),
   })
