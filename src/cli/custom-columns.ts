@@ -1,13 +1,15 @@
 /** `-o custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image`: a table of what paths pick, as kubectl's. */
+import type { JsonPath } from '../codec/json-path/parse.js'
+import { printedValue } from '../codec/json-path/print.js'
 import { type Json, textMember } from '../codec/json-tree.js'
 import { UsageError } from './exit-code.js'
-import { evaluatePath, valueText } from './jsonpath/evaluate.js'
-import { parseTemplate, type Path } from './jsonpath/parse.js'
+import { found } from './jsonpath/evaluate.js'
+import { parseTemplate } from './jsonpath/parse.js'
 import type { Row } from './table/table-codec.js'
 
 export interface CustomColumn {
   readonly header: string
-  readonly path: Path
+  readonly path: JsonPath
 }
 
 /** @throws UsageError */
@@ -23,7 +25,7 @@ export function parseCustomColumns(text: string): readonly CustomColumn[] {
 }
 
 /** One expression, with or without braces. @throws UsageError */
-export function parsePath(expression: string, what: string): Path {
+export function parsePath(expression: string, what: string): JsonPath {
   const parts = parseTemplate(expression)
   const [part] = parts
   if (parts.length !== 1 || part?.kind !== 'path') throw new UsageError(`${what}: ${expression} is not one path`)
@@ -33,8 +35,10 @@ export function parsePath(expression: string, what: string): Path {
 /** Several values of one path are separated by commas; none is `<none>`. */
 export function customRow(columns: readonly CustomColumn[], object: Json): Row {
   const cells = columns.map(({ path }) => {
-    const values = evaluatePath(path, object, object)
-    return values.length === 0 ? null : values.map((value) => (value === null ? '<nil>' : valueText(value))).join(',')
+    const values = found(path, object)
+    return values.length === 0
+      ? null
+      : values.map((value) => (value === null ? '<nil>' : printedValue(value))).join(',')
   })
   return {
     columns: columns.map(({ header }) => ({ name: header, priority: 0 })),

@@ -1,7 +1,9 @@
 /** `--sort-by`: by the first value that a path picks of each, as kubectl does. */
+import { compareNumbers } from '../codec/json-path/evaluate.js'
+import { printedValue } from '../codec/json-path/print.js'
 import { isNumber, type Json } from '../codec/json-tree.js'
 import { parsePath } from './custom-columns.js'
-import { compareNumbers, evaluatePath, valueText } from './jsonpath/evaluate.js'
+import { found } from './jsonpath/evaluate.js'
 
 const QUANTITY = /^([+-]?\d+(?:\.\d+)?)([numkMGTPE]|[KMGTPE]i)?$/
 /** Powers of a thousand. */
@@ -13,16 +15,16 @@ export function sorterBy(expression: string): <T>(items: readonly T[], objectOf:
   return (items, objectOf) => {
     const keyed = items.map((item) => {
       const object = objectOf(item)
-      return { item, key: evaluatePath(path, object, object)[0] }
+      return { item, key: found(path, object)[0] }
     })
     return keyed.sort((a, b) => compareKeys(a.key, b.key)).map(({ item }) => item)
   }
 }
 
-function compareKeys(a: unknown, b: unknown): number {
+function compareKeys(a: Json | undefined, b: Json | undefined): number {
   if (a === undefined || b === undefined) return Number(a !== undefined) - Number(b !== undefined)
   if (isNumber(a) && isNumber(b)) return compareNumbers(a, b)
-  const [textA, textB] = [valueText(a), valueText(b)]
+  const [textA, textB] = [printedValue(a), printedValue(b)]
   const [quantityA, quantityB] = [quantityOf(textA), quantityOf(textB)]
   if (quantityA !== null && quantityB !== null) return quantityA - quantityB
   return textA < textB ? -1 : textA > textB ? 1 : 0

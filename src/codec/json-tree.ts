@@ -14,6 +14,10 @@ import { endOfString, endOfValue, skipSpace } from '../support/json-walk.js'
 /** A number whose text says more than its value. */
 export class JsonNumber {
   constructor(readonly text: string) {}
+
+  toString(): string {
+    return this.text
+  }
 }
 
 export interface JsonRecord {

@@ -57,8 +57,10 @@ export function decodeContinueToken(token: string): ContinueToken {
   if (typeof start !== 'string' || start === '') throw invalid('encoded start key empty')
   const revision = rv < 0 ? null : toRevision(rv)
   if (startBytes === undefined) {
-    if (looksLikeClimbing(start)) throw invalid(JSON.stringify(start.slice(0, 64)))
-    return { revision, start: keyFromText(start) }
+    // The API server begins it with a slash and takes it without: a client may move between the two within a list.
+    const relative = start.startsWith('/') ? start.slice(1) : start
+    if (relative === '' || looksLikeClimbing(relative)) throw invalid(JSON.stringify(start.slice(0, 64)))
+    return { revision, start: keyFromText(relative) }
   }
   if (typeof startBytes !== 'string' || startBytes === '') throw invalid('encoded start key empty')
   return { revision, start: Buffer.from(startBytes, 'base64url').toString('latin1') as Key }

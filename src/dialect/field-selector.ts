@@ -1,16 +1,20 @@
 /**
  * Field selectors: `spec.nodeName=n1,status.phase!=Running`. The grammar is that of Kubernetes (`=`, `==`, `!=`; `\,` `\=`
  * `\\` in values), the fields are not: where the API server allows a list of fields per kind, any scalar path may be asked for.
- * Paths are spelled as in codec/field-path.ts. A path that is missing, or leads to an object or a list, reads as ''.
+ * Paths are spelled as in codec/field-path.ts. A path that is missing, or leads to an object or a list, reads as '', unless
+ * the resource has a field label of that name (field-labels.ts).
  */
 import { formatFieldPath, parseFieldPath } from '../codec/field-path.js'
 import { BadRequestError } from '../model/status.js'
 import type { EqualityTerm } from '../model/equality-term.js'
 import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS, type Subject } from './subject.js'
+import type { FieldLabel, FieldLabels } from './field-labels.js'
 
 interface Term {
   /** Canonical. */
   readonly path: string
+  /** null: the value lies at `path` itself. */
+  readonly label: FieldLabel | null
   readonly negated: boolean
   readonly value: string
 }
@@ -26,15 +30,21 @@ export class FieldSelector {
   constructor(private readonly terms: readonly Term[]) {
     this.canonical = terms.map(formatTerm).join(',')
     this.isEmpty = terms.length === 0
-    this.paths = [...new Set(terms.map((term) => term.path))]
-    this.equalities = terms.filter((term) => !term.negated).map(({ path, value }) => ({ path, value }))
+    this.paths = [...new Set(terms.flatMap(({ path, label }) => label?.paths ?? [path]))]
+    this.equalities = terms.flatMap(equalityOf)
   }
 
   matches(subject: Pick<Subject, 'field'>): boolean {
     for (const term of this.terms) {
-      if ((subject.field(term.path) === term.value) === term.negated) return false
+      if ((valueOf(term, subject) === term.value) === term.negated) return false
     }
     return true
+  }
+
+  /** The same selector for a resource that computes some of its field labels. */
+  withLabels(labels: FieldLabels): FieldSelector {
+    if (!this.terms.some(({ path }) => labels.has(path))) return this
+    return new FieldSelector(this.terms.map((term) => ({ ...term, label: labels.get(term.path) ?? null })))
   }
 
   /** What every matching object has: necessary, not sufficient. */
@@ -46,6 +56,22 @@ export class FieldSelector {
   requiredValue(path: string): string | undefined {
     return this.equalities.find((term) => term.path === path)?.value
   }
+}
+
+function valueOf({ path, label }: Term, subject: Pick<Subject, 'field'>): string {
+  if (label === null) return subject.field(path)
+  for (const source of label.paths) {
+    const value = subject.field(source)
+    if (value !== '') return value
+  }
+  return label.otherwise
+}
+
+/** None for a value that a matching object need not have itself: its default, or one of several fields. */
+function equalityOf({ path, label, negated, value }: Term): readonly EqualityTerm[] {
+  if (negated) return []
+  if (label === null) return [{ path, value }]
+  return label.paths.length === 1 && value !== label.otherwise ? [{ path: label.paths[0]!, value }] : []
 }
 
 export const EVERY_FIELD = new FieldSelector([])
@@ -65,7 +91,7 @@ export function parseFieldSelector(text: string): FieldSelector {
       // As in Kubernetes, nothing between two commas is nothing.
       if (i > start) {
         const term = parseTerm(text.slice(start, i), start)
-        terms.set(formatTerm(term), term)
+        if (term !== null) terms.set(formatTerm(term), term)
       }
       start = i + 1
     }
@@ -83,7 +109,7 @@ export function parseFieldSelector(text: string): FieldSelector {
 
 /** `metadata.name=NAME`, as the path of a single object means it. */
 export function nameSelector(name: string): FieldSelector {
-  return new FieldSelector([{ path: 'metadata.name', negated: false, value: name }])
+  return new FieldSelector([{ path: 'metadata.name', label: null, negated: false, value: name }])
 }
 
 function endsInOpenEscape(text: string): boolean {
@@ -92,12 +118,14 @@ function endsInOpenEscape(text: string): boolean {
   return backslashes % 2 === 1
 }
 
-function parseTerm(text: string, at: number): Term {
+/** null for a term without a field and a value (`=`), which the API server takes as no term. */
+function parseTerm(text: string, at: number): Term | null {
   const operatorAt = findOperator(text)
   if (operatorAt === -1) {
     throw new BadRequestError(`invalid field selector: can't understand '${text}' (character ${at + 1})`)
   }
   const operator = text.startsWith('!=', operatorAt) ? '!=' : text.startsWith('==', operatorAt) ? '==' : '='
+  if (operatorAt === 0 && text.length === operator.length) return null
   const segments = parseFieldPath(text.slice(0, operatorAt))
   if (segments === null) {
     throw new BadRequestError(
@@ -106,7 +134,7 @@ function parseTerm(text: string, at: number): Term {
   }
   const valueAt = operatorAt + operator.length
   const value = unescape(text.slice(valueAt), at + valueAt)
-  return { path: formatFieldPath(segments), negated: operator === '!=', value }
+  return { path: formatFieldPath(segments), label: null, negated: operator === '!=', value }
 }
 
 /** The first `=`, or the `!` of the first `!=`. */

@@ -203,11 +203,8 @@ class Parser {
     const open = this.next()
     if (open.kind !== '(') this.failRequirement(open, "'('")
     const values: string[] = []
-    // Between commas there may be nothing: that is the empty value.
+    // Between commas, and between the parentheses, there may be nothing: that is the empty value.
     let expectsValue = true
-    if (this.peek().kind === ')') {
-      this.failValue({ ...this.peek(), text: '' }, "for 'in', 'notin' operators, values set can't be empty")
-    }
     for (;;) {
       const token = this.next()
       if (token.kind === 'word' && expectsValue) {

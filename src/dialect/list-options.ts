@@ -8,6 +8,7 @@
  */
 import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
+import type { Resource } from '../model/resource.js'
 import { parseResourceVersion } from '../model/resource-version.js'
 import { BadRequestError, InvalidError, type StatusCause } from '../model/status.js'
 import { decodeContinueToken } from './continue-token.js'
@@ -87,18 +88,20 @@ export function isWatch(query: Query): boolean {
 /** @throws BadRequestError */
 export function parseGetParameters(query: Query): GetParameters {
   return {
-    read: freshness(parameter(query, 'resourceVersion') ?? ''),
+    read: freshness(resourceVersionText(query)),
     projection: projection(query),
     includeObject: includeObject(query),
   }
 }
 
 /**
- * @param name from a path that names one object and still lists: it must not contradict the selector.
+ * @param target what is listed.
  * @throws BadRequestError, InvalidError
  */
-export function parseListParameters(query: Query, name?: string): ListParameters {
-  const parameters = readParameters(query, name)
+export function parseListParameters(query: Query, target: Target = {}): ListParameters {
+  const parameters = readParameters(query, target)
+  // A list has no use for it, yet the API server reads it.
+  integerParameter(query, 'timeoutSeconds')
   const { resourceVersion, match, continueText } = parameters
   const causes: StatusCause[] = []
   if (match !== '') {
@@ -137,16 +140,22 @@ export function parseListParameters(query: Query, name?: string): ListParameters
   return { read: fresh, limit, ...rest }
 }
 
-export interface WatchParameterSources {
-  /** From a path that names one object: it must not contradict the selector. */
+/** What a list or watch is of. */
+export interface Target {
+  /** From a path that names one object and still lists: it must not contradict the selector. */
   readonly name?: string
+  /** The resource, which may compute some of its field labels. */
+  readonly resource?: Resource
+}
+
+export interface WatchParameterSources extends Target {
   /** The header of an EventSource that reconnects: it beats the resourceVersion of the URL. */
   readonly lastEventId?: string
 }
 
 /** @throws BadRequestError, InvalidError */
 export function parseWatchParameters(query: Query, request: WatchParameterSources = {}): WatchParameters {
-  const parameters = readParameters(query, request.name)
+  const parameters = readParameters(query, request)
   const { resourceVersion, continueText } = parameters
   const bookmarks = flagParameter(query, 'allowWatchBookmarks') === true
   let { match, sendInitialEvents } = parameters
@@ -202,10 +211,10 @@ interface Parameters {
   readonly projection: Projection | null
 }
 
-function readParameters(query: Query, name: string | undefined): Parameters {
-  const selector = parseSelector(parameter(query, 'labelSelector'), parameter(query, 'fieldSelector'))
+function readParameters(query: Query, { name, resource }: Target): Parameters {
+  const selector = parseSelector(parameter(query, 'labelSelector'), parameter(query, 'fieldSelector'), resource)
   return {
-    resourceVersion: parameter(query, 'resourceVersion') ?? '',
+    resourceVersion: resourceVersionText(query),
     match: parameter(query, 'resourceVersionMatch') ?? '',
     continueText: parameter(query, 'continue') ?? '',
     sendInitialEvents: flagParameter(query, 'sendInitialEvents'),
@@ -226,6 +235,20 @@ function freshness(resourceVersion: string): RequestedFreshness {
   if (resourceVersion === '') return { kind: 'consistent' }
   if (resourceVersion === '0') return { kind: 'cached' }
   return { kind: 'not-older-than', revision: parseResourceVersion(resourceVersion) }
+}
+
+const MAX_UINT64 = 2n ** 64n - 1n
+
+/**
+ * Zeros in front count for nothing, and a number of 64 bits that is beyond every revision is one of the future, so the
+ * furthest: both as the API server reads it.
+ */
+function resourceVersionText(query: Query): string {
+  const text = parameter(query, 'resourceVersion') ?? ''
+  if (!/^\d+$/.test(text)) return text
+  const digits = text.replace(/^0+(?=\d)/, '')
+  if (Number.isSafeInteger(Number(digits)) || digits.length > 20 || BigInt(digits) > MAX_UINT64) return digits
+  return String(Number.MAX_SAFE_INTEGER)
 }
 
 function timeoutSeconds(query: Query): number | null {

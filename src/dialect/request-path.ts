@@ -115,7 +115,8 @@ function resourcePath(group: string, version: string, rest: readonly string[], f
   const found = find(group, version, plural)
   const name = rawName === undefined ? '' : decodeName(rawName, found?.resource.wholeKeyNames === true)
 
-  const isScopeRight = found !== undefined && (found.resource.namespaced ? inNamespace || name === '' : !inNamespace)
+  const isScopeRight =
+    found !== undefined && (found.resource.namespaced ? inNamespace || name === '' || legacyWatch : !inNamespace)
   return {
     kind: 'resource',
     group,
@@ -136,7 +137,7 @@ export function unknownResource(): NotFoundError {
 
 /** Before any decoding: what servers and proxies are known to read differently. */
 function checkSegment(segment: string, path: string): void {
-  if (segment === '') throw new BadRequestError(`path ${quote(path)} has an empty segment`)
+  if (segment === '') throw unknownResource()
   if (/^(\.|%2e){1,2}$/i.test(segment)) throw new BadRequestError(`path ${quote(path)} has a "." or ".." segment`)
 }
 

@@ -1,4 +1,6 @@
 /** What a list or watch selects by: labels and fields together, both must hold. */
+import type { Resource } from '../model/resource.js'
+import { fieldLabelsOf } from './field-labels.js'
 import { EVERY_FIELD, type FieldSelector, parseFieldSelector } from './field-selector.js'
 import { EVERY_LABEL, type LabelSelector, parseLabelSelector } from './label-selector.js'
 import type { EqualityTerm } from '../model/equality-term.js'
@@ -44,9 +46,19 @@ export class Selector {
 
 export const EVERYTHING = new Selector(EVERY_LABEL, EVERY_FIELD)
 
-/** '' or undefined selects all. @throws BadRequestError */
-export function parseSelector(labelSelector: string | undefined, fieldSelector: string | undefined): Selector {
+/**
+ * '' or undefined selects all.
+ *
+ * @param resource what is selected from; it may compute some field labels.
+ * @throws BadRequestError
+ */
+export function parseSelector(
+  labelSelector: string | undefined,
+  fieldSelector: string | undefined,
+  resource?: Resource,
+): Selector {
   const labels = parseLabelSelector(labelSelector ?? '')
-  const fields = parseFieldSelector(fieldSelector ?? '')
+  const given = parseFieldSelector(fieldSelector ?? '')
+  const fields = resource === undefined ? given : given.withLabels(fieldLabelsOf(resource))
   return labels.isEmpty && fields.isEmpty ? EVERYTHING : new Selector(labels, fields)
 }

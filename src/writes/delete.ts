@@ -112,7 +112,7 @@ export async function deleteCollection(context: WriteContext, request: WriteRequ
   // As in Kubernetes: nobody empties a cluster with one request.
   if (resourceId(resource) === 'namespaces') throw methodNotAllowedError(resource, 'deletecollection')
   const options = parseDeleteOptions(query, readOptionalObject(request.contentType, request.body, context.schema))
-  const selector = parseSelector(parameter(query, 'labelSelector'), parameter(query, 'fieldSelector'))
+  const selector = parseSelector(parameter(query, 'labelSelector'), parameter(query, 'fieldSelector'), resource)
   const plan = planFacts(selector.paths)
   const prefix = namespace === '' ? resource.etcdPrefix : namespacePrefix(resource, namespace)
   const places: ObjectLocation[] = []

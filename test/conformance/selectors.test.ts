@@ -68,7 +68,6 @@ const BAD_LABELS = [
   'a in',
   'a in (',
   'a in (b',
-  'a in ()',
   'in (b)',
   '!a=b',
   'a,,b',

@@ -55,7 +55,9 @@ void t.test('what is not a token is a 400', async (t) => {
     encoded({ v, rv: 1 }),
     encoded({ v, rv: 1, start: '../secrets/a' }),
     encoded({ v, rv: 1, start: 'a/../../secrets' }),
-    encoded({ v, rv: 1, start: '/a' }),
+    encoded({ v, rv: 1, start: '/' }),
+    encoded({ v, rv: 1, start: '//a' }),
+    encoded({ v, rv: 1, start: '/../a' }),
     encoded({ v, rv: 1, start: 'a/./b' }),
     encoded({ v, rv: 1, start: 'a//b' }),
     encoded({ v, rv: 1, start: 'a', startBytes: 7 }),
@@ -69,6 +71,11 @@ void t.test('what is not a token is a 400', async (t) => {
     )
   }
   t.equal(decodeContinueToken(encoded({ v, rv: -1, start: 'a' })).revision, null, 'as Kubernetes says inconsistent')
+})
+
+void t.test('a token of the API server begins its key with a slash, and is taken', async (t) => {
+  const token = 'eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NTM0LCJzdGFydCI6Ii9kZWZhdWx0L2J5LWhhbmQtYmFyZVx1MDAwMCJ9'
+  t.strictSame(decodeContinueToken(token), { revision: 534, start: 'default/by-hand-bare\0' })
 })
 
 void t.test('an expired token is answered with one that goes on from the same key', async (t) => {

@@ -52,6 +52,13 @@ void t.test('list: every cell of the table', async (t) => {
     [`continue=${freshToken}`, { kind: 'continue', revision: null, start: 'a\0' }, null],
     ['resourceVersionMatch=&continue=', { kind: 'consistent' }, null],
     ['resourceVersion=5&resourceVersion=7', notOlder, null],
+    ['resourceVersion=00', { kind: 'cached' }, null],
+    ['resourceVersion=05', notOlder, null],
+    [
+      'resourceVersion=9223372036854775808',
+      { kind: 'not-older-than', revision: toRevision(Number.MAX_SAFE_INTEGER) },
+      null,
+    ],
     ['nonsense=1&watch=0', { kind: 'consistent' }, null],
   ]
   for (const [text, read, limit] of table) {
@@ -114,7 +121,8 @@ void t.test('list: text that cannot be read is a 400', async (t) => {
     ['limit=99999999999999999999', /value out of range/],
     ['resourceVersion=-1', /^invalid resource version: /],
     ['resourceVersion=5.0', /^invalid resource version: /],
-    ['resourceVersion=05', /^invalid resource version: /],
+    ['resourceVersion=18446744073709551616', /^invalid resource version: /],
+    ['timeoutSeconds=abc', /strconv.ParseInt: parsing "abc": invalid syntax$/],
     [`resourceVersion=5&continue=${token}`, /specifying resource version is not allowed when using continue/],
     ['continue=%21', /^invalid continue token: /],
     ['labelSelector=a%3D%3D%3D', /unable to parse requirement/],

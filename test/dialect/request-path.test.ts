@@ -112,12 +112,18 @@ void t.test('resources', async (t) => {
   }
 })
 
+void t.test('an old watch path may name an object without its namespace', async (t) => {
+  t.match(parse('/api/v1/watch/pods/a'), {
+    namespace: '',
+    name: 'a',
+    legacyWatch: true,
+    served: { resource: { plural: 'pods' } },
+  })
+  t.match(parse('/api/v1/pods/a'), { name: 'a', legacyWatch: false, served: undefined })
+})
+
 void t.test('a path that could be read in two ways is refused', async (t) => {
   const bad = [
-    '/api/v1//pods',
-    '/api//v1/pods',
-    '/api/v1/pods//',
-    '/api/v1/namespaces//pods',
     '/api/v1/namespaces/./pods',
     '/api/v1/namespaces/../pods',
     '/api/v1/namespaces/%2e%2e/pods',
@@ -138,6 +144,11 @@ void t.test('a path that could be read in two ways is refused', async (t) => {
   ]
   for (const path of bad) t.throws(() => parse(path), BadRequestError, path)
   for (const path of [
+    // As in the API server, an empty segment leads nowhere.
+    '/api/v1//pods',
+    '/api//v1/pods',
+    '/api/v1/pods//',
+    '/api/v1/namespaces//pods',
     '/api/v1/p%6Fds',
     '/apis/%61pps/v1/deployments',
     '/api/v1/Pods',

@@ -1,16 +1,21 @@
-/**
- * A parsed JSONPath template over an object. What is not there is left out, as kubectl does. Trees of `json-tree.ts` keep
- * numbers as they are written, and so do these.
- */
-import { isNumber, type Json, JsonNumber, jsonText } from '../../codec/json-tree.js'
-import type { Operand, Operator, Part, Path, Step } from './parse.js'
+/** Renders a parsed JSONPath template of an object, as kubectl does. */
+import { evaluatePath, JsonPathError } from '../../codec/json-path/evaluate.js'
+import type { JsonPath } from '../../codec/json-path/parse.js'
+import { printedValue } from '../../codec/json-path/print.js'
+import type { Json } from '../../codec/json-tree.js'
+import type { Part } from './parse.js'
 
-/** Values of one expression are separated by a space; objects and lists are JSON. */
-export function renderTemplate(parts: readonly Part[], root: unknown): string {
-  return render(parts, root, root)
+/**
+ * Values of one expression are separated by a space; objects and lists are JSON.
+ *
+ * An expression that does not fit the object (an index beyond the end) renders as nothing, like a field that is missing:
+ * one object of many must not end a watch.
+ */
+export function renderTemplate(parts: readonly Part[], object: unknown): string {
+  return render(parts, object as Json)
 }
 
-function render(parts: readonly Part[], root: unknown, current: unknown): string {
+function render(parts: readonly Part[], value: Json): string {
   let text = ''
   for (const part of parts) {
     switch (part.kind) {
@@ -18,10 +23,10 @@ function render(parts: readonly Part[], root: unknown, current: unknown): string
         text += part.text
         break
       case 'path':
-        text += evaluatePath(part.path, root, current).map(valueText).join(' ')
+        text += found(part.path, value).map(printedValue).join(' ')
         break
       case 'range':
-        for (const value of evaluatePath(part.path, root, current)) text += render(part.body, root, value)
+        for (const item of found(part.path, value)) text += render(part.body, item)
         break
       default:
         part satisfies never
@@ -30,93 +35,12 @@ function render(parts: readonly Part[], root: unknown, current: unknown): string
   return text
 }
 
-export function evaluatePath({ fromRoot, steps }: Path, root: unknown, current: unknown): readonly unknown[] {
-  let values: readonly unknown[] = [fromRoot ? root : current]
-  for (const step of steps) values = values.flatMap((value) => stepInto(step, value, root))
-  return values
-}
-
-function stepInto(step: Step, value: unknown, root: unknown): readonly unknown[] {
-  switch (step.kind) {
-    case 'field':
-      return isTree(value) && Object.hasOwn(value, step.name) ? [value[step.name]] : []
-    case 'all':
-      return isTree(value) || Array.isArray(value) ? Object.values(value) : []
-    case 'descend':
-      return below(value)
-    case 'index':
-      return slice(value, step.index, step.index + 1 === 0 ? null : step.index + 1, 1)
-    case 'slice':
-      return slice(value, step.start, step.end, step.step)
-    case 'union':
-      return step.of.flatMap((one) => stepInto(one, value, root))
-    case 'filter':
-      return (Array.isArray(value) ? (value as unknown[]) : []).filter((item) => {
-        const [left] = operandValues(step.left, root, item)
-        if (step.operator === null) return left !== undefined
-        const [right] = operandValues(step.right!, root, item)
-        return compare(left, step.operator, right)
-      })
-    default:
-      return step satisfies never
+/** What a path finds; nothing where it does not fit the object. */
+export function found(path: JsonPath, value: Json): readonly Json[] {
+  try {
+    return evaluatePath(path, value)
+  } catch (error) {
+    if (error instanceof JsonPathError) return []
+    throw error
   }
-}
-
-function isTree(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof JsonNumber)
-}
-
-function below(value: unknown): readonly unknown[] {
-  if (!isTree(value) && !Array.isArray(value)) return [value]
-  return [value, ...Object.values(value).flatMap(below)]
-}
-
-function slice(value: unknown, start: number | null, end: number | null, step: number): readonly unknown[] {
-  if (!Array.isArray(value)) return []
-  return (value as unknown[]).slice(start ?? 0, end ?? undefined).filter((_item, index) => index % step === 0)
-}
-
-function operandValues(operand: Operand, root: unknown, item: unknown): readonly unknown[] {
-  return 'path' in operand ? evaluatePath(operand.path, root, item) : [operand.value]
-}
-
-function compare(left: unknown, operator: Operator, right: unknown): boolean {
-  if (isNumber(left) && isNumber(right)) return isOrdered(compareNumbers(left, right), operator)
-  if (operator === '==') return left === right
-  if (operator === '!=') return left !== right
-  if (typeof left !== 'string' || typeof right !== 'string') return false
-  return isOrdered(left < right ? -1 : left > right ? 1 : 0, operator)
-}
-
-function isOrdered(order: number, operator: Operator): boolean {
-  switch (operator) {
-    case '==':
-      return order === 0
-    case '!=':
-      return order !== 0
-    case '<':
-      return order < 0
-    case '<=':
-      return order <= 0
-    case '>':
-      return order > 0
-    case '>=':
-      return order >= 0
-    default:
-      return operator satisfies never
-  }
-}
-
-/** Negative, zero or positive; integers of any size are compared exactly. */
-export function compareNumbers(left: number | JsonNumber, right: number | JsonNumber): number {
-  if (typeof left === 'number' && typeof right === 'number') return left - right
-  const [a, b] = [jsonText(left), jsonText(right)]
-  if (!/^-?\d+$/.test(a) || !/^-?\d+$/.test(b)) return Number(a) - Number(b)
-  const [bigA, bigB] = [BigInt(a), BigInt(b)]
-  return bigA < bigB ? -1 : bigA > bigB ? 1 : 0
-}
-
-export function valueText(value: unknown): string {
-  if (typeof value === 'string') return value
-  return value === undefined ? '' : jsonText(value as Json)
 }

@@ -2,10 +2,14 @@
  * Columns that are not written for a kind: a CRD's own (`additionalPrinterColumns`), those of a declared prefix, and the
  * plain ones of any other kind.
  */
+import { evaluatePath, JsonPathError } from '../../codec/json-path/evaluate.js'
+import { goNumber } from '../../codec/json-path/numbers.js'
+import { type JsonPath, JsonPathSyntaxError, parseJsonPath } from '../../codec/json-path/parse.js'
+import { printedValue } from '../../codec/json-path/print.js'
+import { isNumber, type Json, JsonNumber } from '../../codec/json-tree.js'
 import type { PrinterColumn } from '../resource-registry.js'
 import { countAt, entriesAt, field, has, textAt } from './fields.js'
 import { ageOf } from './human-duration.js'
-import { firstMatch, type JsonPath, parseJsonPath } from './json-path.js'
 import { AGE, type Cell, type CellColumn, column, NAME, type Printer, printer } from './printer.js'
 
 /** Longest excerpt of a value, in characters: what still leaves room for the other columns on a screen. */
@@ -44,15 +48,30 @@ export const declaredPrinter: Printer = printer(
   AGE,
 )
 
+/** As the API server does, it leaves out the first column whose path is no JSONPath, and all after it. */
 export function customPrinter(columns: readonly PrinterColumn[] | undefined): Printer {
   if (columns === undefined || columns.length === 0) {
     return printer(NAME, { ...AGE, type: 'date' })
   }
-  return printer(NAME, ...columns.map(customColumn))
+  const cellColumns: CellColumn[] = []
+  for (const given of columns) {
+    const path = pathOf(given)
+    if (path === null) break
+    cellColumns.push(customColumn(given, path))
+  }
+  return printer(NAME, ...cellColumns)
 }
 
-function customColumn(given: PrinterColumn): CellColumn {
-  const path = parseJsonPath(given.jsonPath)
+function pathOf({ jsonPath }: PrinterColumn): JsonPath | null {
+  try {
+    return parseJsonPath(jsonPath)
+  } catch (error) {
+    if (error instanceof JsonPathSyntaxError) return null
+    throw error
+  }
+}
+
+function customColumn(given: PrinterColumn, path: JsonPath): CellColumn {
   const type = TYPES.has(given.type) ? (given.type as CellColumn['type']) : 'string'
   return {
     name: given.name,
@@ -60,28 +79,50 @@ function customColumn(given: PrinterColumn): CellColumn {
     format: given.format,
     description: given.description || `Custom resource definition column (in JSONPath format): ${given.jsonPath}`,
     priority: given.priority,
-    cell: (object, nowMs) => (path === null ? null : customCell(type, object, path, nowMs)),
+    cell: (object, nowMs) => customCell(type, object as Json, path, nowMs),
   }
 }
 
 const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'date'])
 
-/** A value that is not of the column's type shows as nothing. Source: the API server's table of custom resources. */
-function customCell(type: CellColumn['type'], object: unknown, path: JsonPath, nowMs: number): Cell {
-  const value = firstMatch(object, path)
-  if (value === undefined || value === null) return null
+/**
+ * A cell shows the first value the path leads to; one that is not of the column's type shows as nothing.
+ * Source: the API server's table of custom resources (`tableconvertor`).
+ */
+function customCell(type: CellColumn['type'], object: Json, path: JsonPath, nowMs: number): Cell {
+  const value = firstFound(path, object)
+  if (value === undefined) return null
+  if (type === 'string') return value === null ? '<no value>' : printedValue(value)
   switch (type) {
-    case 'string':
-      return typeof value === 'string' ? value : JSON.stringify(value)
     case 'integer':
-      return typeof value === 'number' ? Math.trunc(value) : null
+      return isNumber(value) ? int64Cell(value) : null
     case 'number':
-      return typeof value === 'number' ? value : null
+      return isNumber(value) ? Number(value instanceof JsonNumber ? value.text : value) : null
     case 'boolean':
       return typeof value === 'boolean' ? value : null
     case 'date':
       return typeof value === 'string' ? ageOf(value, nowMs) : null
   }
+}
+
+function firstFound(path: JsonPath, object: Json): Json | undefined {
+  try {
+    return evaluatePath(path, object)[0]
+  } catch (error) {
+    if (error instanceof JsonPathError) return undefined
+    throw error
+  }
+}
+
+/** What Go makes of a float that no int64 holds, on the processors Kubernetes runs on. */
+const INT64_OVERFLOW = new JsonNumber('-9223372036854775808')
+
+function int64Cell(value: number | JsonNumber): Cell {
+  const number = goNumber(value)
+  const int =
+    number.kind === 'int' ? number.int : Math.abs(number.float) < 2 ** 63 ? BigInt(Math.trunc(number.float)) : null
+  if (int === null) return INT64_OVERFLOW
+  return Number.isSafeInteger(Number(int)) ? Number(int) : new JsonNumber(String(int))
 }
 
 function orNull(object: unknown, member: string): Cell {

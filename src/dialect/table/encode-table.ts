@@ -7,6 +7,7 @@
  * Table is not worth keeping.
  */
 import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
+import { jsonText, parseJsonTree } from '../../codec/json-tree.js'
 import { formatResourceVersion } from '../../model/resource-version.js'
 import type { Revision } from '../../model/revision.js'
 import type { IncludeObject } from '../list-options.js'
@@ -35,10 +36,12 @@ export function encodeTableRow(
   nowMs: number,
   include: IncludeObject,
 ): Buffer {
-  const { cells, conditions } = tableRow(served, JSON.parse(object.bytes.toString()) as unknown, nowMs)
+  const { cells, conditions } = tableRow(served, parseForCells(served, object.bytes), nowMs)
   const shown = conditions === undefined ? '' : `,"conditions":${JSON.stringify(conditions)}`
   // The API server writes the member in each case; a row without its object says null.
-  const start = Buffer.from(`{"cells":${JSON.stringify(cells)}${shown},"object":${include === 'None' ? 'null' : ''}`)
+  const start = Buffer.from(
+    `{"cells":[${cells.map(jsonText).join(',')}]${shown},"object":${include === 'None' ? 'null' : ''}`,
+  )
   switch (include) {
     case 'None':
       return Buffer.concat([start, ROW_END])
@@ -47,6 +50,16 @@ export function encodeTableRow(
     case 'Object':
       return Buffer.concat([start, spliceResourceVersion(object, revision), ROW_END])
   }
+}
+
+/** A number that JSON.parse changes, or whose text tells an integer from a float. Stored JSON has no space after a colon. */
+const NEEDS_EXACT_NUMBERS = /[:,[]-?(?:\d{16}|\d+[.eE])/
+
+/** Only paths of a definition can lead to such numbers: the columns of built-in kinds show none. */
+function parseForCells({ origin }: ServedResource, bytes: Buffer): unknown {
+  const text = bytes.toString()
+  if (origin === 'custom' && NEEDS_EXACT_NUMBERS.test(text)) return parseJsonTree(bytes).value
+  return JSON.parse(text)
 }
 
 /**

@@ -2,6 +2,7 @@
  * What a Table has for one kind: its columns, and the cells of an object. A column carries its own cell, so that the two
  * cannot drift apart.
  */
+import type { JsonNumber } from '../../codec/json-tree.js'
 import { ageOf } from './human-duration.js'
 import { entriesAt, field, listAt, textAt } from './fields.js'
 
@@ -14,7 +15,8 @@ export interface Column {
   readonly priority: number
 }
 
-export type Cell = string | number | boolean | null
+/** A JsonNumber is an integer that a number of JavaScript cannot hold. */
+export type Cell = string | number | boolean | null | JsonNumber
 
 export interface RowCondition {
   readonly type: 'Completed'

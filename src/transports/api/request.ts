@@ -61,7 +61,12 @@ export function understandList(
   resource: FormedResource,
 ): Understood<ListParameters> {
   const form = negotiateForm(context, request, resource, 'list')
-  return withEncoder(context, resource, form, parseListParameters(request.exchange.query, nameOf(request)))
+  const name = nameOf(request)
+  const options = parseListParameters(request.exchange.query, {
+    resource: resource.served.resource,
+    ...(name === undefined ? {} : { name }),
+  })
+  return withEncoder(context, resource, form, options)
 }
 
 /** @throws StatusError when the request would be refused as it stands. */
@@ -77,6 +82,7 @@ export function understandWatch(
   const name = nameOf(request)
   const lastEventId = form.stream === 'sse' ? lastEventIdOf(request.exchange) : undefined
   const options = parseWatchParameters(request.exchange.query, {
+    resource: resource.served.resource,
     ...(name === undefined ? {} : { name }),
     ...(lastEventId === undefined ? {} : { lastEventId }),
   })

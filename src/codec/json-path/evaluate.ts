@@ -1,0 +1,185 @@
+/**
+ * What a JSONPath finds in an object, as client-go finds it: a field that is missing is left out, while a step that does
+ * not fit its value (an index beyond the end, a filter over an object, a comparison of an integer with a text) is an error.
+ *
+ * Objects are trees of `json-tree.ts`, or plain trees of `JSON.parse` where all numbers fit. Go walks over maps in random
+ * order; here they are walked as they were written.
+ */
+import { isNumber, isRecord, type Json, JsonNumber } from '../json-tree.js'
+import { type GoNumber, goNumber } from './numbers.js'
+import type { JsonPath, JsonPathNode, Literal, Slice } from './parse.js'
+
+export class JsonPathError extends Error {
+  override readonly name = 'JsonPathError'
+
+  constructor(
+    message: string,
+    /** What the failed step was given: for a filter without a comparison that counts as found. */
+    readonly found: readonly Json[],
+  ) {
+    super(message)
+  }
+}
+
+/** Every value the path leads to. @throws JsonPathError */
+export function evaluatePath(path: JsonPath, value: Json): readonly Json[] {
+  return walk(path, [value])
+}
+
+function walk(path: JsonPath, input: readonly Json[]): readonly Json[] {
+  let values = input
+  for (const node of path) values = step(node, values)
+  return values
+}
+
+function step(node: JsonPathNode, values: readonly Json[]): readonly Json[] {
+  switch (node.kind) {
+    case 'text':
+      return [node.text]
+    case 'literal':
+      return values.map(() => literal(node.value))
+    case 'field':
+      return values.flatMap((value) =>
+        isRecord(value) && Object.hasOwn(value, node.name) ? [value[node.name] as Json] : [],
+      )
+    case 'wildcard':
+      return values.flatMap(children)
+    case 'recursive':
+      return descend(values)
+    case 'slice':
+      return sliceEach(node, values)
+    case 'union':
+      return node.paths.flatMap((path) => walk(path, values))
+    case 'filter':
+      return values.flatMap((value) => filterItems(node, value, values))
+    case 'word':
+      throw new JsonPathError(`unrecognized identifier ${node.word}`, values)
+  }
+}
+
+function literal(value: Literal): Json {
+  return typeof value === 'boolean' ? value : new JsonNumber(value.number)
+}
+
+/** A text has its bytes as children, as in Go. */
+function children(value: Json): readonly Json[] {
+  if (Array.isArray(value)) return value
+  if (typeof value === 'string') return [...Buffer.from(value)]
+  return isRecord(value) ? Object.values(value) : []
+}
+
+/** Everything that holds something, each before what it holds. */
+function descend(values: readonly Json[]): readonly Json[] {
+  const found: Json[] = []
+  const visit = (value: Json): void => {
+    if (typeof value === 'string') {
+      if (value !== '') found.push(value)
+      return
+    }
+    const below = children(value)
+    if (below.length > 0) found.push(value)
+    for (const one of below) visit(one)
+  }
+  for (const value of values) visit(value)
+  return found
+}
+
+function sliceEach(slice: Slice, values: readonly Json[]): readonly Json[] {
+  const found: Json[] = []
+  for (const value of values) {
+    if (value === null) continue
+    if (!Array.isArray(value)) throw new JsonPathError('the value is not an array or a slice', values)
+    const { length } = value
+    let start = slice.start ?? 0
+    // Of an index, the end follows from the start as it was written.
+    let end = slice.isIndex ? start + 1 : (slice.end ?? length)
+    if (start < 0) start += length
+    if (end < 0 || (end === 0 && slice.isIndex)) end += length
+    // As in Go, an empty slice also ends the step for the values after it.
+    if (start === end) return found
+    if (start >= length || start < 0)
+      throw new JsonPathError(`array index out of bounds: ${start} of ${length}`, values)
+    if (end > length || end < 0) throw new JsonPathError(`array index out of bounds: ${end - 1} of ${length}`, values)
+    if (start > end) throw new JsonPathError(`starting index ${start} is greater than ending index ${end}`, values)
+    const stride = slice.step ?? 1
+    if (stride <= 0) throw new JsonPathError('step must be > 0', values)
+    for (let i = start; i < end; i += stride) found.push(value[i]!)
+  }
+  return found
+}
+
+type Filter = JsonPathNode & { readonly kind: 'filter' }
+
+function filterItems(filter: Filter, value: Json, input: readonly Json[]): readonly Json[] {
+  if (!Array.isArray(value))
+    throw new JsonPathError('the value is not an array or a slice and cannot be filtered', input)
+  const { operator } = filter
+  if (operator === null) return value.filter((item) => leads(filter.left, item))
+  return value.filter((item) => {
+    const left = onlyValue(filter.left, item, input)
+    if (left === undefined) return false
+    const right = onlyValue(filter.right, item, input)
+    return right !== undefined && compare(left, operator, right, input)
+  })
+}
+
+function leads(path: JsonPath, item: Json): boolean {
+  try {
+    return walk(path, [item]).length > 0
+  } catch (error) {
+    if (error instanceof JsonPathError) return error.found.length > 0
+    throw error
+  }
+}
+
+/** undefined when there is none. */
+function onlyValue(path: JsonPath, item: Json, input: readonly Json[]): Json | undefined {
+  const found = walk(path, [item])
+  if (found.length > 1) throw new JsonPathError('can only compare one element at a time', input)
+  return found[0]
+}
+
+function compare(left: Json, operator: string, right: Json, input: readonly Json[]): boolean {
+  const order = orderOf(left, right, input)
+  if (typeof left === 'boolean' && operator !== '==' && operator !== '!=') {
+    throw new JsonPathError('invalid type for comparison', input)
+  }
+  switch (operator) {
+    case '==':
+      return order === 0
+    case '!=':
+      return order !== 0
+    case '<':
+      return order < 0
+    case '<=':
+      return order <= 0
+    case '>':
+      return order > 0
+    case '>=':
+      return order >= 0
+    default:
+      throw new JsonPathError(`unrecognized filter operator ${operator}`, input)
+  }
+}
+
+/** Negative, zero or positive. An integer and a float do not compare, as nothing does that is of two kinds. */
+function orderOf(left: Json, right: Json, input: readonly Json[]): number {
+  if (typeof left === 'string' && typeof right === 'string')
+    return Buffer.compare(Buffer.from(left), Buffer.from(right))
+  if (typeof left === 'boolean' && typeof right === 'boolean') return Number(left) - Number(right)
+  if (isNumber(left) && isNumber(right)) {
+    const [a, b] = [goNumber(left), goNumber(right)]
+    if (a.kind === b.kind) return compareGoNumbers(a, b)
+  }
+  throw new JsonPathError('incompatible types for comparison', input)
+}
+
+function compareGoNumbers(a: GoNumber, b: GoNumber): number {
+  const [x, y] = [a.kind === 'int' ? a.int : a.float, b.kind === 'int' ? b.int : b.float]
+  return x < y ? -1 : x > y ? 1 : 0
+}
+
+/** Negative, zero or positive, for sorting: integers are compared exactly, and with floats by value. */
+export function compareNumbers(left: number | JsonNumber, right: number | JsonNumber): number {
+  return compareGoNumbers(goNumber(left), goNumber(right))
+}

@@ -1,0 +1,215 @@
+/**
+ * The grammar of JSONPath templates as client-go has it: text, and actions in braces that are made of fields, slices,
+ * unions, filters, wildcards and recursive descent. It is the grammar of printer columns and of `kubectl -o jsonpath`.
+ *
+ * It differs from other JSONPaths, and from its own documentation, in ways that a client sees: `$` and `@` are skipped
+ * wherever they stand, `['a.b']` means `.a.b`, and names in brackets take single quotes only. Those differences are kept.
+ * Source: k8s.io/client-go/util/jsonpath; `test/data/json-path.json` holds its answers.
+ */
+import { unquote } from './unquote.js'
+
+export type JsonPathNode =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'literal'; readonly value: Literal }
+  | { readonly kind: 'field'; readonly name: string }
+  | { readonly kind: 'wildcard' }
+  | { readonly kind: 'recursive' }
+  | ({ readonly kind: 'slice' } & Slice)
+  | { readonly kind: 'union'; readonly paths: readonly JsonPath[] }
+  /** No operator: the items that have the left side. */
+  | { readonly kind: 'filter'; readonly left: JsonPath; readonly operator: string | null; readonly right: JsonPath }
+  /** `range` and `end`, which templates give a meaning; a path has no place for them. */
+  | { readonly kind: 'word'; readonly word: string }
+
+/** The steps of one action. A text or a literal among them takes the place of what the steps before it found. */
+export type JsonPath = readonly JsonPathNode[]
+
+/** A number has its text, since an integer and a float of the same value do not compare. */
+export type Literal = boolean | { readonly number: string }
+
+export interface Slice {
+  readonly start: number | null
+  readonly end: number | null
+  readonly step: number | null
+  /** `[3]`: the end follows from the start. */
+  readonly isIndex: boolean
+}
+
+export type TemplatePart =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'action'; readonly path: JsonPath }
+
+export class JsonPathSyntaxError extends Error {
+  override readonly name = 'JsonPathSyntaxError'
+}
+
+/** A template is written by hand; the API server bounds a definition, and nobody needs a path of this length. */
+const MAX_LENGTH = 16_384
+
+/** @throws JsonPathSyntaxError */
+export function parseParts(text: string): readonly TemplatePart[] {
+  if (text.length > MAX_LENGTH) throw new JsonPathSyntaxError(`it is longer than ${MAX_LENGTH} characters`)
+  return new Parser(text).parts()
+}
+
+/** One expression, without braces around it. @throws JsonPathSyntaxError */
+export function parseJsonPath(expression: string): JsonPath {
+  const [part, ...more] = parseParts(`{${expression}}`)
+  if (part?.kind !== 'action' || more.length > 0) throw new JsonPathSyntaxError('it is not one expression')
+  return part.path
+}
+
+class Parser {
+  #at = 0
+
+  constructor(private readonly text: string) {}
+
+  parts(): readonly TemplatePart[] {
+    const { text } = this
+    const parts: TemplatePart[] = []
+    while (this.#at < text.length) {
+      const brace = text.indexOf('{', this.#at)
+      const end = brace === -1 ? text.length : brace
+      if (end > this.#at) parts.push({ kind: 'text', text: text.slice(this.#at, end) })
+      if (brace === -1) break
+      this.#at = end + 1
+      parts.push({ kind: 'action', path: this.#action() })
+    }
+    return parts
+  }
+
+  /** Up to its closing brace and over it. */
+  #action(): JsonPath {
+    const { text } = this
+    const nodes: JsonPathNode[] = []
+    for (;;) {
+      if (text.startsWith('[?(', this.#at)) {
+        nodes.push(this.#filter())
+        continue
+      }
+      if (text.startsWith('..', this.#at)) {
+        if (nodes.at(-1)?.kind === 'recursive') this.#fail('invalid multiple recursive descent')
+        this.#at += 2
+        nodes.push({ kind: 'recursive' })
+        if (/^[_\p{L}\p{Nd}]/u.test(text.slice(this.#at, this.#at + 2))) nodes.push(this.#field())
+        continue
+      }
+      const character = text[this.#at]
+      if (character === undefined || character === '\n' || character === '\r') this.#fail('unclosed action')
+      this.#at++
+      if (character === '}') return nodes
+      if (character === ' ' || character === '@' || character === '$') continue
+      if (character === '[') nodes.push(...this.#brackets())
+      else if (character === '"' || character === "'") nodes.push({ kind: 'text', text: this.#quoted(character) })
+      else if (character === '.') nodes.push(this.#field())
+      else {
+        this.#at--
+        nodes.push(this.#numberOrWord())
+      }
+    }
+  }
+
+  #field(): JsonPathNode {
+    const name = this.#take(/(?:\\[^]|[^ \t\r\n.,[\]$@{}\\])*/y)
+    return name === '*' ? { kind: 'wildcard' } : { kind: 'field', name: name.replaceAll('\\', '') }
+  }
+
+  #numberOrWord(): JsonPathNode {
+    const digits = this.#take(/[+-]?[\d.]+|[+-]/y)
+    if (digits !== '') {
+      if (!/^[+-]?(?:\d+\.?\d*|\.\d+)$/.test(digits)) this.#fail(`cannot parse number ${digits}`)
+      return { kind: 'literal', value: { number: digits } }
+    }
+    const word = this.#take(/[_\p{L}\p{Nd}][^ \t\r\n.,[\]$@{}]*/uy)
+    if (word === '') this.#fail(`unrecognized character in action: ${JSON.stringify(this.text[this.#at])}`)
+    if (word === 'true' || word === 'false') return { kind: 'literal', value: word === 'true' }
+    return { kind: 'word', word }
+  }
+
+  #brackets(): readonly JsonPathNode[] {
+    const inner = this.#take(/[^\]\n]*/y)
+    if (this.text[this.#at] !== ']') this.#fail('unterminated array')
+    this.#at++
+    return this.#subscript(inner)
+  }
+
+  #subscript(inner: string): readonly JsonPathNode[] {
+    const texts = inner.split(',')
+    if (texts.length > 1) {
+      return [{ kind: 'union', paths: texts.map((one) => parseJsonPath(`[${one.replace(/^ +| +$/g, '')}]`)) }]
+    }
+    const name = /^'([^']*)'$/.exec(inner)?.[1]
+    if (name !== undefined) return parseJsonPath(`.${name}`)
+    const bounds = /^(-?\d*)(:-?\d*)?(:-?\d*)?$/.exec(inner === '*' ? ':' : inner)
+    if (bounds === null) this.#fail(`invalid array index ${inner}`)
+    const [, start = '', end, step = ''] = bounds
+    return [
+      {
+        kind: 'slice',
+        start: this.#bound(start),
+        end: end === undefined ? null : this.#bound(end.slice(1)),
+        step: this.#bound(step.slice(1)),
+        isIndex: end === undefined,
+      },
+    ]
+  }
+
+  #bound(text: string): number | null {
+    if (text === '') return null
+    const value = Number(text)
+    if (!Number.isSafeInteger(value)) this.#fail(`array index ${text} is not a number`)
+    return value
+  }
+
+  #filter(): JsonPathNode {
+    this.#at += 3
+    const inner = this.#untilParenthesis()
+    if (this.text[this.#at] !== ']') this.#fail('unclosed array expect ]')
+    this.#at++
+    const comparison = /^([^!<>=]+)([!<>=]+)(.+)$/s.exec(inner)
+    if (comparison === null) return { kind: 'filter', left: parseJsonPath(inner), operator: null, right: [] }
+    const [, left = '', operator = '', right = ''] = comparison
+    return { kind: 'filter', left: parseJsonPath(left), operator, right: parseJsonPath(right) }
+  }
+
+  /** Up to the parenthesis that closes the filter, and over it: one inside of the quoted text does not count. */
+  #untilParenthesis(): string {
+    const { text } = this
+    const start = this.#at
+    let quote = ''
+    let isClosed = false
+    for (; this.#at < text.length && text[this.#at] !== '\n'; this.#at++) {
+      const character = text[this.#at]!
+      if (character === '"' || character === "'") {
+        if (quote === '') quote = character
+        else if (character === quote && text[this.#at - 1] !== '\\') isClosed = true
+      } else if (character === ')' && (quote === '' || isClosed)) {
+        return text.slice(start, this.#at++)
+      }
+    }
+    return this.#fail('unterminated filter')
+  }
+
+  #quoted(quote: string): string {
+    const { text } = this
+    const start = this.#at - 1
+    for (; this.#at < text.length && text[this.#at] !== '\n'; this.#at++) {
+      if (text[this.#at] !== quote || text[this.#at - 1] === '\\') continue
+      const literal = text.slice(start, ++this.#at)
+      return unquote(literal) ?? this.#fail(`unquote string ${literal} error invalid syntax`)
+    }
+    return this.#fail('unterminated quoted string')
+  }
+
+  /** @param pattern sticky. @returns '' when it does not match here. */
+  #take(pattern: RegExp): string {
+    pattern.lastIndex = this.#at
+    const found = pattern.exec(this.text)?.[0] ?? ''
+    this.#at += found.length
+    return found
+  }
+
+  #fail(problem: string): never {
+    throw new JsonPathSyntaxError(`${problem} at ${this.#at}`)
+  }
+}

@@ -1,0 +1,54 @@
+/** Held against the answers of client-go and of the API server's tables, recorded in `test/data/json-path.json`. */
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { evaluatePath, JsonPathError } from '../../src/codec/json-path/evaluate.js'
+import { JsonPathSyntaxError, parseJsonPath, parseParts } from '../../src/codec/json-path/parse.js'
+import { printedValue } from '../../src/codec/json-path/print.js'
+import { jsonText, type Json, member, parseJsonTree, textMember } from '../../src/codec/json-tree.js'
+import { customPrinter } from '../../src/dialect/table/custom-columns.js'
+
+const recorded = parseJsonTree(readFileSync(new URL('../../../test/data/json-path.json', import.meta.url))).value
+const object = member(recorded, 'object')!
+const listOf = (name: string): readonly Json[] => member(recorded, name) as Json[]
+
+/** Ranges are the command line's: see `test/cli/jsonpath.test.ts`. */
+const templates = listOf('templates').filter((one) => !/\{(range|end)/.test(textMember(one, 'template')))
+
+function render(template: string): string {
+  return parseParts(template)
+    .map((part) => (part.kind === 'text' ? part.text : evaluatePath(part.path, object).map(printedValue).join(' ')))
+    .join('')
+}
+
+void t.test('a template renders as client-go renders it, and fails where it fails', async (t) => {
+  t.ok(templates.length > 120, `${templates.length} templates`)
+  for (const one of templates) {
+    const template = textMember(one, 'template')
+    if (member(one, 'syntaxError') !== undefined) t.throws(() => parseParts(template), JsonPathSyntaxError, template)
+    else if (member(one, 'error') !== undefined) t.throws(() => render(template), JsonPathError, template)
+    else t.equal(render(template), textMember(one, 'text'), template)
+  }
+})
+
+void t.test('a printer column shows what the table of the API server shows', async (t) => {
+  const columns = listOf('columns')
+  t.ok(columns.length > 50, `${columns.length} columns`)
+  for (const one of columns) {
+    const [type, jsonPath] = [textMember(one, 'type'), textMember(one, 'jsonPath')]
+    const printer = customPrinter([{ name: 'x', type, jsonPath, format: '', description: '', priority: 0 }])
+    const cells = printer.cells(object, Date.parse('2026-01-01T00:00:00Z')).slice(1) as Json[]
+    const expected = (member(one, 'cells') as Json[]).map((cell) =>
+      // Go writes a float as an integer where JSON allows it, and so does JSON.stringify.
+      type === 'number' && cell !== null ? JSON.stringify(Number(jsonText(cell))) : jsonText(cell),
+    )
+    t.same(cells.map(jsonText), expected, `${type} ${jsonPath}`)
+  }
+})
+
+void t.test('what is no path of an object leads nowhere near a prototype', async (t) => {
+  for (const path of ['.toString', '.__proto__', '.constructor.name', '.spec.list.length']) {
+    t.same(evaluatePath(parseJsonPath(path), object), [], path)
+  }
+  t.throws(() => parseJsonPath(`.${'x'.repeat(20_000)}`), JsonPathSyntaxError)
+  t.throws(() => parseJsonPath('.a}{.b'), JsonPathSyntaxError)
+})
