@@ -215,6 +215,12 @@ users: [{name: u, user: {${user}}}]
     ['[', /./],
   ]
   for (const [text, expected] of bad) t.throws(() => loadKubeconfig(folder.write('bad', text)), expected, text)
-  t.throws(() => loadKubeconfig(config('exec: {command: sh}')), /logs in by exec/)
+  t.throws(
+    () =>
+      loadKubeconfig(
+        config('exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: Never}'),
+      ),
+    /logs in by exec/,
+  )
   t.throws(() => loadKubeconfig(config('tokenFile: missing')), /ENOENT/)
 })

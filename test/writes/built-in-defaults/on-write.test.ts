@@ -1,7 +1,7 @@
 /** Defaults of built-in kinds as a client meets them: with every verb, owned by whom, and never a change of their own. */
 import t from 'tap'
-import { startApp } from '../support/app.js'
-import { APPLY, clientOf, JSON_PATCH, MERGE, STRATEGIC } from './client.js'
+import { startApp } from '../../support/app.js'
+import { APPLY, clientOf, JSON_PATCH, MERGE, STRATEGIC } from '../client.js'
 
 const DEPLOYMENTS = '/apis/apps/v1/namespaces/default/deployments'
 

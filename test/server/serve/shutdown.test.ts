@@ -2,11 +2,11 @@
 import { once } from 'node:events'
 import { type IncomingMessage, get } from 'node:http'
 import t from 'tap'
-import { Readiness } from '../../src/server/readiness.js'
-import type { ResourcePipeline } from '../../src/pipeline/resource-pipeline.js'
-import { silentLogger } from '../../src/support/log.js'
-import { pod, startApp, until } from '../support/app.js'
-import { VirtualClock } from '../support/virtual-clock.js'
+import { Readiness } from '../../../src/server/readiness.js'
+import type { ResourcePipeline } from '../../../src/pipeline/resource-pipeline.js'
+import { silentLogger } from '../../../src/support/log.js'
+import { pod, startApp, until } from '../../support/app.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
 
 /** On a connection of its own: a drain closes those that clients keep. */
 async function codeOf(url: string): Promise<number | undefined> {
