@@ -162,7 +162,12 @@ const ROWS: readonly Row[] = [
     has: status(400, 'BadRequest', /./),
     sends: JSON_TYPE,
   })),
-  { promise: 'a subresource is 404', path: '/api/v1/namespaces/default/pods/a/log', code: 404, has: unknown },
+  {
+    promise: 'a subresource that a kubelet answers says so',
+    path: '/api/v1/namespaces/default/pods/a/log',
+    code: 501,
+    has: { kind: 'Status', reason: 'NotImplemented', code: 501 },
+  },
   {
     promise: 'an object',
     path: '/api/v1/namespaces/default/pods/a',

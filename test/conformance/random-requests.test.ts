@@ -229,8 +229,8 @@ function complaint({ method }: RandomRequest, answer: Answer): string | null {
   if (ms > MOST_MS) return `took ${Math.round(ms)} ms`
   // HTTP's own answer to an Expect that nobody knows, from below any route; Go's server gives the same.
   if (code === 417 && headers['cache-control'] === undefined) return null
-  // 504: a revision still to come. 501, 503 and 500 have no cause here.
-  if (code >= 500 && code !== 504) return `answered ${code}`
+  // 504: a revision still to come. 501: a subresource that no kubelet is there to answer. 503 and 500 have no cause here.
+  if (code >= 500 && code !== 504 && code !== 501) return `answered ${code}`
   if (headers['cache-control'] === undefined && code !== 101) return `${code} without Cache-Control`
   if (code >= 400 && method !== 'HEAD') {
     const type = String(headers['content-type'])

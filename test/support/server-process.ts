@@ -68,7 +68,8 @@ export async function startServer(t: Test, options: ServerProcessOptions): Promi
   const log = (): string => out.stderr
   const wanted = options.ready === false ? 'serving' : 'ready'
   const deadline = Date.now() + 30_000
-  while (!hasLine(log(), wanted)) {
+  // A worker may be ready before the port is open.
+  while (!hasLine(log(), wanted) || !hasLine(log(), 'serving')) {
     if (ended !== null) throw new Error(`the server ended (${String(ended)}): ${log()}`)
     if (Date.now() > deadline) throw new Error(`the server is not ${wanted} after 30 s: ${log()}`)
     await new Promise((resolve) => setTimeout(resolve, 10))
