@@ -48,8 +48,20 @@ const ENTRY = 'main.ts'
 
 /** Folders of tests that belong to no single source file. */
 const CROSS_CUTTING: ReadonlySet<string> = new Set([
-  ...['bench', 'clients', 'conformance', 'data', 'docs', 'fault', 'fuzz', 'guarantees', 'integration', 'ops'],
-  ...['reference', 'security', 'soak', 'support'],
+  'bench',
+  'clients',
+  'conformance',
+  'data',
+  'docs',
+  'fault',
+  'fuzz',
+  'guarantees',
+  'integration',
+  'ops',
+  'reference',
+  'security',
+  'soak',
+  'support',
 ])
 
 interface Import {

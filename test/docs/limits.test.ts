@@ -20,7 +20,9 @@ const sources = readdirSync(`${root}src`, { recursive: true, encoding: 'utf8' })
 const code = sources.map((file) => read(`src/${file}`)).join('\n')
 /** What is counted: `rejected('memory')`, `fairGate(basis, 'lists')`, `onRejected('requests')`, and the table of broken connections. */
 const counted = new Set(
-  [...code.matchAll(/(?:rejected|fairGate|onRejected|#refuse)\((?:\s*basis,)?\s*'([a-z-]+)'/g)].map(([, limit]) => limit!),
+  [...code.matchAll(/(?:rejected|fairGate|onRejected|#refuse)\((?:\s*basis,)?\s*'([a-z-]+)'/g)].map(
+    ([, limit]) => limit!,
+  ),
 )
 for (const [, limit] of read('src/transports/server/answer-unreadable.ts').matchAll(/^ {2}[A-Z_]+: '([a-z-]+)'/gm))
   counted.add(limit!)
