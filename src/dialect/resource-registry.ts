@@ -22,8 +22,10 @@ export interface PrinterColumn {
 export interface ScalePaths {
   readonly specReplicas: readonly string[]
   readonly statusReplicas: readonly string[]
-  /** Of a selector, as text or as a LabelSelector; null: it has none. */
+  /** Of a selector; null: it has none. */
   readonly selector: readonly string[] | null
+  /** One replica is the default, and the selector is a LabelSelector or a map of labels; otherwise it is text. */
+  readonly isBuiltIn: boolean
 }
 
 export interface Subresources {
@@ -44,6 +46,8 @@ export interface ServedResource {
   readonly selectableFields: readonly string[]
   /** Parts of an object that are written by themselves, where writes are served. */
   readonly subresources: Subresources
+  /** The warning that every answer in this version carries; null: it is not deprecated. */
+  readonly deprecation: string | null
   /** A webhook converts between its versions: what is stored in another one cannot be shown from here. */
   readonly convertsByWebhook: boolean
 }
@@ -65,8 +69,14 @@ export function servedResource(
     schema: extras.schema,
     selectableFields: extras.selectableFields ?? [],
     subresources: extras.subresources ?? NO_SUBRESOURCES,
+    deprecation: extras.deprecation ?? null,
     convertsByWebhook: extras.convertsByWebhook ?? false,
   }
+}
+
+/** Whether an object of the resource has that part of its own. */
+export function hasSubresource({ subresources }: ServedResource, name: string): boolean {
+  return (name === 'status' && subresources.status) || (name === 'scale' && subresources.scale !== null)
 }
 
 const pathOf = (group: string, version: string, plural: string): string => `${group}/${version}/${plural}`
