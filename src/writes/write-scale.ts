@@ -1,4 +1,4 @@
-/** Writes of a scale: the object is another than what is sent. A status is written as an update. */
+/** Writes a scale: the object that is sent differs from the one that is stored. A status is written as an update. */
 import { cloneTree, encodeJsonTree, isRecord, type JsonRecord, member, textMember } from '../codec/json-tree.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import { unknownResource } from '../dialect/request-path.js'
