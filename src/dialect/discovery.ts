@@ -111,11 +111,12 @@ export class Discovery {
               verbs: this.#verbsOf(resource),
               ...namesJson(resource),
             },
-            ...this.#subresourcesOf(served).map(({ name, ...type }) => ({
+            ...this.#subresourcesOf(served).map(({ name, kind, ...version }) => ({
               name: `${resource.plural}/${name}`,
               singularName: '',
               namespaced: resource.namespaced,
-              ...type,
+              ...(kind === resource.kind ? {} : version),
+              kind,
               verbs: this.#subresourceVerbs,
             })),
           ]

@@ -89,7 +89,7 @@ void t.test('built-in kinds, beside other warnings', async (t) => {
   const endpoints = '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"'
   t.equal(await warningOf(`${url}/api/v1/endpoints`), endpoints)
   t.equal(await warningOf(`${url}/api/v1/pods`), null)
-  put('services/endpoints/default/b', [])
+  put('services/endpoints/default/b/c', {})
   await until(async () => ((await warningOf(`${url}/api/v1/endpoints`)) ?? '') !== endpoints, 'one cannot be served')
   t.match(await warningOf(`${url}/api/v1/endpoints`), /^299 - "v1 Endpoints .*", 299 - "1 objects of endpoints are/)
 })
