@@ -126,7 +126,12 @@ void t.test('a release publishes nothing before everything has passed, and signs
 
 void t.test('dependabot looks where something is', async (t) => {
   const { updates } = parse(text('.github/dependabot.yml')) as {
-    updates: { 'package-ecosystem': string; directory?: string; directories?: string[]; ignore?: { 'dependency-name': string }[] }[]
+    updates: {
+      'package-ecosystem': string
+      directory?: string
+      directories?: string[]
+      ignore?: { 'dependency-name': string }[]
+    }[]
   }
   const files: Readonly<Record<string, string>> = {
     npm: 'package-lock.json',
