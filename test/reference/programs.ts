@@ -1,4 +1,4 @@
-/** The two programs that the comparison needs and no distribution has, of one version each. */
+/** The program that the comparison needs and no distribution has. */
 import { fileURLToPath } from 'node:url'
 import type { GoProgram } from '../support/go-program.js'
 
@@ -6,5 +6,3 @@ const folder = fileURLToPath(new URL('../../../test/reference/', import.meta.url
 
 /** The generic API server, serving custom resources. */
 export const apiServer: GoProgram = { source: `${folder}apiserver` }
-
-export const etcd: GoProgram = { source: `${folder}etcd` }

@@ -10,7 +10,8 @@
 import { parseArgs } from 'node:util'
 import type { Test } from 'tap'
 import { buildGoProgram, NoProgramError } from '../support/go-program.js'
-import * as programs from './programs.js'
+import { buildEtcd } from '../etcd/versions.js'
+import { apiServer } from './programs.js'
 
 interface Settings {
   readonly seed: number
@@ -39,8 +40,8 @@ async function main(): Promise<number> {
     buildSeconds: numberOf('--build-seconds', values['build-seconds']),
     isRecording: values.record,
   }
-  const apiServer = buildBoth(settings.buildSeconds)
-  if (apiServer === null) {
+  const path = buildBoth(settings.buildSeconds)
+  if (path === null) {
     process.stdout.write('0 passed, 0 failed\n')
     return 0
   }
@@ -48,7 +49,7 @@ async function main(): Promise<number> {
   // All that the processes want of a test is to be told when it ends.
   const t = { teardown: (done: () => unknown) => void teardowns.push(done) } as unknown as Test
   try {
-    return await compareBoth(t, apiServer, settings)
+    return await compareBoth(t, path, settings)
   } finally {
     for (const done of teardowns.reverse()) await done()
   }
@@ -65,8 +66,8 @@ function buildBoth(seconds: number): string | null {
   const deadlineMs = performance.now() + seconds * 1_000
   try {
     // Read by the module that starts etcd, when it is loaded: hence the imports below.
-    process.env['ETCD_BIN'] = buildGoProgram(programs.etcd, deadlineMs)
-    return buildGoProgram(programs.apiServer, deadlineMs)
+    process.env['ETCD_BIN'] = buildEtcd('3.7', deadlineMs)
+    return buildGoProgram(apiServer, deadlineMs)
   } catch (error) {
     if (!(error instanceof NoProgramError)) throw error
     process.stdout.write(`skipped: the comparison with the API server, since ${error.message}\n`)
@@ -74,13 +75,13 @@ function buildBoth(seconds: number): string | null {
   }
 }
 
-async function compareBoth(t: Test, apiServer: string, settings: Settings): Promise<number> {
+async function compareBoth(t: Test, path: string, settings: Settings): Promise<number> {
   const { seed, questions, seconds, isRecording } = settings
   const { startEtcd } = await import('../support/etcd-process.js')
   const { startWorld } = await import('./world.js')
   const { record } = await import('./recording.js')
   const { Comparison } = await import('./comparison.js')
-  const world = await startWorld(t, await startEtcd(t), apiServer)
+  const world = await startWorld(t, await startEtcd(t), path)
   if (isRecording) {
     await record(world, seed)
     return 0
