@@ -109,6 +109,8 @@ export class Exchange {
 
 /** RFC 9110's warn-text, in UTF-8 as the API server writes it: Node takes each character of a header for one byte. */
 function warningValue(text: string): string {
-  const shown = [...text.replaceAll(/\p{Cc}/gu, '?')].slice(0, MAX_WARNING_CHARACTERS).join('')
+  const shown = Array.from(text.replaceAll(/\p{Cc}/gu, '?'))
+    .slice(0, MAX_WARNING_CHARACTERS)
+    .join('')
   return `299 - "${Buffer.from(shown.replaceAll(/["\\]/g, '\\$&')).toString('latin1')}"`
 }

@@ -83,15 +83,15 @@ void t.test('custom resources', async (t) => {
 })
 
 void t.test('built-in kinds, beside other warnings', async (t) => {
-  const { url, put } = await startApp(t, {
+  const h = await startApp(t, {
     objects: { 'services/endpoints/default/a': { apiVersion: 'v1', kind: 'Endpoints', metadata: { name: 'a' } } },
   })
   const endpoints = '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"'
-  t.equal(await warningOf(`${url}/api/v1/endpoints`), endpoints)
-  t.equal(await warningOf(`${url}/api/v1/pods`), null)
-  put('services/endpoints/default/b/c', {})
-  await until(async () => ((await warningOf(`${url}/api/v1/endpoints`)) ?? '') !== endpoints, 'one cannot be served')
-  t.match(await warningOf(`${url}/api/v1/endpoints`), /^299 - "v1 Endpoints .*", 299 - "1 objects of endpoints are/)
+  t.equal(await warningOf(`${h.url}/api/v1/endpoints`), endpoints)
+  t.equal(await warningOf(`${h.url}/api/v1/pods`), null)
+  h.put('services/endpoints/default/b/c', {})
+  await until(async () => ((await warningOf(`${h.url}/api/v1/endpoints`)) ?? '') !== endpoints, 'one cannot be served')
+  t.match(await warningOf(`${h.url}/api/v1/endpoints`), /^299 - "v1 Endpoints .*", 299 - "1 objects of endpoints are/)
 })
 
 void t.test('a built-in version that is served because it is stored', async (t) => {
