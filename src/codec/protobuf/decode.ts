@@ -42,6 +42,11 @@ export interface DecodeOptions {
   readonly keepResourceVersion?: boolean
   /** Nothing that is not stored: without what API servers add when they read. @see missingDefaults */
   readonly withoutDefaults?: boolean
+  /**
+   * Messages that are read before the value is refused as too large. A body of 3 MB can hold a million and a half empty ones,
+   * each of which is many times as long in JSON. Default: no bound, for what etcd's own limit has bounded.
+   */
+  readonly maxMessages?: number
   /** For an envelope that names no kind, as a frame of a watch does not: WatchEvent. */
   readonly defaultKind?: { readonly apiVersion: string; readonly kind: string }
 }
@@ -94,6 +99,7 @@ class Decoder {
   private metadataOffset = -1
   private keepsResourceVersion = false
   private addsDefaults = true
+  private messagesLeft = 0
 
   decode(value: Buffer, schema: Schema, options: DecodeOptions): DecodedObject {
     const envelope = openEnvelope(value)
@@ -115,6 +121,7 @@ class Decoder {
       end += defaults.length
     }
     this.keepsResourceVersion = options.keepResourceVersion === true
+    this.messagesLeft = options.maxMessages ?? Infinity
     this.top = 0
     this.unknownFields = 0
     this.special.unknownFields = 0
@@ -165,6 +172,7 @@ class Decoder {
   /** The first pass. Returns where in `places` the message's are; who called gives the room back by setting `top`. */
   private find(plan: Plan, start: number, end: number, depth: number): number {
     if (depth > MAX_MESSAGE_DEPTH) throw new CodecError('too-deep', `it nests deeper than ${MAX_MESSAGE_DEPTH}`, start)
+    if (--this.messagesLeft < 0) throw new CodecError('too-large', 'it holds too many messages', start)
     const { reader } = this
     const { fields, slotOf } = plan
     const base = this.top
