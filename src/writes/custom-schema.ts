@@ -1,7 +1,7 @@
 /**
- * The schema of a custom resource at work: defaults are filled in, and what it does not allow is told field by field.
+ * Applies the schema of a custom resource: fills in defaults, and reports each field that the schema does not allow.
  *
- * Not evaluated: CEL rules (`x-kubernetes-validations`).
+ * CEL rules (`x-kubernetes-validations`) are not evaluated.
  *
  * Source: "Extend the Kubernetes API with CustomResourceDefinitions" of the Kubernetes documentation.
  */
@@ -13,7 +13,7 @@ import { isSchema, type Schema, SchemaNode } from './schema-node.js'
 import { schemaProblems } from './schema-validator.js'
 import type { Shape } from './shape.js'
 
-/** Problems told of one object: a broken client must not get megabytes back. */
+/** The most problems reported for one object: a broken client must not get megabytes back. */
 const MAX_PROBLEMS = 64
 const CACHED_SCHEMAS = 500
 

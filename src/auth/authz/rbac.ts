@@ -1,10 +1,11 @@
 /**
- * The RBAC mode: Roles and bindings as the API server evaluates them, from objects that somebody else watches.
+ * The RBAC mode: evaluates Roles and bindings as the API server does. The objects are watched elsewhere.
  *
- * Rights only add up; there is no deny. Bindings are indexed by subject, so that a decision costs what the caller has,
- * not what the cluster has, and the index is made anew at the first question after a change. An aggregated ClusterRole is
- * computed here from the labels, as the cluster's controller would write it: a plain etcd has no controller, and in a
- * real cluster the two agree a moment later. Who may give rights away is not our question: we only read.
+ * Rules only grant; there is no deny. Bindings are indexed by subject, so that a decision costs as much as the caller
+ * has bindings, not as much as the cluster has. The index is built again at the first question after a change. An
+ * aggregated ClusterRole is computed here from the labels, as the cluster's controller would write it: a plain etcd has
+ * no controller, and in a real cluster the two agree a moment later. Escalation checks are not made, since this server
+ * only reads roles.
  *
  * Source: the API server's RBAC authorizer (rule matching, subjects, order) and the Kubernetes RBAC reference.
  */
@@ -21,7 +22,7 @@ import {
   type Subject,
 } from './rbac-types.js'
 
-/** All of each kind, as parsed JSON. */
+/** All objects of each kind, as parsed JSON. */
 export interface RbacObjects {
   readonly roles: readonly unknown[]
   readonly clusterRoles: readonly unknown[]
@@ -30,13 +31,13 @@ export interface RbacObjects {
 }
 
 export interface RbacSource {
-  /** null until all four kinds have been listed: nobody has any right before that. */
+  /** Returns null until all four kinds have been listed. Until then every request is refused. */
   list(): RbacObjects | null
   onChange(listener: () => void): () => void
 }
 
 interface Index {
-  /** By namespace ('' for ClusterRoleBindings), then by subject. */
+  /** Grants by namespace ('' for ClusterRoleBindings), then by subject. */
   readonly bindings: ReadonlyMap<string, ReadonlyMap<string, readonly Grant[]>>
   readonly roles: ReadonlyMap<string, readonly PolicyRule[]>
 }
@@ -44,7 +45,7 @@ interface Index {
 interface Grant {
   readonly binding: Binding
   readonly subject: Subject
-  /** Restores the order in which the API server would have looked. */
+  /** The position that restores the API server's order of evaluation. */
   readonly order: number
 }
 
@@ -61,7 +62,8 @@ export function rbac(source: RbacSource): Authorizer {
       }
       if (index === null) {
         const objects = source.list()
-        if (objects === null) return { allowed: false, reason: 'RBAC: roles and bindings are not read yet', rule: null }
+        if (objects === null)
+          return { allowed: false, reason: 'RBAC: roles and bindings have not been read yet', rule: null }
         index = buildIndex(objects)
       }
       return decide(index, user, attributes)
@@ -91,7 +93,7 @@ function decide(index: Index, user: User, attributes: Attributes): Decision {
   return { allowed: false, reason: missing.length === 0 ? '' : `RBAC: ${listed(missing)}`, rule: null }
 }
 
-/** Whether one rule covers the request. Exported for its own table of cases. */
+/** Whether one rule covers the request. Exported so that tests can check a table of cases. */
 export function ruleAllows(rule: PolicyRule, attributes: Attributes): boolean {
   if (!matches(rule.verbs, attributes.verb)) return false
   if (!attributes.isResourceRequest)
@@ -107,13 +109,16 @@ function matches(allowed: readonly string[], wanted: string): boolean {
   return allowed.some((one) => one === '*' || one === wanted)
 }
 
-/** `pods` is not `pods/log`; `*` is everything, subresources included; and only "any resource's" has a star: `*\/scale`. */
+/**
+ * `pods` does not cover `pods/log`. `*` covers everything, subresources included. The only other use of a star is a
+ * subresource of any resource: `*\/scale`.
+ */
 function matchesResource(allowed: readonly string[], { resource, subresource }: Attributes): boolean {
   const wanted = subresource === '' ? resource : `${resource}/${subresource}`
   return allowed.some((one) => one === '*' || one === wanted || (subresource !== '' && one === `*/${subresource}`))
 }
 
-/** A star counts only at the end. */
+/** A star counts only at the end of the pattern. */
 function matchesPath(pattern: string, path: string): boolean {
   if (pattern === '*' || pattern === path) return true
   return pattern.endsWith('*') && path.startsWith(pattern.replace(/\*+$/, ''))
@@ -147,17 +152,20 @@ function buildIndex(objects: RbacObjects): Index {
   }
   for (const object of objects.roleBindings) {
     const binding = parseBinding(object)
-    // Without a namespace it would be as strong as a ClusterRoleBinding.
+    // Without a namespace, a RoleBinding would be as strong as a ClusterRoleBinding.
     if (binding !== null && binding.namespace !== '') add(binding)
   }
   return { bindings, roles }
 }
 
-/** The rules of every role that is reached by labels; roles that are themselves made of others only lead on. */
+/**
+ * Returns the rules of every role that the labels lead to. A role that is itself aggregated contributes only the roles
+ * it leads to.
+ */
 function effectiveRules(role: Role, clusterRoles: readonly Role[]): readonly PolicyRule[] {
   if (role.aggregates === null) return role.rules
   const reached = new Set<Role>([role])
-  // A Set's iteration visits what is added on the way, so this ends when nothing new is reached.
+  // The iteration of a Set visits the items added meanwhile, so this ends when nothing new is found.
   for (const current of reached) {
     for (const candidate of clusterRoles) {
       if (current.aggregates?.some((selector) => matchesLabels(selector, candidate.labels))) reached.add(candidate)
@@ -166,7 +174,7 @@ function effectiveRules(role: Role, clusterRoles: readonly Role[]): readonly Pol
   return [...reached].filter((one) => one.aggregates === null).flatMap((one) => one.rules)
 }
 
-/** null for a subject that can be nobody. */
+/** Returns null for a subject that cannot be anybody. */
 function subjectKey({ kind, name, namespace }: Subject, bindingNamespace: string): string | null {
   if (kind === 'User' || kind === 'Group') return name === '' ? null : `${kind} ${name}`
   if (kind !== 'ServiceAccount') return null
@@ -174,7 +182,10 @@ function subjectKey({ kind, name, namespace }: Subject, bindingNamespace: string
   return home === '' || name === '' ? null : `User system:serviceaccount:${home}:${name}`
 }
 
-/** The role that a binding points at: a RoleBinding at a Role beside it or at a ClusterRole, a ClusterRoleBinding at the latter. */
+/**
+ * Returns the key of the bound role. A RoleBinding refers to a Role in its namespace or to a ClusterRole, a
+ * ClusterRoleBinding to a ClusterRole.
+ */
 function roleKey({ roleKind, roleName, namespace }: Binding): string {
   return roleKind === 'Role' ? `Role ${namespace}/${roleName}` : `${roleKind} ${roleName}`
 }
@@ -189,7 +200,7 @@ function listed(problems: readonly string[]): string {
   return distinct.length === 1 ? distinct.join() : `[${distinct.join(', ')}]`
 }
 
-/** In the words of the API server's own audit annotation. */
+/** Words the reason as the API server's own audit annotation does. */
 function explain(binding: Binding, subject: Subject): string {
   const where = binding.namespace === '' ? 'ClusterRoleBinding' : 'RoleBinding'
   const name = binding.namespace === '' ? binding.name : `${binding.name}/${binding.namespace}`
