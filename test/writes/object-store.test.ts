@@ -21,5 +21,5 @@ void t.test('an object that nests to the bound is stored whole or refused, and n
       t.match(body, { kind: 'ControllerRevision', metadata: { name: `d${levels}` } }, `${levels} levels`)
     else t.match(body, { code: 400, message: /nested more than 512 deep/ }, `${levels} levels`)
   }
-  t.same([...codes].sort(), [201, 400], 'both were seen')
+  t.same(codes, new Set([201, 400]), 'both were seen')
 })
