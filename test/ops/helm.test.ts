@@ -312,6 +312,24 @@ void t.test('the Service has a port of its own', async (t) => {
   t.match(specOf(objects, 'Service'), { ports: [{ port: 443, targetPort: 'http' }] })
 })
 
+void t.test('alerts name their pages by one value, and the job that the chart scrapes', async (t) => {
+  const values = {
+    config: open,
+    nameOverride: 'cache',
+    prometheusRule: { enabled: true, runbookUrl: 'https://wiki/x' },
+  }
+  const rendered = helm === null ? [renderChart(values)] : [renderChart(values), renderWithHelm(values)]
+  for (const { objects } of rendered) {
+    const { groups } = specOf(objects, 'PrometheusRule') as {
+      groups: { rules: { alert?: string; expr: string; annotations?: Record<string, string> }[] }[]
+    }
+    const alerts = groups.flatMap(({ rules }) => rules).filter(({ alert }) => alert !== undefined)
+    t.ok(alerts.length > 10)
+    for (const { alert, annotations } of alerts) t.equal(annotations?.['runbook_url'], `https://wiki/x/${alert}.md`)
+    t.equal(alerts.find(({ alert }) => alert === 'DistributaryAbsent')?.expr, 'absent(up{job=~"cache"})')
+  }
+})
+
 void t.test('metrics have a port of their own, which Prometheus alone may reach', async (t) => {
   const { objects } = renderChart({ config: open, metrics: { port: 9090 }, podMonitor: { enabled: true } })
   t.equal(serverConfig(objects)['metricsBindAddress'], '0.0.0.0:9090')
