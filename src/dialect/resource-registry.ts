@@ -35,6 +35,16 @@ export interface Subresources {
 
 const NO_SUBRESOURCES: Subresources = { status: false, scale: null }
 
+/** What the versions of one definition have in common. */
+export interface CustomDefinition {
+  /** Changes with anything that the definition says of its resource. */
+  readonly fingerprint: string
+  /** The schema of each version, also of those that are not served: objects may still be stored in them. */
+  readonly schemas: Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>>
+  /** Whether members that no schema declares are kept, as definitions from before apiextensions.k8s.io/v1 may say. */
+  readonly preservesUnknownFields: boolean
+}
+
 export interface ServedResource {
   readonly resource: Resource
   readonly origin: 'well-known' | 'declared' | 'custom'
@@ -42,6 +52,8 @@ export interface ServedResource {
   readonly printerColumns: readonly PrinterColumn[] | undefined
   /** The OpenAPI v3 schema of the CRD; undefined when there is none. */
   readonly schema: Readonly<Record<string, unknown>> | undefined
+  /** null for what no definition defines. */
+  readonly definition: CustomDefinition | null
   /** Paths that a field selector may name beyond those every resource has. Only discovery uses them. */
   readonly selectableFields: readonly string[]
   /** The parts of an object that are written by themselves, where writes are served. */
@@ -67,6 +79,7 @@ export function servedResource(
     origin,
     printerColumns: extras.printerColumns,
     schema: extras.schema,
+    definition: extras.definition ?? null,
     selectableFields: extras.selectableFields ?? [],
     subresources: extras.subresources ?? NO_SUBRESOURCES,
     deprecation: extras.deprecation ?? null,
@@ -159,5 +172,10 @@ export class ResourceRegistry {
 
 /** Compares by value: a CRD is written again whenever its status changes, and watchers must not notice. */
 function isSame(a: ServedResource, b: ServedResource): boolean {
-  return JSON.stringify(a) === JSON.stringify(b)
+  return valueOf(a) === valueOf(b)
+}
+
+/** The fingerprint stands for the schemas, which are large. */
+function valueOf({ schema, definition, ...rest }: ServedResource): string {
+  return JSON.stringify([rest, definition === null ? schema : definition.fingerprint])
 }

@@ -9,6 +9,8 @@ import type { Revision } from './revision.js'
 export class StoredObject {
   /** What selectors in use look at, kept by `broadcast/fact-registry.ts` alone, which checks that it is still apt. */
   facts: object | null = null
+  /** The rules of a definition that its bytes satisfy as they are, kept by `codec/object-views.ts` alone. */
+  conformsTo: object | null = null
 
   constructor(
     readonly key: Key,

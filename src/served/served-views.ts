@@ -4,8 +4,9 @@
  */
 import type { ObjectViews, ViewTarget } from '../codec/object-views.js'
 import { readMetadata } from '../codec/protobuf/metadata.js'
+import { ReadRules } from '../codec/read-rules.js'
 import type { JsonView } from '../dialect/encoding/json-encoder.js'
-import type { ResourceRegistry, ServedResource } from '../dialect/resource-registry.js'
+import type { CustomDefinition, ResourceRegistry, ServedResource } from '../dialect/resource-registry.js'
 import { apiVersion, type Resource, resourceId } from '../model/resource.js'
 import { UnshowableError } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
@@ -13,6 +14,8 @@ import type { StoredObject } from '../model/stored-object.js'
 export class ServedViews {
   readonly #views: ObjectViews
   readonly #registry: ResourceRegistry
+  readonly #targets = new WeakMap<ServedResource, ViewTarget>()
+  readonly #rules = new WeakMap<CustomDefinition, ReadRules>()
 
   constructor(views: ObjectViews, registry: ResourceRegistry) {
     this.#views = views
@@ -24,7 +27,7 @@ export class ServedViews {
    * for all there is. Under a declared prefix such a value is left out.
    */
   viewOf(served: ServedResource): JsonView {
-    const target = targetOf(served)
+    const target = this.#targetOf(served)
     return (object) => {
       const json = this.#views.json(object, target)
       if (json === null && served.origin !== 'declared') throw notShown(served, object)
@@ -34,12 +37,12 @@ export class ServedViews {
 
   /** null when it has no JSON as that version, which has been logged. */
   json(served: ServedResource, object: StoredObject): Buffer | null {
-    return this.#views.json(object, targetOf(served))?.bytes ?? null
+    return this.#views.json(object, this.#targetOf(served))?.bytes ?? null
   }
 
   /** Whether objects stored as this kind and version can be shown as the served version at all. */
   canShow(served: ServedResource, object: StoredObject): boolean {
-    return this.#views.canShow(object, targetOf(served))
+    return this.#views.canShow(object, this.#targetOf(served))
   }
 
   /**
@@ -54,14 +57,35 @@ export class ServedViews {
       const served = this.#registry.find(group, name, resource.plural)
       return served === undefined ? null : (this.viewOf(served)(object)?.bytes ?? null)
     }
-    if (onlyMetadata && object.encoding === 'protobuf') return metadataJson(object)
-    return this.#views.json(object, { apiVersion: object.apiVersion, convertsByName: false })?.bytes ?? null
+    if (onlyMetadata) return object.encoding === 'protobuf' ? metadataJson(object) : object.bytes
+    // Its fields are what its own version shows, where that is served.
+    const [name = '', group = ''] = object.apiVersion.split('/').toReversed()
+    const own = group === resource.group ? this.#registry.find(group, name, resource.plural) : undefined
+    if (own?.origin === 'custom') return this.json(own, object)
+    return (
+      this.#views.json(object, { apiVersion: object.apiVersion, convertsByName: false, rules: null })?.bytes ?? null
+    )
   }
-}
 
-/** Custom resources convert by name: `None` is the only conversion that can be made here. */
-function targetOf({ resource, origin, convertsByWebhook }: ServedResource): ViewTarget {
-  return { apiVersion: apiVersion(resource), convertsByName: origin !== 'well-known' && !convertsByWebhook }
+  /** Custom resources convert by name: `None` is the only conversion that can be made here. */
+  #targetOf(served: ServedResource): ViewTarget {
+    let target = this.#targets.get(served)
+    if (target === undefined) {
+      const { resource, origin, convertsByWebhook, definition } = served
+      const convertsByName = origin !== 'well-known' && !convertsByWebhook
+      const rules = definition === null ? null : this.#rulesOf(definition, resource)
+      target = { apiVersion: apiVersion(resource), convertsByName, rules }
+      this.#targets.set(served, target)
+    }
+    return target
+  }
+
+  /** The versions of one definition share them. */
+  #rulesOf(definition: CustomDefinition, { group, kind }: Resource): ReadRules {
+    let rules = this.#rules.get(definition)
+    if (rules === undefined) this.#rules.set(definition, (rules = new ReadRules({ ...definition, group, kind })))
+    return rules
+  }
 }
 
 function notShown({ resource, convertsByWebhook }: ServedResource, object: StoredObject): UnshowableError {

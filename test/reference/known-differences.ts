@@ -136,12 +136,6 @@ export const knownDifferences: readonly Row[] = [
         where === 'stream'),
   },
   {
-    name: '16.3 structural schemas are not applied on read',
-    reason: 'Defaults are missing, unknown fields stand, and field selectors and columns see neither.',
-    matches: ({ where }, { path }) =>
-      /\/(certificates|gateways|rollouts|zones|records)/.test(path) && /^(stream )?body /.test(where),
-  },
-  {
     name: '16.13 a list of one name with limit and resourceVersion',
     reason:
       'fieldSelector=metadata.name reads that one object: the revision is then one that the answer is not older than.',
