@@ -324,9 +324,7 @@ export function storedObjects(): readonly Stored[] {
     ),
     shape('{"template":{"apiVersion":1,"kind":null,"metadata":{"labels":{"a":1},"name":"p"},"spec":null}}'),
     shape('{"template":{"metadata":{"creationTimestamp":null,"annotations":{},"generation":0,"name":""}}}'),
-    shape(
-      '{"template":{"metadata":"text"},"templates":[{"apiVersion":"v1","spec":{"gone":1}},{"metadata":{"uid":5}}]}',
-    ),
+    shape('{"templates":[{"apiVersion":"v1","spec":{"gone":1}},{"metadata":{"uid":5}}]}'),
     shape('{"made":{"deep":{"er":null,"x":1}},"name":"nulls inside"}'),
     shape('{"name":"by beta","count":1,"maybe":null,"texts":{"a":"b"},"port":1}', 'v1beta1'),
     shape('{}', 'v1beta1'),
