@@ -1,33 +1,17 @@
 /**
  * The RBAC mode: Roles and bindings as the API server evaluates them, from objects that somebody else watches.
  *
- * Rights only add up; there is no deny. Bindings are indexed by subject, so that a decision costs what the caller has,
- * not what the cluster has, and the index is made anew at the first question after a change. An aggregated ClusterRole is
- * computed here from the labels, as the cluster's controller would write it: a plain etcd has no controller, and in a
- * real cluster the two agree a moment later. Who may give rights away is not our question: we only read.
+ * Rights only add up; there is no deny. The index is made anew at the first question after a change. An aggregated
+ * ClusterRole is computed here from the labels, as the cluster's controller would write it: a plain etcd has no controller,
+ * and in a real cluster the two agree a moment later. Who may give rights away is the question of `escalation.ts`.
  *
  * Source: the API server's RBAC authorizer (rule matching, subjects, order) and the Kubernetes RBAC reference.
  */
 import type { User } from '../user.js'
 import { PRIVILEGED_GROUP } from '../user.js'
 import type { Attributes, Authorizer, Decision } from './authorizer.js'
-import {
-  type Binding,
-  matchesLabels,
-  parseBinding,
-  parseRole,
-  type PolicyRule,
-  type Role,
-  type Subject,
-} from './rbac-types.js'
-
-/** All of each kind, as parsed JSON. */
-export interface RbacObjects {
-  readonly roles: readonly unknown[]
-  readonly clusterRoles: readonly unknown[]
-  readonly roleBindings: readonly unknown[]
-  readonly clusterRoleBindings: readonly unknown[]
-}
+import { RbacIndex, type RbacObjects } from './rbac-index.js'
+import type { Binding, Subject } from './rbac-types.js'
 
 export interface RbacSource {
   /** null until all four kinds have been listed: nobody has any right before that. */
@@ -35,148 +19,63 @@ export interface RbacSource {
   onChange(listener: () => void): () => void
 }
 
-interface Index {
-  /** By namespace ('' for ClusterRoleBindings), then by subject. */
-  readonly bindings: ReadonlyMap<string, ReadonlyMap<string, readonly Grant[]>>
-  readonly roles: ReadonlyMap<string, readonly PolicyRule[]>
+/** The index of what the source holds now. */
+export class RbacRules {
+  #index: RbacIndex | null = null
+  readonly #source: RbacSource
+  readonly #stale: () => void
+
+  constructor(source: RbacSource) {
+    this.#source = source
+    this.#stale = source.onChange(() => {
+      this.#index = null
+    })
+  }
+
+  /** null until all four kinds have been listed. */
+  get index(): RbacIndex | null {
+    if (this.#index === null) {
+      const objects = this.#source.list()
+      if (objects !== null) this.#index = new RbacIndex(objects)
+    }
+    return this.#index
+  }
+
+  onChange(listener: () => void): () => void {
+    return this.#source.onChange(listener)
+  }
+
+  close(): void {
+    this.#stale()
+  }
 }
 
-interface Grant {
-  readonly binding: Binding
-  readonly subject: Subject
-  /** Restores the order in which the API server would have looked. */
-  readonly order: number
-}
-
-export function rbac(source: RbacSource): Authorizer {
-  let index: Index | null = null
-  const stale = source.onChange(() => {
-    index = null
-  })
+export function rbac(rules: RbacRules): Authorizer {
   return {
     changesSilently: false,
     async authorize(user, attributes) {
       if (user.groups.includes(PRIVILEGED_GROUP)) {
         return { allowed: true, reason: '', rule: `RBAC: member of ${PRIVILEGED_GROUP}` }
       }
-      if (index === null) {
-        const objects = source.list()
-        if (objects === null) return { allowed: false, reason: 'RBAC: roles and bindings are not read yet', rule: null }
-        index = buildIndex(objects)
-      }
+      const { index } = rules
+      if (index === null) return { allowed: false, reason: 'RBAC: roles and bindings are not read yet', rule: null }
       return decide(index, user, attributes)
     },
-    onChange: (listener) => source.onChange(listener),
-    close: stale,
+    onChange: (listener) => rules.onChange(listener),
+    close: () => {},
   }
 }
 
-function decide(index: Index, user: User, attributes: Attributes): Decision {
+function decide(index: RbacIndex, user: User, attributes: Attributes): Decision {
   const missing: string[] = []
-  const namespaces = attributes.namespace === '' ? [''] : ['', attributes.namespace]
-  for (const namespace of namespaces) {
-    const bySubject = index.bindings.get(namespace)
-    if (bySubject === undefined) continue
-    const grants = [`User ${user.name}`, ...user.groups.map((group) => `Group ${group}`)]
-      .flatMap((subject) => bySubject.get(subject) ?? [])
-      .sort((a, b) => a.order - b.order)
-    for (const { binding, subject } of grants) {
-      const rules = index.roles.get(roleKey(binding))
-      if (rules === undefined) missing.push(missingRole(binding))
-      else if (rules.some((rule) => ruleAllows(rule, attributes))) {
-        return { allowed: true, reason: '', rule: explain(binding, subject) }
-      }
+  for (const { binding, subject } of index.grants(user, attributes.namespace)) {
+    const rules = index.rulesOf(binding.roleKind, binding.roleName, binding.namespace)
+    if (rules === undefined) missing.push(missingRole(binding))
+    else if (rules.some(({ compiled }) => compiled.some((rule) => rule.allows(attributes)))) {
+      return { allowed: true, reason: '', rule: explain(binding, subject) }
     }
   }
   return { allowed: false, reason: missing.length === 0 ? '' : `RBAC: ${listed(missing)}`, rule: null }
-}
-
-/** Whether one rule covers the request. Exported for its own table of cases. */
-export function ruleAllows(rule: PolicyRule, attributes: Attributes): boolean {
-  if (!matches(rule.verbs, attributes.verb)) return false
-  if (!attributes.isResourceRequest)
-    return rule.nonResourceURLs.some((pattern) => matchesPath(pattern, attributes.path))
-  return (
-    matches(rule.apiGroups, attributes.group) &&
-    matchesResource(rule.resources, attributes) &&
-    (rule.resourceNames.length === 0 || rule.resourceNames.includes(attributes.name))
-  )
-}
-
-function matches(allowed: readonly string[], wanted: string): boolean {
-  return allowed.some((one) => one === '*' || one === wanted)
-}
-
-/** `pods` is not `pods/log`; `*` is everything, subresources included; and only "any resource's" has a star: `*\/scale`. */
-function matchesResource(allowed: readonly string[], { resource, subresource }: Attributes): boolean {
-  const wanted = subresource === '' ? resource : `${resource}/${subresource}`
-  return allowed.some((one) => one === '*' || one === wanted || (subresource !== '' && one === `*/${subresource}`))
-}
-
-/** A star counts only at the end. */
-function matchesPath(pattern: string, path: string): boolean {
-  if (pattern === '*' || pattern === path) return true
-  return pattern.endsWith('*') && path.startsWith(pattern.replace(/\*+$/, ''))
-}
-
-function buildIndex(objects: RbacObjects): Index {
-  const clusterRoles = objects.clusterRoles.map(parseRole).filter((role) => role !== null)
-  const roles = new Map<string, readonly PolicyRule[]>()
-  for (const role of clusterRoles) roles.set(`ClusterRole ${role.name}`, effectiveRules(role, clusterRoles))
-  for (const role of objects.roles.map(parseRole)) {
-    if (role !== null && role.namespace !== '') roles.set(`Role ${role.namespace}/${role.name}`, role.rules)
-  }
-  const bindings = new Map<string, Map<string, Grant[]>>()
-  let order = 0
-  const add = (binding: Binding): void => {
-    const bySubject = bindings.get(binding.namespace) ?? new Map<string, Grant[]>()
-    bindings.set(binding.namespace, bySubject)
-    const seen = new Set<string>()
-    for (const subject of binding.subjects) {
-      const key = subjectKey(subject, binding.namespace)
-      if (key === null || seen.has(key)) continue
-      seen.add(key)
-      const grants = bySubject.get(key) ?? []
-      grants.push({ binding, subject, order: order++ })
-      bySubject.set(key, grants)
-    }
-  }
-  for (const object of objects.clusterRoleBindings) {
-    const binding = parseBinding(object)
-    if (binding !== null) add({ ...binding, namespace: '' })
-  }
-  for (const object of objects.roleBindings) {
-    const binding = parseBinding(object)
-    // Without a namespace it would be as strong as a ClusterRoleBinding.
-    if (binding !== null && binding.namespace !== '') add(binding)
-  }
-  return { bindings, roles }
-}
-
-/** The rules of every role that is reached by labels; roles that are themselves made of others only lead on. */
-function effectiveRules(role: Role, clusterRoles: readonly Role[]): readonly PolicyRule[] {
-  if (role.aggregates === null) return role.rules
-  const reached = new Set<Role>([role])
-  // A Set's iteration visits what is added on the way, so this ends when nothing new is reached.
-  for (const current of reached) {
-    for (const candidate of clusterRoles) {
-      if (current.aggregates?.some((selector) => matchesLabels(selector, candidate.labels))) reached.add(candidate)
-    }
-  }
-  return [...reached].filter((one) => one.aggregates === null).flatMap((one) => one.rules)
-}
-
-/** null for a subject that can be nobody. */
-function subjectKey({ kind, name, namespace }: Subject, bindingNamespace: string): string | null {
-  if (kind === 'User' || kind === 'Group') return name === '' ? null : `${kind} ${name}`
-  if (kind !== 'ServiceAccount') return null
-  const home = namespace === '' ? bindingNamespace : namespace
-  return home === '' || name === '' ? null : `User system:serviceaccount:${home}:${name}`
-}
-
-/** The role that a binding points at: a RoleBinding at a Role beside it or at a ClusterRole, a ClusterRoleBinding at the latter. */
-function roleKey({ roleKind, roleName, namespace }: Binding): string {
-  return roleKind === 'Role' ? `Role ${namespace}/${roleName}` : `${roleKind} ${roleName}`
 }
 
 function missingRole({ roleKind, roleName }: Binding): string {
@@ -184,7 +83,8 @@ function missingRole({ roleKind, roleName }: Binding): string {
   return `${plural}.rbac.authorization.k8s.io ${JSON.stringify(roleName)} not found`
 }
 
-function listed(problems: readonly string[]): string {
+/** Several errors as one, in the API server's words. */
+export function listed(problems: readonly string[]): string {
   const distinct = [...new Set(problems)]
   return distinct.length === 1 ? distinct.join() : `[${distinct.join(', ')}]`
 }
