@@ -1,6 +1,6 @@
 /**
- * Authenticators and authorizers put together from plain options: the one place that knows all of their kinds. Files are
- * read here for the first time, so that a broken one stops the start.
+ * Builds authenticators and authorizers from plain options. Only this module knows all kinds of them. Files are read
+ * here for the first time, so a broken one stops the start.
  */
 import { readFileSync } from 'node:fs'
 
@@ -24,7 +24,7 @@ import { loadKubeconfig } from './kubeconfig.js'
 import { parseCertificates } from './peer-certificate.js'
 import { WatchedFiles } from './watched-file.js'
 
-/** Durations in milliseconds; null for what is not configured. The loaded config satisfies it by shape. */
+/** Durations are in milliseconds; null means not configured. The loaded config satisfies this by shape. */
 export interface AuthenticationOptions {
   readonly clientCaFile: string | null
   readonly tokenAuthFile: string | null
@@ -62,9 +62,10 @@ interface Surroundings {
 }
 
 /**
- * Without any authenticator everybody is anonymous, whatever they show: on loopback, or where `--insecure-bind-any` says so.
+ * Without any authenticator every caller is anonymous, whatever credential it sends: on loopback, or where
+ * `--insecure-bind-any` allows it.
  *
- * @throws Error that names a file which is not what it should be.
+ * @throws Error that names a file which cannot be used.
  */
 export function buildAuthenticator(
   options: AuthenticationOptions,
@@ -72,7 +73,7 @@ export function buildAuthenticator(
 ): UnionAuthenticator {
   const watch = <T>(path: string, parse: (text: string) => T): WatchedFiles<T> =>
     new WatchedFiles({ paths: [path], clock, logger }, (content) => naming(path, () => parse(content.toString('utf8'))))
-  // In the API server's order: front proxy, certificate, then tokens, the cheapest first.
+  // The order is the API server's: front proxy, certificate, then tokens, the cheapest kind first.
   const authenticators: Authenticator[] = []
   if (options.requestheaderClientCaFile !== null) {
     authenticators.push(
@@ -117,8 +118,8 @@ export function buildAuthenticator(
 }
 
 /**
- * @param rbacRules for the RBAC mode; null when there are none, which is an error in that mode.
- * @throws Error that names a file which is not what it should be.
+ * @param rbacRules what the RBAC mode reads; null when there is nothing to read, which is an error in that mode.
+ * @throws Error that names a file which cannot be used.
  */
 export function buildAuthorizer(
   options: AuthorizationOptions,
@@ -151,7 +152,7 @@ export function buildAuthorizer(
 }
 
 function needed<T>(value: T | null, mode: string): T {
-  if (value === null) throw new Error(`authorization mode ${mode} lacks what it reads from`)
+  if (value === null) throw new Error(`authorization mode ${mode} has no source to read from`)
   return value
 }
 

@@ -1,11 +1,11 @@
 /**
- * Lets requests in, and keeps asking whether the running watches still belong.
+ * Decides whether requests are let in, and keeps checking whether the running watches are still allowed.
  *
- * Watches with the same credential and the same attributes are one *entry*, judged once however many they are. A change
- * told by an authenticator or authorizer starts a pass over all entries; those that can change without telling are asked
- * again every few seconds, a bounded number at one time; credentials that run out are noticed within a second. A pass
- * gives the event loop back between slices. "Cannot say now" is not a no: an API server that restarts must not end ten
- * thousand watches, so an entry lives on through a bounded time of that.
+ * Watches with the same credential and the same attributes share one *entry*, which is judged once however many they
+ * are. When an authenticator or authorizer reports a change, a pass judges all entries. Entries whose judges can change
+ * without a report are judged again every few seconds, a bounded number at a time. An expired credential is noticed
+ * within a second. A pass yields to the event loop between slices. "Cannot say now" is not a no: a restarting API
+ * server must not end ten thousand watches, so an entry survives a bounded time without an answer.
  */
 import { ServiceUnavailableError, StatusError, UnauthorizedError } from '../model/status.js'
 import type { Clock, Timer } from '../support/clock.js'
@@ -21,22 +21,22 @@ export interface AccessGuardOptions {
   readonly authenticator: UnionAuthenticator
   readonly authorizer: Authorizer
   readonly clock: Clock
-  /** How often authenticators and authorizers that change without notice are asked again. Default 5 s. */
+  /** How often authenticators and authorizers that change silently are asked again. Default 5 s. */
   readonly recheckMs?: number
-  /** How long a watch lives on while it cannot be checked. Default 5 minutes. */
+  /** How long a watch survives while it cannot be checked. Default 5 minutes. */
   readonly unjudgedMs?: number
 }
 
-/** The user whose rights count, and the user who asked for them. */
+/** The user whose rights are used, and the user who asked to use them. */
 export interface Acting {
   readonly user: User
-  /** The caller that impersonates the user; null: the user is the caller. */
+  /** The caller that impersonates the user; null when the user is the caller. */
   readonly impersonator: User | null
-  /** The state of the rights under which the decision was made: see `keep`. */
+  /** The generation of the rights under which the decision was made: see `keep`. */
   readonly generation: number
 }
 
-/** A request that was allowed, and under which state of the rights. */
+/** An allowed request, with the generation of the rights that allowed it. */
 export interface Grant extends Acting {
   readonly decision: Decision
 }
@@ -51,7 +51,7 @@ interface Entry {
 }
 
 const TICK_MS = 1_000
-/** Changes come in bursts (a chart applies twenty bindings): wait a moment and judge once. */
+/** Changes come in bursts (a chart applies twenty bindings), so a pass waits this long and judges once. */
 const SETTLE_MS = 100
 const CONCURRENT = 16
 const SLICE = 256
@@ -78,13 +78,13 @@ export class AccessGuard {
     return this.#entries.size
   }
 
-  /** @throws UnauthorizedError; ServiceUnavailableError when nobody could judge now. */
+  /** @throws UnauthorizedError; ServiceUnavailableError when no authenticator can judge now. */
   authenticate(request: AuthenticationRequest): Promise<User> {
     return this.#options.authenticator.authenticate(request)
   }
 
   /**
-   * Finds the user whose rights count: the caller, or the user that it impersonates.
+   * Finds the user whose rights are used: the caller, or the user that it impersonates.
    * @throws BadRequestError, ForbiddenError, ServiceUnavailableError
    */
   async actingAs(caller: User, { rawHeaders }: AuthenticationRequest): Promise<Acting> {
@@ -96,7 +96,7 @@ export class AccessGuard {
     return { user: impersonatedUser(wanted, caller), impersonator: caller, generation }
   }
 
-  /** @throws ForbiddenError in the API server's words; ServiceUnavailableError when nobody could decide now. */
+  /** @throws ForbiddenError in the API server's words; ServiceUnavailableError when no authorizer can decide now. */
   async authorize(acting: Acting, attributes: Attributes): Promise<Grant> {
     return { ...acting, decision: await this.#require(acting.user, attributes) }
   }
@@ -129,7 +129,7 @@ export class AccessGuard {
       unjudgedSince: null,
       revoke: new Set(),
     }
-    // The same function may be given for two watches: each has its own place.
+    // Two watches may pass the same function; the wrapper keeps them apart.
     const end = (error: StatusError): void => revoked(error)
     entry.revoke.add(end)
     this.#entries.set(key, entry)
@@ -182,10 +182,10 @@ export class AccessGuard {
     })
   }
 
-  /** Never rejects: what goes wrong with an entry is that entry's. */
+  /** Never rejects: a failure concerns only the entry it happened to. */
   async #pass(): Promise<void> {
     if (this.#passing) {
-      // It may have gone by what changed just now: once more after it.
+      // What changed just now may have come after an entry was judged, so another pass follows.
       if (this.#settle === null && !this.#closed) this.#settleSoon()
       return
     }
@@ -207,7 +207,7 @@ export class AccessGuard {
     const { authenticator, clock, unjudgedMs = 300_000 } = this.#options
     try {
       const acting = await this.actingAs(await authenticator.authenticate(entry.request), entry.request)
-      // The credential belongs to another user now, or to other groups, and the watch was allowed for the old ones.
+      // The credential now belongs to another user or other groups, and the watch was allowed for the old identity.
       if (actingKey(acting) !== entry.identity)
         throw new UnauthorizedError('Unauthorized', { cause: 'the identity has changed' })
       await this.#require(acting.user, entry.attributes)
@@ -221,7 +221,7 @@ export class AccessGuard {
       this.#revoke(
         key,
         entry,
-        new ServiceUnavailableError('nobody could judge this watch for too long', { cause: error }),
+        new ServiceUnavailableError('the permission of this watch could not be checked for too long', { cause: error }),
       )
     }
   }
@@ -234,12 +234,12 @@ export class AccessGuard {
   }
 }
 
-/** Two callers that impersonate the same user are judged apart: one may lose the right to it. */
+/** Two callers that impersonate the same user are judged apart, since one of them may lose the right to do so. */
 function actingKey({ user, impersonator }: Pick<Acting, 'user' | 'impersonator'>): string {
   return JSON.stringify([identityKey(user), impersonator === null ? null : identityKey(impersonator)])
 }
 
-/** A key for the credentials that the identity came from. */
+/** Returns a key for the credentials that the identity came from. */
 function credentialKey(request: AuthenticationRequest): readonly string[] {
   return [bearerToken(request) ?? '', request.tlsPeerCertificate?.chain[0]?.fingerprint256 ?? '']
 }

@@ -1,9 +1,10 @@
 /**
- * One JSON line for each request: who, what, the answer, and by which rule. Only named facts go in, never headers, bodies
- * or the query, where tokens can stand. Rotation is the platform's: move the file and call `reopen` (on SIGHUP).
+ * Writes one JSON line for each request: the caller, the request, the answer, and the rule that allowed it. Only named
+ * facts are written, never headers, bodies or the query, which may contain tokens. Rotation is left to the platform:
+ * move the file and call `reopen` (on SIGHUP).
  *
- * The queue to the disk is bounded. When it is full, lines are dropped and counted: a full disk must not stop the server,
- * and an audit log that has holes must say so, which it does with a line of its own.
+ * The queue to the disk is bounded. When it is full, lines are dropped and counted, because a full disk must not stop
+ * the server. A line in the log says how many were dropped.
  */
 import { createWriteStream, type WriteStream } from 'node:fs'
 import type { Writable } from 'node:stream'
@@ -26,39 +27,39 @@ export interface AuditRecord {
   readonly subresource: string
   readonly namespace: string
   readonly name: string
-  /** Without the query. */
+  /** The path without the query. */
   readonly path: string
   readonly code: number
-  /** From the request's arrival to its end; of a watch, its whole life. */
+  /** The time from the request's arrival to its end; for a watch, its whole life. */
   readonly latencySeconds: number
   readonly decision: 'allow' | 'forbid' | 'unauthenticated' | 'none'
-  /** The rule that allowed the request; null when none did. */
+  /** The rule that allowed the request; null when no rule did. */
   readonly rule: string | null
 }
 
 export interface AuditLog {
   write(record: AuditRecord): void
-  /** After the platform has moved the file. */
+  /** Opens the file again, after the platform has moved it. */
   reopen(): void
   readonly dropped: number
   close(): Promise<void>
 }
 
 export interface AuditLogOptions {
-  /** A file that is appended to, or '-' for standard output. */
+  /** A file that lines are appended to, or '-' for standard output. */
   readonly path: string
   readonly clock: Clock
   readonly logger: Logger
-  /** For '-' and tests. */
+  /** The stream that '-' writes to; tests pass their own. */
   readonly stdout: Writable
 }
 
 const MAX_QUEUED_BYTES = 4 * 2 ** 20
-/** The caller chooses these. */
+/** These texts are chosen by the caller, so they are bounded. */
 const MAX_TEXT = 1_024
 /**
- * Several workers append to one file or pipe. What is written at once is kept whole by the system: any size in a file,
- * but in a pipe only this much (PIPE_BUF of Linux); so no line is longer.
+ * Several workers append to one file or pipe. A single write to a file stays whole at any size, but a write to a pipe
+ * only up to this size (PIPE_BUF of Linux), so no line is longer.
  */
 const MAX_LINE_BYTES = 4_096
 /** The most bytes of each text, and of all groups, in a line that would otherwise be too long. */
@@ -121,7 +122,7 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): 
   }
 }
 
-/** Texts cut, and as many groups as fit: how many are left out stands beside them. */
+/** Cuts the texts, keeps as many groups as fit, and says how many groups were left out. */
 function shortened(fields: object): object {
   const short: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(fields)) {
@@ -148,7 +149,7 @@ function cut(text: string): string {
   return `${text.slice(0, length)}…`
 }
 
-/** Bytes of it in JSON, where one character can take six. */
+/** The size of a text in JSON in bytes, where one character can take six. */
 function written(text: string): number {
   return Buffer.byteLength(JSON.stringify(text))
 }

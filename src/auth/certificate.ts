@@ -1,7 +1,8 @@
 /**
- * X.509 certificates for trying out, and for tests: Node can read them but not make them. The few DER forms that an ECDSA
- * P-256 certificate needs are written here, about a hundred lines; the libraries for it bring a dozen packages of ASN.1
- * and dependency injection into a server that needs them once, if ever. Not for anything but short-lived certificates.
+ * Makes X.509 certificates for trying out the server and for tests: Node can read certificates but not make them. The
+ * few DER forms that an ECDSA P-256 certificate needs are written here in about a hundred lines. The libraries for it
+ * would bring a dozen packages into a server that makes at most one certificate. Use these certificates for short-lived
+ * purposes only.
  *
  * Source: RFC 5280 (certificate profile), RFC 5480 (keys), X.690 (DER).
  */
@@ -25,7 +26,7 @@ export interface CertificateRequest {
   readonly notBefore: number
   readonly notAfter: number
   readonly isAuthority?: boolean
-  /** Default: signs itself. */
+  /** The certificate that signs this one. Default: it signs itself. */
   readonly issuer?: IssuedCertificate
 }
 
@@ -39,7 +40,7 @@ export interface IssuedCertificate {
 
 const DAY_MS = 86_400_000
 
-/** For `--tls-self-signed`: valid for a month, for loopback and the names given. */
+/** Makes the certificate for `--tls-self-signed`, valid for a month, for loopback and for the given names. */
 export function selfSignedCertificate(names: readonly string[], nowMs: number): IssuedCertificate {
   return issueCertificate({
     commonName: 'distributary',
@@ -55,7 +56,7 @@ export function issueCertificate(request: CertificateRequest): IssuedCertificate
   const algorithm = sequence(oid(1, 2, 840, 10_045, 4, 3, 2))
   const body = sequence(
     tagged(0, integer(Buffer.from([2]))),
-    // Positive and not empty, whatever the dice say.
+    // The leading 1 makes the serial number positive and not zero, whatever the random bytes are.
     integer(Buffer.concat([Buffer.from([1]), randomBytes(15)])),
     algorithm,
     name(request.issuer?.subject ?? request),
@@ -73,7 +74,7 @@ export function issueCertificate(request: CertificateRequest): IssuedCertificate
   }
 }
 
-/** Strict verifiers demand that a certificate says which key it holds and which one signed it. */
+/** Strict verifiers demand that a certificate identifies its own key and the key that signed it. */
 function keyIdentifiers(own: KeyObject, issuer: KeyObject): Buffer[] {
   const id = (key: KeyObject): Buffer => createHash('sha1').update(publicKeyInfo(key).subarray(-65)).digest()
   return [
@@ -88,7 +89,8 @@ function extensions({ isAuthority = false, altNames = [] }: CertificateRequest):
     sequence(...(isAuthority ? [der(0x01, Buffer.from([0xff]))] : [])),
     true,
   )
-  // Bits from the left: an authority signs certificates and lists (5, 6), the others sign (0).
+  // Bits count from the left: an authority signs certificates and revocation lists (5, 6), other certificates sign data
+  // (0).
   const keyUsage = extension([2, 5, 29, 15], der(0x03, Buffer.from(isAuthority ? [1, 0x06] : [7, 0x80])), true)
   if (isAuthority) return [basicConstraints, keyUsage]
   const serverAndClient = sequence(oid(1, 3, 6, 1, 5, 5, 7, 3, 1), oid(1, 3, 6, 1, 5, 5, 7, 3, 2))
@@ -120,7 +122,7 @@ function publicKeyInfo(key: KeyObject): Buffer {
 }
 
 function time(ms: number): Buffer {
-  // GeneralizedTime only from 2050 on, says RFC 5280; before it the two-digit form.
+  // RFC 5280 demands UTCTime, with a two-digit year, before 2050 and GeneralizedTime from then on.
   const digits = new Date(ms).toISOString().replace(/[-:T]/g, '').slice(0, 14)
   return digits < '2050' ? der(0x17, Buffer.from(`${digits.slice(2)}Z`)) : der(0x18, Buffer.from(`${digits}Z`))
 }

@@ -1,4 +1,4 @@
-/** The client's address: that of the peer, unless the peer is a proxy that we were told to trust. */
+/** Finds the client's address: the peer's address, unless the peer is a trusted proxy. */
 import { BlockList, isIP } from 'node:net'
 
 export interface TrustedProxies {
@@ -17,8 +17,8 @@ export function trustedProxies(ranges: readonly string[]): TrustedProxies {
 }
 
 /**
- * The address that the nearest proxy we do not trust, or else the client, has. From right to left: what stands left of an
- * untrusted address was written by it, and anyone can write anything.
+ * Returns the address of the nearest proxy that is not trusted, or of the client. The header is read from right to
+ * left: an untrusted peer wrote everything to the left of its own address, and it can write anything.
  *
  * @param forwardedFor every X-Forwarded-For value, in order.
  */
@@ -33,7 +33,7 @@ export function clientAddress(peer: string, forwardedFor: readonly string[], pro
   return current
 }
 
-/** ::ffff:10.0.0.1 on a socket for both families is 10.0.0.1. */
+/** Turns ::ffff:10.0.0.1, the form on a socket for both address families, into 10.0.0.1. */
 function plain(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
   return mapped?.[1] ?? address

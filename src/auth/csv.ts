@@ -1,8 +1,8 @@
-/** Comma-separated values as Go's encoding/csv reads them, whose quirks token files rely on. */
+/** Reads comma-separated values with the quirks of Go's encoding/csv, which token files rely on. */
 
 /**
- * One array for each record; blank lines are skipped and fields are not trimmed.
- * @throws Error with the line for a stray or an unclosed quote: half a token file must not pass for a whole one.
+ * Returns one array for each record. Blank lines are skipped and fields are not trimmed.
+ * @throws Error with the line of a stray or unclosed quote: half a token file must not pass for a whole one.
  */
 export function parseCsv(text: string): readonly (readonly string[])[] {
   const records: string[][] = []

@@ -1,19 +1,22 @@
 /**
- * A bounded number of slots, handed out in rounds between identities: a client that asks for a hundred waits behind one that
- * asks for a single slot, and no identity holds them all, however slowly it reads. The queue is bounded too, in all, for each
- * identity and in time; a request beyond a bound is answered with 429.
+ * A bounded number of slots, which identities get in turn. A client that asks for a hundred slots waits behind one that
+ * asks for a single slot, and no identity holds all slots, however slowly it reads. The queue has three bounds: in
+ * total, for each identity, and in time. A request beyond a bound is answered with 429.
  */
 import { TooManyRequestsError } from '../model/status.js'
 import type { Clock, Timer } from '../support/clock.js'
 
 export interface FairGateOptions {
-  /** Slots that can be held at one time. */
+  /** The number of slots that can be held at one time. */
   readonly slots: number
-  /** Slots of one identity at one time: fewer than all, so that the next identity finds one. */
+  /** The number of slots that one identity can hold, which is fewer than all, so that the next identity finds one. */
   readonly maxSlotsPerIdentity: number
-  /** Requests that wait, in all. */
+  /** The total number of requests that can wait. */
   readonly maxWaiting: number
-  /** Requests of one identity that wait: fewer than all, so that one identity cannot fill the queue. */
+  /**
+   * The number of requests of one identity that can wait, which is fewer than all, so that one identity cannot fill the
+   * queue.
+   */
   readonly maxWaitingPerIdentity: number
   readonly maxWaitMs: number
   readonly clock: Clock
@@ -27,9 +30,12 @@ interface Waiter {
 
 export class FairGate {
   readonly #options: FairGateOptions
-  /** Identities in the order of their next slot: the Map keeps it, and one that was given a slot goes to the end. */
+  /**
+   * The identities in the order of their next slot, which is the order of the Map: an identity that was given a slot
+   * moves to the end.
+   */
   readonly #queues = new Map<string, Set<Waiter>>()
-  /** Slots held by each identity: at most as many entries as there are slots. */
+  /** The number of slots that each identity holds. There are at most as many entries as slots. */
   readonly #held = new Map<string, number>()
   #running = 0
   #waiting = 0
@@ -46,7 +52,7 @@ export class FairGate {
     return this.#waiting
   }
 
-  /** @returns a function that gives the slot back; null when there is none at once. */
+  /** @returns a function that gives the slot back; null when no slot is free. */
   tryEnter(identity: string): (() => void) | null {
     return this.#running < this.#options.slots && this.#mayHold(identity) ? this.#begin(identity) : null
   }
@@ -107,7 +113,7 @@ export class FairGate {
     return new TooManyRequestsError('too many lists and initial states are being sent', retryAfterSeconds)
   }
 
-  /** Hands the free slot to the next identity in the round that may hold one more. */
+  /** Gives the free slot to the next identity that may hold one more. */
   #grantNext(): void {
     for (const [identity, queue] of this.#queues) {
       if (!this.#mayHold(identity)) continue

@@ -1,36 +1,36 @@
 /**
- * One small JSON exchange with a server that judges for us: an issuer, an API server. Node's `https` rather than `fetch`:
- * only it takes a certificate authority and a client certificate without another dependency. Redirects are not followed:
- * whoever answers one could send our credentials elsewhere.
+ * Exchanges small JSON documents with a server that judges credentials or permissions: an issuer or an API server. It
+ * uses Node's `https` rather than `fetch`, because only `https` takes a certificate authority and a client certificate
+ * without another dependency. Redirects are not followed, since the answer could send our credentials elsewhere.
  */
 import http from 'node:http'
 import https from 'node:https'
 
 export interface JsonServer {
-  /** `https://…`; `http://` too, for an API server on loopback. */
+  /** An `https://` URL, or an `http://` one for an API server on loopback. */
   readonly url: string
   /** PEM. Default: the system's authorities. */
   readonly ca?: string | Buffer
   readonly cert?: string | Buffer
   readonly key?: string | Buffer
-  /** The name the certificate must have, where it is not the URL's. */
+  /** The name that the certificate must have, when it differs from the host of the URL. */
   readonly tlsServerName?: string
   readonly insecureSkipTlsVerify?: boolean
-  /** Asked at each request, so that a rotated token file is read. */
+  /** Called for each request, so that a rotated token file is read. */
   readonly authorization?: () => string | null
 }
 
 export interface JsonAnswer {
   readonly status: number
-  /** undefined when the body is not JSON. */
+  /** The parsed body; undefined when it is not JSON. */
   readonly body: unknown
 }
 
 const TIMEOUT_MS = 5_000
-/** Discovery documents, key sets and reviews are a few KB. */
+/** Discovery documents, key sets and reviews take a few KB. */
 const MAX_BODY_BYTES = 2 ** 20
 
-/** Keeps a few connections open; `close` ends them. */
+/** Keeps a few connections open until `close`. */
 export class JsonClient {
   readonly #server: JsonServer
   readonly #agent: http.Agent
@@ -51,7 +51,7 @@ export class JsonClient {
         })
   }
 
-  /** @throws Error when nobody answers within 5 s, or with more than 1 MiB. */
+  /** @throws Error when the server does not answer within 5 s, or with more than 1 MiB. */
   get(url: string): Promise<JsonAnswer> {
     return this.#request(url, 'GET', null)
   }
@@ -102,7 +102,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** A member of something from the wire; undefined when it is no object or has none of its own. */
+/** Returns an own member of a value from the wire; undefined when the value is not an object or has no such member. */
 export function member(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
     ? (value as Readonly<Record<string, unknown>>)[name]

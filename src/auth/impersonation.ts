@@ -1,11 +1,12 @@
 /**
- * `Impersonate-*` headers: the caller asks to act as somebody else. As in the API server it needs the verb `impersonate` on
- * each thing it asks to be: `users` or `serviceaccounts`, `groups`, and in `authentication.k8s.io` `uids` and
- * `userextras/KEY`. The headers are never ignored, because whoever sends them (a gateway that speaks for its users) would
- * then act with its own rights.
+ * `Impersonate-*` headers: the caller asks to act as another user. As in the API server, it needs the verb
+ * `impersonate` on each part of the identity it asks for: `users` or `serviceaccounts`, `groups`, and in
+ * `authentication.k8s.io` `uids` and `userextras/KEY`. The headers are never ignored, because a sender such as a
+ * gateway that speaks for its users would then act with its own rights.
  *
- * We refuse more than the API server does: an empty or repeated user or uid and header names that nobody knows are errors,
- * and a caller that has not proven who it is cannot impersonate. Its narrower verbs (`impersonate:MODE`) grant nothing here.
+ * This server refuses more than the API server does: an empty or repeated user or uid and unknown header names are
+ * errors, and an anonymous caller cannot impersonate. Kubernetes' narrower verbs (`impersonate:MODE`) grant nothing
+ * here.
  *
  * Source: the impersonation filter of kubernetes/apiserver, in the mode of the plain verb.
  */
@@ -13,10 +14,10 @@ import { BadRequestError, ForbiddenError } from '../model/status.js'
 import { type Attributes, resourceAttributes } from './authz/authorizer.js'
 import { ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, type User } from './user.js'
 
-/** The user that the caller asks to be, from the headers. */
+/** The user that the headers ask for. */
 export interface WantedUser {
   readonly name: string
-  /** '' when it asks for none. */
+  /** The uid is '' when the headers name none. */
   readonly uid: string
   readonly groups: readonly string[]
   readonly extra: ReadonlyMap<string, readonly string[]>
@@ -28,7 +29,7 @@ const EXTRA = 'impersonate-extra-'
 /**
  * @param rawHeaders names and values in turn, as they came.
  * @returns null when there is no such header.
- * @throws BadRequestError for headers that could be read in two ways, and without a user.
+ * @throws BadRequestError for headers that are ambiguous or name no user.
  */
 export function wantedUser(rawHeaders: readonly string[]): WantedUser | null {
   const names: string[] = []
@@ -57,13 +58,15 @@ export function wantedUser(rawHeaders: readonly string[]): WantedUser | null {
   return { name, uid: uids[0] ?? '', groups, extra }
 }
 
-/** An anonymous caller may not impersonate anybody, whatever else it may do. @throws ForbiddenError */
+/** An anonymous caller may not impersonate anybody, whatever its other rights. @throws ForbiddenError */
 export function refuseImpersonation(rawHeaders: readonly string[]): void {
   if (!rawHeaders.some((text, i) => i % 2 === 0 && text.toLowerCase().startsWith(PREFIX))) return
-  throw new ForbiddenError('impersonation is not possible here: who asks has not proven who it is', { details: {} })
+  throw new ForbiddenError('an anonymous caller cannot impersonate anybody', { details: {} })
 }
 
-/** Each thing the caller needs the right to be, in the order it is asked about. */
+/**
+ * Returns every part of the identity that the caller needs the right to, in the order in which the rights are checked.
+ */
 export function impersonationAttributes(wanted: WantedUser): readonly Attributes[] {
   const account = serviceAccountOf(wanted.name)
   return [
@@ -78,7 +81,7 @@ export function impersonationAttributes(wanted: WantedUser): readonly Attributes
   ]
 }
 
-/** @param caller whose credential it is: the impersonated user ends with it. */
+/** @param caller the owner of the credential: the impersonated user expires with it. */
 export function impersonatedUser(wanted: WantedUser, caller: User): User {
   const account = serviceAccountOf(wanted.name)
   const groups =
@@ -88,7 +91,7 @@ export function impersonatedUser(wanted: WantedUser, caller: User): User {
   const needed =
     wanted.name === ANONYMOUS.name || groups.includes(ALL_UNAUTHENTICATED) ? ALL_UNAUTHENTICATED : ALL_AUTHENTICATED
   if (!groups.includes(needed)) groups.push(needed)
-  // fromEntries defines members: a key such as __proto__ becomes a plain one.
+  // fromEntries defines members, so that a key such as __proto__ becomes an ordinary one.
   const extra = Object.fromEntries(wanted.extra)
   return { name: wanted.name, uid: wanted.uid, groups, extra, expiresAt: caller.expiresAt }
 }
@@ -108,14 +111,15 @@ function thing(
 const ACCOUNT =
   /^system:serviceaccount:([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?):([a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*)$/
 
-/** null for a name that is no service account's: that is a user's, even when it looks alike. */
+/** Returns null when the name is not that of a service account; a name that only looks alike is a user's. */
 function serviceAccountOf(name: string): { readonly namespace: string; readonly name: string } | null {
-  // 253 is the longest name that a service account can have; the rest is what stands before it.
+  // 253 is the longest name of a service account; the other numbers are the lengths of the prefix, the namespace and a
+  // colon.
   const found = name.length > 22 + 63 + 1 + 253 ? null : ACCOUNT.exec(name)
   return found === null || found[2]!.length > 253 ? null : { namespace: found[1]!, name: found[2]! }
 }
 
-/** Node reads headers as Latin-1. */
+/** Node reads headers as Latin-1, so their bytes are decoded again as UTF-8. */
 function utf8(text: string): string {
   return Buffer.from(text, 'latin1').toString('utf8')
 }

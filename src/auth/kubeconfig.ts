@@ -1,6 +1,6 @@
 /**
- * A kubeconfig file for the server itself. Plugins that run a command (`exec`) are refused: a server that serves thousands
- * does not start programs to log in.
+ * Reads a kubeconfig file for the server itself. Plugins that run a command (`exec`) are refused: a server for
+ * thousands of clients does not start programs in order to log in.
  */
 import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
@@ -11,6 +11,7 @@ import type { JsonServer } from './https-json.js'
 export function loadKubeconfig(file: string, readFile: (path: string) => Buffer = readFileSync): JsonServer {
   const context = readKubeconfig(parse(readFile(file).toString('utf8')), { file, readFile })
   const { server: url, namespace: _, exec, ...credentials } = context
-  if (exec !== undefined) throw new Error(`kubeconfig ${file}: its user logs in by exec, which a server does not run`)
+  if (exec !== undefined)
+    throw new Error(`kubeconfig ${file}: its user has an exec plugin, which a server does not run`)
   return { url, ...credentials }
 }

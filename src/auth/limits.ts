@@ -1,10 +1,10 @@
 /**
- * What one identity may take: requests a second, and bytes of lists and initial states a second. One noisy tenant is told
- * 429 before others notice. Running watches are counted where they run (`transports/limits/watcher-limits.ts`), and slots for
- * what costs memory go round between identities in `fair-gate.ts`.
+ * Rate limits for one identity: requests a second, and bytes of lists and initial states a second. A noisy tenant gets
+ * 429 before others notice it. Running watches are counted where they run (`transports/limits/watcher-limits.ts`);
+ * slots for requests that cost memory go round between identities in `fair-gate.ts`.
  *
- * Buckets are kept in a bounded table: with more identities than that the coldest is forgotten, which gives it a full
- * bucket again and nothing else.
+ * Buckets are kept in a bounded table. When there are more identities, the coldest bucket is forgotten, which only
+ * means that this identity starts with a full bucket again.
  */
 import { LRUCache } from 'lru-cache'
 
@@ -14,7 +14,7 @@ import type { Clock } from '../support/clock.js'
 export interface IdentityLimitsOptions {
   readonly clock: Clock
   readonly requestsPerSecond: number
-  /** null: unlimited. */
+  /** null means unlimited. */
   readonly initialBytesPerSecond: number | null
 }
 
@@ -23,7 +23,7 @@ interface Bucket {
   at: number
 }
 
-/** Seconds of the sustained rate that may come at once: an informer start is a burst of lists. */
+/** The seconds of the sustained rate that may come at once: the start of an informer is a burst of lists. */
 const BURST_SECONDS = 10
 const MAX_IDENTITIES = 65_536
 
@@ -36,7 +36,10 @@ export class IdentityLimits {
     this.#options = options
   }
 
-  /** @param identity the user's name, or the client's address where nobody authenticates. @throws TooManyRequestsError */
+  /**
+   * @param identity the user's name, or the client's address where callers are not authenticated. @throws
+   * TooManyRequestsError
+   */
   countRequest(identity: string): void {
     const { requestsPerSecond: rate } = this.#options
     const bucket = this.#refill(this.#requests, identity, rate, rate * BURST_SECONDS)
@@ -48,9 +51,10 @@ export class IdentityLimits {
   }
 
   /**
-   * Counts bytes of a list or initial state about to be sent.
+   * Counts bytes of a list or initial state that is about to be sent.
    *
-   * @returns milliseconds to wait before sending more; the bytes asked about may go now, so any size is possible.
+   * @returns the milliseconds to wait before sending more. The bytes that were counted may go now, so any size is
+   * possible.
    */
   spendInitialBytes(identity: string, bytes: number): number {
     const rate = this.#options.initialBytesPerSecond

@@ -1,36 +1,36 @@
 /**
- * The facts taken from a client's TLS certificate, and the authority that signed it. One server asks for certificates
- * of two kinds (users, front proxies) and OpenSSL says only that *some* authority of the union signed it, so each
- * authenticator checks against its own bundle again.
+ * The facts taken from a client's TLS certificate and from the authority that signed it. One server asks for
+ * certificates of two kinds (users, front proxies), and OpenSSL only says that *some* authority of the union signed it.
+ * Each authenticator therefore checks the certificate against its own bundle again.
  */
 import { X509Certificate } from 'node:crypto'
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 
 export interface PeerCertificate {
-  /** '' when there is none. */
+  /** '' when the subject has no common name. */
   readonly commonName: string
   readonly organizations: readonly string[]
-  /** Leaf first, as the client sent it and as OpenSSL completed it. */
+  /** The leaf comes first, as the client sent it and as OpenSSL completed the chain. */
   readonly chain: readonly X509Certificate[]
-  /** OpenSSL's own verdict: signatures, dates, purpose, against all the authorities of the server. */
+  /** OpenSSL's own verdict on signatures, dates and purpose, against all authorities of the server. */
   readonly verified: boolean
-  /** When the first certificate of the chain ends, milliseconds since the epoch. */
+  /** The earliest time at which a certificate of the chain expires, in milliseconds since the epoch. */
   readonly expiresAt: number
 }
 
-/** Longer chains are not followed. */
+/** Longer chains are cut. */
 const MAX_CHAIN = 8
 
 /**
- * null when the client showed none. Costs a walk over the chain: once for each connection.
+ * Returns null when the client showed no certificate. This walks the chain, so call it once for each connection.
  *
- * `getPeerX509Certificate` would be the natural way in, but on a server in Node 20 it has no issuers, and after one call
- * of it `getPeerCertificate` has none any more either.
+ * `getPeerX509Certificate` would be the natural way in, but on a server in Node 20 it has no issuers, and after one
+ * call of it `getPeerCertificate` has none any more either.
  */
 export function peerCertificateOf(socket: TLSSocket): PeerCertificate | null {
   const chain: X509Certificate[] = []
   let next: DetailedPeerCertificate | undefined = socket.getPeerCertificate(true)
-  // Without a certificate Node answers an empty object; a root is its own issuer.
+  // Node returns an empty object when there is no certificate, and a root certificate is its own issuer.
   while (next?.raw !== undefined && chain.length < MAX_CHAIN) {
     chain.push(new X509Certificate(next.raw))
     next = next.issuerCertificate === next ? undefined : next.issuerCertificate
@@ -38,13 +38,13 @@ export function peerCertificateOf(socket: TLSSocket): PeerCertificate | null {
   return describePeer(chain, socket.authorized)
 }
 
-/** @param chain leaf first; null when it is empty. */
+/** @param chain leaf first. @returns null when the chain is empty. */
 export function describePeer(chain: readonly X509Certificate[], verified: boolean): PeerCertificate | null {
   const [leaf] = chain
   if (leaf === undefined) return null
   const subject = leaf.toLegacyObject().subject as Readonly<Record<string, string | readonly string[] | undefined>>
   return {
-    // Go, and so the API server, takes the last of several.
+    // Go, and therefore the API server, takes the last of several common names.
     commonName: listOf(subject['CN']).at(-1) ?? '',
     organizations: listOf(subject['O']),
     chain,
@@ -53,7 +53,7 @@ export function describePeer(chain: readonly X509Certificate[], verified: boolea
   }
 }
 
-/** Whether the leaf leads, signature by signature, to a certificate of this bundle. */
+/** Whether signatures lead from the leaf to a certificate of this bundle. */
 export function isSignedBy(peer: PeerCertificate, authorities: readonly X509Certificate[]): boolean {
   let [current] = peer.chain
   for (const next of [...peer.chain.slice(1), undefined]) {
@@ -70,7 +70,7 @@ function issues(issuer: X509Certificate, issued: X509Certificate): boolean {
   return issuer.ca && issued.checkIssued(issuer) && issued.verify(issuer.publicKey)
 }
 
-/** Every certificate of a PEM file. @throws Error when it holds none or a broken one. */
+/** Returns every certificate of a PEM file. @throws Error when there is none or one is broken. */
 export function parseCertificates(pem: string): readonly X509Certificate[] {
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []
   if (blocks.length === 0) throw new Error('no certificate in PEM form')

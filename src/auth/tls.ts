@@ -1,6 +1,6 @@
 /**
- * The server's side of TLS: what is offered, and the certificate that is read again when it changes. A new one is for new
- * connections; those that are there keep theirs, so no watch is dropped.
+ * The server's side of TLS: the protocol settings, and the certificate, which is read again when its file changes. New
+ * connections get the new certificate. Existing ones keep theirs, so no watch is dropped.
  */
 import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
@@ -11,19 +11,22 @@ import { selfSignedCertificate } from './certificate.js'
 import { WatchedFiles } from './watched-file.js'
 
 export interface TlsOptions {
-  /** null for both: self-signed. */
+  /** null for both files means a self-signed certificate. */
   readonly certFile: string | null
   readonly keyFile: string | null
-  /** Names beside loopback that a self-signed certificate is for. */
+  /** The names besides loopback that a self-signed certificate covers. */
   readonly selfSignedNames: readonly string[]
   readonly minVersion: 'VersionTLS12' | 'VersionTLS13'
-  /** Authorities of client certificates, of users and of front proxies; a client may always show none. */
+  /**
+   * The authorities of client certificates, for users and for front proxies. A client may always come without a
+   * certificate.
+   */
   readonly clientCaFiles: readonly string[]
   readonly clock: Clock
   readonly logger: Logger
 }
 
-/** Forward secrecy and authenticated encryption only; those of TLS 1.3 first. */
+/** Only ciphers with forward secrecy and authenticated encryption, those of TLS 1.3 first. */
 const CIPHERS = [
   'TLS_AES_128_GCM_SHA256',
   'TLS_AES_256_GCM_SHA384',
@@ -37,10 +40,13 @@ const CIPHERS = [
 ].join(':')
 
 export interface TlsServerOptions extends SecureContextOptions {
-  /** Certificates are asked for, and judged by the authenticators: a bad one is a 401, not a broken connection. */
+  /**
+   * Certificates are requested here and judged by the authenticators, so a bad one gives a 401 and not a broken
+   * connection.
+   */
   readonly requestCert: boolean
   readonly rejectUnauthorized: false
-  /** Milliseconds a handshake may take: ten thousand half-open ones must go away. */
+  /** The time limit of a handshake in milliseconds, so that ten thousand half-open connections go away. */
   readonly handshakeTimeout: number
 }
 
@@ -52,7 +58,10 @@ export class ServerTls {
   readonly #context: WatchedFiles<SecureContextOptions>
   readonly #asksForCertificates: boolean
 
-  /** @throws Error that names the file when a certificate, key or authority is unusable, or key and certificate differ. */
+  /**
+   * @throws Error that names the file when a certificate, key or authority is unusable, or when key and certificate
+   * differ.
+   */
   constructor(options: TlsOptions) {
     const { certFile, keyFile, clientCaFiles, clock, logger } = options
     this.#asksForCertificates = clientCaFiles.length > 0
@@ -77,7 +86,7 @@ export class ServerTls {
     })
   }
 
-  /** For `https.createServer` and `http2.createSecureServer`. */
+  /** Options for `https.createServer` and `http2.createSecureServer`. */
   serverOptions(): TlsServerOptions {
     return {
       ...this.#context.value,
@@ -87,7 +96,7 @@ export class ServerTls {
     }
   }
 
-  /** From now on the server follows the files. */
+  /** Makes the server follow the files from now on. */
   attach(server: ReloadableServer): void {
     this.#context.onChange((context) => server.setSecureContext(context))
   }
@@ -97,7 +106,7 @@ export class ServerTls {
   }
 }
 
-/** A certificate is put in only when OpenSSL takes it together with its key. */
+/** A certificate is used only after OpenSSL has accepted it together with its key. */
 function check(context: SecureContextOptions, what: string, clock: Clock, logger: Logger): void {
   createSecureContext(context)
   const leaf = new X509Certificate(context.cert as string | Buffer)

@@ -1,13 +1,16 @@
-/** The user behind a request. Authenticators make users, authorizers and limits read them; nothing else about a caller is trusted. */
+/**
+ * The user behind a request. Authenticators create users, authorizers and limits read them; nothing else about a caller
+ * is trusted.
+ */
 import { createHash } from 'node:crypto'
 
 export interface User {
   readonly name: string
-  /** '' when the authenticator knows none. */
+  /** The uid is '' when the authenticator knows none. */
   readonly uid: string
   readonly groups: readonly string[]
   readonly extra: Readonly<Record<string, readonly string[]>>
-  /** Milliseconds since the epoch after which the credential means nothing; null for one that does not run out. */
+  /** The time after which the credential is invalid, in milliseconds since the epoch; null when it never expires. */
   readonly expiresAt: number | null
 }
 
@@ -23,12 +26,12 @@ export const ANONYMOUS: User = {
   expiresAt: null,
 }
 
-/** The same text for the same identity, whatever credential showed it: a key for caches and limits. */
+/** Returns the same text for the same identity, whatever the credential was: a key for caches and limits. */
 export function identityKey(user: User): string {
   return JSON.stringify([user.name, user.uid, user.groups, Object.entries(user.extra)])
 }
 
-/** As a key in place of a secret, so that no table of ours holds one and a lookup takes the same time for each. */
+/** Turns a secret into a key, so that no table contains the secret and every lookup takes the same time. */
 export function digest(secret: string): string {
   return createHash('sha256').update(secret).digest('base64')
 }

@@ -1,7 +1,7 @@
 /**
- * A file whose content is read again when it changes. It is looked at every few seconds rather than watched by the
- * operating system: Kubernetes swaps mounted secrets by renaming a symbolic link two levels up, which `fs.watch` on the
- * file never sees, and a missed change here is a right that is not taken away.
+ * A file that is read again when it changes. It is polled every few seconds rather than watched through the operating
+ * system: Kubernetes swaps mounted secrets by renaming a symbolic link two levels up, which `fs.watch` on the file
+ * never sees, and a missed change means that a revoked permission stays in force.
  */
 import { readFileSync } from 'node:fs'
 
@@ -12,18 +12,21 @@ export interface WatchedFilesOptions {
   readonly paths: readonly string[]
   readonly clock: Clock
   readonly logger: Logger
-  /** Default 2 s: "within seconds" with room for the work after it. */
+  /** Default 2 s, which leaves time to apply a change "within seconds". */
   readonly intervalMs?: number
-  /** For tests. */
+  /** Tests pass their own. */
   readonly readFile?: (path: string) => Buffer
 }
 
-/** The largest file that is read: certificates, tokens and policies are small, and a larger file is a mistake that would cost memory. */
+/**
+ * The largest file that is read. Certificates, tokens and policies are small; a larger file is a mistake that would
+ * cost memory.
+ */
 const MAX_FILE_BYTES = 16 * 2 ** 20
 
 /**
- * Parses files that belong together (a certificate and its key), now and whenever one of them changes. A later content
- * that cannot be parsed is logged once and the last good one stays.
+ * Parses files that belong together (a certificate and its key), now and whenever one of them changes. If new content
+ * cannot be parsed, this is logged once and the last good content stays in force.
  */
 export class WatchedFiles<T> {
   #value: T
@@ -33,7 +36,7 @@ export class WatchedFiles<T> {
   readonly #options: WatchedFilesOptions
   readonly #parse: (...contents: Buffer[]) => T
 
-  /** @throws what reading or `parse` throws: at start a broken file stops us. */
+  /** @throws whatever reading or `parse` throws: a broken file stops the start. */
   constructor(options: WatchedFilesOptions, parse: (...contents: Buffer[]) => T) {
     this.#options = options
     this.#parse = parse
@@ -69,7 +72,7 @@ export class WatchedFiles<T> {
     try {
       contents = this.#read()
     } catch (error) {
-      // In the middle of a swap a file can be away for a moment; one that stays away is said at every look.
+      // While files are swapped, one can be missing for a moment. A file that stays missing is logged at every poll.
       logger.warn({ paths, reason: messageOf(error) }, 'a watched file cannot be read; its last content stays in force')
       return
     }

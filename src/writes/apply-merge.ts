@@ -1,12 +1,13 @@
 /**
- * The two steps of a server-side apply on the object itself: the applied configuration is merged over what is there, and
- * what its manager applied before, applies no longer and nobody else owns is taken out.
+ * The two steps that a server-side apply performs on the object itself. First the applied configuration is merged over
+ * the live object. Then the fields are removed that this manager applied before, no longer applies, and nobody else
+ * owns.
  */
 import { cloneTree, isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
 import { type FieldSet, isGranular, itemsByElement } from './field-set.js'
 import { ANY, type Shape } from './shape.js'
 
-/** Lists that can be told apart keep the order of `live`, new items follow. Nothing of the arguments is changed. */
+/** Lists whose items have an identity keep the order of `live`, and new items follow. The arguments are not changed. */
 export function mergeApplied(live: Json | undefined, applied: Json, shape: Shape): Json {
   if (live === undefined) return cloneTree(applied)
   if (Array.isArray(live) && Array.isArray(applied)) return mergeLists(live, applied, shape)
@@ -34,8 +35,8 @@ function mergeLists(live: readonly Json[], applied: readonly Json[], shape: Shap
 }
 
 /**
- * @param given fields that the manager has given up.
- * @param kept fields that somebody owns: nothing of these goes, nor what holds them.
+ * @param given the fields that the manager has given up.
+ * @param kept the fields that somebody still owns: neither they nor the objects and lists around them are removed.
  */
 export function removeFields(value: Json, given: FieldSet, kept: FieldSet | undefined, shape: Shape): Json {
   if (Array.isArray(value)) return removeItems(value, given, kept, shape)
@@ -59,7 +60,10 @@ function removeItems(list: readonly Json[], given: FieldSet, kept: FieldSet | un
   return rest
 }
 
-/** undefined: it goes. @param keys members that make an item what it is: they stay as long as it does. */
+/**
+ * @param keys members that identify an item: they stay as long as the item does. @returns undefined when the whole
+ * value is removed.
+ */
 function removeOne(
   value: Json,
   element: string,

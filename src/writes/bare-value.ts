@@ -1,6 +1,6 @@
 /**
- * Under a declared prefix a value need not be an object: what has `text` or `base64` is written as these bytes alone, as it
- * is read back (`dialect/key-value-object.ts`).
+ * A value under a declared prefix need not be an object. A body that has `text` or `base64` is written as these bytes
+ * alone, and is read back the same way (`dialect/key-value-object.ts`).
  */
 import { type JsonRecord, textMember } from '../codec/json-tree.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
@@ -8,7 +8,10 @@ import { InvalidError } from '../model/status.js'
 import { type FieldProblem, forbiddenField, invalid } from './field-errors.js'
 import { nameProblem } from './object-names.js'
 
-/** Members of the metadata of a bare value, which has nowhere to keep others. */
+/**
+ * The metadata members that a bare value may be sent with. They are not stored, since a bare value has no place for
+ * metadata.
+ */
 const KEPT: ReadonlySet<string> = new Set([
   'name',
   'namespace',
@@ -17,7 +20,7 @@ const KEPT: ReadonlySet<string> = new Set([
   'managedFields',
 ])
 
-/** null: it is an object, and is stored as one. @throws InvalidError */
+/** Returns null when the body is an object and is stored as one. @throws InvalidError */
 export function bareValueOf(served: ServedResource, object: JsonRecord, name: string): Buffer | null {
   if (served.origin !== 'declared') return null
   const { text, base64 } = object

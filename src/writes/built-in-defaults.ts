@@ -1,9 +1,9 @@
 /**
- * Defaults of the built-in kinds: an object is walked along its messages, and each message's rows of `default-facts.ts` fill
- * in what is not set. What the rows say is the API server's; that a member is set is decided as Go decides it: a pointer by
- * being there, anything else by not being empty.
+ * Defaults of the built-in kinds. An object is walked along its messages, and the rows that `default-facts.ts` has for
+ * each message fill in what is not set. The rows follow the API server. Whether a member is set is decided as Go
+ * decides it: a pointer is set when it is present, any other member when it is not empty.
  *
- * An object that has its defaults is left as it is, so a write of what is stored changes nothing.
+ * An object that already has its defaults is left as it is, so writing back a stored object changes nothing.
  */
 import {
   cloneTree,
@@ -22,7 +22,7 @@ import type { ShapeMessage, ShapeSource } from './shape.js'
 
 interface Plan {
   readonly rows: readonly Row[]
-  /** Members in which something may be filled in, and those that stand among ours. */
+  /** The members whose values may need defaults too, and those whose members are inlined into this message. */
   readonly children: readonly Child[]
 }
 
@@ -32,12 +32,12 @@ interface Row {
   readonly name: string
   readonly value: DefaultValue
   readonly when: readonly Condition[]
-  /** Of a member that is no pointer, '' and 0 and [] say nothing. */
+  /** A member that is no pointer counts as unset when it is '', 0 or []. */
   readonly isPointer: boolean
 }
 
 interface Child {
-  /** '' for an inlined message. */
+  /** The name is '' for an inlined message. */
   readonly name: string
   readonly label: ShapeMessage['fields'][number]['label']
   readonly messageName: string
@@ -56,7 +56,7 @@ export class BuiltInDefaults {
     this.#facts = byMessage(facts)
   }
 
-  /** Nothing for a kind that the table of messages does not have. @param object is changed. */
+  /** Does nothing for a kind that the table of messages does not have. @param object is changed. */
   fill(apiVersion: string, kind: string, object: JsonRecord): void {
     const message = this.#source.messageOfKind(apiVersion, kind)
     if (message !== undefined) this.#fill(this.#planOf(message), object)
@@ -74,7 +74,7 @@ export class BuiltInDefaults {
   #fillMember(plan: Plan, object: JsonRecord, name: string, label: Child['label']): void {
     const value = object[name]
     if (label === 'value' && (value === undefined || value === null)) {
-      // In Go it is there, empty: what is filled in makes it so here.
+      // In Go this struct is always there, possibly empty: it is created here when something in it gets a default.
       const made = record()
       this.#fill(plan, made)
       if (Object.keys(made).length > 0) object[name] = made
@@ -92,7 +92,8 @@ export class BuiltInDefaults {
   #planOf(message: ShapeMessage): Plan {
     const known = this.#plans.get(message.fullName)
     if (known !== undefined) return known
-    // Only schemas hold themselves, and no row is in one: what leads back to a message that is looked at is left out.
+    // Only schemas contain themselves, and no row applies inside one. A member that leads back to a message that is
+    // being planned is left out.
     this.#plans.set(message.fullName, NOTHING)
     const rows = (this.#facts.get(message.fullName) ?? []).flatMap((row) => this.#row(message, row) ?? [])
     const plan: Plan = message.form === 'object' ? { rows, children: this.#childrenOf(message) } : NOTHING
@@ -110,7 +111,7 @@ export class BuiltInDefaults {
     return children
   }
 
-  /** null when the table of messages has no such member: a descriptor set of another release may say so. */
+  /** Returns null when the table of messages has no such member, as in a descriptor set of another release. */
   #row(message: ShapeMessage, [path, value, ...when]: DefaultRow): Row | null {
     const lists = path.split('[].').map((part) => part.split('.'))
     let at: ShapeMessage | undefined = message
@@ -153,7 +154,7 @@ function holds(condition: Condition, object: JsonRecord): boolean {
   const names = condition.path.split('.')
   if ('values' in condition) return condition.values.includes(textMember(object, ...names))
   const value = member(object, ...names)
-  // Numbers and objects are pointers wherever a condition asks for one: 0 and {} are there.
+  // Wherever a condition asks about a number or an object, Go has a pointer, so 0 and {} count as set.
   const isThere = typeof value === 'number' || isRecord(value) || isSet(value, false)
   return isThere === condition.isThere
 }
@@ -193,7 +194,7 @@ function isSet(value: Json | undefined, isPointer: boolean): boolean {
   return value !== '' && value !== 0 && value !== false
 }
 
-/** undefined: there is nothing to fill in. */
+/** Returns undefined when there is nothing to fill in. */
 function merged(present: Json | undefined, from: Json | undefined): Json | undefined {
   if (!isRecord(from) || (present !== undefined && present !== null && !isRecord(present))) return undefined
   const result = record({ ...cloneTree(from), ...present })

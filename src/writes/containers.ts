@@ -1,7 +1,8 @@
 /**
- * What holds other objects: a Namespace, and a CustomResourceDefinition its custom resources. In Kubernetes controllers
- * empty them; here the delete itself does, between marking them and taking them away. What has finalizers stays, and its
- * container with it, until the last is gone.
+ * Objects that contain others: a Namespace contains objects, a CustomResourceDefinition its custom resources. In
+ * Kubernetes a controller empties a container that is being deleted. Here the delete request does so itself, after
+ * marking the container and before removing it. An object with finalizers stays, and so does its container, until the
+ * last finalizer is gone.
  */
 import { plainCopy } from '../codec/json-tree.js'
 import { readDefinition } from '../dialect/crd.js'
@@ -20,7 +21,7 @@ export interface ContainersOptions {
   readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
   readonly resources: () => readonly ServedResource[]
   readonly etcdPrefix: string
-  /** Deletes one object as its own request would. */
+  /** Deletes one object as a request for it would. */
   readonly remove: (place: ObjectLocation) => Promise<'gone' | 'held'>
 }
 
@@ -37,13 +38,13 @@ export class Containers {
     return id === NAMESPACES || id === DEFINITIONS
   }
 
-  /** Empties it and, when nothing is left, takes it away. @param held as it was marked. */
+  /** Empties the container and removes it when nothing is left in it. @param held the container as it was marked. */
   async finish(place: ObjectLocation, held: Held): Promise<void> {
     for (const contents of this.#contentsOf(place, held)) await this.#empty(contents)
     await this.#removeIfEmpty(place, held)
   }
 
-  /** An object is gone that may have been the last in something that is going. */
+  /** Called after an object was removed: it may have been the last one in a container that is being deleted. */
   async afterGone({ served, namespace }: ObjectLocation): Promise<void> {
     const { find, store } = this.options
     const { resource, origin } = served
@@ -86,7 +87,7 @@ export class Containers {
     return first === undefined ? [] : [{ served: first, prefix: first.resource.etcdPrefix }]
   }
 
-  /** What cannot be removed is left: the container stays, and the delete can be said again. */
+  /** An object that cannot be removed is left alone. Its container then stays, and the delete can be sent again. */
   async #empty({ served, prefix }: Contents): Promise<void> {
     for await (const { stored } of this.options.store.list(served, prefix)) {
       const { namespace, name } = stored

@@ -1,4 +1,4 @@
-/** POST: a new object, under its own name or one made up from `generateName`. */
+/** POST: creates an object under its own name or under one generated from `generateName`. */
 import { type JsonRecord, textMember } from '../codec/json-tree.js'
 import { alreadyExistsError } from '../dialect/status-body.js'
 import { apiVersion } from '../model/resource.js'
@@ -35,7 +35,7 @@ export async function createObject(context: WriteContext, request: WriteRequest)
   return await makeObject(context, { ...request, name }, value, options, warnings)
 }
 
-/** @param request its name is the object's. */
+/** @param request its name is the name of the new object. */
 export async function makeObject(
   context: WriteContext,
   request: WriteRequest,

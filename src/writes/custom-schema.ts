@@ -1,9 +1,10 @@
 /**
- * The schema of a custom resource at work: defaults are filled in, and what it does not allow is told field by field. ajv
- * validates; the walk that fills in defaults and looks at sets and keyed lists is ours, because Kubernetes' rules for these
- * are not JSON Schema's.
+ * Applies the schema of a custom resource: fills in defaults, and reports each field that the schema does not allow.
+ * ajv validates. Defaults, sets and keyed lists are handled by a walk of our own, because Kubernetes' rules for them
+ * are not those of JSON Schema.
  *
- * Not evaluated: CEL rules (`x-kubernetes-validations`). A pattern is one of JavaScript, not of RE2.
+ * CEL rules (`x-kubernetes-validations`) are not evaluated. A pattern is a JavaScript regular expression, not one of
+ * RE2.
  *
  * Source: "Extend the Kubernetes API with CustomResourceDefinitions" of the Kubernetes documentation.
  */
@@ -26,11 +27,11 @@ import type { Shape } from './shape.js'
 
 type Schema = Readonly<Record<string, unknown>>
 
-/** Problems told of one object: a broken client must not get megabytes back. */
+/** The most problems reported for one object: a broken client must not get megabytes back. */
 const MAX_PROBLEMS = 64
 const CACHED_SCHEMAS = 500
 
-/** Of OpenAPI v3, as a definition may use it; all others are annotations, or for others to read. */
+/** The OpenAPI v3 keywords that validate. Every other keyword of a definition is an annotation or is read elsewhere. */
 const KEYWORDS: readonly string[] = [
   'type',
   'format',
@@ -49,7 +50,7 @@ const KEYWORDS: readonly string[] = [
   'required',
 ]
 const FORMATS = ['date', 'date-time', 'email', 'hostname', 'ipv4', 'ipv6', 'uri', 'uuid', 'byte', 'duration'] as const
-/** Kubernetes' own names and what its validator takes them for. */
+/** The formats that Kubernetes adds, as its own validator understands them. */
 const OWN_FORMATS: Readonly<Record<string, RegExp>> = {
   uuid3: /^[0-9a-f]{8}-?[0-9a-f]{4}-?3[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i,
   uuid4: /^[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$/i,
@@ -57,7 +58,7 @@ const OWN_FORMATS: Readonly<Record<string, RegExp>> = {
   mac: /^([0-9a-f]{2}[:-]){5}[0-9a-f]{2}$/i,
   cidr: /^([0-9.]+|[0-9a-f:.]+)\/\d{1,3}$/i,
   hexcolor: /^#?([0-9a-f]{3}|[0-9a-f]{6})$/i,
-  // Go's, not ISO 8601's.
+  // A duration is written as in Go, not as in ISO 8601.
   duration: /^[-+]?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w))+$|^0$/,
 }
 
@@ -67,7 +68,7 @@ export class CustomSchemas {
 
   constructor() {
     this.#ajv = new Ajv({ allErrors: true, strict: false, validateSchema: false, verbose: true, logger: false })
-    // The library's own compares each with each, and fails on objects without a prototype.
+    // The library's own check compares each item with each other one, and fails on objects without a prototype.
     this.#ajv.removeKeyword('uniqueItems')
     this.#ajv.addKeyword({
       keyword: 'uniqueItems',
@@ -81,7 +82,7 @@ export class CustomSchemas {
     for (const [name, pattern] of Object.entries(OWN_FORMATS)) this.#ajv.addFormat(name, pattern)
   }
 
-  /** @returns what is wrong with the schema itself; null: it can be used. */
+  /** @returns what is wrong with the schema itself, or null when it can be used. */
   problemOf(schema: Schema): string | null {
     try {
       this.#validator(schema)
@@ -91,7 +92,9 @@ export class CustomSchemas {
     }
   }
 
-  /** @param shape of the same schema. @throws never: a schema that does not compile validates nothing. */
+  /**
+   * @param shape the shape made from the same schema. @throws never: a schema that does not compile validates nothing.
+   */
   validate(object: JsonRecord, schema: Schema, shape: Shape): readonly FieldProblem[] {
     const problems: FieldProblem[] = []
     const plain = plainCopy(object)
@@ -99,7 +102,7 @@ export class CustomSchemas {
     try {
       validate = this.#validator(schema)
     } catch {
-      // Refused when the definition was written through us; what stands in etcd was written by somebody else.
+      // Such a schema is refused when its definition is written through us. This one was stored by another writer.
     }
     if (validate !== null && !validate(plain)) {
       const known = new Set<string>()
@@ -121,7 +124,7 @@ export class CustomSchemas {
     if (compiled === undefined) {
       const translated = translate(schema) as Record<string, unknown>
       compiled = this.#ajv.compile(translated)
-      // ajv keeps what it compiles for ever; ours is the only cache.
+      // ajv keeps every schema it compiles, so it is told to forget this one: our own cache is the only one.
       this.#ajv.removeSchema(translated)
       this.#compiled.set(schema, compiled)
     }
@@ -129,7 +132,7 @@ export class CustomSchemas {
   }
 }
 
-/** OpenAPI v3 as JSON Schema. */
+/** Translates OpenAPI v3 into JSON Schema. */
 function translate(schema: unknown, isRoot = true): unknown {
   if (!isSchema(schema)) return schema === false ? false : {}
   const result: Record<string, unknown> = {}
@@ -152,7 +155,7 @@ function translate(schema: unknown, isRoot = true): unknown {
   if (isSchema(properties)) {
     const translated = Object.create(null) as Record<string, unknown>
     for (const [name, inner] of Object.entries(properties)) {
-      // The metadata of the object itself is checked by our own rules, whatever the schema says of it.
+      // The object's own metadata is checked by our own rules, whatever the schema says about it.
       if (isRoot && (name === 'metadata' || name === 'apiVersion' || name === 'kind')) continue
       translated[name] = translate(inner, false)
     }
@@ -237,7 +240,7 @@ function problemOfError(error: ErrorObject): FieldProblem | null {
   }
 }
 
-/** `/spec/containers/0/name` as `spec.containers[0].name`. */
+/** Turns `/spec/containers/0/name` into `spec.containers[0].name`. */
 function fieldPath(pointer: string): string {
   const names = pointer
     .split('/')
@@ -252,7 +255,7 @@ function typeName(value: unknown): string {
   return typeof value === 'number' && Number.isInteger(value) ? 'integer' : typeof value
 }
 
-/** Items of sets and keyed lists that are there twice. */
+/** Finds the items of sets and keyed lists that occur twice. */
 function findRepeated(value: Json | undefined, shape: Shape, path: readonly string[], problems: FieldProblem[]): void {
   if (problems.length >= MAX_PROBLEMS) return
   if (Array.isArray(value)) {
@@ -279,7 +282,7 @@ function keysOf(item: Json, { keys, list }: Shape): Json {
   return treeFrom(Object.fromEntries(keys.map((key) => [key, item[key]])))
 }
 
-/** Fills in what the schema says of members that are not there; a null where null is not allowed counts as not there. */
+/** Fills in the schema's defaults for absent members. A null counts as absent where the schema does not allow null. */
 export function fillDefaults(value: Json, schema: Schema): void {
   if (Array.isArray(value)) {
     const items = schema['items']

@@ -1,17 +1,17 @@
 /**
- * What the API server fills in where a manifest of a built-in kind is silent: the data of `built-in-defaults.ts`, by
- * message. A message is named as in `codec/protobuf/kubernetes-schema.ts`, without `k8s.io.api.`; `a|b` are versions with
- * the same defaults. The rows of a message are applied from the first to the last, those of an object before those of
- * what it holds.
+ * The defaults that the API server gives to the built-in kinds: the data of `built-in-defaults.ts`, by message. A
+ * message is named as in `codec/protobuf/kubernetes-schema.ts`, without `k8s.io.api.`; `a|b` means two versions with
+ * the same defaults. The rows of a message are applied in order, and the rows of an object before those of the objects
+ * in it.
  *
- * Quantities are not rounded, requests of a whole pod are not added up from its containers, and a device taint is not
- * given the time: these need arithmetic or a clock, and no client stumbles over them.
+ * Three things are left out, because they need arithmetic or a clock and no client depends on them: quantities are not
+ * rounded, the requests of a whole pod are not added up from its containers, and a device taint gets no time.
  *
- * Source: the API reference of Kubernetes 1.34, and its `pkg/apis/<group>/<version>/defaults.go`; the tests hold every row
- * against the answers of these functions (`test/data/kubernetes-defaults`).
+ * Source: the API reference of Kubernetes 1.34, and its `pkg/apis/<group>/<version>/defaults.go`. The tests compare
+ * every row with the answers of these functions (`test/data/kubernetes-defaults`).
  */
 
-/** Looked up from the object of the message. '', [] and false are not there. */
+/** A condition on a path that starts at the object of the message. '', [] and false count as absent. */
 export type Condition =
   | { readonly path: string; readonly values: readonly string[] }
   | { readonly path: string; readonly isThere: boolean }
@@ -22,14 +22,17 @@ export type DefaultValue =
   | number
   | boolean
   | { readonly literal: unknown }
-  /** These paths start at the innermost item of a list on the way, or at the object. */
+  /** Both paths start at the innermost item of a list on the way, or at the object when there is no list. */
   | { readonly copyOf: string }
   | { readonly missingKeysOf: string }
   | { readonly pullPolicyOf: string }
-  /** A member that means nothing there goes. */
+  /** The member is removed, because it means nothing there. */
   | { readonly isRemoved: true }
 
-/** Where, by names and `[]` for each item of a list; what; and only when all of the rest hold. */
+/**
+ * `path` names the member, with `[]` for each item of a list; `value` is its default; the row applies only when all
+ * conditions after it hold.
+ */
 export type DefaultRow = readonly [path: string, value: DefaultValue, ...when: readonly Condition[]]
 
 const is = (path: string, ...values: readonly string[]): Condition => ({ path, values })
@@ -80,7 +83,7 @@ const DEVICE_REQUEST: readonly DefaultRow[] = [
 const CONTAINER_LISTS = ['spec.containers[]', 'spec.initContainers[]']
 
 export const DEFAULT_FACTS: Readonly<Record<string, readonly DefaultRow[]>> = {
-  // Pods, and what templates of pods are made of.
+  // Pods and the parts of pod templates.
   'core.v1.Pod': [
     ...CONTAINER_LISTS.map((list): DefaultRow => [`${list}.resources.requests`, missingKeysOf('resources.limits')]),
     ['spec.enableServiceLinks', true],
@@ -245,7 +248,7 @@ export const DEFAULT_FACTS: Readonly<Record<string, readonly DefaultRow[]>> = {
     ['scaleDown.policies', literal([{ type: 'Percent', value: 100, periodSeconds: 15 }])],
   ],
 
-  // Networks.
+  // Networking.
   'networking.v1.NetworkPolicyPort': [['protocol', 'TCP']],
   'networking.v1.NetworkPolicySpec': [
     ['policyTypes', literal(['Ingress', 'Egress']), has('egress')],
@@ -257,7 +260,7 @@ export const DEFAULT_FACTS: Readonly<Record<string, readonly DefaultRow[]>> = {
     ['protocol', 'TCP'],
   ],
 
-  // Storage, scheduling, access.
+  // Storage, scheduling and access control.
   'storage.v1.StorageClass': [
     ['reclaimPolicy', 'Delete'],
     ['volumeBindingMode', 'Immediate'],
@@ -276,7 +279,7 @@ export const DEFAULT_FACTS: Readonly<Record<string, readonly DefaultRow[]>> = {
   'rbac.v1.RoleBinding': [['roleRef.apiGroup', RBAC]],
   'rbac.v1.Subject': [['apiGroup', RBAC, is('kind', 'User', 'Group')]],
 
-  // The API server itself.
+  // The API server's own kinds.
   'admissionregistration.v1.ValidatingWebhook': WEBHOOK,
   'admissionregistration.v1.MutatingWebhook': [...WEBHOOK, ['reinvocationPolicy', 'Never']],
   'admissionregistration.v1.Rule': [['scope', '*']],

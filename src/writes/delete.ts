@@ -1,4 +1,7 @@
-/** DELETE: of one object, and of a collection. What has finalizers is marked, and goes with the last of them. */
+/**
+ * DELETE of one object or of a collection. An object that has finalizers is only marked, and is removed when the last
+ * of them is gone.
+ */
 import {
   cloneTree,
   encodeJsonTree,
@@ -30,7 +33,7 @@ import {
 import { type DeleteOptions, parseDeleteOptions } from './write-options.js'
 
 const AT_ONCE = 16
-/** An answer that would be larger is a Status. */
+/** A larger answer is replaced by a Status. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024
 
 /** @throws StatusError */
@@ -52,7 +55,7 @@ function success(details: JsonRecord): WriteAnswer {
 
 export const UNCONDITIONAL: DeleteOptions = { dryRun: false, uid: null, resourceVersion: null }
 
-/** Takes one object away, or marks it. @throws StatusError */
+/** Removes one object, or marks it when it has finalizers. @throws StatusError */
 export async function remove(
   context: WriteContext,
   place: ObjectLocation,
@@ -109,7 +112,7 @@ function marked(context: WriteContext, object: JsonRecord, isContainer: boolean)
 export async function deleteCollection(context: WriteContext, request: WriteRequest): Promise<WriteAnswer> {
   const { served, namespace, query } = request
   const { resource } = served
-  // As in Kubernetes: nobody empties a cluster with one request.
+  // As in Kubernetes, one request cannot delete all namespaces.
   if (resourceId(resource) === 'namespaces') throw methodNotAllowedError(resource, 'deletecollection')
   const options = parseDeleteOptions(query, readOptionalObject(request.contentType, request.body, context.schema))
   const selector = parseSelector(parameter(query, 'labelSelector'), parameter(query, 'fieldSelector'), resource)
@@ -130,7 +133,7 @@ export async function deleteCollection(context: WriteContext, request: WriteRequ
         const { changed } = await remove(context, places[i]!, options)
         if (changed.stored !== null) removed[i] = changed.stored
       } catch (error) {
-        // Somebody else was faster.
+        // Another request removed it first.
         if (!(error instanceof NotFoundError)) throw error
       }
     }

@@ -1,9 +1,9 @@
-/** What is wrong with a field, as the API server words it: the causes of a 422. */
+/** Problems with a field, worded as the API server words them. They become the causes of a 422. */
 import type { StatusCause } from '../model/status.js'
 
 export type FieldProblem = StatusCause & { readonly field: string }
 
-/** Longer values are cut: a message is for people. */
+/** Longer values are cut, because people read these messages. */
 const SHOWN = 256
 
 export function required(field: string, why = ''): FieldProblem {
@@ -35,7 +35,7 @@ export function tooLong(field: string, maxLength: number): FieldProblem {
   return { reason: 'FieldValueTooLong', message: `Too long: may not be more than ${maxLength} bytes`, field }
 }
 
-/** @param typeName `string`, `integer`: what was found. */
+/** @param typeName the type that was found, such as `string` or `integer`. */
 export function wrongType(field: string, typeName: string, why: string): FieldProblem {
   return { reason: 'FieldValueTypeInvalid', message: `Invalid value: ${JSON.stringify(typeName)}: ${why}`, field }
 }

@@ -9,7 +9,7 @@ import type { Shape } from './shape.js'
 import { ANY } from './shape.js'
 
 export class FieldSet {
-  /** Whether the path up to here is in the set itself. */
+  /** Whether the path of this node is itself in the set. */
   isMember = false
   readonly children = new Map<string, FieldSet>()
 
@@ -17,7 +17,7 @@ export class FieldSet {
     return new FieldSet()
   }
 
-  /** What is no FieldsV1 is passed over: other managers' entries are taken as they come. */
+  /** Anything that is not FieldsV1 is skipped: entries of other managers are accepted as they come. */
   static fromJson(json: Json | undefined): FieldSet {
     const set = new FieldSet()
     if (!isRecord(json)) return set
@@ -64,7 +64,7 @@ export class FieldSet {
     return combine(this, other, (a, b) => a && b)
   }
 
-  /** Without whole subtrees: everything at or under a member of `other`. */
+  /** Returns this set without whole subtrees: everything at or under a member of `other` is left out. */
   without(other: FieldSet): FieldSet {
     const result = new FieldSet()
     if (other.isMember) return result
@@ -81,7 +81,7 @@ export class FieldSet {
     return equalTrees(this.toJson(), other.toJson()) && this.isMember === other.isMember
   }
 
-  /** As the API server names fields in a conflict: `.spec.containers[name="a"].image`. */
+  /** Lists paths as the API server names fields in a conflict: `.spec.containers[name="a"].image`. */
   *paths(prefix = ''): Generator<string> {
     if (this.isMember && prefix !== '') yield prefix
     for (const [element, child] of this.children) yield* child.paths(`${prefix}${pathText(element)}`)
@@ -113,10 +113,16 @@ function pathText(element: string): string {
   }
 }
 
-/** What a key of a keyed list means when an item leaves it out, as the API server defaults it before it looks. */
+/**
+ * The value that a key of a keyed list has when an item leaves it out: the API server fills it in before it compares
+ * items.
+ */
 const KEY_DEFAULTS: Readonly<Record<string, Json>> = { protocol: 'TCP' }
 
-/** The items of a list by their path elements; null when they cannot be told apart: then the list is one value. */
+/**
+ * Returns the items of a list by their path elements, or null when items cannot be told apart and the list is one
+ * value.
+ */
 export function itemsByElement(list: readonly Json[], shape: Shape): Map<string, Json> | null {
   if (shape.list === 'atomic') return null
   const items = new Map<string, Json>()
@@ -144,12 +150,12 @@ function keyedElement(item: Json, keys: readonly string[]): string | null {
   return Object.keys(element).length === 0 ? null : `k:${jsonText(element)}`
 }
 
-/** Whether the members of this object are looked into, or it is one value. */
+/** Whether the members of this object are owned one by one. Otherwise the object is one value. */
 export function isGranular(value: Json | undefined, shape: Shape): value is JsonRecord {
   return isRecord(value) && !shape.isAtomic && shape.type !== 'scalar'
 }
 
-/** The fields that a configuration names. */
+/** Returns the fields that a configuration names. */
 export function fieldsOf(value: Json, shape: Shape): FieldSet {
   const set = new FieldSet()
   addFields(set, value, shape)
@@ -180,7 +186,7 @@ export interface FieldChanges {
   readonly removed: FieldSet
 }
 
-/** What an update changes. */
+/** Returns the fields that an update changes. */
 export function compareFields(before: Json, after: Json, shape: Shape): FieldChanges {
   const changes = { added: new FieldSet(), modified: new FieldSet(), removed: new FieldSet() }
   compare(before, after, shape, changes.added, changes.modified, changes.removed)
@@ -213,7 +219,7 @@ function compare(
 
 type Part = readonly [element: string, before: Json | undefined, after: Json | undefined, shape: Shape]
 
-/** null: it is compared as one value. */
+/** Returns null when both are compared as one value. */
 function partsOf(before: Json | undefined, after: Json | undefined, shape: Shape): Part[] | null {
   if ((before ?? after) === undefined) return []
   if (isGranular(before ?? record(), shape) && isGranular(after ?? record(), shape) && isRecord(before ?? after)) {

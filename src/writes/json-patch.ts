@@ -1,10 +1,11 @@
 /**
- * JSON Patch (RFC 6902) on a tree. As with the API server, an index may count from the end of its array (`-1` is the last
- * item), and values are equal when their numbers are written alike.
+ * Applies a JSON Patch (RFC 6902) to a tree. As with the API server, an index may count from the end of its array (`-1`
+ * is the last item), and numbers are equal when they are written alike.
  *
- * A body of a few kilobytes must not buy seconds: operations and copied bytes have the API server's bounds, and whatever else
- * an operation walks over or moves along is work, of which a patch has a fixed amount. A library was rejected: it compared
- * arrays by their edit distance, in time and memory quadratic in their length.
+ * A body of a few kilobytes must not cost seconds of work. The number of operations and of copied bytes has the API
+ * server's bounds. All other values that an operation visits or moves count as work, and a patch may do a fixed amount
+ * of it. A library was rejected: it compared arrays by their edit distance, in time and memory quadratic in their
+ * length.
  */
 import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
 import { cloneTree, isRecord, type Json, JsonNumber, jsonText, type JsonRecord, record } from '../codec/json-tree.js'
@@ -12,18 +13,21 @@ import { BadRequestError, InvalidError, RequestEntityTooLargeError } from '../mo
 
 /** The API server's bound. */
 const MAX_OPERATIONS = 10_000
-/** All that is copied in one patch, the API server's bound: a few lines that each double a member would fill memory. */
+/**
+ * The most bytes that one patch may copy, which is the API server's bound: a few lines that each double a member would
+ * fill memory.
+ */
 const MAX_COPIED_BYTES = 3 * 1024 * 1024
-/** Values that are visited. The largest body holds fewer than half of that. */
+/** The most values that one patch may visit. The largest body holds fewer than half of that. */
 const MAX_WORK = 4_000_000
-/** An array's items move up or down in one stroke: this many cost what one visited value does. */
+/** Items of an array are shifted by one native call: shifting this many costs as much as visiting one value. */
 const SHIFTED_PER_WORK = 64
 const NAMES = ['add', 'remove', 'replace', 'move', 'copy', 'test'] as const
 
 interface Operation {
   readonly op: (typeof NAMES)[number]
   readonly path: string
-  /** '' where the operation has none. */
+  /** The pointer is '' when the operation has none. */
   readonly from: string
   readonly value: Json
 }
@@ -31,7 +35,7 @@ interface Operation {
 /**
  * @param maxWork how many values may be visited.
  * @returns a new tree, which shares nothing with the object or the patch.
- * @throws BadRequestError when it is no patch; InvalidError when it cannot be applied; RequestEntityTooLargeError
+ * @throws BadRequestError when it is not a patch; InvalidError when it cannot be applied; RequestEntityTooLargeError
  */
 export function applyJsonPatch(object: JsonRecord, patch: Json, maxWork = MAX_WORK): JsonRecord {
   if (!Array.isArray(patch)) throw new BadRequestError('a JSON patch must be an array of operations')
@@ -67,7 +71,9 @@ function isPointer(value: Json | undefined): value is string {
 }
 
 class PatchedDocument {
-  /** The document is its one member, so that a pointer to the whole needs no case of its own. */
+  /**
+   * The document is stored as the only member of this holder, so a pointer to the whole document is no special case.
+   */
   readonly #holder: JsonRecord
   #copiedBytes = 0
   #work = 0
@@ -98,7 +104,7 @@ class PatchedDocument {
     }
   }
 
-  /** @throws InvalidError when there is no object, or one that is nested too deep to be read again. */
+  /** @throws InvalidError when no object is left, or one that is nested too deeply to be read again. */
   finish(): JsonRecord {
     const document = this.#holder['']
     if (!isRecord(document)) throw unprocessable('it leaves no object')
@@ -172,7 +178,7 @@ class PatchedDocument {
     return copy
   }
 
-  /** @param wanted from the patch, and so never too deep to recurse into. */
+  /** @param wanted comes from the patch, so it is never too deep for recursion. */
   #equals(value: Json, wanted: Json): boolean {
     this.#spend(1)
     if (value instanceof JsonNumber) return wanted instanceof JsonNumber && value.text === wanted.text
@@ -213,7 +219,7 @@ function valueIn(parent: Json, name: string, pointer: string): Json {
   return parent[name]!
 }
 
-/** @param length how many indices there are. */
+/** @param length the number of valid indices. */
 function indexIn(name: string, length: number, pointer: string): number {
   const index = /^-?(0|[1-9]\d{0,9})$/.test(name) ? Number(name) : NaN
   const fromStart = name.startsWith('-') && index !== 0 ? index + length : index

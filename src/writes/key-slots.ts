@@ -1,4 +1,7 @@
-/** One at a time for each key, in the order in which they came. As many wait as there are requests, which are bounded. */
+/**
+ * Lets requests for one key in one at a time, in the order in which they came. The queue needs no bound of its own,
+ * because the number of requests is bounded.
+ */
 export class KeySlots {
   readonly #last = new Map<string, Promise<void>>()
 
@@ -6,7 +9,7 @@ export class KeySlots {
     return this.#last.size
   }
 
-  /** Resolves when it is our turn. @returns what ends it. */
+  /** Resolves when the caller's turn has come. @returns a function that ends the turn. */
   async take(key: string): Promise<() => void> {
     const before = this.#last.get(key)
     let release!: () => void

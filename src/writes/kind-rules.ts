@@ -1,7 +1,7 @@
 /**
- * What writes know of a served resource: the shape and schema of its objects, which subresources it has, and the few things
- * an API server does to some built-in kinds whoever runs controllers. Built-in kinds have their defaults; there is no
- * validation of them beyond their members' names, and no admission: that is a kube-apiserver's.
+ * What writes know about a served resource: the shape and schema of its objects, its subresources, and the few things
+ * that an API server itself does to some built-in kinds. Built-in kinds get their defaults. They are not validated
+ * beyond the names of their members, and there are no admission plugins: both belong to a kube-apiserver.
  */
 import {
   cloneTree,
@@ -25,19 +25,19 @@ import { type BuiltInShapes, customShape, type Shape } from './shape.js'
 
 export interface KindRules {
   readonly shape: Shape
-  /** Of a custom resource. */
+  /** The schema of a custom resource. */
   readonly schema: Readonly<Record<string, unknown>> | undefined
   readonly hasStatus: boolean
   readonly scale: ScalePaths | null
-  /** A PUT of what is not there makes it. */
+  /** A PUT creates an object that does not exist. */
   readonly createsOnUpdate: boolean
-  /** Strategic merge patches are for kinds with a shape of our own. */
+  /** Strategic merge patches exist only for kinds whose shape is built in. */
   readonly takesStrategicPatch: boolean
-  /** Fills in what an object does not say; it is changed. */
+  /** Fills in the defaults of an object, which is changed. */
   readonly fillDefaults: (object: JsonRecord) => void
 }
 
-/** In Kubernetes, a PUT makes these. */
+/** The resources for which a PUT creates in Kubernetes too. */
 const CREATED_ON_UPDATE: ReadonlySet<string> = new Set([
   'endpoints',
   'events',
@@ -84,7 +84,7 @@ export class KindRulebook {
   }
 }
 
-/** What the server itself puts into a new object. @param now RFC 3339. */
+/** Sets what the server itself puts into a new object. @param now RFC 3339. */
 export function prepareNew(served: ServedResource, object: JsonRecord, now: string): void {
   switch (resourceId(served.resource)) {
     case 'namespaces':
@@ -123,7 +123,7 @@ function labelWithName(namespace: JsonRecord): void {
   labels['kubernetes.io/metadata.name'] = textMember(namespace, 'metadata', 'name')
 }
 
-/** A Secret's `stringData` is for writing only. */
+/** A Secret's `stringData` is write-only. */
 function foldStringData(object: JsonRecord): void {
   const text = object['stringData']
   delete object['stringData']
@@ -134,7 +134,10 @@ function foldStringData(object: JsonRecord): void {
   }
 }
 
-/** A definition is served as soon as it is written: there is no controller that would say so later. */
+/**
+ * A definition is served as soon as it is written, so its conditions say so at once: no controller would set them
+ * later.
+ */
 function establish(object: JsonRecord, now: string): void {
   const status = ensureRecord(object, 'status')
   const old = Array.isArray(status['conditions']) ? status['conditions'].filter(isRecord) : []
@@ -156,7 +159,7 @@ function establish(object: JsonRecord, now: string): void {
   status['storedVersions'] = name === '' || earlier.includes(name) ? earlier : [...earlier, name]
 }
 
-/** What a kind forbids beyond its schema. @param before null: it is new. */
+/** Returns what a kind forbids beyond its schema. @param before null for a new object. */
 export function kindProblems(
   served: ServedResource,
   before: JsonRecord | null,

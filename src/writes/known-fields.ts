@@ -1,11 +1,11 @@
-/** Members that an object's shape does not declare: they are taken out, as the API server does, and told. */
+/** Removes members that an object's shape does not declare, as the API server does, and reports them. */
 import { isRecord, joinPath, type Json } from '../codec/json-tree.js'
 import type { Shape } from './shape.js'
 
-/** Told of one object. */
+/** The most removed members that are reported for one object. */
 const MAX_TOLD = 64
 
-/** Takes them out of `value`. @returns their paths. */
+/** Removes the undeclared members from `value`. @returns their paths. */
 export function dropUnknownFields(value: Json, shape: Shape): readonly string[] {
   const unknown: string[] = []
   drop(value, shape, [], unknown)

@@ -1,9 +1,9 @@
 /**
- * Who owns which field: `metadata.managedFields`, kept by every write. An update takes for its manager what it changes; an
- * apply owns what it names, takes out what it no longer names, and is refused where it would change another's field, unless
- * it is forced.
+ * Tracks which manager owns which field, in `metadata.managedFields`; every write keeps it up to date. An update makes
+ * its manager the owner of every field it changes. An apply owns the fields it names and removes those it no longer
+ * names. It is refused when it would change a field of another manager, unless it is forced.
  *
- * Ownership is kept by field names of whatever version wrote them; it is not converted between versions of a kind.
+ * A field keeps the name it has in the version that wrote it: names are not converted between versions of a kind.
  *
  * Source: "Server-Side Apply" of the Kubernetes documentation.
  */
@@ -26,7 +26,7 @@ export interface Manager {
   readonly name: string
   readonly apiVersion: string
   readonly subresource: string
-  /** RFC 3339, whole seconds. */
+  /** An RFC 3339 time in whole seconds. */
   readonly time: string
 }
 
@@ -39,11 +39,14 @@ interface Entry {
   readonly fields: FieldSet
 }
 
-/** Entries of updates beyond these are merged into one, as the API server does: a name per request must not grow objects. */
+/**
+ * Further update entries are merged into one, as the API server does: a client that uses a new name per request must
+ * not grow objects.
+ */
 const MAX_UPDATE_ENTRIES = 10
 const ANCIENT = 'ancient-changes'
 
-/** What the server itself sets: nobody owns it. */
+/** The fields that the server itself sets. Nobody owns them. */
 const UNOWNED = FieldSet.fromJson(
   fieldsJson(['apiVersion', 'kind'], {
     metadata: [
@@ -69,17 +72,17 @@ function fieldsJson(names: readonly string[], nested: Readonly<Record<string, re
   return json
 }
 
-/** After an update: `after` gets its managedFields. @param before null for a create. */
+/** Gives `after` the managedFields that result from an update. @param before null for a create. */
 export function recordUpdate(before: JsonRecord | null, after: JsonRecord, shape: Shape, manager: Manager): void {
   const managed = readEntries(before ?? record())
-  // An empty list in the body is how a client has its object forgotten by all managers.
+  // A client sends an empty list to make all managers forget the object.
   const given = member(after, 'metadata', 'managedFields')
   const isReset = before !== null && Array.isArray(given) && given.every((entry) => isRecord(entry) && isEmpty(entry))
   if (isReset) return writeEntries(after, [])
   writeEntries(after, updatedEntries(managed, before ?? record(), after, shape, manager, 'Update'))
 }
 
-/** Without what nobody owns; `metadata` is no field, it only holds some. */
+/** Returns the fields without those that nobody owns. `metadata` itself is not a field: it only contains some. */
 function ownable(fields: FieldSet): FieldSet {
   const rest = fields.without(UNOWNED)
   const metadata = rest.children.get('f:metadata')
@@ -88,12 +91,12 @@ function ownable(fields: FieldSet): FieldSet {
 }
 
 export interface Applied {
-  /** The object as it is to be, its managedFields kept. */
+  /** The object to be stored, with its managedFields up to date. */
   readonly object: JsonRecord
 }
 
 /**
- * @param live null: there is no object yet.
+ * @param live null when there is no object yet.
  * @throws ConflictError naming managers and fields, unless `force`.
  */
 export function applyConfiguration(
@@ -123,7 +126,7 @@ export function applyConfiguration(
   const rest = others
     .map((entry) => ({ ...entry, fields: entry.fields.difference(touched).difference(changes.removed) }))
     .filter((entry) => !entry.fields.isEmpty)
-  // A field that is set to what it is already has two owners, and one of them cannot let it go alone.
+  // Applying the value that a field already has makes the field shared: one owner alone cannot remove it.
   const isSame = own !== undefined && own.fields.equals(fields)
   const ours: Entry = {
     manager: manager.name,
@@ -175,7 +178,7 @@ function updatedEntries(
   return capped([...rest, { manager: name, operation, apiVersion, subresource, time, fields }])
 }
 
-/** The oldest updates become one entry. */
+/** Merges the oldest update entries into one. */
 function capped(entries: readonly Entry[]): readonly Entry[] {
   const updates = entries.filter(({ operation }) => operation === 'Update').sort((a, b) => (a.time < b.time ? -1 : 1))
   if (updates.length <= MAX_UPDATE_ENTRIES) return entries
@@ -231,7 +234,9 @@ function writeEntries(object: JsonRecord, entries: readonly Entry[]): void {
   })
 }
 
-/** The API server's order: applies first, then by time. A write that changes nobody's fields changes no order. */
+/**
+ * The API server's order: applies come first, then older entries. A write that changes nobody's fields keeps the order.
+ */
 function byPlace(a: Entry, b: Entry): number {
   const key = ({ operation, time, manager, subresource }: Entry): string =>
     [operation, time, manager, subresource].join('\u0000')
@@ -242,7 +247,7 @@ function isEmpty(value: JsonRecord): boolean {
   return Object.keys(value).length === 0
 }
 
-/** In the API server's words: kubectl prints them. */
+/** Words the conflict as the API server does, because kubectl prints it. */
 function conflictBetween(conflicts: readonly { readonly entry: Entry; readonly fields: FieldSet }[]): ConflictError {
   const causes: StatusCause[] = []
   const byManager = new Map<string, string[]>()

@@ -1,14 +1,14 @@
-/** `metadata` as every object must have it: names, labels, annotations, finalizers, owners, sizes. */
+/** The rules that the `metadata` of every object must obey: names, labels, annotations, finalizers, owners, sizes. */
 import { equalTrees, isRecord, type Json, type JsonRecord, record, textMember } from '../codec/json-tree.js'
 import { checkLabelKey, checkLabelValue } from '../dialect/label-names.js'
 import type { Resource } from '../model/resource.js'
 import { duplicate, type FieldProblem, forbiddenField, invalid, required, wrongType } from './field-errors.js'
 import { nameProblem } from './object-names.js'
 
-/** The API server's, keys and values together. */
+/** The API server's bound for keys and values together. */
 const MAX_ANNOTATION_BYTES = 256 * 1024
 
-/** @param metadata complete: the name is given by now. */
+/** @param metadata complete: a generated name has already been filled in. */
 export function metadataProblems(resource: Resource, metadata: JsonRecord): readonly FieldProblem[] {
   const problems: FieldProblem[] = []
   const name = textMember(metadata, 'name')
@@ -97,7 +97,7 @@ function plainOwners(list: readonly Json[]): readonly string[] {
   return list.map((owner) => textMember(owner, 'name'))
 }
 
-/** Nobody starts to hold on to what is going already. */
+/** An object that is being deleted accepts no new finalizers. */
 export function newFinalizerProblems(before: JsonRecord, after: JsonRecord): readonly FieldProblem[] {
   const old = new Set(finalizersOf(before))
   const added = finalizersOf(after).filter((name) => !old.has(name))
@@ -107,7 +107,7 @@ export function newFinalizerProblems(before: JsonRecord, after: JsonRecord): rea
   return [forbiddenField('metadata.finalizers', why)]
 }
 
-/** @param metadata of an object; those that are no text are not there. */
+/** @param metadata the metadata of an object. Finalizers that are not strings are left out. */
 export function finalizersOf(metadata: JsonRecord): readonly string[] {
   const list = metadata['finalizers']
   return Array.isArray(list) ? list.filter((item) => typeof item === 'string') : []

@@ -1,6 +1,7 @@
 /**
- * Where objects may be made: in a namespace that is there and is not going. Where Namespaces are not served, nobody is
- * asked. The four that Kubernetes makes by itself are made when they are first written into, so that an empty etcd can be used.
+ * Objects may be created only in a namespace that exists and is not being deleted. Where Namespaces are not served,
+ * there is no such check. The four namespaces that Kubernetes creates by itself are created here when they are first
+ * written to, so that an empty etcd can be used.
  */
 import { record, textMember } from '../codec/json-tree.js'
 import { objectNotFoundError } from '../dialect/status-body.js'
@@ -15,7 +16,7 @@ const MADE_BY_THEMSELVES: ReadonlySet<string> = new Set(['default', 'kube-system
 export interface NamespacesOptions {
   readonly store: ObjectStore
   readonly find: () => ServedResource | undefined
-  /** Makes a Namespace. */
+  /** Creates a Namespace. */
   readonly create: (served: ServedResource, name: string) => Promise<unknown>
 }
 
@@ -56,7 +57,7 @@ function assertStays({ object }: Held, { resource }: ServedResource, namespace: 
   })
 }
 
-/** A Namespace with nothing but its name. */
+/** Returns a Namespace that has a name and nothing else. */
 export function bareNamespace(name: string) {
   return record({ metadata: record({ name }) })
 }

@@ -1,6 +1,6 @@
 /**
- * From what a client sends to what is stored: what the server sets itself is set, what is not declared goes, defaults are
- * filled in, and the result is checked. One way for every verb, so that a patch cannot do what an update may not.
+ * Turns what a client sends into what is stored: sets the fields that the server owns, removes undeclared fields, fills
+ * in defaults, and checks the result. Every verb takes this path, so a patch cannot do what an update may not.
  */
 import {
   cloneTree,
@@ -36,19 +36,19 @@ export interface ObjectChangeOptions {
 export interface ChangeRequest {
   readonly served: ServedResource
   readonly name: ObjectName
-  /** '' or `status`; what else is written is set by the server. */
+  /** '' or `status`. Other subresources are written by the server itself. */
   readonly subresource: string
-  /** PUT and PATCH say differently what may not be changed. */
+  /** PUT and PATCH use different words for a field that may not be changed. */
   readonly verb: 'update' | 'patch'
   readonly manager: Manager
-  /** An apply has kept the managed fields itself. */
+  /** The managed fields are already up to date, because an apply computes them itself. */
   readonly keepsManagedFields: boolean
   readonly fieldValidation: FieldValidation
-  /** Told of members that were dropped. */
+  /** Called with a warning about members that were removed. */
   readonly warn: (text: string) => void
 }
 
-/** What a client has no say in, besides those with rules of their own. */
+/** The fields that a client cannot set, besides those with rules of their own. */
 const SERVER_SET = [
   'selfLink',
   'generation',
@@ -92,7 +92,7 @@ export class ObjectChange {
   }
 
   /**
-   * @param body the whole object as it is to be; it is changed. @param before as held, with its resourceVersion.
+   * @param body the whole new object; it is changed. @param before the stored object, with its resourceVersion.
    * @throws BadRequestError, ConflictError, InvalidError
    */
   update(before: JsonRecord, body: JsonRecord, request: ChangeRequest): JsonRecord {
@@ -115,7 +115,7 @@ export class ObjectChange {
     return after
   }
 
-  /** Type, name and namespace, which the path has decided. */
+  /** Sets type, name and namespace, which the path decides. */
   #identify(body: JsonRecord, metadata: JsonRecord, { served, name }: ChangeRequest): void {
     const { resource } = served
     body['kind'] = resource.kind
@@ -125,7 +125,7 @@ export class ObjectChange {
     else delete metadata['namespace']
   }
 
-  /** Drops what is not declared, fills in what has a default. @throws BadRequestError when that is forbidden. */
+  /** Removes undeclared fields and fills in defaults. @throws BadRequestError when undeclared fields are forbidden. */
   #complete(body: JsonRecord, { fieldValidation, warn }: ChangeRequest, { shape, fillDefaults }: KindRules): void {
     refuseOrWarn(
       dropUnknownFields(body, shape).map((path) => `unknown field "${path}"`),
@@ -170,10 +170,10 @@ export class ObjectChange {
   }
 }
 
-/** Of one answer, as many as the API server's decoder tells. */
+/** The most problems reported in one answer, as in the API server's decoder. */
 const MAX_STRICT_PROBLEMS = 100
 
-/** In the words of a strict decoder. @throws BadRequestError */
+/** Words the problems as a strict decoder does. @throws BadRequestError */
 export function refuseOrWarn(
   problems: readonly string[],
   validation: FieldValidation,
@@ -188,7 +188,7 @@ export function refuseOrWarn(
   for (const problem of problems) warn(problem)
 }
 
-/** @throws BadRequestError when it is something else. */
+/** @throws BadRequestError when metadata is not an object. */
 export function metadataOf(object: JsonRecord): JsonRecord {
   const metadata = object['metadata']
   if (metadata !== undefined && metadata !== null && !isRecord(metadata)) {
@@ -205,7 +205,7 @@ export function hasFinalizers(object: JsonRecord): boolean {
   return finalizersOf(metadataOf(object)).length > 0
 }
 
-/** The same but for what every write touches. */
+/** Whether two objects are the same, apart from the fields that every write sets. */
 export function isSameObject(before: JsonRecord, after: JsonRecord): boolean {
   return equalTrees(before, after)
 }
@@ -224,7 +224,7 @@ function restore(target: JsonRecord, source: JsonRecord, field: string): void {
   else target[field] = cloneTree(value)
 }
 
-/** Without metadata and status. */
+/** Compares two objects without metadata and status. */
 function isSameBut(before: JsonRecord, after: JsonRecord): boolean {
   const of = (object: JsonRecord): JsonRecord => {
     const rest = record(object)

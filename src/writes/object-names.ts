@@ -1,4 +1,4 @@
-/** What names objects may have, by their resource, in the API server's words. */
+/** The rules for names of objects by resource, in the API server's words. */
 import type { Resource } from '../model/resource.js'
 
 const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
@@ -14,7 +14,7 @@ const LABEL_1035_RULE =
 
 type Rule = 'subdomain' | 'label' | 'label-1035' | 'path-segment' | 'key'
 
-/** Those that are not DNS subdomains. */
+/** The resources whose names are not DNS subdomains. */
 const RULES: Readonly<Record<string, Rule>> = {
   '/namespaces': 'label',
   '/services': 'label-1035',
@@ -26,14 +26,14 @@ const RULES: Readonly<Record<string, Rule>> = {
   'certificates.k8s.io/certificatesigningrequests': 'path-segment',
 }
 
-/** etcd bounds a key by the request only; this is longer than any path anybody types. */
+/** etcd bounds a key only by the size of the request; this is longer than any path anybody types. */
 const MAX_KEY_LENGTH = 1_024
 const MAX_SUBDOMAIN_LENGTH = 253
 const MAX_LABEL_LENGTH = 63
-/** The API server's: what is random after a `generateName` must fit too. */
+/** The API server's bound: the random suffix after a `generateName` must fit too. */
 const GENERATED_LENGTH = 5
 
-/** @returns what is wrong with it, null when nothing is. */
+/** @returns what is wrong with the name, or null. */
 export function nameProblem(resource: Resource, name: string): string | null {
   switch (resource.wholeKeyNames ? 'key' : (RULES[`${resource.group}/${resource.plural}`] ?? 'subdomain')) {
     case 'key':
@@ -59,10 +59,10 @@ export function namespaceProblem(namespace: string): string | null {
   return LABEL.test(namespace) ? null : LABEL_RULE
 }
 
-/** Without vowels and what looks alike: no words come of it. */
+/** The alphabet has no vowels and no characters that look alike, so a suffix never spells a word. */
 const ALPHABET = 'bcdfghjklmnpqrstvwxz2456789'
 
-/** @param random bytes, at least five. */
+/** @param random at least five bytes. */
 export function generatedName(base: string, random: Buffer): string {
   let suffix = ''
   for (const byte of random.subarray(0, GENERATED_LENGTH)) suffix += ALPHABET[byte % ALPHABET.length]!

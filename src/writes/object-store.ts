@@ -1,7 +1,7 @@
 /**
- * One object in etcd, changed by one transaction that compares the mod revision it was read at: it is written whole, or not
- * at all, and never over somebody else's write. A lost race is decided again on what is there now, without another read,
- * because the refused transaction says it.
+ * Changes one object in etcd by a transaction that compares the mod revision at which the object was read. The object
+ * is written as a whole or not at all, and never over a concurrent write. When the race is lost, the refused
+ * transaction returns the object as it is now, and the change is decided again without another read.
  *
  * Requests of this process for one key take turns: racing each other they would only be refused and come again.
  */
@@ -26,12 +26,12 @@ export interface ObjectStoreOptions {
   readonly upstream: Pick<UpstreamReader, 'read' | 'readKey'> & UpstreamWriter
   readonly clock: Clock
   readonly random: Random
-  /** The JSON of a stored object as the served version; null: it has none. */
+  /** Returns the JSON of a stored object as the served version, or null when it has none. */
   readonly jsonOf: (served: ServedResource, object: StoredObject) => Buffer | null
-  /** Fills in what an object of this resource does not say. */
+  /** Fills in the defaults of this resource. */
   readonly fillDefaults: (served: ServedResource, object: JsonRecord) => void
   readonly maxValueBytes: number
-  /** A lost race that is decided again. */
+  /** Called when a race was lost and the change is decided again. */
   readonly onRetry: () => void
 }
 
@@ -39,22 +39,26 @@ export interface ObjectLocation extends ObjectName {
   readonly served: ServedResource
 }
 
-/** What is stored now. */
+/** The object as it is stored now. */
 export interface Held {
   readonly stored: StoredObject
   /**
-   * As the served version, with its resourceVersion and the defaults that it has when it is read: what was stored without
-   * them is changed by no write that changes nothing else. Whoever changes it takes a copy.
+   * The object in the served version, with its resourceVersion and with the defaults that a read would fill in. Since
+   * stored objects may lack these defaults, a write that changes nothing else does not add them. Copy the object before
+   * changing it.
    */
   readonly object: JsonRecord
-  /** Under a declared prefix: a bare value that is served wrapped. */
+  /** Whether this is a bare value under a declared prefix, which is served as a wrapped object. */
   readonly isBare: boolean
-  /** Stored as protobuf, which is read here and never written. */
+  /** Whether it is stored as protobuf, which is read here and never written. */
   readonly isForeign: boolean
 }
 
 export type Change =
-  /** `value`: an object, or the bytes of a bare value. `lease`: asked for when the write is made; '0' for none. */
+  /**
+   * `value` is an object, or the bytes of a bare value. `lease` is called when the write is made and returns '0' for
+   * none.
+   */
   | { readonly kind: 'put'; readonly value: JsonRecord | Buffer; readonly lease: () => Promise<string> }
   | { readonly kind: 'delete' }
   | { readonly kind: 'none' }
@@ -69,13 +73,18 @@ export interface ChangeOptions {
 
 export interface Changed {
   readonly kind: 'created' | 'updated' | 'deleted' | 'unchanged'
-  /** As it is now; of a deletion the last state, at the deletion's revision; null: nothing was there and nothing is. */
+  /**
+   * The object after the write. After a deletion it is the last state, at the revision of the deletion; null when there
+   * was no object and still is none.
+   */
   readonly stored: StoredObject | null
 }
 
-/** A write that loses every race for so long is given up: the client sees a 504 and not a hanging request. */
+/**
+ * A write that loses every race for this long is given up, so that the client gets a 504 instead of a hanging request.
+ */
 const GIVE_UP_MS = 30_000
-/** The first lost races are decided again at once. */
+/** The first lost races are retried at once. */
 const QUICK_RETRIES = 3
 const MAX_PAUSE_MS = 50
 
@@ -88,12 +97,12 @@ export class ObjectStore {
     this.#options = options
   }
 
-  /** As fresh as a linearizable read. @throws StatusError */
+  /** Reads as linearizably as etcd does. @throws StatusError */
   async read(place: ObjectLocation): Promise<Held | null> {
     return this.#held(place, await this.#readKey(keyOfName(place.served.resource, place)))
   }
 
-  /** @throws what `decide` throws; StatusError when etcd does not take it. */
+  /** @throws what `decide` throws; StatusError when etcd refuses the write. */
   async change(
     place: ObjectLocation,
     decide: (held: Held | null) => Change,
@@ -108,7 +117,7 @@ export class ObjectStore {
     }
   }
 
-  /** Every object under a prefix, a page at a time, as of one revision. */
+  /** Yields every object under a prefix, page by page, all at one revision. */
   async *list(served: ServedResource, prefix: Key): AsyncGenerator<Held> {
     let startKey = prefix
     let revision: Revision | undefined
@@ -154,7 +163,7 @@ export class ObjectStore {
         if (result.kind === 'written') return this.#outcome(place, key, held, value, leaseId, result.revision)
         current = result.current[0] ?? null
       } catch (error) {
-        // A lease that ran out between the read and the write has taken the object with it.
+        // The lease ran out between the read and the write, and etcd has removed the object with it.
         if (!(error instanceof UpstreamError) || !/lease not found/.test(error.message))
           throw storageError(error, 'write')
         current = await this.#readKey(key)
@@ -178,7 +187,7 @@ export class ObjectStore {
     const kind = value === null ? 'deleted' : held === null ? 'created' : 'updated'
     const bytes = value ?? (held === null ? null : encodeJsonTree(held.object))
     if (bytes === null) return { kind, stored: null }
-    // A dry run of a create has no revision yet; its answer leaves it out.
+    // A dry run of a create has no revision yet, so its answer has none.
     const modRevision = revision ?? (0 as Revision)
     const stored = this.#stored(place.served, {
       key,
@@ -245,7 +254,7 @@ function isValueMember(object: JsonRecord): boolean {
   return typeof object['text'] === 'string' || typeof object['base64'] === 'string'
 }
 
-/** Its type first, where lists look for it; the resourceVersion is etcd's and is not stored. */
+/** The type comes first, where lists look for it. The resourceVersion is etcd's and is not stored. */
 function bytesOf(value: JsonRecord | Buffer): Buffer {
   if (Buffer.isBuffer(value)) return value
   const ordered = record()

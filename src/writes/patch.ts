@@ -1,4 +1,4 @@
-/** PATCH: four ways to say what changes. Each makes a whole object of what is there, which then goes the way of an update. */
+/** PATCH in its four formats. Each turns the stored object into a whole new one, which is then treated as an update. */
 import { isRecord, type Json, type JsonRecord, textMember } from '../codec/json-tree.js'
 import { bodyMediaType } from '../dialect/media-type.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
@@ -35,7 +35,7 @@ const FOR_CUSTOM = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH] as const
 const FOR_BUILT_IN = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH] as const
 type PatchType = (typeof FOR_BUILT_IN)[number]
 
-/** What a patch says, ready to be put on whatever is there. */
+/** A parsed patch, which can be applied to any object. */
 export interface PatchBody {
   readonly type: PatchType
   readonly patch: Json
@@ -156,7 +156,10 @@ function readConfiguration(
   return patch
 }
 
-/** A main resource does not own its status, and a status nothing else. */
+/**
+ * Keeps the part of a configuration that can be owned here: the main resource does not own its status, and the status
+ * subresource owns nothing else.
+ */
 function keepOwnPart(configuration: JsonRecord, subresource: string): void {
   if (subresource === '') {
     delete configuration['status']

@@ -1,6 +1,6 @@
 /**
- * When an image is pulled, if a container does not say: always when its tag is `latest`, or when it has neither tag nor
- * digest; otherwise if it is not there.
+ * The default pull policy of a container: always when the tag of its image is `latest` or when the image has neither
+ * tag nor digest, otherwise only when the image is not there.
  *
  * Source: "Images" of the Kubernetes documentation; the grammar of image references of the OCI distribution project.
  */
@@ -11,7 +11,10 @@ const HOST = `(?:${HOST_LABEL}(?:\\.${HOST_LABEL})*|\\[[a-fA-F0-9:]+\\])(?::\\d+
 const TAG = '\\w[\\w.-]{0,127}'
 const DIGEST = '[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}'
 const REFERENCE = new RegExp(`^(?:${HOST}/)?${PART}(?:/${PART})*(?::(${TAG}))?(?:@(${DIGEST}))?$`)
-/** Longer names are refused when they are pulled; and an expression must not be asked about any length. */
+/**
+ * Longer names fail when the image is pulled; the bound keeps the regular expression from running on a text of any
+ * length.
+ */
 const MAX_LENGTH = 1024
 
 export function pullPolicyOf(image: string): 'Always' | 'IfNotPresent' {

@@ -1,4 +1,4 @@
-/** The body of a write as a tree, whatever it is written in. kubectl's own kinds come as protobuf. */
+/** Reads the body of a write into a tree, whatever its format. kubectl sends built-in kinds as protobuf. */
 import { CodecError } from '../codec/protobuf/codec-error.js'
 import { decodeObject } from '../codec/protobuf/decode.js'
 import type { Schema } from '../codec/protobuf/schema.js'
@@ -26,12 +26,12 @@ export function readObject(
   return { value, duplicates }
 }
 
-/** Of a delete: null when there is none. */
+/** Reads the optional body of a delete: null when there is none. */
 export function readOptionalObject(contentType: string | undefined, body: Buffer, schema: Schema): Json {
   return body.length === 0 ? null : readObject(contentType, body, schema).value
 }
 
-/** What the schema does not know would be lost: it is asked for as JSON instead. */
+/** Fields that the schema does not know would be lost, so the client is asked to send JSON. */
 function fromProtobuf(body: Buffer, schema: Schema): Buffer {
   try {
     const { bytes, unknownFields } = decodeObject(body, schema, { keepResourceVersion: true, withoutDefaults: true })
@@ -43,7 +43,7 @@ function fromProtobuf(body: Buffer, schema: Schema): Buffer {
   }
 }
 
-/** @throws BadRequestError with the place, as far as it is known. */
+/** @throws BadRequestError with the position, as far as it is known. */
 export function decode(body: Buffer, isYaml: boolean): ParsedJson {
   try {
     if (!isYaml) return parseJsonTree(body)
@@ -54,7 +54,7 @@ export function decode(body: Buffer, isYaml: boolean): ParsedJson {
   }
 }
 
-/** What does not say its type is of the path's. @throws BadRequestError when it says another. */
+/** Gives an object without a type the type of the path. @throws BadRequestError when the object names another type. */
 export function checkType(object: JsonRecord, expected: Pick<Resource, 'group' | 'version' | 'kind'>): void {
   const version = textMember(object, 'apiVersion')
   const kind = textMember(object, 'kind')

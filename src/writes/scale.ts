@@ -1,4 +1,4 @@
-/** The scale subresource: how many there are to be, read and written without the rest of the object. */
+/** The scale subresource: reads and writes the number of replicas without the rest of the object. */
 import { ensureRecord, isNumber, type Json, type JsonRecord, member, record, textMember } from '../codec/json-tree.js'
 import type { ScalePaths } from '../dialect/resource-registry.js'
 import { InvalidError } from '../model/status.js'
@@ -6,7 +6,7 @@ import { type FieldProblem, invalid, wrongType } from './field-errors.js'
 
 export const SCALE = { group: 'autoscaling', version: 'v1', kind: 'Scale' } as const
 
-/** The Scale of an object. */
+/** Returns the Scale of an object. */
 export function scaleOf(object: JsonRecord, paths: ScalePaths): JsonRecord {
   const metadata = record()
   for (const name of ['name', 'namespace', 'uid', 'resourceVersion', 'creationTimestamp']) {
@@ -49,7 +49,7 @@ function count(value: Json | undefined, missing: number): Json {
   return isNumber(value) ? value : missing
 }
 
-/** Text, a map of equal labels (as a ReplicationController has it), or a LabelSelector. */
+/** The selector is a text, a map of equal labels (as in a ReplicationController), or a LabelSelector. */
 function selectorText(selector: Json | undefined): string {
   if (typeof selector === 'string') return selector
   if (selector === undefined) return ''

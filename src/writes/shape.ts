@@ -1,25 +1,27 @@
 /**
- * What an object may hold, as far as writes need to know: which members are declared, and how its lists and maps are
- * merged. Built-in kinds have it from the table of messages and `merge-keys.ts`, custom ones from the schema of their
- * definition; of what has neither, everything is allowed and lists are one value (`ANY`).
+ * The part of an object's schema that writes need: which members are declared, and how lists and maps are merged. The
+ * shape of a built-in kind comes from the table of messages and `merge-keys.ts`, that of a custom kind from the schema
+ * of its definition. A kind with neither gets `ANY`: every member is allowed, and lists are one value.
  */
 import { MERGE_KEYS } from './merge-keys.js'
 
 export interface Shape {
-  /** `object`: declared members; `map`: any member, all alike; `any`: unknown. */
+  /** `object` has declared members; `map` has any members, all of one shape; `any` is unknown. */
   readonly type: 'object' | 'map' | 'list' | 'scalar' | 'any'
-  /** Of an object: the declared member; of a map: what every member is. undefined: not declared. */
+  /**
+   * Returns the shape of a declared member of an object, or of any member of a map; undefined when it is not declared.
+   */
   member(name: string): Shape | undefined
-  /** Of a list. */
+  /** The shape of a list's items. */
   readonly items: Shape
-  /** How a list is told apart and merged: as one value, as a set of scalars, or by keys of its items. */
+  /** How a list is merged: as one value, as a set of scalars, or item by item with keys that identify an item. */
   readonly list: 'atomic' | 'set' | 'keyed'
   readonly keys: readonly string[]
-  /** A map or object that belongs to one owner as a whole. */
+  /** Whether a map or object belongs to one owner as a whole. */
   readonly isAtomic: boolean
-  /** Members that are not declared are kept. */
+  /** Whether members that are not declared are kept. */
   readonly keepsUnknown: boolean
-  /** A strategic merge patch merges this list, by `patchKey` when its items are objects; '' when they are scalars. */
+  /** Whether a strategic merge patch merges this list. Objects are matched by `patchKey`, which is '' for scalars. */
   readonly isPatchMerged: boolean
   readonly patchKey: string
 }
@@ -33,7 +35,7 @@ const BASE: Omit<Shape, 'type' | 'member' | 'items'> = {
   patchKey: '',
 }
 
-/** Anything at all. */
+/** The shape that allows everything. */
 export const ANY: Shape = {
   ...BASE,
   type: 'any',
@@ -46,7 +48,7 @@ export const ANY: Shape = {
 
 const SCALAR: Shape = { ...BASE, type: 'scalar', member: () => undefined, items: ANY }
 
-/** The part of a table of messages that is needed; `codec/protobuf/schema.ts` has it by shape. */
+/** The part of a table of messages that is needed here; `codec/protobuf/schema.ts` has this shape. */
 export interface ShapeSource {
   messageOfKind(apiVersion: string, kind: string): ShapeMessage | undefined
   message(fullName: string): ShapeMessage | undefined
@@ -65,13 +67,13 @@ export interface ShapeMessage {
 
 const OBJECT_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
 
-/** Shapes of built-in kinds, each message made once. */
+/** Shapes of the built-in kinds. Each message's shape is made once. */
 export class BuiltInShapes {
   readonly #messages = new Map<string, Shape>()
 
   constructor(private readonly source: ShapeSource) {}
 
-  /** undefined for a kind that the table does not have. */
+  /** Returns undefined for a kind that the table does not have. */
   ofKind(apiVersion: string, kind: string): Shape | undefined {
     const message = this.source.messageOfKind(apiVersion, kind)
     if (message === undefined) return undefined
@@ -103,7 +105,7 @@ export class BuiltInShapes {
       type: 'object',
       items: ANY,
       isAtomic: marks.isAtomic,
-      // Looked at when it is first asked for: messages hold each other.
+      // Members are made when they are first asked for, because messages contain each other.
       member: (name) => (members ??= this.#members(message, marks)).get(name),
     }
   }
@@ -179,7 +181,7 @@ function parseMarks(): ReadonlyMap<string, Marks> {
 
 type Schema = Readonly<Record<string, unknown>>
 
-/** The shape of a custom resource. @param metadata of every object. */
+/** Returns the shape of a custom resource. @param metadata the shape of every object's metadata. */
 export function customShape(schema: Schema | undefined, metadata: Shape): Shape {
   const shape = schema === undefined ? ANY : schemaShape(schema)
   const known: Readonly<Record<string, Shape>> = { apiVersion: SCALAR, kind: SCALAR, metadata }

@@ -1,4 +1,4 @@
-/** What a client is told when etcd does not take a write, or does not answer. */
+/** The Status that a client gets when etcd refuses a write or does not answer. */
 import {
   ExpiredError,
   InternalError,
@@ -9,7 +9,7 @@ import {
 } from '../model/status.js'
 import { UpstreamError } from '../upstream/upstream.js'
 
-/** @param during a write that is not answered may still have been done, and the client is told so. */
+/** @param during a write that got no answer may still have happened, and the Status says so. */
 export function storageError(error: unknown, during: 'read' | 'write'): StatusError {
   if (!(error instanceof UpstreamError)) return StatusError.from(error)
   const options = { cause: error }

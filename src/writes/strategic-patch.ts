@@ -1,6 +1,6 @@
 /**
- * Strategic merge patch: a merge patch that knows the lists of the built-in kinds. A list with a merge key is merged item by
- * item, a set is united, and directives say what a merge cannot: `$patch` (`delete`, `replace`, `merge`),
+ * Strategic merge patch: a merge patch that knows the lists of the built-in kinds. A list with a merge key is merged
+ * item by item, sets are united, and directives express what a merge cannot: `$patch` (`delete`, `replace`, `merge`),
  * `$deleteFromPrimitiveList/NAME`, `$setElementOrder/NAME`, `$retainKeys`.
  *
  * Source: "Strategic Merge Patch" in the Kubernetes API conventions.
@@ -22,12 +22,12 @@ export function applyStrategicPatch(object: JsonRecord, patch: Json, shape: Shap
   return patched
 }
 
-/** Not every `$`: a schema has `$ref`. */
+/** Not every name with a `$` is a directive: a schema has `$ref`. */
 function isDirective(name: string): boolean {
   return name === PATCH || name === RETAIN || name.startsWith(DELETE_FROM) || name.startsWith(ORDER)
 }
 
-/** null: the object is to go. */
+/** Returns null when the patch deletes the object. */
 function mergeObjects(target: JsonRecord | undefined, patch: JsonRecord, shape: Shape): Json {
   switch (patch[PATCH]) {
     case undefined:
@@ -103,9 +103,12 @@ function mergeByKey(target: readonly Json[], patch: readonly Json[], shape: Shap
   return merged.list()
 }
 
-/** The items of a list, found by their keys. Several may have the same one: the first is merged with, all are deleted. */
+/**
+ * The items of a list, found by their keys. Several items may have the same key: a merge changes the first, a delete
+ * removes all.
+ */
 class KeyedItems {
-  /** undefined: it was deleted. */
+  /** An item is undefined after it was deleted. */
   readonly #items: (Json | undefined)[]
   readonly #placesByKey = new Map<string, number[]>()
 
@@ -123,7 +126,7 @@ class KeyedItems {
     return isRecord(item) ? item : undefined
   }
 
-  /** In the place of the first with that key; behind all when there is none. */
+  /** Replaces the first item with that key, or appends the item when there is none. */
   put(key: string, item: Json): void {
     const places = this.#placesByKey.get(key)
     const place = places?.[0]
@@ -131,7 +134,7 @@ class KeyedItems {
       this.#note(item, this.#items.push(item) - 1)
     } else {
       this.#items[place] = item
-      // A patch can take an item's key away (`null`).
+      // A patch can remove an item's key (`null`).
       if (keyTextOf(item, this.keyName) !== key) places!.shift()
     }
   }
@@ -154,7 +157,7 @@ class KeyedItems {
   }
 }
 
-/** null: it has none. */
+/** Returns null when the item has no key. */
 function keyTextOf(item: Json, keyName: string): string | null {
   const key = isRecord(item) ? item[keyName] : undefined
   return key === undefined ? null : canonicalText(key)
@@ -167,7 +170,7 @@ function deleteFrom(merged: JsonRecord, name: string, values: Json): void {
   merged[name] = list.filter((item) => !deleted.has(canonicalText(item)))
 }
 
-/** The items named come in that order; one that is not named stays behind the one it stood behind. */
+/** The named items come in the wanted order; an item that is not named stays behind the item it followed before. */
 function order(merged: JsonRecord, name: string, wanted: Json, patchKey: string): void {
   const list = merged[name]
   if (!Array.isArray(list) || !Array.isArray(wanted)) return

@@ -1,4 +1,7 @@
-/** GET of a status or scale, and writes of a scale: the object is another than what is sent. Status itself is written as an update. */
+/**
+ * GET of a status or scale, and writes of a scale, where the object that is sent differs from the one that is stored. A
+ * status is written as an update.
+ */
 import { cloneTree, encodeJsonTree, isRecord, type JsonRecord, member, textMember } from '../codec/json-tree.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import { unknownResource } from '../dialect/request-path.js'
@@ -30,7 +33,7 @@ export async function readSubresource(context: WriteContext, request: WriteReque
   return document(scaleOf(held.object, rules.scale ?? missing()))
 }
 
-/** PUT and PATCH. @throws StatusError */
+/** Handles PUT and PATCH of a scale. @throws StatusError */
 export async function writeScale(
   context: WriteContext,
   request: WriteRequest,

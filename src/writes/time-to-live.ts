@@ -1,6 +1,7 @@
 /**
- * How long an object lives: said by an annotation, which counts anew from each write, or by the query of one write. etcd
- * keeps the time, as a lease; when it runs out the object is gone and its watchers see DELETED.
+ * How long an object lives. An annotation sets a time that starts anew with each write; the query of a write sets it
+ * for that write alone. etcd keeps the time as a lease. When the lease runs out, the object is gone and its watchers
+ * see DELETED.
  */
 import { type JsonRecord, textMember } from '../codec/json-tree.js'
 import { type FieldProblem, invalid } from './field-errors.js'
@@ -8,10 +9,10 @@ import { type FieldProblem, invalid } from './field-errors.js'
 export const TTL_ANNOTATION = 'distributary.io/ttl'
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3_600, d: 86_400 }
-/** etcd's own bound, some 285 years. */
+/** etcd's own bound of some 285 years. */
 const MAX_SECONDS = 9_000_000_000
 
-/** `30`, `30s`, `10m`, `12h`, `7d` in seconds; null for anything else. */
+/** Parses `30`, `30s`, `10m`, `12h` or `7d` into seconds; null for anything else. */
 export function parseTimeToLive(text: string): number | null {
   const match = /^(\d{1,10})([smhd]?)$/.exec(text)
   if (match === null) return null
@@ -35,8 +36,8 @@ export type LeaseChoice =
   | { readonly kind: 'grant'; readonly seconds: number }
 
 /**
- * @param before null: it is created now.
- * @param asked of the query: 0 for ever; null: not said.
+ * @param before null when the object is being created.
+ * @param asked the seconds that the query asks for: 0 for ever, null when it says nothing.
  */
 export function chooseLease(
   before: { readonly object: JsonRecord; readonly leaseId: string } | null,

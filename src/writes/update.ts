@@ -1,4 +1,4 @@
-/** PUT: the whole object, or its status, in the place of what is there. */
+/** PUT: replaces a whole object or its status. */
 import { cloneTree, type JsonRecord, record, textMember } from '../codec/json-tree.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
 import { apiVersion } from '../model/resource.js'
@@ -78,7 +78,10 @@ export async function updateObject(context: WriteContext, request: WriteRequest)
   }
 }
 
-/** A bare value that becomes an object: of what it was served as, nothing was its own. */
+/**
+ * A bare value becomes an object. Everything but the name was added when the value was served, so only the name is
+ * kept.
+ */
 function nameOnly(object: JsonRecord): JsonRecord {
   const { kind = null, apiVersion: version = null, metadata = null } = object
   return record({ kind, apiVersion: version, metadata })

@@ -1,4 +1,4 @@
-/** What the verbs share, what they are asked and what they answer. */
+/** What all verbs share, with the types of their requests and answers. */
 import { equalTrees, type JsonRecord } from '../codec/json-tree.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
@@ -18,7 +18,7 @@ export interface WriteContext {
   readonly namespaces: Namespaces
   readonly containers: Containers
   readonly clock: Clock
-  /** Of bodies in protobuf. */
+  /** The schema of protobuf bodies. */
   readonly schema: Schema
   /** @returns the lease's id. @throws StatusError */
   readonly grantLease: (seconds: number) => Promise<string>
@@ -27,16 +27,16 @@ export interface WriteContext {
 
 export interface WriteRequest {
   readonly served: ServedResource
-  /** '' for a cluster-scoped resource. */
+  /** The namespace is '' for a cluster-scoped resource. */
   readonly namespace: string
-  /** '' for a collection. */
+  /** The name is '' for a collection. */
   readonly name: string
   readonly subresource: string
   readonly query: URLSearchParams
   readonly userAgent: string
   readonly contentType: string | undefined
   readonly body: Buffer
-  /** Asked before a PUT or an apply makes what is not there. @throws ForbiddenError */
+  /** Called before a PUT or an apply creates an object. @throws ForbiddenError */
   readonly mayCreate: () => Promise<void>
   /** Asked before an object is put, of objects that the caller may not write as it likes. @throws StatusError */
   readonly confirm?: ConfirmPut
@@ -49,13 +49,13 @@ export type WriteAnswer =
       readonly stored: StoredObject
       readonly warnings: readonly string[]
     }
-  /** A Status, a Scale, a list, or an object that has no resourceVersion yet. */
+  /** The body is a Status, a Scale, a list, or an object that has no resourceVersion yet. */
   | { readonly kind: 'document'; readonly code: number; readonly json: Buffer; readonly warnings: readonly string[] }
 
-/** Texts in a Warning header are bounded, as the API server bounds them. */
+/** The texts of Warning headers are bounded, as the API server bounds them. */
 const MAX_WARNINGS = 32
 
-/** What one request says on the side, each once. */
+/** The warnings of one request, each of them once. */
 export class Warnings {
   readonly #texts = new Set<string>()
 
@@ -77,12 +77,12 @@ export function managerOf(
   return { name: options.fieldManager, apiVersion, subresource, time: timestamp(context.clock) }
 }
 
-/** RFC 3339 in whole seconds, as Kubernetes writes times. */
+/** Returns an RFC 3339 time in whole seconds, as Kubernetes writes times. */
 export function timestamp(clock: Clock): string {
   return new Date(clock.now()).toISOString().replace(/\.\d{3}Z$/, 'Z')
 }
 
-/** The lease of one request's write: granted once, however often the race is lost. */
+/** The lease of one request's write. It is granted once, however often the race is lost. */
 export class RequestLease {
   #granted: { readonly seconds: number; readonly id: Promise<string> } | null = null
 
@@ -91,7 +91,10 @@ export class RequestLease {
     private readonly ttlSeconds: number | null,
   ) {}
 
-  /** A put of `after` in the place of `held`; or nothing, when it would change nothing; or its end, when nothing holds it. */
+  /**
+   * Puts `after` in the place of `held`. Returns no change when nothing would change, and a removal when the object is
+   * marked as deleted and its last finalizer is gone.
+   */
   put(held: Held | null, after: JsonRecord): Change {
     if (held !== null && isDeleting(after) && !hasFinalizers(after)) return { kind: 'delete' }
     const before = held === null ? null : { object: held.object, leaseId: held.stored.leaseId }
@@ -115,7 +118,7 @@ export class RequestLease {
   }
 }
 
-/** @param held what was there before, for a dry run that makes something. */
+/** @param held the object as it was before, which a dry run that creates something needs. */
 export function answerOf(changed: Changed, warnings: Warnings, isDryRun: boolean): WriteAnswer {
   const { stored, kind } = changed
   if (stored === null) throw new RangeError('a write that leaves nothing has an answer of its own')

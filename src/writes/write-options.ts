@@ -1,4 +1,4 @@
-/** The query parameters of writes, and DeleteOptions, which come as a body or as parameters. */
+/** The query parameters of writes, and DeleteOptions, which come as a body or as query parameters. */
 import { isNumber, isRecord, type Json, member, textMember } from '../codec/json-tree.js'
 import { flagParameter, integerParameter, parameter } from '../dialect/query.js'
 import { BadRequestError, InvalidError } from '../model/status.js'
@@ -9,12 +9,12 @@ export type FieldValidation = 'Ignore' | 'Warn' | 'Strict'
 
 export interface WriteOptions {
   readonly dryRun: boolean
-  /** Never ''. */
+  /** The manager's name is never ''. */
   readonly fieldManager: string
   readonly fieldValidation: FieldValidation
-  /** Of an apply. */
+  /** Only an apply may be forced. */
   readonly force: boolean
-  /** `ttl`: seconds, 0 for ever; null: not said. */
+  /** The `ttl` parameter in seconds: 0 for ever, null when it is not given. */
   readonly ttlSeconds: number | null
 }
 
@@ -58,7 +58,7 @@ export function parseWriteOptions(
   }
 }
 
-/** As the API server has it: what the user agent says before its first slash. */
+/** The default field manager, as in the API server: the part of the user agent before its first slash. */
 function defaultManager(userAgent: string): string {
   const name = userAgent.split('/', 1)[0]!.replaceAll(/[^\u0020-\u007e]/g, '')
   return name === '' ? 'unknown' : name.slice(0, MAX_MANAGER_LENGTH)
@@ -72,7 +72,7 @@ function readDryRun(values: readonly string[], problems: FieldProblem[]): boolea
 
 export interface DeleteOptions {
   readonly dryRun: boolean
-  /** null: not asked for. */
+  /** null when the client does not ask for a UID. */
   readonly uid: string | null
   readonly resourceVersion: string | null
 }
@@ -80,9 +80,9 @@ export interface DeleteOptions {
 const PROPAGATION = ['Background', 'Foreground', 'Orphan']
 
 /**
- * Grace periods and propagation policies are checked and have no effect: nobody here runs pods or collects garbage.
+ * Grace periods and propagation policies are checked and have no effect: nothing here runs pods or collects garbage.
  *
- * @param body null: there was none. @throws BadRequestError, InvalidError
+ * @param body null when there was none. @throws BadRequestError, InvalidError
  */
 export function parseDeleteOptions(query: URLSearchParams, body: Json): DeleteOptions {
   const problems: FieldProblem[] = []

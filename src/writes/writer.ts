@@ -1,4 +1,6 @@
-/** The whole store: which verb goes where. It knows of HTTP nothing but the words of a request. */
+/**
+ * The entry point for writes: passes each verb to its function. It knows nothing of HTTP but the terms of a request.
+ */
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Schema } from '../codec/protobuf/schema.js'
 import { methodNotAllowedError } from '../dialect/status-body.js'
@@ -25,7 +27,7 @@ import { Warnings, type WriteAnswer, type WriteContext, type WriteRequest } from
 export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry' | 'fillDefaults'> {
   readonly clock: Clock
   readonly random: Random
-  /** Members of the built-in kinds, and bodies in protobuf. */
+  /** The table of the built-in kinds' members, which also reads bodies in protobuf. */
   readonly schema: Schema
   readonly etcdPrefix: string
   readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
@@ -115,7 +117,7 @@ export class Writer {
   }
 }
 
-/** Of what the server makes by itself. */
+/** The options of writes that the server makes by itself. */
 const BY_ITSELF = {
   dryRun: false,
   fieldManager: 'distributary',

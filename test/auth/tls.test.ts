@@ -283,7 +283,7 @@ void t.test('what is configured is built; a broken file names itself', async (t)
   const ann = { name: 'ann', uid: '', groups: [], extra: {}, expiresAt: null }
   t.match(await authorizer.authorize(ann, pathAttributes('GET', '/metrics')), { allowed: true, rule: 'Policy: rule 1' })
   t.match(await authorizer.authorize(ann, pathAttributes('GET', '/other')), { allowed: false })
-  t.throws(() => buildAuthorizer(authorization, surroundings, null), /RBAC lacks/)
+  t.throws(() => buildAuthorizer(authorization, surroundings, null), /RBAC has no source/)
   folder.write('policy.yaml', 'rules: 5')
   t.throws(() => buildAuthorizer(authorization, surroundings, null), /policy\.yaml: line 1: rules must be a list/)
   t.ok(readFileSync(authorization.authorizationPolicyFile).length > 0)

@@ -1,6 +1,7 @@
 /**
- * The question that an authenticator is asked and its answer. Each kind is one file here; `union-authenticator.ts` puts them in
- * order. A request is reduced to what identities come from, so that a running watch can be judged again by it.
+ * The interface of an authenticator. Each kind is one file in this folder, and `union-authenticator.ts` puts them in
+ * order. A request is reduced to the facts that an identity is derived from, so that a running watch can be judged
+ * again by them.
  */
 import type { PeerCertificate } from '../peer-certificate.js'
 import type { User } from '../user.js'
@@ -8,25 +9,25 @@ import type { User } from '../user.js'
 export interface AuthenticationRequest {
   /** Names and values in turn, as they came (`rawHeaders`): Node's `headers` joins repeated ones with commas. */
   readonly rawHeaders: readonly string[]
-  /** null on a plain connection, and when the client showed none. */
+  /** null on a plain connection, and when the client showed no certificate. */
   readonly tlsPeerCertificate: PeerCertificate | null
 }
 
 export interface Authenticator {
   /**
-   * null: the request holds no credential of this kind.
-   * @throws UnauthorizedError for one that is wrong; ServiceUnavailableError when nobody could judge it now.
+   * @returns null when the request has no credential of this kind.
+   * @throws UnauthorizedError for a wrong credential; ServiceUnavailableError when it cannot be judged now.
    */
   authenticate(request: AuthenticationRequest): Promise<User | null>
-  /** The listener is called when earlier answers may no longer hold. @returns a function that removes it. */
+  /** Calls the listener when earlier answers may no longer hold. @returns a function that removes the listener. */
   onChange(listener: () => void): () => void
-  /** True when answers can change without `onChange`: running watches are then judged again from time to time. */
+  /** Whether answers can change without `onChange`: running watches are then judged again from time to time. */
   readonly changesSilently: boolean
-  /** Stops watching files; keeps nothing running. */
+  /** Stops watching files. Nothing keeps running. */
   close(): void
 }
 
-/** Every value of a header, in order; [] when there is none. */
+/** Returns every value of a header, in order. */
 export function headerValues(request: AuthenticationRequest, name: string): readonly string[] {
   const wanted = name.toLowerCase()
   const values: string[] = []

@@ -1,18 +1,22 @@
 /**
- * Where a request carries a bearer token: the Authorization header, or, since a browser's WebSocket can set no header, a
- * subprotocol `base64url.bearer.authorization.k8s.io.TOKEN`.
+ * Finds the bearer token of a request: in the Authorization header, or in a subprotocol
+ * `base64url.bearer.authorization.k8s.io.TOKEN`, since a browser's WebSocket cannot set a header.
  */
 import { UnauthorizedError } from '../../model/status.js'
 import { type AuthenticationRequest, headerValues } from './authenticator.js'
 
-/** JWTs with many groups are long, but headers end at 16 KB: a longer one is an attack, not to be hashed or parsed. */
+/**
+ * JWTs with many groups are long, but headers end at 16 KB: a longer token is an attack and is neither hashed nor
+ * parsed.
+ */
 const MAX_TOKEN_CHARACTERS = 16_384
 
 export const BEARER_PROTOCOL_PREFIX = 'base64url.bearer.authorization.k8s.io.'
 
 /**
- * null when the request carries none, or another scheme.
- * @throws UnauthorizedError for several, a malformed or an oversized one: which of two tokens counts is no guess of ours.
+ * @returns null when the request has no token, or one of another scheme.
+ * @throws UnauthorizedError for several tokens, and for a malformed or an oversized one: the server does not guess
+ * which of two tokens counts.
  */
 export function bearerToken(request: AuthenticationRequest): string | null {
   const found = [...headerTokens(request), ...protocolTokens(request)]
@@ -26,7 +30,7 @@ export function bearerToken(request: AuthenticationRequest): string | null {
 function headerTokens(request: AuthenticationRequest): string[] {
   return headerValues(request, 'authorization').flatMap((value) => {
     const parts = value.trim().split(' ')
-    // As the API server: the scheme in any case, and no token is no credential.
+    // As in the API server, the scheme is case-insensitive, and an empty token is no credential.
     return parts[0]?.toLowerCase() === 'bearer' && parts[1] !== undefined && parts[1] !== '' ? [parts[1]] : []
   })
 }
@@ -45,7 +49,7 @@ function protocolTokens(request: AuthenticationRequest): string[] {
     })
 }
 
-/** The subprotocols that may be echoed: a token must never come back in an answer. */
+/** Returns the subprotocols that may be echoed: an answer must never contain a token. */
 export function echoableProtocols(request: AuthenticationRequest): readonly string[] {
   return webSocketProtocols(request).filter((protocol) => !protocol.startsWith(BEARER_PROTOCOL_PREFIX))
 }

@@ -1,7 +1,8 @@
 /**
- * A token authenticator that is asked once for each token and remembered for a while. A verification costs 235 µs or a
- * round trip, and ten thousand agents reconnect at one time. Keys are digests: the cache holds no token. A "no" is kept
- * too, for a shorter time, so that a client in a loop costs little; "cannot say now" is not kept at all.
+ * Asks a token authenticator once for each token and remembers its answer for a while. A verification costs 235 µs or a
+ * round trip, and ten thousand agents may reconnect at once. Keys are digests, so the cache contains no token. A
+ * refusal is remembered for a shorter time, so that a client in a loop costs little. A failure to decide is not
+ * remembered.
  */
 import { LRUCache } from 'lru-cache'
 
@@ -13,10 +14,10 @@ import { bearerToken } from './bearer-token.js'
 
 export interface CachedTokensOptions {
   readonly clock: Clock
-  /** Never beyond the token's own end. */
+  /** A token is never remembered beyond its own expiry. */
   readonly positiveMs: number
   readonly negativeMs: number
-  /** null: not a token of this kind, for which the union goes on. @throws UnauthorizedError */
+  /** Returns null for a token of another kind, which the union then passes on. @throws UnauthorizedError */
   readonly judge: (token: string) => Promise<User | null>
   readonly changesSilently: boolean
   readonly close: () => void
@@ -24,7 +25,7 @@ export interface CachedTokensOptions {
 
 type Verdict = { readonly user: User | null } | { readonly error: UnauthorizedError }
 
-/** A user with many groups is about 1 KB: 16 MB at the most. */
+/** A user with many groups takes about 1 KB, so the cache takes 16 MB at most. */
 const MAX_TOKENS = 16_384
 
 export function cachedTokens(options: CachedTokensOptions): Authenticator {
@@ -56,7 +57,7 @@ export function cachedTokens(options: CachedTokensOptions): Authenticator {
       const kept = verdicts.get(key)
       let verdict = kept !== undefined && clock.now() < kept.until ? kept.verdict : undefined
       if (verdict === undefined) {
-        // A thousand connections with one token at one time ask once.
+        // A thousand connections with one token at one time share one question.
         const asking = running.get(key) ?? ask(key, token).finally(() => running.delete(key))
         running.set(key, asking)
         verdict = await asking

@@ -1,10 +1,11 @@
 /**
- * JWTs of one OpenID Connect issuer. jose verifies; here is what is demanded of a token and how its claims become a user.
+ * Authenticates users by JWTs of one OpenID Connect issuer. jose verifies the tokens; this file says what a token must
+ * have and how its claims become a user.
  *
- * Keys come from the issuer's own discovery document, never from a header of the token (`jku`, `jwk`, `x5u`). A key id
- * that is not known leads to one new look at the key set, at most every 30 s, so that invented ids cannot make us hammer
- * the issuer. Names that begin with `system:` are never taken from an issuer without a prefix: whoever runs it would be
- * able to name an administrator of the cluster.
+ * Keys come from the issuer's own discovery document, never from a header of the token (`jku`, `jwk`, `x5u`). An
+ * unknown key id makes the server read the key set again, at most every 30 s, so invented ids cannot make it flood the
+ * issuer. Without a prefix, names that begin with `system:` are refused: otherwise the issuer's owner could name an
+ * administrator of the cluster.
  */
 import {
   createRemoteJWKSet,
@@ -24,24 +25,24 @@ import type { Authenticator } from './authenticator.js'
 import { cachedTokens } from './cached-tokens.js'
 
 export interface OidcOptions {
-  /** Exactly as the issuer writes it. */
+  /** The URL exactly as the issuer writes it. */
   readonly issuerUrl: string
-  /** A token must be meant for one of them. */
+  /** A token must be meant for one of these audiences. */
   readonly audiences: readonly string[]
   readonly usernameClaim: string
-  /** null: `ISSUER#` unless the claim is email; '-': none. */
+  /** null means `ISSUER#`, or no prefix when the claim is email; '-' means no prefix. */
   readonly usernamePrefix: string | null
-  /** null: no groups. */
+  /** null means that users have no groups. */
   readonly groupsClaim: string | null
   readonly groupsPrefix: string | null
   readonly signingAlgorithms: readonly string[]
   readonly clockSkewMs: number
-  /** Towards the issuer, with its certificate authority. */
+  /** The client for the issuer, with its certificate authority. */
   readonly client: Pick<JsonClient, 'get' | 'close'>
   readonly clock: Clock
 }
 
-/** A decision is thought over again this often, so that a key taken back counts for no longer. */
+/** A decision is made again after this time, so that a revoked key is trusted no longer than that. */
 const POSITIVE_MS = 5 * 60_000
 const NEGATIVE_MS = 10_000
 const JWKS_COOLDOWN_MS = 30_000
@@ -50,7 +51,9 @@ const JWKS_MAX_AGE_MS = 10 * 60_000
 export function oidc(options: OidcOptions): Authenticator {
   let keys: Promise<JWTVerifyGetKey> | null = null
   let retryAt = 0
-  /** Not at start: an issuer that is away must not keep a server down whose other callers need no issuer. */
+  /**
+   * Discovery is not done at start: an unreachable issuer must not keep a server down for callers that do not need it.
+   */
   function keySet(): Promise<JWTVerifyGetKey> {
     if (keys !== null) return keys
     if (options.clock.monotonic() < retryAt) throw unavailable('discovery failed a moment ago')
@@ -67,7 +70,8 @@ export function oidc(options: OidcOptions): Authenticator {
     clock: options.clock,
     positiveMs: POSITIVE_MS,
     negativeMs: NEGATIVE_MS,
-    // A token's end is known in advance; what else can change is a key taken back, and that shows when a decision is old.
+    // The end of a token is known in advance. Only a revoked key can change an answer, and that shows when the decision
+    // is made again.
     changesSilently: true,
     close: () => options.client.close(),
     async judge(token) {
@@ -77,7 +81,7 @@ export function oidc(options: OidcOptions): Authenticator {
   })
 }
 
-/** By the unverified claim, to tell our tokens from those of others: a lie here only leads to the verification. */
+/** The unverified claim tells this issuer's tokens from others: a false claim only leads to the verification. */
 function isOurs(token: string, issuerUrl: string): boolean {
   try {
     return decodeJwt(token).iss === issuerUrl
@@ -123,11 +127,11 @@ async function verify(token: string, keys: JWTVerifyGetKey, options: OidcOptions
     return payload
   } catch (error) {
     if (isTokensFault(error)) throw new UnauthorizedError('Unauthorized', { cause: error })
-    throw unavailable('the keys of the issuer cannot be had', error)
+    throw unavailable('the keys of the issuer cannot be fetched', error)
   }
 }
 
-/** jose's errors name the token's fault, but for those of fetching the key set. */
+/** jose's errors name the fault of the token, except those about fetching the key set. */
 function isTokensFault(error: unknown): boolean {
   if (!(error instanceof errors.JOSEError)) return false
   return !(
@@ -139,7 +143,7 @@ function isTokensFault(error: unknown): boolean {
 
 function userOf(claims: JWTPayload, options: OidcOptions): User {
   const claimed = claims[options.usernameClaim]
-  if (typeof claimed !== 'string' || claimed === '') throw refused(`claim ${options.usernameClaim} is not a text`)
+  if (typeof claimed !== 'string' || claimed === '') throw refused(`claim ${options.usernameClaim} is not a string`)
   const isEmail = options.usernameClaim === 'email'
   if (isEmail && claims['email_verified'] !== undefined && claims['email_verified'] !== true) {
     throw refused('the email is not verified')

@@ -1,6 +1,6 @@
 /**
- * Users named by a front proxy in headers. The proxy proves itself by a client certificate of an authority that signs
- * proxies and nothing else; from anyone without one the headers mean nothing, whatever they say.
+ * Authenticates users that a front proxy names in headers. The proxy identifies itself by a client certificate of an
+ * authority that signs proxies and nothing else. Without such a certificate the headers are ignored, whatever they say.
  */
 import type { X509Certificate } from 'node:crypto'
 
@@ -10,9 +10,9 @@ import type { WatchedFiles } from '../watched-file.js'
 import { type AuthenticationRequest, type Authenticator, headerValues } from './authenticator.js'
 
 export interface RequestHeaderOptions {
-  /** `--requestheader-client-ca-file`. */
+  /** The bundle of `--requestheader-client-ca-file`. */
   readonly authorities: WatchedFiles<readonly X509Certificate[]>
-  /** Common names the proxy may have; empty: any that the authority signed. */
+  /** The common names that the proxy may have; an empty list allows any that the authority signed. */
   readonly allowedNames: readonly string[]
   readonly usernameHeaders: readonly string[]
   readonly groupHeaders: readonly string[]
@@ -25,7 +25,8 @@ export function requestHeader(options: RequestHeaderOptions): Authenticator {
     async authenticate(request) {
       const peer = request.tlsPeerCertificate
       if (peer === null) return null
-      // A user's own certificate on a server that also has proxies: not ours to judge, its headers are not looked at.
+      // This is a user's own certificate on a server that also has proxies: another authenticator judges it, and its
+      // headers are ignored.
       if (!peer.verified || !isSignedBy(peer, authorities.value)) return null
       if (allowedNames.length > 0 && !allowedNames.includes(peer.commonName)) {
         throw new UnauthorizedError('Unauthorized', { cause: 'proxy certificate name not allowed' })
@@ -60,7 +61,7 @@ function extraOf(
     const key = unescapeKey(header.slice(prefix.length))
     extra.set(key, [...(extra.get(key) ?? []), request.rawHeaders[i + 1] ?? ''])
   }
-  // fromEntries defines members: a key such as __proto__ becomes a plain one.
+  // fromEntries defines members, so that a key such as __proto__ becomes an ordinary one.
   return Object.fromEntries(extra)
 }
 

@@ -1,6 +1,6 @@
 /**
- * Bearer tokens from a CSV file, in kube-apiserver's format: `token,user,uid,"group1,group2"`. Unlike there, the file is
- * read again when it changes, so that a token can be taken back without a restart.
+ * Authenticates bearer tokens from a CSV file in kube-apiserver's format: `token,user,uid,"group1,group2"`. Unlike
+ * kube-apiserver, this server reads the file again when it changes, so a token can be revoked without a restart.
  */
 import { UnauthorizedError } from '../../model/status.js'
 import { parseCsv } from '../csv.js'
@@ -9,12 +9,12 @@ import type { WatchedFiles } from '../watched-file.js'
 import type { Authenticator } from './authenticator.js'
 import { bearerToken } from './bearer-token.js'
 
-/** Users by the digest of their token. */
+/** The users by the digests of their tokens. */
 export type TokenTable = ReadonlyMap<string, User>
 
 /**
- * A record with an empty token is skipped, and of two equal tokens the later counts, as in kube-apiserver.
- * @throws Error for a record of fewer than three columns or broken CSV; the message holds no token.
+ * As in kube-apiserver, a record with an empty token is skipped, and the later of two equal tokens counts.
+ * @throws Error for a record of fewer than three columns or broken CSV; the message contains no token.
  */
 export function parseTokenFile(text: string): TokenTable {
   const users = new Map<string, User>()
@@ -42,7 +42,7 @@ export function tokenFile(tokens: WatchedFiles<TokenTable>): Authenticator {
       const token = bearerToken(request)
       if (token === null) return null
       const user = tokens.value.get(digest(token))
-      // Another authenticator may know it: that nobody does is for the union to say.
+      // Another authenticator may know the token; the union answers when none does.
       return user ?? null
     },
     changesSilently: false,
@@ -51,7 +51,7 @@ export function tokenFile(tokens: WatchedFiles<TokenTable>): Authenticator {
   }
 }
 
-/** A token that no authenticator knew. */
+/** The error for a token that no authenticator knows. */
 export function unknownToken(): UnauthorizedError {
   return new UnauthorizedError('Unauthorized', { cause: 'unknown bearer token' })
 }

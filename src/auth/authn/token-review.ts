@@ -1,4 +1,7 @@
-/** Bearer tokens judged by an API server: TokenReview, `authentication.k8s.io/v1`. Answers are kept for a short while. */
+/**
+ * Authenticates bearer tokens by asking an API server: TokenReview, `authentication.k8s.io/v1`. Answers are cached for
+ * a short time.
+ */
 import { ServiceUnavailableError, UnauthorizedError } from '../../model/status.js'
 import type { Clock } from '../../support/clock.js'
 import { type JsonClient, member, textOf, textsOf } from '../https-json.js'
@@ -7,7 +10,7 @@ import type { Authenticator } from './authenticator.js'
 import { cachedTokens } from './cached-tokens.js'
 
 export interface TokenReviewOptions {
-  /** From `--authentication-kubeconfig`. Its own identity needs `create` on tokenreviews. */
+  /** The client from `--authentication-kubeconfig`, whose identity needs `create` on tokenreviews. */
   readonly client: Pick<JsonClient, 'post' | 'close'>
   readonly cacheMs: number
   readonly clock: Clock
@@ -51,7 +54,7 @@ function userOf(user: unknown): User {
         textsOf(value),
       ]),
     ),
-    // The review does not say when the token ends; the cache's time bounds how long we go on believing it.
+    // The review does not say when the token expires; the time in the cache bounds how long the answer is trusted.
     expiresAt: null,
   }
 }

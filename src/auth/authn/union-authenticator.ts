@@ -1,6 +1,6 @@
 /**
- * All configured authenticators as one. The first that knows the caller counts; a wrong credential of one kind does not
- * hide a right one of another, but it never falls through to anonymous.
+ * Combines all configured authenticators. The first one that knows the caller decides. A wrong credential of one kind
+ * does not hide a valid one of another kind, but it never falls through to anonymous.
  */
 import { ServiceUnavailableError, StatusError, UnauthorizedError } from '../../model/status.js'
 import type { Clock } from '../../support/clock.js'
@@ -10,16 +10,19 @@ import { bearerToken } from './bearer-token.js'
 import { unknownToken } from './token-file.js'
 
 export interface UnionOptions {
-  /** In the order they are asked. */
+  /** The order in which authenticators are asked. */
   readonly authenticators: readonly Authenticator[]
-  /** Whether a request without any credential is `system:anonymous`; otherwise it is a 401. */
+  /** Whether a request without any credential is `system:anonymous`; otherwise it gets a 401. */
   readonly anonymous: boolean
   readonly clock: Pick<Clock, 'now'>
 }
 
-/** Never answers null. */
+/** An authenticator that never answers null. */
 export interface UnionAuthenticator extends Authenticator {
-  /** @throws UnauthorizedError, always with the message "Unauthorized": why is for our log (`cause`), not for the caller. */
+  /**
+   * @throws UnauthorizedError, always with the message "Unauthorized": the reason is for our log (`cause`), not for the
+   * caller.
+   */
   authenticate(request: Parameters<Authenticator['authenticate']>[0]): Promise<User>
 }
 
@@ -59,7 +62,7 @@ export function unionAuthenticator({ authenticators, anonymous, clock }: UnionOp
   }
 }
 
-/** Where no authenticator is configured: everybody is anonymous, a token they happen to send included. */
+/** Used when no authenticator is configured: every caller is anonymous, even one that sends a token. */
 export const nobodyAsked: UnionAuthenticator = {
   authenticate: async () => ANONYMOUS,
   changesSilently: false,
@@ -67,7 +70,10 @@ export const nobodyAsked: UnionAuthenticator = {
   close() {},
 }
 
-/** A client certificate is checked by TLS when its connection begins, and may end while the connection lives. */
+/**
+ * TLS checks a client certificate when its connection begins, and the certificate may expire while the connection
+ * lives.
+ */
 function requireCurrent({ expiresAt }: User, clock: Pick<Clock, 'now'>): void {
   if (expiresAt === null || clock.now() < expiresAt) return
   throw new UnauthorizedError('Unauthorized', { cause: 'the credential has expired' })

@@ -1,4 +1,4 @@
-/** Everyone may do everything that is served: for loopback, and for a front that has decided already. */
+/** Allows everyone everything: for loopback, and for a server behind a proxy that has already decided. */
 import type { Authorizer } from './authorizer.js'
 
 export const alwaysAllow: Authorizer = {

@@ -1,39 +1,41 @@
-/** The question that an authorizer is asked and its answer. Each mode is one file here; `union-authorizer.ts` puts them in order. */
+/**
+ * The interface of an authorizer. Each mode is one file in this folder, and `union-authorizer.ts` puts them in order.
+ */
 import { resourceId, type Resource } from '../../model/resource.js'
 import type { User } from '../user.js'
 
 /** One request in the API server's terms. */
 export interface Attributes {
-  /** `get`, `list`, `watch`, `create`…; for a path the method in lower case. */
+  /** `get`, `list`, `watch`, `create`…; for a request that is not for a resource, the method in lower case. */
   readonly verb: string
   readonly isResourceRequest: boolean
-  /** The group of a resource request; '' otherwise, and for the core group. */
+  /** The group of a resource request; '' for the core group and for other requests. */
   readonly group: string
   readonly version: string
   readonly resource: string
   readonly subresource: string
-  /** '' for a cluster-scoped resource and for all namespaces: that is a right of its own. */
+  /** '' for a cluster-scoped resource and for all namespaces, which needs a right of its own. */
   readonly namespace: string
-  /** '' unless the request is for one object; see `transports/request-attributes.ts` for what names it. */
+  /** '' unless the request is for one object; `transports/request-attributes.ts` decides what names an object. */
   readonly name: string
-  /** As decoded and normalised once by the router; the one that is routed is the one that is judged. */
+  /** The path as the router decoded and normalised it, so that the same path is judged and routed. */
   readonly path: string
 }
 
 export interface Decision {
   readonly allowed: boolean
-  /** For the caller, after the 403's own words; '' when there is nothing to add. */
+  /** A text for the caller, appended to the words of the 403; '' when there is nothing to add. */
   readonly reason: string
-  /** The rule that decided, for the access log; null when none allowed the request. */
+  /** The rule that decided, for the access log; null when no rule allowed the request. */
   readonly rule: string | null
 }
 
 export interface Authorizer {
-  /** @throws ServiceUnavailableError when nobody could decide now. */
+  /** @throws ServiceUnavailableError when no decision is possible now. */
   authorize(user: User, attributes: Attributes): Promise<Decision>
-  /** The listener is called when earlier answers may no longer hold. @returns a function that removes it. */
+  /** Calls the listener when earlier answers may no longer hold. @returns a function that removes the listener. */
   onChange(listener: () => void): () => void
-  /** True when answers can change without `onChange`: running watches are then asked about again from time to time. */
+  /** Whether answers can change without `onChange`: running watches are then checked again from time to time. */
   readonly changesSilently: boolean
   close(): void
 }
@@ -43,12 +45,17 @@ export interface ResourceRequest {
   readonly resource: Pick<Resource, 'group' | 'version' | 'plural'>
   readonly subresource?: string
   readonly namespace: string
-  /** In the path. One that only a selector names is set on what comes out, for it must not become a namespace. */
+  /**
+   * The name in the path. A name that only a selector gives is set on the result, since it must not become a namespace.
+   */
   readonly name: string
   readonly path: string
 }
 
-/** A Namespace that the path names is, for its own rights, in itself: a RoleBinding in `a` can grant `get` on it. */
+/**
+ * A request for a Namespace counts as being in that namespace, so that a RoleBinding in `a` can grant `get` on `a`
+ * itself.
+ */
 export function resourceAttributes(request: ResourceRequest): Attributes {
   const { group, version, plural } = request.resource
   const isOneNamespace = group === '' && plural === 'namespaces' && request.namespace === ''
@@ -65,7 +72,7 @@ export function resourceAttributes(request: ResourceRequest): Attributes {
   }
 }
 
-/** `/metrics`, `/healthz`, discovery. */
+/** Attributes of requests such as `/metrics`, `/healthz` and discovery. */
 export function pathAttributes(method: string, path: string): Attributes {
   const verb = method.toLowerCase()
   return {
@@ -87,7 +94,7 @@ export function attributesKey(a: Attributes): string {
     : JSON.stringify([a.verb, a.path])
 }
 
-/** `deployments.apps`. */
+/** Returns a name such as `deployments.apps`. */
 export function attributesResource(attributes: Attributes): string {
   return resourceId({ group: attributes.group, plural: attributes.resource })
 }

@@ -1,4 +1,7 @@
-/** The 403 in the API server's words, which tools and people search for. Source: apiserver's responsewriters, Go's %q. */
+/**
+ * Words a 403 as the API server does, because tools and people search for it. Source: apiserver's responsewriters, Go's
+ * %q.
+ */
 import { ForbiddenError } from '../../model/status.js'
 import type { User } from '../user.js'
 import { type Attributes, attributesResource, type Decision } from './authorizer.js'
@@ -23,7 +26,7 @@ function sentence(user: User, a: Attributes): string {
   return `User ${who} cannot ${a.verb} resource ${resource} in API group ${JSON.stringify(a.group)} ${where}`
 }
 
-/** The name and the path are the caller's words: no browser may take them for a page. */
+/** The caller chooses the name and the path, so no browser may take them for HTML. */
 function withoutHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }

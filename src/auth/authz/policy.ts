@@ -1,5 +1,5 @@
 /**
- * The Policy mode: rules in a YAML file, for those who have no API server to ask and no Roles to read.
+ * The Policy mode: rules in a YAML file, for servers that have no API server to ask and no Roles to read.
  *
  *     rules:
  *       - name: web team reads its namespaces
@@ -12,10 +12,10 @@
  *         verbs: [get]
  *         paths: [/metrics]
  *
- * Rules only add up; what no rule allows is refused. A star stands for everything, or ends a name, a namespace or a path;
- * patterns beyond that were left out, because nobody can tell at a glance what they let in. Each list that narrows
- * (`namespaces`, `names`) narrows only where it is written, but `verbs`, and `apiGroups` beside `resources`, must be
- * written: the dangerous reading of a forgotten line is never the one taken.
+ * Rules only grant: a request that no rule allows is refused. A star stands for everything, or ends a name, a namespace
+ * or a path. Other patterns were left out, because nobody can tell at a glance what they allow. `namespaces` and
+ * `names` are optional and narrow a rule; `verbs`, and `apiGroups` beside `resources`, are required, so that a
+ * forgotten line never grants more than was meant.
  */
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
 
@@ -30,7 +30,7 @@ export interface PolicyFileRule {
   readonly verbs: readonly string[]
   readonly apiGroups: readonly string[]
   readonly resources: readonly string[]
-  /** null: every namespace, all of them at once, and cluster-scoped resources. */
+  /** null means every namespace, all of them at once, and cluster-scoped resources. */
   readonly namespaces: readonly string[] | null
   readonly names: readonly string[] | null
   readonly paths: readonly string[]
@@ -50,7 +50,7 @@ export function policy(rules: WatchedFiles<readonly PolicyFileRule[]>): Authoriz
 }
 
 function isFor(rule: PolicyFileRule, user: User): boolean {
-  // "*" is everybody who said who they are; who did not must be named: system:anonymous, system:unauthenticated.
+  // "*" means every authenticated user. Anonymous callers must be named: system:anonymous, system:unauthenticated.
   const everybody = rule.users.includes('*') && !user.groups.includes(ALL_UNAUTHENTICATED)
   return everybody || rule.users.includes(user.name) || user.groups.some((group) => rule.groups.includes(group))
 }
@@ -72,7 +72,7 @@ function covers(allowed: readonly string[], wanted: string): boolean {
   return allowed.includes('*') || allowed.includes(wanted)
 }
 
-/** All namespaces at once are the empty text, which only "*" covers: no pattern is empty. */
+/** A request for all namespaces has the empty text, which only "*" matches, since no pattern is empty. */
 function matchesOne(patterns: readonly string[], text: string): boolean {
   return patterns.some((pattern) => covered(pattern, text))
 }
@@ -84,7 +84,7 @@ function covered(pattern: string, text: string): boolean {
 const LISTS = ['users', 'groups', 'verbs', 'apiGroups', 'resources', 'namespaces', 'names', 'paths'] as const
 type ListName = (typeof LISTS)[number]
 
-/** @throws Error whose message holds every problem, each with its line: a policy with one misread line is no policy. */
+/** @throws Error that lists every problem with its line: a policy with one unreadable line is not used at all. */
 export function parsePolicy(text: string): readonly PolicyFileRule[] {
   const lines = new LineCounter()
   const problems: string[] = []
@@ -131,11 +131,11 @@ function parseRule(
     if (field === undefined) {
       if (!isScalar(key) || key.value !== 'name') problem(offsetOf(key), `unknown key ${nameOf(key)}`)
       else if (isScalar(value) && typeof value.value === 'string') name = value.value
-      else problem(offsetOf(key), 'name must be a text')
+      else problem(offsetOf(key), 'name must be a string')
       continue
     }
     const texts = textsOf(value)
-    if (texts === null) problem(offsetOf(key), `${field} must be a list of texts that is not empty`)
+    if (texts === null) problem(offsetOf(key), `${field} must be a non-empty list of strings`)
     else {
       lists.set(field, texts)
       for (const text of texts) {
@@ -170,14 +170,14 @@ function parseRule(
 
 const STAR_AT_END: readonly ListName[] = ['namespaces', 'names', 'paths']
 
-/** What is wrong with the policy; null: nothing is. */
+/** Returns what is wrong with a pattern, or null. */
 function badPattern(field: ListName, text: string): string | null {
   if (text === '' && field !== 'apiGroups') return 'is empty'
   if (field === 'paths' && text !== '*' && !text.startsWith('/')) return 'must begin with "/"'
   if (text === '*') return field === 'groups' ? 'is no group: write users: ["*"]' : null
   const star = text.indexOf('*')
   if (star === -1 || (field === 'resources' && text.startsWith('*/') && text.lastIndexOf('*') === 0)) return null
-  return STAR_AT_END.includes(field) && star === text.length - 1 ? null : 'has a star where none can be'
+  return STAR_AT_END.includes(field) && star === text.length - 1 ? null : 'has a star where none is allowed'
 }
 
 function textsOf(value: Node | null): readonly string[] | null {
@@ -191,5 +191,5 @@ function offsetOf(node: Node | null): number {
 }
 
 function nameOf(key: Node): string {
-  return isScalar(key) ? JSON.stringify(key.value) : 'that is no text'
+  return isScalar(key) ? JSON.stringify(key.value) : 'a key that is not a string'
 }

@@ -16,7 +16,7 @@ import {
   type Subject,
 } from './rbac-types.js'
 
-/** All of each kind, as parsed JSON. An object that has not changed should be the same one the next time. */
+/** All objects of each kind, as parsed JSON. An object that has not changed should be the same one the next time. */
 export interface RbacObjects {
   readonly roles: readonly unknown[]
   readonly clusterRoles: readonly unknown[]
@@ -27,7 +27,7 @@ export interface RbacObjects {
 export interface Grant {
   readonly binding: Binding
   readonly subject: Subject
-  /** Restores the order in which the API server would have looked. */
+  /** The position that restores the API server's order of evaluation. */
   readonly order: number
 }
 
@@ -38,12 +38,12 @@ export interface RoleRules {
 }
 
 export class RbacIndex {
-  /** By namespace ('' for ClusterRoleBindings), then by subject. */
+  /** Grants by namespace ('' for ClusterRoleBindings), then by subject. */
   readonly #bindings = new Map<string, Map<string, Grant[]>>()
   readonly #roles = new Map<string, Role>()
   readonly #clusterRoles: readonly Role[]
   readonly #effective = new Map<Role, readonly RoleRules[]>()
-  /** By the text of a selector, which many roles may share. */
+  /** The roles that a selector matches, by its text, which many roles may share. */
   readonly #selected = new Map<string, readonly Role[]>()
 
   constructor(objects: RbacObjects) {
@@ -59,7 +59,7 @@ export class RbacIndex {
     }
     for (const object of objects.roleBindings) {
       const binding = bindingOf(object)
-      // Without a namespace it would be as strong as a ClusterRoleBinding.
+      // Without a namespace, a RoleBinding would be as strong as a ClusterRoleBinding.
       if (binding !== null && binding.namespace !== '') order = this.#add(binding, order)
     }
   }
@@ -93,7 +93,7 @@ export class RbacIndex {
     if (role.aggregates === null) return [role]
     const reached = new Set<Role>([role])
     const followed = new Set<readonly Role[]>()
-    // A Set's iteration visits what is added on the way, so this ends when nothing new is reached.
+    // The iteration of a Set visits the items added meanwhile, so this ends when nothing new is found.
     for (const current of reached) {
       for (const selector of current.aggregates ?? []) {
         const roles = this.#select(selector)
@@ -160,7 +160,7 @@ function compiled(role: Role): RoleRules {
   return known
 }
 
-/** null for a subject that can be nobody. */
+/** Returns null for a subject that cannot be anybody. */
 function subjectKey({ kind, name, namespace }: Subject, bindingNamespace: string): string | null {
   if (kind === 'User' || kind === 'Group') return name === '' ? null : `${kind} ${name}`
   if (kind !== 'ServiceAccount') return null

@@ -1,6 +1,6 @@
 /**
- * Roles and bindings, narrowed once from the JSON of `rbac.authorization.k8s.io/v1`. What does not have the shape grants
- * nothing: an authorizer that guesses is open.
+ * Roles and bindings, read from the JSON of `rbac.authorization.k8s.io/v1`. An object without the expected shape grants
+ * nothing: an authorizer that guesses lets callers in.
  */
 import { member, textOf, textsOf } from '../https-json.js'
 
@@ -18,7 +18,7 @@ export interface Role {
   readonly name: string
   readonly labels: Readonly<Record<string, string>>
   readonly rules: readonly PolicyRule[]
-  /** null when the role is not made of others. */
+  /** null when the role is not an aggregated one. */
   readonly aggregates: readonly LabelSelector[] | null
 }
 
@@ -34,7 +34,7 @@ export interface Binding {
 export interface Subject {
   readonly kind: string
   readonly name: string
-  /** The namespace of a ServiceAccount; '' means the binding's own. */
+  /** The namespace of a ServiceAccount; '' means the namespace of the binding. */
   readonly namespace: string
 }
 
@@ -49,7 +49,7 @@ export interface LabelSelector {
   }[]
 }
 
-/** null for what is no role. */
+/** Returns null when the object is not a role. */
 export function parseRole(object: unknown): Role | null {
   const metadata = member(object, 'metadata')
   const name = textOf(member(metadata, 'name'))
@@ -67,7 +67,7 @@ export function parseRole(object: unknown): Role | null {
   }
 }
 
-/** null for what is no binding. */
+/** Returns null when the object is not a binding. */
 export function parseBinding(object: unknown): Binding | null {
   const metadata = member(object, 'metadata')
   const roleRef = member(object, 'roleRef')
@@ -86,7 +86,7 @@ export function parseBinding(object: unknown): Binding | null {
   }
 }
 
-/** A selector that says nothing matches everything; an operator it does not know, nothing. */
+/** An empty selector matches everything; an unknown operator matches nothing. */
 export function matchesLabels(selector: LabelSelector, labels: Readonly<Record<string, string>>): boolean {
   const value = (key: string): string | undefined => (Object.hasOwn(labels, key) ? labels[key] : undefined)
   return (
@@ -111,7 +111,10 @@ function parseRule(rule: unknown): PolicyRule {
   }
 }
 
-/** No names mean every name, so what is no name must not vanish from the list: it becomes one that nothing has. */
+/**
+ * An empty list of names means every name, so an invalid name must not vanish from the list: it is replaced by one that
+ * no object has.
+ */
 function resourceNames(value: unknown): readonly string[] {
   if (value === undefined || value === null) return []
   if (!Array.isArray(value)) return [NOBODYS_NAME]

@@ -14,7 +14,7 @@ import { RbacIndex, type RbacObjects } from './rbac-index.js'
 import type { Binding, Subject } from './rbac-types.js'
 
 export interface RbacSource {
-  /** null until all four kinds have been listed: nobody has any right before that. */
+  /** Returns null until all four kinds have been listed. Until then every request is refused. */
   list(): RbacObjects | null
   onChange(listener: () => void): () => void
 }
@@ -58,7 +58,7 @@ export function rbac(rules: RbacRules): Authorizer {
         return { allowed: true, reason: '', rule: `RBAC: member of ${PRIVILEGED_GROUP}` }
       }
       const { index } = rules
-      if (index === null) return { allowed: false, reason: 'RBAC: roles and bindings are not read yet', rule: null }
+      if (index === null) return { allowed: false, reason: 'RBAC: roles and bindings have not been read yet', rule: null }
       return decide(index, user, attributes)
     },
     onChange: (listener) => rules.onChange(listener),
@@ -89,7 +89,7 @@ export function listed(problems: readonly string[]): string {
   return distinct.length === 1 ? distinct.join() : `[${distinct.join(', ')}]`
 }
 
-/** In the words of the API server's own audit annotation. */
+/** Words the reason as the API server's own audit annotation does. */
 function explain(binding: Binding, subject: Subject): string {
   const where = binding.namespace === '' ? 'ClusterRoleBinding' : 'RoleBinding'
   const name = binding.namespace === '' ? binding.name : `${binding.name}/${binding.namespace}`

@@ -1,4 +1,7 @@
-/** The configured modes as one: asked in order, one yes is enough, and nobody's silence is a yes. */
+/**
+ * Combines the configured modes. They are asked in order, one that allows the request is enough, and a mode that fails
+ * never counts as allowing it.
+ */
 import { ServiceUnavailableError } from '../../model/status.js'
 import type { Authorizer } from './authorizer.js'
 
@@ -17,7 +20,7 @@ export function unionAuthorizer(authorizers: readonly Authorizer[]): Authorizer 
           failure = error
         }
       }
-      // The one that could not be asked might have said yes: that is not a 403.
+      // The mode that failed might have allowed the request, so the answer is not a 403.
       if (failure instanceof ServiceUnavailableError) throw failure
       if (failure !== undefined)
         throw new ServiceUnavailableError('authorization is not possible now', { cause: failure })

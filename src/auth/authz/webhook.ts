@@ -1,6 +1,6 @@
 /**
- * The Webhook mode: an API server decides (SubjectAccessReview, `authorization.k8s.io/v1`). Its answers are kept, yes and
- * no for times of their own, and many who ask the same at one time ask once.
+ * The Webhook mode: asks an API server to decide (SubjectAccessReview, `authorization.k8s.io/v1`). Its answers are
+ * cached, grants and refusals for times of their own, and equal questions at one time are asked once.
  */
 import { LRUCache } from 'lru-cache'
 
@@ -11,14 +11,14 @@ import { digest, identityKey, type User } from '../user.js'
 import { type Attributes, attributesKey, type Authorizer, type Decision } from './authorizer.js'
 
 export interface WebhookOptions {
-  /** From `--authorization-kubeconfig`. Its own identity needs `create` on subjectaccessreviews. */
+  /** The client from `--authorization-kubeconfig`, whose identity needs `create` on subjectaccessreviews. */
   readonly client: Pick<JsonClient, 'post' | 'close'>
   readonly authorizedMs: number
   readonly unauthorizedMs: number
   readonly clock: Clock
 }
 
-/** About 300 bytes each. */
+/** A decision takes about 300 bytes. */
 const MAX_DECISIONS = 65_536
 
 export function webhook(options: WebhookOptions): Authorizer {
