@@ -34,6 +34,8 @@ export interface SameHistoryOptions {
   readonly signal: AbortSignal
 }
 
+const READS_AT_ONCE = 8
+
 /** @throws UpstreamError when it cannot be told now. */
 export async function compareHistory(options: SameHistoryOptions): Promise<HistoryVerdict> {
   const { upstream, place, fingerprint, prefix } = options
@@ -46,7 +48,7 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
 
   try {
     const { puts, lastDelete, keyCount } = fingerprint
-    const found = await Promise.all(puts.map(({ key }) => readFingerprint(options, key, place.position)))
+    const found = await readAtPosition(options, puts)
     const differing = puts.findLastIndex((put, i) => !isSameValue(put, found[i]!))
     if (differing !== -1) {
       return { kind: 'other', why: differenceOf(puts[differing]!, found[differing]!, place.position) }
@@ -88,6 +90,16 @@ export async function canBridge(
   if (found === null || found.createRevision > position) return true
   if (found.modRevision <= position) return isSameValue(newest, found)
   return found.createRevision === newest.createRevision && found.version > newest.version
+}
+
+/** What our newest keys hold at our revision, in their order; a few at a time, as each listens to the one signal. */
+async function readAtPosition(options: SameHistoryOptions, puts: readonly KeyValue[]): Promise<(KeyValue | null)[]> {
+  const found: (KeyValue | null)[] = []
+  for (let i = 0; i < puts.length; i += READS_AT_ONCE) {
+    const reads = puts.slice(i, i + READS_AT_ONCE)
+    found.push(...(await Promise.all(reads.map(({ key }) => readFingerprint(options, key, options.place.position)))))
+  }
+  return found
 }
 
 /** Gone at our revision, and there before it went, where that can still be read. */

@@ -1,6 +1,6 @@
 /**
- * The two programs that the comparison needs and no distribution has: etcd and the generic API server, of one version
- * each, built from the Go modules beside this file. What was built is kept in the user's cache folder, by the hash of its
+ * The program that the comparison needs and no distribution has: the generic API server, of one version, built from the Go
+ * module beside this file. What was built is kept in the user's cache folder, by the hash of its
  * sources, so that only the first run waits for the compiler.
  */
 import { execFileSync } from 'node:child_process'
@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url'
 
 const sources = fileURLToPath(new URL('../../../test/reference/', import.meta.url))
 
-export type ProgramName = 'apiserver' | 'etcd'
+export type ProgramName = 'apiserver'
 
 /** The path of the program, which is built first where it is not in the cache. @throws Error when Go is missing or fails. */
 export function buildProgram(name: ProgramName): string {

@@ -7,6 +7,7 @@
  */
 import { parseArgs } from 'node:util'
 import type { Test } from 'tap'
+import { buildEtcd } from '../etcd/versions.js'
 import { buildProgram } from './programs.js'
 
 interface Settings {
@@ -26,7 +27,7 @@ async function main(): Promise<number> {
   const settings = { seed: Number(values.seed), questions: Number(values.questions), isRecording: values.record }
   const apiServer = buildProgram('apiserver')
   // Read by the module that starts etcd, when it is loaded: hence the imports below.
-  process.env['ETCD_BIN'] = buildProgram('etcd')
+  process.env['ETCD_BIN'] = buildEtcd('3.7')
   const teardowns: (() => unknown)[] = []
   // All that the processes want of a test is to be told when it ends.
   const t = { teardown: (done: () => unknown) => void teardowns.push(done) } as unknown as Test

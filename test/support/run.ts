@@ -5,11 +5,12 @@
  * them, by source, by compiled path or by folder. The counts are tap's own, of assertions; a run that is red without one
  * of them (a bail-out, a runner that died) counts one failure more, so that it never reads as green.
  */
-import { existsSync, readdirSync } from 'node:fs'
-import { join, relative, resolve } from 'node:path'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { provideRequirements } from './requirements.js'
 import { runTap } from './run-tap.js'
+import { selectTests } from './select-tests.js'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 
@@ -28,21 +29,6 @@ async function main(names: readonly string[]): Promise<number> {
 function fail(message: string): number {
   process.stderr.write(`${message}\n`)
   return 1
-}
-
-/** Compiled paths relative to the root, of all tests or of those under one of `names`. */
-function selectTests(names: readonly string[]): string[] {
-  const sources = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
-  const files = sources
-    .filter((file) => file.endsWith('.test.ts'))
-    .map((file) => join('.build', 'test', file.replace(/\.ts$/, '.js')))
-    .sort()
-  if (names.length === 0) return files
-  const wanted = names.map((name) => {
-    const path = relative(root, resolve(name)).replace(/\.ts$/, '.js')
-    return path.startsWith('.build') ? path : join('.build', path)
-  })
-  return files.filter((file) => wanted.some((path) => file === path || file.startsWith(`${path}/`)))
 }
 
 process.exitCode = await main(process.argv.slice(2))

@@ -1,0 +1,78 @@
+/**
+ * `npm run test:etcd -- [--version 3.7] [TEST…]`: the tests in which a real etcd takes part, on the releases that people run.
+ * Each is built from its Go modules the first time, which takes minutes. Without Go, or where the modules cannot be
+ * fetched, a line says what is skipped. The last line is `N passed, N failed`.
+ */
+import { parseArgs } from 'node:util'
+import { hasGo } from '../support/go-program.js'
+import { provideRequirements } from '../support/requirements.js'
+import { runTap } from '../support/run-tap.js'
+import { selectTests } from '../support/select-tests.js'
+import { buildEtcd, etcdVersions, missingModules, type EtcdVersion } from './versions.js'
+
+/** `test/etcd` holds what only this run does: it takes minutes, root, or a newer etcd than Debian's. */
+const SUITES = [
+  'test/upstream',
+  'test/feed',
+  'test/fault',
+  'test/fleet',
+  'test/guarantees',
+  'test/integration',
+  'test/etcd',
+]
+
+/** For one file: some start three etcds a dozen times. */
+const TIMEOUT_SECONDS = 300
+
+async function main(): Promise<number> {
+  const { values, positionals } = parseArgs({
+    options: { version: { type: 'string', multiple: true } },
+    allowPositionals: true,
+  })
+  const wanted = values.version ?? etcdVersions
+  const unknown = wanted.filter((version) => !isKnown(version))
+  if (unknown.length > 0) return fail(`etcd ${unknown.join(', ')} is not built here: ${etcdVersions.join(', ')}`)
+  const files = selectTests(positionals.length === 0 ? SUITES : positionals)
+  if (files.length === 0) return fail(`no test is called ${positionals.join(' ')}`)
+  if (!hasGo()) {
+    print('skipped: building etcd needs Go, which is not installed')
+    print('0 passed, 0 failed')
+    return 0
+  }
+  const lack = provideRequirements()
+  if (lack !== null) return fail(lack)
+
+  let passed = 0
+  let failed = 0
+  for (const version of etcdVersions.filter((each) => wanted.includes(each))) {
+    const missing = missingModules(version)
+    if (missing !== null) {
+      print(`skipped: the Go modules of etcd ${version} cannot be fetched: ${missing}`)
+      continue
+    }
+    print(`== etcd ${version}`)
+    // It is read by the tests' own processes, which inherit it.
+    process.env['ETCD_BIN'] = buildEtcd(version)
+    const outcome = await runTap(files, [`--timeout=${TIMEOUT_SECONDS}`])
+    print(`etcd ${version}: ${outcome.passed} passed, ${outcome.failed} failed`)
+    passed += outcome.passed
+    failed += outcome.failed
+  }
+  print(`${passed} passed, ${failed} failed`)
+  return failed === 0 ? 0 : 1
+}
+
+function isKnown(version: string): version is EtcdVersion {
+  return (etcdVersions as readonly string[]).includes(version)
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
+
+function fail(message: string): number {
+  process.stderr.write(`${message}\n`)
+  return 1
+}
+
+process.exitCode = await main()

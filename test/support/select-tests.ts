@@ -1,0 +1,24 @@
+/** Which compiled tests some names stand for. */
+import { readdirSync } from 'node:fs'
+import { join, relative, resolve, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+
+/** They want a newer etcd than Debian's, and minutes or root: `npm run test:etcd` runs them. */
+const ONLY_BY_NAME = join('.build', 'test', 'etcd') + sep
+
+/** Compiled paths relative to the root, of what `npm test` runs or of all tests under one of `names`. */
+export function selectTests(names: readonly string[]): string[] {
+  const sources = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
+  const files = sources
+    .filter((file) => file.endsWith('.test.ts'))
+    .map((file) => join('.build', 'test', file.replace(/\.ts$/, '.js')))
+    .sort()
+  if (names.length === 0) return files.filter((file) => !file.startsWith(ONLY_BY_NAME))
+  const wanted = names.map((name) => {
+    const path = relative(root, resolve(name)).replace(/\.ts$/, '.js')
+    return path.startsWith('.build') ? path : join('.build', path)
+  })
+  return files.filter((file) => wanted.some((path) => file === path || file.startsWith(`${path}/`)))
+}
