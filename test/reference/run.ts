@@ -5,10 +5,11 @@
  * between and under them, and questions are asked of what the definitions have become. Ends with `N passed, N failed`; what
  * may differ stands in exceptions.ts, what is still to be mended in known-differences.ts. It needs Go.
  */
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { Test } from 'tap'
 import { buildEtcd } from '../etcd/versions.js'
-import { buildProgram } from './programs.js'
+import { buildGoProgram } from '../support/go-program.js'
 
 interface Settings {
   readonly seed: number
@@ -25,7 +26,8 @@ async function main(): Promise<number> {
     },
   })
   const settings = { seed: Number(values.seed), questions: Number(values.questions), isRecording: values.record }
-  const apiServer = buildProgram('apiserver')
+  const source = fileURLToPath(new URL('../../../test/reference/apiserver', import.meta.url))
+  const apiServer = buildGoProgram(source, { cache: 'reference' })
   // Read by the module that starts etcd, when it is loaded: hence the imports below.
   process.env['ETCD_BIN'] = buildEtcd('3.7')
   const teardowns: (() => unknown)[] = []

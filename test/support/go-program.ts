@@ -1,6 +1,6 @@
 /**
- * Programs that are built from Go modules in this repository. What was built is kept in the user's cache folder, by the hash
- * of its sources, so that only the first run waits for the compiler.
+ * Builds programs from the Go modules in this repository. A program is kept in the user's cache folder, under the hash of
+ * its sources, so that only the first run waits for the compiler.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -12,27 +12,34 @@ export function hasGo(): boolean {
   return spawnSync('go', ['version'], { stdio: 'ignore' }).status === 0
 }
 
+export interface BuildOptions {
+  /** String variables that the linker sets, by their package and name. */
+  readonly variables?: Readonly<Record<string, string>>
+  /** The folder below the user's cache folder. Default: `clients`. */
+  readonly cache?: string
+}
+
 /**
- * The path of the program, which is built first where it is not in the cache.
+ * Returns the path of the program, which is built first when it is not in the cache.
  *
  * @param source the folder of its module.
- * @param variables string variables that the linker sets, by their package and name.
- * @throws Error when the build fails.
+ * @throws Error when Go is missing or the build fails.
  */
-export function buildGoProgram(source: string, variables: Readonly<Record<string, string>> = {}): string {
+export function buildGoProgram(source: string, { variables = {}, cache = 'clients' }: BuildOptions = {}): string {
   const set = Object.entries(variables).map(([name, value]) => `-X ${name}=${value}`)
   const name = basename(source)
   const hash = createHash('sha256').update(set.join('\n'))
   for (const file of readdirSync(source).sort()) hash.update(file).update(readFileSync(join(source, file)))
-  const folder = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'distributary', 'clients')
+  const folder = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'distributary', cache)
   const program = join(folder, `${name}-${hash.digest('hex').slice(0, 16)}`)
   if (existsSync(program)) return program
   mkdirSync(folder, { recursive: true })
-  // The build is moved to its place when it is complete: a run that is cut short leaves no half of a program behind.
+  // The program is moved to its place when it is complete, so that an interrupted run leaves no half of it behind.
   const building = mkdtempSync(join(folder, 'building-'))
   try {
     const output = join(building, name)
-    // One package at a time and with the least priority: the machine may be small, and others may work on it.
+    process.stderr.write(`building ${name}, which takes minutes the first time\n`)
+    // One package at a time and with the least priority, since the machine may be small and in use.
     const command = ['-n', '19', 'go', 'build', '-p', '1', '-trimpath', `-ldflags=${set.join(' ')}`, '-o', output, '.']
     execFileSync('nice', command, { cwd: source, stdio: ['ignore', 'ignore', 'inherit'] })
     renameSync(output, program)

@@ -200,7 +200,7 @@ users: [{name: u, user: {${user}}}]
       ),
     ),
     {
-      url: 'https://a',
+      server: 'https://a',
       ca: Buffer.from('CA'),
       cert: Buffer.from('CERT'),
       key: Buffer.from('CERT'),

@@ -7,7 +7,7 @@ const source = fileURLToPath(new URL('../../../../test/clients/go/kubectl', impo
 const version = 'k8s.io/component-base/version'
 const released = { [`${version}.gitVersion`]: 'v1.37.2', [`${version}.gitMajor`]: '1', [`${version}.gitMinor`]: '37' }
 // The tests read it when they are loaded, so it is set before.
-process.env['KUBECTL_BIN'] = buildGoProgram(source, released)
+process.env['KUBECTL_BIN'] = buildGoProgram(source, { variables: released })
 await import('../kubectl.test.js')
 await import('../kubectl-documents.test.js')
 await import('../kubectl-writes.test.js')
