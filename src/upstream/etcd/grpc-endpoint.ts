@@ -36,6 +36,8 @@ export interface GrpcEndpointOptions {
 export interface CallOptions {
   readonly metadata: Readonly<Record<string, string>>
   readonly timeoutMs: number
+  /** `abandon` ends it: asking elsewhere does no harm. */
+  readonly isRepeatable?: boolean
   readonly signal?: AbortSignal
 }
 
@@ -71,7 +73,8 @@ const toBuffer = (bytes: Uint8Array): Buffer =>
 export class GrpcEndpoint {
   readonly url: string
   readonly #client: Client
-  readonly #calls = new Set<ClientUnaryCall>()
+  readonly #calls = new Map<ClientUnaryCall, boolean>()
+  #heard = 0
 
   constructor(options: GrpcEndpointOptions) {
     this.url = options.url
@@ -113,6 +116,11 @@ export class GrpcEndpoint {
       channelCredentials = credentials.createSsl(ca ?? null, key ?? null, cert ?? null, verification)
     }
     this.#client = new Client(`dns:${hostname}:${port || 2379}`, channelCredentials, channelOptions)
+  }
+
+  /** Messages that have come from it, of whatever kind. */
+  get heard(): number {
+    return this.#heard
   }
 
   /** False as well for a peer that is gone without having said so, until keepalive or a deadline finds out. */
@@ -158,13 +166,14 @@ export class GrpcEndpoint {
         { deadline: Date.now() + timeoutMs },
         (error, response) => {
           this.#calls.delete(call)
+          if (response) this.#heard++
           signal?.removeEventListener('abort', abort)
           if (error) return reject(new RpcError(error.code, error.details))
           if (!response) return reject(new RpcError(status.INTERNAL, 'no answer and no error'))
           resolve(response)
         },
       )
-      this.#calls.add(call)
+      this.#calls.set(call, options.isRepeatable === true)
       signal?.addEventListener('abort', abort, { once: true })
     })
   }
@@ -178,6 +187,7 @@ export class GrpcEndpoint {
       handlers.onEnd(error)
     }
     call.on('data', (message: Buffer) => {
+      this.#heard++
       if (!isOver) handlers.onMessage(message)
     })
     call.on('error', (error: Error & { code?: status; details?: string }) =>
@@ -195,9 +205,14 @@ export class GrpcEndpoint {
     }
   }
 
+  /** It has gone silent: what can be asked elsewhere as well fails at once. */
+  abandon(): void {
+    for (const [call, isRepeatable] of this.#calls) if (isRepeatable) call.cancel()
+  }
+
   /** Unary calls under way fail; nothing can be started afterwards. Streams are their owners' to cancel, before. */
   close(): void {
-    for (const call of this.#calls) call.cancel()
+    for (const call of this.#calls.keys()) call.cancel()
     this.#client.close()
   }
 }
