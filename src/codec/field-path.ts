@@ -1,11 +1,11 @@
 /**
- * How a place in an object is written: keys joined by dots, `spec.nodeName`, `data.tier`. A key that has a dot in it is
- * written with a backslash before the dot, as in kubectl's JSONPath and custom columns: `metadata.annotations.example\.com/owner`.
- * `\\`, `\[` and `\]` are the other escapes. A path never goes into a list: unescaped brackets are refused, so that
- * they stay free for `metadata.labels[KEY]`, the name of a label as a fact of its own (absent, not empty, when missing).
+ * The notation of a place in an object: keys joined by dots, `spec.nodeName`, `data.tier`. A dot inside a key has a
+ * backslash before it, as in kubectl's JSONPath and custom columns: `metadata.annotations.example\.com/owner`. The
+ * other escapes are `\\`, `\[` and `\]`. A path never leads into a list. Unescaped brackets are refused, because
+ * `metadata.labels[KEY]` stands for a label, whose fact is absent, not empty, when the label is missing.
  */
 
-/** Longer is no path anybody wrote by hand; matching costs one comparison per segment and object. */
+/** Nobody writes a longer path by hand. Matching costs one comparison per segment and object. */
 export const MAX_PATH_SEGMENTS = 32
 
 /**
@@ -35,19 +35,19 @@ export function parseFieldPath(text: string): readonly string[] | null {
   return segments
 }
 
-/** The one spelling of a path: equal paths give equal text. */
+/** Returns the canonical text of a path: equal paths give equal text. */
 export function formatFieldPath(segments: readonly string[]): string {
   return segments.map((segment) => segment.replaceAll(/[.\\[\]]/g, (char) => `\\${char}`)).join('.')
 }
 
 const LABEL_PREFIX = 'metadata.labels['
 
-/** The name of a label as a fact: no field path looks like it. */
+/** Returns the name under which a label is a fact. No field path looks like it. */
 export function labelPath(key: string): string {
   return `${LABEL_PREFIX}${key}]`
 }
 
-/** null when the path is that of a field. */
+/** Returns null when the path is that of a field. */
 export function labelKeyOfPath(path: string): string | null {
   return path.startsWith(LABEL_PREFIX) && path.endsWith(']') ? path.slice(LABEL_PREFIX.length, -1) : null
 }

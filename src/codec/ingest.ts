@@ -1,6 +1,7 @@
 /**
- * A value from etcd as the cache will keep it. JSON objects are checked and made compact once; Kubernetes' protobuf
- * envelope is kept as it is; anything else is wrapped as a `KeyValue` object, so that any prefix can be served.
+ * Turns a value from etcd into the object that the cache keeps. JSON objects are checked and made compact once.
+ * Kubernetes' protobuf envelope is kept as it is. Any other value is wrapped as a `KeyValue` object, so that any prefix
+ * can be served.
  */
 import { LRUCache } from 'lru-cache'
 import { type KeyValue, keyToText } from '../model/event.js'
@@ -12,11 +13,11 @@ import { type Spliceable, scanObject } from './json-scan.js'
 
 export interface IngestOptions {
   readonly resource: Resource
-  /** Larger values are unservable. etcd's own default limit of a request is 1.5 MiB. */
+  /** The size above which a value cannot be served. etcd's own default limit of a request is 1.5 MiB. */
   readonly maxValueBytes: number
-  /** A KeyValue object for a value that is no object. */
+  /** Makes a KeyValue object of a value that is not an object. */
   readonly wrap: (resource: Resource, name: ObjectName, keyValue: KeyValue) => Spliceable
-  /** Told of each value that was wrapped. */
+  /** Called with each value that was wrapped. */
   readonly onWrapped?: (keyValue: KeyValue) => void
 }
 
@@ -34,7 +35,7 @@ export function createIngest({
     const { value, key } = keyValue
     const name = nameOfKey(resource, key)
     if (name === null)
-      return { unservable: `the key ${JSON.stringify(keyToText(key))} has not the shape of ${resource.plural}` }
+      return { unservable: `the key ${JSON.stringify(keyToText(key))} does not have the shape of ${resource.plural}` }
     if (value.length > maxValueBytes)
       return { unservable: `its ${value.length} bytes exceed the limit of ${maxValueBytes}` }
     if (startsWith(value, ENCRYPTED_MAGIC)) return { unservable: 'it is encrypted at rest', isEncrypted: true }
@@ -52,7 +53,9 @@ export function createIngest({
   }
 }
 
-/** The envelope is opened, so that what is broken is known at once; the object inside is decoded when somebody wants it. */
+/**
+ * Opens the envelope, so that a broken one is known at once. The object inside is decoded only when a client needs it.
+ */
 function ingestProtobuf(keyValue: KeyValue, name: ObjectName): StoredObject | Unservable {
   const bytes = Buffer.allocUnsafeSlow(keyValue.value.length)
   keyValue.value.copy(bytes)
@@ -86,7 +89,7 @@ function stored(keyValue: KeyValue, { namespace, name }: ObjectName, content: Co
   )
 }
 
-/** Namespaces and kinds repeat by the thousand: one string each, as long as there are not absurdly many. */
+/** Thousands of objects share a few namespaces and kinds, so each is kept as one string, within a bound. */
 const strings = new LRUCache<string, string>({ max: 10_000 })
 
 function shared(text: string): string {
@@ -100,7 +103,7 @@ function startsWith(value: Buffer, magic: Buffer): boolean {
   return value.length >= magic.length && value.compare(magic, 0, magic.length, 0, magic.length) === 0
 }
 
-/** Cheap refusal of what cannot be an object, before the scan. */
+/** A cheap check that rules out most values before the scan. */
 function looksLikeObject(value: Buffer): boolean {
   for (let i = 0; i < value.length; i++) {
     const byte = value[i]!

@@ -1,9 +1,9 @@
 /**
- * The few scalars of an object that selectors in use ask for, picked out of its JSON text in one walk.
+ * Picks the few scalars of an object that selectors in use ask for out of its JSON text, in one walk.
  *
- * Values nobody asked for are stepped over, none of them is parsed, and numbers stay as they are written: `JSON.parse`
- * would build the whole tree and round integers above 2^53. Keys are compared with a compiled plan and never become
- * property names, so `__proto__` is a key like any other. Of duplicate keys the last counts, whole subtrees included.
+ * Other values are skipped, none is parsed, and numbers stay as they are written: `JSON.parse` would build the whole
+ * tree and round integers above 2^53. Keys are compared with a compiled plan and never become property names, so
+ * `__proto__` is a key like any other. Of duplicate keys the last counts, whole subtrees included.
  */
 import { labelKeyOfPath, parseFieldPath } from './field-path.js'
 import { decodeString } from './json-strings.js'
@@ -11,7 +11,7 @@ import { endOfString, endOfValue, skipSpace } from '../support/json-walk.js'
 import { KeyTree, nextWalk } from './key-tree.js'
 
 interface Wanted {
-  /** Index into the values, -1 for none. */
+  /** Index into the values; -1 when there is no field. */
   fieldSlot: number
   labelSlot: number
   /** Every slot at or under this key. */
@@ -24,18 +24,18 @@ type PlanNode = KeyTree<Wanted>
 const nothingWanted = (): Wanted => ({ fieldSlot: -1, labelSlot: -1, slots: [], holdsLabels: false })
 
 export interface FactPlan {
-  /** Without repeats, in the order of `Facts.values`. */
+  /** The paths without duplicates, in the order of `Facts.values`. */
   readonly paths: readonly string[]
   /** @internal */
   readonly slotOf: ReadonlyMap<string, number>
-  /** @internal By label key. */
+  /** Slots by label key. @internal */
   readonly labelSlotOf: ReadonlyMap<string, number>
   /** @internal */
   readonly root: PlanNode
   readonly allLabels: boolean
 }
 
-/** What the caller knows from the key: it beats what the object says about itself. */
+/** The name that the caller knows from the key. It takes precedence over the object's own metadata. */
 export interface KnownName {
   readonly namespace: string
   readonly name: string
@@ -44,8 +44,9 @@ export interface KnownName {
 /**
  * Compile once, extract many times.
  *
- * @param paths field paths (see field-path.ts) and label paths (`metadata.labels[KEY]`), as `Selector.paths` gives them.
- * @param options `allLabels`: gather every label, for subjects whose selectors are not known yet.
+ * @param paths field paths (see field-path.ts) and label paths (`metadata.labels[KEY]`), as `Selector.paths` gives
+ * them.
+ * @param options `allLabels`: collect every label, for subjects whose selectors are not known yet.
  * @throws RangeError when a path is malformed: selectors have been parsed before.
  */
 export function planFacts(paths: Iterable<string>, options: { allLabels?: boolean } = {}): FactPlan {
@@ -73,13 +74,13 @@ export function planFacts(paths: Iterable<string>, options: { allLabels?: boolea
 }
 
 /**
- * A selector's subject. It answers for the plan's paths (and, with `allLabels`, for every label); asking for another
- * is an error, because an answer would be a guess.
+ * The facts of one object, for selectors to match. They cover the plan's paths and, with `allLabels`, every label.
+ * Asking for another path is an error, because the answer would be a guess.
  */
 export class Facts {
   constructor(
     readonly plan: FactPlan,
-    /** By slot of the plan; undefined: a label that is not there, or a field that reads as ''. */
+    /** Values by slot of the plan: undefined for a label that is absent or a field that reads as ''. */
     readonly values: readonly (string | undefined)[],
     readonly labels: ReadonlyMap<string, string> | null,
     readonly known: KnownName | null,
@@ -89,13 +90,19 @@ export class Facts {
     return this.plan.slotOf.has(path) || (this.known !== null && isNamePath(path))
   }
 
-  /** undefined when the object has no such label, or one that is not a string. @throws RangeError when not in the plan. */
+  /**
+   * Returns undefined when the object has no such label, or one that is not a string. @throws RangeError when not in
+   * the plan.
+   */
   label(key: string): string | undefined {
     if (this.labels !== null) return this.labels.get(key)
     return this.values[slotIn(this.plan.labelSlotOf, key)]
   }
 
-  /** '' when missing, null, or not a scalar; numbers and booleans as written. @throws RangeError when not in the plan. */
+  /**
+   * Returns '' when the field is missing, null, or not a scalar; numbers and booleans as written. @throws RangeError
+   * when not in the plan.
+   */
   field(path: string): string {
     if (this.known !== null) {
       if (path === 'metadata.name') return this.known.name
@@ -117,7 +124,7 @@ function isNamePath(path: string): boolean {
 
 /**
  * @param json one valid JSON object (`scanObject` has passed it); white space between tokens is allowed.
- * @param known the name from the key, for objects whose own metadata should not be asked.
+ * @param known the name from the key, for objects whose own metadata does not count.
  */
 export function extractFacts(json: Buffer, plan: FactPlan, known: KnownName | null = null): Facts {
   const values: (string | undefined)[] = Array.from({ length: plan.paths.length })
@@ -141,7 +148,7 @@ function readObject(json: Buffer, at: number, node: PlanNode, into: Reading): nu
     const byte = json[i]!
     if (byte === 0x7d) return i + 1
     if (byte !== 0x22) {
-      // A comma or white space.
+      // This byte is a comma or white space.
       i++
       continue
     }

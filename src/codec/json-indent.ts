@@ -1,5 +1,5 @@
 /**
- * Compact JSON laid out for people, two spaces a level, as it streams by. Only white space is added between tokens;
+ * Indents compact JSON for people, two spaces a level, while it streams by. Only white space is added between tokens;
  * strings and numbers are copied as they are.
  */
 const QUOTE = 0x22
@@ -10,12 +10,12 @@ export function indentJson(json: Buffer): Buffer {
   return new JsonIndenter().push(json)
 }
 
-/** For a text that comes in parts, cut anywhere. */
+/** Indents a text that comes in parts, cut anywhere. */
 export class JsonIndenter {
   #depth = 0
   #inString = false
   #isEscaped = false
-  /** The last token opened an object or a list that is still empty. */
+  /** Whether the last token opened an object or a list that is still empty. */
   #justOpened = false
 
   push(part: Buffer): Buffer {
@@ -36,7 +36,7 @@ export class JsonIndenter {
       }
       if (byte === 0x7d || byte === 0x5d) {
         this.#depth--
-        // What closes at once stays on the line.
+        // An empty object or list stays on one line.
         if (!this.#justOpened) put(i, this.#newLine())
         this.#justOpened = false
         continue

@@ -1,12 +1,12 @@
 /**
- * What happens to a JSON value once, when it comes in: it is checked to be exactly one JSON object (RFC 8259, UTF-8),
- * its insignificant white space goes, and the place is found where `metadata.resourceVersion` is to be put when the
- * object is served. The resourceVersion that is in the stored text is taken out (etcd's mod revision is the true one);
- * every other byte stays as its owner wrote it: numbers, escapes, duplicate keys, order.
+ * Processes a JSON value once, when it comes in. It must be exactly one JSON object (RFC 8259, UTF-8). Insignificant
+ * white space is removed, and the scan finds the place where `metadata.resourceVersion` is inserted when the object is
+ * served. A resourceVersion in the stored text is removed, because etcd's mod revision is the true one. Every other
+ * byte stays as it was written: numbers, escapes, duplicate keys, order.
  *
- * One pass over the bytes with an explicit stack of bits, no tree and no recursion. `JSON.parse` was rejected: it
- * changes integers above 2^53, and a tree written out again is another text. White space is taken out by a second, simpler
- * loop that runs only when the first has seen some; what an API server writes has none.
+ * The scan is one pass over the bytes with an explicit stack of bits, without a tree or recursion. `JSON.parse` was
+ * rejected: it changes integers above 2^53, and a tree written out again is another text. White space is removed by a
+ * second, simpler loop that runs only when the first has seen some; API servers write none.
  */
 import { isUtf8 } from 'node:buffer'
 
@@ -14,17 +14,20 @@ import type { Revision } from '../model/revision.js'
 import { formatResourceVersion } from '../model/resource-version.js'
 import { decodeString } from './json-strings.js'
 
-/** Deeper than any object of an API (CRDs nest a few dozen levels); the stack of the scanner has this size. */
+/**
+ * The greatest depth that is accepted, and the size of the scanner's stack. It is more than any API object has: CRDs
+ * nest a few dozen levels.
+ */
 export const MAX_JSON_DEPTH = 512
 
 export interface ScannedObject {
-  /** Its own, exactly sized copy: no white space between tokens, no `metadata.resourceVersion`. */
+  /** An exactly sized copy without white space between tokens and without `metadata.resourceVersion`. */
   readonly bytes: Buffer
   /** Index in `bytes` just after the `{` of the top-level `metadata`; -1 when there is none or it is not an object. */
   readonly metadataOffset: number
-  /** '' when absent or not a string. */
+  /** The text is '' when the member is absent or not a string. */
   readonly apiVersion: string
-  /** '' when absent or not a string. */
+  /** The text is '' when the member is absent or not a string. */
   readonly kind: string
 }
 
@@ -44,7 +47,7 @@ const KEY = 2
 const KEY_OR_END = 3
 const COMMA_OR_END = 4
 
-/** What the member being read is, at depth 1 (the first three) or directly in metadata (the last). */
+/** The member that is being read, at depth 1 (the first three) or directly in metadata (the last). */
 const OTHER = 0
 const METADATA = 1
 const API_VERSION = 2
@@ -54,14 +57,14 @@ const RESOURCE_VERSION = 4
 const IN_ARRAY = 0
 const IN_OBJECT = 1
 
-/** Scratch of the one scan that runs at a time: index = depth. */
+/** Scratch space, indexed by depth. Only one scan runs at a time. */
 const containers = new Uint8Array(MAX_JSON_DEPTH + 1)
 
 /**
- * null when the value is not exactly one JSON object in UTF-8, or nests deeper than `MAX_JSON_DEPTH`.
+ * Returns null when the value is not exactly one JSON object in UTF-8, or nests deeper than `MAX_JSON_DEPTH`.
  *
- * Of duplicate members the last counts, as in JSON.parse: for `kind`, `apiVersion` and `metadata`. Every
- * `resourceVersion` directly in any top-level `metadata` object is taken out.
+ * Of duplicate `kind`, `apiVersion` and `metadata` members the last counts, as in JSON.parse. Every `resourceVersion`
+ * directly in a top-level `metadata` object is removed.
  */
 export function scanObject(value: Buffer): ScannedObject | null {
   const end = value.length
@@ -81,7 +84,7 @@ export function scanObject(value: Buffer): ScannedObject | null {
   let kindEnd = -1
   let apiVersionStart = -1
   let apiVersionEnd = -1
-  // Members directly in metadata: where the one being read starts, and where the last one that stays has ended.
+  // The start of the current member of metadata, and the end of the last member that is kept.
   let memberStart = 0
   let keptEnd = 0
   let removed: number[] | null = null
@@ -207,7 +210,7 @@ export function scanObject(value: Buffer): ScannedObject | null {
             if (byte === COMMA) {
               removed.push(memberStart, i + 1)
             } else {
-              // The last member: the comma before it goes too, and with it all removed ones after the last that stays.
+              // When the last members are removed, the comma before them is removed too.
               while (removed.length > 0 && removed[removed.length - 2]! >= keptEnd) removed.length -= 2
               removed.push(keptEnd, i)
             }
@@ -221,7 +224,7 @@ export function scanObject(value: Buffer): ScannedObject | null {
         }
       }
     }
-    // Only a closing bracket comes here.
+    // Only a closing bracket can come here.
     if (byte !== (containers[depth] === IN_OBJECT ? CLOSE_BRACE : CLOSE_BRACKET)) return null
     if (depth === 2 && inMetadata) inMetadata = false
     depth--
@@ -240,10 +243,10 @@ export function scanObject(value: Buffer): ScannedObject | null {
   return { bytes: compact.bytes, metadataOffset: compact.offset, apiVersion, kind }
 }
 
-/** What serving needs of a scanned object. */
+/** The part of a scanned object that is needed to serve it. */
 export type Spliceable = Pick<ScannedObject, 'bytes' | 'metadataOffset'>
 
-/** How many bytes the object takes with its resourceVersion in place. @see writeSpliced */
+/** Returns how many bytes the object takes with its resourceVersion in place. @see writeSpliced */
 export function splicedLength(object: Spliceable, revision: Revision): number {
   return object.bytes.length + insertion(object, revision).length
 }
@@ -299,7 +302,7 @@ function copyCompact(
     length -= gone
     if (removed[r]! < metadataStart) offset -= gone
   }
-  // Not from the pool: a pooled slice would keep 8 KB alive as long as the object is stored.
+  // The buffer does not come from the pool: a pooled slice would keep 8 KB alive as long as the object is stored.
   const bytes = Buffer.allocUnsafeSlow(length)
   let from = 0
   let to = 0
@@ -355,7 +358,7 @@ function isSpace(byte: number): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 }
 
-/** @param at the backslash. @returns the index after the escape, -1 when it is none. */
+/** @param at the backslash. @returns the index after the escape, or -1 when it is not a valid one. */
 function endOfEscape(value: Buffer, at: number): number {
   if (at + 1 >= value.length) return -1
   switch (value[at + 1]) {
@@ -386,7 +389,7 @@ function isDigit(byte: number): boolean {
   return byte >= 0x30 && byte <= 0x39
 }
 
-/** true, false, null or a number. @returns the index after it, -1 when it is none of them. */
+/** Reads true, false, null or a number. @returns the index after it, or -1 when there is none of them. */
 function endOfScalar(value: Buffer, at: number): number {
   switch (value[at]) {
     case 0x74:
@@ -429,7 +432,7 @@ function endOfNumber(value: Buffer, at: number): number {
   return i
 }
 
-/** At least one digit. */
+/** Reads at least one digit. */
 function endOfDigits(value: Buffer, at: number): number {
   let i = at
   while (i < value.length && isDigit(value[i]!)) i++
@@ -443,7 +446,7 @@ const RESOURCE_VERSION_KEY = Buffer.from('"resourceVersion"')
 
 function topLevelRole(value: Buffer, start: number, end: number, escaped: boolean): number {
   if (escaped) {
-    // 6 bytes write one character at most: a longer literal cannot be any of them.
+    // One character takes at most 6 bytes, so a longer literal cannot be any of these keys.
     if (end - start > 6 * API_VERSION_KEY.length) return OTHER
     const text = decodeString(value, start, end)
     return text === 'metadata' ? METADATA : text === 'apiVersion' ? API_VERSION : text === 'kind' ? KIND : OTHER

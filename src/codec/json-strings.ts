@@ -1,7 +1,9 @@
-/** String literals in JSON text that is known to be valid: what they say, and whether they say a given text. */
+/** Reads string literals in valid JSON text, and compares them with a given text. */
 const BACKSLASH = 0x5c
 
-/** The text of a string literal. @param start its opening quote. @param end the index after its closing quote. */
+/**
+ * Returns the text of a string literal. @param start its opening quote. @param end the index after its closing quote.
+ */
 export function decodeString(json: Buffer, start: number, end: number): string {
   for (let i = start + 1; i < end - 1; i++) {
     if (json[i] === BACKSLASH) return JSON.parse(json.toString('utf8', start, end)) as string
@@ -10,7 +12,7 @@ export function decodeString(json: Buffer, start: number, end: number): string {
 }
 
 /**
- * Whether the string literal says `text`, escapes included (`"metadat\u0061"` is `metadata`).
+ * Whether the string literal stands for `text`, escapes included (`"metadat\u0061"` is `metadata`).
  *
  * @param textBytes `text` in UTF-8, so that the usual case compares bytes and makes no string.
  */
@@ -18,7 +20,7 @@ export function stringEquals(json: Buffer, start: number, end: number, text: str
   const length = end - start - 2
   for (let i = 0; i < length; i++) {
     const byte = json[start + 1 + i]!
-    // Up to here both are the same, so only an escape can still mean the text's next character.
+    // Up to here both are equal, so only an escape can still stand for the text's next character.
     if (byte === BACKSLASH) return decodeString(json, start, end) === text
     if (byte !== textBytes[i]) return false
   }

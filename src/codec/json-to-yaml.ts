@@ -1,14 +1,15 @@
 /**
- * JSON text as YAML, for answers in `application/yaml`. Numbers are taken over as they are written: a tree from
- * `JSON.parse` would round integers above 2^53, and so would a YAML library fed with it. Strings are plain only where no
- * YAML reader, 1.1 or 1.2, could take them for anything else; all others are double-quoted.
+ * Writes JSON text as YAML, for answers in `application/yaml`. Numbers are copied as they are written, since a tree
+ * from `JSON.parse` would round integers above 2^53, and so would a YAML library. A string is written plain only where
+ * no YAML reader, 1.1 or 1.2, could read it as anything else; all others are double-quoted.
  *
- * Of duplicate keys the last is kept, because YAML readers refuse them. The layout is kubectl's: two spaces, lists not indented.
+ * Of duplicate keys the last is kept, because YAML readers refuse them. The layout is kubectl's: two spaces, lists not
+ * indented.
  */
 import { decodeString } from './json-strings.js'
 import { endOfString, endOfValue, skipSpace } from '../support/json-walk.js'
 
-/** A scalar is its YAML text already. */
+/** A scalar is stored as its YAML text. */
 type Node = string | Node[] | Map<string, Node>
 
 /** @param json one valid JSON value, no deeper than `MAX_JSON_DEPTH` (this recurses). @returns text that ends in a new line. */
@@ -57,7 +58,10 @@ class Reader {
     }
   }
 
-  /** Past the opening bracket or a comma to the next item; false, and past it, at the closing bracket. */
+  /**
+   * Moves past the opening bracket or a comma to the next item. At the closing bracket it moves past that and returns
+   * false.
+   */
   private nextItem(close: number): boolean {
     this.at = skipSpace(this.json, this.at)
     if (this.at >= this.json.length) return false
@@ -88,7 +92,7 @@ function writeBlock(node: Node[] | Map<string, Node>, indent: string, lines: str
       }
       const first = lines.length
       writeBlock(item, `${indent}  `, lines)
-      // The item's first line carries the dash in the place of its own indentation.
+      // The dash replaces the indentation of the item's first line.
       lines[first] = `${indent}- ${lines[first]!.slice(indent.length + 2)}`
     }
     return
@@ -108,7 +112,10 @@ function yamlString(text: string): string {
   return isPlain(text) ? text : quote(text)
 }
 
-/** Letters first, so that it is no number, date or indicator; and none of the words that mean something else. */
+/**
+ * A plain string starts with a letter, so that it is no number, date or indicator, and is none of the words with a
+ * meaning.
+ */
 function isPlain(text: string): boolean {
   const first = text.charCodeAt(0)
   if (text.length === 0 || text.length > 1_024 || !(isLetter(first) || first === 0x5f || first === 0x2f)) return false
@@ -116,7 +123,7 @@ function isPlain(text: string): boolean {
     const char = text[i]!
     const unit = text.charCodeAt(i)
     if (isLetter(unit) || (unit >= 0x30 && unit <= 0x39) || '_./@+=%-'.includes(char)) continue
-    // A colon ends a key only before white space or at the end; a space is safe between words.
+    // A colon ends a key only before white space or at the end; a space between words is safe.
     const next = text[i + 1]
     if ((char !== ':' && char !== ' ') || next === undefined || next === ' ' || next === ':' || next === '#')
       return false
@@ -130,7 +137,7 @@ function isLetter(unit: number): boolean {
   return (unit >= 0x41 && unit <= 0x5a) || (unit >= 0x61 && unit <= 0x7a)
 }
 
-/** JSON's escapes are YAML's; what YAML calls unprintable or a line break is escaped besides. */
+/** JSON's escapes are valid in YAML. Characters that YAML calls unprintable or line breaks are escaped too. */
 function quote(text: string): string {
   return JSON.stringify(text).replaceAll(
     /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g,

@@ -1,17 +1,17 @@
 /**
- * JSON as a tree that can be changed and written out again without loss, for writes and patches: what is only served is
- * never parsed (`json-scan.ts`).
+ * JSON as a tree that can be changed and written out again without loss, for writes and patches. Objects that are only
+ * served are never parsed (`json-scan.ts`).
  *
- * A number that JavaScript would write differently (an integer above 2^53, `1.0`, `1e3`, `-0`) is a `JsonNumber` with its
- * text; the others are plain numbers, so that a schema validator can look at them. Objects have no prototype:
- * `__proto__` is a member like any other. Of a member given twice the last counts, and its path is told.
+ * A number that JavaScript would write differently (an integer above 2^53, `1.0`, `1e3`, `-0`) is a `JsonNumber` with
+ * its text. Other numbers are plain, so that a schema validator can read them. Objects have no prototype, so
+ * `__proto__` is a member like any other. Of duplicate members the last counts, and their paths are reported.
  */
 import { isUtf8 } from 'node:buffer'
 import { MAX_JSON_DEPTH } from './json-scan.js'
 import { decodeString } from './json-strings.js'
 import { endOfString, endOfValue, skipSpace } from '../support/json-walk.js'
 
-/** A number whose text says more than its value. */
+/** A number whose text cannot be restored from its value. */
 export class JsonNumber {
   constructor(readonly text: string) {}
 
@@ -40,24 +40,27 @@ export function isNumber(value: unknown): value is number | JsonNumber {
   return typeof value === 'number' || value instanceof JsonNumber
 }
 
-/** An empty object of a tree, with what is given. */
+/** Returns an object of a tree, with the given members. */
 export function record(members: Readonly<Record<string, Json>> = {}): JsonRecord {
   return Object.assign(Object.create(null) as JsonRecord, members)
 }
 
-/** A number as it is written in JSON. */
+/** Turns the JSON text of a number into a number of the tree. */
 export function numberFromText(text: string): number | JsonNumber {
   const value = Number(text)
   return String(value) === text && Number.isFinite(value) ? value : new JsonNumber(text)
 }
 
-/** @throws SyntaxError when it is not one JSON value in UTF-8, or too deep. */
+/** @throws SyntaxError when the bytes are not one JSON value in UTF-8, or nest too deeply. */
 export function parseJsonTree(bytes: Buffer): ParsedJson {
   if (!isUtf8(bytes)) throw new SyntaxError('it is not UTF-8')
-  // The grammar is the engine's to check: what follows steps over text that is known to be JSON.
+  // The engine checks the grammar: the parser below assumes valid JSON.
   JSON.parse(bytes.toString('utf8'))
   return new Reader(bytes).read()
 }
+
+/** Told of one body: their paths can be a hundred times as long as the body. */
+export const MAX_DUPLICATES = 100
 
 class Reader {
   private at = 0
@@ -100,7 +103,9 @@ class Reader {
       const keyEnd = endOfString(json, this.at)
       const key = decodeString(json, this.at, keyEnd)
       this.at = skipSpace(json, keyEnd) + 1
-      if (Object.hasOwn(members, key)) this.duplicates.push(joinPath([...this.path, key]))
+      if (Object.hasOwn(members, key) && this.duplicates.length < MAX_DUPLICATES) {
+        this.duplicates.push(joinPath([...this.path, key]))
+      }
       members[key] = this.child(key)
     }
     return members
@@ -114,10 +119,10 @@ class Reader {
     return value
   }
 
-  /** Steps into, or over the comma of, a container. @returns false, past its end, when there is no further item. */
+  /** Steps into a container or over its comma. At the end it steps past the container and returns false. */
   private nextItem(close: number): boolean {
     this.at = skipSpace(this.json, this.at)
-    // Over the opening, the comma or the closing.
+    // Steps over the opening bracket, the comma or the closing bracket.
     if (this.json[this.at++] === close) return false
     this.at = skipSpace(this.json, this.at)
     if (this.json[this.at] !== close) return true
@@ -126,7 +131,7 @@ class Reader {
   }
 }
 
-/** `spec.containers[0].image`. */
+/** Returns a path such as `spec.containers[0].image`. */
 export function joinPath(names: readonly string[]): string {
   let path = ''
   for (const name of names) path += name.startsWith('[') || path === '' ? name : `.${name}`
@@ -148,7 +153,7 @@ export function jsonText(value: Json): string {
   return `${text}}`
 }
 
-/** The same text for equal trees, so that one can be looked up among many. */
+/** Returns the same text for equal trees, so that one can be looked up among many. */
 export function canonicalText(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(canonicalText).join(',')}]`
   if (!isRecord(value)) return jsonText(value)
@@ -158,7 +163,16 @@ export function canonicalText(value: Json): string {
   return `{${members.join(',')}}`
 }
 
-/** Deep; numbers are shared, since they never change. */
+/** Whether containers are nested more than `levels` deep. */
+export function isDeeperThan(value: Json, levels: number): boolean {
+  if (Array.isArray(value)) return levels === 0 || value.some((item) => isDeeperThan(item, levels - 1))
+  if (!isRecord(value)) return false
+  if (levels === 0) return true
+  for (const name in value) if (isDeeperThan(value[name]!, levels - 1)) return true
+  return false
+}
+
+/** Copies a tree deeply. Numbers are shared, since they never change. */
 export function cloneTree<T extends Json>(value: T): T
 export function cloneTree(value: Json): Json {
   if (Array.isArray(value)) return value.map((item) => cloneTree(item))
@@ -168,7 +182,7 @@ export function cloneTree(value: Json): Json {
   return copy
 }
 
-/** By value; the order of members does not matter, the text of a number does. */
+/** Compares by value: the order of members does not matter, the text of a number does. */
 export function equalTrees(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true
   if (a instanceof JsonNumber || b instanceof JsonNumber) {
@@ -185,7 +199,7 @@ export function equalTrees(a: Json | undefined, b: Json | undefined): boolean {
   )
 }
 
-/** A plain copy for those who only look (a validator): numbers as JavaScript has them. */
+/** Returns a copy with plain JavaScript numbers, for code that only reads it (a validator). */
 export function plainCopy(value: Json): unknown {
   if (value instanceof JsonNumber) return Number(value.text)
   if (Array.isArray(value)) return value.map(plainCopy)
@@ -195,7 +209,7 @@ export function plainCopy(value: Json): unknown {
   return copy
 }
 
-/** From plain JavaScript: what `JSON.parse` or a table of ours gave. */
+/** Converts plain JavaScript values, such as `JSON.parse` or a table of ours gives. */
 export function treeFrom(value: unknown): Json {
   if (Array.isArray(value)) return value.map(treeFrom)
   if (typeof value === 'number') return numberFromText(String(value))
@@ -206,7 +220,7 @@ export function treeFrom(value: unknown): Json {
   return copy
 }
 
-/** A member of an object of the tree; undefined when there is none, or what is asked is no object. */
+/** Returns a member of an object of the tree; undefined when there is none, or when the value is not an object. */
 export function member(value: Json | undefined, ...path: readonly string[]): Json | undefined {
   let at = value
   for (const name of path) {
@@ -216,13 +230,13 @@ export function member(value: Json | undefined, ...path: readonly string[]): Jso
   return at
 }
 
-/** '' for anything but a string. */
+/** Returns '' for anything but a string. */
 export function textMember(value: Json | undefined, ...path: readonly string[]): string {
   const found = member(value, ...path)
   return typeof found === 'string' ? found : ''
 }
 
-/** The object at `name`, made when there is none (or something else). */
+/** Returns the object at `name`, which is created when there is none (or something else). */
 export function ensureRecord(parent: JsonRecord, name: string): JsonRecord {
   const present = parent[name]
   if (isRecord(present)) return present

@@ -1,15 +1,18 @@
 /**
- * The keys on the way to some places of an object, compiled so that a walk over JSON text finds out with a few byte
- * comparisons whether a key leads anywhere. Nothing here is a property name: `__proto__` is a key like any other.
+ * The keys that lead to some places of an object, compiled so that a walk over JSON text needs only a few byte
+ * comparisons to see whether a key leads anywhere. Keys never become property names, so `__proto__` is a key like any
+ * other.
  */
 import { decodeString, stringEquals } from './json-strings.js'
 
-/** Above this a map is faster than comparing bytes with each. */
+/** With more children than this, a map is faster than comparing bytes with each of them. */
 const MAX_COMPARED_CHILDREN = 8
 
 export class KeyTree<Data> {
   readonly children: KeyTree<Data>[] = []
-  /** The last walk that met this key; a second time in one walk is a duplicate. Walks are numbered by `nextWalk`. */
+  /**
+   * The number of the last walk that met this key: meeting it again in the same walk means a duplicate. See `nextWalk`.
+   */
   seenInWalk = 0
   private readonly keyBytes: Buffer
   private readonly byKey = new Map<string, KeyTree<Data>>()
@@ -43,7 +46,7 @@ export class KeyTree<Data> {
 
 let walk = 0
 
-/** A number no walk had before: walks are synchronous, so a tree's marks belong to one at a time. */
+/** Returns a number that no walk had before. Walks are synchronous, so only one at a time marks a tree. */
 export function nextWalk(): number {
   walk++
   return walk

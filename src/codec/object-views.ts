@@ -1,7 +1,8 @@
 /**
- * The JSON of a stored object as one version of its resource: the stored bytes themselves where they are that already,
- * else decoded from protobuf, converted between versions, and kept in an LRU under a bound of bytes. Decoding is lazy: a
- * resource that only protobuf clients watch is never decoded here.
+ * The JSON of a stored object in one version of its resource. When the stored bytes are already in that form, they are
+ * used as they are. Otherwise they are decoded from protobuf or converted between versions, and the result is kept in
+ * an LRU with a bound on its bytes. Decoding is lazy: objects of a resource that only protobuf clients watch are never
+ * decoded here.
  */
 import { LRUCache } from 'lru-cache'
 import type { StoredObject } from '../model/stored-object.js'
@@ -13,29 +14,29 @@ import { canConvert, convert } from './versions/convert.js'
 import { JsonObject } from './versions/json-object.js'
 
 export interface ViewTarget {
-  /** The version served. */
+  /** The version that is served. */
   readonly apiVersion: string
-  /** Custom resources without a conversion: versions differ in name alone. */
+  /** Whether versions differ only in name, as for custom resources without a conversion. */
   readonly convertsByName: boolean
 }
 
 export interface ObjectViewsOptions {
   readonly schema: Schema
   readonly maxBytes: number
-  /** A value that has no JSON here; once per object version and target. */
+  /** Called once per object version and target when a value has no JSON form here. */
   readonly onUnreadable: (object: StoredObject, reason: string) => void
-  /** Fields of a protobuf value that the schema does not know: JSON clients do not see them. */
+  /** Called when a protobuf value has fields that the schema does not know: JSON clients do not see them. */
   readonly onUnknownFields: (count: number) => void
 }
 
 interface View {
   readonly apiVersion: string
   readonly convertsByName: boolean
-  /** null: it cannot be shown as that version. */
+  /** null when the object cannot be shown in that version. */
   readonly json: Spliceable | null
 }
 
-/** Around the bytes of a view. */
+/** The memory that a view takes besides its bytes. */
 const VIEW_OVERHEAD_BYTES = 128
 
 export class ObjectViews {
@@ -55,9 +56,9 @@ export class ObjectViews {
     return this.#views.calculatedSize
   }
 
-  /** null when it has no JSON as that version: not silent, `onUnreadable` has been told. */
+  /** Returns null when the object has no JSON in that version; `onUnreadable` has then been called. */
   json(object: StoredObject, target: ViewTarget): Spliceable | null {
-    // A value that does not say its version is of whatever is served.
+    // A value that does not name its version is taken to have the served one.
     const isThatVersion = object.apiVersion === target.apiVersion || object.apiVersion === ''
     if (object.encoding === 'json' && isThatVersion) return object
     const views = this.#views.get(object) ?? []
@@ -70,7 +71,7 @@ export class ObjectViews {
     return json
   }
 
-  /** Whether objects stored as this kind and version can be shown as the target at all. */
+  /** Whether objects stored in this kind and version can be shown in the target version at all. */
   canShow(object: Pick<StoredObject, 'encoding' | 'apiVersion' | 'kind'>, target: ViewTarget): boolean {
     if (
       object.encoding === 'protobuf' &&

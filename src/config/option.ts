@@ -257,6 +257,11 @@ export function file(extra: OptionDoc): Option<string | null> {
   })
 }
 
+/** Text with a grammar of its own. */
+export function parsed<T>(extra: OptionDoc & { parse: (text: string) => T }): Option<T | null> {
+  return option<T | null>('string', { ...extra, default: null }, (texts) => extra.parse(last(texts)))
+}
+
 /** From the environment only: a process's arguments are there for everyone on the machine to read. */
 export function secret(extra: OptionDoc): Option<string | null> {
   return option<string | null>('secret', { ...extra, default: null }, last)

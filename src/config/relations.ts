@@ -231,6 +231,14 @@ export const relations: readonly Relation[] = [
       c.port !== null && c.port !== 0 && c.port === c.securePort ? `--port and --secure-port are both ${c.port}` : null,
   },
   {
+    reads: ['metricsBindAddress', 'port', 'securePort', 'tlsCertFile', 'tlsSelfSigned'],
+    check: (c) => {
+      const port = c.metricsBindAddress?.port ?? 0
+      const twin = port === c.port ? '--port' : port === c.securePort ? '--secure-port' : null
+      return port === 0 || twin === null ? null : `--metrics-bind-address and ${twin} both have the port ${port}`
+    },
+  },
+  {
     reads: ['bindAddress', 'port', 'insecureBindAny', 'tlsCertFile', 'tlsSelfSigned'],
     check: (c) =>
       c.port !== null && !isLoopback(c.bindAddress) && !c.insecureBindAny

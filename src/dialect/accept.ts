@@ -1,12 +1,12 @@
 /**
- * In which form an answer goes out. The clauses of Accept are tried best first, and the first that can be honoured wins:
- * a clause that asks for a form this verb does not have (a watch in YAML, a list as PartialObjectMetadata) is passed over,
- * so that `application/json;as=Table;…,application/json` degrades as its writer meant. When none is left it is a 406 that
- * lists what there is.
+ * Chooses the form of an answer. The clauses of Accept are tried best first, and the first that can be honoured wins. A
+ * clause that asks for a form this verb does not have (a watch in YAML, a list as PartialObjectMetadata) is skipped, so
+ * that `application/json;as=Table;…,application/json` degrades as its author meant. When none is left, the answer is a
+ * 406 that lists the available media types.
  *
- * Source: negotiation in kubernetes/apiserver. Two differences: q=0 refuses (RFC 9110), and a watch goes on to the next clause
- * where the API server would answer 406. `meta.k8s.io/v1beta1` transforms are not served: every client that asks for
- * them asks for v1 too.
+ * Source: negotiation in kubernetes/apiserver. Two differences: q=0 refuses (RFC 9110), and a watch goes on to the next
+ * clause where the API server would answer 406. `meta.k8s.io/v1beta1` transforms are not served: every client that asks
+ * for them asks for v1 too.
  */
 import { NotAcceptableError } from '../model/status.js'
 import { type AcceptClause, parseAccept } from './media-type.js'
@@ -25,18 +25,18 @@ export const DISCOVERY_V2_MEDIA_TYPE = 'application/json;g=apidiscovery.k8s.io;v
 export interface Negotiated {
   readonly encoding: Encoding
   readonly transform: Transform
-  /** 'none' unless the verb is watch. */
+  /** The stream is 'none' unless the verb is watch. */
   readonly stream: Stream
   /** The Content-Type to answer with. */
   readonly contentType: string
-  /** The clause itself asked for indented output (`;pretty=1`). @see isPretty */
+  /** Whether the clause itself asked for indented output (`;pretty=1`). @see isPretty */
   readonly pretty: boolean
 }
 
 export interface Servable {
   /** Whether the resource's objects can be written in protobuf. Default true; false for custom ones, as in Kubernetes. */
   readonly protobufObjects?: boolean
-  /** Whether its PartialObjectMetadata can. Default true. */
+  /** Whether its PartialObjectMetadata can be written in protobuf. Default true. */
   readonly protobufPartial?: boolean
 }
 
@@ -48,7 +48,7 @@ interface Format {
   readonly contentType: string
 }
 
-/** In the order in which a wildcard takes them. */
+/** The order in which a wildcard chooses a format. */
 const WHOLE_FORMATS: readonly Format[] = [
   { type: 'application', subtype: 'json', encoding: 'json', stream: 'none', contentType: JSON_MEDIA_TYPE },
   { type: 'application', subtype: 'yaml', encoding: 'yaml', stream: 'none', contentType: YAML_MEDIA_TYPE },
@@ -74,8 +74,8 @@ const WATCH_FORMATS: readonly Format[] = [
 ]
 
 /**
- * @param accept the header; absent or empty: JSON.
- * @throws NotAcceptableError naming the media types there are; BadRequestError when the header is too long to read.
+ * @param accept the header; JSON when it is absent or empty.
+ * @throws NotAcceptableError naming the available media types; BadRequestError when the header is too long to read.
  */
 export function negotiate(
   accept: string | undefined,
@@ -108,7 +108,7 @@ export function negotiate(
   throw notAcceptable(names)
 }
 
-/** null: the clause asks for something this verb does not have. */
+/** Returns null when the clause asks for something this verb does not have. */
 function transformOf(clause: AcceptClause, verb: 'get' | 'list' | 'watch'): Transform | null {
   const kind = clause.parameters.get('as')
   const group = clause.parameters.get('g')
@@ -119,7 +119,10 @@ function transformOf(clause: AcceptClause, verb: 'get' | 'list' | 'watch'): Tran
   return kind === (verb === 'list' ? 'PartialObjectMetadataList' : 'PartialObjectMetadata') ? 'partial' : null
 }
 
-/** The encoding of an error: never refused and never transformed, JSON when what was asked for cannot be had. */
+/**
+ * Returns the encoding of an error. It is never refused or transformed, and is JSON when the requested encoding is not
+ * available.
+ */
 export function negotiateStatus(accept: string | undefined): Encoding {
   try {
     return choose(accept, WHOLE_FORMATS, (_clause, format) => format.encoding) ?? 'json'
@@ -130,12 +133,15 @@ export function negotiateStatus(accept: string | undefined): Encoding {
 
 export interface NegotiatedDiscovery {
   readonly encoding: 'json' | 'yaml'
-  /** All groups and resources in one APIGroupDiscoveryList. */
+  /** Whether all groups and resources come in one APIGroupDiscoveryList. */
   readonly aggregated: boolean
   readonly contentType: string
 }
 
-/** For `/api` and `/apis`. Aggregated discovery is served as v2 in JSON only; v2beta1 is passed over. @throws as `negotiate` */
+/**
+ * Negotiates `/api` and `/apis`. Aggregated discovery is served as v2 in JSON only; v2beta1 is skipped. @throws as
+ * `negotiate`
+ */
 export function negotiateDiscovery(accept: string | undefined): NegotiatedDiscovery {
   const chosen = choose<NegotiatedDiscovery>(accept, WHOLE_FORMATS, (clause, { encoding, contentType }) => {
     if (encoding === 'protobuf') return null
@@ -157,14 +163,14 @@ export interface NegotiatedOpenApi {
   readonly contentType: string
 }
 
-/** The `@` spelling is no legal media type and is what client-go asks for; as an answer it cannot parse it. */
+/** The spelling with `@` is no legal media type. client-go asks for it but cannot parse it in an answer. */
 const OPENAPI_V2_SUBTYPES = [
   'com.github.proto-openapi.spec.v2@v1.0+protobuf',
   'com.github.proto-openapi.spec.v2.v1.0+protobuf',
 ]
 const OPENAPI_V2_MEDIA_TYPE = 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf'
 
-/** For `/openapi/v2`. @throws as `negotiate` */
+/** Negotiates `/openapi/v2`. @throws as `negotiate` */
 export function negotiateOpenApiV2(accept: string | undefined): NegotiatedOpenApi {
   const formats = [
     { type: 'application', subtype: 'json', encoding: 'json' as const },
@@ -179,8 +185,8 @@ export function negotiateOpenApiV2(accept: string | undefined): NegotiatedOpenAp
 }
 
 /**
- * Whether JSON is indented: `pretty` in the query decides; without it, clients that a person reads (curl, Wget,
- * a browser) get it. Never for a watch, where one event is one line.
+ * Whether JSON is indented. `pretty` in the query decides; without it, clients used by people (curl, Wget, a browser)
+ * get indented JSON. A watch never does, since one event is one line.
  */
 export function isPretty(negotiated: Negotiated, query: Query, userAgent: string | undefined): boolean {
   if (negotiated.stream !== 'none' || negotiated.encoding !== 'json') return false
@@ -190,12 +196,12 @@ export function isPretty(negotiated: Negotiated, query: Query, userAgent: string
   return isReadByPeople(userAgent)
 }
 
-/** curl, Wget and browsers. */
+/** Whether the client is curl, Wget or a browser. */
 export function isReadByPeople(userAgent: string | undefined): boolean {
   return userAgent !== undefined && READ_BY_PEOPLE.some((prefix) => userAgent.startsWith(prefix))
 }
 
-/** What Go's ParseBool takes for true. */
+/** The words that Go's ParseBool takes for true. */
 const PRETTY_WORDS: ReadonlySet<string> = new Set(['1', 't', 'T', 'TRUE', 'true', 'True'])
 const READ_BY_PEOPLE = ['curl', 'Wget', 'Mozilla/5.0']
 

@@ -1,27 +1,31 @@
 /**
  * The token between two pages of a list: unpadded base64url of `{"v":"meta.k8s.io/v1","rv":N,"start":"key\u0000"}`, the
- * API server's own form. It comes back from clients, so it is bounded and checked; `start` is relative to the prefix
- * listed, and is only ever appended to it, so no token can name a key outside.
+ * API server's own form. Clients send it back, so it is bounded and checked. `start` is relative to the listed prefix
+ * and is only ever appended to it, so no token can name a key outside.
  *
- * A key that is not UTF-8, or looks like a path with `.`, `..` or empty parts (any prefix may be served), cannot be told apart from an
- * attempt to climb when it is text, so it travels as base64 in `startBytes` beside the text.
+ * A key may not be UTF-8, or may contain path segments such as `.`, `..` or empty ones, since any prefix may be served.
+ * As text it could not be told apart from an attempt to leave the prefix, so it travels as base64 in `startBytes`
+ * beside the text.
  */
 import { type Key, keyFromText, keyToBytes, keyToText } from '../model/event.js'
 import { type Revision, toRevision } from '../model/revision.js'
 import { BadRequestError, ExpiredError } from '../model/status.js'
 
 export interface ContinueToken {
-  /** The revision every page shows; null goes on at whatever is newest (`"rv":-1`): consistent in itself, not with the first page. */
+  /**
+   * The revision that every page shows. null means the newest revision (`"rv":-1`): such a page is consistent in itself
+   * but not with the first page.
+   */
   readonly revision: Revision | null
   /** Inclusive first key of the page, relative to the prefix. */
   readonly start: Key
 }
 
-/** The URL travels in the headers, of which Node reads 16 KB. */
+/** The URL is sent in the headers, of which Node reads 16 KB. */
 const MAX_TOKEN_LENGTH = 16_384
 const VERSION = 'meta.k8s.io/v1'
 
-/** @param lastKey the last one of this page, absolute. @throws RangeError when it is not under the prefix. */
+/** @param lastKey the last key of this page, absolute. @throws RangeError when it is not under the prefix. */
 export function tokenAfter(prefix: Key, lastKey: Key, revision: Revision | null): ContinueToken {
   if (!lastKey.startsWith(prefix)) throw new RangeError('the last key of a page is not under the prefix listed')
   return { revision, start: `${lastKey.slice(prefix.length)}\0` as Key }
@@ -39,7 +43,7 @@ export function encodeContinueToken({ revision, start }: ContinueToken): string 
   return Buffer.from(json).toString('base64url')
 }
 
-/** @throws BadRequestError when it is not a token, or one whose start leaves the prefix. */
+/** @throws BadRequestError when it is not a token, or when its start leaves the prefix. */
 export function decodeContinueToken(token: string): ContinueToken {
   if (token.length > MAX_TOKEN_LENGTH) throw invalid(`it is longer than ${MAX_TOKEN_LENGTH} characters`)
   if (!/^[A-Za-z0-9_-]*$/.test(token)) throw invalid('it is not unpadded base64url')
@@ -57,7 +61,8 @@ export function decodeContinueToken(token: string): ContinueToken {
   if (typeof start !== 'string' || start === '') throw invalid('encoded start key empty')
   const revision = rv < 0 ? null : toRevision(rv)
   if (startBytes === undefined) {
-    // The API server begins it with a slash and takes it without: a client may move between the two within a list.
+    // The API server begins the text with a slash and accepts it without one: a client may switch between the two
+    // servers within a list.
     const relative = start.startsWith('/') ? start.slice(1) : start
     if (relative === '' || looksLikeClimbing(relative)) throw invalid(JSON.stringify(start.slice(0, 64)))
     return { revision, start: keyFromText(relative) }
@@ -66,12 +71,14 @@ export function decodeContinueToken(token: string): ContinueToken {
   return { revision, start: Buffer.from(startBytes, 'base64url').toString('latin1') as Key }
 }
 
-/** The absolute key to start at: always under the prefix. */
+/** Returns the absolute key to start at, which is always under the prefix. */
 export function startKeyOf(token: ContinueToken, prefix: Key): Key {
   return (prefix + token.start) as Key
 }
 
-/** The token's revision is gone; the error carries a token that goes on from the same key at the newest revision. */
+/**
+ * The revision of the token is gone. The error carries a token that goes on from the same key at the newest revision.
+ */
 export function expiredTokenError(token: ContinueToken): ExpiredError {
   return new ExpiredError(
     'The provided continue parameter is too old to display a consistent list result. Start a new list without it, or go ' +
@@ -84,7 +91,7 @@ function invalid(why: string): BadRequestError {
   return new BadRequestError(`invalid continue token: continue key is not valid: ${why}`)
 }
 
-/** What a path cleaner would change; the last part may be empty, with the key's own end after it. */
+/** Whether a path cleaner would change the text. The last segment may be empty, followed by the key's own end. */
 function looksLikeClimbing(start: string): boolean {
   return start.split('/').some((part) => part === '' || part === '.' || part === '..')
 }

@@ -1,11 +1,11 @@
 /**
- * What a CustomResourceDefinition defines: one served resource per version, with its printer columns, short names,
- * categories, selectable fields and schema. Pure: who watches the definitions puts the result into the registry under
- * `ownerOfDefinition`.
+ * Reads a CustomResourceDefinition: one served resource per version, with its printer columns, short names, categories,
+ * selectable fields and schema. These functions are pure: whoever watches the definitions puts the result into the
+ * registry under `ownerOfDefinition`.
  *
- * Both apiextensions.k8s.io/v1 and v1beta1 are read, because API servers store v1beta1 to this day. Conversion `None` only
- * changes the apiVersion, so every served version is; with a webhook, which cannot be asked from here, only the version that
- * is stored is served.
+ * Both apiextensions.k8s.io/v1 and v1beta1 are read, because API servers still store v1beta1. Conversion `None` only
+ * changes the apiVersion, so every version is served. A conversion webhook cannot be called from here, so then only the
+ * stored version is served.
  */
 import { keyFromText } from '../model/event.js'
 import type { Resource } from '../model/resource.js'
@@ -16,16 +16,16 @@ import { normalizeEtcdPrefix } from './well-known-resources.js'
 export type DefinitionReading =
   | {
       readonly kind: 'defined'
-      /** One per version, in the definition's order. All have the same etcd prefix. */
+      /** One resource per version, in the definition's order. All have the same etcd prefix. */
       readonly resources: readonly ServedResource[]
-      /** The version objects are written in now; older ones may still be stored in another. */
+      /** The version in which objects are written now; older objects may still be stored in another one. */
       readonly storageVersion: string
       readonly conversion: 'None' | 'Webhook'
     }
-  /** The API server does not serve it either (yet), or it is no definition. */
+  /** The API server does not serve it either (yet), or it is not a definition. */
   | { readonly kind: 'not-served'; readonly reason: string }
 
-/** For `ResourceRegistry.set`. @param name of the CustomResourceDefinition object. */
+/** Returns the owner for `ResourceRegistry.set`. @param name of the CustomResourceDefinition object. */
 export function ownerOfDefinition(name: string): string {
   return `customresourcedefinition/${name}`
 }
@@ -86,8 +86,8 @@ function notServed(reason: string): DefinitionReading {
 }
 
 /**
- * The API server serves a definition once its controllers have accepted the names and established it. A definition with
- * no conditions was not written by one, and is taken at its word.
+ * The API server serves a definition once its controllers have accepted the names and established it. A definition
+ * without conditions was not written by an API server and counts as established.
  */
 function notYetEstablished(definition: unknown): string | null {
   if (listAt(definition, 'status', 'conditions').length === 0) return null
@@ -108,7 +108,7 @@ interface Version {
   readonly subresources: Subresources
 }
 
-/** v1beta1 may give one `version` only, and columns and schema once for all versions. */
+/** v1beta1 may have only one `version`, and columns and schema once for all versions. */
 function versionsOf(spec: unknown): readonly Version[] {
   const given = listAt(spec, 'versions').filter((version) => LABEL.test(textAt(version, 'name')))
   const old = textAt(spec, 'version')
@@ -143,7 +143,7 @@ function subresourcesOf(subresources: unknown): Subresources {
   }
 }
 
-/** `.spec.replicas`: the API server allows nothing but names here. */
+/** Reads a path such as `.spec.replicas`: the API server allows only names here. */
 function simplePath(jsonPath: string): readonly string[] {
   return jsonPath.split('.').filter((name) => name !== '')
 }

@@ -1,11 +1,11 @@
 /**
- * From what the operator says (`--resource`, the config's resource table) to the resources served at start. All problems
- * are collected, none is thrown: the config reports them together.
+ * Turns the operator's declarations (`--resource`, the config's resource table) into the resources that are served from
+ * the start. All problems are collected and returned, so that the config reports them together.
  *
- * `--resource secrets` adds a well-known resource that is off by default; `--resource flags=/config/flags/` declares a
- * prefix: `flags.distributary.io/v1`, cluster-scoped, kind `Flag`, the name being the rest of the key. An overlap between
- * two served prefixes is refused, not allowed "for a raw view": each key would be held and sent twice, and `x=/` would
- * publish Secrets without anybody having named them.
+ * `--resource secrets` adds a well-known resource that is off by default. `--resource flags=/config/flags/` declares a
+ * prefix: `flags.distributary.io/v1`, cluster-scoped, kind `Flag`, where the name is the rest of the key. Two served
+ * prefixes may not overlap: each key would be held and sent twice, and `x=/` would publish Secrets that nobody has
+ * named.
  */
 import { keyFromText, keyToText } from '../model/event.js'
 import { resourceId, type Resource } from '../model/resource.js'
@@ -15,23 +15,23 @@ import { DEFAULT_ETCD_PREFIX, findWellKnown, wellKnownResources } from './well-k
 
 /** One entry of the config's resource table. Only name and prefix are needed. */
 export interface ResourceDeclaration {
-  /** The plural: the path segment. */
+  /** The plural, which is also the path segment. */
   readonly name: string
   readonly prefix: string
-  /** `distributary.io` when absent; '' is the core group. */
+  /** The group: `distributary.io` when absent; '' is the core group. */
   readonly group?: string
-  /** `v1` when absent. */
+  /** The version: `v1` when absent. */
   readonly version?: string
-  /** Made from the name when absent: `feature-flags` is kind `FeatureFlag`. */
+  /** The kind, made from the name when absent: `feature-flags` gives `FeatureFlag`. */
   readonly kind?: string
-  /** When true the first segment after the prefix is the namespace. */
+  /** Whether the first segment after the prefix is the namespace. */
   readonly namespaced?: boolean
   readonly shortNames?: readonly string[]
 }
 
 export interface ResolvedResources {
   readonly resources: readonly ServedResource[]
-  /** One sentence each; not empty means that nothing should be served. */
+  /** One sentence for each problem. When there is any, nothing should be served. */
   readonly problems: readonly string[]
 }
 
@@ -70,7 +70,7 @@ export function resolveResources(options: {
     }
   }
 
-  // In the table's order, not in that of the flags: it is the order of discovery.
+  // The resources are in the order of the table, not of the flags: it is the order of discovery.
   const resources = table.filter((row) => wanted.has(row)).map(({ resource }) => wellKnown(resource))
   const held = table.map(({ resource }) => resource)
   for (const declaration of declarations) {
@@ -127,7 +127,7 @@ function clashesOf(resource: Resource, others: readonly Resource[]): string[] {
       problems.add(`prefix ${quote(prefix)} overlaps ${quote(otherPrefix)} of ${resourceId(other)}`)
     }
   }
-  // A prefix above the whole Kubernetes tree overlaps with all of it: the first few say enough.
+  // A prefix above the whole Kubernetes tree overlaps with all of it, so only the first few problems are reported.
   const all = [...problems]
   return all.length > 3 ? [...all.slice(0, 3), `and ${all.length - 3} more clashes`] : all
 }
@@ -150,7 +150,10 @@ function toResource(declaration: ResourceDeclaration): Resource {
   }
 }
 
-/** English enough for a default: policies → policy, boxes → box, flags → flag, leases → lease; else as it is. */
+/**
+ * Guesses the singular for a default: policies → policy, boxes → box, flags → flag, leases → lease; other words stay as
+ * they are.
+ */
 function singularOf(plural: string): string {
   if (/[^aeiou-]ies$/.test(plural)) return `${plural.slice(0, -3)}y`
   if (/(ss|x|sh|[^a]ch)es$/.test(plural)) return plural.slice(0, -2)

@@ -2,9 +2,9 @@
  * Discovery documents, made from the registry and kept as bytes until it changes: `/api`, `/apis`, a group, a group
  * version, their aggregated form (apidiscovery.k8s.io/v2), and `/version`.
  *
- * Groups come in the order of the well-known table, declared ones next, custom ones last by name; versions in Kubernetes'
- * order of preference. So the documents of two replicas are equal byte for byte, and so are their ETags.
- * `storageVersionHash` is left out: it is for storage migrators, who must ask the API server itself.
+ * Groups come in the order of the well-known table, then declared groups, then custom ones by name. Versions come in
+ * Kubernetes' order of preference. The documents of two replicas are therefore equal byte for byte, and so are their
+ * ETags. `storageVersionHash` is left out, since it is for storage migrators, which must ask the API server itself.
  */
 import { createHash } from 'node:crypto'
 
@@ -14,7 +14,7 @@ import type { ResourceRegistry, ServedResource } from './resource-registry.js'
 
 export interface Document {
   readonly body: Buffer
-  /** In quotes, as the header has it. */
+  /** The ETag in quotes, as the header has it. */
   readonly etag: string
 }
 
@@ -23,18 +23,18 @@ const WRITE_VERBS = ['create', 'delete', 'deletecollection', 'get', 'list', 'pat
 const SUBRESOURCE_VERBS = ['get', 'patch', 'update']
 
 /**
- * A client compares its own version with this one (kubectl warns when the minors are further apart than one) and
- * takes features from it. 1.32 is what the dialect was checked against; the build part says who really answers.
+ * Clients compare their own version with this one (kubectl warns when the minors are more than one apart) and derive
+ * features from it. The dialect was checked against 1.32; the build part names this project.
  */
 const MAJOR = '1'
 const MINOR = '32'
 
 export interface DiscoveryOptions {
-  /** Writes are served: their verbs and the subresources are shown. Default false. */
+  /** Whether writes are served: then their verbs and the subresources are shown. Default false. */
   readonly writable?: boolean
-  /** What other servers have, and is reached through this one: shown where nothing of that version is served here. */
+  /** What other servers serve through this one: shown where this server has nothing of that version itself. */
   readonly remote?: RemoteGroups
-  /** This project's version, for `/version`. */
+  /** The version of this project, for `/version`. */
   readonly productVersion?: string
 }
 
@@ -53,12 +53,12 @@ export class Discovery {
     this.#version = document(versionInfo(options.productVersion))
   }
 
-  /** `/version`. */
+  /** The document of `/version`. */
   version(): Document {
     return this.#version
   }
 
-  /** `/api`: APIVersions. */
+  /** The document of `/api`: APIVersions. */
   apiVersions(): Document {
     return this.#cached('/api', () => ({
       kind: 'APIVersions',
@@ -69,7 +69,7 @@ export class Discovery {
     }))!
   }
 
-  /** `/apis`: APIGroupList. */
+  /** The document of `/apis`: APIGroupList. */
   apiGroups(): Document {
     return this.#cached('/apis', () => ({
       kind: 'APIGroupList',
@@ -80,7 +80,7 @@ export class Discovery {
     }))!
   }
 
-  /** `/apis/{group}`: APIGroup; null when nothing of it is served. */
+  /** The document of `/apis/{group}`: APIGroup; null when nothing of the group is served. */
   apiGroup(group: string): Document | null {
     return this.#cached(`/apis/${group}`, () => {
       const found = group === '' ? undefined : this.#groups().find(({ name }) => name === group)
@@ -88,7 +88,10 @@ export class Discovery {
     })
   }
 
-  /** `/api/v1`, `/apis/{group}/{version}`: APIResourceList; null when nothing of it is served here: another tells for itself. */
+  /**
+   * The document of `/api/v1` and `/apis/{group}/{version}`: APIResourceList; null when nothing of it is served here,
+   * since another server then answers for itself.
+   */
   apiResources(group: string, version: string): Document | null {
     return this.#cached(`/apis/${group}/${version}`, () => {
       const found = this.#groups()
@@ -123,7 +126,7 @@ export class Discovery {
     })
   }
 
-  /** APIGroupDiscoveryList: of the core group for `/api`, of all others for `/apis`. */
+  /** APIGroupDiscoveryList: the core group for `/api`, all others for `/apis`. */
   aggregated(root: 'api' | 'apis'): Document {
     return this.#cached(`aggregated ${root}`, () => ({
       kind: 'APIGroupDiscoveryList',
@@ -182,7 +185,7 @@ export class Discovery {
   }
 
   #cached(path: string, make: () => object | null): Document | null {
-    // Both only rise, and so does their sum.
+    // Both numbers only rise, and so does their sum.
     const generation = this.#registry.generation + (this.#remote?.generation ?? 0)
     if (this.#generation !== generation) {
       this.#documents = new Map()
@@ -191,7 +194,7 @@ export class Discovery {
     let cached = this.#documents.get(path)
     if (cached === undefined) {
       const made = make()
-      // What does not exist is not kept: any name can be asked for.
+      // A document that does not exist is not kept: clients can ask for any name.
       if (made === null) return null
       cached = document(made)
       this.#documents.set(path, cached)
@@ -214,18 +217,18 @@ interface Subresource {
 
 interface Group {
   readonly name: string
-  /** The preferred one first. */
+  /** The versions, the preferred one first. */
   readonly versions: readonly GroupVersion[]
 }
 
 export interface GroupVersion {
   readonly name: string
   readonly resources: readonly ServedResource[]
-  /** It is another server's. */
+  /** Set when another server serves it. */
   readonly remote?: RemoteGroupVersion
 }
 
-/** In the order of discovery. */
+/** Returns the groups in the order of discovery. */
 export function groupsOf(served: readonly ServedResource[]): readonly Group[] {
   const groups = new Map<string, Map<string, ServedResource[]>>()
   const inOrder = served.filter(({ origin }) => origin !== 'custom')
@@ -262,7 +265,8 @@ function withRemote(here: readonly Group[], remote: readonly RemoteGroupVersion[
 }
 
 /**
- * Kubernetes' order of preference: v10, v2, v1, v11beta2, v10beta3, v1alpha1, then anything else by its letters.
+ * Compares versions in Kubernetes' order of preference: v10, v2, v1, v11beta2, v10beta3, v1alpha1, then anything else
+ * by its letters.
  *
  * @returns below 0 when `a` is preferred.
  */

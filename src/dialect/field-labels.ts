@@ -1,15 +1,16 @@
 /**
- * Field labels that the API server does not read from a field of the same path, resource by resource: another name, a
- * default for a field that is absent, or the first of several fields that says something.
+ * Field labels that the API server does not read from a field of the same path, by resource: a label may have another
+ * path, a default for an absent field, or several fields of which the first non-empty one counts.
  *
- * Every other path is read as it is. Source: `ToSelectableFields` and the registered field label conversions of Kubernetes.
+ * Every other label is read from the path of its name. Source: `ToSelectableFields` and the registered field label
+ * conversions of Kubernetes.
  */
 import { type Resource, resourceId } from '../model/resource.js'
 
 export interface FieldLabel {
-  /** Where the value is read: the first path whose value is not ''. */
+  /** The paths to read: the first whose value is not '' counts. */
   readonly paths: readonly string[]
-  /** The value when none of them says anything. */
+  /** The value when all of them are ''. */
   readonly otherwise: string
 }
 

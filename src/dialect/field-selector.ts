@@ -1,8 +1,8 @@
 /**
- * Field selectors: `spec.nodeName=n1,status.phase!=Running`. The grammar is that of Kubernetes (`=`, `==`, `!=`; `\,` `\=`
- * `\\` in values), the fields are not: where the API server allows a list of fields per kind, any scalar path may be asked for.
- * Paths are spelled as in codec/field-path.ts. A path that is missing, or leads to an object or a list, reads as '', unless
- * the resource has a field label of that name (field-labels.ts).
+ * Field selectors: `spec.nodeName=n1,status.phase!=Running`. The grammar is that of Kubernetes (`=`, `==`, `!=`; `\,`
+ * `\=` `\\` in values), but the fields are not: where the API server allows a list of fields per kind, any scalar path
+ * is allowed here. Paths are spelled as in codec/field-path.ts. A path that is missing, or leads to an object or a
+ * list, reads as '', unless the resource has a field label of that name (field-labels.ts).
  */
 import { formatFieldPath, parseFieldPath } from '../codec/field-path.js'
 import { BadRequestError } from '../model/status.js'
@@ -11,19 +11,19 @@ import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS, type Subject } from './subject
 import type { FieldLabel, FieldLabels } from './field-labels.js'
 
 interface Term {
-  /** Canonical. */
+  /** The canonical path. */
   readonly path: string
-  /** null: the value lies at `path` itself. */
+  /** null when the value lies at `path` itself. */
   readonly label: FieldLabel | null
   readonly negated: boolean
   readonly value: string
 }
 
 export class FieldSelector {
-  /** Sorted and in one spelling: selectors that ask the same have equal text. '' selects all. */
+  /** Sorted and in one spelling: equal selectors have equal text. '' selects everything. */
   readonly canonical: string
   readonly isEmpty: boolean
-  /** The fields it reads, in canonical spelling, without repeats. */
+  /** The fields it reads, in canonical spelling, without duplicates. */
   readonly paths: readonly string[]
   private readonly equalities: readonly EqualityTerm[]
 
@@ -41,18 +41,18 @@ export class FieldSelector {
     return true
   }
 
-  /** The same selector for a resource that computes some of its field labels. */
+  /** Returns the same selector for a resource that computes some of its field labels. */
   withLabels(labels: FieldLabels): FieldSelector {
     if (!this.terms.some(({ path }) => labels.has(path))) return this
     return new FieldSelector(this.terms.map((term) => ({ ...term, label: labels.get(term.path) ?? null })))
   }
 
-  /** What every matching object has: necessary, not sufficient. */
+  /** Returns what every matching object has: these terms are necessary, not sufficient. */
   equalityTerms(): readonly EqualityTerm[] {
     return this.equalities
   }
 
-  /** The only value this field can have in a matching object; undefined when it does not say. */
+  /** Returns the only value that this field can have in a matching object; undefined when there is no such value. */
   requiredValue(path: string): string | undefined {
     return this.equalities.find((term) => term.path === path)?.value
   }
@@ -67,7 +67,10 @@ function valueOf({ path, label }: Term, subject: Pick<Subject, 'field'>): string
   return label.otherwise
 }
 
-/** None for a value that a matching object need not have itself: its default, or one of several fields. */
+/**
+ * Returns no term for a value that a matching object may lack, since it is a default or comes from one of several
+ * fields.
+ */
 function equalityOf({ path, label, negated, value }: Term): readonly EqualityTerm[] {
   if (negated) return []
   if (label === null) return [{ path, value }]
@@ -76,7 +79,7 @@ function equalityOf({ path, label, negated, value }: Term): readonly EqualityTer
 
 export const EVERY_FIELD = new FieldSelector([])
 
-/** @throws BadRequestError that says where and what is wrong. */
+/** @throws BadRequestError that says what is wrong and where. */
 export function parseFieldSelector(text: string): FieldSelector {
   if (text.length > MAX_SELECTOR_LENGTH) {
     throw new BadRequestError(
@@ -88,7 +91,7 @@ export function parseFieldSelector(text: string): FieldSelector {
   for (let i = 0; i <= text.length; i++) {
     if (i < text.length && text[i] === '\\') i++
     else if (i === text.length || text[i] === ',') {
-      // As in Kubernetes, nothing between two commas is nothing.
+      // As in Kubernetes, an empty term is ignored.
       if (i > start) {
         const term = parseTerm(text.slice(start, i), start)
         if (term !== null) terms.set(formatTerm(term), term)
@@ -96,7 +99,7 @@ export function parseFieldSelector(text: string): FieldSelector {
       start = i + 1
     }
   }
-  // A backslash at the very end has carried the loop past it.
+  // A backslash at the very end has moved the loop past it.
   if (start < text.length && text.endsWith('\\') && endsInOpenEscape(text)) {
     throw new BadRequestError(`invalid field selector: invalid escape sequence: \\ (character ${text.length})`)
   }
@@ -107,7 +110,7 @@ export function parseFieldSelector(text: string): FieldSelector {
   return new FieldSelector([...terms].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, term]) => term))
 }
 
-/** `metadata.name=NAME`, as the path of a single object means it. */
+/** Returns `metadata.name=NAME`, which is what a watch on the path of a single object means. */
 export function nameSelector(name: string): FieldSelector {
   return new FieldSelector([{ path: 'metadata.name', label: null, negated: false, value: name }])
 }
@@ -118,7 +121,7 @@ function endsInOpenEscape(text: string): boolean {
   return backslashes % 2 === 1
 }
 
-/** null for a term without a field and a value (`=`), which the API server takes as no term. */
+/** Returns null for a term without a field and a value (`=`), which the API server ignores. */
 function parseTerm(text: string, at: number): Term | null {
   const operatorAt = findOperator(text)
   if (operatorAt === -1) {
@@ -137,7 +140,7 @@ function parseTerm(text: string, at: number): Term | null {
   return { path: formatFieldPath(segments), label: null, negated: operator === '!=', value }
 }
 
-/** The first `=`, or the `!` of the first `!=`. */
+/** Finds the first `=`, or the `!` of the first `!=`. */
 function findOperator(text: string): number {
   const equals = text.indexOf('=')
   return equals > 0 && text[equals - 1] === '!' ? equals - 1 : equals

@@ -1,13 +1,13 @@
 /**
- * A value that is not a JSON object with metadata, wrapped so that any prefix of etcd can be served: a *KeyValue* object.
- * Its kind is that of its resource, so that a client finds in a list what discovery promised; what tells it apart is `key`.
+ * Wraps a value that is not a JSON object with metadata, so that any prefix of etcd can be served. The result is a
+ * *KeyValue* object. Its kind is that of its resource, as discovery announces it; it is recognised by its `key`.
  *
  *     {"apiVersion":"distributary.io/v1","kind":"Flag","metadata":{"name":"eu/checkout"},"key":"/config/flags/eu/checkout",
  *      "text":"on","createRevision":7,"version":2,"lease":"7587862094709768000"}
  *
- * `text` when the value is UTF-8, else `base64`. There is no creationTimestamp: etcd keeps no time, and none is invented.
- * The lease is a string because lease ids exceed 2^53. The bytes are compact JSON with `metadata` ready for its
- * resourceVersion, so that they need no second look.
+ * `text` when the value is UTF-8, else `base64`. There is no creationTimestamp, because etcd keeps no times. The lease
+ * is a string because lease ids exceed 2^53. The bytes are compact JSON with `metadata` ready for its resourceVersion,
+ * so they need no scan.
  */
 import { isUtf8 } from 'node:buffer'
 
@@ -15,7 +15,7 @@ import type { Spliceable } from '../codec/json-scan.js'
 import { type KeyValue, keyToText } from '../model/event.js'
 import { apiVersion, type ObjectName, type Resource } from '../model/resource.js'
 
-/** @param name of the key, from `nameOfKey`. */
+/** @param name the name from `nameOfKey`. */
 export function keyValueObject(resource: Resource, name: ObjectName, keyValue: KeyValue): Spliceable {
   const start = `{"apiVersion":${JSON.stringify(apiVersion(resource))},"kind":${JSON.stringify(resource.kind)},"metadata":{`
   const namespace = resource.namespaced ? `,"namespace":${JSON.stringify(name.namespace)}` : ''
@@ -27,7 +27,7 @@ export function keyValueObject(resource: Resource, name: ObjectName, keyValue: K
     `"name":${JSON.stringify(name.name)}${namespace}},"key":${JSON.stringify(keyToText(keyValue.key))},${value},` +
     `"createRevision":${keyValue.createRevision},"version":${keyValue.version}${lease}}`
   const length = Buffer.byteLength(start) + Buffer.byteLength(rest)
-  // Not from the pool: it is stored, and a pooled slice would keep 8 KB alive.
+  // The buffer does not come from the pool: it is stored, and a pooled slice would keep 8 KB alive.
   const bytes = Buffer.allocUnsafeSlow(length)
   const metadataOffset = bytes.write(start)
   bytes.write(rest, metadataOffset)

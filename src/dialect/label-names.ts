@@ -1,6 +1,9 @@
-/** The names Kubernetes allows for label keys and values. Loops over characters: linear, whatever the text. */
+/**
+ * Checks label keys and values by Kubernetes' rules. The checks loop over characters, so they are linear for every
+ * text.
+ */
 
-/** Both parts of these limits are the API server's. */
+/** Both limits are the API server's. */
 const MAX_NAME_LENGTH = 63
 const MAX_PREFIX_LENGTH = 253
 
@@ -8,7 +11,7 @@ const NAME_RULE = "must be letters, digits, '-', '_' or '.', and start and end w
 const PREFIX_RULE =
   "must be a lower case DNS subdomain (letters, digits, '-' or '.', each label starting and ending with a letter or digit)"
 
-/** @returns what is wrong with it, null when nothing is. */
+/** @returns what is wrong with the key, or null. */
 export function checkLabelKey(key: string): string | null {
   const slash = key.indexOf('/')
   const name = key.slice(slash + 1)
@@ -24,7 +27,7 @@ export function checkLabelKey(key: string): string | null {
   return isName(name) ? null : `name part ${NAME_RULE}`
 }
 
-/** The empty value is allowed. @returns what is wrong with it, null when nothing is. */
+/** The empty value is allowed. @returns what is wrong with the value, or null. */
 export function checkLabelValue(value: string): string | null {
   if (value === '') return null
   if (value.length > MAX_NAME_LENGTH) return `must be no more than ${MAX_NAME_LENGTH} characters`

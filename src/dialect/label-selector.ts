@@ -2,8 +2,9 @@
  * Label selectors in the grammar of Kubernetes: `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x)`, `a`, `!a`, `a>1`,
  * `a<1`, joined by commas. As there, `!=` and `notin` hold for an object that does not have the label.
  *
- * One pass of a hand-written lexer: linear in the length of the text, no regular expression that could backtrack. What
- * matches is decided per requirement; which objects need to be asked at all is the dispatcher's index, which `equalityTerms` feeds.
+ * The parser is one pass of a hand-written lexer, linear in the length of the text, without a regular expression that
+ * could backtrack. Each requirement decides for itself whether an object matches; the dispatcher's index, which
+ * `equalityTerms` feeds, decides which selectors are asked at all.
  */
 import { labelPath } from '../codec/field-path.js'
 import { BadRequestError } from '../model/status.js'
@@ -16,16 +17,16 @@ type Operator = '=' | '!=' | 'in' | 'notin' | 'exists' | '!' | '>' | '<'
 interface Requirement {
   readonly key: string
   readonly operator: Operator
-  /** Sorted, without repeats. */
+  /** The values, sorted and without duplicates. */
   readonly values: readonly string[]
   readonly valueSet: ReadonlySet<string>
 }
 
 export class LabelSelector {
-  /** Sorted and in one spelling: selectors that ask the same for the same reasons have equal text. '' selects all. */
+  /** Sorted and in one spelling: equal selectors have equal text. '' selects everything. */
   readonly canonical: string
   readonly isEmpty: boolean
-  /** The label facts it reads, as `metadata.labels[KEY]`, without repeats. */
+  /** The label facts it reads, as `metadata.labels[KEY]`, without duplicates. */
   readonly paths: readonly string[]
   private readonly terms: readonly EqualityTerm[]
 
@@ -45,7 +46,7 @@ export class LabelSelector {
     return true
   }
 
-  /** What every matching object has: necessary, not sufficient. */
+  /** Returns what every matching object has: these terms are necessary, not sufficient. */
   equalityTerms(): readonly EqualityTerm[] {
     return this.terms
   }
@@ -53,7 +54,7 @@ export class LabelSelector {
 
 export const EVERY_LABEL = new LabelSelector([])
 
-/** @throws BadRequestError that says where and what was expected. */
+/** @throws BadRequestError that says what was expected and where. */
 export function parseLabelSelector(text: string): LabelSelector {
   if (text.length > MAX_SELECTOR_LENGTH) {
     throw new BadRequestError(
@@ -97,7 +98,7 @@ function holds(requirement: Requirement, value: string | undefined): boolean {
 
 const MAX_INT64 = 2n ** 63n - 1n
 
-/** A label value begins with a letter or a digit, so there is no sign to read. */
+/** A label value begins with a letter or a digit, so a number has no sign. */
 function parseInt64(text: string): bigint | null {
   if (!/^\d+$/.test(text)) return null
   const value = BigInt(text)
@@ -121,7 +122,7 @@ function formatRequirement({ key, operator, values }: Requirement): string {
 function newRequirement(key: string, operator: Operator, values: readonly string[]): Requirement {
   const valueSet = new Set(values)
   const unique = [...valueSet].toSorted()
-  // `a in (x)` and `a=x` are one: they share a group and an index entry.
+  // `a in (x)` and `a=x` are the same selector: they share a group and an index entry.
   const single = unique.length === 1
   const simplest = single && operator === 'in' ? '=' : single && operator === 'notin' ? '!=' : operator
   return { key, operator: simplest, values: unique, valueSet }
@@ -135,7 +136,7 @@ interface Token {
   readonly at: number
 }
 
-/** `in` and `notin` are words too: only after a key are they operators. */
+/** `in` and `notin` can also be keys: they are operators only after a key. */
 class Parser {
   private at = 0
   private ahead: Token | null = null
@@ -192,7 +193,7 @@ class Parser {
     }
   }
 
-  /** Nothing before a comma or the end is the empty value. */
+  /** When nothing precedes a comma or the end, the value is empty. */
   private parseValue(): string {
     const ahead = this.peek()
     if (ahead.kind === 'end' || ahead.kind === ',') return ''
@@ -203,7 +204,7 @@ class Parser {
     const open = this.next()
     if (open.kind !== '(') this.failRequirement(open, "'('")
     const values: string[] = []
-    // Between commas, and between the parentheses, there may be nothing: that is the empty value.
+    // A value between commas, or between the parentheses, may be empty.
     let expectsValue = true
     for (;;) {
       const token = this.next()

@@ -1,10 +1,11 @@
 /**
- * What a get, list or watch asks for, out of its query parameters: the whole table of resourceVersion,
- * resourceVersionMatch, continue and sendInitialEvents becomes one word per case, so that nobody after this
- * file reads a parameter again. Contradictions are refused here, in the API server's words: 422 for a combination that is
- * forbidden, 400 for text that cannot be read.
+ * Parses the query parameters of a get, list or watch. Every valid combination of resourceVersion,
+ * resourceVersionMatch, continue and sendInitialEvents becomes one case of a union, so that no other file reads these
+ * parameters. Contradictions are refused here, in the API server's words: 422 for a forbidden combination, 400 for text
+ * that cannot be parsed.
  *
- * Source: ListOptions validation in kubernetes/apimachinery; continue and resourceVersion rules in kubernetes/apiserver.
+ * Source: ListOptions validation in kubernetes/apimachinery; continue and resourceVersion rules in
+ * kubernetes/apiserver.
  */
 import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
@@ -19,65 +20,68 @@ import { Selector, parseSelector } from './selector.js'
 
 /** How fresh an answer must be. */
 export type RequestedFreshness =
-  /** As fresh as a quorum read that begins after the request arrived. */
+  /** The answer is as fresh as a quorum read that begins after the request arrived. */
   | { readonly kind: 'consistent' }
-  /** What the cache holds. */
+  /** The answer is what the cache has now. */
   | { readonly kind: 'cached' }
   | { readonly kind: 'not-older-than'; readonly revision: Revision }
 
 export type ListRead =
   | RequestedFreshness
   | { readonly kind: 'exact'; readonly revision: Revision }
-  /** The next page. `start` is relative to the prefix listed (`startKeyOf`); no revision: at the newest, read consistently. */
+  /**
+   * The next page. `start` is relative to the listed prefix (`startKeyOf`). Without a revision the page is read at the
+   * newest one, consistently.
+   */
   | { readonly kind: 'continue'; readonly revision: Revision | null; readonly start: Key }
 
 export interface GetParameters {
   readonly read: RequestedFreshness
-  /** `fields=`: only these parts of the object; null: all of it. */
+  /** The value of `fields=`: only these parts of the object; null means all of it. */
   readonly projection: Projection | null
   readonly includeObject: IncludeObject
 }
 
 export interface ListParameters {
   readonly read: ListRead
-  /** Most items of a page; null: all. */
+  /** The most items of a page; null means no limit. */
   readonly limit: number | null
   readonly selector: Selector
-  /** `fields=`: only these parts of each object; null: whole objects. */
+  /** The value of `fields=`: only these parts of each object; null means whole objects. */
   readonly projection: Projection | null
   readonly includeObject: IncludeObject
 }
 
 export type RequestedStart =
-  /** All present objects as ADDED, a snapshot at one revision, then the stream. */
+  /** First all present objects as ADDED, a snapshot at one revision, then the stream. */
   | {
       readonly kind: 'initial-state'
       readonly freshness: RequestedFreshness
-      /** Whether a bookmark that says `k8s.io/initial-events-end` closes the initial state. */
+      /** Whether a bookmark with `k8s.io/initial-events-end` closes the initial state. */
       readonly endBookmark: boolean
     }
   /** The stream from the present state on, without that state. */
   | { readonly kind: 'now'; readonly freshness: RequestedFreshness }
-  /** Exactly the events after it; it may lie in the future. */
+  /** Exactly the events after this revision, which may be a future one. */
   | { readonly kind: 'after'; readonly revision: Revision }
 
 export interface WatchParameters {
   readonly start: RequestedStart
   readonly bookmarks: boolean
-  /** null: the server chooses. */
+  /** null when the server chooses. */
   readonly timeoutSeconds: number | null
   readonly selector: Selector
-  /** `fields=`: only these parts of each object; null: whole objects. */
+  /** The value of `fields=`: only these parts of each object; null means whole objects. */
   readonly projection: Projection | null
-  /** `compress=gzip`: the stream itself is compressed, if the client accepts that too. */
+  /** The value of `compress=gzip`: the stream itself is compressed, if the client accepts that too. */
   readonly compress: boolean
   readonly includeObject: IncludeObject
 }
 
-/** What the rows of a Table carry. */
+/** The part of the object that each row of a Table carries. */
 export type IncludeObject = 'None' | 'Metadata' | 'Object'
 
-/** Longer timers overflow the 32-bit milliseconds of a timer; 24 days are as good as for ever. */
+/** Longer timeouts overflow the 32-bit milliseconds of a timer; 24 days are long enough. */
 const MAX_TIMEOUT_SECONDS = Math.floor((2 ** 31 - 1) / 1000)
 
 /** Whether a GET of a collection is a watch. */
@@ -95,12 +99,12 @@ export function parseGetParameters(query: Query): GetParameters {
 }
 
 /**
- * @param target what is listed.
+ * @param target what is to be listed.
  * @throws BadRequestError, InvalidError
  */
 export function parseListParameters(query: Query, target: Target = {}): ListParameters {
   const parameters = readParameters(query, target)
-  // A list has no use for it, yet the API server reads it.
+  // A list does not use it, but the API server checks it.
   integerParameter(query, 'timeoutSeconds')
   const { resourceVersion, match, continueText } = parameters
   const causes: StatusCause[] = []
@@ -132,7 +136,7 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
     return { read: { kind: 'continue', revision: token.revision, start: token.start }, limit, ...rest }
   }
   const fresh = freshness(resourceVersion)
-  // A cached read ignores the limit: the API server's watch cache does, and clients that ask for '0' count on one page.
+  // A cached read ignores the limit, as the API server's watch cache does: clients that ask for '0' expect one page.
   if (fresh.kind === 'cached') return { read: fresh, limit: null, ...rest }
   if (fresh.kind === 'not-older-than' && (match === 'Exact' || (match === '' && limit !== null))) {
     return { read: { kind: 'exact', revision: fresh.revision }, limit, ...rest }
@@ -140,16 +144,16 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
   return { read: fresh, limit, ...rest }
 }
 
-/** What a list or watch is of. */
+/** The object or collection that a list or watch is for. */
 export interface Target {
-  /** From a path that names one object and still lists: it must not contradict the selector. */
+  /** The name in a path that names one object and still lists: it must not contradict the selector. */
   readonly name?: string
   /** The resource, which may compute some of its field labels. */
   readonly resource?: Resource
 }
 
 export interface WatchParameterSources extends Target {
-  /** The header of an EventSource that reconnects: it beats the resourceVersion of the URL. */
+  /** The header that a reconnecting EventSource sends: it takes precedence over the resourceVersion of the URL. */
   readonly lastEventId?: string
 }
 
@@ -224,7 +228,10 @@ function readParameters(query: Query, { name, resource }: Target): Parameters {
   }
 }
 
-/** The old `/watch/` paths that end in a name mean `metadata.name=NAME`. @throws BadRequestError when the selector says otherwise. */
+/**
+ * Applies the name in an old `/watch/` path, which means `metadata.name=NAME`. @throws BadRequestError when the
+ * selector contradicts it.
+ */
 export function selectName(selector: Selector, name: string): Selector {
   if (selector.fields.isEmpty) return new Selector(selector.labels, nameSelector(name))
   if (selector.requiredValue('metadata.name') === name) return selector
@@ -240,8 +247,8 @@ function freshness(resourceVersion: string): RequestedFreshness {
 const MAX_UINT64 = 2n ** 64n - 1n
 
 /**
- * Zeros in front count for nothing, and a number of 64 bits that is beyond every revision is one of the future, so the
- * furthest: both as the API server reads it.
+ * Leading zeros are ignored, and a 64-bit number beyond every revision counts as the largest one: the API server reads
+ * both this way.
  */
 function resourceVersionText(query: Query): string {
   const text = parameter(query, 'resourceVersion') ?? ''

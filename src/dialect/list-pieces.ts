@@ -1,6 +1,6 @@
 /**
- * A list, in pieces of about 64 KB: which objects of a snapshot belong to the page, and their encoding. Looking for
- * matches is cut into turns, so that a selector over many objects does not stall the event loop.
+ * Writes a list in pieces of about 64 KB: it chooses the objects of a snapshot that belong to the page, and encodes
+ * them. The search for matches is cut into slices, so that a selector over many objects does not block the event loop.
  */
 import type { Key } from '../model/event.js'
 import type { ObjectState } from '../model/object-state.js'
@@ -11,13 +11,13 @@ import type { ObjectEncoder } from './encoding/object-encoder.js'
 
 export interface ListPage {
   readonly snapshot: ObjectState
-  /** Of the resource or of one namespace; ends in '/'. */
+  /** The prefix of the resource or of one namespace; it ends in '/'. */
   readonly prefix: Key
-  /** First key of the page, absolute. */
+  /** The first key of the page, absolute. */
   readonly startKey: Key
-  /** null: everything from there on. */
+  /** null means no limit. */
   readonly limit: number | null
-  /** null: no selector. */
+  /** null means no selector. */
   readonly matches: ((object: StoredObject) => boolean) | null
   readonly encoder: ObjectEncoder
 }
@@ -25,7 +25,7 @@ export interface ListPage {
 const PIECE_BYTES = 128 * 1024
 const OBJECTS_PER_TURN = 2_000
 
-/** Null pieces are turns of the event loop. */
+/** A null piece lets the event loop turn. */
 export function* listPieces(page: ListPage): Generator<Buffer | null, void, void> {
   if (page.limit !== null || page.encoder.list !== undefined) {
     return yield* gatheredPieces(page, page.limit ?? Number.POSITIVE_INFINITY)
@@ -49,7 +49,7 @@ export function* listPieces(page: ListPage): Generator<Buffer | null, void, void
   yield pieces.take()
 }
 
-/** The head says whether more follows, or how long it is, so the objects are gathered first: references, no bytes. */
+/** The head says whether more follows, or how long the list is, so references to the objects are collected first. */
 function* gatheredPieces(page: ListPage, limit: number): Generator<Buffer | null, void, void> {
   const { snapshot, prefix, startKey, matches, encoder } = page
   const objects: StoredObject[] = []
@@ -69,7 +69,7 @@ function* gatheredPieces(page: ListPage, limit: number): Generator<Buffer | null
   const metadata = {
     resourceVersion: formatResourceVersion(snapshot.revision),
     ...(next === '' ? {} : { continue: next }),
-    // With a selector nobody knows it without looking at everything.
+    // With a selector, the number of remaining objects is unknown.
     ...(next === '' || matches !== null
       ? {}
       : { remainingItemCount: snapshot.count(prefix, startKey) - objects.length }),

@@ -1,29 +1,29 @@
 /**
- * Reading the headers of content negotiation: Accept, Accept-Encoding, Content-Type. One pass over the text,
- * quoted strings included, no regular expression over the whole; bounded, because clients write it.
+ * Parses the headers of content negotiation: Accept, Accept-Encoding, Content-Type. The parser takes one pass over the
+ * text, quoted strings included, without a regular expression over the whole text. The length is bounded, because
+ * clients write these headers.
  */
 import { BadRequestError, UnsupportedMediaTypeError } from '../model/status.js'
 
 /** One clause of an Accept header. */
 export interface AcceptClause {
-  /** Lower case; `*` for any. */
+  /** Lower case; `*` means any. */
   readonly type: string
   readonly subtype: string
   /** Names in lower case, without q. The first of a repeated name counts. */
   readonly parameters: ReadonlyMap<string, string>
-  /** In [0, 1]; 1 when absent or unreadable, as the API server takes it. */
+  /** A number in [0, 1]; 1 when absent or unreadable, as in the API server. */
   readonly quality: number
 }
 
-/** What client-go sends is under 300 characters, a browser's under 200; beyond this somebody is trying something. */
+/** client-go sends less than 300 characters, a browser less than 200; a longer header is an attack. */
 const MAX_HEADER_LENGTH = 8_192
 
 /**
- * Best first: by q, then a full type before a wildcard subtype before a full wildcard, then as written. Clauses
- * with q=0 come last and are to be
- * taken as refusals.
+ * Returns the clauses, best first: by q, then a full type before a wildcard subtype before a full wildcard, then as
+ * written. Clauses with q=0 come last and are refusals.
  *
- * @throws BadRequestError when the header is too long. Clauses that are no media range are left out.
+ * @throws BadRequestError when the header is too long. Clauses that are not media ranges are left out.
  */
 export function parseAccept(header: string): readonly AcceptClause[] {
   checkLength('Accept', header)
@@ -49,7 +49,7 @@ export interface MediaType {
   readonly parameters: ReadonlyMap<string, string>
 }
 
-/** null when it is not `type/subtype` with parameters. */
+/** Returns null when the text is not `type/subtype` with parameters. */
 export function parseMediaType(text: string): MediaType | null {
   const [range = '', ...parts] = split(text, ';')
   const [type = '', subtype = '', ...more] = range.trim().toLowerCase().split('/')
@@ -65,7 +65,7 @@ export function parseMediaType(text: string): MediaType | null {
 }
 
 /**
- * Which of the media types a handler reads the body is in.
+ * Returns the media type of a body, out of those that a handler reads.
  *
  * @param contentType the header; absent or empty means the first of `readable`, as in the API server.
  * @throws UnsupportedMediaTypeError when it is none of them.
@@ -80,7 +80,10 @@ export function bodyMediaType<T extends string>(contentType: string | undefined,
   )
 }
 
-/** Whether an answer may be gzipped: named (or `*`) and not refused with q=0. An absent header is a no. */
+/**
+ * Whether an answer may be gzipped: gzip (or `*`) is named and not refused with q=0. An absent header does not allow
+ * it.
+ */
 export function acceptsGzip(acceptEncoding: string | undefined): boolean {
   if (acceptEncoding === undefined || acceptEncoding.length > MAX_HEADER_LENGTH) return false
   let any = false
@@ -101,7 +104,7 @@ function checkLength(name: string, header: string): void {
   }
 }
 
-/** At separators outside quoted strings. */
+/** Splits at separators outside quoted strings. */
 function split(text: string, separator: ',' | ';'): string[] {
   const parts: string[] = []
   let start = 0
@@ -124,7 +127,7 @@ function unquote(text: string): string {
   return text.slice(1, -1).replaceAll(/\\(.)/g, '$1')
 }
 
-/** RFC 9110 token. */
+/** Whether the text is a token of RFC 9110. */
 function isToken(text: string): boolean {
   return /^[!#$%&'*+\-.^_`|~0-9a-z@]+$/.test(text)
 }

@@ -1,12 +1,12 @@
 /**
- * OpenAPI v3 schemas of what is served: built-in kinds from a table of messages and fields (that of the protobuf codec), custom
- * ones from their definitions, declared prefixes from the shape of a KeyValue. No field descriptions are kept, so `kubectl explain`
- * shows fields and types; the API reference has the prose.
+ * OpenAPI v3 schemas of the served resources. Built-in kinds come from a table of messages and fields (that of the
+ * protobuf codec), custom ones from their definitions, declared prefixes from the shape of a KeyValue. There are no
+ * field descriptions, so `kubectl explain` shows fields and types; the API reference has the prose.
  */
 import type { ServedResource } from './resource-registry.js'
 import { apiVersion } from '../model/resource.js'
 
-/** The part of a table of messages that is needed; `codec/protobuf/schema.ts` has it by shape. */
+/** The part of a table of messages that is needed here; `codec/protobuf/schema.ts` has this shape. */
 export interface SchemaSource {
   /** @param apiVersion `v1`, `apps/v1`. */
   messageOfKind(apiVersion: string, kind: string): SchemaMessage | undefined
@@ -15,13 +15,15 @@ export interface SchemaSource {
 
 export interface SchemaMessage {
   readonly fullName: string
-  /** `items`: in JSON it is the array in its only field. `either`: one of several things. */
+  /**
+   * `items` means that in JSON the message is the array in its only field, `either` that it is one of several types.
+   */
   readonly form: 'object' | 'items' | 'either'
   readonly fields: readonly SchemaField[]
 }
 
 export interface SchemaField {
-  /** '' for a message whose members stand among the others. */
+  /** The name is '' for an inlined message. */
   readonly jsonName: string
   readonly label: 'value' | 'pointer' | 'repeated' | 'map'
   readonly type: string
@@ -35,7 +37,7 @@ const LIST_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ListMeta'
 const QUANTITY = 'io.k8s.apimachinery.pkg.api.resource.Quantity'
 const INT_OR_STRING = 'io.k8s.apimachinery.pkg.util.intstr.IntOrString'
 
-/** Where no table is given: enough to know an object by. */
+/** The metadata schema when no table is given: the members that identify an object. */
 const PLAIN_OBJECT_META: JsonSchema = {
   type: 'object',
   properties: {
@@ -62,7 +64,7 @@ const PLAIN_LIST_META: JsonSchema = {
 const API_VERSION = { type: 'string', description: 'Group and version of this representation of the object.' }
 const KIND = { type: 'string', description: 'Kind of the object.' }
 
-/** Collects the schemas of one group version: each message once, with all that it refers to. */
+/** Collects the schemas of one group version. Each message is added once, with all messages it refers to. */
 export class SchemaCollector {
   readonly schemas: Record<string, JsonSchema> = {}
   readonly #source: SchemaSource | undefined
@@ -79,7 +81,7 @@ export class SchemaCollector {
     const name = message === undefined ? `${reversed(group)}.${version}.${kind}` : definitionName(message.fullName)
     const schema = message === undefined ? this.#unlisted(served) : this.#message(message)
     this.schemas[name] = {
-      description: `${kind}, as etcd holds it.`,
+      description: `${kind}, as etcd stores it.`,
       ...schema,
       properties: { apiVersion: API_VERSION, kind: KIND, ...propertiesOf(schema) },
       'x-kubernetes-group-version-kind': [{ group, kind, version }],
@@ -99,7 +101,7 @@ export class SchemaCollector {
     return name
   }
 
-  /** A custom resource, a declared prefix, or a kind that the table does not have. */
+  /** Handles a custom resource, a declared prefix, or a kind that the table does not have. */
   #unlisted({ origin, schema }: ServedResource): JsonSchema {
     const metadata = this.#metadata(OBJECT_META, PLAIN_OBJECT_META)
     if (schema !== undefined) return { ...schema, properties: { ...propertiesOf(schema), metadata } }
@@ -118,7 +120,7 @@ export class SchemaCollector {
   #reference(message: SchemaMessage): JsonSchema {
     const name = definitionName(message.fullName)
     if (!Object.hasOwn(this.schemas, name)) {
-      // Taken first, so that a message that holds itself ends here.
+      // The name is taken first, so that a message that contains itself ends the recursion here.
       this.schemas[name] = {}
       this.schemas[name] = this.#message(message)
     }
@@ -183,14 +185,14 @@ export class SchemaCollector {
   }
 }
 
-/** As `key-value-object.ts` makes them. */
+/** The members that `key-value-object.ts` writes. */
 const KEY_VALUE: Record<string, JsonSchema> = {
   key: { type: 'string', description: 'The whole key in etcd, when the value is wrapped.' },
   text: { type: 'string', description: 'The value, when it is text.' },
   base64: { type: 'string', format: 'byte', description: 'The value, when it is not text.' },
-  createRevision: { type: 'integer', format: 'int64', description: 'Revision at which the key was made.' },
-  version: { type: 'integer', format: 'int64', description: 'Writes since the key was made.' },
-  lease: { type: 'string', description: 'Lease that the key goes with.' },
+  createRevision: { type: 'integer', format: 'int64', description: 'Revision at which the key was created.' },
+  version: { type: 'integer', format: 'int64', description: 'Number of writes since the key was created.' },
+  lease: { type: 'string', description: 'Lease that the key is attached to.' },
 }
 
 function propertiesOf(schema: JsonSchema): Record<string, JsonSchema> {
@@ -202,12 +204,12 @@ function reference(name: string): JsonSchema {
   return { $ref: `#/components/schemas/${name}` }
 }
 
-/** `k8s.io.api.core.v1.Pod` is `io.k8s.api.core.v1.Pod` in OpenAPI. */
+/** Turns `k8s.io.api.core.v1.Pod` into `io.k8s.api.core.v1.Pod`, the form of OpenAPI. */
 function definitionName(fullName: string): string {
   return fullName.replace(/^k8s\.io\./, 'io.k8s.')
 }
 
-/** `edge.example.com` is `com.example.edge`; the core group has a name of its own. */
+/** Turns `edge.example.com` into `com.example.edge`; the core group has a name of its own. */
 function reversed(group: string): string {
   return group === '' ? 'io.k8s.api.core' : group.split('.').toReversed().join('.')
 }

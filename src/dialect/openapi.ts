@@ -1,10 +1,11 @@
 /**
- * OpenAPI documents, as far as kubectl and its like need them: the v3 index and one v3 document per group version
- * (`kubectl explain`), and an empty v2 document (client-go asks for one and skips validation of kinds that are not in it).
+ * OpenAPI documents, as far as clients such as kubectl need them: the v3 index, one v3 document per group version
+ * (`kubectl explain`), and an empty v2 document (client-go asks for one and skips the validation of kinds that are not
+ * in it).
  *
- * A v3 document is made when it is first asked for: the one of the core group alone has hundreds of schemas. The hash in
- * the index is that of what it is made from, so that the index is cheap and a client's cache holds until something
- * changes.
+ * A v3 document is made when it is first asked for, since the core group alone has hundreds of schemas. The hash in the
+ * index is computed from the sources of the document, so that the index is cheap and a client's cache stays valid until
+ * something changes.
  */
 import { createHash } from 'node:crypto'
 
@@ -14,11 +15,14 @@ import { type JsonSchema, SchemaCollector, type SchemaSource } from './openapi-s
 import type { ResourceRegistry, ServedResource } from './resource-registry.js'
 
 export interface OpenApiOptions {
-  /** Fields of the built-in kinds. Without it `explain` shows a kind's metadata only. */
+  /** The fields of the built-in kinds. Without them, `explain` shows only a kind's metadata. */
   readonly schemas?: SchemaSource
-  /** Writes are served: kubectl looks here for `dryRun` and `fieldValidation` before it relies on them. Default false. */
+  /**
+   * Whether writes are served: kubectl looks here for `dryRun` and `fieldValidation` before it relies on them. Default
+   * false.
+   */
   readonly writable?: boolean
-  /** Part of every hash: another version of this project may make other documents. */
+  /** A part of every hash, because another version of this project may make other documents. */
   readonly productVersion?: string
 }
 
@@ -37,12 +41,12 @@ export class OpenApi {
     this.#options = options
   }
 
-  /** `/openapi/v2`, in the form negotiated. */
+  /** The document of `/openapi/v2`, in the negotiated form. */
   v2(encoding: 'json' | 'protobuf'): Document {
     return encoding === 'json' ? this.#v2Json : this.#v2Protobuf
   }
 
-  /** `/openapi/v3`. */
+  /** The document of `/openapi/v3`. */
   index(): Document {
     return this.#cached('index', () => {
       const paths: Record<string, { serverRelativeURL: string }> = {}
@@ -56,7 +60,7 @@ export class OpenApi {
     })
   }
 
-  /** `/openapi/v3/apis/{group}/{version}`; null when nothing of it is served. */
+  /** The document of `/openapi/v3/apis/{group}/{version}`; null when nothing of it is served. */
   groupVersion(group: string, version: string): Document | null {
     const found = this.#find(group, version)
     if (found === undefined) return null
@@ -69,7 +73,7 @@ export class OpenApi {
     })
   }
 
-  /** As in the index: changes when the document may have; null when nothing of it is served. */
+  /** The hash in the index, which changes whenever the document may have changed; null when nothing of it is served. */
   hash(group: string, version: string): string | null {
     const found = this.#find(group, version)
     return found === undefined ? null : this.#hash(found.resources)
@@ -136,8 +140,8 @@ function pathsOf({ resource }: ServedResource, schemaName: string, writable: boo
 }
 
 /**
- * One operation with its parameters is what kubectl asks about a kind before it writes. Strategic merge patches are not
- * named among the bodies: their merge keys are not in these schemas, and kubectl has those of the built-in kinds itself.
+ * kubectl reads this one operation and its parameters before it writes a kind. The bodies do not name strategic merge
+ * patches: their merge keys are not in these schemas, and kubectl knows those of the built-in kinds itself.
  */
 function patchOperation(kind: JsonSchema, schema: string): JsonSchema {
   const query = (name: string, type: string): JsonSchema => ({ name, in: 'query', schema: { type, uniqueItems: true } })
@@ -175,7 +179,7 @@ function v2Protobuf(): Document {
   return { body, etag: `"${createHash('sha256').update(body).digest('hex').toUpperCase()}"` }
 }
 
-/** A length-delimited field shorter than 128 bytes. */
+/** Encodes a length-delimited field shorter than 128 bytes. */
 function delimited(number: number, value: Buffer): Buffer {
   return Buffer.concat([Buffer.from([(number << 3) | 2, value.length]), value])
 }

@@ -1,6 +1,6 @@
 /**
- * PartialObjectMetadata: an object reduced to its metadata. The metadata is cut out of the stored bytes as it is there and
- * the resourceVersion is put in; nothing is parsed or written again.
+ * PartialObjectMetadata: an object reduced to its metadata. The metadata is cut out of the stored bytes and the
+ * resourceVersion is inserted; nothing is parsed or written again.
  */
 import { endOfValue } from '../support/json-walk.js'
 import type { Spliceable } from '../codec/json-scan.js'
@@ -9,14 +9,14 @@ import type { Revision } from '../model/revision.js'
 
 const OPEN = Buffer.from('{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{')
 
-/** What a list says of itself, as `metadata` of any kind of list. */
+/** The `metadata` of a list of any kind. */
 export interface ListMetadata {
   readonly resourceVersion: string
   readonly continue?: string
   readonly remainingItemCount?: number
 }
 
-/** `{"resourceVersion":"…"[,"continue":"…"][,"remainingItemCount":n]}`. */
+/** Returns `{"resourceVersion":"…"[,"continue":"…"][,"remainingItemCount":n]}`. */
 export function listMetadataJson(metadata: ListMetadata): string {
   return JSON.stringify({
     resourceVersion: metadata.resourceVersion,
@@ -26,7 +26,7 @@ export function listMetadataJson(metadata: ListMetadata): string {
 }
 
 /**
- * The object's metadata as a PartialObjectMetadata, in a buffer of its own.
+ * Returns the object's metadata as a PartialObjectMetadata, in a buffer of its own.
  *
  * @throws RangeError when it has no metadata object: such a value is served wrapped.
  */
@@ -43,7 +43,7 @@ export function partialObject({ bytes, metadataOffset }: Spliceable, revision: R
   return target
 }
 
-/** Opens a PartialObjectMetadataList: items follow, joined by commas, and then `LIST_TAIL`. */
+/** Opens a PartialObjectMetadataList. Items follow, joined by commas, and then `LIST_TAIL`. */
 export function partialObjectListHead(metadata: ListMetadata): Buffer {
   const json = listMetadataJson(metadata)
   return Buffer.from(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":${json},"items":[`)

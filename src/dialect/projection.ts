@@ -1,10 +1,10 @@
 /**
- * `fields=metadata.name,spec.nodeName,status.phase`: only the chosen parts of each object. What a client keys objects by
- * (apiVersion, kind, metadata.name, metadata.namespace) is always there.
+ * `fields=metadata.name,spec.nodeName,status.phase` reduces each object to the chosen parts. The members that clients
+ * identify objects by (apiVersion, kind, metadata.name, metadata.namespace) are always included.
  *
- * Values are copied from the source bytes, never parsed and written again, in the order of the document, so equal
- * parts give equal bytes: a watcher's update that changes none of its fields is recognised by comparing two buffers. The
- * resourceVersion is not part of them (every update changes it); it is put in afterwards, as into a whole object.
+ * Values are copied from the source bytes in the order of the document, never parsed and written again, so equal parts
+ * give equal bytes: an update that changes none of a watcher's fields is recognised by comparing two buffers. The
+ * resourceVersion, which every update changes, is not part of them and is inserted afterwards, as into a whole object.
  */
 import { formatFieldPath, parseFieldPath } from '../codec/field-path.js'
 import { endOfString, endOfValue } from '../support/json-walk.js'
@@ -12,17 +12,17 @@ import type { Spliceable } from '../codec/json-scan.js'
 import { KeyTree, nextWalk } from '../codec/key-tree.js'
 import { BadRequestError } from '../model/status.js'
 
-/** As many as anybody names by hand; each costs a comparison per key met on its way. */
+/** Nobody names more fields by hand. Each costs a comparison per key met on its way. */
 const MAX_FIELDS = 64
 const MAX_FIELDS_LENGTH = 4_096
 
-/** Whether everything under the key is wanted. */
+/** `whole` tells whether everything under the key is wanted. */
 interface Chosen {
   whole: boolean
 }
 
 export interface Projection {
-  /** Sorted, without what is always there or lies under another path: equal choices have equal text. */
+  /** Sorted, without fields that are always included or lie under another path: equal choices have equal text. */
   readonly canonical: string
   /** @internal */
   readonly root: KeyTree<Chosen>
@@ -36,10 +36,10 @@ const ALWAYS: readonly (readonly string[])[] = [
 ]
 
 /**
- * Paths as in field selectors, joined by commas; a path may lead to an object or a list, which is then there as a whole.
- * A comma in a key is written `\,`.
+ * Parses paths as in field selectors, joined by commas. A path may lead to an object or a list, which is then included
+ * as a whole. A comma in a key is written `\,`.
  *
- * @throws BadRequestError naming the path that is none.
+ * @throws BadRequestError naming the invalid path.
  */
 export function parseProjection(text: string): Projection {
   if (text.length > MAX_FIELDS_LENGTH) {
@@ -68,7 +68,7 @@ function choose(root: KeyTree<Chosen>, segments: readonly string[]): void {
   node.data.whole = true
 }
 
-/** What lies under a whole key says nothing more; what is always there need not be said. */
+/** Paths under a wholly chosen key and paths that are always included add nothing. */
 function chosenPaths(node: KeyTree<Chosen>, path: readonly string[]): string[] {
   if (node.data.whole) {
     const isAlways = ALWAYS.some((always) => always.length === path.length && always.every((key, i) => key === path[i]))
@@ -77,7 +77,7 @@ function chosenPaths(node: KeyTree<Chosen>, path: readonly string[]): string[] {
   return node.children.flatMap((child) => chosenPaths(child, [...path, child.key]))
 }
 
-/** Other escapes are left for the path. */
+/** Other escapes are left for the path parser. */
 function splitAtCommas(text: string): string[] {
   const parts: string[] = []
   let part = ''
@@ -107,26 +107,29 @@ const COMMA = 0x2c
 const COLON = 0x3a
 const NULL = Buffer.from('null')
 
-/** Where the copy is made before its size is known. It grows to the largest object met, which etcd bounds. */
+/** Scratch space for a copy whose size is not known yet. It grows to the largest object met, which etcd bounds. */
 let scratch = Buffer.allocUnsafeSlow(65_536)
 
 interface Writing {
   readonly json: Buffer
   readonly walk: number
   at: number
-  /** In `scratch`, just after the brace of the last top-level metadata; -1 when there is none or it is not an object. */
+  /**
+   * The index in `scratch` just after the brace of the last top-level metadata; -1 when there is none or it is not an
+   * object.
+   */
   metadataOffset: number
 }
 
 /**
- * The chosen parts of an object. Compare two by their `bytes`; serve one with `spliceResourceVersion`.
+ * Returns the chosen parts of an object. Compare two by their `bytes`; serve one with `spliceResourceVersion`.
  *
- * Objects on the way to a chosen part that hold none are left out, metadata is not. A path does not go into lists.
+ * Objects on the way that contain no chosen part are left out, except metadata. A path does not lead into lists.
  *
  * @param json as `scanObject` leaves it: valid, no white space between tokens, no resourceVersion in its metadata.
  */
 export function project(json: Buffer, projection: Projection): Spliceable {
-  // Twice the length: the worst that grows is a duplicate key's digit written as null.
+  // Twice the length is enough: at worst, a duplicate key's digit becomes null.
   if (scratch.length < 2 * json.length) scratch = Buffer.allocUnsafeSlow(2 * json.length)
   const writing: Writing = { json, walk: nextWalk(), at: 0, metadataOffset: -1 }
   writeObject(writing, 0, projection.root, true)
@@ -177,7 +180,7 @@ function writeObject(writing: Writing, start: number, node: KeyTree<Chosen>, isT
       i = writeObject(writing, valueStart, child, false)
       hasContent = writing.at > valueAt + 2
     } else {
-      // The path does not lead through this value. As a repeated key it still has to replace what came before.
+      // The path does not lead through this value, but as a duplicate key it still replaces what came before.
       i = endOfValue(json, valueStart)
       writing.at += NULL.copy(scratch, writing.at)
       hasContent = false

@@ -1,12 +1,12 @@
 /**
- * Query parameters read the way the API server reads them: the first of a repeated parameter counts, unknown ones are
- * nobody's business, a flag is on unless it says `0` or `false`.
+ * Reads query parameters as the API server does: the first of a repeated parameter counts, unknown ones are ignored,
+ * and a flag is true unless it says `0` or `false`.
  */
 import { BadRequestError } from '../model/status.js'
 
 export type Query = URLSearchParams | Readonly<Record<string, string | readonly string[] | undefined>>
 
-/** The first value; undefined when the parameter is not there, '' when it is there and empty. */
+/** Returns the first value; undefined when the parameter is absent, '' when it is empty. */
 export function parameter(query: Query, name: string): string | undefined {
   if (query instanceof URLSearchParams) return query.get(name) ?? undefined
   if (!Object.hasOwn(query, name)) return undefined
@@ -14,13 +14,13 @@ export function parameter(query: Query, name: string): string | undefined {
   return typeof value === 'string' || value === undefined ? value : value[0]
 }
 
-/** undefined when not there; present and empty is true, as in Kubernetes. */
+/** Returns undefined when the parameter is absent; an empty one is true, as in Kubernetes. */
 export function flagParameter(query: Query, name: string): boolean | undefined {
   const text = parameter(query, name)
   return text === undefined ? undefined : text !== '0' && text.toLowerCase() !== 'false'
 }
 
-/** A decimal integer that JavaScript holds exactly. @throws BadRequestError in Go's words */
+/** Returns a decimal integer that JavaScript represents exactly. @throws BadRequestError in Go's words */
 export function integerParameter(query: Query, name: string): number | undefined {
   const text = parameter(query, name)
   if (text === undefined) return undefined

@@ -1,15 +1,15 @@
 /**
- * Group versions that another server answers (aggregated APIs), as discovery shows them: what that server's own
- * `/apis/{group}/{version}` says, in the form of aggregated discovery. Nothing of it is believed but its shape.
+ * Group versions that another server answers (aggregated APIs), as discovery shows them: the content of that server's
+ * own `/apis/{group}/{version}`, in the form of aggregated discovery. Only the shape of the content is checked.
  */
 import { field, isTrue, listAt, textAt } from './table/fields.js'
 
 export interface RemoteGroupVersion {
   readonly group: string
   readonly version: string
-  /** As apidiscovery.k8s.io/v2 has them; of a server that is away, the last that were known. */
+  /** The resources in the form of apidiscovery.k8s.io/v2; when the server is away, the last known ones. */
   readonly resources: readonly object[]
-  /** false: that server does not say what it has now. */
+  /** False when the server does not answer now. */
   readonly isCurrent: boolean
 }
 
@@ -19,12 +19,12 @@ export interface RemoteGroups {
   list(): readonly RemoteGroupVersion[]
 }
 
-/** More than any API server has in one version: what is shown to everybody is bounded. */
+/** More than any API server has in one version: what every client is shown must be bounded. */
 const MAX_RESOURCES = 2_000
 
 /**
- * @param content an APIResourceList, parsed, of any shape.
- * @returns null when it is none, or of another group version.
+ * @param content a parsed APIResourceList, of any shape.
+ * @returns null when it is not one, or is of another group version.
  */
 export function readResourceList(content: unknown, group: string, version: string): readonly object[] | null {
   if (textAt(content, 'kind') !== 'APIResourceList' || textAt(content, 'groupVersion') !== `${group}/${version}`) {

@@ -1,13 +1,13 @@
 /**
- * What a request's path asks for. The path is split before anything is decoded, each segment is decoded at most once, and
- * only where a name stands; so `%2F` can be part of a name (of a resource whose names are whole keys) and never a
- * separator, and no proxy or handler after this one can read the same path as another resource.
+ * Parses the path of a request. It is split before anything is decoded, and each segment is decoded at most once and
+ * only where a name is. A `%2F` can therefore be part of a name (of a resource whose names are whole keys) but never a
+ * separator, and no later proxy or handler can take the path for another resource.
  *
- * Recognised: discovery, OpenAPI and version documents, resources (namespaced or not, the old `/watch/` paths, names,
- * subresources). Everything else is `other`: health, metrics and the status page have routes of their own. Whether a verb or a
- * subresource is served is for others to say.
+ * These paths are recognised: discovery, OpenAPI and version documents, resources (namespaced or not, the old `/watch/`
+ * paths, names, subresources). Every other path is `other`: health, metrics and the status page have routes of their
+ * own. The caller decides whether a verb or a subresource is served.
  *
- * Source: the request info resolver of kubernetes/apiserver; legal path segments as apimachinery has them.
+ * Source: the request info resolver of kubernetes/apiserver; legal path segments as in apimachinery.
  */
 import { BadRequestError, NotFoundError } from '../model/status.js'
 import type { ServedResource } from './resource-registry.js'
@@ -35,13 +35,13 @@ export interface ResourcePath {
   readonly group: string
   readonly version: string
   readonly plural: string
-  /** undefined: not served here, or not with this scope. Authorization comes before the 404. */
+  /** undefined when the resource is not served here, or not with this scope. Authorization comes before the 404. */
   readonly served: ServedResource | undefined
   /** '' for a cluster-scoped resource, and for a list over all namespaces. */
   readonly namespace: string
   /** '' for a collection. */
   readonly name: string
-  /** '' for the object itself; `status`, `log`, `proxy/a/b`: what follows the name. */
+  /** What follows the name, such as `status`, `log` or `proxy/a/b`; '' for the object itself. */
   readonly subresource: string
   /** On the old paths with `/watch/` a name means `metadata.name=NAME`. */
   readonly legacyWatch: boolean
@@ -49,13 +49,13 @@ export interface ResourcePath {
 
 export type FindResource = (group: string, version: string, plural: string) => ServedResource | undefined
 
-/** What may follow `/namespaces/{name}` and is not a resource in that namespace. */
+/** The segments after `/namespaces/{name}` that are not resources in that namespace. */
 const NAMESPACE_SUBRESOURCES: ReadonlySet<string> = new Set(['status', 'finalize'])
 
 /**
- * @param path as it came in the request line, not decoded, without the query.
+ * @param path the path of the request line, not decoded, without the query.
  * @param find the registry's `find`.
- * @throws BadRequestError for a path that could be read in two ways; NotFoundError for one that cannot be a resource.
+ * @throws BadRequestError for an ambiguous path; NotFoundError for one that cannot be a resource.
  */
 export function parseRequestPath(path: string, find: FindResource): RequestPath {
   const segments = path.slice(1).split('/')
@@ -63,7 +63,7 @@ export function parseRequestPath(path: string, find: FindResource): RequestPath 
   if (!path.startsWith('/') || (root !== 'api' && root !== 'apis' && root !== 'openapi' && root !== 'version')) {
     return { kind: 'other' }
   }
-  // One slash at the end changes nothing, as in the API server.
+  // A slash at the end changes nothing, as in the API server.
   if (segments.length > 1 && segments.at(-1) === '') segments.pop()
   for (const segment of segments) checkSegment(segment, path)
 
@@ -103,7 +103,7 @@ function openApiPath(segments: readonly string[]): RequestPath {
   return { kind: 'other' }
 }
 
-/** @param rest what follows the version, at least one segment. */
+/** @param rest the segments after the version, at least one. */
 function resourcePath(group: string, version: string, rest: readonly string[], find: FindResource): ResourcePath {
   const legacyWatch = rest[0] === 'watch'
   const parts = legacyWatch ? rest.slice(1) : rest
@@ -130,24 +130,24 @@ function resourcePath(group: string, version: string, rest: readonly string[], f
   }
 }
 
-/** The API server's answer to a path under `/api` and `/apis` that leads nowhere. */
+/** The API server's answer to a path under `/api` or `/apis` that leads nowhere. */
 export function unknownResource(): NotFoundError {
   return new NotFoundError('the server could not find the requested resource', { details: {} })
 }
 
-/** Before any decoding: what servers and proxies are known to read differently. */
+/** Refuses, before any decoding, what servers and proxies are known to read differently. */
 function checkSegment(segment: string, path: string): void {
   if (segment === '') throw unknownResource()
   if (/^(\.|%2e){1,2}$/i.test(segment)) throw new BadRequestError(`path ${quote(path)} has a "." or ".." segment`)
 }
 
-/** A group, version or plural: what is not written plainly is not one. */
+/** Checks a group, version or plural, which is never written with escapes. */
 function fixed(segment: string): string {
   if (!/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(segment)) throw unknownResource()
   return segment
 }
 
-/** Decoded exactly once: `%252F` is the name `%2F`, which only a whole-key name may be. */
+/** Decodes a name exactly once: `%252F` is the name `%2F`, which only a whole-key name may be. */
 function decodeName(segment: string, isWholeKey: boolean): string {
   let name: string
   try {

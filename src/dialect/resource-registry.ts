@@ -1,9 +1,9 @@
 /**
- * The resources that are served now. Well-known and declared ones are set at start; CRDs come and go at run time, each
+ * The resources that are served now. Well-known and declared ones are set at start. CRDs come and go at run time, each
  * as one *owner* whose entries are replaced together, so that nobody sees half of a definition.
  *
- * It owns names and nothing else: whoever feeds and caches a resource listens for changes. An entry whose path is already
- * another owner's is refused, not merged: a CustomResourceDefinition cannot shadow a built-in.
+ * The registry only knows names: the stages that feed and cache a resource listen for changes. An entry whose path
+ * belongs to another owner is refused, so a CustomResourceDefinition cannot shadow a built-in resource.
  */
 import type { Resource } from '../model/resource.js'
 
@@ -18,11 +18,11 @@ export interface PrinterColumn {
   readonly jsonPath: string
 }
 
-/** Where a scale subresource finds its numbers: paths of member names. */
+/** Where a scale subresource finds its numbers, as paths of member names. */
 export interface ScalePaths {
   readonly specReplicas: readonly string[]
   readonly statusReplicas: readonly string[]
-  /** Of a selector, as text or as a LabelSelector; null: it has none. */
+  /** The path of a selector, which is a text or a LabelSelector; null when there is none. */
   readonly selector: readonly string[] | null
 }
 
@@ -36,15 +36,15 @@ const NO_SUBRESOURCES: Subresources = { status: false, scale: null }
 export interface ServedResource {
   readonly resource: Resource
   readonly origin: 'well-known' | 'declared' | 'custom'
-  /** undefined: the columns this project knows for the kind. */
+  /** undefined means the columns that this project has for the kind. */
   readonly printerColumns: readonly PrinterColumn[] | undefined
-  /** An OpenAPI v3 schema, as the CRD gives it; undefined when there is none. */
+  /** The OpenAPI v3 schema of the CRD; undefined when there is none. */
   readonly schema: Readonly<Record<string, unknown>> | undefined
-  /** Paths that a field selector may name beyond those every resource has, for discovery's sake only. */
+  /** Paths that a field selector may name beyond those every resource has. Only discovery uses them. */
   readonly selectableFields: readonly string[]
-  /** Parts of an object that are written by themselves, where writes are served. */
+  /** The parts of an object that are written by themselves, where writes are served. */
   readonly subresources: Subresources
-  /** A webhook converts between its versions: what is stored in another one cannot be shown from here. */
+  /** Whether a webhook converts between its versions: objects stored in another version cannot be shown from here. */
   readonly convertsByWebhook: boolean
 }
 
@@ -79,12 +79,12 @@ export class ResourceRegistry {
   #list: readonly ServedResource[] | undefined
   #generation = 0
 
-  /** Rises with every change: what is derived from the registry is cached by it. */
+  /** Rises with every change. Data derived from the registry is cached under it. */
   get generation(): number {
     return this.#generation
   }
 
-  /** In the order in which they were set: well-known first, CRDs last. */
+  /** Returns the resources in the order in which they were set: well-known first, CRDs last. */
   list(): readonly ServedResource[] {
     this.#list ??= [...this.#byPath.values()]
     return this.#list
@@ -94,7 +94,9 @@ export class ResourceRegistry {
     return this.#byPath.get(pathOf(group, version, plural))
   }
 
-  /** True when any resource of the group (and version) is served: tells an unknown resource from an unknown group. */
+  /**
+   * Whether any resource of the group (and version) is served: this tells an unknown resource from an unknown group.
+   */
   hasGroup(group: string, version?: string): boolean {
     return this.list().some(
       ({ resource }) => resource.group === group && (version === undefined || resource.version === version),
@@ -102,7 +104,7 @@ export class ResourceRegistry {
   }
 
   /**
-   * Replaces everything `owner` had. An entry equal to the one before keeps its identity and is not in the change.
+   * Replaces all entries of `owner`. An entry equal to the one before keeps its identity and is not part of the change.
    *
    * @returns the entries refused because another owner serves that path (or the owner named it twice).
    */
@@ -138,14 +140,14 @@ export class ResourceRegistry {
     this.set(owner, [])
   }
 
-  /** Called after the change is in place, synchronously. @returns a function that stops the calls. */
+  /** The listener is called synchronously, after the change. @returns a function that removes it. */
   onChange(listener: (change: RegistryChange) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 }
 
-/** By value: a CRD is written again whenever its status changes, and its watchers must not notice. */
+/** Compares by value: a CRD is written again whenever its status changes, and watchers must not notice. */
 function isSame(a: ServedResource, b: ServedResource): boolean {
   return JSON.stringify(a) === JSON.stringify(b)
 }

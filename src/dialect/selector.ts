@@ -1,4 +1,4 @@
-/** What a list or watch selects by: labels and fields together, both must hold. */
+/** The selector of a list or watch: labels and fields, both of which must match. */
 import type { Resource } from '../model/resource.js'
 import { fieldLabelsOf } from './field-labels.js'
 import { EVERY_FIELD, type FieldSelector, parseFieldSelector } from './field-selector.js'
@@ -10,10 +10,10 @@ export type { EqualityTerm } from '../model/equality-term.js'
 export type { Subject } from './subject.js'
 
 export class Selector {
-  /** Equal selectors have equal text: the key of groups and caches. '' selects all. */
+  /** Equal selectors have equal text, which is the key of groups and caches. '' selects everything. */
   readonly canonical: string
   readonly isEmpty: boolean
-  /** The facts it reads: field paths and `metadata.labels[KEY]`, without repeats. What `planFacts` takes. */
+  /** The facts it reads, for `planFacts`: field paths and `metadata.labels[KEY]`, without duplicates. */
   readonly paths: readonly string[]
   private readonly terms: readonly EqualityTerm[]
 
@@ -22,23 +22,26 @@ export class Selector {
     readonly fields: FieldSelector,
   ) {
     this.isEmpty = labels.isEmpty && fields.isEmpty
-    // No label selector has a ';' in it, so the first one is the seam.
+    // No label selector contains a ';', so the first one is the boundary.
     this.canonical = this.isEmpty ? '' : `${labels.canonical};${fields.canonical}`
     this.paths = [...fields.paths, ...labels.paths]
     this.terms = [...fields.equalityTerms(), ...labels.equalityTerms()]
   }
 
   matches(subject: Subject): boolean {
-    // Labels first: they are the same in every version of the object, and fields are those of one.
+    // Labels are compared first: they are the same in every version of the object, while fields belong to one version.
     return this.labels.matches(subject) && this.fields.matches(subject)
   }
 
-  /** What every matching object has, fields first: they tell objects apart better. Necessary, not sufficient. */
+  /**
+   * Returns what every matching object has. Fields come first, since they distinguish objects better. The terms are
+   * necessary, not sufficient.
+   */
   equalityTerms(): readonly EqualityTerm[] {
     return this.terms
   }
 
-  /** The only value this field can have in a matching object; undefined when the selector does not say. */
+  /** Returns the only value that this field can have in a matching object; undefined when there is no such value. */
   requiredValue(path: string): string | undefined {
     return this.fields.requiredValue(path)
   }
@@ -47,9 +50,9 @@ export class Selector {
 export const EVERYTHING = new Selector(EVERY_LABEL, EVERY_FIELD)
 
 /**
- * '' or undefined selects all.
+ * Parses a selector; '' or undefined selects everything.
  *
- * @param resource what is selected from; it may compute some field labels.
+ * @param resource the selected resource, which may compute some field labels.
  * @throws BadRequestError
  */
 export function parseSelector(

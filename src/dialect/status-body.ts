@@ -1,6 +1,6 @@
 /**
- * Errors on their way out: the Status object as JSON, YAML or protobuf, the headers that go with it, and the texts that clients of the
- * API server know, so that every stage words them alike.
+ * Encodes errors: the Status object as JSON, YAML or protobuf, its headers, and the texts that clients of the API
+ * server know, so that every stage words them alike.
  */
 import { indentJson } from '../codec/json-indent.js'
 import { jsonToYaml } from '../codec/json-to-yaml.js'
@@ -20,7 +20,7 @@ import { type Encoding, JSON_MEDIA_TYPE, PROTOBUF_MEDIA_TYPE, YAML_MEDIA_TYPE } 
 
 export interface StatusResponse {
   readonly code: number
-  /** Names in lower case. */
+  /** The names are in lower case. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
 }
@@ -45,9 +45,9 @@ export function statusResponse(
 
 const NEWLINE = Buffer.from('\n')
 
-/** `retry-after` whenever the details say when to come back. */
+/** Adds `retry-after` whenever the details say when to come back. */
 export function statusHeaders(error: StatusError, contentType: string): Record<string, string> {
-  // nosniff: a message repeats what the client sent, and no browser is to take it for HTML.
+  // The message repeats text of the client, so nosniff keeps browsers from reading it as HTML.
   const headers: Record<string, string> = {
     'content-type': contentType,
     'cache-control': 'no-cache, private',
@@ -65,12 +65,7 @@ function detailsOf({ group, plural }: ResourceName, name: string): StatusDetails
   return { ...(name === '' ? {} : { name }), ...(group === '' ? {} : { group }), kind: plural }
 }
 
-/** No such group, version or resource: nothing is served at that path. */
-export function unknownResourceError(): NotFoundError {
-  return new NotFoundError('the server could not find the requested resource', { details: {} })
-}
-
-/** `pods "a" not found`, `deployments.apps "a" not found`. */
+/** Returns an error such as `pods "a" not found` or `deployments.apps "a" not found`. */
 export function objectNotFoundError(resource: ResourceName, name: string): NotFoundError {
   return new NotFoundError(`${resourceId(resource)} ${JSON.stringify(name)} not found`, {
     details: detailsOf(resource, name),
@@ -83,7 +78,7 @@ export function alreadyExistsError(resource: ResourceName, name: string): Alread
   })
 }
 
-/** @param why default: the object was changed since it was read. */
+/** @param why by default, that the object was changed since it was read. */
 export function conflictError(
   resource: ResourceName,
   name: string,
@@ -108,9 +103,9 @@ export function unauthorizedError(): UnauthorizedError {
 
 export interface Attempt {
   readonly user: string
-  /** As in RBAC. */
+  /** The verb as in RBAC. */
   readonly verb: string
-  /** '' for all of them. */
+  /** '' means all namespaces. */
   readonly namespace: string
   /** '' when no single object is named. */
   readonly name: string

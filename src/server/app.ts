@@ -236,7 +236,7 @@ export class App {
       onInternalError,
       corsAllowedOrigins: config.corsAllowedOrigins,
       // A foreign page has no credentials: where they are asked for, the name that it calls us by does not matter.
-      allowedHosts: hasAuthenticator(config) && config.allowedHosts.length === 0 ? null : config.allowedHosts,
+      allowedHosts: () => (hasAuthenticator(config) && config.allowedHosts.length === 0 ? null : config.allowedHosts),
       routes: (server) =>
         registerUi(server, {
           gate,

@@ -1,4 +1,4 @@
-/** The ports that the configuration asks for: plain HTTP, HTTPS, or both, with the same routes. */
+/** The ports that the configuration asks for: plain HTTP, HTTPS, or both, with the same routes; and that of the metrics. */
 import type { AddressInfo } from 'node:net'
 import type { Server } from 'node:http'
 import type { FastifyInstance } from 'fastify'
@@ -7,12 +7,14 @@ import type { Config } from '../config/load.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import { type Listener, createPlainListener, createSecureListener } from '../transports/server/listeners.js'
+import { createMetricsServer } from '../transports/server/metrics-server.js'
 import { type ServerOptions, createServer } from '../transports/server/server.js'
 
 /** null: the port is not asked for. */
 export interface PortNumbers {
   readonly port: number | null
   readonly securePort: number | null
+  readonly metricsPort: number | null
 }
 
 export interface PortsOptions {
@@ -26,6 +28,7 @@ export class Ports {
   readonly #config: Config
   readonly #plain: FastifyInstance | null
   readonly #secure: FastifyInstance | null
+  readonly #metrics: FastifyInstance | null
   readonly #tls: ServerTls | null
 
   /** @throws Error that names the file when a certificate or key is unusable. */
@@ -44,28 +47,42 @@ export class Ports {
             // An HTTP/2 server has every method of a server that fastify uses.
             return listener as unknown as Server
           })
+    // A page has no credentials that it could lack here, so only names that were given are allowed.
+    const metrics = { ...server, allowedHosts: () => config.allowedHosts }
+    this.#metrics =
+      config.metricsBindAddress === null
+        ? null
+        : createMetricsServer(metrics, (handler) => createPlainListener(handler, limits))
   }
 
   /** @throws when a port is taken. */
   async start(): Promise<PortNumbers> {
-    const { bindAddress: host, port, securePort } = this.#config
-    const listen = async (server: FastifyInstance | null, number: number | null): Promise<number | null> => {
-      if (server === null || number === null) return null
-      await server.listen({ host, port: number })
-      return (server.server.address() as AddressInfo).port
+    const { bindAddress: host, port, securePort, metricsBindAddress } = this.#config
+    return {
+      port: await listen(this.#plain, { host, port }),
+      securePort: await listen(this.#secure, { host, port: securePort }),
+      metricsPort: await listen(this.#metrics, metricsBindAddress),
     }
-    return { port: await listen(this.#plain, port), securePort: await listen(this.#secure, securePort) }
   }
 
-  /** Sends clients elsewhere when their running requests end. */
+  /** Sends clients elsewhere when their running requests end. Metrics and health are answered to the end. */
   drain(): void {
     for (const port of [this.#plain, this.#secure]) (port?.server as (Server & Listener) | undefined)?.beginDrain()
   }
 
   async stop(): Promise<void> {
-    await Promise.all([this.#plain?.close(), this.#secure?.close()])
+    await Promise.all([this.#plain?.close(), this.#secure?.close(), this.#metrics?.close()])
     this.#tls?.close()
   }
+}
+
+async function listen(
+  server: FastifyInstance | null,
+  address: { readonly host: string; readonly port: number | null } | null,
+): Promise<number | null> {
+  if (server === null || address === null || address.port === null) return null
+  await server.listen({ host: address.host, port: address.port })
+  return (server.server.address() as AddressInfo).port
 }
 
 function openTls(config: Config, clock: Clock, logger: Logger): ServerTls {

@@ -36,9 +36,11 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
   const { config, upstream, logger, version, print, traces } = parts
   const { bindAddress: address } = config
   // Workers that pick a port for themselves would pick another after all of them had died.
+  const { metricsBindAddress } = config
   const ports: PortNumbers = {
-    port: config.port === 0 ? await freePort(address) : config.port,
-    securePort: config.securePort === 0 ? await freePort(address) : config.securePort,
+    port: await portOf(address, config.port),
+    securePort: await portOf(address, config.securePort),
+    metricsPort: metricsBindAddress && (await portOf(metricsBindAddress.host, metricsBindAddress.port)),
   }
   const metrics = new Metrics(version)
   const primary: Primary = new Primary({
@@ -117,11 +119,13 @@ function feedLines(primary: Primary): readonly FeedLine[] {
   }))
 }
 
-async function freePort(host: string): Promise<number> {
+/** The port itself; for 0 one that is free. */
+async function portOf(host: string, port: number | null): Promise<number | null> {
+  if (port !== 0) return port
   const server = createServer().listen(0, host)
   await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const { port: free } = server.address() as AddressInfo
   server.close()
   await once(server, 'close')
-  return port
+  return free
 }

@@ -79,7 +79,7 @@ export async function runWorker({ config, logger, version, schema, traces }: Wor
   const { isReplacement, ports } = await greeted
   try {
     app = new App({
-      config: { ...config, ...ports },
+      config: withPorts(config, ports),
       upstream: new PrimaryUpstream(channel.callUpstream),
       logsOutages: false,
       openFeed: channel.openFeed,
@@ -104,6 +104,12 @@ export async function runWorker({ config, logger, version, schema, traces }: Wor
     logger.error({ reason }, 'cannot start')
     process.exit(1)
   }
+}
+
+function withPorts(config: Config, { port, securePort, metricsPort }: PortNumbers): Config {
+  const { metricsBindAddress: address } = config
+  const metricsBindAddress = address && { ...address, port: metricsPort ?? address.port }
+  return { ...config, port, securePort, metricsBindAddress }
 }
 
 /** The primary has the watches, and compares what it tells all workers. @throws ServiceUnavailableError */

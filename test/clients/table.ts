@@ -1,5 +1,8 @@
 /** Clients that nobody here wrote, and how each is run: the runner follows this table, and docs/clients.md is made from it. */
 
+import type { GoProgram } from '../support/go-program.js'
+import { clientGo, newestKubectl } from './programs.js'
+
 export interface OutsideClient {
   readonly name: string
   readonly version: string
@@ -9,8 +12,8 @@ export interface OutsideClient {
   readonly test: string
   /** `npm test` runs it always; `npm run test:clients` where its tools are. */
   readonly runsIn: 'npm test' | 'npm run test:clients'
-  /** Without it the client is skipped, with a line that says so. */
-  readonly needs?: 'go'
+  /** What has to be built first. Where it cannot be, the client is skipped with a line that says why. */
+  readonly program?: GoProgram
   /** What a user of it has to set or to know. */
   readonly note?: string
 }
@@ -44,7 +47,7 @@ export const outsideClients: readonly OutsideClient[] = [
     does: 'typed, dynamic and metadata informers with its detectors on, with WatchList and without; eight writers of one object; leader election',
     test: 'test/clients/outside/client-go.ts',
     runsIn: 'npm run test:clients',
-    needs: 'go',
+    program: clientGo,
     note: 'metadata informers over pods that are stored as JSON are answered in JSON, with which the detector of client-go reports a difference of its own making',
   },
   {
@@ -53,6 +56,6 @@ export const outsideClients: readonly OutsideClient[] = [
     does: 'what the installed kubectl does',
     test: 'test/clients/outside/kubectl.ts',
     runsIn: 'npm run test:clients',
-    needs: 'go',
+    program: newestKubectl,
   },
 ]

@@ -143,7 +143,7 @@ void t.test(
 )
 
 void t.test('metrics of all workers are one scrape: shares summed, replicas not', async (t) => {
-  const { server } = await startScene(t, 50)
+  const { server } = await startScene(t, 50, ['--metrics-bind-address', '127.0.0.1:0'])
   const recorder = new WatchRecorder({ url: server.url })
   t.teardown(() => recorder.close())
   for (let i = 0; i < 20; i++) recorder.watch({ target: pods, sendInitialEvents: true })
@@ -159,6 +159,10 @@ void t.test('metrics of all workers are one scrape: shares summed, replicas not'
     t.equal(samples.get('distributary_http_requests_total{verb="list",code="200"}'), 1)
   }
   t.equal((await fetch(`${server.url}/readyz`)).status, 200)
+  const scraped = await fetch(`${server.metricsUrl}/metrics`)
+  t.match(await scraped.text(), 'distributary_workers 2\n', 'as they are on the port of the metrics alone')
+  t.equal((await fetch(`${server.metricsUrl}/readyz`)).status, 200)
+  t.equal((await fetch(`${server.metricsUrl}/api/v1/pods`)).status, 404)
 })
 
 void t.test('a page token of one worker is good at the other, and at one that came later', async (t) => {

@@ -1,6 +1,7 @@
 /** Modes of the chart that need no keys, started as they are rendered: see chart-modes.test.ts. */
 import t from 'tap'
 import { startEtcd } from '../support/etcd-process.js'
+import { freePort } from '../support/free-port.js'
 import { plain, startMode } from './support/chart-mode.js'
 
 void t.test('the modes that read an etcd without TLS become ready, without any keys', async (t) => {
@@ -8,8 +9,10 @@ void t.test('the modes that read an etcd without TLS become ready, without any k
   const etcdServers = [etcd.url]
 
   await t.test('sidecar-plaintext', async (t) => {
-    const { url } = await startMode(t, 'sidecar-plaintext', {}, { ...plain, etcdServers })
+    const metricsBindAddress = `127.0.0.1:${await freePort()}`
+    const { url } = await startMode(t, 'sidecar-plaintext', {}, { ...plain, etcdServers, metricsBindAddress })
     t.equal((await fetch(`${url}/api/v1/pods`)).status, 200)
+    t.equal((await fetch(`http://${metricsBindAddress}/metrics`)).status, 200)
   })
 
   await t.test('writes: what is written is read', async (t) => {

@@ -33,7 +33,7 @@ const NATS = ['ConfigMap', 'NetworkPolicy', 'PodDisruptionBudget', 'Secret', 'Se
 const KINDS: Readonly<Record<string, readonly string[]>> = {
   standalone: STANDALONE,
   sidecar: [...ALWAYS, 'DaemonSet'],
-  'sidecar-plaintext': [...ALWAYS, 'DaemonSet'],
+  'sidecar-plaintext': [...ALWAYS, 'DaemonSet', 'PodMonitor'],
   'sidecar-tls': [...ALWAYS, 'DaemonSet'],
   candidate: [...STANDALONE, ...NATS],
   edge: STANDALONE,
@@ -125,7 +125,7 @@ void t.test('kinds of other projects are as their definitions want them', { skip
       t.ok(validate(object), `${name}: ${object.kind}: ${JSON.stringify(validate.errors)}`)
     }
   }
-  t.same([...seen].sort(), ['Certificate', 'HTTPRoute', 'PrometheusRule', 'ServiceMonitor'])
+  t.same([...seen].sort(), ['Certificate', 'HTTPRoute', 'PodMonitor', 'PrometheusRule', 'ServiceMonitor'])
 })
 
 const refused: Readonly<Record<string, { values: Values; why: RegExp }>> = {
@@ -152,6 +152,18 @@ const refused: Readonly<Record<string, { values: Values; why: RegExp }>> = {
   'two fleets': {
     values: { config: { ...open, natsServers: ['nats://a'] }, nats: { enabled: true } },
     why: /which one/,
+  },
+  'a PodMonitor without its port': {
+    values: { config: open, podMonitor: { enabled: true } },
+    why: /podMonitor needs metrics\.port/,
+  },
+  'two monitors of the same pods': {
+    values: { config: open, metrics: { port: 9090 }, podMonitor: { enabled: true }, serviceMonitor: { enabled: true } },
+    why: /would both scrape every pod/,
+  },
+  'one port for metrics and clients': {
+    values: { config: open, metrics: { port: 8001 } },
+    why: /metrics\.port and containerPort are the same/,
   },
   'an Ingress whose controller is kept out': {
     values: { config: open, ingress },
@@ -298,6 +310,55 @@ void t.test('the Service has a port of its own', async (t) => {
   t.equal(serverConfig(objects)['port'], 8443)
   t.match(podOf(objects).containers[0], { ports: [{ name: 'http', containerPort: 8443 }] })
   t.match(specOf(objects, 'Service'), { ports: [{ port: 443, targetPort: 'http' }] })
+})
+
+void t.test('metrics have a port of their own, which Prometheus alone may reach', async (t) => {
+  const { objects } = renderChart({ config: open, metrics: { port: 9090 }, podMonitor: { enabled: true } })
+  t.equal(serverConfig(objects)['metricsBindAddress'], '0.0.0.0:9090')
+  t.match(podOf(objects).containers[0], { ports: [{ name: 'http' }, { name: 'metrics', containerPort: 9090 }] })
+  t.match(specOf(objects, 'PodMonitor'), { podMetricsEndpoints: [{ port: 'metrics' }] })
+  const { ingress } = specOf(objects, 'NetworkPolicy') as { ingress: Values[] }
+  t.same(
+    ingress.map(({ ports }) => ports),
+    [[{ port: 'http' }], [{ port: 'metrics' }]],
+  )
+  const sidecar = renderChart({ mode: 'sidecar', metrics: { port: 9090 } }).objects
+  t.same((podOf(sidecar).containers[0] as unknown as Values)['ports'], [{ name: 'metrics', containerPort: 9090 }])
+})
+
+void t.test('a server that authenticates nobody is told the names of its Service, Ingress and route', async (t) => {
+  const hostsOf = (values: Values): unknown => serverConfig(renderChart(values).objects)['allowedHosts']
+  const names = ['', '.there', '.there.svc', '.there.svc.cluster.local'].map((end) => `try-distributary${end}`)
+  const release = { ...RELEASE, Namespace: 'there' }
+  t.same(serverConfig(renderChart({ config: open }, { release }).objects)['allowedHosts'], names)
+  const routed = {
+    config: open,
+    ingress: { enabled: true, hosts: [{ host: 'a.example' }] },
+    httpRoute: { enabled: true, parentRefs: [{ name: 'g' }], hostnames: ['*.b.example'] },
+    networkPolicy: { enabled: false },
+  }
+  t.match((hostsOf(routed) as string[]).slice(4), ['a.example', '.b.example'])
+  t.same(hostsOf({ config: { ...open, allowedHosts: ['*'] } }), ['*'], 'unless it is told others')
+  t.equal(hostsOf({ config: etcd, tls }), undefined, 'with an authenticator any name will do')
+})
+
+void t.test('a pod has the time for its drain after the delay in which it serves on', async (t) => {
+  const graceOf = (values: Values): unknown => {
+    if (helm !== null) {
+      const { objects } = renderWithHelm(values)
+      t.equal(graceIn(objects), graceIn(renderChart(values).objects), 'by helm too')
+    }
+    return graceIn(renderChart(values).objects)
+  }
+  const graceIn = (objects: readonly KubernetesObject[]): unknown =>
+    (podOf(objects) as unknown as Values)['terminationGracePeriodSeconds']
+  const delayed = (shutdownDelayDuration: string | number): Values => ({ config: { ...open, shutdownDelayDuration } })
+  t.equal(graceOf({ config: open }), 55)
+  t.equal(graceOf(delayed('1m30s')), 135)
+  t.equal(graceOf(delayed('1500ms')), 47)
+  t.equal(graceOf(delayed(20)), 65)
+  t.equal(graceOf(delayed('0s')), 45)
+  t.equal(graceOf({ mode: 'sidecar', terminationGracePeriodSeconds: 60 }), 60)
 })
 
 void t.test('what stands under config wins over what the chart sets, false and 0 included', async (t) => {

@@ -44,6 +44,8 @@ export interface AppHarness {
   readonly port: number
   /** `http://127.0.0.1:PORT` */
   readonly url: string
+  /** `http://127.0.0.1:PORT` of `--metrics-bind-address`. */
+  readonly metricsUrl: string
   /** `https://127.0.0.1:PORT`, with the flags for it (`--tls-self-signed --secure-port 0`). */
   readonly secureUrl: string
   /** Stores an object, which needs its metadata. @param key under `/registry/`: `pods/default/web-0`. */
@@ -82,7 +84,7 @@ export async function startApp(t: Test, options: AppHarnessOptions = {}): Promis
     ...clock,
   })
   t.teardown(() => app.stop())
-  const { port, securePort } = await app.start()
+  const { port, securePort, metricsPort } = await app.start()
   if (options.ready !== false) await until(() => app.isReady, 'the app is ready')
   return {
     app,
@@ -90,6 +92,7 @@ export async function startApp(t: Test, options: AppHarnessOptions = {}): Promis
     upstream: embedded,
     port: port ?? -1,
     url: `http://127.0.0.1:${port}`,
+    metricsUrl: `http://127.0.0.1:${metricsPort}`,
     secureUrl: `https://127.0.0.1:${securePort}`,
     put: (key, object) => commit({ [key]: object }),
     commit,

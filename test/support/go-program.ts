@@ -1,6 +1,9 @@
 /**
  * Programs that are built from Go modules in this repository. What was built is kept in the user's cache folder, by the hash
  * of its sources, so that only the first run waits for the compiler.
+ *
+ * A machine may lack Go, a way to the modules, or the time to compile them. That says nothing about what is tested, so it is
+ * an error of its own (`NoProgramError`), by which a runner skips; a program that does not compile is an ordinary one.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -8,36 +11,70 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSy
 import { homedir } from 'node:os'
 import { basename, join } from 'node:path'
 
-export function hasGo(): boolean {
-  return spawnSync('go', ['version'], { stdio: 'ignore' }).status === 0
+export interface GoProgram {
+  /** The folder of its module; the program is named as the folder. */
+  readonly source: string
+  /** String variables that the linker sets, by their package and name. */
+  readonly variables?: Readonly<Record<string, string>>
+}
+
+const BUILD_MS = 10 * 60_000
+
+/** The program cannot be had on this machine, for a reason that is the machine's. */
+export class NoProgramError extends Error {
+  override readonly name = 'NoProgramError'
 }
 
 /**
  * The path of the program, which is built first where it is not in the cache.
  *
- * @param source the folder of its module.
- * @param variables string variables that the linker sets, by their package and name.
- * @throws Error when the build fails.
+ * @param deadlineMs of `performance.now()`, for fetching and building.
+ * @throws NoProgramError when Go, its modules or the time to build are missing; Error when the program does not compile.
  */
-export function buildGoProgram(source: string, variables: Readonly<Record<string, string>> = {}): string {
+export function buildGoProgram(
+  { source, variables = {} }: GoProgram,
+  deadlineMs = performance.now() + BUILD_MS,
+): string {
   const set = Object.entries(variables).map(([name, value]) => `-X ${name}=${value}`)
   const name = basename(source)
   const hash = createHash('sha256').update(set.join('\n'))
   for (const file of readdirSync(source).sort()) hash.update(file).update(readFileSync(join(source, file)))
-  const folder = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'distributary', 'clients')
+  const folder = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'distributary', 'programs')
   const program = join(folder, `${name}-${hash.digest('hex').slice(0, 16)}`)
   if (existsSync(program)) return program
+  const leftMs = (): number => Math.max(1, Math.floor(deadlineMs - performance.now()))
+  fetchModules(name, source, leftMs())
   mkdirSync(folder, { recursive: true })
   // The build is moved to its place when it is complete: a run that is cut short leaves no half of a program behind.
   const building = mkdtempSync(join(folder, 'building-'))
   try {
+    process.stdout.write(`building ${name}, which takes minutes the first time\n`)
     const output = join(building, name)
-    // One package at a time and with the least priority: the machine may be small, and others may work on it.
-    const command = ['-n', '19', 'go', 'build', '-p', '1', '-trimpath', `-ldflags=${set.join(' ')}`, '-o', output, '.']
-    execFileSync('nice', command, { cwd: source, stdio: ['ignore', 'ignore', 'inherit'] })
+    // With the least priority: others may work on the machine.
+    const command = ['-n', '19', 'go', 'build', '-trimpath', `-ldflags=${set.join(' ')}`, '-o', output, '.']
+    execFileSync('nice', command, { cwd: source, stdio: ['ignore', 'ignore', 'inherit'], timeout: leftMs() })
     renameSync(output, program)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ETIMEDOUT') throw error
+    throw new NoProgramError(`there was no time left to build ${name}`, { cause: error })
   } finally {
     rmSync(building, { recursive: true, force: true })
   }
   return program
+}
+
+/** What compiling needs, from the cache of modules or from where Go is told to fetch them. */
+function fetchModules(name: string, source: string, timeout: number): void {
+  if (spawnSync('go', ['version'], { stdio: 'ignore' }).status !== 0) throw new NoProgramError('Go is not installed')
+  const { status, stderr } = spawnSync('go', ['list', '-deps', '.'], {
+    cwd: source,
+    stdio: ['ignore', 'ignore', 'pipe'],
+    encoding: 'utf8',
+    timeout,
+  })
+  if (status === 0) return
+  const said = `${name}: ${stderr.trim().split('\n').at(-1)?.slice(0, 300) ?? ''}`
+  // What the module's own files lack is a fault of ours.
+  if (/\bgo\.(mod|sum)\b|no required module/.test(stderr)) throw new Error(said)
+  throw new NoProgramError(`the Go modules cannot be fetched: ${said}`)
 }

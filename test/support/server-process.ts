@@ -28,6 +28,8 @@ export interface ServerProcess {
   /** `https://127.0.0.1:PORT`, with the flags for it (`--secure-port 0`). */
   readonly secureUrl: string
   readonly securePort: number
+  /** `http://127.0.0.1:PORT` of `--metrics-bind-address`. */
+  readonly metricsUrl: string
   readonly pid: number
   /** Resolves with the exit code, or the signal's name. */
   readonly exited: Promise<number | string>
@@ -74,15 +76,16 @@ export async function startServer(t: Test, options: ServerProcessOptions): Promi
     if (Date.now() > deadline) throw new Error(`the server is not ${wanted} after 30 s: ${log()}`)
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
-  const serving = lineOf(log(), 'serving') as { readonly port?: number | null; readonly securePort?: number | null }
-  const port = Number(serving.port)
-  const securePort = Number(serving.securePort)
+  const serving = lineOf(log(), 'serving') as Readonly<Record<string, number | null>>
+  const port = Number(serving['port'])
+  const securePort = Number(serving['securePort'])
   const url = `http://127.0.0.1:${port}`
   return {
     url,
     port,
     secureUrl: `https://127.0.0.1:${securePort}`,
     securePort,
+    metricsUrl: `http://127.0.0.1:${serving['metricsPort']}`,
     pid: child.pid!,
     exited,
     async kill(signal = 'SIGKILL') {

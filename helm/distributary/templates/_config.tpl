@@ -27,6 +27,57 @@ https://127.0.0.1:2379
 {{- end -}}
 {{- end -}}
 
+{{/* "true" when some option authenticates clients; of those in extraArgs and the environment the chart knows nothing. */}}
+{{- define "distributary.hasAuthenticator" -}}
+{{- $config := .Values.config -}}
+{{- if or .Values.tls.clientCaSecretName $config.clientCaFile $config.tokenAuthFile $config.oidcIssuerUrl $config.authenticationKubeconfig $config.requestheaderClientCaFile -}}true{{- end -}}
+{{- end -}}
+
+{{/* The names by which clients call the Service, as YAML: without an authenticator the server refuses all others. */}}
+{{- define "distributary.hostNames" -}}
+{{- $name := include "distributary.fullname" . -}}
+{{- $names := list $name (printf "%s.%s" $name .Release.Namespace) (printf "%s.%s.svc" $name .Release.Namespace) (printf "%s.%s.svc.cluster.local" $name .Release.Namespace) -}}
+{{- if .Values.ingress.enabled -}}
+{{- range .Values.ingress.hosts -}}
+{{- $names = append $names (trimPrefix "*" .host) -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.httpRoute.enabled -}}
+{{- range .Values.httpRoute.hostnames -}}
+{{- $names = append $names (trimPrefix "*" .) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $names -}}
+{{- end -}}
+
+{{/* Whole seconds of a duration as the server takes it: 90s, 1h30m, 250ms, or a number of seconds. */}}
+{{- define "distributary.seconds" -}}
+{{- $text := toString . -}}
+{{- if regexMatch "^[0-9]+$" $text -}}
+{{- $text -}}
+{{- else -}}
+{{- $ms := 0 -}}
+{{- range regexFindAll "[0-9.]+(ms|s|m|h)" $text -1 -}}
+{{- if hasSuffix "ms" . -}}
+{{- $ms = addf $ms (float64 (trimSuffix "ms" .)) -}}
+{{- else if hasSuffix "s" . -}}
+{{- $ms = addf $ms (mulf 1000 (float64 (trimSuffix "s" .))) -}}
+{{- else if hasSuffix "m" . -}}
+{{- $ms = addf $ms (mulf 60000 (float64 (trimSuffix "m" .))) -}}
+{{- else -}}
+{{- $ms = addf $ms (mulf 3600000 (float64 (trimSuffix "h" .))) -}}
+{{- end -}}
+{{- end -}}
+{{- int (ceil (divf $ms 1000)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The time to drain, after the delay in which the server still serves. */}}
+{{- define "distributary.terminationGracePeriodSeconds" -}}
+{{- $delay := get (fromYaml (include "distributary.config" .)) "shutdownDelayDuration" -}}
+{{- add .Values.terminationGracePeriodSeconds (int (include "distributary.seconds" (default 0 $delay))) -}}
+{{- end -}}
+
 {{/* What is refused here would be refused by each pod when it starts, or would lead nowhere. */}}
 {{- define "distributary.check" -}}
 {{- $config := .Values.config -}}
@@ -47,9 +98,18 @@ https://127.0.0.1:2379
 {{- if not .Values.tls.enabled -}}
 {{- fail "Without TLS whoever reaches the port reads everything served: set tls.enabled with an authenticator (tls.clientCaSecretName, or config.oidcIssuerUrl and the like), or say config.insecureBindAny=true" -}}
 {{- end -}}
-{{- if not (or .Values.tls.clientCaSecretName $config.clientCaFile $config.tokenAuthFile $config.oidcIssuerUrl $config.authenticationKubeconfig $config.requestheaderClientCaFile .Values.extraArgs .Values.extraEnv) -}}
+{{- if not (or (include "distributary.hasAuthenticator" .) .Values.extraArgs .Values.extraEnv) -}}
 {{- fail "Nobody is asked who they are: set tls.clientCaSecretName, config.tokenAuthFile, config.oidcIssuerUrl or config.authenticationKubeconfig, or say config.insecureBindAny=true" -}}
 {{- end -}}
+{{- end -}}
+{{- if and .Values.podMonitor.enabled (not .Values.metrics.port) -}}
+{{- fail "podMonitor needs metrics.port, which it scrapes" -}}
+{{- end -}}
+{{- if and .Values.podMonitor.enabled .Values.serviceMonitor.enabled (eq .Values.mode "standalone") -}}
+{{- fail "podMonitor and serviceMonitor would both scrape every pod: which one is meant?" -}}
+{{- end -}}
+{{- if and .Values.metrics.port (eq (int .Values.metrics.port) (int .Values.containerPort)) -}}
+{{- fail "metrics.port and containerPort are the same" -}}
 {{- end -}}
 {{- if and (or .Values.ingress.enabled .Values.httpRoute.enabled) (ne .Values.mode "standalone") -}}
 {{- fail "ingress and httpRoute lead to the Service, which mode=sidecar does not have" -}}
@@ -75,6 +135,15 @@ https://127.0.0.1:2379
 {{- $_ := set $config "bindAddress" (ternary "127.0.0.1" "0.0.0.0" (eq .Values.mode "sidecar")) -}}
 {{- with include "distributary.etcdServers" . -}}
 {{- $_ := set $config "etcdServers" (splitList "," .) -}}
+{{- end -}}
+{{- if eq .Values.mode "standalone" -}}
+{{- $_ := set $config "shutdownDelayDuration" "10s" -}}
+{{- if not (include "distributary.hasAuthenticator" .) -}}
+{{- $_ := set $config "allowedHosts" (fromYamlArray (include "distributary.hostNames" .)) -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.metrics.port -}}
+{{- $_ := set $config "metricsBindAddress" (printf "%s:%d" .Values.metrics.bindAddress (int .Values.metrics.port)) -}}
 {{- end -}}
 {{- $etcdKeys := include "distributary.etcdKeys" . -}}
 {{- if eq $etcdKeys "host" -}}

@@ -36,7 +36,7 @@ spec:
   automountServiceAccountToken: {{ .Values.serviceAccount.automountToken }}
   # Variables of a Service named distributary would look like options.
   enableServiceLinks: false
-  terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
+  terminationGracePeriodSeconds: {{ include "distributary.terminationGracePeriodSeconds" . }}
   {{- with .Values.imagePullSecrets }}
   imagePullSecrets:
     {{- toYaml . | nindent 4 }}
@@ -105,10 +105,16 @@ spec:
         {{- with .Values.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
-      {{- if ne .Values.mode "sidecar" }}
+      {{- if or (ne .Values.mode "sidecar") .Values.metrics.port }}
       ports:
+        {{- if ne .Values.mode "sidecar" }}
         - name: http
           containerPort: {{ .Values.containerPort }}
+        {{- end }}
+        {{- if .Values.metrics.port }}
+        - name: metrics
+          containerPort: {{ .Values.metrics.port }}
+        {{- end }}
       {{- end }}
       startupProbe:
         {{- include "distributary.probe" (dict "root" . "path" "/livez") | nindent 8 }}

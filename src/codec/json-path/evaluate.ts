@@ -1,9 +1,9 @@
 /**
- * What a JSONPath finds in an object, as client-go finds it: a field that is missing is left out, while a step that does
- * not fit its value (an index beyond the end, a filter over an object, a comparison of an integer with a text) is an error.
+ * Evaluates a JSONPath on an object as client-go does. A missing field is left out, while a step that does not fit its
+ * value (an index beyond the end, a filter over an object, a comparison of an integer with a text) is an error.
  *
- * Objects are trees of `json-tree.ts`, or plain trees of `JSON.parse` where all numbers fit. Go walks over maps in random
- * order; here they are walked as they were written.
+ * Objects are trees of `json-tree.ts`, or plain trees of `JSON.parse` where all numbers fit. Go walks over maps in
+ * random order; here they are walked in the order in which they were written.
  */
 import { isNumber, isRecord, type Json, JsonNumber } from '../json-tree.js'
 import { type GoNumber, goNumber } from './numbers.js'
@@ -14,14 +14,14 @@ export class JsonPathError extends Error {
 
   constructor(
     message: string,
-    /** What the failed step was given: for a filter without a comparison that counts as found. */
+    /** The input of the failed step: a filter without a comparison counts it as found. */
     readonly found: readonly Json[],
   ) {
     super(message)
   }
 }
 
-/** Every value the path leads to. @throws JsonPathError */
+/** Returns every value that the path leads to. @throws JsonPathError */
 export function evaluatePath(path: JsonPath, value: Json): readonly Json[] {
   return walk(path, [value])
 }
@@ -61,14 +61,14 @@ function literal(value: Literal): Json {
   return typeof value === 'boolean' ? value : new JsonNumber(value.number)
 }
 
-/** A text has its bytes as children, as in Go. */
+/** The children of a text are its bytes, as in Go. */
 function children(value: Json): readonly Json[] {
   if (Array.isArray(value)) return value
   if (typeof value === 'string') return [...Buffer.from(value)]
   return isRecord(value) ? Object.values(value) : []
 }
 
-/** Everything that holds something, each before what it holds. */
+/** Returns every value that contains others, each before its children. */
 function descend(values: readonly Json[]): readonly Json[] {
   const found: Json[] = []
   const visit = (value: Json): void => {
@@ -91,7 +91,7 @@ function sliceEach(slice: Slice, values: readonly Json[]): readonly Json[] {
     if (!Array.isArray(value)) throw new JsonPathError('the value is not an array or a slice', values)
     const { length } = value
     let start = slice.start ?? 0
-    // Of an index, the end follows from the start as it was written.
+    // The end of an index follows from its start as it was written.
     let end = slice.isIndex ? start + 1 : (slice.end ?? length)
     if (start < 0) start += length
     if (end < 0 || (end === 0 && slice.isIndex)) end += length
@@ -132,7 +132,7 @@ function leads(path: JsonPath, item: Json): boolean {
   }
 }
 
-/** undefined when there is none. */
+/** Returns undefined when the path finds nothing. */
 function onlyValue(path: JsonPath, item: Json, input: readonly Json[]): Json | undefined {
   const found = walk(path, [item])
   if (found.length > 1) throw new JsonPathError('can only compare one element at a time', input)
@@ -162,7 +162,10 @@ function compare(left: Json, operator: string, right: Json, input: readonly Json
   }
 }
 
-/** Negative, zero or positive. An integer and a float do not compare, as nothing does that is of two kinds. */
+/**
+ * Returns a negative number, zero or a positive one. Values of different kinds, such as an integer and a float, are not
+ * comparable.
+ */
 function orderOf(left: Json, right: Json, input: readonly Json[]): number {
   if (typeof left === 'string' && typeof right === 'string')
     return Buffer.compare(Buffer.from(left), Buffer.from(right))
@@ -179,7 +182,10 @@ function compareGoNumbers(a: GoNumber, b: GoNumber): number {
   return x < y ? -1 : x > y ? 1 : 0
 }
 
-/** Negative, zero or positive, for sorting: integers are compared exactly, and with floats by value. */
+/**
+ * Returns a negative number, zero or a positive one, for sorting: integers are compared exactly, and with floats by
+ * value.
+ */
 export function compareNumbers(left: number | JsonNumber, right: number | JsonNumber): number {
   return compareGoNumbers(goNumber(left), goNumber(right))
 }

@@ -1,4 +1,4 @@
-/** Numbers of JSON as Go's decoder reads them: an integer where the text is one of 64 bits, else a float. */
+/** Reads JSON numbers as Go's decoder does: as an integer where the text is one of 64 bits, otherwise as a float. */
 import { JsonNumber } from '../json-tree.js'
 
 export type GoNumber =
@@ -17,7 +17,9 @@ export function goNumber(value: number | JsonNumber | { readonly number: string 
   return { kind: 'float', float: Number(text) }
 }
 
-/** As `fmt.Print` writes it: from a million on, and below 0.0001, with an exponent of at least two digits. */
+/**
+ * Writes a number as `fmt.Print` does: from a million on, and below 0.0001, with an exponent of at least two digits.
+ */
 export function printedNumber(value: GoNumber): string {
   if (value.kind === 'int') return String(value.int)
   const { float } = value
@@ -27,7 +29,7 @@ export function printedNumber(value: GoNumber): string {
   return `${mantissa}e${exponent < 0 ? '-' : '+'}${String(Math.abs(exponent)).padStart(2, '0')}`
 }
 
-/** As Go's JSON encoder writes it. */
+/** Writes a number as Go's JSON encoder does. */
 export function encodedNumber(value: GoNumber): string {
   if (value.kind === 'int') return String(value.int)
   return Object.is(value.float, -0) ? '-0' : String(value.float)

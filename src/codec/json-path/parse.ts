@@ -16,22 +16,22 @@ export type JsonPathNode =
   | { readonly kind: 'recursive' }
   | ({ readonly kind: 'slice' } & Slice)
   | { readonly kind: 'union'; readonly paths: readonly JsonPath[] }
-  /** No operator: the items that have the left side. */
+  /** Without an operator, the filter selects the items that have the left side. */
   | { readonly kind: 'filter'; readonly left: JsonPath; readonly operator: string | null; readonly right: JsonPath }
-  /** `range` and `end`, which templates give a meaning; a path has no place for them. */
+  /** `range` and `end` have a meaning in templates but not in a path. */
   | { readonly kind: 'word'; readonly word: string }
 
-/** The steps of one action. A text or a literal among them takes the place of what the steps before it found. */
+/** The steps of one action. A text or a literal among them replaces what the steps before it found. */
 export type JsonPath = readonly JsonPathNode[]
 
-/** A number has its text, since an integer and a float of the same value do not compare. */
+/** A number keeps its text, since an integer and a float of the same value are not comparable. */
 export type Literal = boolean | { readonly number: string }
 
 export interface Slice {
   readonly start: number | null
   readonly end: number | null
   readonly step: number | null
-  /** `[3]`: the end follows from the start. */
+  /** Whether it is an index such as `[3]`, whose end follows from its start. */
   readonly isIndex: boolean
 }
 
@@ -43,7 +43,7 @@ export class JsonPathSyntaxError extends Error {
   override readonly name = 'JsonPathSyntaxError'
 }
 
-/** A template is written by hand; the API server bounds a definition, and nobody needs a path of this length. */
+/** People write templates by hand, and the API server bounds definitions: nobody needs a longer path. */
 const MAX_LENGTH = 16_384
 
 /** @throws JsonPathSyntaxError */
@@ -52,7 +52,7 @@ export function parseParts(text: string): readonly TemplatePart[] {
   return new Parser(text).parts()
 }
 
-/** One expression, without braces around it. @throws JsonPathSyntaxError */
+/** Parses one expression without braces around it. @throws JsonPathSyntaxError */
 export function parseJsonPath(expression: string): JsonPath {
   const [part, ...more] = parseParts(`{${expression}}`)
   if (part?.kind !== 'action' || more.length > 0) throw new JsonPathSyntaxError('it is not one expression')
@@ -78,7 +78,7 @@ class Parser {
     return parts
   }
 
-  /** Up to its closing brace and over it. */
+  /** Reads an action up to and including its closing brace. */
   #action(): JsonPath {
     const { text } = this
     const nodes: JsonPathNode[] = []
@@ -172,7 +172,7 @@ class Parser {
     return { kind: 'filter', left: parseJsonPath(left), operator, right: parseJsonPath(right) }
   }
 
-  /** Up to the parenthesis that closes the filter, and over it: one inside of the quoted text does not count. */
+  /** Reads a filter up to and including its closing parenthesis; one inside a quoted text does not count. */
   #untilParenthesis(): string {
     const { text } = this
     const start = this.#at
@@ -201,7 +201,7 @@ class Parser {
     return this.#fail('unterminated quoted string')
   }
 
-  /** @param pattern sticky. @returns '' when it does not match here. */
+  /** @param pattern a sticky pattern. @returns '' when it does not match here. */
   #take(pattern: RegExp): string {
     pattern.lastIndex = this.#at
     const found = pattern.exec(this.text)?.[0] ?? ''

@@ -1,4 +1,6 @@
-/** Values that a JSONPath found, as client-go prints them: objects and lists as JSON with sorted names, numbers as Go's. */
+/**
+ * Prints values that a JSONPath found as client-go does: objects and lists as JSON with sorted names, numbers as in Go.
+ */
 import { isNumber, type Json } from '../json-tree.js'
 import { encodedNumber, goNumber, printedNumber } from './numbers.js'
 
@@ -8,7 +10,7 @@ export function printedValue(value: Json): string {
   return goJson(value)
 }
 
-/** JSON as `encoding/json` writes it. */
+/** Writes JSON as `encoding/json` does. */
 function goJson(value: Json): string {
   if (typeof value === 'string') return goString(value)
   if (isNumber(value)) return encodedNumber(goNumber(value))
@@ -18,7 +20,7 @@ function goJson(value: Json): string {
   return `{${names.map((name) => `${goString(name)}:${goJson(value[name]!)}`).join(',')}}`
 }
 
-/** Go escapes what HTML and JavaScript would read in their own way. */
+/** Go escapes characters that have a meaning in HTML or JavaScript. */
 function goString(text: string): string {
   return JSON.stringify(text).replace(
     /[<>&\u2028\u2029]/g,

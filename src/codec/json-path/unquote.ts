@@ -1,4 +1,4 @@
-/** Go's quoted strings, with single quotes allowed around a text of any length. Source: `strconv.UnquoteChar`. */
+/** Reads Go's quoted strings, and single-quoted texts of any length. Source: `strconv.UnquoteChar`. */
 
 const ESCAPES: Readonly<Record<string, string>> = {
   a: '\x07',
@@ -12,7 +12,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 }
 const ESCAPE = /\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})|([^]))/y
 
-/** null when an escape is not one of Go's. @param literal with its quotes. */
+/** Returns null when an escape is not one of Go's. @param literal with its quotes. */
 export function unquote(literal: string): string | null {
   const quote = literal[0]!
   const text = literal.slice(1, -1)

@@ -1,6 +1,6 @@
 /**
- * The one error of reading a stored value: bytes from etcd are somebody else's, so everything that can be wrong with
- * them ends here, and a caller counts, logs once per key and goes on with the next object.
+ * The only error of reading a stored value. Bytes in etcd are written by others, so everything that can be wrong with
+ * them becomes this error. The caller counts it, logs it once per key and goes on with the next object.
  */
 
 /**
@@ -20,7 +20,7 @@ export type CodecErrorCode =
 export class CodecError extends Error {
   override readonly name = 'CodecError'
 
-  /** @param offset byte of the value where it was noticed; -1 when no one byte is at fault. */
+  /** @param offset the byte of the value where the fault was found; -1 when no single byte is at fault. */
   constructor(
     readonly code: CodecErrorCode,
     message: string,

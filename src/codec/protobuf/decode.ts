@@ -1,15 +1,17 @@
 /**
- * A value stored as protobuf, as the JSON that an API server would answer for it.
+ * Decodes a value stored as protobuf into the JSON that an API server would answer for it.
  *
- * Each message is read in two passes over its own bytes: the first notes where each known field starts, the second writes
- * the members in the order of the Go struct. One pass cannot do it: what is left out of the wire (an empty required
- * field) must be written, members are not in the order of their numbers, and of a scalar given twice the last one counts.
- * The places are numbers in one array used as a stack, and the bytes go from one buffer to the other. An object tree and
- * JSON.stringify were rejected: protobuf-es takes longer to make the tree alone (`bench/protobuf-decode.ts`).
+ * Each message is read in two passes over its own bytes: the first notes where each known field starts, the second
+ * writes the members in the order of the Go struct. One pass is not enough. Some fields that are absent on the wire (an
+ * empty required field) must be written, members are not in the order of their numbers, and of a scalar given twice the
+ * last one counts. The places are numbers in one array used as a stack, and the bytes go from one buffer to the other.
+ * An object tree and JSON.stringify were rejected: protobuf-es takes longer to build the tree alone
+ * (`bench/protobuf-decode.ts`).
  *
- * What is empty and what is absent follows Go: a value is written unless `omitempty` and empty, a struct is always
- * written, a pointer is written when it is there, an absent array or map without `omitempty` is null. A zero
- * `metadata.creationTimestamp` is null, as API servers before 1.34 write it; later ones leave it out, which means the same.
+ * Empty and absent values follow Go: a value is written unless it is empty and `omitempty`, a struct is always written,
+ * a pointer is written when it is there, and an absent array or map without `omitempty` is null. A zero
+ * `metadata.creationTimestamp` is null, as API servers before 1.34 write it; later ones leave it out, which means the
+ * same.
  */
 import { CodecError } from './codec-error.js'
 import { missingDefaults } from './defaults.js'
@@ -23,31 +25,39 @@ import type { ScalarType, Schema } from './schema.js'
 import { SpecialValues, ZERO_QUANTITY } from './special-values.js'
 import { LENGTH, WireReader } from './wire.js'
 
-/** CRD schemas nest by far the deepest, two messages a level; every level costs a frame of the JavaScript stack. */
+/**
+ * The greatest depth, since every level costs a frame of the JavaScript stack. CRD schemas nest by far the deepest, two
+ * messages a level.
+ */
 export const MAX_MESSAGE_DEPTH = 200
 
 export interface DecodedObject {
-  /** Its own, exactly sized copy: compact JSON, kind and apiVersion first. */
+  /** An exactly sized copy: compact JSON, kind and apiVersion first. */
   readonly bytes: Buffer
   /** Index in `bytes` just after the `{` of the top-level `metadata`; -1 when the kind has none. */
   readonly metadataOffset: number
   readonly apiVersion: string
   readonly kind: string
-  /** How many fields the schema does not know: they are not in `bytes`. */
+  /** The number of fields that the schema does not know: they are not in `bytes`. */
   readonly unknownFields: number
 }
 
 export interface DecodeOptions {
   /** By default `metadata.resourceVersion` is left out: etcd's mod revision is the true one, put in when it is served. */
   readonly keepResourceVersion?: boolean
-  /** Nothing that is not stored: without what API servers add when they read. @see missingDefaults */
+  /** Whether to leave out what is not stored but added by API servers on reading. @see missingDefaults */
   readonly withoutDefaults?: boolean
-  /** For an envelope that names no kind, as a frame of a watch does not: WatchEvent. */
+  /**
+   * The most messages that are read before the value is refused as too large. A body of 3 MB can hold a million and a half
+   * empty ones, each of which is many times as long in JSON. Default: no bound, for values that etcd's own limit bounds.
+   */
+  readonly maxMessages?: number
+  /** The kind of an envelope that names none, as in a frame of a watch: WatchEvent. */
   readonly defaultKind?: { readonly apiVersion: string; readonly kind: string }
 }
 
 /**
- * The stored value as JSON.
+ * Returns the stored value as JSON.
  *
  * @param value the whole value with its envelope.
  * @throws CodecError for anything that is wrong with the value, and nothing else.
@@ -56,7 +66,7 @@ export function decodeObject(value: Buffer, schema: Schema, options: DecodeOptio
   return decoder.decode(value, schema, options)
 }
 
-/** `decodeObject` for who needs the text alone. */
+/** Like `decodeObject`, for callers that need only the text. */
 export function decodeToJson(value: Buffer, schema: Schema, options: DecodeOptions = {}): Buffer {
   return decoder.decode(value, schema, options).bytes
 }
@@ -79,7 +89,7 @@ const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 
-/** One at a time: decoding is synchronous, and its buffers are used again. */
+/** Only one decoding runs at a time, since it is synchronous, and its buffers are used again. */
 class Decoder {
   private readonly reader = new WireReader()
   private readonly writer = new JsonWriter()
@@ -87,13 +97,14 @@ class Decoder {
   private readonly special = new SpecialValues(this.reader, this.writer)
   private readonly plansOf = new WeakMap<Schema, Plans>()
   private plans!: Plans
-  /** Two per field of every message being read: where the tags of its first and last occurrence are, -1 for none. */
+  /** Two entries for each field of every message being read: the tags of its first and last occurrence, or -1. */
   private places = new Int32Array(4_096)
   private top = 0
   private unknownFields = 0
   private metadataOffset = -1
   private keepsResourceVersion = false
   private addsDefaults = true
+  private messagesLeft = 0
 
   decode(value: Buffer, schema: Schema, options: DecodeOptions): DecodedObject {
     const envelope = openEnvelope(value)
@@ -115,6 +126,7 @@ class Decoder {
       end += defaults.length
     }
     this.keepsResourceVersion = options.keepResourceVersion === true
+    this.messagesLeft = options.maxMessages ?? Infinity
     this.top = 0
     this.unknownFields = 0
     this.special.unknownFields = 0
@@ -128,7 +140,7 @@ class Decoder {
     }
   }
 
-  /** An object with its kind: the whole, or one that stands in an envelope inside another. */
+  /** Writes an object with its kind: the whole value, or an object in an envelope inside another. */
   private object(apiVersion: string, kind: string, start: number, end: number, depth: number): void {
     const plan = this.plans.ofKind(apiVersion, kind)
     const { writer } = this
@@ -146,7 +158,7 @@ class Decoder {
     writer.close(open, CLOSE_BRACE)
   }
 
-  /** The members of a message, each with a comma after it. */
+  /** Writes the members of a message, each with a comma after it. */
   private members(plan: Plan, start: number, end: number, depth: number): void {
     const { fields } = plan
     const base = this.find(plan, start, end, depth)
@@ -162,9 +174,12 @@ class Decoder {
     this.top = base
   }
 
-  /** The first pass. Returns where in `places` the message's are; who called gives the room back by setting `top`. */
+  /**
+   * The first pass. Returns where in `places` the entries of the message are. The caller frees them by restoring `top`.
+   */
   private find(plan: Plan, start: number, end: number, depth: number): number {
     if (depth > MAX_MESSAGE_DEPTH) throw new CodecError('too-deep', `it nests deeper than ${MAX_MESSAGE_DEPTH}`, start)
+    if (--this.messagesLeft < 0) throw new CodecError('too-large', 'it holds too many messages', start)
     const { reader } = this
     const { fields, slotOf } = plan
     const base = this.top
@@ -230,7 +245,7 @@ class Decoder {
     this.writer.byte(COMMA)
   }
 
-  /** @param at where its tag is, -1 when it is absent and yet to be written. */
+  /** @param at where its tag is, or -1 when the field is absent and must still be written. */
   private singleMessage(plan: Plan, field: PlanField, at: number, end: number, depth: number): void {
     const { reader } = this
     if (at === -1) {
@@ -243,7 +258,7 @@ class Decoder {
     this.messageMember(plan, field, reader.pos, reader.pos + length, depth)
   }
 
-  /** A message given in several parts is one: their bytes one after the other. No encoder of Kubernetes does that. */
+  /** A message given in several parts is the concatenation of their bytes. No encoder of Kubernetes writes that. */
   private mergedMessage(plan: Plan, field: PlanField, first: number, last: number, end: number, depth: number): void {
     const { reader } = this
     const bytes = reader.bytes
@@ -278,7 +293,7 @@ class Decoder {
       this.members(this.keepsResourceVersion ? inner : this.plans.metadataPlan, from, to, 1)
       writer.close(this.metadataOffset, CLOSE_BRACE)
     } else if (inner.form === 'items' && from === to) {
-      // A Go slice: nothing in it is nil.
+      // A Go slice has no nil elements.
       if (field.omitsEmpty) {
         writer.length -= field.prefix.length
         return
@@ -298,14 +313,14 @@ class Decoder {
       return
     }
     const base = this.find(plan, from, to, depth)
-    // Of two fields the second counts when it is there; of one, the one.
+    // When the message has two fields, the second one counts if it is set.
     const last = plan.fields.length - 1
     const slot = this.places[base + 2 * last] === -1 ? 0 : last
     this.bareField(plan.fields[slot]!, this.places[base + 2 * slot]!, this.places[base + 2 * slot + 1]!, to, depth)
     this.top = base
   }
 
-  /** A field's value in the place of its message's. */
+  /** Writes a field's value in place of the message that contains it. */
   private bareField(field: PlanField, first: number, last: number, end: number, depth: number): void {
     const { reader, writer } = this
     if (field.label === 'repeated') {
@@ -327,12 +342,12 @@ class Decoder {
     }
     const before = writer.length
     writer.raw(field.prefix)
-    // Numbers can be packed into an occurrence that holds none.
+    // A packed occurrence can be empty, so the array may still have no numbers.
     if (this.elements(field, first, last, end, depth) || !field.omitsEmpty) writer.byte(COMMA)
     else writer.length = before
   }
 
-  /** Returns whether there is one. */
+  /** Returns whether there is an element. */
   private elements(field: PlanField, first: number, last: number, end: number, depth: number): boolean {
     const { reader, writer } = this
     writer.byte(OPEN_BRACKET)
@@ -412,7 +427,7 @@ class Decoder {
     }
   }
 
-  /** The text of a key that is a number or a boolean; only messages from a descriptor set have such maps. */
+  /** Returns the text of a key that is a number or a boolean. Only messages from a descriptor set have such maps. */
   private numericKey(type: ScalarType, start: number, end: number): string {
     const { reader } = this
     if (start === end) return type === 'bool' ? 'false' : '0'
@@ -422,7 +437,7 @@ class Decoder {
     return scratch.bytes.toString('latin1', 0, scratch.length)
   }
 
-  /** The rest of an entry after its key. */
+  /** Writes an entry of a map after its key. */
   private mapValue(field: PlanField, entryEnd: number, depth: number): void {
     const { reader, writer } = this
     writer.byte(COLON)
@@ -436,8 +451,8 @@ class Decoder {
   }
 
   /**
-   * One value, from `reader.pos` on, which is left behind it. Returns false, with nothing written, when it is empty and
-   * `omitsEmpty`.
+   * Writes the value at `reader.pos` and moves past it. Returns false, with nothing written, when the value is empty
+   * and `omitsEmpty`.
    */
   private value(field: PlanField, end: number, depth: number, omitsEmpty: boolean): boolean {
     const { reader, writer } = this
@@ -482,7 +497,7 @@ class Decoder {
     return true
   }
 
-  /** RawExtension, FieldsV1, JSON: JSON as it is, or a whole envelope again. */
+  /** Writes RawExtension, FieldsV1 or JSON: the bytes are JSON, or another envelope. */
   private embedded(start: number, stop: number, depth: number): void {
     const { reader, writer } = this
     const from = this.special.embeddedStart(start, stop)
@@ -506,8 +521,9 @@ class Decoder {
   }
 
   /**
-   * A claim in a StatefulSet: API servers put kind and apiVersion there when they convert it, though they are not stored.
-   * A claim with a uid is no template but a copy of something that exists, as in the API's own test data, and stays bare.
+   * Writes a volume claim template of a StatefulSet. API servers add kind and apiVersion when they convert it, although
+   * they are not stored. A claim with a uid is not a template but a copy of an existing claim, as in the API's own test
+   * data, and gets neither.
    */
   private claim(plan: Plan, start: number, stop: number, depth: number): void {
     const { writer } = this
@@ -538,7 +554,7 @@ class Decoder {
   }
 }
 
-/** What is written for a field that is not there and must be. */
+/** Returns the text of a field that is absent and must be written. */
 function zeroText(field: PlanField): Buffer {
   switch (field.type) {
     case 'string':

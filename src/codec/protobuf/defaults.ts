@@ -1,10 +1,10 @@
 /**
- * The few members that API servers do not store and yet always answer: defaults that are set when an object is read, of
- * what their strategies clear before it is written. They are appended to the object's message, since a message followed
- * by more of its fields is the same message with those fields set, and only when the stored one has none.
+ * The few members that API servers answer but do not store: defaults set on reading, of fields that are cleared before
+ * an object is written. They are appended to the object's message, and only when the stored one has none, since a
+ * message followed by more of its fields is the same message with those fields set.
  *
- * Other defaults are set before an object is written, so they are stored; those of releases younger than the object are
- * left to that release.
+ * Other defaults are set before an object is written, so they are stored. Defaults of releases younger than the object
+ * are left to those releases.
  *
  * Source: what kube-apiserver 1.20 stores and answers; kubernetes, pkg/apis/{core,batch}/v1 defaults.
  */
@@ -23,7 +23,7 @@ const TEMPLATE_OF_JOB = 6
 
 const reader = new WireReader()
 
-/** What to append to the object's own message; null for nothing, which is so for nearly every kind and object. */
+/** Returns what to append to the object's own message; null when nothing is missing, as for nearly every object. */
 export function missingDefaults(envelope: Envelope): Buffer | null {
   switch (`${envelope.apiVersion} ${envelope.kind}`) {
     case 'v1 PersistentVolumeClaim':
@@ -45,7 +45,7 @@ function missingPhase(envelope: Envelope, phase: string): Buffer | null {
   return new MessageWriter().message(STATUS, new MessageWriter().text(PHASE, phase)).finish()
 }
 
-/** An object made from a template has the template's labels if it has none of its own. */
+/** An object made from a template gets the template's labels when it has none of its own. */
 function missingLabels(envelope: Envelope, templateNumber: number, selectorNumber: number | null): Buffer | null {
   const labels = fieldsAt(envelope, [SPEC, templateNumber, METADATA, LABELS])
   if (labels.length === 0) return null
@@ -64,7 +64,7 @@ function repeat(fieldNumber: number, values: readonly Buffer[]): MessageWriter {
   return message
 }
 
-/** Every occurrence of a length-delimited field at a path of field numbers. */
+/** Returns every occurrence of a length-delimited field at a path of field numbers. */
 function fieldsAt(envelope: Envelope, path: readonly number[]): readonly Buffer[] {
   let messages: readonly Buffer[] = [envelope.bytes.subarray(envelope.rawStart, envelope.rawEnd)]
   for (const number of path) messages = messages.flatMap((message) => fieldsOf(message, number))

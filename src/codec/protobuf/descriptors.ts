@@ -2,10 +2,11 @@
  * `--proto-descriptors FILE`: kinds of your own, or newer ones of Kubernetes, from a FileDescriptorSet as `protoc
  * --include_imports --descriptor_set_out=FILE` or `buf build` write it.
  *
- * - A message whose field 1 is `metadata` of type ObjectMeta is a kind; which apiVersion it is of says `isPackageOf`.
- * - A message that the table has keeps what the table says of each field it knows, because a descriptor does not know
+ * - A message whose field 1 is `metadata` of type ObjectMeta is a kind; `isPackageOf` decides its apiVersion.
+ * - A message that the table also has keeps the table's description of its fields, because a descriptor does not know
  *   what Kubernetes inlines or leaves out; its further fields come after those.
- * - Other fields: the descriptor's json_name; empty texts, bytes, arrays and maps are left out, numbers and booleans are
+ * - Other fields: the descriptor's json_name; empty texts, bytes, arrays and maps are left out, numbers and booleans
+ *   are
  *   written when they are there. 64-bit integers are JSON numbers, as everywhere in Kubernetes, and enums are their names.
  * - Time, MicroTime, Duration, Quantity, IntOrString, RawExtension, FieldsV1 and JSON are known by their full names.
  */
@@ -64,10 +65,11 @@ interface Declarations {
 }
 
 /**
- * The schema with the set's messages in it.
+ * Returns the schema with the messages of the set.
  *
  * @param kinds `group/version/Kind` → full message name, for packages that are not named by convention.
- * @throws CodecError when the bytes are no FileDescriptorSet, or use what Kubernetes' JSON has no form for (groups).
+ * @throws CodecError when the bytes are not a FileDescriptorSet, or use a feature that Kubernetes' JSON has no form for
+ * (groups).
  */
 export function loadDescriptors(bytes: Buffer, base: Schema, kinds: ReadonlyMap<string, string> = new Map()): Schema {
   const declarations = declare(parse(bytes))
@@ -163,7 +165,7 @@ function enumNames(fullName: string, declarations: Declarations): ReadonlyMap<nu
   return new Map(declarations.enums.get(fullName)?.value.map(({ number, name }) => [number, name]))
 }
 
-/** As protoc makes json_name when it is not given. */
+/** Makes the json_name as protoc does when it is not given. */
 function lowerCamelCase(name: string): string {
   return name.replace(/_+([a-zA-Z0-9])/g, (_, letter: string) => letter.toUpperCase())
 }

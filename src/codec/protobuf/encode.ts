@@ -1,9 +1,9 @@
 /**
- * What is sent to protobuf clients besides the stored objects themselves: lists, watch events, bookmarks, Status and
+ * Encodes what protobuf clients get besides the stored objects themselves: lists, watch events, bookmarks, Status and
  * metadata alone. A Table has no protobuf form.
  *
- * A list is a sequence of chunks, because its parts are copied from the store while the socket takes them; protobuf wants
- * the length of everything first, so the lengths are added up before the first chunk is made.
+ * A list is a sequence of chunks, because its parts are copied from the store while the socket takes them. Protobuf
+ * puts every length first, so the lengths are added up before the first chunk is made.
  *
  * Source: kubernetes/apimachinery, pkg/apis/meta/v1/generated.proto.
  */
@@ -28,29 +28,29 @@ export interface ListMetadata {
   readonly remainingItemCount?: number
 }
 
-/** One item of a list: its own message without an envelope, which a list does not have around its items. */
+/** One item of a list: its own message without an envelope, since items of a list have none. */
 export interface ListItem {
   readonly length: number
   /** Writes `length` bytes and returns the offset after them. */
   write(out: Buffer, offset: number): number
 }
 
-/** Chunks of a list are at least this large, save for the last: one write to a socket each. */
+/** Every chunk of a list but the last is at least this large, so that each is one worthwhile write to a socket. */
 const CHUNK_BYTES = 64 * 1024
 
-/** A whole object as a list's item. */
+/** Makes a list item of a whole object. */
 export function objectItem(object: StoredObject, resourceVersion: string): ListItem {
   const length = rawLength(object, resourceVersion)
   return { length, write: (out, offset) => writeRaw(object, resourceVersion, out, offset) }
 }
 
-/** An object's metadata as an item of a PartialObjectMetadataList. */
+/** Makes an item of a PartialObjectMetadataList from an object's metadata. */
 export function metadataItem(object: StoredObject, resourceVersion: string): ListItem {
   const length = fieldLength(metadataLength(object, resourceVersion))
   return { length, write: (out, offset) => writeMetadata(object, resourceVersion, out, offset) }
 }
 
-/** An object as `meta.k8s.io/v1` PartialObjectMetadata, in its envelope. */
+/** Encodes an object as `meta.k8s.io/v1` PartialObjectMetadata, in its envelope. */
 export function encodePartialObjectMetadata(object: StoredObject, resourceVersion: string): Buffer {
   const length = fieldLength(metadataLength(object, resourceVersion))
   return encodeEnvelope('meta.k8s.io/v1', 'PartialObjectMetadata', length, (out, offset) =>
@@ -59,9 +59,10 @@ export function encodePartialObjectMetadata(object: StoredObject, resourceVersio
 }
 
 /**
- * A list in its envelope, in chunks that together are the body. Nothing is written before the first chunk is asked for.
+ * Encodes a list in its envelope, in chunks that together are the body. Nothing is written before the first chunk is
+ * asked for.
  *
- * @param items gone over twice: for their lengths at once, for their bytes as the chunks are asked for.
+ * @param items iterated twice: at once for their lengths, and for their bytes as the chunks are asked for.
  */
 export function encodeList(
   apiVersion: string,
@@ -100,8 +101,8 @@ function* listChunks(head: Buffer, items: readonly ListItem[]): Generator<Buffer
 }
 
 /**
- * One event of a watch: a bare meta/v1 WatchEvent around the enveloped object. Over HTTP the caller puts its length before
- * it, in four bytes, big end first; over WebSocket it is a message as it is.
+ * Encodes one event of a watch: a bare meta/v1 WatchEvent around the enveloped object. Over HTTP the caller puts its
+ * length before it, in four bytes, big-endian; over WebSocket it is one message.
  */
 export function encodeWatchEvent(type: WatchEventType, envelopedObject: Buffer): Buffer {
   const extensionLength = fieldLength(envelopedObject.length)
@@ -114,7 +115,7 @@ export function encodeWatchEvent(type: WatchEventType, envelopedObject: Buffer):
   return out
 }
 
-/** The object of a BOOKMARK, in its envelope: nothing but metadata. */
+/** Encodes the object of a BOOKMARK, in its envelope: it has nothing but metadata. */
 export function encodeBookmark(
   apiVersion: string,
   kind: string,

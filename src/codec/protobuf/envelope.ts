@@ -1,7 +1,7 @@
 /**
  * The envelope around every object that an API server stores or sends as protobuf: four magic bytes, then the message
- * runtime.Unknown with the object's apiVersion and kind, and its own message as bytes. Opened in place: the parts are
- * offsets into the value, so that a resource only protobuf clients watch costs no copy.
+ * runtime.Unknown with the object's apiVersion and kind, and its own message as bytes. It is opened in place: the parts
+ * are offsets into the value, so that serving protobuf clients costs no copy.
  *
  *     k8s\0 | 1 typeMeta { 1 apiVersion, 2 kind } | 2 raw | 3 contentEncoding | 4 contentType
  *
@@ -18,12 +18,12 @@ export interface Envelope {
   readonly kind: string
   /** The value it was opened from. */
   readonly bytes: Buffer
-  /** The object's own message in `bytes`. */
+  /** Where the object's own message is in `bytes`. */
   readonly rawStart: number
   readonly rawEnd: number
-  /** '' for none, which is what API servers write. */
+  /** The content encoding is '' in what API servers write. */
   readonly contentEncoding: string
-  /** '' for the same protobuf, which is what API servers write. */
+  /** The content type is '' in what API servers write, which means protobuf again. */
   readonly contentType: string
 }
 
@@ -33,7 +33,7 @@ export function isProtobuf(value: Buffer): boolean {
   return value.length >= 4 && value[0] === 0x6b && value[1] === 0x38 && value[2] === 0x73 && value[3] === 0
 }
 
-/** @throws CodecError when it is not an envelope, is cut off, or its object is encoded in some further way. */
+/** @throws CodecError when it is not an envelope, is cut off, or its object is encoded in some other way. */
 export function openEnvelope(value: Buffer): Envelope {
   if (!isProtobuf(value)) throw new CodecError('malformed', 'it does not start with k8s\\0', 0)
   let apiVersion = ''
@@ -86,7 +86,7 @@ export function openEnvelope(value: Buffer): Envelope {
   return { apiVersion, kind, bytes: value, rawStart, rawEnd, contentEncoding, contentType }
 }
 
-/** The object's own message: a slice, which pins the value. */
+/** Returns the object's own message as a slice, which keeps the whole value in memory. */
 export function rawOf(envelope: Envelope): Buffer {
   return envelope.bytes.subarray(envelope.rawStart, envelope.rawEnd)
 }

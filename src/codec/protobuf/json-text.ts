@@ -1,14 +1,14 @@
 /**
- * JSON that stands inside a protobuf message as bytes (RawExtension, FieldsV1, a CRD's defaults): checked, and copied
- * without insignificant white space, because an event is one line and one bad value must not spoil a whole list.
- * One pass with an explicit stack; numbers and escapes stay as they were written.
+ * Copies JSON that is stored as bytes inside a protobuf message (RawExtension, FieldsV1, a CRD's defaults). It is
+ * checked and copied without insignificant white space, because an event is one line and one bad value must not spoil a
+ * whole list. The check is one pass with an explicit stack; numbers and escapes stay as they were written.
  */
 import { isUtf8 } from 'node:buffer'
 
 import { CodecError } from './codec-error.js'
 import type { JsonWriter } from './json-writer.js'
 
-/** Deeper than any object of an API; the stack has this size. */
+/** Deeper than any API object; the stack has this size. */
 const MAX_DEPTH = 512
 
 const VALUE = 0
@@ -22,16 +22,19 @@ const COMMA = 0x2c
 const COLON = 0x3a
 const BACKSLASH = 0x5c
 
-/** Scratch of the one check that runs at a time: 1 for an object, 0 for an array. */
+/** Scratch space: 1 for an object, 0 for an array. Only one check runs at a time. */
 const stack = new Uint8Array(MAX_DEPTH + 1)
 
-/** Bytes that end the run of a string's plain ones: quotes, backslashes, and the control characters, which are not allowed. */
+/**
+ * The bytes that end a run of plain characters in a string: quotes, backslashes, and control characters, which are not
+ * allowed.
+ */
 const ENDS_RUN = new Uint8Array(256)
 ENDS_RUN.fill(1, 0, 0x20)
 ENDS_RUN[QUOTE] = 1
 ENDS_RUN[BACKSLASH] = 1
 
-/** What may follow a backslash and is one byte long. */
+/** The one-byte escapes that may follow a backslash. */
 const ONE_BYTE_ESCAPE = new Uint8Array(256)
 for (const letter of '"\\/bfnrt') ONE_BYTE_ESCAPE[letter.charCodeAt(0)] = 1
 
@@ -110,7 +113,7 @@ function checkJson(source: Buffer, start: number, end: number): boolean {
   return hasSpace
 }
 
-/** Of text that is known to be JSON. Returns the offset after what it wrote. */
+/** Copies text that is known to be JSON. Returns the offset after the copy. */
 function copyCompact(source: Buffer, start: number, end: number, out: Buffer, offset: number): number {
   let to = offset
   let inString = false
@@ -132,7 +135,7 @@ function isSpace(byte: number): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 }
 
-/** How many bytes after a backslash belong to it. */
+/** Returns how many bytes after a backslash belong to its escape. */
 function escapeLength(source: Buffer, at: number, end: number): number {
   const letter = at < end ? source[at]! : 0
   if (ONE_BYTE_ESCAPE[letter] === 1) return 1

@@ -1,20 +1,20 @@
 /**
- * Compact JSON text in a buffer that grows, and is used again for the next object. Members and elements are written with
- * a comma after each; closing a container overwrites the last one. That is one test per container instead of one per
- * member. What is written comes from protobuf bytes and from fixed texts made when a schema is compiled, so no string is
- * ever made of them on the way, unless it is not UTF-8.
+ * Writes compact JSON text into a buffer that grows and is reused for the next object. A comma is written after each
+ * member and element, and closing a container overwrites the last one: that is one test per container instead of one
+ * per member. The input is protobuf bytes and fixed texts made when a schema is compiled, so no string is created on
+ * the way unless the bytes are not UTF-8.
  */
 import { isUtf8 } from 'node:buffer'
 
 import { CodecError } from './codec-error.js'
 
 /**
- * A message of empty messages takes two bytes each on the wire and many in JSON. An object of 1.5 MiB (etcd's limit for a
- * request) that grows past this is not one anybody wrote.
+ * Empty messages take two bytes each on the wire and many in JSON. An object of 1.5 MiB (etcd's limit for a request)
+ * that grows past this size is not a real one.
  */
 export const MAX_JSON_BYTES = 64 * 1024 * 1024
 const FIRST_SIZE = 64 * 1024
-/** A larger buffer is let go after use: one huge object should not stay in memory. */
+/** A larger buffer is released after use: one huge object should not stay in memory. */
 const KEPT_SIZE = 2 * 1024 * 1024
 
 const QUOTE = 0x22
@@ -22,7 +22,10 @@ const BACKSLASH = 0x5c
 const COMMA = 0x2c
 const HEX = Buffer.from('0123456789abcdef', 'latin1')
 
-/** 0: as it is; 1: six characters; else the letter after the backslash. */
+/**
+ * 0 means that the byte is written as it is, 1 that it takes six characters; another value is the letter after the
+ * backslash.
+ */
 const ESCAPES = new Uint8Array(256)
 ESCAPES.fill(1, 0, 0x20)
 for (const [code, letter] of [
@@ -46,7 +49,7 @@ export class JsonWriter {
     if (this.bytes.length > KEPT_SIZE) this.bytes = Buffer.allocUnsafeSlow(FIRST_SIZE)
   }
 
-  /** Its own, exactly sized copy of what has been written. */
+  /** Returns an exactly sized copy of what has been written. */
   copy(): Buffer {
     const out = Buffer.allocUnsafeSlow(this.length)
     this.bytes.copy(out, 0, 0, this.length)
@@ -67,7 +70,7 @@ export class JsonWriter {
     this.bytes[this.length++] = value
   }
 
-  /** Text made beforehand: short, so a loop beats a copy. */
+  /** Writes text made beforehand. It is short, so a loop beats a copy. */
   raw(text: Uint8Array): void {
     const size = text.length
     if (this.length + size > this.bytes.length) this.ensure(size)
@@ -82,15 +85,17 @@ export class JsonWriter {
     this.length += this.bytes.write(text, this.length, 'latin1')
   }
 
-  /** Puts `bracket` in the place of the comma after the last element, or after `open` when there was none. */
+  /**
+   * Replaces the comma after the last element by `bracket`, or writes `bracket` after `open` when there was no element.
+   */
   close(open: number, bracket: number): void {
     if (this.length > open && this.bytes[this.length - 1] === COMMA) this.bytes[this.length - 1] = bracket
     else this.byte(bracket)
   }
 
-  /** A string of the source, quoted and escaped. What is not UTF-8 becomes U+FFFD byte by byte, as Go writes it. */
+  /** Writes a string of the source, quoted and escaped. Bytes that are not UTF-8 each become U+FFFD, as in Go. */
   string(source: Buffer, start: number, end: number): void {
-    // No escape is longer than six bytes; room for all of them is asked for only when one is met.
+    // No escape is longer than six bytes; room for all of them is reserved only when one is met.
     if (this.length + (end - start) + 2 > this.bytes.length) this.ensure(end - start + 2)
     const open = this.length
     let out = this.bytes
@@ -139,7 +144,7 @@ export class JsonWriter {
     this.length += this.bytes.write(quoted, this.length, 'utf8')
   }
 
-  /** An integer in two halves as an unsigned or two's complement 64-bit number, to the last digit. */
+  /** Writes an integer given in two halves, unsigned or in two's complement, to the last digit. */
   integer(low: number, high: number, isSigned: boolean): void {
     if (high === 0) {
       this.unsigned(low)
@@ -154,7 +159,7 @@ export class JsonWriter {
     this.ascii((isSigned ? BigInt.asIntN(64, value) : value).toString())
   }
 
-  /** Of at most 2^53. */
+  /** Writes an integer of at most 2^53. */
   unsigned(value: number): void {
     if (value < 10) {
       this.byte(0x30 + value)
@@ -184,7 +189,7 @@ export class JsonWriter {
   }
 }
 
-/** Bytes of the well-formed UTF-8 sequence at `at`, 0 when there is none. */
+/** Returns the length of the well-formed UTF-8 sequence at `at`, 0 when there is none. */
 function sequenceLength(source: Buffer, at: number, end: number): number {
   const first = source[at]!
   const size = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2

@@ -1,18 +1,21 @@
-/** The entries of a map on the wire: one message each, with the key as field 1 and the value as field 2. */
+/** Reads the entries of a map on the wire: each is a message with the key as field 1 and the value as field 2. */
 import { CodecError } from './codec-error.js'
 import { type PlanField, WIRE_TYPES } from './plan.js'
 import { LENGTH, type WireReader } from './wire.js'
 
 export class MapEntries {
-  /** Of the entry found last: its key's bytes. */
+  /** The bytes of the key of the entry found last. */
   keyStart = 0
   keyEnd = 0
-  /** Where its value is, -1 when it has none. */
+  /** Where the entry's value is; -1 when it has none. */
   valueAt = -1
 
   constructor(private readonly reader: WireReader) {}
 
-  /** From `reader.pos`: finds the field's next entry, notes key and value, and returns the entry's end; -1 after the last. */
+  /**
+   * Finds the field's next entry from `reader.pos` on, notes key and value, and returns the entry's end; -1 after the
+   * last.
+   */
   next(field: PlanField, last: number, end: number): number {
     const { reader } = this
     while (reader.pos <= last) {
@@ -54,7 +57,10 @@ export class MapEntries {
     return -1
   }
 
-  /** Every key above the one before it: so Go writes maps, and then they need no sorting, and no key comes twice. */
+  /**
+   * Whether every key is greater than the one before it, as Go writes maps. Such a map needs no sorting and has no
+   * duplicate keys.
+   */
   isSorted(field: PlanField, first: number, last: number, end: number): boolean {
     const { reader } = this
     const { bytes } = reader

@@ -1,4 +1,4 @@
-/** Small protobuf messages put together from their fields: Status, ListMeta, bookmarks. Not for the hot path. */
+/** Builds small protobuf messages from their fields: Status, ListMeta, bookmarks. It is not for the hot path. */
 import { VARINT, varintLength, writeHeader, writeVarint } from './wire.js'
 
 export class MessageWriter {

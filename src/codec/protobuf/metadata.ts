@@ -1,6 +1,7 @@
 /**
- * The metadata of an object stored as protobuf, without its spec and status: what a resource needs that only protobuf
- * clients watch without field selectors. The kinds of Kubernetes all have ObjectMeta as field 1, so no schema is asked.
+ * Reads the metadata of an object stored as protobuf, without its spec and status. A resource that only protobuf
+ * clients watch without field selectors needs nothing more. All kinds of Kubernetes have ObjectMeta as field 1, so no
+ * schema is needed.
  */
 import { CodecError } from './codec-error.js'
 import { type Envelope, openEnvelope } from './envelope.js'
@@ -11,7 +12,7 @@ export interface ObjectMetadata {
   readonly apiVersion: string
   readonly kind: string
   readonly name: string
-  /** '' when cluster-scoped. */
+  /** The namespace is '' for a cluster-scoped object. */
   readonly namespace: string
   readonly uid: string
   readonly labels: ReadonlyMap<string, string>
@@ -22,11 +23,11 @@ export interface ObjectMetadata {
   readonly deletionTimestamp: string | null
   /** RFC 3339; null for an object that has none. */
   readonly creationTimestamp: string | null
-  /** As stored, which is '' in etcd. */
+  /** The stored text, which is '' in etcd. */
   readonly resourceVersion: string
 }
 
-/** Where in `envelope.bytes` the object's ObjectMeta is; null when it has none. Of several the last. */
+/** The place of the object's ObjectMeta in `envelope.bytes`; null when it has none. Of several the last counts. */
 export interface MetadataPlace {
   /** Offset of the field's tag. */
   readonly tagAt: number
@@ -38,7 +39,7 @@ const METADATA_TAG = (1 << 3) | LENGTH
 const NO_TEXTS: ReadonlyMap<string, string> = new Map()
 const reader = new WireReader()
 
-/** @throws CodecError when the envelope or the metadata cannot be read; what stands beside them is only passed over. */
+/** @throws CodecError when the envelope or the metadata cannot be read. Other fields are only skipped. */
 export function readMetadata(value: Buffer): ObjectMetadata {
   const envelope = openEnvelope(value)
   const { apiVersion, kind } = envelope

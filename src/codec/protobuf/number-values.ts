@@ -1,6 +1,6 @@
 /**
- * Numbers and booleans from the wire to JSON text, to the last digit: 64-bit integers are JSON numbers, as everywhere in
- * Kubernetes.
+ * Writes numbers and booleans from the wire as JSON text, to the last digit. 64-bit integers are JSON numbers, as
+ * everywhere in Kubernetes.
  */
 import type { JsonWriter } from './json-writer.js'
 import type { PlanField } from './plan.js'
@@ -12,7 +12,7 @@ const TRUE = Buffer.from('true', 'latin1')
 const FALSE = Buffer.from('false', 'latin1')
 const MINUS = 0x2d
 
-/** A field's number, from `reader.pos` on. Returns false, with nothing written, when it is zero and `omitsEmpty`. */
+/** Writes the number at `reader.pos`. Returns false, with nothing written, when it is zero and `omitsEmpty`. */
 export function writeNumber(
   field: PlanField,
   reader: WireReader,
@@ -35,14 +35,14 @@ export function writeNumber(
   }
   const before = writer.length
   writeScalar(type as ScalarType, reader, writer, end)
-  // Every zero is written as this one digit, save for the double -0, which Go takes for empty too.
+  // Every zero is written as this one digit, except the double -0, which Go treats as empty too.
   const isZero = writer.bytes[writer.length - 1] === 0x30 && writer.length - before <= 2
   if (!omitsEmpty || !isZero || (writer.length - before === 2 && writer.bytes[before] !== MINUS)) return true
   writer.length = before
   return false
 }
 
-/** Booleans among them, enums not. */
+/** Writes a scalar, including booleans but not enums. */
 export function writeScalar(type: ScalarType, reader: WireReader, writer: JsonWriter, end: number): void {
   switch (type) {
     case 'int32':

@@ -1,6 +1,6 @@
 /**
- * A message of the schema made ready for the decoder: which slot a field number has, which wire type it must come in, and
- * the bytes that stand before its value in JSON. Made once per message and schema, at first use.
+ * A message of the schema prepared for the decoder: the slot of each field number, the wire type a field must come in,
+ * and the bytes written before its value in JSON. A plan is made once per message and schema, at first use.
  */
 import { CodecError } from './codec-error.js'
 import type { Field, Message, ScalarType, Schema, SpecialType } from './schema.js'
@@ -10,7 +10,7 @@ export type FieldType = ScalarType | SpecialType | 'message'
 
 export const OBJECT_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
 
-/** Above every number in Kubernetes by far; the table by number has this size at most. */
+/** Far above every field number in Kubernetes; it bounds the size of the table by number. */
 const MAX_FIELD_NUMBER = 10_000
 
 export const WIRE_TYPES: Record<FieldType, number> = {
@@ -39,7 +39,7 @@ export const WIRE_TYPES: Record<FieldType, number> = {
   message: LENGTH,
 }
 
-/** Go structs: written even when empty, whatever their tag says. */
+/** Go structs are written even when empty, whatever their tag says. */
 const STRUCT_TYPES = new Set<FieldType>(['time', 'microtime', 'duration', 'quantity', 'intorstring', 'json', 'message'])
 
 export class PlanField {
@@ -47,17 +47,20 @@ export class PlanField {
   readonly jsonName: string
   readonly type: FieldType
   readonly label: Field['label']
-  /** Of one occurrence: of a map's entry for a map, of an element for what is repeated. */
+  /** The wire type of one occurrence: of an entry for a map, of an element for a repeated field. */
   readonly wireType: number
-  /** May also come as many numbers in one length-delimited occurrence. */
+  /** Whether many numbers may come in one length-delimited occurrence. */
   readonly isPackable: boolean
   readonly isInline: boolean
-  /** Not written when there is nothing in it. */
+  /** Whether an empty value is not written. */
   readonly omitsEmpty: boolean
   readonly isStruct: boolean
-  /** Nothing is written when it is not there: so for most fields of most messages, and they are passed by at once. */
+  /**
+   * Whether nothing is written for an absent field. That is so for most fields of most messages, which are then skipped
+   * quickly.
+   */
   readonly isSkippedWhenAbsent: boolean
-  /** Known, and yet not written. */
+  /** Whether the field is known but never written. */
   readonly isHidden: boolean
   /** `"name":` */
   readonly prefix: Buffer
@@ -88,7 +91,7 @@ export class PlanField {
     this.messageName = field.messageName
   }
 
-  /** The plan of the field's message: looked up at first use, because schemas are recursive. */
+  /** The plan of the field's message, looked up at first use because schemas are recursive. */
   plan(plans: Plans): Plan {
     this.messagePlan ??= plans.ofMessage(this.messageName)
     return this.messagePlan
@@ -99,14 +102,14 @@ export class Plan {
   readonly name: string
   readonly form: Message['form']
   readonly isKind: boolean
-  /** In the order in which they are written. */
+  /** The fields in the order in which they are written. */
   readonly fields: readonly PlanField[]
-  /** Field number → index in `fields`, -1 for none. */
+  /** Maps a field number to an index in `fields`, -1 for none. */
   readonly slotOf: Int16Array
-  /** apiVersion → `"kind":…,"apiVersion":…,`: some messages are kinds of many versions. */
+  /** Maps an apiVersion to `"kind":…,"apiVersion":…,`, since some messages are kinds of many versions. */
   readonly heads = new Map<string, Buffer>()
 
-  /** @param hiddenName a field that is read over without a word. */
+  /** @param hiddenName a field that is silently skipped. */
   constructor(message: Message, hiddenName?: string) {
     this.name = message.fullName
     this.form = message.form
@@ -129,7 +132,7 @@ export class Plans {
 
   constructor(readonly schema: Schema) {}
 
-  /** ObjectMeta as it is served: the resourceVersion in it is put in later. */
+  /** The plan of ObjectMeta as it is served, without the resourceVersion, which is inserted later. */
   get metadataPlan(): Plan {
     this.metadata ??= this.ofMessage(OBJECT_META, 'resourceVersion')
     return this.metadata
@@ -156,7 +159,7 @@ export class Plans {
   }
 }
 
-/** Names from stored bytes, short enough for a log line. */
+/** Quotes a name from stored bytes, cut to fit a log line. */
 function quote(text: string): string {
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)
 }

@@ -1,8 +1,8 @@
 /**
- * A stored protobuf object with its resourceVersion in it: ObjectMeta's field 6, put in at wire level with the three
- * lengths around it (metadata, the raw message, nothing else) made right. Every other byte of the object stays as it was
- * stored, so fields that no schema of ours knows reach the client untouched. Decoding and encoding again was rejected for
- * that reason, and for its cost.
+ * Inserts the resourceVersion into a stored protobuf object: ObjectMeta's field 6 is written at wire level, and the
+ * lengths around it (metadata and the raw message) are adjusted. Every other byte stays as it was stored, so fields
+ * that no schema of ours knows reach the client untouched. Decoding and encoding again was rejected for that reason,
+ * and for its cost.
  *
  *     k8s\0 │ typeMeta │ raw { … metadata { …before │ 6: resourceVersion │ after… } …rest } │ the rest of the envelope
  */
@@ -13,17 +13,17 @@ import { LENGTH, WireReader, fieldLength, varintLength, writeHeader } from './wi
 
 const RESOURCE_VERSION_NUMBER = 6
 
-/** Where the pieces of an object are that stay the same for every resourceVersion: offsets into the stored value. */
+/** Offsets into the stored value of the pieces of an object that are the same for every resourceVersion. */
 export interface StoredObject {
   readonly bytes: Buffer
   readonly apiVersion: string
   readonly kind: string
   readonly rawStart: number
   readonly rawEnd: number
-  /** The tag of metadata; rawStart when there is none. */
+  /** The tag of metadata; equal to rawStart when there is none. */
   readonly metadataTagAt: number
   readonly metadataEnd: number
-  /** Runs of metadata's bytes before and after its resourceVersion, as pairs of offsets. */
+  /** The runs of metadata's bytes before and after its resourceVersion, as pairs of offsets. */
   readonly before: readonly number[]
   readonly after: readonly number[]
   readonly keptLength: number
@@ -31,7 +31,7 @@ export interface StoredObject {
 
 const reader = new WireReader()
 
-/** Looks a stored value over once; a few µs. @throws CodecError when envelope or metadata cannot be read. */
+/** Analyses a stored value in a few µs. @throws CodecError when envelope or metadata cannot be read. */
 export function openStored(value: Buffer): StoredObject {
   return locate(openEnvelope(value))
 }
@@ -44,7 +44,8 @@ function locate(envelope: Envelope): StoredObject {
   let keptLength = 0
   reader.bytes = bytes
   reader.pos = place.start
-  // Fields stay in the order of their numbers: everything up to the first above 6, or up to the old one, is before.
+  // Fields stay in the order of their numbers: those up to the old resourceVersion, or up to number 6, go before the
+  // new one.
   let into = before
   let runStart = place.start
   const closeRun = (runEnd: number): void => {
@@ -81,7 +82,7 @@ function locate(envelope: Envelope): StoredObject {
   }
 }
 
-/** Bytes of the object's own message with this resourceVersion, without its envelope. */
+/** Returns the length of the object's own message with this resourceVersion, without its envelope. */
 export function rawLength(object: StoredObject, resourceVersion: string): number {
   const metadata = fieldLength(metadataLength(object, resourceVersion))
   return object.rawEnd - object.rawStart - (object.metadataEnd - object.metadataTagAt) + metadata
@@ -95,12 +96,12 @@ export function writeRaw(object: StoredObject, resourceVersion: string, out: Buf
   return pos + bytes.copy(out, pos, object.metadataEnd, object.rawEnd)
 }
 
-/** Bytes of the object's metadata alone with this resourceVersion. */
+/** Returns the length of the object's metadata alone with this resourceVersion. */
 export function metadataLength(object: StoredObject, resourceVersion: string): number {
   return object.keptLength + fieldLength(resourceVersion.length)
 }
 
-/** The metadata as field 1, tag and length included. Returns the offset after it. */
+/** Writes the metadata as field 1, tag and length included. Returns the offset after it. */
 export function writeMetadata(object: StoredObject, resourceVersion: string, out: Buffer, offset: number): number {
   const { bytes, before, after } = object
   let pos = writeHeader(1, metadataLength(object, resourceVersion), out, offset)
@@ -112,10 +113,10 @@ export function writeMetadata(object: StoredObject, resourceVersion: string, out
 }
 
 /**
- * The value as an API server serves it, in an envelope of its own.
+ * Returns the value as an API server serves it, in an envelope of its own.
  *
  * @param resourceVersion decimal digits.
- * @param apiVersion another than the stored one for kinds whose versions have the same message under two names.
+ * @param apiVersion may differ from the stored one for kinds whose versions have the same message under two names.
  * @throws CodecError when envelope or metadata cannot be read.
  */
 export function withResourceVersion(value: Buffer, resourceVersion: string, apiVersion?: string): Buffer {
@@ -128,10 +129,10 @@ export function withResourceVersion(value: Buffer, resourceVersion: string, apiV
   )
 }
 
-/** The envelope's end as API servers write it: no content encoding, no content type, both spelled out. */
+/** The end of the envelope as API servers write it: empty content encoding and content type, both present. */
 export const ENVELOPE_END = Buffer.from([0x1a, 0x00, 0x22, 0x00])
 
-/** Magic, typeMeta, and the tag and length of raw: everything before the object's own message. */
+/** Returns the bytes before the object's own message: magic, typeMeta, and the tag and length of raw. */
 export function envelopeStart(apiVersion: string, kind: string, length: number): Buffer {
   const versionLength = Buffer.byteLength(apiVersion, 'utf8')
   const kindLength = Buffer.byteLength(kind, 'utf8')
@@ -147,7 +148,7 @@ export function envelopeStart(apiVersion: string, kind: string, length: number):
   return out
 }
 
-/** A whole enveloped value in one buffer of its own. */
+/** Returns a whole enveloped value in a buffer of its own. */
 export function encodeEnvelope(
   apiVersion: string,
   kind: string,

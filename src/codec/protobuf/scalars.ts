@@ -1,6 +1,6 @@
 /**
- * Texts that Kubernetes' JSON has for numbers on the wire: times as RFC 3339 in UTC, durations in Go's notation, doubles.
- * Each is what Go's `Time.Format`, `Duration.String` and `encoding/json` print for the same number.
+ * The texts that Kubernetes' JSON has for numbers on the wire: times as RFC 3339 in UTC, durations in Go's notation,
+ * doubles. Each is what Go's `Time.Format`, `Duration.String` and `encoding/json` print for the same number.
  */
 import { CodecError } from './codec-error.js'
 
@@ -8,7 +8,10 @@ const SECONDS_PER_DAY = 86_400
 /** Go's zero time, 0001-01-01T00:00:00Z, which its JSON form shows as null. */
 export const ZERO_TIME_SECONDS = -62_135_596_800
 
-/** `2006-01-02T15:04:05Z`; a calendar in arithmetic, because a Date per field costs more than the rest of the field. */
+/**
+ * Returns a text such as `2006-01-02T15:04:05Z`. The calendar is plain arithmetic, because a Date per field costs more
+ * than the rest of the field.
+ */
 export function formatTime(unixSeconds: number): string {
   if (!Number.isSafeInteger(unixSeconds)) throw new CodecError('malformed', `${unixSeconds} s is not a time`)
   const days = Math.floor(unixSeconds / SECONDS_PER_DAY)
@@ -16,7 +19,7 @@ export function formatTime(unixSeconds: number): string {
   return `${formatDate(days)}T${two(Math.floor(second / 3600))}:${two(Math.floor(second / 60) % 60)}:${two(second % 60)}Z`
 }
 
-/** Always six digits, as meta/v1 MicroTime has them; the rest of the nanoseconds is cut off. */
+/** Always writes six digits, as meta/v1 MicroTime has them; the rest of the nanoseconds is cut off. */
 export function formatMicroTime(unixSeconds: number, nanos: number): string {
   // Nanoseconds out of range carry over, as in Go's time.Unix.
   const carry = Math.floor(nanos / 1e9)
@@ -26,8 +29,8 @@ export function formatMicroTime(unixSeconds: number, nanos: number): string {
 }
 
 /**
- * Days since 1970-01-01 as year-month-day in the proleptic Gregorian calendar. Years are counted from March 1st, so that
- * the leap day is the last of its year, in eras of 400 years = 146,097 days.
+ * Turns days since 1970-01-01 into year-month-day of the proleptic Gregorian calendar. Years start on March 1st, so
+ * that the leap day is the last of its year, and are grouped into eras of 400 years = 146,097 days.
  */
 function formatDate(days: number): string {
   const shifted = days + 719_468
@@ -49,7 +52,7 @@ function two(value: number): string {
   return value < 10 ? `0${value}` : String(value)
 }
 
-/** Nanoseconds as `1h2m3.5s`, `1.5ms`, `0s`. */
+/** Writes nanoseconds as `1h2m3.5s`, `1.5ms`, `0s`. */
 export function formatDuration(nanoseconds: bigint): string {
   if (nanoseconds === 0n) return '0s'
   const sign = nanoseconds < 0n ? '-' : ''
@@ -78,7 +81,7 @@ export function formatDouble(value: number): string {
   return Object.is(value, -0) ? '-0' : String(value)
 }
 
-/** The shortest text that is this 32-bit float again. */
+/** Returns the shortest text that gives this 32-bit float again. */
 export function formatFloat(value: number): string {
   for (let digits = 1; digits < 9; digits++) {
     const text = Number(value.toPrecision(digits))

@@ -1,7 +1,7 @@
 /**
- * Which message a kind is, and what each message's fields look like in Kubernetes' JSON. The built-in kinds come from
- * the table in `kubernetes-schema.ts`; `descriptors.ts` adds those of a FileDescriptorSet. A message is read from its
- * line when it is first asked for: a server that serves pods never looks at the thousand others.
+ * The messages of kinds, and the form of each message's fields in Kubernetes' JSON. The built-in kinds come from the
+ * table in `kubernetes-schema.ts`; `descriptors.ts` adds those of a FileDescriptorSet. A message is read from its line
+ * when it is first asked for: a server that serves pods never looks at the thousand others.
  *
  * The table's notation, one line a message, in the order in which Go writes the members:
  *
@@ -9,11 +9,12 @@
  *     @ k8s.io.api.apps.v1 apps/v1                     messages of a package, and the apiVersion of its kinds
  *     Deployment* metadata?:1:m/ObjectMeta spec?:2:DeploymentSpec
  *
- * After a message's name: `*` it is a kind; `[]` in JSON it is the array in its only field; `|array`, `|bool` in JSON it
- * is its second field when that is set, else its first. A field is `jsonName:number:type`. `?` left out when empty. An
- * empty name: its members stand among ours. Before the type: `*` a pointer, so an empty value that is there is written;
- * `[]` repeated; `{}` a map with strings as keys. A type with a capital letter is a message (after `alias/` or a whole
- * package and `/` if it is another package's); the others are protobuf's scalars and the six of `SpecialType`.
+ * After a message's name, `*` marks a kind; `[]` a message that in JSON is the array in its only field; `|array` and
+ * `|bool` one that in JSON is its second field when that is set, else its first. A field is `jsonName:number:type`, and
+ * `?` after the name means that it is left out when empty. A field with an empty name is inlined. Before the type, `*`
+ * marks a pointer, so an empty value that is present is written; `[]` a repeated field; `{}` a map with strings as
+ * keys. A type with a capital letter is a message (after `alias/` or a whole package and `/` if it is another
+ * package's); the others are protobuf's scalars and the six of `SpecialType`.
  */
 import { KUBERNETES_SCHEMA } from './kubernetes-schema.js'
 
@@ -40,23 +41,23 @@ export type SpecialType = 'time' | 'microtime' | 'duration' | 'quantity' | 'into
 
 export interface Field {
   readonly number: number
-  /** '' for a message whose members stand among ours. */
+  /** The name is '' for an inlined message. */
   readonly jsonName: string
   readonly isOmittedWhenEmpty: boolean
   readonly label: 'value' | 'pointer' | 'repeated' | 'map'
-  /** Of a map's values for a map. `message` goes with `messageName`. */
+  /** The type of the field, or of the values of a map. `message` goes with `messageName`. */
   readonly type: ScalarType | SpecialType | 'message'
   readonly messageName: string
-  /** Only maps have one, 'string' in all of Kubernetes. */
+  /** Only maps have a key type, which is 'string' in all of Kubernetes. */
   readonly keyType: ScalarType
-  /** Only enums have them: what a number is called in JSON. */
+  /** The JSON names of an enum's numbers; null for other types. */
   readonly enumNames: ReadonlyMap<number, string> | null
 }
 
 export interface Message {
   readonly fullName: string
   readonly form: 'object' | 'items' | 'either'
-  /** Its JSON starts with kind and apiVersion. */
+  /** Whether its JSON starts with kind and apiVersion. */
   readonly isKind: boolean
   readonly fields: readonly Field[]
 }
@@ -64,20 +65,22 @@ export interface Message {
 const META_PACKAGE = 'k8s.io.apimachinery.pkg.apis.meta.v1'
 const NO_FIELDS: readonly string[] = []
 
-/** What a descriptor set adds: whole messages, and which kinds they are. */
+/** What a descriptor set adds: whole messages, and the kinds among them. */
 export interface SchemaAdditions {
   readonly messages: Iterable<Message>
-  /** Packages in which kinds are looked for by convention, before ours. @see isPackageOf */
+  /** Packages in which kinds are looked up by convention, before the built-in ones. @see isPackageOf */
   readonly packages: Iterable<string>
-  /** `group/version/Kind` (or `version/Kind` of the core group) → full message name: goes before every convention. */
+  /**
+   * Maps `group/version/Kind` (or `version/Kind` of the core group) to a full message name, before every convention.
+   */
   readonly kinds: ReadonlyMap<string, string>
 }
 
 /**
- * Whether a package holds the kinds of an apiVersion, as packages are usually named: its last part is the version, and
- * what is before it ends in the group's labels (`edge.example.com.v1`), in the same backwards (`com.example.edge.v1`), or
- * in the first of them (`k8s.io.api.rbac.v1` for `rbac.authorization.k8s.io/v1`); `core` for the core group. A `-` in a
- * group is a `_` in a package.
+ * Whether a package contains the kinds of an apiVersion, as packages are usually named. The last part of the package is
+ * the version. The parts before it end in the group's labels (`edge.example.com.v1`), in the same labels backwards
+ * (`com.example.edge.v1`), or in the first of them (`k8s.io.api.rbac.v1` for `rbac.authorization.k8s.io/v1`); the core
+ * group is `core`. A `-` in a group is a `_` in a package.
  */
 export function isPackageOf(packageName: string, apiVersion: string): boolean {
   const slash = apiVersion.lastIndexOf('/')
@@ -91,7 +94,7 @@ export function isPackageOf(packageName: string, apiVersion: string): boolean {
 
 export class Schema {
   private readonly messages = new Map<string, Message>()
-  /** apiVersion → kind → message. */
+  /** Messages by kind, by apiVersion. */
   private readonly kinds = new Map<string, Map<string, Message | null>>()
 
   private constructor(
@@ -102,7 +105,7 @@ export class Schema {
     private readonly addedPackages: ReadonlySet<string>,
   ) {}
 
-  /** A table in the notation above. @throws SyntaxError when a line is not in it. */
+  /** Parses a table in the notation above. @throws SyntaxError when a line is not in it. */
   static parse(text: string): Schema {
     const lines = new Map<string, string>()
     const packageOf = new Map<string, string>()
@@ -120,7 +123,7 @@ export class Schema {
     return new Schema(lines, packageOf, aliases, new Map(), new Set())
   }
 
-  /** This schema with other messages added to it, or in the place of its own. */
+  /** Returns this schema with other messages added to it or replacing its own. */
   with({ messages, packages, kinds }: SchemaAdditions): Schema {
     const result = new Schema(
       this.lines,
@@ -135,14 +138,14 @@ export class Schema {
   }
 
   /**
-   * The message of a kind, undefined for one we have no schema of.
+   * Returns the message of a kind, undefined for a kind without a schema.
    *
    * @param apiVersion as in the envelope: `v1`, `apps/v1`.
    */
   messageOfKind(apiVersion: string, kind: string): Message | undefined {
     let ofVersion = this.kinds.get(apiVersion)
     if (ofVersion === undefined) {
-      // apiVersions come out of stored bytes: do not let them fill memory.
+      // apiVersions come from stored bytes, so the number that is remembered is bounded.
       if (this.kinds.size >= 1_000) this.kinds.clear()
       ofVersion = new Map()
       this.kinds.set(apiVersion, ofVersion)
@@ -172,7 +175,7 @@ export class Schema {
     return isCommon ? common : null
   }
 
-  /** By its full name, `k8s.io.api.core.v1.Pod`. */
+  /** Returns a message by its full name, such as `k8s.io.api.core.v1.Pod`. */
   message(fullName: string): Message | undefined {
     const known = this.messages.get(fullName)
     if (known !== undefined) return known
@@ -183,7 +186,7 @@ export class Schema {
     return message
   }
 
-  /** Every kind with a schema as `[apiVersion, kind]`. */
+  /** Yields every kind with a schema as `[apiVersion, kind]`. */
   *listKinds(): Generator<readonly [apiVersion: string, kind: string]> {
     const versions = new Map([...this.packageOf].map(([apiVersion, packageName]) => [packageName, apiVersion]))
     for (const [fullName, line] of this.lines) {

@@ -1,6 +1,6 @@
 /**
- * The messages whose JSON is a text or a number: times, durations, quantities and IntOrString. Each is small and known to
- * the byte, so they are read without a schema.
+ * Reads the messages whose JSON is a text or a number: times, durations, quantities and IntOrString. Each is small and
+ * fully known, so they are read without a schema.
  */
 import { CodecError } from './codec-error.js'
 import type { JsonWriter } from './json-writer.js'
@@ -13,7 +13,7 @@ export const ZERO_QUANTITY = Buffer.from('"0"', 'latin1')
 const QUOTE = 0x22
 
 export class SpecialValues {
-  /** Fields in them that nobody knows, since it was last set to 0. */
+  /** The number of unknown fields in these messages since it was last set to 0. */
   unknownFields = 0
   private lastSeconds = Number.NaN
   private lastTime = ''
@@ -23,7 +23,7 @@ export class SpecialValues {
     private readonly writer: JsonWriter,
   ) {}
 
-  /** meta/v1 Time and MicroTime: a message of seconds and nanoseconds; none of it is Go's zero time. */
+  /** Reads meta/v1 Time and MicroTime: a message of seconds and nanoseconds. An empty one is Go's zero time. */
   time(start: number, stop: number, isMicro: boolean): void {
     const { reader, writer } = this
     let seconds = 0
@@ -42,7 +42,7 @@ export class SpecialValues {
     writer.byte(QUOTE)
     if (isMicro) writer.ascii(formatMicroTime(seconds, nanos))
     else {
-      // One object's times are mostly a few seconds, each many times over.
+      // The times of one object mostly have a few different seconds, which repeat many times.
       if (seconds !== this.lastSeconds) {
         this.lastTime = formatTime(seconds)
         this.lastSeconds = seconds
@@ -52,7 +52,7 @@ export class SpecialValues {
     writer.byte(QUOTE)
   }
 
-  /** The lower half of a number in one of the small messages; 0 for a field they do not know. */
+  /** Returns the lower half of a number in one of the small messages, 0 for an unknown field. */
   private varintOf(tag: number, end: number): number {
     const { reader } = this
     if ((tag & 7) === VARINT) return reader.readVarint(end)
@@ -62,7 +62,7 @@ export class SpecialValues {
     return 0
   }
 
-  /** Go writes quantities in their canonical form, so the stored text is the JSON text; no text is zero. */
+  /** Go writes quantities in canonical form, so the stored text is the JSON text. An absent text means zero. */
   quantity(start: number, stop: number): void {
     const { reader, writer } = this
     let from = -1
@@ -123,7 +123,9 @@ export class SpecialValues {
     writer.raw(Buffer.from(JSON.stringify(formatDuration(nanoseconds)), 'utf8'))
   }
 
-  /** Where the bytes of a RawExtension, FieldsV1 or JSON start; they end at `reader.pos` then, and may be none. */
+  /**
+   * Returns where the bytes of a RawExtension, FieldsV1 or JSON start. They end at `reader.pos`, and there may be none.
+   */
   embeddedStart(start: number, stop: number): number {
     const { reader } = this
     let from = 0

@@ -1,7 +1,8 @@
 /**
- * Protobuf's wire format, read in place: a cursor over bytes and nothing else. Every read takes the end of the message it
- * belongs to, so a length inside a message cannot reach past it. 64-bit values come as two halves, because a BigInt per
- * field would be most of a decoder's time. Groups (wire types 3 and 4) are refused: no Kubernetes message has ever had one.
+ * Reads protobuf's wire format in place, with a cursor over bytes. Every read takes the end of the message it belongs
+ * to, so a length inside a message cannot reach past it. 64-bit values are read as two halves, because a BigInt per
+ * field would take most of a decoder's time. Groups (wire types 3 and 4) are refused: no Kubernetes message has ever
+ * had one.
  *
  * Source: protobuf.dev, "Encoding".
  */
@@ -21,7 +22,7 @@ export class WireReader {
   /** The upper half of the last varint or fixed64 read; the lower half is what the read returned. */
   high = 0
 
-  /** Number and wire type: `tag >>> 3`, `tag & 7`. */
+  /** Returns number and wire type: `tag >>> 3`, `tag & 7`. */
   readTag(end: number): number {
     const first = this.pos < end ? this.bytes[this.pos]! : 0x80
     if (first < 0x80) {
@@ -37,7 +38,7 @@ export class WireReader {
     return tag
   }
 
-  /** The lower 32 bits, unsigned; the upper ones are in `high`. */
+  /** Returns the lower 32 bits, unsigned; the upper ones are in `high`. */
   readVarint(end: number): number {
     const bytes = this.bytes
     let pos = this.pos
@@ -61,7 +62,7 @@ export class WireReader {
     throw new CodecError('malformed', 'a number is longer than ten bytes', this.pos)
   }
 
-  /** Reads a length and checks that so many bytes are there; the end of what follows is `pos + length`. */
+  /** Reads a length and checks that as many bytes follow. They end at `pos + length`. */
   readLength(end: number): number {
     const bytes = this.bytes
     const first = this.pos < end ? bytes[this.pos]! : 0x80
@@ -85,7 +86,7 @@ export class WireReader {
     return value
   }
 
-  /** The lower half; the upper one is in `high`. */
+  /** Returns the lower half; the upper one is in `high`. */
   readFixed64(end: number): number {
     if (end - this.pos < 8) throw new CodecError('truncated', 'the value ends inside a number', this.pos)
     const value = this.bytes.readUInt32LE(this.pos)
@@ -104,13 +105,13 @@ export class WireReader {
     else throw new CodecError('malformed', `wire type ${wireType} is not one of protobuf's`, this.pos)
   }
 
-  /** The text between two offsets; bytes that are not UTF-8 become U+FFFD. */
+  /** Returns the text between two offsets; bytes that are not UTF-8 become U+FFFD. */
   text(start: number, end: number): string {
     return this.bytes.toString('utf8', start, end)
   }
 }
 
-/** Bytes a varint of this size takes; `value` is a safe integer of at least 0. */
+/** Returns how many bytes a varint takes; `value` is a safe integer of at least 0. */
 export function varintLength(value: number): number {
   let length = 1
   for (let rest = value; rest >= 0x80; rest = Math.floor(rest / 128)) length++
@@ -129,12 +130,12 @@ export function writeVarint(value: number, out: Buffer, offset: number): number 
   return pos
 }
 
-/** The length of a field with a one-byte tag and a length prefix. */
+/** Returns the length of a field with a one-byte tag and a length prefix. */
 export function fieldLength(contentLength: number): number {
   return 1 + varintLength(contentLength) + contentLength
 }
 
-/** Tag and length of a length-delimited field with a number below 16; the content is the caller's to write. */
+/** Writes tag and length of a length-delimited field with a number below 16. The caller writes the content. */
 export function writeHeader(fieldNumber: number, contentLength: number, out: Buffer, offset: number): number {
   out[offset] = (fieldNumber << 3) | LENGTH
   return writeVarint(contentLength, out, offset + 1)

@@ -1,14 +1,12 @@
 /**
- * An object ready to be served in a version that may not be the stored one: conversion, and where its resourceVersion goes
- * afterwards. The same for objects that came as JSON (`scanObject`) and as protobuf (`decodeObject`).
+ * Prepares an object to be served in a version that may differ from the stored one: it is converted, and the place of
+ * its resourceVersion is found again. Objects that came as JSON (`scanObject`) and as protobuf (`decodeObject`) are
+ * treated alike.
  */
 import { type ScannedObject, scanObject } from '../json-scan.js'
 import { convert } from './convert.js'
 
-/**
- * @returns the object itself when it is of that version already; null when it cannot be had in it, which is then said
- *   rather than made up.
- */
+/** @returns the object itself when it has that version already; null when it is not available in that version. */
 export function asVersion(object: ScannedObject, apiVersion: string): ScannedObject | null {
   if (object.apiVersion === apiVersion) return object
   const json = convert(object.bytes, object.apiVersion, apiVersion, object.kind)

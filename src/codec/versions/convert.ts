@@ -1,8 +1,8 @@
 /**
- * One version of a built-in kind as another, on JSON: what an API server does between the version in etcd and the one a
- * client asks for. A pair that is not here cannot be had, and is not made up.
+ * Converts a built-in kind from one version to another, on JSON, as an API server converts between the version in etcd
+ * and the one a client asks for. A pair that is not listed here is not available.
  *
- * Bytes in, bytes out: what a conversion does not touch stays as it was written, to the last digit.
+ * Both sides are bytes: what a conversion does not touch stays as it was written, to the last digit.
  */
 import * as definition from './custom-resource-definition.js'
 import * as slice from './endpoint-slice.js'
@@ -13,7 +13,7 @@ import { JsonObject } from './json-object.js'
 import { renamedVersions } from './renamed-kinds.js'
 import * as small from './small-differences.js'
 
-/** Changes the object it is given; null when this one object has what the other version cannot say. */
+/** Changes the object it is given; returns null when the other version cannot express this object. */
 type Conversion = (object: JsonObject) => JsonObject | null
 
 const CONVERSIONS = new Map<string, Conversion>()
@@ -59,12 +59,13 @@ for (const older of ['v1beta1', 'v1beta2']) {
 }
 
 /**
- * The object in the other version.
+ * Returns the object in the other version.
  *
- * @param json valid JSON of an object, with or without `metadata.resourceVersion`. `scanObject` of the result finds where
+ * @param json valid JSON of an object, with or without `metadata.resourceVersion`. `scanObject` of the result finds
+ * where
  *   the resourceVersion goes.
  * @returns the same bytes when the versions are the same; null when there is no conversion, or this object has what the
- *   other version cannot say.
+ *   other version cannot express.
  */
 export function convert(json: Buffer, fromApiVersion: string, toApiVersion: string, kind: string): Buffer | null {
   if (fromApiVersion === toApiVersion) return json
@@ -85,8 +86,8 @@ export function canConvert(fromApiVersion: string, toApiVersion: string, kind: s
 }
 
 /**
- * Whether the two versions differ in name alone, in protobuf too: then `withResourceVersion(value, rv, toApiVersion)`
- * converts a stored protobuf object. Any other conversion of a protobuf object ends in JSON.
+ * Whether the two versions differ only in name, in protobuf too: then `withResourceVersion(value, rv, toApiVersion)`
+ * converts a stored protobuf object. Any other conversion of a protobuf object gives JSON.
  */
 export function hasSameMessage(fromApiVersion: string, toApiVersion: string, kind: string): boolean {
   return fromApiVersion === toApiVersion || renamedVersions(fromApiVersion, kind).includes(toApiVersion)

@@ -1,8 +1,8 @@
 /**
- * CustomResourceDefinition from apiextensions.k8s.io/v1beta1, which API servers store to this day, to v1: what stood at the
- * top for all versions (validation, subresources, printer columns, selectable fields) goes into each of them, a webhook's
- * members go into `webhook`, and the defaults that v1beta1 sets when it is read are set. The other way is not needed: no
- * client asks for v1beta1 since 1.22.
+ * Converts CustomResourceDefinition from apiextensions.k8s.io/v1beta1, which API servers still store, to v1. The
+ * members that v1beta1 has once for all versions (validation, subresources, printer columns, selectable fields) are
+ * copied into each version, a webhook's members move into `webhook`, and the defaults that v1beta1 sets on reading are
+ * set. The other direction is not needed: no client has asked for v1beta1 since 1.22.
  */
 import { JsonObject } from './json-object.js'
 
@@ -20,7 +20,7 @@ export function toV1(definition: JsonObject): JsonObject {
     .set('scope', spec.text('scope') === '' ? 'Namespaced' : spec.text('scope'))
     .set('versions', versions)
     .set('conversion', convertConversion(spec.object('conversion')))
-  // false is left out in v1, true is what absence means in v1beta1.
+  // v1 leaves false out; in v1beta1 an absent member means true.
   const preserves = spec.get('preserveUnknownFields')
   if (preserves === undefined || !preserves.equals(FALSE)) result.set('preserveUnknownFields', TRUE)
   return withStoredVersions(definition.set('spec', result), versions)

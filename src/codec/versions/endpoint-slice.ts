@@ -1,6 +1,7 @@
 /**
- * EndpointSlice of discovery.k8s.io/v1beta1 (and v1alpha1) to and from v1: the zone leaves the topology for a member of
- * its own, the host name leaves it when it is the node's name anyway, and what is left is `deprecatedTopology`.
+ * Converts EndpointSlice of discovery.k8s.io/v1beta1 (and v1alpha1) to and from v1. In v1 the zone is a member of its
+ * own instead of a topology key, the host name is dropped from the topology when it equals the node's name, and the
+ * rest is `deprecatedTopology`.
  */
 import { JsonObject } from './json-object.js'
 
@@ -49,7 +50,7 @@ function eachEndpoint(slice: JsonObject, convert: (endpoint: JsonObject) => Json
   return endpoints === null ? slice : slice.set('endpoints', endpoints.map(convert))
 }
 
-/** Members in the order of the struct, those nobody knows after them. */
+/** Puts members in the order of the struct, unknown ones after them. */
 function ordered(object: JsonObject, names: readonly string[]): JsonObject {
   const result = JsonObject.empty()
   for (const name of names) result.setIfAny(name, object.get(name))

@@ -1,10 +1,10 @@
 /**
- * core/v1 Event and events.k8s.io Event are one thing under two names: API servers keep both under one prefix and show
- * each as the other. What an older version of the group has besides (`series.state`) means nothing to anybody and goes.
+ * core/v1 Event and events.k8s.io Event are one kind under two names: API servers keep both under one prefix and show
+ * each as the other. A member that only an older version of the group has (`series.state`) is dropped.
  */
 import { JsonObject } from './json-object.js'
 
-/** core name → events.k8s.io name, in the order of the latter's struct. */
+/** Pairs of a core name and an events.k8s.io name, in the order of the latter's struct. */
 const NAMES: readonly (readonly [core: string, events: string])[] = [
   ['metadata', 'metadata'],
   ['eventTime', 'eventTime'],
@@ -22,14 +22,14 @@ const NAMES: readonly (readonly [core: string, events: string])[] = [
   ['lastTimestamp', 'deprecatedLastTimestamp'],
   ['count', 'deprecatedCount'],
 ]
-/** Written even when empty: Go structs without a pointer. */
+/** These are Go structs without a pointer, so they are written even when empty. */
 const STRUCTS: Record<string, string> = { eventTime: 'null', firstTimestamp: 'null', lastTimestamp: 'null' }
 
 export function toEventsGroup(event: JsonObject): JsonObject {
   const result = JsonObject.empty().setIfAny('kind', event.get('kind')).setIfAny('apiVersion', event.get('apiVersion'))
   for (const [core, name] of NAMES) {
     const value = event.get(core) ?? structOf(core)
-    // Required in core and left out when empty here.
+    // The core version requires this member; here it is left out when empty.
     const isEmpty = name.startsWith('reporting') && event.text(core) === ''
     if (value !== undefined && !isEmpty) result.set(name, value)
   }
@@ -46,7 +46,7 @@ export function toCore(event: JsonObject): JsonObject {
   return withSeries(result, false)
 }
 
-/** Between versions of the events.k8s.io group. */
+/** Converts between versions of the events.k8s.io group. */
 export function sameGroup(event: JsonObject): JsonObject {
   return withSeries(event, true)
 }

@@ -1,7 +1,8 @@
 /**
- * HorizontalPodAutoscaler of autoscaling/v1 to and from v2. v1 can say one target, the CPU's utilization; all else API
- * servers keep in annotations of a v1 object: metrics in v1's flat notation, conditions, and the behavior with its Go
- * names. So both ways are whole, save for what a metric of a type nobody knows would lose: that object is not converted.
+ * Converts HorizontalPodAutoscaler of autoscaling/v1 to and from v2. v1 has one target, the CPU's utilization. API
+ * servers keep everything else in annotations of a v1 object: metrics in v1's flat notation, conditions, and the
+ * behavior with its Go names. Both directions are therefore lossless, except for a metric of an unknown type: such an
+ * object is not converted.
  */
 import { JsonObject, parseArray } from './json-object.js'
 import { arrayInAnnotation } from './small-differences.js'
@@ -14,7 +15,7 @@ const ANNOTATIONS = [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR]
 const NULL = Buffer.from('null', 'latin1')
 const ZERO = Buffer.from('0', 'latin1')
 
-/** A metric's member by type, and v1's names for what v2 has in `metric`, `target` and `current`. */
+/** A metric's member by type, and the v1 names of what v2 has in `metric`, `target` and `current`. */
 interface FlatNames {
   readonly member: string
   readonly value: string
@@ -126,13 +127,13 @@ function cpuMetric(side: 'target' | 'current', utilization: Buffer): JsonObject 
     .set('resource', JsonObject.empty().set('name', 'cpu').set(side, value))
 }
 
-/** undefined for a metric that is not the CPU's utilization. */
+/** Returns undefined for a metric that is not the CPU's utilization. */
 function cpuUtilization(metric: JsonObject, side: 'target' | 'current'): Buffer | undefined {
   const resource = metric.text('type') === 'Resource' ? metric.object('resource') : null
   return resource?.text('name') === 'cpu' ? resource.object(side)?.get('averageUtilization') : undefined
 }
 
-/** v1's flat metric in v2's notation. */
+/** Turns v1's flat metric into v2's notation. */
 function nest(
   metric: JsonObject,
   side: 'target' | 'current',
@@ -155,7 +156,7 @@ function nest(
       averageUtilization !== undefined ? 'Utilization' : averageValue !== undefined ? 'AverageValue' : 'Value'
     measured.set('type', kind)
   }
-  // A target has one of the three.
+  // A target has exactly one of the three.
   const isAverage = side === 'target' && averageValue !== undefined
   if (!isAverage) measured.setIfAny('value', value)
   measured.setIfAny('averageValue', averageValue).setIfAny('averageUtilization', averageUtilization)
@@ -168,7 +169,7 @@ function nest(
   return JsonObject.empty().set('type', type).set(names.member, result)
 }
 
-/** v2's metric in v1's flat notation. */
+/** Turns v2's metric into v1's flat notation. */
 function flatten(
   metric: JsonObject,
   side: 'target' | 'current',
@@ -191,7 +192,7 @@ function flatten(
     result.setIfAny(names.averageUtilization, measured.get('averageUtilization'))
   }
   const value = measured.get('value')
-  // In Go's v1 structs these are no pointers.
+  // Go's v1 structs have no pointers here.
   const needsValue = type === 'Object' || (type === 'External' && side === 'current')
   if (value !== undefined || needsValue) result.set(names.value, value ?? '0')
   const needsAverage = type === 'Pods' || (type.endsWith('Resource') && side === 'current')
@@ -201,7 +202,7 @@ function flatten(
   return JsonObject.empty().set('type', type).set(names.member, result)
 }
 
-/** A quantity that is there and says something: Go writes "0" for those that are no pointers. */
+/** Returns a quantity that is set: Go writes "0" for absent ones that are no pointers. */
 function meaningful(source: JsonObject, name: string): Buffer | undefined {
   return source.text(name) === '' || source.text(name) === '0' ? undefined : source.get(name)
 }
@@ -212,7 +213,7 @@ function behaviorToV2(annotations: JsonObject | null): JsonObject | undefined {
   return parsed?.[0] === undefined ? undefined : renameAll(parsed[0], lowerFirst)
 }
 
-/** Names at every level; null members, which Go writes where v2 leaves out, go. */
+/** Renames members at every level. Members that are null, which Go writes and v2 leaves out, are dropped. */
 function renameAll(object: JsonObject, rename: (name: string) => string): JsonObject {
   const result = JsonObject.empty()
   for (const name of object.names()) {
@@ -248,7 +249,7 @@ function arrayText(items: readonly JsonObject[]): string {
   return `[${items.map((item) => item.toBuffer().toString('utf8')).join(',')}]`
 }
 
-/** The annotations of ours are dropped and set anew. */
+/** Drops the annotations of this conversion and sets them anew. */
 function withAnnotations(
   autoscaler: JsonObject,
   metadata: JsonObject | null,

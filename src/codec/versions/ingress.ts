@@ -1,12 +1,13 @@
 /**
- * Ingress of networking.k8s.io/v1beta1 and extensions/v1beta1 (which are the same) to and from networking.k8s.io/v1: the
- * default backend has another name, a service's name and port stand inside `service`, and the path type is required.
+ * Converts Ingress of networking.k8s.io/v1beta1 and extensions/v1beta1 (which are the same) to and from
+ * networking.k8s.io/v1: the default backend has another name, a service's name and port are in `service`, and the path
+ * type is required.
  */
 import { JsonObject } from './json-object.js'
 
 export function toV1(ingress: JsonObject): JsonObject {
   return convert(ingress, 'backend', 'defaultBackend', backendToV1, (path) => {
-    // What v1beta1 sets when it is read.
+    // v1beta1 sets this default on reading.
     if (!path.has('pathType')) insertPathType(path)
   })
 }

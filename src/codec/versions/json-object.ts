@@ -1,8 +1,8 @@
 /**
- * A JSON object whose members can be moved, renamed and replaced, while the value of each stays the bytes it was: only what
- * is looked into is taken apart, one level at a time. So numbers keep every digit, and a CRD's schemas are never read.
+ * A JSON object whose members can be moved, renamed and replaced while the value of each keeps its bytes. Only values
+ * that are looked into are parsed, one level at a time, so numbers keep every digit and a CRD's schemas are never read.
  *
- * For text that is known to be JSON, as `scanObject` and the protobuf decoder give it. Of a name given twice the last counts.
+ * The text must be valid JSON, as `scanObject` and the protobuf decoder give it. Of duplicate names the last counts.
  */
 import { decodeString } from '../json-strings.js'
 import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
@@ -23,7 +23,7 @@ export class JsonObject {
     return new JsonObject(new Map())
   }
 
-  /** null for anything but an object. */
+  /** Returns null for anything but an object. */
   static parse(json: Buffer): JsonObject | null {
     let at = skipSpace(json, 0)
     if (json[at] !== OPEN_BRACE) return null
@@ -32,7 +32,7 @@ export class JsonObject {
     while (json[at] === QUOTE) {
       const nameEnd = endOfString(json, at)
       const name = decodeString(json, at, nameEnd)
-      // Over the colon.
+      // Skips the colon.
       const start = skipSpace(json, skipSpace(json, nameEnd) + 1)
       const end = endOfValue(json, start)
       members.set(name, json.subarray(start, end))
@@ -51,36 +51,36 @@ export class JsonObject {
     return [...this.members.keys()]
   }
 
-  /** The member's JSON as it is. */
+  /** Returns the member's JSON unchanged. */
   get(name: string): Buffer | undefined {
     return this.members.get(name)
   }
 
-  /** '' when it is absent or not a string. */
+  /** Returns '' when the member is absent or not a string. */
   text(name: string): string {
     const value = this.members.get(name)
     return value?.[0] === QUOTE ? decodeString(value, 0, value.length) : ''
   }
 
-  /** null when it is absent or not an object. */
+  /** Returns null when the member is absent or not an object. */
   object(name: string): JsonObject | null {
     const value = this.members.get(name)
     return value === undefined ? null : JsonObject.parse(value)
   }
 
-  /** The objects of an array; what is no object in it is passed over. null when it is absent or not an array. */
+  /** Returns the objects of an array and skips its other items. null when the member is absent or not an array. */
   objects(name: string): JsonObject[] | null {
     const value = this.members.get(name)
     return value === undefined ? null : parseArray(value)
   }
 
-  /** Takes the place of the member of that name, or stands last. A string becomes a JSON string. */
+  /** Replaces the member of that name, or appends it. A string becomes a JSON string. */
   set(name: string, value: JsonValue): this {
     this.members.set(name, encode(value))
     return this
   }
 
-  /** Nothing is set to undefined. */
+  /** Does nothing for undefined. */
   setIfAny(name: string, value: JsonValue | undefined): this {
     return value === undefined ? this : this.set(name, value)
   }
@@ -90,7 +90,7 @@ export class JsonObject {
     return this
   }
 
-  /** Under another name and in the same place. */
+  /** Renames a member, which keeps its place. */
   rename(from: string, to: string): this {
     const entries = [...this.members].map(([name, value]) => [name === from ? to : name, value] as const)
     this.members.clear()
@@ -108,7 +108,7 @@ export class JsonObject {
   }
 }
 
-/** The objects of a JSON array, null for what is none. */
+/** Returns the objects of a JSON array, null for any other value. */
 export function parseArray(json: Buffer): JsonObject[] | null {
   let at = skipSpace(json, 0)
   if (json[at] !== OPEN_BRACKET) return null

@@ -1,7 +1,7 @@
 /**
- * Kinds whose versions differ in name alone: the same members with the same meaning, and the same numbers on the wire, so
- * that putting in the other apiVersion converts them, in JSON and in protobuf alike. Found by comparing the messages of
- * `protobuf/kubernetes-schema.ts` with each other, version by version; a test does so again.
+ * Kinds whose versions differ only in name: they have the same members with the same meaning and the same numbers on
+ * the wire, so changing the apiVersion converts them, in JSON and in protobuf alike. They were found by comparing the
+ * messages of `protobuf/kubernetes-schema.ts` with each other, version by version, and a test repeats the comparison.
  */
 const RENAMED: readonly (readonly [kinds: readonly string[], apiVersions: readonly string[]])[] = [
   [['Lease'], ['coordination.k8s.io/v1', 'coordination.k8s.io/v1beta1']],
@@ -74,12 +74,15 @@ for (const [kinds, apiVersions] of RENAMED) {
   for (const kind of kinds) for (const apiVersion of apiVersions) SETS.set(`${apiVersion} ${kind}`, apiVersions)
 }
 
-/** Every apiVersion under which this kind is the same object, the given one among them; empty for a kind not listed. */
+/**
+ * Returns every apiVersion under which this kind is the same object, including the given one; empty for a kind not
+ * listed.
+ */
 export function renamedVersions(apiVersion: string, kind: string): readonly string[] {
   return SETS.get(`${apiVersion} ${kind}`) ?? []
 }
 
-/** Every line of the table. */
+/** Yields every line of the table. */
 export function listRenamed(): Iterable<readonly [kinds: readonly string[], apiVersions: readonly string[]]> {
   return RENAMED
 }

@@ -1,10 +1,10 @@
 /** Kinds whose versions differ in one thing each. */
 import { JsonObject, parseArray } from './json-object.js'
 
-/** What stands for "no pod" where an empty selector means every pod, and for "every pod" where it means none. */
+/** A key that means "no pod" where an empty selector means every pod, and "every pod" where it means none. */
 const EMPTY_SELECTOR_KEY = 'pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match'
 
-/** An empty selector of policy/v1beta1 selects no pod, one of policy/v1 every pod; API servers keep what was meant. */
+/** An empty selector of policy/v1beta1 selects no pod, one of policy/v1 every pod; API servers preserve the meaning. */
 export function disruptionBudgetToV1(budget: JsonObject): JsonObject {
   return exchangeSelector(budget, 'Exists', 'DoesNotExist')
 }
@@ -29,7 +29,10 @@ function exchangeSelector(budget: JsonObject, operatorForEmpty: string, operator
   return isPlaceholder ? budget.set('spec', spec.set('selector', JsonObject.empty())) : budget
 }
 
-/** `assuredConcurrencyShares` of v1beta1 and v1beta2 is `nominalConcurrencyShares` from v1beta3 on. */
+/**
+ * Renames `assuredConcurrencyShares` of v1beta1 and v1beta2 to `nominalConcurrencyShares`, its name from v1beta3 on, or
+ * back.
+ */
 export function renameShares(from: string, to: string): (configuration: JsonObject) => JsonObject {
   return (configuration) => {
     const spec = configuration.object('spec')
@@ -39,7 +42,9 @@ export function renameShares(from: string, to: string): (configuration: JsonObje
   }
 }
 
-/** Conditions of certificates.k8s.io/v1 must have a status; v1beta1 had none at first, and then a condition was true. */
+/**
+ * Conditions of certificates.k8s.io/v1 must have a status; v1beta1 had none at first, and then a condition was true.
+ */
 export function signingRequestToV1(request: JsonObject): JsonObject {
   const status = request.object('status')
   const conditions = status?.objects('conditions') ?? null
@@ -55,7 +60,7 @@ export function signingRequestToV1(request: JsonObject): JsonObject {
   return request.set('status', status.set('conditions', completed))
 }
 
-/** node.k8s.io/v1alpha1 had everything in a spec. */
+/** In node.k8s.io/v1alpha1 all members were in a spec. */
 export function runtimeClassFromV1alpha1(runtimeClass: JsonObject): JsonObject {
   const spec = runtimeClass.object('spec') ?? JsonObject.empty()
   return runtimeClass
@@ -65,7 +70,7 @@ export function runtimeClassFromV1alpha1(runtimeClass: JsonObject): JsonObject {
     .setIfAny('scheduling', spec.get('scheduling'))
 }
 
-/** Objects of an annotation that holds a JSON array; null when it is absent or holds none. */
+/** Returns the objects of an annotation that is a JSON array; null when it is absent or not such an array. */
 export function arrayInAnnotation(annotations: JsonObject | null, name: string): JsonObject[] | null {
   const text = annotations?.text(name) ?? ''
   if (text === '') return null

@@ -1,7 +1,7 @@
 /** Where and how the server listens, and over which TLS. */
 import { isIP } from 'node:net'
-import { boolean, choice, file, integer, list, port, string } from '../option.js'
-import { hostName, origin } from './values.js'
+import { boolean, choice, file, integer, list, parsed, port, string } from '../option.js'
+import { hostName, origin, socketAddress } from './values.js'
 
 export const servingOptions = {
   // ── Serving ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -25,6 +25,12 @@ export const servingOptions = {
     min: 0,
     max: 65_535,
     doc: 'Port for HTTPS; 0 chooses a free one, and the log names it. Needs --tls-cert-file or --tls-self-signed.',
+  }),
+  metricsBindAddress: parsed({
+    flag: '--metrics-bind-address',
+    group: 'Serving',
+    parse: socketAddress,
+    doc: 'IP address and port of a further listener with /metrics, /livez, /readyz and /healthz, and nothing else: 0.0.0.0:9090, [::]:9090; port 0 chooses a free one. It is plain HTTP and authenticates nobody: whoever reaches it sees the names of resources and the numbers of objects and clients. Default: none; the other ports have these paths too.',
   }),
   insecureBindAny: boolean({
     flag: '--insecure-bind-any',

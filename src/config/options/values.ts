@@ -55,6 +55,23 @@ export function url(text: string, protocols: readonly string[]): string {
   return text.replace(/\/$/, '')
 }
 
+export interface SocketAddress {
+  /** An IP address, without brackets. */
+  readonly host: string
+  /** 0: any that is free. */
+  readonly port: number
+}
+
+/** `127.0.0.1:9090`, `[::1]:9090`. */
+export function socketAddress(text: string): SocketAddress {
+  const [, bracketed, plain, digits = ''] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? []
+  const host = bracketed ?? plain ?? ''
+  if (isIP(host) !== (bracketed === undefined ? 4 : 6) || Number(digits) > 65_535) {
+    throw new OptionValueError(`${quote(text)} is not an IP address and a port such as 127.0.0.1:9090 or [::1]:9090`)
+  }
+  return { host, port: Number(digits) }
+}
+
 /** An address to which paths are added. */
 export function isUrl(text: string): boolean {
   return /^https?:\/\/[^/?#@]+(\/[^?#@]*[^/?#@])?$/.test(text) && URL.canParse(text)

@@ -1,4 +1,4 @@
-/** Which encoder writes a negotiated form of a resource. */
+/** Chooses the encoder for a negotiated form of a resource. */
 import { BadRequestError } from '../../model/status.js'
 import type { Negotiated } from '../accept.js'
 import type { IncludeObject } from '../list-options.js'
@@ -13,7 +13,7 @@ import { tableEncoder } from './table-encoder.js'
 
 export interface EncodersOptions {
   readonly view: JsonView
-  /** Wall clock, milliseconds. */
+  /** The wall clock in milliseconds. */
   readonly now: () => number
 }
 

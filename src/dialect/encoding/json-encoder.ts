@@ -1,4 +1,4 @@
-/** Whole objects in JSON: the stored bytes with the resourceVersion put in. */
+/** Writes whole objects in JSON: the stored bytes with the resourceVersion inserted. */
 import { type Spliceable, scanObject, spliceResourceVersion } from '../../codec/json-scan.js'
 import { type Resource, apiVersion } from '../../model/resource.js'
 import type { Revision } from '../../model/revision.js'
@@ -8,7 +8,7 @@ import { JsonObject } from '../../codec/versions/json-object.js'
 import { LIST_TAIL, listMetadataJson } from '../partial-object.js'
 import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
 
-/** The JSON of an object, whatever it is stored as; null when it has none. */
+/** Returns the JSON of an object, however it is stored; null when it has none. */
 export type JsonView = (object: StoredObject) => Spliceable | null
 
 export const COMMA = Buffer.from(',')
@@ -19,7 +19,9 @@ export function encodeStatus(status: Status): Buffer {
 
 const OPEN_BRACE = 0x7b
 
-/** @param isTyped a built-in kind: the API server leaves kind and apiVersion out of the items of its lists. */
+/**
+ * @param isTyped whether the kind is built in: the API server leaves kind and apiVersion out of the items of its lists.
+ */
 export function jsonEncoder(resource: Resource, view: JsonView, isTyped = false): ObjectEncoder {
   const kind = JSON.stringify(resource.kind)
   const version = JSON.stringify(apiVersion(resource))
@@ -62,7 +64,7 @@ export function jsonEncoder(resource: Resource, view: JsonView, isTyped = false)
   }
 }
 
-/** The rare object whose type does not stand first. One that says it is something else keeps what it says. */
+/** Handles the rare object whose type does not come first. An object that names another type keeps it. */
 function withoutType(json: Spliceable, resource: Resource): Spliceable {
   const object = JsonObject.parse(json.bytes)
   if (object === null || object.text('kind') !== resource.kind || object.text('apiVersion') !== apiVersion(resource))

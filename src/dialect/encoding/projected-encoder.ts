@@ -1,4 +1,4 @@
-/** Objects reduced to the fields a client named; a change of none of them is no event to it. */
+/** Writes objects reduced to the fields that a client named. A change of none of them is no event for it. */
 import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
 import type { Revision } from '../../model/revision.js'
 import type { StoredObject } from '../../model/stored-object.js'
@@ -6,7 +6,7 @@ import { type Projection, project } from '../projection.js'
 import type { JsonView } from './json-encoder.js'
 import type { ObjectEncoder } from './object-encoder.js'
 
-/** @param whole how the same resource is written without a projection. */
+/** @param whole the encoder of the same resource without a projection. */
 export function projectedEncoder(whole: ObjectEncoder, view: JsonView, projection: Projection): ObjectEncoder {
   const reduce = (object: StoredObject): Spliceable | null => {
     const json = view(object)

@@ -1,6 +1,7 @@
 /**
- * Objects stored as Kubernetes protobuf, for clients that read it: the stored bytes with the resourceVersion put in at wire
- * level, whole or as metadata alone. What is stored as JSON has no protobuf form here: that would take a schema per kind.
+ * Writes objects stored as Kubernetes protobuf for clients that read it: the stored bytes with the resourceVersion
+ * inserted at wire level, whole or as metadata alone. Objects stored as JSON have no protobuf form here, since that
+ * would take a schema per kind.
  */
 import {
   encodeBookmark,
@@ -19,7 +20,7 @@ import { INITIAL_EVENTS_END, type ObjectEncoder } from './object-encoder.js'
 
 const NOTHING = Buffer.alloc(0)
 
-/** A stream that cannot go on in protobuf ends with this; the client asks again and is answered in JSON. */
+/** Ends a stream that cannot go on in protobuf: the client asks again and is answered in JSON. */
 function notProtobuf(resource: Resource, object: StoredObject): NotAcceptableError {
   return new NotAcceptableError(
     `${resource.plural} ${JSON.stringify(object.name)} is stored in a form that cannot be served as ${apiVersion(resource)} in protobuf`,
@@ -50,7 +51,7 @@ export function protobufEncoder(resource: Resource, transform: 'none' | 'partial
     bookmark: (revision, initialEventsEnd) =>
       encodeBookmark(metaVersion, kind, String(revision), initialEventsEnd ? { [INITIAL_EVENTS_END]: 'true' } : {}),
     status: encodeStatus,
-    // A list in protobuf begins with its length: it is written by `list` alone.
+    // A list in protobuf begins with its length, so only `list` can write it.
     listHead: () => NOTHING,
     listItem: () => NOTHING,
     separator: NOTHING,

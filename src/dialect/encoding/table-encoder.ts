@@ -1,4 +1,4 @@
-/** Tables, as `kubectl get` asks for them: one row per object; in a watch the first event brings the columns. */
+/** Writes Tables for `kubectl get`: one row per object. In a watch, only the first event brings the columns. */
 import { apiVersion } from '../../model/resource.js'
 import type { Revision } from '../../model/revision.js'
 import type { StoredObject } from '../../model/stored-object.js'
@@ -8,7 +8,7 @@ import { TABLE_TAIL, encodeTableEvent, encodeTableRow, tableHead } from '../tabl
 import { COMMA, type JsonView, encodeStatus } from './json-encoder.js'
 import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
 
-/** @param now wall clock, milliseconds: ages are as of the time of encoding. */
+/** @param now the wall clock in milliseconds: ages are those at the time of encoding. */
 export function tableEncoder(
   served: ServedResource,
   view: JsonView,

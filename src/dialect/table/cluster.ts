@@ -14,7 +14,7 @@ const nodeAddress = (type: string) => (node: unknown) =>
 
 const WEBHOOKS = printer(
   NAME,
-  column('Webhooks', 'integer', 'Webhooks in it.', (object) => listAt(object, 'webhooks').length),
+  column('Webhooks', 'integer', 'Number of its webhooks.', (object) => listAt(object, 'webhooks').length),
   AGE,
 )
 
@@ -73,7 +73,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
     column(
       'Status',
       'string',
-      'Whether it is active or going.',
+      'Whether it is active or being deleted.',
       (object) => textAt(object, 'status', 'phase') || 'Active',
     ),
     AGE,
@@ -93,7 +93,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
       return name === '' ? kind : `${kind}/${name}`
     }),
     wide('Subobject', 'The part it happened to.', (event) => textAt(involved(event), 'fieldPath')),
-    wide('Source', 'Who says so.', eventSource),
+    wide('Source', 'Component that reported the event.', eventSource),
     column('Message', 'string', 'What happened, in a sentence.', (event) =>
       (textAt(event, 'message') || textAt(event, 'note')).trim(),
     ),
@@ -133,7 +133,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   PriorityClass: printer(
     NAME,
     column('Value', 'integer', 'The priority: higher goes first.', (object) => countAt(object, 'value')),
-    column('Global-Default', 'boolean', 'Whether it is that of pods that name none.', (object) =>
+    column('Global-Default', 'boolean', 'Whether it applies to pods that name no priority class.', (object) =>
       isTrue(object, 'globalDefault'),
     ),
     AGE,
@@ -226,7 +226,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   ),
 }
 
-/** v1beta1 and v1beta2 call its shares AssuredConcurrencyShares. */
+/** v1beta1 and v1beta2 call these shares AssuredConcurrencyShares. */
 export function priorityLevel(shares: 'NominalConcurrencyShares' | 'AssuredConcurrencyShares'): Printer {
   const member = shares.slice(0, 1).toLowerCase() + shares.slice(1)
   const limited =
@@ -268,7 +268,7 @@ function nodeRoles(node: unknown): string {
   return [...roles].sort().join(',') || '<none>'
 }
 
-/** `involvedObject` in core/v1, `regarding` in events.k8s.io/v1. */
+/** The member is `involvedObject` in core/v1 and `regarding` in events.k8s.io/v1. */
 function involved(event: unknown): unknown {
   return field(event, 'involvedObject') ?? field(event, 'regarding')
 }

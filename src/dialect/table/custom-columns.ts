@@ -1,6 +1,6 @@
 /**
- * Columns that are not written for a kind: a CRD's own (`additionalPrinterColumns`), those of a declared prefix, and the
- * plain ones of any other kind.
+ * The columns of kinds that have no file of their own: a CRD's columns (`additionalPrinterColumns`), those of a
+ * declared prefix, and plain ones for any other kind.
  */
 import { evaluatePath, JsonPathError } from '../../codec/json-path/evaluate.js'
 import { goNumber } from '../../codec/json-path/numbers.js'
@@ -12,10 +12,10 @@ import { countAt, entriesAt, field, has, textAt } from './fields.js'
 import { ageOf } from './human-duration.js'
 import { AGE, type Cell, type CellColumn, column, NAME, type Printer, printer } from './printer.js'
 
-/** Longest excerpt of a value, in characters: what still leaves room for the other columns on a screen. */
+/** The longest excerpt of a value in characters, which leaves room for the other columns on a screen. */
 const EXCERPT_LENGTH = 60
 
-/** What the API server shows of a kind that it has no columns for. */
+/** The columns that the API server shows for a kind without columns of its own. */
 export const plainPrinter: Printer = printer(
   NAME,
   column(
@@ -26,29 +26,29 @@ export const plainPrinter: Printer = printer(
   ),
 )
 
-/** A declared prefix holds whatever its owner writes: Kubernetes-like objects, or values wrapped as KeyValue. */
+/** A declared prefix contains whatever its owner writes: Kubernetes-like objects, or values wrapped as KeyValue. */
 export const declaredPrinter: Printer = printer(
   NAME,
   column('Value', 'string', 'The value, or its beginning.', valueExcerpt),
   column(
     'Create Revision',
     'integer',
-    'Revision at which the key was made.',
+    'Revision at which the key was created.',
     (object) => orNull(object, 'createRevision'),
     {
       priority: 1,
     },
   ),
-  column('Version', 'integer', 'Writes since the key was made.', (object) => orNull(object, 'version'), {
+  column('Version', 'integer', 'Number of writes since the key was created.', (object) => orNull(object, 'version'), {
     priority: 1,
   }),
-  column('Lease', 'string', 'Lease the key goes with.', (object) => textAt(object, 'lease') || '<none>', {
+  column('Lease', 'string', 'Lease that the key is attached to.', (object) => textAt(object, 'lease') || '<none>', {
     priority: 1,
   }),
   AGE,
 )
 
-/** As the API server does, it leaves out the first column whose path is no JSONPath, and all after it. */
+/** As in the API server, the first column whose path is not a JSONPath is left out, and so are all columns after it. */
 export function customPrinter(columns: readonly PrinterColumn[] | undefined): Printer {
   if (columns === undefined || columns.length === 0) {
     return printer(NAME, { ...AGE, type: 'date' })
@@ -86,7 +86,7 @@ function customColumn(given: PrinterColumn, path: JsonPath): CellColumn {
 const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'date'])
 
 /**
- * A cell shows the first value the path leads to; one that is not of the column's type shows as nothing.
+ * Shows the first value that the path leads to; a value that does not have the column's type shows as nothing.
  * Source: the API server's table of custom resources (`tableconvertor`).
  */
 function customCell(type: CellColumn['type'], object: Json, path: JsonPath, nowMs: number): Cell {
@@ -114,7 +114,7 @@ function firstFound(path: JsonPath, object: Json): Json | undefined {
   }
 }
 
-/** What Go makes of a float that no int64 holds, on the processors Kubernetes runs on. */
+/** The result of Go's conversion of a float that no int64 can hold, on the processors Kubernetes runs on. */
 const INT64_OVERFLOW = new JsonNumber('-9223372036854775808')
 
 function int64Cell(value: number | JsonNumber): Cell {
@@ -129,7 +129,7 @@ function orNull(object: unknown, member: string): Cell {
   return isKeyValue(object) ? countAt(object, member) : null
 }
 
-/** As `key-value-object.ts` makes them. */
+/** Whether the object is one that `key-value-object.ts` made. */
 function isKeyValue(object: unknown): boolean {
   return typeof field(object, 'key') === 'string' && has(object, 'createRevision')
 }
@@ -145,7 +145,7 @@ function valueExcerpt(object: unknown): string {
   return excerpt(JSON.stringify(Object.fromEntries(members)))
 }
 
-/** On one line: control characters are what a terminal must not be sent. */
+/** Puts a value on one line and removes control characters, which a terminal must not be sent. */
 function excerpt(text: string): string {
   const line = text.slice(0, EXCERPT_LENGTH + 1).replace(/\p{C}+/gu, ' ')
   return line.length > EXCERPT_LENGTH ? `${line.slice(0, EXCERPT_LENGTH - 3)}...` : line

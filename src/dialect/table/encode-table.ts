@@ -1,10 +1,10 @@
 /**
- * Tables as bytes (`kind: Table`, meta.k8s.io/v1). A list is a head, rows joined by commas, and a tail, so that it can be
- * streamed; a watch event is a Table of one row. Cells are computed from the object parsed for looking; the object inside
- * a row is cut from the stored bytes, never written again.
+ * Encodes Tables (`kind: Table`, meta.k8s.io/v1). A list is a head, rows joined by commas, and a tail, so that it can
+ * be streamed; a watch event is a Table of one row. Cells are computed from a parsed copy of the object, while the
+ * object inside a row is cut from the stored bytes.
  *
- * What of the object a row carries is the query parameter `includeObject`. Ages are those of the moment of encoding: a
- * Table is not worth keeping.
+ * The query parameter `includeObject` decides which part of the object a row carries. Ages are those at the time of
+ * encoding, so Tables are not cached.
  */
 import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
 import { jsonText, parseJsonTree } from '../../codec/json-tree.js'
@@ -28,7 +28,10 @@ export function tableHead(served: ServedResource, metadata: ListMetadata): Buffe
   return Buffer.concat([tableStart(listMetadataJson(metadata)), columnsJson(served), ROWS])
 }
 
-/** One row: cells, conditions if there are any, and the object. @throws RangeError when it has no metadata object. */
+/**
+ * Encodes one row: cells, conditions if there are any, and the object. @throws RangeError when it has no metadata
+ * object.
+ */
 export function encodeTableRow(
   served: ServedResource,
   object: Spliceable,
@@ -38,7 +41,7 @@ export function encodeTableRow(
 ): Buffer {
   const { cells, conditions } = tableRow(served, parseForCells(served, object.bytes), nowMs)
   const shown = conditions === undefined ? '' : `,"conditions":${JSON.stringify(conditions)}`
-  // The API server writes the member in each case; a row without its object says null.
+  // The API server always writes the member: a row without its object says null.
   const start = Buffer.from(
     `{"cells":[${cells.map(jsonText).join(',')}]${shown},"object":${include === 'None' ? 'null' : ''}`,
   )
@@ -52,10 +55,13 @@ export function encodeTableRow(
   }
 }
 
-/** A number that JSON.parse changes, or whose text tells an integer from a float. Stored JSON has no space after a colon. */
+/**
+ * Matches a number that JSON.parse would change, or whose text tells an integer from a float. Stored JSON has no space
+ * after a colon.
+ */
 const NEEDS_EXACT_NUMBERS = /[:,[]-?(?:\d{16}|\d+[.eE])/
 
-/** Only paths of a definition can lead to such numbers: the columns of built-in kinds show none. */
+/** Only columns of a definition can show such numbers; the columns of built-in kinds show none. */
 function parseForCells({ origin }: ServedResource, bytes: Buffer): unknown {
   const text = bytes.toString()
   if (origin === 'custom' && NEEDS_EXACT_NUMBERS.test(text)) return parseJsonTree(bytes).value
@@ -63,9 +69,10 @@ function parseForCells({ origin }: ServedResource, bytes: Buffer): unknown {
 }
 
 /**
- * The `object` of a watch event.
+ * Encodes the `object` of a watch event.
  *
- * @param withColumns true for the first event of a watch only: clients keep the columns they were told, and the bytes of
+ * @param withColumns true for the first event of a watch only: clients keep the columns they were given, and the bytes
+ * of
  *   all later events are the same for every watcher.
  */
 export function encodeTableEvent(

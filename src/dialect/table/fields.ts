@@ -1,6 +1,6 @@
 /**
- * Looking into an object parsed from JSON that may have any shape: a reader never throws, it gives the empty value of the
- * type asked for. Only own members count, so that no key of a user's object reaches a prototype.
+ * Reads members of an object parsed from JSON that may have any shape. A reader never throws: it returns the empty
+ * value of its type. Only own members count, so that no key of a user's object reaches a prototype.
  */
 
 export function field(value: unknown, ...path: readonly string[]): unknown {
@@ -12,19 +12,19 @@ export function field(value: unknown, ...path: readonly string[]): unknown {
   return at
 }
 
-/** '' for anything but a string. */
+/** Returns '' for anything but a string. */
 export function textAt(value: unknown, ...path: readonly string[]): string {
   const found = field(value, ...path)
   return typeof found === 'string' ? found : ''
 }
 
-/** undefined for anything but a number. */
+/** Returns undefined for anything but a number. */
 export function numberAt(value: unknown, ...path: readonly string[]): number | undefined {
   const found = field(value, ...path)
   return typeof found === 'number' ? found : undefined
 }
 
-/** 0 for anything but a number: what an omitted count means. */
+/** Returns 0 for anything but a number, which is what an omitted count means. */
 export function countAt(value: unknown, ...path: readonly string[]): number {
   return numberAt(value, ...path) ?? 0
 }
@@ -48,13 +48,13 @@ export function entriesAt(value: unknown, ...path: readonly string[]): readonly 
   return typeof found === 'object' && found !== null && !Array.isArray(found) ? Object.entries(found) : []
 }
 
-/** A number or a string as text, as Quantity and IntOrString are written; `otherwise` when it is neither. */
+/** Returns a number or a string as text, as Quantity and IntOrString are written, and `otherwise` for other values. */
 export function scalarAt(otherwise: string, value: unknown, ...path: readonly string[]): string {
   const found = field(value, ...path)
   return typeof found === 'string' || typeof found === 'number' ? String(found) : otherwise
 }
 
-/** The condition of a type, as `status.conditions` lists them. */
+/** Returns the condition of a type from `status.conditions`. */
 export function conditionOf(object: unknown, type: string): unknown {
   return listAt(object, 'status', 'conditions').find((condition) => textAt(condition, 'type') === type)
 }

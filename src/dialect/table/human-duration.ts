@@ -1,13 +1,16 @@
 /**
- * Ages as kubectl shows them: two significant units at most, fewer the older a thing is.
+ * Writes ages as kubectl does: two significant units at most, fewer for greater ages.
  *
- * Source: `HumanDuration` of k8s.io/apimachinery, whose steps these are.
+ * Source: `HumanDuration` of k8s.io/apimachinery, which has the same steps.
  */
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
 
-/** `45s`, `3m29s`, `5h`, `5d3h`, `2y10d`. Clocks differ: up to a second in the future is `0s`, more is `<invalid>`. */
+/**
+ * Returns `45s`, `3m29s`, `5h`, `5d3h`, `2y10d`. Since clocks differ, up to a second in the future is `0s`; more is
+ * `<invalid>`.
+ */
 export function humanDuration(durationMs: number): string {
   const seconds = Math.trunc(durationMs / SECOND)
   if (seconds < -1) return '<invalid>'
@@ -31,14 +34,14 @@ function pair(large: number, largeUnit: string, small: number, smallUnit: string
   return small === 0 ? `${large}${largeUnit}` : `${large}${largeUnit}${small}${smallUnit}`
 }
 
-/** How long ago an RFC 3339 stamp was. `<unknown>` when it is absent, `<invalid>` when it is not a time. */
+/** Returns the age of an RFC 3339 time: `<unknown>` when it is absent, `<invalid>` when it is not a time. */
 export function ageOf(timestamp: unknown, nowMs: number): string {
   if (timestamp === undefined || timestamp === null || timestamp === '') return '<unknown>'
   const then = timeOf(timestamp)
   return Number.isNaN(then) ? '<invalid>' : humanDuration(nowMs - then)
 }
 
-/** Milliseconds since the epoch, NaN when it is not an RFC 3339 time: Date.parse alone would take `2026`. */
+/** Returns milliseconds since the epoch, NaN when it is not an RFC 3339 time: Date.parse alone would accept `2026`. */
 export function timeOf(timestamp: unknown): number {
   return typeof timestamp === 'string' && /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d/.test(timestamp)
     ? Date.parse(timestamp)

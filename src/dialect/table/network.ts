@@ -1,4 +1,4 @@
-/** Rows of services and of what finds, routes to and guards them. */
+/** Rows of services, and of the kinds that find, route to and protect them. */
 import { field, listAt, numberAt, textAt } from './fields.js'
 import { AGE, column, firstFew, formatLabels, formatSelector, NAME, type Printer, printer, wide } from './printer.js'
 
@@ -64,14 +64,14 @@ export const networkPrinters: Readonly<Record<string, Printer>> = {
     column(
       'Pod-Selector',
       'string',
-      'Labels of the pods it guards.',
+      'Labels of the pods it protects.',
       (policy) => formatSelector(field(policy, 'spec', 'podSelector')) || '<none>',
     ),
     AGE,
   ),
   IPAddress: printer(
     NAME,
-    column('ParentRef', 'string', 'What holds the address.', (object) => {
+    column('ParentRef', 'string', 'Object that uses the address.', (object) => {
       const parent = field(object, 'spec', 'parentRef')
       if (typeof parent !== 'object' || parent === null) return '<none>'
       const group = textAt(parent, 'group')

@@ -1,6 +1,7 @@
 /**
- * The row of a Pod. Its STATUS is not a field: it is the phase, unless a container's state says more. What is worst in
- * the first init container that has not ended wins; then the containers, the first of the list last; then being deleted.
+ * The row of a Pod. Its STATUS is not a field: it is the phase, unless the state of a container says more. The first
+ * init container that has not ended comes before all others; among the containers the first of the list wins; deletion
+ * overrides everything.
  */
 import { humanDuration, timeOf } from './human-duration.js'
 import { conditionOf, countAt, field, has, isTrue, listAt, textAt } from './fields.js'
@@ -33,18 +34,18 @@ const unused: CellColumn['cell'] = () => null
 
 const COLUMNS = [
   NAME,
-  column('Ready', 'string', 'Containers that are ready, of all.', unused),
+  column('Ready', 'string', 'Ready containers of all containers.', unused),
   column('Status', 'string', 'What the pod is doing, or what keeps it from it.', unused),
-  column('Restarts', 'string', 'Restarts of its containers, and how long ago the last one was.', unused),
+  column('Restarts', 'string', 'Restarts of its containers, and the time since the last one.', unused),
   AGE,
   wide('IP', 'Address of the pod.', (pod) => textAt(listAt(pod, 'status', 'podIPs')[0], 'ip') || podIp(pod)),
   wide('Node', 'Node it runs on.', (pod) => textAt(pod, 'spec', 'nodeName') || '<none>'),
   wide(
     'Nominated Node',
-    'Node that room is being made on for it.',
+    'Node on which room is being made for the pod.',
     (pod) => textAt(pod, 'status', 'nominatedNodeName') || '<none>',
   ),
-  wide('Readiness Gates', 'Further conditions of readiness that are met, of all.', readinessGates),
+  wide('Readiness Gates', 'Readiness gates that are met, of all readiness gates.', readinessGates),
 ] as const
 
 export const podPrinter: Printer = {
@@ -122,7 +123,7 @@ function summarize(pod: unknown): PodSummary {
         ready++
       }
     }
-    // A container that has ended well while another goes on does not make the pod completed.
+    // When another container still runs, one that has ended well does not make the pod completed.
     if (status === 'Completed' && anyRunning) {
       status = textAt(conditionOf(pod, 'Ready'), 'status') === 'True' ? 'Running' : 'NotReady'
     }

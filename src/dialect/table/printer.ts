@@ -1,6 +1,6 @@
 /**
- * What a Table has for one kind: its columns, and the cells of an object. A column carries its own cell, so that the two
- * cannot drift apart.
+ * The columns of a Table for one kind, and the cells of an object. A column carries the function for its cell, so that
+ * the two cannot drift apart.
  */
 import type { JsonNumber } from '../../codec/json-tree.js'
 import { ageOf } from './human-duration.js'
@@ -15,7 +15,7 @@ export interface Column {
   readonly priority: number
 }
 
-/** A JsonNumber is an integer that a number of JavaScript cannot hold. */
+/** A JsonNumber is an integer that JavaScript numbers cannot represent. */
 export type Cell = string | number | boolean | null | JsonNumber
 
 export interface RowCondition {
@@ -27,9 +27,15 @@ export interface RowCondition {
 
 export interface Printer {
   readonly columns: readonly Column[]
-  /** One per column. Never throws, whatever the object looks like. @param nowMs what ages are counted from. */
+  /**
+   * Returns one cell per column. Never throws, whatever the object looks like. @param nowMs the time that ages are
+   * counted from.
+   */
   cells(object: unknown, nowMs: number): readonly Cell[]
-  /** What `kubectl get --field-selector` and old clients hide rows by; undefined for none. */
+  /**
+   * Returns the conditions by which `kubectl get --field-selector` and old clients hide rows; undefined when there are
+   * none.
+   */
   conditions?(object: unknown): readonly RowCondition[] | undefined
 }
 
@@ -44,7 +50,7 @@ export function printer(...columns: readonly CellColumn[]): Printer {
   }
 }
 
-/** The columns without their cells, members in the order in which a Table writes them. */
+/** The columns without their functions, with members in the order in which a Table has them. */
 export function definitions(columns: readonly CellColumn[]): readonly Column[] {
   return columns.map(({ name, type, format, description, priority }) => ({ name, type, format, description, priority }))
 }
@@ -59,7 +65,7 @@ export function column(
   return { name, type, format: options.format ?? '', description, priority: options.priority ?? 0, cell }
 }
 
-/** A column that only `-o wide` shows. */
+/** Makes a column that only `-o wide` shows. */
 export function wide(name: string, description: string, cell: CellColumn['cell']): CellColumn {
   return column(name, 'string', description, cell, { priority: 1 })
 }
@@ -72,7 +78,10 @@ export const AGE = column('Age', 'string', 'Time since the object was created.',
   ageOf(field(object, 'metadata', 'creationTimestamp'), nowMs),
 )
 
-/** The containers of a pod template, by the path to its spec: columns for their names and their images. */
+/**
+ * Makes columns for the names and images of the containers in a pod template. @param podSpec the path to the template's
+ * spec.
+ */
 export function containerColumns(...podSpec: readonly string[]): readonly [CellColumn, CellColumn] {
   const joined = (object: unknown, member: string): string =>
     listAt(object, ...podSpec, 'containers')
@@ -84,13 +93,13 @@ export function containerColumns(...podSpec: readonly string[]): readonly [CellC
   ]
 }
 
-/** `a=1,b=2`, sorted; `<none>` when there are none. */
+/** Returns `a=1,b=2`, sorted; `<none>` when there are none. */
 export function formatLabels(object: unknown, ...path: readonly string[]): string {
   const labels = entriesAt(object, ...path).map(([key, value]) => `${key}=${String(value)}`)
   return labels.length === 0 ? '<none>' : labels.sort().join(',')
 }
 
-/** A LabelSelector (matchLabels and matchExpressions) as the text of a query. @returns '' when it selects everything. */
+/** Returns a LabelSelector (matchLabels and matchExpressions) as the text of a query; '' when it selects everything. */
 export function formatSelector(selector: unknown): string {
   const terms: [key: string, text: string][] = entriesAt(selector, 'matchLabels').map(([key, value]) => [
     key,

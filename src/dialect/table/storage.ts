@@ -1,4 +1,4 @@
-/** Rows of volumes, of what provides them, and of devices. */
+/** Rows of volumes, of their providers, and of devices. */
 import { entriesAt, field, has, isTrue, listAt, scalarAt, textAt } from './fields.js'
 import { AGE, column, NAME, nameOf, type Printer, printer, wide } from './printer.js'
 
@@ -25,7 +25,7 @@ export const storagePrinters: Readonly<Record<string, Printer>> = {
     column(
       'Reclaim Policy',
       'string',
-      'What becomes of it when its claim goes.',
+      'What happens to it when its claim is deleted.',
       (object) => textAt(object, 'spec', 'persistentVolumeReclaimPolicy') || 'Retain',
     ),
     column('Status', 'string', 'Whether it is available, bound or released.', phase),
@@ -60,7 +60,7 @@ export const storagePrinters: Readonly<Record<string, Printer>> = {
     column(
       'ReclaimPolicy',
       'string',
-      'What becomes of a volume when its claim goes.',
+      'What happens to a volume when its claim is deleted.',
       (object) => textAt(object, 'reclaimPolicy') || 'Delete',
     ),
     column(
@@ -115,7 +115,7 @@ export const storagePrinters: Readonly<Record<string, Printer>> = {
             .join(',')
         : '<unset>',
     ),
-    column('RequiresRepublish', 'boolean', 'Whether it is called again and again.', (object) =>
+    column('RequiresRepublish', 'boolean', 'Whether it is called periodically.', (object) =>
       isTrue(object, 'spec', 'requiresRepublish'),
     ),
     column(
@@ -128,8 +128,10 @@ export const storagePrinters: Readonly<Record<string, Printer>> = {
   ),
   CSIStorageCapacity: printer(
     NAME,
-    column('StorageClassName', 'string', 'Class it is of.', (object) => textAt(object, 'storageClassName')),
-    column('Capacity', 'string', 'Room that is left.', (object) => scalarAt('<unset>', object, 'capacity')),
+    column('StorageClassName', 'string', 'Storage class that the capacity belongs to.', (object) =>
+      textAt(object, 'storageClassName'),
+    ),
+    column('Capacity', 'string', 'Remaining capacity.', (object) => scalarAt('<unset>', object, 'capacity')),
   ),
   DeviceClass: printer(NAME, AGE),
   ResourceClaimTemplate: printer(NAME, AGE),

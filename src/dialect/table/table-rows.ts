@@ -1,4 +1,4 @@
-/** Which columns a resource has, and what an object shows in them. */
+/** Finds the columns of a resource, and computes the row of an object. */
 import type { ServedResource } from '../resource-registry.js'
 import { clusterPrinters, priorityLevel } from './cluster.js'
 import { customPrinter, declaredPrinter, plainPrinter } from './custom-columns.js'
@@ -23,7 +23,7 @@ const KINDS: Readonly<Record<string, Printer>> = {
 
 const assuredShares = priorityLevel('AssuredConcurrencyShares')
 
-/** By identity: the registry gives a changed resource a new one. */
+/** Keyed by identity: the registry gives a changed resource a new one. */
 const printers = new WeakMap<ServedResource, Printer>()
 
 export function tableColumns(served: ServedResource): readonly Column[] {
@@ -31,7 +31,7 @@ export function tableColumns(served: ServedResource): readonly Column[] {
 }
 
 /**
- * @param object parsed from the object's JSON, of any shape; nothing in it makes this throw.
+ * @param object parsed from the object's JSON, of any shape; this never throws.
  * @param nowMs milliseconds since the epoch that ages are counted from.
  */
 export function tableRow(served: ServedResource, object: unknown, nowMs: number): TableRow {

@@ -1,4 +1,4 @@
-/** Rows of what runs pods: controllers, jobs, and what scales and protects them. */
+/** Rows of kinds that run pods (controllers and jobs), and of kinds that scale and protect them. */
 import { ageOf, humanDuration, timeOf } from './human-duration.js'
 import { conditionOf, countAt, field, has, isTrue, listAt, numberAt, scalarAt, textAt } from './fields.js'
 import {
@@ -27,7 +27,7 @@ const SELECTOR = wide('Selector', 'Labels of the pods it owns.', selector)
 const READY = column(
   'Ready',
   'string',
-  'Pods that are ready, of those wanted.',
+  'Ready pods of the wanted ones.',
   (object) => `${countAt(object, 'status', 'readyReplicas')}/${replicas(object)}`,
 )
 
@@ -35,7 +35,7 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
   ReplicationController: printer(
     NAME,
     column('Desired', 'integer', 'Pods wanted.', replicas),
-    column('Current', 'integer', 'Pods there are.', status('replicas')),
+    column('Current', 'integer', 'Number of existing pods.', status('replicas')),
     column('Ready', 'integer', 'Pods that are ready.', status('readyReplicas')),
     AGE,
     CONTAINERS,
@@ -45,7 +45,7 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
   ReplicaSet: printer(
     NAME,
     column('Desired', 'integer', 'Pods wanted.', replicas),
-    column('Current', 'integer', 'Pods there are.', status('replicas')),
+    column('Current', 'integer', 'Number of existing pods.', status('replicas')),
     column('Ready', 'integer', 'Pods that are ready.', status('readyReplicas')),
     AGE,
     CONTAINERS,
@@ -80,8 +80,8 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
   ),
   Job: printer(
     NAME,
-    column('Status', 'string', 'Where the job stands.', jobStatus),
-    column('Completions', 'string', 'Pods that succeeded, of those wanted.', jobCompletions),
+    column('Status', 'string', 'State of the job.', jobStatus),
+    column('Completions', 'string', 'Succeeded pods of the wanted ones.', jobCompletions),
     column('Duration', 'string', 'How long it has run, or ran.', jobDuration),
     AGE,
     CONTAINERS,
@@ -97,7 +97,7 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
       'Time zone of the schedule.',
       (object) => textAt(object, 'spec', 'timeZone') || '<none>',
     ),
-    column('Suspend', 'boolean', 'Whether it is held back.', (object) => {
+    column('Suspend', 'boolean', 'Whether it is suspended.', (object) => {
       const value = field(object, 'spec', 'suspend')
       return typeof value === 'boolean' ? (value ? 'True' : 'False') : '<unset>'
     }),
@@ -119,21 +119,21 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
       const target = field(object, 'spec', 'scaleTargetRef')
       return `${textAt(target, 'kind')}/${textAt(target, 'name')}`
     }),
-    column('Targets', 'string', 'Metrics: what they are now, and what they should be.', hpaTargets),
+    column('Targets', 'string', 'Current and target values of the metrics.', hpaTargets),
     column('MinPods', 'string', 'Fewest pods.', (object) => scalarAt('<unset>', object, 'spec', 'minReplicas')),
     column('MaxPods', 'string', 'Most pods.', (object) => countAt(object, 'spec', 'maxReplicas')),
-    column('Replicas', 'string', 'Pods there are.', status('currentReplicas')),
+    column('Replicas', 'string', 'Number of existing pods.', status('currentReplicas')),
     AGE,
   ),
   PodDisruptionBudget: printer(
     NAME,
-    column('Min Available', 'string', 'Pods that must stay.', (object) =>
+    column('Min Available', 'string', 'Pods that must remain available.', (object) =>
       scalarAt('N/A', object, 'spec', 'minAvailable'),
     ),
-    column('Max Unavailable', 'string', 'Pods that may be away.', (object) =>
+    column('Max Unavailable', 'string', 'Pods that may be unavailable.', (object) =>
       scalarAt('N/A', object, 'spec', 'maxUnavailable'),
     ),
-    column('Allowed Disruptions', 'integer', 'Pods that may be taken away now.', status('disruptionsAllowed')),
+    column('Allowed Disruptions', 'integer', 'Pods that may be removed now.', status('disruptionsAllowed')),
     AGE,
   ),
   PodTemplate: printer(
@@ -184,7 +184,7 @@ function jobDuration(job: unknown, nowMs: number): string {
   return humanDuration((Number.isNaN(end) ? nowMs : end) - start)
 }
 
-/** autoscaling/v2 says metrics, v1 only a percentage of CPU. */
+/** autoscaling/v2 has metrics, v1 only a percentage of CPU. */
 function hpaTargets(object: unknown): string {
   const percentage = numberAt(object, 'spec', 'targetCPUUtilizationPercentage')
   if (percentage !== undefined) {

@@ -1,9 +1,9 @@
 /**
- * An upstream in process that obeys etcd's documented rules: what runs when no etcd is named, and the fast partner of
- * the tests, with switches for the faults a real one can only be brought to with effort.
+ * An upstream in this process that obeys etcd's documented rules. It is used when no etcd is configured, and in tests,
+ * where switches simulate faults that are hard to provoke in a real etcd.
  *
- * It is not a second source of truth beside etcd: nothing is kept on disk, and a process that ends forgets it all.
- * Storage, watches and leases are in files of their own; this one is the interface, the limits and the faults.
+ * It does not replace etcd: nothing is kept on disk, and everything is lost when the process ends. Storage, watches and
+ * leases are in files of their own; this file has the interface, the limits and the faults.
  */
 import type { Batch, Key, KeyValue } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
@@ -31,17 +31,23 @@ export interface EmbeddedUpstreamOptions {
   readonly random?: Random
   /** Decimal text. Default: random. */
   readonly clusterId?: string
-  /** Plays an etcd from 3.4.31 or 3.5.13 on, or an older one that leaves progress requests unanswered. Default: true. */
+  /**
+   * Whether to behave like an etcd from 3.4.31 or 3.5.13 on, or like an older one that leaves progress requests
+   * unanswered. Default: true.
+   */
   readonly trustsProgress?: boolean
-  /** A quiet watch is told its progress this often. Default: 5,000 ms, what Kubernetes has its etcd do. */
+  /** How often a quiet watch is sent its progress. Default: 5,000 ms, as Kubernetes configures its etcd. */
   readonly progressIntervalMs?: number
-  /** Revisions that stay readable and watchable; too few turns a short disconnect into a relist. Default: 100,000. */
+  /**
+   * The number of revisions that stay readable and watchable; too few turn a short disconnect into a relist. Default:
+   * 100,000.
+   */
   readonly historyRevisions?: number
-  /** Bytes of keys and values of that history. Default: 64 MiB. */
+  /** The bytes of keys and values in that history. Default: 64 MiB. */
   readonly historyBytes?: number
-  /** Most keys of one page. Default: 10,000. */
+  /** The most keys of one page. Default: 10,000. */
   readonly pageKeys?: number
-  /** etcd's `--max-request-bytes`: the most one write may carry. Default: 1.5 MiB. */
+  /** etcd's `--max-request-bytes`, the most that one write may carry. Default: 1.5 MiB. */
   readonly maxRequestBytes?: number
 }
 
@@ -50,41 +56,41 @@ export interface EmbeddedSnapshot {
   readonly revision: Revision
 }
 
-/** What no etcd offers to its clients: faults, and a look at what is inside. */
+/** Controls that no etcd offers to its clients: faults, and a view of the inside. */
 export interface EmbeddedControls {
   readonly revision: Revision
   readonly compactRevision: Revision
   readonly watchCount: number
-  /** A write by somebody else, which no fault of this client stops. Null, and no revision, when nothing changed. */
+  /** Writes as another client would, which no fault of this client prevents. Returns null when nothing changed. */
   commit(operations: readonly WriteOperation[]): Batch | null
-  /** What is stored now under the prefix, sorted by key, whatever faults are set. */
+  /** Returns what is stored now under the prefix, sorted by key, whatever faults are set. */
   peek(prefix: Key): readonly KeyValue[]
-  /** Every batch still in the history, oldest first: the log that watchers are judged by. */
+  /** Returns every batch still in the history, oldest first, for comparison with what watchers got. */
   history(): readonly Batch[]
-  /** As `etcdctl compact`. @throws UpstreamError `compacted`, `future-revision` */
+  /** Compacts as `etcdctl compact` does. @throws UpstreamError `compacted`, `future-revision` */
   compact(revision: Revision): void
-  /** Every watch ends as when its connection breaks. Default: `unavailable`. */
+  /** Ends every watch as if its connection broke. Default: `unavailable`. */
   cutWatches(error?: UpstreamError): void
-  /** Reads and writes fail at once with `unavailable`, new watches too; running ones fall silent. */
+  /** Reads, writes and new watches fail at once with `unavailable`; running watches fall silent. */
   setUnavailable(isUnavailable: boolean): void
-  /** Nothing is refused and nothing is answered, until released: bytes stop, nothing closes. */
+  /** Nothing is refused and nothing is answered until released: connections stay open without bytes. */
   setStalled(isStalled: boolean): void
-  /** Reads under the prefix (by default all) fail with this; null ends it. */
+  /** Makes reads under the prefix (by default all) fail with this error; null ends it. */
   failReads(error: UpstreamError | null, prefix?: Key): void
-  /** Writes fail with this; null ends it. */
+  /** Makes writes fail with this error; null ends it. */
   failWrites(error: UpstreamError | null): void
-  /** Watches whose prefix starts with this are handed nothing, and their progress requests stay unanswered. */
+  /** Watches whose prefix starts with this get nothing, and their progress requests stay unanswered. */
   holdDelivery(prefix: Key): void
   /** Ends one hold, by default all. */
   releaseDelivery(prefix?: Key): void
-  /** How long answers take from now on, in milliseconds of the clock passed in. */
+  /** Sets how long answers take from now on, in milliseconds of the given clock. */
   setDelays(delays: { readonly readMs?: number; readonly writeMs?: number; readonly watchMs?: number }): void
-  /** Resolves when every watch that is not held has been handed all there is. */
+  /** Resolves when every watch that is not held has been given all events. */
   delivered(): Promise<void>
   snapshot(): EmbeddedSnapshot
   /**
-   * etcd restored from a backup: the whole history is replaced, so the revision usually goes back, and every watch is
-   * cut. A restore makes a new cluster id unless the old one is forced: pass it to play that.
+   * Behaves like an etcd restored from a backup: the whole history is replaced, so the revision usually goes back, and
+   * every watch is cut. A restore makes a new cluster id unless the old one is forced; pass it to simulate that.
    */
   restore(snapshot: EmbeddedSnapshot, options?: { readonly clusterId?: string }): void
 }
@@ -299,7 +305,9 @@ class EmbeddedUpstream implements Upstream, EmbeddedControls {
     this.cutWatches(new UpstreamError('unavailable', 'the server was restored from a backup'))
   }
 
-  /** Where every request waits for its delay and for a stall to end, and is refused while nobody answers. */
+  /**
+   * Every request waits here for its delay and for the end of a stall, and is refused while the store is unavailable.
+   */
   async #answerable(delayMs: number, signal?: AbortSignal): Promise<void> {
     this.#refuse(signal)
     if (delayMs > 0) await sleep(this.#clock, delayMs, signal)
@@ -350,7 +358,7 @@ class EmbeddedUpstream implements Upstream, EmbeddedControls {
     }
   }
 
-  /** 64 random bits in decimal. */
+  /** Returns 64 random bits in decimal. */
   #newClusterId(): string {
     const bits = (): bigint => BigInt(Math.floor(this.#random.next() * 2 ** 32))
     return ((bits() << 32n) | bits()).toString()

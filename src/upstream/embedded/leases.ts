@@ -1,6 +1,6 @@
 /**
- * Leases of an embedded store: a lease that is not there any more takes its keys with it, all in one revision, as
- * etcd's does. Nothing here renews a lease, as the upstream interface does not.
+ * The leases of an embedded store. An expired lease takes its keys with it, all in one revision, as in etcd. Leases
+ * cannot be renewed here, since the upstream interface does not renew them.
  */
 import type { Key } from '../../model/event.js'
 import type { Clock, Timer } from '../../support/clock.js'
@@ -38,7 +38,7 @@ export class Leases {
     return leaseId
   }
 
-  /** A put moves its key to its own lease, `'0'` to none. */
+  /** A put moves its key to its own lease, or to none with `'0'`. */
   attach(key: Key, leaseId: string): void {
     this.detach(key)
     if (leaseId === '0') return
@@ -53,12 +53,12 @@ export class Leases {
     this.#leases.get(leaseId)?.keys.delete(key)
   }
 
-  /** What a backup holds of the leases: their ids and full times to live, in seconds. */
+  /** Returns the ids and full times to live in seconds, for a backup. */
   times(): ReadonlyMap<string, number> {
     return new Map([...this.#leases].map(([leaseId, lease]) => [leaseId, lease.ttlSeconds]))
   }
 
-  /** A restored server starts each lease anew, with its full time. The keys are attached by the caller. */
+  /** Starts each lease anew with its full time, as a restored server does. The caller attaches the keys. */
   restore(times: ReadonlyMap<string, number>): void {
     this.close()
     for (const [leaseId, ttlSeconds] of times) this.#start(leaseId, ttlSeconds)
@@ -84,7 +84,10 @@ export class Leases {
     if (keys.length > 0) this.#onExpired(keys)
   }
 
-  /** 63 random bits, as etcd's are: most are above 2^53, so whoever takes them for numbers is found out. */
+  /**
+   * Returns 63 random bits, as in etcd: most ids are above 2^53, so that code which treats them as numbers fails in
+   * tests.
+   */
   #nextId(): string {
     const high = BigInt(randomInteger(this.#random, 0, 0x7fff_ffff))
     const low = BigInt(randomInteger(this.#random, 1, 0xffff_ffff))

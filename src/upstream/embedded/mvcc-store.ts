@@ -5,9 +5,10 @@
  *     a → [put@3, put@7, delete@9]             3: put a · 4: put b, put c · 5: delete b · … · 9: delete a
  *     b → [put@4, delete@5]                    ▲ first batch kept = the compact revision, the oldest that can be read
  *
- * Pure and synchronous: no timers, no watchers, no faults; those are beside it. Bounded: history is compacted by itself
- * past a number of revisions or bytes, and a key that is deleted and compacted leaves nothing behind. A log of values
- * alone, replayed for each read, was rejected: a page of a large prefix has to cost its own size, not the history's.
+ * The store is pure and synchronous: timers, watchers and faults are in other files. It is bounded: history is
+ * compacted automatically beyond a number of revisions or bytes, and a key that is deleted and compacted leaves nothing
+ * behind. A log of values alone, replayed for each read, was rejected: reading a page of a large prefix must cost as
+ * much as the page, not as the history.
  *
  * Source of the rules: etcd API guarantees; etcd's `kvstore` and `key_index` as their documentation describes them.
  */
@@ -18,7 +19,7 @@ import { createSortedMap, type SortedMap } from '../../support/sorted-map.js'
 import { UpstreamError, type WriteOperation } from '../upstream.js'
 
 export interface MvccStoreOptions {
-  /** Revisions of history kept at least; older ones are compacted away. */
+  /** How many revisions of history are kept at least; older ones are compacted away. */
   readonly historyRevisions: number
   /** About how many bytes of keys and values the history may hold, before older revisions are compacted away. */
   readonly historyBytes: number
@@ -38,17 +39,17 @@ interface Tombstone {
 /** Oldest first; never empty. */
 type History = (KeyValue | Tombstone)[]
 
-/** What an event costs besides its key and value: objects, array slots, a Buffer's own header. A rough measure. */
+/** The approximate memory of an event besides its key and value: objects, array slots, a Buffer's own header. */
 const eventOverheadBytes = 200
 
-/** Compaction is done once this share of the history is over the bound, so that its cost is spread over many writes. */
+/** Compaction runs once the history exceeds its bound by this share, so that its cost is spread over many writes. */
 const compactionSlack = 0.1
 
 export class MvccStore {
   readonly #options: MvccStoreOptions
   #index: SortedMap<Key, History> = createSortedMap()
   #log: Batch[] = []
-  /** etcd starts at 1, with nothing written; its first write is 2. */
+  /** etcd starts at 1 with nothing written, so its first write is 2. */
   #revision = 1 as Revision
   #compactRevision: Revision = ZERO_REVISION
   #logBytes = 0
@@ -66,7 +67,7 @@ export class MvccStore {
     return this.#compactRevision
   }
 
-  /** Revisions and bytes of the log, for metrics and for tests of the bounds. */
+  /** The number of revisions and bytes of the log, for metrics and for tests of the bounds. */
   get historyLength(): number {
     return this.#log.length
   }
@@ -75,7 +76,7 @@ export class MvccStore {
     return this.#logBytes
   }
 
-  /** Keys in the index, those deleted but not compacted included. */
+  /** The number of keys in the index, including those deleted but not compacted. */
   get indexSize(): number {
     return this.#index.size
   }
@@ -88,7 +89,7 @@ export class MvccStore {
   }
 
   /**
-   * Keys in [startKey, end of prefix) at `revision`, at most `limit` of them, and how many there are in all.
+   * Returns the keys in [startKey, end of prefix) at `revision`, at most `limit` of them, and their total number.
    * @throws UpstreamError `compacted` or `future-revision`.
    */
   range(prefix: Key, startKey: Key, revision: Revision, limit: number): RangeResult {
@@ -113,7 +114,7 @@ export class MvccStore {
   }
 
   /**
-   * One transaction: all of it at one new revision. Returns null, and takes no revision, when it changes nothing.
+   * Performs one transaction at one new revision. Returns null, and uses no revision, when it changes nothing.
    * @throws UpstreamError `protocol` when a key is named twice, which etcd refuses.
    */
   apply(operations: readonly WriteOperation[]): Batch | null {
@@ -133,20 +134,20 @@ export class MvccStore {
     return batch
   }
 
-  /** The batch of a revision that is kept. Undefined above the newest and below the compact revision. */
+  /** Returns the batch of a kept revision; undefined above the newest and below the compact revision. */
   batchAt(revision: Revision): Batch | undefined {
     const first = this.#log[0]
     return first === undefined ? undefined : this.#log[revision - first.revision]
   }
 
-  /** Every batch that is kept, oldest first. */
+  /** Returns every kept batch, oldest first. */
   batches(): readonly Batch[] {
     return [...this.#log]
   }
 
   /**
-   * Forgets what only reads and watches below `revision` need. The revision itself stays readable, and its events, a
-   * delete's too, stay watchable (etcd once lost those: #18089, #19179).
+   * Drops the history that only reads and watches below `revision` need. The revision itself stays readable, and its
+   * events, a delete's too, stay watchable (etcd once lost those: #18089, #19179).
    * @throws UpstreamError `compacted` when that was done before, `future-revision` above the newest.
    */
   compact(revision: Revision): void {
@@ -162,12 +163,12 @@ export class MvccStore {
       this.#logBytes -= batchBytes(batch)
       drop++
     }
-    // The batch at the old compact revision was kept, so every key that has something to drop is named by the log.
+    // The batch at the old compact revision was kept, so the log names every key that has something to drop.
     this.#log.splice(0, drop)
     for (const key of dropped) this.#compactKey(key, revision)
   }
 
-  /** A copy that shares no mutable state: what a backup holds. */
+  /** Returns a copy that shares no mutable state, for a backup. */
   clone(): MvccStore {
     const copy = new MvccStore(this.#options)
     copy.#index = this.#index.mapValues((history) => [...history])
@@ -191,7 +192,7 @@ export class MvccStore {
     const exists = previous !== undefined && previous.value !== null
     const keyValue: KeyValue = {
       key,
-      // The caller's buffer may be a slice of something large, or be written to again.
+      // The caller's buffer may be a slice of a large one, or may be written to again.
       value: Buffer.from(value),
       createRevision: exists ? previous.createRevision : revision,
       modRevision: revision,
@@ -271,7 +272,7 @@ function batchBytes(batch: Batch): number {
   return bytes
 }
 
-/** The index of the newest version at or before `revision`, -1 for none. */
+/** Returns the index of the newest version at or before `revision`, -1 for none. */
 function versionIndex(history: History, revision: Revision): number {
   let low = 0
   let high = history.length

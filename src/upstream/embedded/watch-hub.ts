@@ -1,9 +1,10 @@
 /**
- * The watches of an embedded store: who is told what, and when.
+ * The watches of an embedded store, and the delivery of events and progress to them.
  *
- * A watch is a cursor into the store's log, not a queue, so a watch that is held costs nothing and, as in etcd, is ended
- * with `compacted` when the history it still needs is gone. Handlers are never called from inside `watch()`, a write or
- * `close()`: a pass runs in a later turn of the event loop and hands each watch everything that gathered since.
+ * A watch is a cursor into the store's log, not a queue. A watch that is held therefore costs nothing and, as in etcd,
+ * is ended with `compacted` when the history it still needs is gone. Handlers are never called from inside `watch()`, a
+ * write or `close()`: a pass runs in a later turn of the event loop and delivers to each watch everything that has
+ * accumulated since.
  */
 import type { Batch, Key, KeyEvent } from '../../model/event.js'
 import { nextRevision, type Revision, toRevision } from '../../model/revision.js'
@@ -19,26 +20,29 @@ import type { MvccStore } from './mvcc-store.js'
 
 export interface WatchHubOptions {
   readonly clock: Clock
-  /** Whether `requestProgress` is answered. Told periodically it is always right. */
+  /** Whether `requestProgress` is answered. Periodic progress is always right. */
   readonly trustsProgress: boolean
-  /** A watch that was sent nothing for this long is sent its progress, in milliseconds. */
+  /** How long a watch may be quiet before it is sent its progress, in milliseconds. */
   readonly progressIntervalMs: number
 }
 
 interface Watch {
   readonly prefix: Key
   readonly handlers: WatchHandlers
-  /** The first revision that has not been handed over. */
+  /** The first revision that has not been delivered. */
   next: Revision
   isOpen: boolean
   isClosed: boolean
   end: WatchEnd | null
   wantsProgress: boolean
-  /** Sent nothing since the last periodic progress. */
+  /** Whether nothing was delivered since the last periodic progress. */
   isQuiet: boolean
 }
 
-/** Revisions looked at for one watch before others have their turn: a deep replay must not hold up the event loop. */
+/**
+ * How many revisions are examined for one watch before the others have their turn: a deep replay must not block the
+ * event loop.
+ */
 const scanRevisions = 4096
 
 export class WatchHub {
@@ -62,7 +66,7 @@ export class WatchHub {
     return this.#watches.size
   }
 
-  /** @param refusal why the watch cannot be had: it is told so in `onEnd`, as everything else is told, later. */
+  /** @param refusal why the watch is refused. Like everything else, it is reported later, in `onEnd`. */
   watch(
     { prefix, startRevision }: UpstreamWatchOptions,
     handlers: WatchHandlers,
@@ -72,7 +76,7 @@ export class WatchHub {
     const watch: Watch = {
       prefix,
       handlers,
-      // 0 means "what comes next", as in etcd.
+      // 0 means the next revision, as in etcd.
       next: startRevision === 0 ? nextRevision(this.#store.revision) : startRevision,
       isOpen: false,
       isClosed: false,
@@ -93,7 +97,7 @@ export class WatchHub {
     }
   }
 
-  /** There is something new to hand over: a pass will run. */
+  /** Starts a pass, because there is something new to deliver. */
   wake(): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
@@ -107,19 +111,19 @@ export class WatchHub {
     else this.#options.clock.setTimer(this.#deliveryDelayMs, pass)
   }
 
-  /** Resolves when everything that can be handed over now has been. */
+  /** Resolves when everything that can be delivered now has been. */
   delivered(): Promise<void> {
     if (!this.#isScheduled) return Promise.resolve()
     return new Promise((resolve) => this.#idleCallbacks.push(resolve))
   }
 
-  /** Every running watch ends as when its connection breaks; what it had not been handed is not handed over. */
+  /** Ends every running watch as if its connection broke; undelivered events are dropped. */
   cut(error: UpstreamError): void {
     for (const watch of this.#watches) watch.end ??= { kind: 'failed', error }
     this.wake()
   }
 
-  /** Watches whose prefix starts with `prefix` are handed nothing until it is released. */
+  /** Watches whose prefix starts with `prefix` get nothing until it is released. */
   hold(prefix: Key): void {
     this.#held.add(prefix)
   }
@@ -130,7 +134,7 @@ export class WatchHub {
     this.wake()
   }
 
-  /** A stalled hub hands over nothing at all: the connection is there, the bytes are not. */
+  /** A stalled hub delivers nothing at all: the connection is open, but no bytes come. */
   setStalled(isStalled: boolean): void {
     this.#isStalled = isStalled
     this.wake()
@@ -140,7 +144,7 @@ export class WatchHub {
     this.#deliveryDelayMs = delayMs
   }
 
-  /** Goes on with another history; the caller cuts the watches of the old one. */
+  /** Continues with another history; the caller cuts the watches of the old one. */
   replaceStore(store: MvccStore): void {
     this.#store = store
   }
@@ -183,7 +187,10 @@ export class WatchHub {
     if (watch.wantsProgress) this.#tellProgress(watch, revision)
   }
 
-  /** Only at the head, and not to a watch of the future, which has not been handed what lies before its start. */
+  /**
+   * Sends progress only at the head, and not to a watch of a future revision, which has not been given the events
+   * before its start.
+   */
   #tellProgress(watch: Watch, revision: Revision): void {
     if (watch.isClosed || watch.end !== null || watch.next !== revision + 1) return
     watch.wantsProgress = false
@@ -224,7 +231,7 @@ export class WatchHub {
   }
 }
 
-/** The part of a batch that lies under a prefix; the batch itself, uncopied, when that is all of it. */
+/** Returns the part of a batch that lies under a prefix, or the batch itself, uncopied, when that is all of it. */
 function batchUnder(batch: Batch, prefix: Key): Batch | null {
   const { events } = batch
   if (events.length === 1) return isUnder(events[0] as KeyEvent, prefix) ? batch : null

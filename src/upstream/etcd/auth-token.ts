@@ -1,6 +1,7 @@
 /**
- * The token etcd gives for user and password. It expires, and a member forgets it when it restarts; either shows as a
- * refused request, after which the token is dropped and the next caller fetches another. One request for it at a time.
+ * The token that etcd gives for user and password. It expires, and a member forgets it on a restart. Either way a
+ * request is refused, the token is dropped, and the next caller fetches another one. Only one such request runs at a
+ * time.
  */
 import { UpstreamError } from '../upstream.js'
 
@@ -31,7 +32,7 @@ export class AuthToken {
     return this.#user !== null
   }
 
-  /** The metadata of a call; the object itself names the token for `refuse`. @throws UpstreamError */
+  /** Returns the metadata of a call. The object itself identifies the token for `refuse`. @throws UpstreamError */
   async metadata(): Promise<Readonly<Record<string, string>>> {
     if (this.#isKnown || this.#user === null) return this.#metadata
     this.#pending ??= this.#fetch(this.#user).finally(() => {
@@ -40,7 +41,7 @@ export class AuthToken {
     return this.#pending
   }
 
-  /** etcd did not take it. Does nothing when another caller has replaced it meanwhile. */
+  /** Reports that etcd refused the token. Does nothing when another caller has already replaced it. */
   refuse(metadata: Readonly<Record<string, string>>): void {
     if (this.#user !== null && metadata === this.#metadata) this.#isKnown = false
   }
@@ -49,7 +50,7 @@ export class AuthToken {
     try {
       this.#metadata = { token: await this.#authenticate(user) }
     } catch (error) {
-      // A password for an etcd that asks for none is no reason to refuse to work with it.
+      // A configured password is no reason to fail on an etcd that does not ask for one.
       if (!(error instanceof UpstreamError) || !error.message.includes('authentication is not enabled')) throw error
       this.#metadata = {}
     }

@@ -1,8 +1,8 @@
 /**
- * The messages that are rare or go out: encoded and decoded with protobuf-es's wire reader and writer, field by field.
- * Generated code was rejected: it brings etcd's whole schema for the dozen fields used here.
+ * Encodes requests, and decodes rare answers, with protobuf-es's wire reader and writer, field by field. Generated code
+ * was rejected: it would bring etcd's whole schema for the dozen fields used here.
  *
- * Source: etcd api/etcdserverpb/rpc.proto; the field numbers are theirs.
+ * Source: etcd api/etcdserverpb/rpc.proto, which defines the field numbers.
  */
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { keyToBytes, type Key, type KeyValue } from '../../model/event.js'
@@ -21,7 +21,7 @@ export const paths = {
 
 export interface RangeRequest {
   readonly key: Key
-  /** Exclusive; absent for the one key. */
+  /** The end is exclusive; it is absent for a single key. */
   readonly rangeEnd?: Key
   readonly limit?: number
   readonly revision?: Revision
@@ -29,7 +29,7 @@ export interface RangeRequest {
   readonly countOnly?: boolean
 }
 
-/** `serializable` is never set: a read that may be older than a write that has returned is of no use to anyone here. */
+/** `serializable` is never set: nobody here can use a read that may be older than a completed write. */
 export function encodeRangeRequest(request: RangeRequest): Uint8Array {
   const writer = new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(wireKey(request.key))
   if (request.rangeEnd !== undefined) writer.tag(2, WireType.LengthDelimited).bytes(keyToBytes(request.rangeEnd))
@@ -41,8 +41,9 @@ export function encodeRangeRequest(request: RangeRequest): Uint8Array {
 }
 
 /**
- * Progress notifications are asked for; previous values are not, the store has them, and fragments neither: etcd (3.4 to
- * 3.7) cuts an answer in time quadratic in its events, so that 200,000 deletes of one transaction never arrive.
+ * Requests progress notifications. It does not request previous values, since the store has them, or fragments, since
+ * etcd (3.4 to 3.7) cuts an answer in time quadratic in its events, so that 200,000 deletes of one transaction never
+ * arrive.
  */
 export function encodeWatchCreate(key: Key, rangeEnd: Key, startRevision: Revision): Uint8Array {
   return new BinaryWriter()
@@ -64,7 +65,7 @@ export function encodeWatchProgressRequest(): Uint8Array {
   return new BinaryWriter().tag(3, WireType.LengthDelimited).fork().join().finish()
 }
 
-/** On failure every compared key is read, in the order of `compares`. */
+/** When a comparison fails, every compared key is read, in the order of `compares`. */
 export function encodeTxnRequest(compares: readonly Compare[], operations: readonly WriteOperation[]): Uint8Array {
   const writer = new BinaryWriter()
   for (const { key, modRevision } of compares) {
@@ -100,7 +101,7 @@ export function encodeTxnRequest(compares: readonly Compare[], operations: reado
 export interface TxnAnswer {
   readonly revision: Revision
   readonly succeeded: boolean
-  /** Of the ranges among the operations that were carried out, in order. */
+  /** The results of the ranges among the executed operations, in order. */
   readonly found: readonly (KeyValue | null)[]
 }
 
@@ -126,7 +127,7 @@ export function encodeLeaseGrantRequest(ttlSeconds: number): Uint8Array {
   return new BinaryWriter().tag(1, WireType.Varint).int64(ttlSeconds).finish()
 }
 
-/** The lease's id as decimal text. @throws UpstreamError 'protocol' */
+/** Returns the lease's id as decimal text. @throws UpstreamError 'protocol' */
 export function decodeLeaseGrantAnswer(message: Buffer): string {
   let id = '0'
   eachField(message, (number, reader, wireType) => {
@@ -188,7 +189,7 @@ function decodeHeader(bytes: Uint8Array): { clusterId: string; revision: Revisio
   return { clusterId, revision: toRevision(revision) }
 }
 
-/** Calls `read` at every field; it takes the value off the reader or skips it. */
+/** Calls `read` at every field. It takes the value from the reader or skips it. */
 function eachField(bytes: Uint8Array, read: (number: number, reader: BinaryReader, wireType: WireType) => void): void {
   try {
     const reader = new BinaryReader(bytes)

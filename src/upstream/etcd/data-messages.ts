@@ -1,8 +1,8 @@
 /**
- * etcd's two messages that carry keys and values, RangeResponse and WatchResponse, decoded by hand into our model.
+ * Decodes etcd's two messages that carry keys and values, RangeResponse and WatchResponse, into our model.
  *
- * Source: etcd api/etcdserverpb/rpc.proto and api/mvccpb/kv.proto; the field numbers are theirs. Fields we do not know
- * are skipped, as protobuf asks.
+ * Source: etcd api/etcdserverpb/rpc.proto and api/mvccpb/kv.proto, which define the field numbers. Unknown fields are
+ * skipped, as protobuf demands.
  */
 import type { Key, KeyEvent, KeyValue } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
@@ -10,7 +10,7 @@ import { UpstreamError } from '../upstream.js'
 import { WireCursor } from './wire-cursor.js'
 
 export interface RangeAnswer {
-  /** The store's revision when it answered, not the one that was read. */
+  /** The store's revision when it answered, which may be newer than the one that was read. */
   readonly headerRevision: Revision
   readonly keyValues: readonly KeyValue[]
   readonly more: boolean
@@ -19,14 +19,14 @@ export interface RangeAnswer {
 
 export interface WatchMessage {
   readonly headerRevision: Revision
-  /** -1 when the answer is for every watcher of the stream, or for none. */
+  /** The id is -1 when the answer is for every watcher of the stream, or for none. */
   readonly watchId: number
   readonly created: boolean
   readonly canceled: boolean
   readonly compactRevision: Revision
   readonly cancelReason: string
   readonly events: readonly KeyEvent[]
-  /** Of `events[i]`: a delete's lies outside of what we keep of it. */
+  /** The revision of each of `events`. For a delete, the event itself does not contain it. */
   readonly revisions: readonly Revision[]
 }
 
@@ -216,12 +216,15 @@ const EMPTY_KEY_VALUE: KeyValue = {
 }
 
 /**
- * From here on a Buffer of Node's has memory of its own (half of `Buffer.poolSize`); a smaller one is cut out of a slab
- * that it shares with others and holds on to.
+ * From this size on, a Buffer of Node's has memory of its own (half of `Buffer.poolSize`). A smaller one is cut out of
+ * a shared slab, which it keeps alive.
  */
 const UNPOOLED_BYTES = Buffer.poolSize >>> 1
 
-/** A slice where the value is most of a message that has its own memory, else a copy: a slice pins its message. */
+/**
+ * Returns a slice when the value is most of a message that has its own memory, otherwise a copy: a slice keeps its
+ * whole message in memory.
+ */
 function ownBytes(message: Buffer, at: number, size: number): Buffer {
   if (size === 0) return EMPTY
   if (size >= UNPOOLED_BYTES && size * 2 >= message.length) return message.subarray(at, at + size)

@@ -1,18 +1,18 @@
 /**
- * Which endpoint to talk to. All calls go to one of them as long as it answers; when it does not, to whichever of the
- * others is connected first, so that a dead endpoint costs nobody its connect timeout.
+ * Chooses the endpoint for all calls. One endpoint is used as long as it answers. When it does not, whichever of the
+ * others connects first is used, so that a dead endpoint does not cost anybody its connect timeout.
  *
- * Being connected is not enough: a member cut off from its peers, or stopped, accepts connections and answers nothing
- * useful. Who met such a one reports it, and for a few seconds it is the last choice.
+ * A connection alone is not enough: a member that is cut off from its peers, or stopped, accepts connections and does
+ * not answer usefully. A caller that meets such a member reports it, and for a few seconds it is the last choice.
  */
 import type { Clock } from '../../support/clock.js'
 import { UpstreamError } from '../upstream.js'
 import type { GrpcEndpoint } from './grpc-endpoint.js'
 
-/** Longer than an election, so that a member that lost its leader has one again or is gone. */
+/** Longer than an election: afterwards a member that lost its leader has a new one or is gone. */
 const SUSPECT_MS = 5_000
 
-/** How long a suspect that is connected waits for a better one. */
+/** How long a connected suspect waits for a better endpoint. */
 const PREFER_OTHERS_MS = 1_000
 
 export class EndpointPool {
@@ -30,7 +30,7 @@ export class EndpointPool {
     this.#current = first
   }
 
-  /** A connected endpoint, at once where there is one. @throws UpstreamError 'unavailable' */
+  /** Returns a connected endpoint, at once when there is one. @throws UpstreamError 'unavailable' */
   async pick(signal?: AbortSignal): Promise<GrpcEndpoint> {
     if (this.#isClosed) throw new UpstreamError('unavailable', 'the etcd client is closed')
     if (this.#isGood(this.#current)) return this.#current
@@ -40,7 +40,7 @@ export class EndpointPool {
     return chosen
   }
 
-  /** It is connected, yet did not answer, or said that it cannot. */
+  /** Reports an endpoint that is connected but did not answer, or said that it cannot. */
   suspect(endpoint: GrpcEndpoint): void {
     if (this.endpoints.length > 1) this.#suspectUntil.set(endpoint, this.clock.monotonic() + SUSPECT_MS)
   }
@@ -64,7 +64,7 @@ export class EndpointPool {
     return (this.#suspectUntil.get(endpoint) ?? 0) > this.clock.monotonic()
   }
 
-  /** The first that connects; a suspect only when no other did within its head start. */
+  /** Returns the endpoint that connects first, or a suspect when no other one connects within its head start. */
   #connect(signal: AbortSignal | undefined): Promise<GrpcEndpoint> {
     return new Promise((resolve, reject) => {
       let fallback: GrpcEndpoint | null = null

@@ -1,12 +1,12 @@
 /**
- * What etcd's refusals mean. gRPC's code alone does not say: `OUT_OF_RANGE` is a compaction or a future revision,
+ * Classifies etcd's errors. The gRPC code alone is not enough: `OUT_OF_RANGE` is a compaction or a future revision,
  * `INVALID_ARGUMENT` may be a wrong password or a request over the limit. etcd's own texts are stable (clients match on
  * them), and a cancelled watch has nothing but the text.
  */
 import { UpstreamError, type UpstreamErrorCode } from '../upstream.js'
 import { RpcError, RpcStatus } from './grpc-endpoint.js'
 
-/** Source: etcd api/v3rpc/rpctypes/error.go. The first text that is found decides. */
+/** The first text that is contained in the message decides. Source: etcd api/v3rpc/rpctypes/error.go. */
 const TEXTS: readonly (readonly [text: string, code: UpstreamErrorCode])[] = [
   ['required revision has been compacted', 'compacted'],
   ['required revision is a future revision', 'future-revision'],
@@ -35,7 +35,7 @@ const CODES: Partial<Record<RpcStatus, UpstreamErrorCode>> = {
   [RpcStatus.DATA_LOSS]: 'protocol',
 }
 
-/** Lifts anything caught. What nobody knows is `unavailable`, so that it is tried again and not believed. */
+/** Converts anything caught. An unknown error becomes `unavailable`, so that the call is tried again. */
 export function toUpstreamError(caught: unknown, endpoint: string): UpstreamError {
   if (caught instanceof UpstreamError) return caught
   if (!(caught instanceof RpcError)) {
@@ -45,12 +45,12 @@ export function toUpstreamError(caught: unknown, endpoint: string): UpstreamErro
   return new UpstreamError(code, `etcd ${endpoint}: ${caught.details}`, { cause: caught })
 }
 
-/** A watch that etcd cancelled says why in words only. */
+/** A watch that etcd cancelled carries its reason only as text. */
 export function cancelReasonError(reason: string, endpoint: string): UpstreamError {
   return new UpstreamError(codeOfText(reason) ?? 'unavailable', `etcd ${endpoint} cancelled the watch: ${reason}`)
 }
 
-/** The token is not (or no longer) good: a new one may help, and nothing was done with the request. */
+/** Whether the token is no longer valid. A new token may help, and etcd has not executed the request. */
 export function isTokenRejected(text: string): boolean {
   return (
     text.includes('invalid auth token') ||

@@ -1,9 +1,9 @@
 /**
- * etcd as an upstream: reads, watches and writes over its gRPC API, with failover between endpoints, and every way in
- * which it refuses told as one `UpstreamError`.
+ * etcd as an upstream: reads, watches and writes over its gRPC API, with failover between endpoints. Every kind of
+ * failure is reported as an `UpstreamError`.
  *
- * A call that cannot have changed anything is repeated at another endpoint when one does not answer; a write never is,
- * since nobody knows what became of it. The exception is a refused token, for then etcd has done nothing. All reads are
+ * A call that cannot have changed anything is repeated at another endpoint when one does not answer. A write is never
+ * repeated, since its outcome is unknown, except after a refused token, when etcd has done nothing. All reads are
  * linearizable.
  */
 import { keyFromText, prefixEnd, type Key, type KeyValue } from '../../model/event.js'
@@ -51,35 +51,37 @@ import { SilentMembers } from './silent-members.js'
 export interface EtcdUpstreamOptions {
   /** At least one `http://host:port` or `https://host:port`; the port defaults to 2379. */
   readonly endpoints: readonly string[]
-  /** For the https endpoints. */
+  /** The TLS settings of the https endpoints. */
   readonly tls?: EtcdTls
   readonly user?: EtcdUser
-  /** Most that one call to one endpoint may take, in milliseconds. Default 10 s: etcd itself gives up after 7. */
+  /** The time limit of one call to one endpoint, in milliseconds. Default 10 s: etcd itself gives up after 7. */
   readonly requestTimeoutMs?: number
-  /** Most that connecting to any endpoint may take, in milliseconds. Default 5 s. */
+  /** The time limit for connecting to any endpoint, in milliseconds. Default 5 s. */
   readonly connectTimeoutMs?: number
   /**
-   * Silence before a connection in use is asked for a sign of life, in milliseconds. Default 6 s: etcd takes more than
-   * one ping in 5 s (its `--grpc-keepalive-min-time`) for an attack, and ends the connection.
+   * How long a used connection may be silent before it is pinged, in milliseconds. Default 6 s: etcd treats more than
+   * one ping in 5 s (its `--grpc-keepalive-min-time`) as an attack, and ends the connection.
    */
   readonly keepAliveTimeMs?: number
-  /** Most that the sign of life may take, in milliseconds. Default 3 s. */
+  /** The time limit for the answer to a ping, in milliseconds. Default 3 s. */
   readonly keepAliveTimeoutMs?: number
-  /** The largest message that is taken: a larger one is `too-large`, and never comes into memory. Default 160 MiB. */
+  /**
+   * The largest message that is accepted: a larger one is `too-large`, and is never read into memory. Default 160 MiB.
+   */
   readonly maxReceivedBytes?: number
   /**
-   * A key that the user may read, for asking etcd's revision. Default: the last prefix that was read, so that a user with
-   * rights on one prefix needs no setting.
+   * A key that the user may read, used to ask for etcd's revision. Default: the last prefix that was read, so that a
+   * user with rights on one prefix needs no setting.
    */
   readonly probeKey?: Key
   readonly clock?: Clock
   readonly logger?: Logger
 }
 
-/** With etcd's members: how long one may take to tell its version. */
+/** The time limit for a member to report its version, in milliseconds. */
 const STATUS_TIMEOUT_MS = 2_000
 
-/** A member that is behind the others by more than this is left. */
+/** How often members are compared: a member that is behind the others by more than this is left. */
 const LAG_CHECK_MS = 2_000
 
 /**
@@ -89,7 +91,10 @@ const LAG_CHECK_MS = 2_000
 const SILENCE_CHECK_MS = 750
 const SILENCE_MS = 1_250
 
-/** Of the revision, which is a small question: another member is asked sooner than for a page. */
+/**
+ * The time limit for asking a member for its revision. The question is small, so the next member is tried sooner than
+ * for a page.
+ */
 const REVISION_ATTEMPT_MS = 1_000
 
 const REQUEST_TIMEOUT_MS = 10_000
@@ -97,16 +102,16 @@ const CONNECT_TIMEOUT_MS = 5_000
 const KEEP_ALIVE_TIME_MS = 6_000
 const KEEP_ALIVE_TIMEOUT_MS = 3_000
 /**
- * etcd itself limits nothing on the way out. A page or a revision may be larger than gRPC's 4 MB; but a watch that is
- * behind is sent 1,000 revisions in one answer, and of 1 MB each those would fill our memory. A message says its size
- * first, so that one beyond this need not be taken. It holds a first page of the largest values etcd takes.
+ * etcd does not limit its answers. A page or a revision may be larger than gRPC's 4 MB, but a watch that is behind is
+ * sent 1,000 revisions in one answer, and with 1 MB each those would fill our memory. A message announces its size
+ * first, so a larger one can be refused. The limit fits a first page of the largest values etcd accepts.
  */
 const MAX_RECEIVED_BYTES = 160 * 1_048_576
 
-/** Keys alone are small: a page of this many is some hundred KB. */
+/** Keys alone are small: a page of this many takes some hundred KB. */
 const KEYS_ONLY_PAGE = 5_000
 
-/** Connects when first used, and again whenever needed. @throws TypeError when an endpoint is not a URL. */
+/** Connects when it is first used, and again whenever needed. @throws TypeError when an endpoint is not a URL. */
 export function connectEtcd(options: EtcdUpstreamOptions): Upstream {
   return new EtcdUpstream(options)
 }
@@ -282,7 +287,7 @@ class EtcdUpstream implements Upstream {
     return Promise.resolve()
   }
 
-  /** Its watches go on at another member, and so do the questions. */
+  /** Leaves a member: its watches and further calls go on at another one. */
   #leave(endpoint: GrpcEndpoint, why: string): void {
     this.#pool.suspect(endpoint)
     const watches = [...this.#watches].filter((watch) => watch.isAt(endpoint))
@@ -318,7 +323,7 @@ class EtcdUpstream implements Upstream {
         return await this.#withToken((metadata) =>
           endpoint.unary(path, request, {
             metadata,
-            // The last one may take its time.
+            // The last endpoint gets the full time.
             timeoutMs: attempts > 1 ? Math.min(attemptMs, this.#requestTimeoutMs) : this.#requestTimeoutMs,
             isRepeatable: attempts > 1,
             ...(signal === undefined ? {} : { signal }),
@@ -333,7 +338,7 @@ class EtcdUpstream implements Upstream {
     }
   }
 
-  /** Once more with a fresh token when etcd refused the old one, for then it has done nothing. */
+  /** Repeats the call once with a fresh token when etcd refused the old one, for then it has done nothing. */
   async #withToken<T>(call: (metadata: Readonly<Record<string, string>>) => Promise<T>): Promise<T> {
     const metadata = await this.#token.metadata()
     try {
@@ -367,7 +372,7 @@ class EtcdUpstream implements Upstream {
     return Promise.all(endpoints.map((endpoint) => this.#statusOf(endpoint, signal)))
   }
 
-  /** One endpoint's own answer, whether or not it is the one in use. `timeoutMs` is for connecting, and for the answer. */
+  /** Returns one endpoint's own answer, whether or not it is the one in use. `timeoutMs` is for connecting, and for the answer. */
   async #statusOf(
     endpoint: GrpcEndpoint,
     signal: AbortSignal | undefined,
@@ -392,7 +397,10 @@ class EtcdUpstream implements Upstream {
     }
   }
 
-  /** Whoever asked: a member that was away at the start is asked every two seconds, and may have been the last unknown. */
+  /**
+   * Called for every answer. A member that was away at the start is asked every two seconds, and may be the last one
+   * with an unknown version.
+   */
   #learnVersion(endpoint: GrpcEndpoint, version: string): void {
     this.#versions.set(endpoint, version)
     this.#trustsProgress = this.#pool.endpoints.every((each) => isProgressTrusted(this.#versions.get(each) ?? ''))

@@ -1,12 +1,12 @@
 /**
- * One watch on a gRPC stream of its own; all streams share their endpoint's one connection.
+ * One watch on a gRPC stream of its own. All streams share the one connection of their endpoint.
  *
  * Several watches on one stream were rejected: etcd answers a progress request there only when *all* watchers of the
- * stream have caught up, so that one lagging resource would hold up every consistent read, and one slow consumer the
- * stream. A stream costs etcd two goroutines, next to nothing for as many as there are resources.
+ * stream have caught up, so one lagging resource would delay every consistent read, and one slow consumer the whole
+ * stream. A stream costs etcd two goroutines, which is next to nothing for as many streams as there are resources.
  *
- * A lost watch is not opened again here: whether to resume, to relist or to wait is the feed's to say. The one thing
- * repeated is the opening itself, once, with a fresh token, when etcd refuses the old one.
+ * A lost watch is not opened again here, because the feed decides whether to resume, to relist or to wait. Only the
+ * opening itself is repeated, once and with a fresh token, when etcd refuses the old one.
  */
 import type { Clock, Timer } from '../../support/clock.js'
 import { prefixEnd } from '../../model/event.js'
@@ -31,19 +31,19 @@ export interface WatchContext {
   readonly token: AuthToken
   readonly clock: Clock
   readonly logger: Logger
-  /** From asking for a watch to etcd's `created`. */
+  /** The time from asking for a watch to etcd's `created`, in milliseconds. */
   readonly openTimeoutMs: number
   trustsProgress(): boolean
-  /** The watch is over, for whatever reason: nobody needs to close it any more. */
+  /** Called when the watch is over for any reason: nobody needs to close it any more. */
   onOver(watch: UpstreamWatch): void
 }
 
-/** With this etcd ends the stream when its member has lost the leader, instead of going silent. */
+/** With this metadata etcd ends the stream when its member has lost the leader, instead of going silent. */
 const REQUIRE_LEADER = { hasleader: 'true' }
 
 const PROGRESS_REQUEST = encodeWatchProgressRequest()
 
-/** The id of answers that are meant for every watcher of a stream, here: the one. */
+/** The id in answers that are meant for every watcher of a stream, which here is the only one. */
 const ALL_WATCHERS = -1
 
 export class EtcdWatch implements UpstreamWatch {
@@ -72,7 +72,7 @@ export class EtcdWatch implements UpstreamWatch {
     void this.#open()
   }
 
-  /** Ends it: its endpoint is no good. */
+  /** Ends the watch, because its endpoint is unusable. */
   leave(reason: string): void {
     this.#fail(new UpstreamError('unavailable', reason))
   }
@@ -175,7 +175,7 @@ export class EtcdWatch implements UpstreamWatch {
     this.#fail(upstreamError)
   }
 
-  /** True when the reason was the token and the watch is being opened again with another. */
+  /** Returns true when etcd refused the token and the watch is being opened again with another one. */
   #refreshToken(reason: string): boolean {
     const { token } = this.#context
     if (this.#isOpen || this.#hasRefreshedToken || !token.canRefresh || !isTokenRejected(reason)) return false

@@ -1,9 +1,10 @@
 /**
- * One etcd endpoint over gRPC: the only file that knows @grpc/grpc-js.
+ * One etcd endpoint over gRPC. This is the only file that knows @grpc/grpc-js.
  *
- * It carries bytes: messages go in encoded and come out as whole Buffers, because grpc-js's own (de)serialisation costs
- * half of what an event costs. A channel per endpoint, and not one channel over all of them, because the choice of the
- * endpoint must be ours: a member that answers `no leader` or not at all is connected as far as gRPC can tell.
+ * It transports bytes: messages go in encoded and come out as whole Buffers, because grpc-js's own (de)serialisation
+ * costs half of what an event costs. Each endpoint has a channel of its own, instead of one channel over all endpoints,
+ * because we must choose the endpoint ourselves: a member that answers `no leader` or does not answer at all still
+ * counts as connected for gRPC.
  */
 import { isIP } from 'node:net'
 import { checkServerIdentity, type PeerCertificate } from 'node:tls'
@@ -17,7 +18,7 @@ import {
   type ClientUnaryCall,
 } from '@grpc/grpc-js'
 
-/** PEM. Without `ca` the system's roots decide. */
+/** PEM. Without `ca` the system's roots are used. */
 export interface EtcdTls {
   readonly ca?: Buffer
   readonly cert?: Buffer
@@ -43,7 +44,7 @@ export interface CallOptions {
 
 export interface StreamHandlers {
   onMessage(message: Buffer): void
-  /** Once; null when the server ended the stream without an error. Not after `cancel`. */
+  /** Called once; with null when the server ended the stream without an error. Not called after `cancel`. */
   onEnd(error: RpcError | null): void
 }
 
@@ -52,7 +53,7 @@ export interface GrpcStream {
   cancel(): void
 }
 
-/** A status as the server or the transport gave it, before anyone says what it means. */
+/** A status as the server or the transport gave it, before it is interpreted. */
 export class RpcError extends Error {
   override readonly name = 'RpcError'
 
@@ -89,16 +90,16 @@ export class GrpcEndpoint {
       'grpc.keepalive_timeout_ms': options.keepAliveTimeoutMs,
       // etcd answers pings without a call with GOAWAY.
       'grpc.keepalive_permit_without_calls': 0,
-      // A restarted etcd is found again within a second: what waits for it backs off by itself.
+      // A restarted etcd is found again within a second; callers back off by themselves.
       'grpc.initial_reconnect_backoff_ms': 100,
       'grpc.max_reconnect_backoff_ms': 1_000,
-      // Whether a call may be repeated is decided where its meaning is known.
+      // Only the caller knows whether a call may be repeated.
       'grpc.enable_retries': 0,
       'grpc.service_config_disable_resolution': 1,
       'grpc.use_local_subchannel_pool': 1,
       'grpc.enable_http_proxy': 0,
       'grpc.enable_channelz': 0,
-      // HTTP/2's default of 64 KB stalls every page of a list for round trips.
+      // HTTP/2's default of 64 KB delays every page of a list by round trips.
       'grpc-node.flow_control_window': 4 * 1024 * 1024,
     }
     const { ca, cert, key } = options.tls ?? {}
@@ -106,7 +107,7 @@ export class GrpcEndpoint {
     if (protocol === 'https:') {
       const address = hostname.replace(/^\[(.*)\]$/, '$1')
       const isAddress = isIP(address) !== 0
-      // An address must not go into TLS's server name (RFC 6066), yet it is what the certificate has to be for.
+      // TLS's server name must not be an address (RFC 6066), yet the certificate must be valid for the address.
       if (isAddress) channelOptions['grpc.ssl_target_name_override'] = 'localhost'
       const verification = isAddress
         ? {
@@ -118,19 +119,19 @@ export class GrpcEndpoint {
     this.#client = new Client(`dns:${hostname}:${port || 2379}`, channelCredentials, channelOptions)
   }
 
-  /** Messages that have come from it, of whatever kind. */
+  /** How many messages have come from it, of whatever kind. */
   get heard(): number {
     return this.#heard
   }
 
-  /** False as well for a peer that is gone without having said so, until keepalive or a deadline finds out. */
+  /** Whether it is connected. A peer that vanished silently is noticed only by keepalive or by a deadline. */
   isReady(): boolean {
     return this.#client.getChannel().getConnectivityState(false) === connectivityState.READY
   }
 
   /**
-   * Connects where it is not connected. Resolves with false as soon as an attempt has failed, the wait is over or the
-   * signal aborts; the channel goes on trying by itself.
+   * Connects if necessary. Resolves with false as soon as an attempt has failed, the time is over or the signal aborts;
+   * the channel goes on trying by itself.
    */
   async connect(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
     const channel = this.#client.getChannel()
@@ -205,12 +206,14 @@ export class GrpcEndpoint {
     }
   }
 
-  /** It has gone silent: what can be asked elsewhere as well fails at once. */
+  /** Fails the running calls that can be asked of another endpoint as well: this one has gone silent. */
   abandon(): void {
     for (const [call, isRepeatable] of this.#calls) if (isRepeatable) call.cancel()
   }
 
-  /** Unary calls under way fail; nothing can be started afterwards. Streams are their owners' to cancel, before. */
+  /**
+   * Fails the running unary calls; no call can be started afterwards. The owners of streams must cancel them before.
+   */
   close(): void {
     for (const call of this.#calls.keys()) call.cancel()
     this.#client.close()

@@ -1,17 +1,20 @@
 /**
- * Finds members that have fallen behind the others and do not say so.
+ * Finds members that have fallen behind the others without saying so.
  *
- * A member whose messages reach nobody still hears its leader's heartbeats: it has a leader, answers pings, keeps its watches
- * open, and gets no more data, because the leader waits for answers that never come. A watch there stays silent for as long
- * as that lasts, and no sign of life of the connection tells. What tells is the members' own revisions, side by side: one
- * that has not come by the next look to where another was at this one is behind by more than the time between.
+ * A member that can receive but not send still hears its leader's heartbeats. It has a leader, answers pings and keeps
+ * its watches open, but gets no more data, because the leader waits for answers that never come. A watch on such a
+ * member stays silent, and the connection looks healthy. Only a comparison of the members' own revisions shows it: a
+ * member is behind when, at one check, it has not yet reached the revision that another member had at the check before.
  */
 import type { Revision } from '../../model/revision.js'
 import type { Clock, Timer } from '../../support/clock.js'
 
 export interface LaggingMembersOptions<E> {
   readonly members: readonly E[]
-  /** Its own revision, not asked of others; null when it does not answer, which is for others to notice. */
+  /**
+   * Returns the member's own revision, without asking other members; null when it does not answer, which is handled
+   * elsewhere.
+   */
   readonly revisionOf: (member: E) => Promise<Revision | null>
   readonly onBehind: (member: E, own: Revision, others: Revision) => void
   readonly clock: Clock
@@ -22,14 +25,14 @@ export class LaggingMembers<E> {
   readonly #options: LaggingMembersOptions<E>
   #timer: Timer | null = null
   #isStopped = false
-  /** The newest that any member had at the last look. */
+  /** The newest revision that any member had at the last check. */
   #newest: Revision | null = null
 
   constructor(options: LaggingMembersOptions<E>) {
     this.#options = options
   }
 
-  /** Nothing to compare with one member. Once more does nothing. */
+  /** Does nothing with a single member, since there is nothing to compare, or when called again. */
   start(): void {
     const { members, clock, everyMs } = this.#options
     if (members.length < 2 || this.#timer !== null || this.#isStopped) return

@@ -1,17 +1,19 @@
 /**
- * How many keys to ask for in a page, so that a page stays near 4 MB: large enough that a list is few round trips, small
- * enough that decoding one (some milliseconds) holds up nobody and 50 at once fit in memory. etcd limits a page by keys
- * only, so the size is learnt per prefix from the pages before.
+ * Chooses how many keys to ask for in a page, so that a page stays near 4 MB. That is large enough for a list in few
+ * round trips, and small enough that decoding a page takes a few milliseconds and 50 pages at once fit in memory. etcd
+ * limits a page only by its number of keys, so the size is learnt for each prefix from earlier pages.
  */
 import type { Key } from '../../model/event.js'
 
 const TARGET_BYTES = 4 * 1024 * 1024
-/** Of the largest values etcd takes (1.5 MB) such a page still fits into a message: see `etcd-upstream.ts`. */
+/**
+ * A page of this many of the largest values etcd accepts (1.5 MB) still fits into a message: see `etcd-upstream.ts`.
+ */
 const FIRST_KEYS = 100
 const MAX_KEYS = 10_000
-/** The next page may be larger in kind than the last: grow in steps. */
+/** The next page may have much larger values than the last, so the size grows in steps. */
 const MAX_GROWTH = 4
-/** Prefixes come from configuration, hundreds at most; the bound is for whoever reads arbitrary ones. */
+/** Configuration gives hundreds of prefixes at most; the bound is for callers that read arbitrary ones. */
 const MAX_PREFIXES = 1_000
 
 export class PageSizes {
@@ -21,7 +23,7 @@ export class PageSizes {
     return this.#keys.get(prefix) ?? FIRST_KEYS
   }
 
-  /** A page of `keys` keys came back with `bytes` bytes. */
+  /** Reports that a page of `keys` keys had `bytes` bytes. */
   observe(prefix: Key, keys: number, bytes: number): void {
     if (keys === 0) return
     const now = this.keysFor(prefix)
@@ -29,7 +31,7 @@ export class PageSizes {
     this.#set(prefix, Math.min(fitting, now * MAX_GROWTH, MAX_KEYS))
   }
 
-  /** A page was refused as too large. False when it cannot get smaller. */
+  /** Reports that a page was refused as too large. Returns false when it cannot get smaller. */
   halve(prefix: Key, keys: number): boolean {
     if (keys <= 1) return false
     this.#set(prefix, keys >>> 1)

@@ -1,12 +1,13 @@
 /**
- * Watch messages in, whole revisions out. Pure: no stream, no clock.
+ * Turns watch messages into whole revisions. It is pure: it has no stream and no clock.
  *
- * etcd never splits a revision over two answers: a live answer is one transaction, and a catching-up one stops at a
- * revision's boundary (server/storage/mvcc/watcher_group.go, `eventBatch.add`; the same since 3.4). Only a *fragmented*
- * answer is cut anywhere, and that is not asked for; so nothing is ever held back.
+ * etcd never splits a revision over two answers: a live answer is one transaction, and an answer that catches up stops
+ * at the boundary of a revision (server/storage/mvcc/watcher_group.go, `eventBatch.add`; the same since 3.4). Only a
+ * *fragmented* answer may be cut anywhere, and fragments are not requested, so nothing ever has to be held back.
  *
- * An answer's header carries the store's revision, which for a catching-up watcher is far ahead of its events. So the
- * position is the last event's revision, and the header counts only in an answer that is nothing but progress.
+ * An answer's header carries the store's revision, which is far ahead of the events while the watcher catches up. The
+ * position is therefore the last event's revision, and the header counts only in an answer that is nothing but
+ * progress.
  */
 import type { Batch } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
@@ -14,12 +15,12 @@ import type { WatchMessage } from './data-messages.js'
 
 export interface WatchAssembler {
   /**
-   * The revisions completed by this message, ascending; the array is the receiver's to keep.
-   * Events at or before the position are dropped: etcd has repeated some after a restore from a snapshot (#15271), and
-   * sent older ones than a future start revision (#20221).
+   * Returns the revisions completed by this message in ascending order; the caller may keep the array. Events at or
+   * before the position are dropped, because etcd has repeated some after a restore from a snapshot (#15271) and sent
+   * older ones than a future start revision (#20221).
    */
   add(message: WatchMessage): readonly Batch[]
-  /** Whether everything up to `revision` may be told as delivered; false when it lies before the position. */
+  /** Whether everything up to `revision` counts as delivered; false when it lies before the position. */
   advance(revision: Revision): boolean
   readonly droppedEvents: number
 }

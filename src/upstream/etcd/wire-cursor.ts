@@ -1,8 +1,9 @@
 /**
- * Reads protobuf off a Buffer for the two messages that carry all of the data, at a fraction of what a general decoder
- * costs: no object per field, no bigint, values by position. Everything else is decoded by `messages.ts`.
+ * Reads protobuf from a Buffer for the two messages that carry all of the data. It costs a fraction of a general
+ * decoder: no object per field, no bigint, values by position. All other messages are decoded by `control-messages.ts`.
  *
- * int64 is read as a number and checked: what a number cannot hold exactly is an error, never rounded.
+ * An int64 is read as a number and checked: one that a number cannot represent exactly is an error and is never
+ * rounded.
  */
 import { UpstreamError } from '../upstream.js'
 
@@ -14,12 +15,12 @@ export class WireCursor {
     public at = 0,
   ) {}
 
-  /** Field number × 8 + wire type. */
+  /** Returns field number × 8 + wire type. */
   tag(): number {
     return this.#varint32()
   }
 
-  /** Signed, as etcd means all of them. @throws UpstreamError 'protocol' outside ±2^53. */
+  /** Reads a signed integer, as all of etcd's are. @throws UpstreamError 'protocol' outside ±2^53. */
   int64(): number {
     const { bytes } = this
     const first = bytes[this.at]
@@ -50,7 +51,7 @@ export class WireCursor {
     return value
   }
 
-  /** The exact decimal text of an int64 of any size. */
+  /** Returns the exact decimal text of an int64 of any size. */
   int64Text(): string {
     const start = this.at
     let value = 0n
@@ -67,14 +68,17 @@ export class WireCursor {
     return this.#varint32() !== 0
   }
 
-  /** The length of what follows, checked to lie within the message; the cursor stands at its first byte. */
+  /**
+   * Reads the length of the following field and checks that it lies within the message. The cursor is then at its first
+   * byte.
+   */
   length(): number {
     const length = this.#varint32()
     if (length > this.bytes.length - this.at) throw truncated()
     return length
   }
 
-  /** The bytes of a length-delimited field, as binary text. */
+  /** Returns the bytes of a length-delimited field as binary text. */
   latin1(): string {
     const length = this.length()
     this.at += length

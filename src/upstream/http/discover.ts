@@ -1,6 +1,7 @@
 /**
- * What another server serves and can be listed and watched, from its discovery documents: the aggregated ones, or group by
- * group where it is older than those (1.26). Pure reading; what of it is served on is decided elsewhere.
+ * Finds the resources of another server that can be listed and watched, from its discovery documents: the aggregated
+ * ones, or group by group where the server is older than those (1.26). It only reads; which of the resources are served
+ * is decided elsewhere.
  */
 import type { Resource } from '../../model/resource.js'
 import { asUpstreamError } from './http-failure.js'
@@ -9,11 +10,11 @@ import type { RemoteApiServer } from './remote-api-server.js'
 export type DiscoveredResource = Omit<Resource, 'etcdPrefix' | 'wholeKeyNames'>
 
 export interface Discovered {
-  /** Groups and, in each, versions in the server's order of preference. */
+  /** The resources by group, and within a group in the server's order of preference of versions. */
   readonly resources: readonly DiscoveredResource[]
-  /** `group/version` of those that could not be asked now: what is known of them stays. */
+  /** `group/version` of those that could not be asked now: what is known about them stays. */
   readonly incomplete: ReadonlySet<string>
-  /** `plural.group` of what is defined by CustomResourceDefinitions; null where these cannot be read. */
+  /** `plural.group` of the resources defined by CustomResourceDefinitions; null where these cannot be read. */
   readonly customNames: ReadonlySet<string> | null
 }
 
@@ -22,7 +23,7 @@ const AGGREGATED = ['v2', 'v2beta1']
   .join()
 const NEEDED_VERBS = ['get', 'list', 'watch']
 
-/** @throws UpstreamError when the server is away. */
+/** @throws UpstreamError when the server does not answer. */
 export async function discover(server: RemoteApiServer, signal?: AbortSignal): Promise<Discovered> {
   const resources: DiscoveredResource[] = []
   const incomplete = new Set<string>()
@@ -79,7 +80,7 @@ async function readGroups(
       list = await server.document({ path: root, ...(signal === undefined ? {} : { signal }) })
     } catch (error) {
       if (signal?.aborted === true) throw asUpstreamError(error, root)
-      // An aggregated API whose server is away must not keep all others from being known.
+      // An aggregated API whose server is away must not hide all others.
       incomplete.add(groupVersion(group, version))
       continue
     }
@@ -93,7 +94,7 @@ async function readGroups(
   }
 }
 
-/** Their names are all that is needed: `plural.group`. */
+/** Only their names are needed: `plural.group`. */
 async function readCustomNames(
   server: RemoteApiServer,
   resources: readonly DiscoveredResource[],

@@ -1,8 +1,8 @@
-/** What a server's refusals and a broken way to it are to a feed. */
+/** Translates a server's errors and connection failures into errors of an upstream. */
 import { WatchFailure } from '../../reflector/failure.js'
 import { UpstreamError, type UpstreamErrorCode } from '../upstream.js'
 
-/** @returns the error itself where it is an UpstreamError already. */
+/** @returns the error itself when it is already an UpstreamError. */
 export function asUpstreamError(error: unknown, where: string): UpstreamError {
   if (error instanceof UpstreamError) return error
   const failure = WatchFailure.from(error)
@@ -12,10 +12,11 @@ export function asUpstreamError(error: unknown, where: string): UpstreamError {
 function codeOf({ kind, code }: WatchFailure): UpstreamErrorCode {
   if (code === 401) return 'unauthenticated'
   if (code === 403) return 'permission-denied'
-  // It is there and cannot be read there (encrypted at rest, stored in a form that has no JSON).
+  // The object exists but cannot be read there (encrypted at rest, or stored in a form that has no JSON).
   if (code === 501) return 'protocol'
   if (kind === 'expired') return 'compacted'
   if (kind === 'too-large') return 'future-revision'
-  // 404 among them: a resource that is not served yet, or not any more, while the server starts or its definition goes.
+  // This includes 404: the resource is not served yet, or no longer, while the server starts or its definition is
+  // deleted.
   return kind === 'unsupported' || kind === 'malformed' ? 'protocol' : 'unavailable'
 }

@@ -1,10 +1,10 @@
 /**
- * An object as a server sends it, as etcd would have it: a key, its revision and a value.
+ * Turns an object from a server into what etcd would have: a key, its revision and a value.
  *
- * Lists leave `kind` and `apiVersion` out of their items and watches do not, and where they stand differs from server to
- * server. Here they always come first, so that one version of an object is the same bytes however it came; the rest is
- * untouched. HTTP does not tell when an object was created nor how often it was written: both are left open (version 0),
- * and nothing that needs the truth of them (`--on-gap=coalesce`) is offered over this upstream.
+ * Lists leave `kind` and `apiVersion` out of their items and watches do not, and their place differs from server to
+ * server. Here they always come first, so that one version of an object has the same bytes however it came; the rest is
+ * untouched. HTTP does not tell when an object was created or how often it was written, so both are left open (version
+ * 0), and features that need them (`--on-gap=coalesce`) are not offered over this upstream.
  */
 import type { BytesObject } from '../../reflector/bytes-codec.js'
 import { eachMember } from '../../reflector/json-members.js'
@@ -17,7 +17,7 @@ const NO_BYTES = Buffer.alloc(0)
 
 export class HttpKeyValues {
   readonly #resource: Resource
-  /** How a value begins where nothing has to be moved. */
+  /** The first bytes of a value in which nothing has to be moved. */
   readonly #head: Buffer
 
   constructor(resource: Resource) {

@@ -1,10 +1,10 @@
 /**
- * One resource of another server, read and watched as a prefix of etcd is: another distributary over SSE, a kube-apiserver
- * in JSON lines. So the feed that lists, watches, verifies and audits etcd does the same here.
+ * One resource of another server, read and watched like a prefix of etcd: another distributary over SSE, or a
+ * kube-apiserver in JSON lines. The feed that lists, watches, verifies and checks etcd therefore works here unchanged.
  *
- * Reads are lists: consistent ones ask the server for what is as fresh as its own quorum read, exact ones name their
- * revision. The whole of a kube-apiserver's resource comes as a stream where it offers one (WatchList), which costs that
- * server a fraction of the memory of a list.
+ * Reads are lists. Consistent lists ask the server for data as fresh as its own quorum read, exact ones name their
+ * revision. The whole of a kube-apiserver's resource comes as a stream where the server offers one (WatchList), which
+ * costs that server a fraction of the memory of a list.
  */
 import { bytesCodec, type BytesObject } from '../../reflector/bytes-codec.js'
 import { WatchFailure } from '../../reflector/failure.js'
@@ -39,19 +39,19 @@ export interface HttpResourceOptions {
 }
 
 const METADATA_ONLY = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json'
-/** Asked of a distributary: may its answers to "how far are you" be believed? */
+/** Asks a distributary whether its answers to progress requests can be trusted. */
 const ASK_HEADER = 'x-distributary-ask'
 const TRUST_HEADER = 'x-distributary-trusts-progress'
 const SILENCE_MS = 150_000
 const STREAM_TIMEOUT_SECONDS = 120
-/** Pages of a few lists at once: a token is used by the page after it. */
+/** Enough for the pages of a few lists at once: a token is used by the page after it. */
 const MAX_TOKENS = 64
 
 export class HttpResource implements UpstreamReader, UpstreamWatcher {
   readonly #options: HttpResourceOptions
   readonly #keyValues: HttpKeyValues
   readonly #path: string
-  /** The server's own, by revision and the first key of the page they lead to. */
+  /** The server's own tokens, by revision and the first key of the page they lead to. */
   readonly #tokens = new Map<string, string>()
   #canStream = true
   #trustsProgress = false
@@ -110,7 +110,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     } catch (error) {
       const upstreamError = asUpstreamError(error, path)
       const { cause } = upstreamError
-      // "No such object" names it; "no such resource" does not.
+      // A 404 names the object when the object is missing, but not when the resource is.
       if (cause instanceof WatchFailure && cause.code === 404 && isNamed(cause.status, name)) return null
       throw upstreamError
     }
@@ -140,7 +140,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     this.#trustsProgress = isDistributary && response.header(TRUST_HEADER) === 'true'
     const revision = revisionOf(this.#decode(body).resourceVersion)
     const trustsProgress = this.#trustsProgress
-    // A distributary has its past in memory; a kube-apiserver would read it from etcd.
+    // A distributary has its history in memory; a kube-apiserver would read it from etcd.
     return { clusterId, revision, serverVersions: [gitVersion], trustsProgress, isHistoryDear: !isDistributary }
   }
 
@@ -150,7 +150,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     const open = async (): Promise<void> => {
       const { wire, isDistributary } = server.knownProduct ?? (await server.product())
       if (opening.isClosed) return
-      // The revision 0 would mean "the present state", which is not what was asked.
+      // resourceVersion 0 would mean "the present state", which is not what the caller wants.
       if (startRevision <= 1) throw new UpstreamError('protocol', 'there is no resourceVersion before the first')
       const { transport, clock } = server
       opening.opened(
@@ -174,7 +174,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     return opening
   }
 
-  /** The whole state as initial events; null where the server does not offer that. @throws UpstreamError */
+  /** Reads the whole state as initial events; null where the server does not offer that. @throws UpstreamError */
   async #stream(signal: AbortSignal | undefined): Promise<Page | null> {
     const { server } = this.#options
     const { wire } = server.knownProduct ?? (await server.product(signal))
@@ -214,7 +214,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
       })
     } catch (error) {
       if (page === null) {
-        // One that takes too long in this way is asked for pages the next time.
+        // When this way takes too long, pages are used the next time.
         if (signal?.aborted === true) this.#canStream = false
         if (signal?.aborted === true || !isUnsupported(error))
           throw asUpstreamError(signal?.reason ?? error, this.#path)
@@ -250,7 +250,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     return this.#decode(body)
   }
 
-  /** Where the server does not say how many are left, they are counted. */
+  /** Counts the remaining objects when the server does not say how many there are. */
   async #countAfter(options: ReadOptions, revision: Revision, known: number): Promise<number> {
     if (options.startKey !== undefined) return 1
     const { limit: _limit, ...all } = options
@@ -281,7 +281,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
 
 const STREAM_SILENCE_MS = 10_000
 
-/** A watch whose server is not known yet. What is told through it ends with it, whoever ended it. */
+/** A watch that waits until the server's product is known. Ending it ends the watch behind it, and vice versa. */
 class Opening implements UpstreamWatch {
   readonly handlers: WatchHandlers
   readonly #given: WatchHandlers
@@ -334,7 +334,7 @@ function isUnsupported(error: unknown): boolean {
   return error instanceof WatchFailure && error.kind === 'unsupported'
 }
 
-/** Of the collection. */
+/** Returns the path of the collection. */
 function pathOf({ group, version, plural }: Resource, namespace: string): string {
   const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
   const scope = namespace === '' ? '' : `/namespaces/${encodeURIComponent(namespace)}`
@@ -346,7 +346,7 @@ function isNamed(status: WatchFailure['status'], name: string): boolean {
   return details?.name === name
 }
 
-/** In a field selector. */
+/** Escapes a value for a field selector. */
 function escaped(value: string): string {
   return value.replace(/[\\,=]/g, '\\$&')
 }

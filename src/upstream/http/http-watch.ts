@@ -1,12 +1,13 @@
 /**
- * One watch of a resource at another server, as whole revisions.
+ * One watch of a resource at another server, in whole revisions.
  *
- * Over SSE an id marks the last event of a revision, so what an arrival has brought of a revision whose end has not come
- * waits for the rest; a connection that breaks inside it loses nothing, because the feed asks from the last whole one. In
- * JSON lines nothing marks it: that wire is for kube-apiservers, which write one object in a revision, and each event is
- * whole. Should two events of one revision come apart all the same, the watch ends as after a compaction: a list, never a hole.
+ * Over SSE an id marks the last event of a revision. Events of a revision whose end has not arrived wait for the rest.
+ * A connection that breaks inside a revision loses nothing, because the feed resumes after the last whole one. JSON
+ * lines have no such mark: that format is for kube-apiservers, which write one object in a revision, so each event is a
+ * whole revision. Should two events of one revision nevertheless arrive separately, the watch ends as after a
+ * compaction, which leads to a list and never to a hole.
  *
- * The server ends every watch after some minutes; that is no loss, and the next one begins here where it ended.
+ * The server ends every watch after some minutes. That is no loss: the next watch begins here where it ended.
  */
 import type { BytesObject } from '../../reflector/bytes-codec.js'
 import { bytesCodec } from '../../reflector/bytes-codec.js'
@@ -28,7 +29,7 @@ import { type ProgressProof, proveProgress } from './progress-proof.js'
 export interface HttpWatchOptions {
   readonly transport: Transport
   readonly wire: EventWire
-  /** Whether an id or a new revision is what shows that a revision is whole; else every event is. */
+  /** Whether an id or a new revision shows that a revision is whole. Otherwise every event is whole. */
   readonly marksRevisions: boolean
   readonly path: string
   readonly keyValues: HttpKeyValues
@@ -36,16 +37,16 @@ export interface HttpWatchOptions {
   readonly random: Random
   readonly afterRevision: Revision
   readonly handlers: WatchHandlers
-  /** Between two arrivals of bytes, bookmarks included. */
+  /** The longest time between two arrivals of bytes, bookmarks included. */
   readonly silenceMs: number
-  /** Whether the server can be asked how far it is: see `progress-proof.ts`. */
+  /** Whether the server can be asked for its progress: see `progress-proof.ts`. */
   readonly provesProgress: boolean
 }
 
-/** How long a server is asked to keep one watch: between this and twice it, as client-go. */
+/** The timeout that a server is asked for: between this and twice this, as in client-go. */
 const MIN_TIMEOUT_SECONDS = 300
 const OPEN_TIMEOUT_MS = 15_000
-/** A server that ends a watch sooner without an event does not mean to watch. */
+/** A server that ends a watch sooner without an event does not support watching. */
 const SHORT_MS = 1_000
 
 export class HttpWatch implements UpstreamWatch {
@@ -53,7 +54,7 @@ export class HttpWatch implements UpstreamWatch {
   readonly #abort = new AbortController()
   #place: WatchPosition
   #pending: { readonly revision: Revision; readonly events: KeyEvent[] }[] = []
-  /** Everything at or before it was handed on. */
+  /** Everything at or before this revision has been delivered. */
   #handedOn: Revision
   #isOpen = false
   #isEnded = false
@@ -165,7 +166,7 @@ export class HttpWatch implements UpstreamWatch {
     this.#options.handlers.onProgress(revision)
   }
 
-  /** A new revision shows that the ones before it are whole; the last one is when its id has come. */
+  /** A new revision shows that earlier ones are whole; the last revision is whole when its id has arrived. */
   #arrived(place: WatchPosition): void {
     this.#place = place
     if (this.#isEnded) return

@@ -1,7 +1,8 @@
 /**
- * How far a server is, asked for: a second watch from where ours stands, which the server bookmarks at once because its
- * time is short. It has then told everything after our place up to the bookmark; whoever has the last of these events has
- * all of them, and may take the bookmark for its own. Of distributary alone: a kube-apiserver's bookmarks come when they come.
+ * Asks a server for its progress by a second watch from the position of ours, which the server bookmarks at once
+ * because its time is short. Before the bookmark, the server has sent every event after our position. A watch that has
+ * received the last of these events has received all of them, and may adopt the bookmark. This works only with
+ * distributary: a kube-apiserver sends bookmarks at its own times.
  */
 import { bytesCodec } from '../../reflector/bytes-codec.js'
 import { sseWire } from '../../reflector/event-stream.js'
@@ -13,15 +14,15 @@ import type { Clock } from '../../support/clock.js'
 import { revisionOf } from './http-key-value.js'
 
 export interface ProgressProof {
-  /** Whoever follows the stream and has been told of this one... */
+  /** A watch on the stream that has received this event... */
   readonly lastEvent: Revision
-  /** ...has been told of everything at or before this one. */
+  /** ...has received everything at or before this revision. */
   readonly revision: Revision
 }
 
 const TIMEOUT_MS = 3_000
 
-/** @returns null when the server did not say. @throws WatchFailure */
+/** @returns null when the server sent no bookmark. @throws WatchFailure */
 export async function proveProgress(options: {
   readonly transport: Transport
   readonly path: string

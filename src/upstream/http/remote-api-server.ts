@@ -1,8 +1,8 @@
 /**
- * The other server, as all resources share it: what product it is, which cluster, and whether it answers at all.
+ * The other server, shared by all of its resources: its product, its cluster, and whether it answers.
  *
- * While a watch is open the server is asked every few seconds whether it is alive: a watch alone tells only after its next
- * bookmark that nobody is at the other end any more.
+ * While a watch is open the server is asked every few seconds whether it is alive: a watch alone would notice a dead
+ * server only after the next bookmark fails to come.
  */
 import type { EventWire } from '../../reflector/event-stream.js'
 import { jsonWire, sseWire } from '../../reflector/event-stream.js'
@@ -16,20 +16,20 @@ import { asUpstreamError } from './http-failure.js'
 
 export interface RemoteApiServerOptions {
   readonly transport: Transport
-  /** For messages. */
+  /** The URL, for messages. */
   readonly url: string
   readonly clock: Clock
-  /** Between two questions whether the server is alive. Default: 5 s. */
+  /** How often the server is asked whether it is alive, in milliseconds. Default: 5 s. */
   readonly heartbeatMs?: number
-  /** An answer that takes longer is none. Default: 5 s. */
+  /** An answer that takes longer counts as none. Default: 5 s. */
   readonly heartbeatTimeoutMs?: number
-  /** Default: as `/version` says. false: as if it were a kube-apiserver. */
+  /** Default: as `/version` says. false treats the server as a kube-apiserver. */
   readonly speaksSse?: false
 }
 
 export interface Product {
   readonly gitVersion: string
-  /** Another distributary: it marks the ends of revisions, and says how far it is when asked. */
+  /** Whether it is another distributary, which marks the ends of revisions and reports its progress when asked. */
   readonly isDistributary: boolean
   readonly wire: EventWire
 }
@@ -43,9 +43,9 @@ export interface AskOptions {
 }
 
 const HEARTBEAT_MS = 5_000
-/** All resources ask at once when the server is back. */
+/** How long the product is remembered, since all resources ask at once when the server is back. */
 const PRODUCT_MS = 10_000
-/** In a row. */
+/** How many heartbeats in a row must fail. */
 const LOST_HEARTBEATS = 2
 const MAX_DOCUMENT_BYTES = 64 * 2 ** 20
 const UNKNOWN_CLUSTER = 'unknown'
@@ -74,12 +74,12 @@ export class RemoteApiServer {
     return this.#options.clock
   }
 
-  /** null before it was asked. */
+  /** null until it has been asked for. */
   get knownProduct(): Product | null {
     return this.#known
   }
 
-  /** Asked anew now and then: it may have been another one before. @throws UpstreamError */
+  /** Asks again from time to time, since another server may have taken over. @throws UpstreamError */
   async product(signal?: AbortSignal): Promise<Product> {
     const nowMs = this.clock.monotonic()
     if (this.#known !== null && nowMs - this.#knownAtMs < PRODUCT_MS) return this.#known
@@ -89,17 +89,17 @@ export class RemoteApiServer {
   }
 
   /**
-   * Which cluster it is: the uid of the namespace `kube-system`, which is made once and never again. 'unknown' where that
-   * cannot be read; the feed compares what it knows of the history besides. @throws UpstreamError
+   * Returns the identity of the cluster: the uid of the namespace `kube-system`, which is created once and never again.
+   * 'unknown' where that cannot be read; the feed also compares the history. @throws UpstreamError
    */
   async clusterId(signal?: AbortSignal): Promise<string> {
     return await this.#cluster.join(signal)
   }
 
-  /** The answer to a GET, whatever its size. @throws UpstreamError for any status but 200. */
+  /** Returns the answer to a GET, whatever its size. @throws UpstreamError for any status but 200. */
   async get(options: AskOptions): Promise<{ readonly body: Uint8Array; readonly response: TransportResponse }> {
     const { path, query = {}, accept = 'application/json', headers = {}, signal } = options
-    // The body is read to its end or given up with this.
+    // Aborts a body that is not read to its end.
     const abort = new AbortController()
     const onAbort = (): void => abort.abort(signal?.reason)
     signal?.addEventListener('abort', onAbort, { once: true })
@@ -115,7 +115,7 @@ export class RemoteApiServer {
     }
   }
 
-  /** A small document as a tree. @throws UpstreamError */
+  /** Returns a small document as a tree. @throws UpstreamError */
   async document(options: AskOptions): Promise<unknown> {
     const { body } = await this.get(options)
     if (body.length > MAX_DOCUMENT_BYTES) throw new UpstreamError('too-large', `${options.path}: ${body.length} bytes`)
@@ -126,7 +126,7 @@ export class RemoteApiServer {
     }
   }
 
-  /** From now on, told when the server answers nobody any more. @returns what ends that. */
+  /** Calls back when the server no longer answers. @returns a function that ends that. */
   follow(onLost: (error: UpstreamError) => void): () => void {
     this.#watchers.add(onLost)
     if (this.#heart === null) {
@@ -188,7 +188,8 @@ export class RemoteApiServer {
   }
 
   async #askCluster(): Promise<string> {
-    // Where it could not be read at first it is not asked for again: a right given later is no other cluster.
+    // When the id could not be read at first, it is not asked for again: a permission granted later would look like
+    // another cluster.
     if (this.#clusterId === UNKNOWN_CLUSTER) return UNKNOWN_CLUSTER
     try {
       const namespace = await this.document({ path: '/api/v1/namespaces/kube-system' })

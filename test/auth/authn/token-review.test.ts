@@ -220,7 +220,7 @@ users: [{name: u, user: {${user}}}]
       loadKubeconfig(
         config('exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: Never}'),
       ),
-    /logs in by exec/,
+    /has an exec plugin/,
   )
   t.throws(() => loadKubeconfig(config('tokenFile: missing')), /ENOENT/)
 })

@@ -2,10 +2,10 @@
  * client-go, unchanged: informers of three kinds with WatchList and without, its own detectors on, eight writers that get in each
  * other's way, and leader election; through restarts of the server and of etcd.
  */
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { buildGoProgram } from '../../support/go-program.js'
 import { until } from '../../support/until.js'
+import { clientGo } from '../programs.js'
 import { startClient } from '../support/program.js'
 import { disruptions, startStage } from '../support/stage.js'
 
@@ -21,7 +21,7 @@ interface Follower {
   readonly Exact: number
 }
 
-const program = buildGoProgram(fileURLToPath(new URL('../../../../test/clients/go/client-go', import.meta.url)))
+const program = buildGoProgram(clientGo)
 
 /**
  * The detector compares objects with their kinds. Where the stored pods are JSON, metadata informers are answered in JSON, whose

@@ -188,6 +188,12 @@ const FUNCTIONS: Readonly<Record<string, GoFunction>> = {
   trunc: (length, text) => String(text).slice(0, Number(length)),
   trimSuffix: (suffix, text) =>
     String(text).endsWith(String(suffix)) ? String(text).slice(0, -String(suffix).length) : text,
+  trimPrefix: (prefix, text) =>
+    String(text).startsWith(String(prefix)) ? String(text).slice(String(prefix).length) : String(text),
+  hasSuffix: (suffix, text) => String(text).endsWith(String(suffix)),
+  toString: (value: Value) => String(value),
+  regexMatch: (pattern, text) => new RegExp(String(pattern)).test(String(text)),
+  regexFindAll: (pattern, text) => String(text).match(new RegExp(String(pattern), 'g')) ?? [],
   contains: (part, text) => String(text).includes(String(part)),
   printf: (format, ...args) => {
     let next = 0
@@ -205,6 +211,12 @@ const FUNCTIONS: Readonly<Record<string, GoFunction>> = {
   gt: (a, b) => Number(a) > Number(b),
   lt: (a, b) => Number(a) < Number(b),
   min: (...numbers) => Math.min(...numbers.map(Number)),
+  add: (...numbers) => numbers.reduce((sum: number, number) => sum + Math.trunc(Number(number)), 0),
+  addf: (...numbers) => numbers.reduce((sum: number, number) => sum + Number(number), 0),
+  mulf: (...factors) => factors.reduce((product: number, factor) => product * Number(factor), 1),
+  divf: (dividend, divisor) => Number(dividend) / Number(divisor),
+  ceil: (number) => Math.ceil(Number(number)),
+  float64: (value) => Number(value),
   mul: (...factors) => factors.reduce((product: number, factor) => product * Number(factor), 1),
   div: (dividend, divisor) => Math.trunc(Number(dividend) / Number(divisor)),
   not: (value) => !isTrue(value),
@@ -218,6 +230,7 @@ const FUNCTIONS: Readonly<Record<string, GoFunction>> = {
   append: (items, item) => [...(items as Value[]), item],
   splitList: (separator, text) => String(text).split(String(separator)),
   kindIs: (kind, value) => kind === (Array.isArray(value) ? 'slice' : isMap(value) ? 'map' : typeof value),
+  fromYamlArray: (text) => parse(String(text)) as Value,
   fromYaml: (text) => parse(String(text)) as Value,
   b64enc: (text) => Buffer.from(String(text)).toString('base64'),
   randAlphaNum: (length) => randomBytes(Number(length)).toString('hex').slice(0, Number(length)),

@@ -1,4 +1,4 @@
-/** What the demo cluster consists of, as data: read it to know what a first run shows. */
+/** The contents of the demo cluster, as data: read it to know what a first run shows. */
 
 export interface DemoNode {
   readonly name: string
@@ -12,11 +12,11 @@ export interface DemoWorkload {
   readonly kind: 'Deployment' | 'DaemonSet' | 'StatefulSet'
   readonly namespace: string
   readonly name: string
-  /** Of a DaemonSet the number of nodes, whatever is said here. */
+  /** A DaemonSet has as many as there are nodes, whatever this says. */
   readonly replicas: number
   readonly image: string
   readonly tag: string
-  /** Absent: no Service in front of it. */
+  /** When absent, there is no Service in front of it. */
   readonly port?: number
   readonly tier: string
   readonly cpu: string
@@ -226,10 +226,10 @@ export const demoCanaries: readonly {
   { namespace: 'shop', name: 'frontend', stepWeight: 25 },
 ]
 
-/** Keys that are no Kubernetes objects: plain text, JSON and bytes. */
+/** Keys that are not Kubernetes objects: plain text, JSON and bytes. */
 export const demoFlagPrefix = '/config/flags/'
 
-/** The smallest GIF there is: one transparent pixel. */
+/** The smallest possible GIF: one transparent pixel. */
 const pixel = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64')
 
 export const demoFlags: readonly { readonly name: string; readonly value: Buffer }[] = [

@@ -1,9 +1,9 @@
 /**
  * The demo's objects as they are in the store, and one transaction of changes to them.
  *
- * The store is the only state: the writer looks at what is there, so that it goes on sensibly from whatever somebody
- * else wrote or deleted. What a change implies elsewhere (an owner's counts, a service's endpoints) is worked out by
- * `settle` and goes into the same revision, so an observer sees a consistent cluster at every revision.
+ * The store is the only state: the writer reads what is there, so that it continues sensibly from whatever somebody
+ * else wrote or deleted. The consequences of a change (an owner's counts, a service's endpoints) are computed by
+ * `settle` and go into the same revision, so an observer sees a consistent cluster at every revision.
  */
 import { type Batch, type Key, type KeyValue, prefixEnd } from '../../../model/event.js'
 import type { WriteOperation } from '../../upstream.js'
@@ -22,7 +22,7 @@ import {
 
 /** The part of the embedded upstream that the demo uses. */
 export interface DemoStore {
-  /** What is stored under the prefix now, sorted by key. */
+  /** Returns what is stored under the prefix now, sorted by key. */
   peek(prefix: Key): readonly KeyValue[]
   commit(operations: readonly WriteOperation[]): Batch | null
 }
@@ -30,10 +30,10 @@ export interface DemoStore {
 export class ClusterView {
   readonly #store: DemoStore
   readonly #now: () => number
-  /** Changed in this transaction; null is deleted. */
+  /** Objects changed in this transaction; null means deleted. */
   readonly #changes = new Map<Key, KubeObject | null>()
   readonly #values = new Map<Key, Buffer>()
-  /** What was read in this transaction, so that each value is parsed once. */
+  /** Objects read in this transaction, so that each value is parsed once. */
   readonly #read = new Map<Key, KubeObject | null>()
 
   /** @param now milliseconds since the epoch. */
@@ -42,7 +42,10 @@ export class ClusterView {
     this.#now = now
   }
 
-  /** Every object of a kind, or those of one namespace, sorted by key, with this transaction's changes. Yours to change. */
+  /**
+   * Returns every object of a kind, or those of one namespace, sorted by key, with this transaction's changes. The
+   * caller may change them.
+   */
   list<T extends KubeObject>(kind: T['kind'], namespace?: string): T[] {
     const prefix = kindPrefix(kind, namespace)
     const end = prefixEnd(prefix)
@@ -69,7 +72,7 @@ export class ClusterView {
     this.#changes.set(keyOf(object), null)
   }
 
-  /** A key that is no Kubernetes object. */
+  /** Writes a key that is not a Kubernetes object. */
   putValue(key: Key, value: Buffer): void {
     this.#values.set(key, value)
   }
@@ -82,7 +85,7 @@ export class ClusterView {
     return this.list<Workload>('ReplicaSet', deployment.metadata.namespace).filter((set) => isOwnedBy(set, deployment))
   }
 
-  /** Makes the counts of all owners and all endpoints of a namespace say what its pods are. */
+  /** Updates the counts of all owners and all endpoints of a namespace to match its pods. */
   settle(namespace: string): void {
     for (const set of this.list<Workload>('ReplicaSet', namespace)) this.#settleReplicaSet(set)
     for (const deployment of this.list<Workload>('Deployment', namespace)) this.#settleDeployment(deployment)
@@ -91,7 +94,7 @@ export class ClusterView {
     for (const endpoints of this.list<KubeObject>('Endpoints', namespace)) this.#settleEndpoints(endpoints)
   }
 
-  /** All changes as one revision; false when nothing is different. */
+  /** Writes all changes as one revision; returns false when nothing is different. */
   commit(): boolean {
     const operations: WriteOperation[] = []
     for (const [key, object] of this.#changes) {
@@ -241,7 +244,7 @@ function count(pods: readonly Pod[]): { counted: number; ready: number } {
   return { counted: counted.length, ready: counted.filter(isReady).length }
 }
 
-/** Null for a value that is not what its key promises: somebody else's, and left alone. */
+/** Returns null for a value that does not match its key: somebody else wrote it, and it is left alone. */
 function parse(key: Key, value: Buffer): KubeObject | null {
   try {
     const object = JSON.parse(value.toString('utf8')) as KubeObject | null
@@ -252,8 +255,8 @@ function parse(key: Key, value: Buffer): KubeObject | null {
 }
 
 /**
- * Whether the members that this demo looks at are there. An object that somebody writes through the API has no status
- * yet, and gets an empty one, so that the demo runs a new Deployment as a cluster would.
+ * Whether the object has the members that this demo reads. An object that somebody writes through the API has no status
+ * yet and gets an empty one, so that the demo runs a new Deployment as a cluster would.
  */
 function hasShape(object: KubeObject): boolean {
   const { kind, metadata } = object

@@ -1,7 +1,7 @@
 /**
- * A small, believable Kubernetes cluster for a first run without etcd: five nodes, six namespaces, about fifty pods with
- * their owners, services, events and a custom resource under `/registry`, and a few keys that are no objects at all.
- * Deterministic for a seeded `Random` and a given clock; a gentle writer keeps it moving until it is stopped.
+ * A small, believable Kubernetes cluster for a first run without etcd: five nodes, six namespaces, about fifty pods
+ * with their owners, services, events and a custom resource under `/registry`, and a few keys that are not objects. It
+ * is deterministic for a seeded `Random` and a given clock. A gentle writer keeps changing it until it is stopped.
  */
 import { keyFromText } from '../../../model/event.js'
 import { type Clock, systemClock } from '../../../support/clock.js'
@@ -45,12 +45,12 @@ export interface DemoClusterOptions {
   readonly clock?: Clock
   /** Default: always the same cluster. */
   readonly random?: Random
-  /** False: fill the store and leave it alone. Default: true. */
+  /** false fills the store and then leaves it alone. Default: true. */
   readonly writes?: boolean
 }
 
 export interface DemoCluster {
-  /** Nothing is written any more; what is there stays. */
+  /** Stops writing; what is there stays. */
   stop(): void
 }
 

@@ -1,10 +1,10 @@
 /**
- * Keeps the demo cluster alive: a few revisions a second, of the kinds a real cluster writes.
+ * Keeps the demo cluster moving: a few revisions a second, of the kinds a real cluster writes.
  *
- * Each tick does one thing, the most urgent first: a node's heartbeat that is due, then (mostly) the next step of what is
- * under way (a pod on its way up or down, an owner with too few or too many pods), then something new: a crash, a
- * rollout, a scaling, a canary, a flag. It works from what the store holds, as a controller does, so a pod that somebody
- * deletes is made again. Nothing grows: events, old ReplicaSets and pods are all bounded.
+ * Each tick does one thing, the most urgent first: a node's heartbeat that is due, then (mostly) the next step of
+ * something under way (a pod that starts or ends, an owner with too few or too many pods), then something new: a crash,
+ * a rollout, a scaling, a canary, a flag. It works from what the store has, as a controller does, so a pod that
+ * somebody deletes is created again. Nothing grows: events, old ReplicaSets and pods are all bounded.
  */
 import { keyFromText } from '../../../model/event.js'
 import type { Clock, Timer } from '../../../support/clock.js'
@@ -35,15 +35,15 @@ export interface GentleWriterOptions {
   readonly random: Random
 }
 
-/** Something is seen to happen well within the first third of a second. */
+/** A visitor sees something happen well within the first third of a second. */
 const firstTickMs = 100
 const shortestTickMs = 200
 const longestTickMs = 500
-/** What the kubelet renews its lease by. */
+/** How often the kubelet renews its lease. */
 const heartbeatMs = 10_000
-/** Newest events kept; a real cluster forgets them after an hour. */
+/** How many of the newest events are kept; a real cluster forgets them after an hour. */
 const maxEvents = 120
-/** Old ReplicaSets kept for a rollback, as the Deployments' own `revisionHistoryLimit` says. */
+/** How many old ReplicaSets are kept for a rollback, as in the Deployments' own `revisionHistoryLimit`. */
 const maxOldReplicaSets = 2
 
 export class GentleWriter {
@@ -73,7 +73,7 @@ export class GentleWriter {
     this.#renewLease(0)
   }
 
-  /** One node that has not been heard of for `ageMs` reports. */
+  /** Lets one node report that has not been heard of for `ageMs`. */
   #renewLease(ageMs: number): boolean {
     const now = this.#mint.now()
     const leases = this.#view.list<KubeObject & { spec: { renewTime: string } }>('Lease', 'kube-node-lease')
@@ -84,7 +84,7 @@ export class GentleWriter {
     return this.#view.commit()
   }
 
-  /** The next step of something under way; false when the cluster is as it should be. */
+  /** Does the next step of something under way; returns false when the cluster is as it should be. */
   #goOn(): boolean {
     const pods = this.#view.list<Pod>('Pod')
     const unsettled = pods.filter((pod) => !isCounted(pod) || !isReady(pod))
@@ -114,7 +114,7 @@ export class GentleWriter {
     return this.#pick(actions)?.() ?? false
   }
 
-  /** Pending → placed → running; crashed → running; on its way out → gone. */
+  /** Pending → placed → running; crashed → running; being deleted → gone. */
   #advancePod(pod: Pod, pods: readonly Pod[]): boolean {
     const { metadata, spec } = pod
     if (!isCounted(pod)) {
@@ -133,7 +133,7 @@ export class GentleWriter {
     return this.#settleAndCommit(pod)
   }
 
-  /** One step towards as many pods as are wanted; of a Deployment one new pod at a time, then one old one less. */
+  /** Takes one step towards the wanted number of pods; a Deployment first gets one new pod, then loses an old one. */
   #reconcile(workload: Workload): boolean {
     switch (workload.kind) {
       case 'Deployment':
@@ -225,7 +225,7 @@ export class GentleWriter {
     return this.#view.commit()
   }
 
-  /** A new image for one Deployment, unless one is being rolled out. */
+  /** Gives one Deployment a new image, unless a rollout is under way. */
   #rollOut(): boolean {
     const deployments = this.#view.list<Workload>('Deployment')
     const isRolling = deployments.some(
@@ -247,7 +247,7 @@ export class GentleWriter {
     return this.#settleAndCommit(deployment)
   }
 
-  /** One more or one less, about what the catalogue says. */
+  /** Adds or removes one replica, staying near the catalogue's number. */
   #scale(): boolean {
     const planned = this.#pick(demoWorkloads.filter(({ kind, replicas }) => kind === 'Deployment' && replicas > 1))
     if (planned === undefined) return false
@@ -307,7 +307,7 @@ export class GentleWriter {
     return this.#view.commit()
   }
 
-  /** An event about an object; the oldest make room. */
+  /** Writes an event about an object; the oldest events make room. */
   #note(about: KubeObject, type: 'Normal' | 'Warning', reason: string, message: string): void {
     const component =
       reason === 'Scheduled' ? 'default-scheduler' : about.kind === 'Pod' ? 'kubelet' : 'controller-manager'
@@ -327,7 +327,7 @@ export class GentleWriter {
     return ['Deployment', 'StatefulSet', 'DaemonSet'].flatMap((kind) => this.#view.list<Workload>(kind))
   }
 
-  /** The worker with the fewest pods; of a DaemonSet a node without one. */
+  /** Returns the worker with the fewest pods; for a DaemonSet, a node without one. */
   #nodeFor(pod: Pod, pods: readonly Pod[]): KubeObject | undefined {
     const owner = pod.metadata.ownerReferences?.[0]
     const on = (node: KubeObject, uid?: string): number =>
@@ -346,7 +346,7 @@ export class GentleWriter {
   }
 }
 
-/** An address of the node's pod network that no pod has. */
+/** Returns an address of the node's pod network that no pod has. */
 export function freeAddress(pods: readonly Pod[], nodes: readonly KubeObject[], nodeName: string): string {
   const node = nodes.find(({ metadata }) => metadata.name === nodeName)
   const { podCIDR = '10.244.255.0/24' } = (node?.['spec'] ?? {}) as { podCIDR?: string }

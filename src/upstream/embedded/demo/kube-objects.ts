@@ -1,7 +1,7 @@
 /**
  * Builds the demo's Kubernetes objects: pure functions from names, times and random identities to what the API server
- * would have stored (so no `metadata.resourceVersion`). Only members that somebody looks at are there: what kubectl and
- * dashboards show, what selectors select, what owners count.
+ * would have stored (so there is no `metadata.resourceVersion`). Objects have only the members that something reads:
+ * what kubectl and dashboards show, what selectors select, what owners count.
  */
 import { type Key, keyFromText } from '../../../model/event.js'
 import { randomInteger, type Random } from '../../../support/random.js'
@@ -83,14 +83,14 @@ export interface Workload extends KubeObject {
   status: Record<string, unknown>
 }
 
-/** Identities and times of one demo cluster. */
+/** Makes the identities and times of one demo cluster. */
 export interface Mint {
   readonly random: Random
   /** Milliseconds since the epoch. */
   now(): number
 }
 
-/** Below `/registry/`, as a kube-apiserver names them. */
+/** The paths below `/registry/`, as a kube-apiserver names them. */
 const paths: Readonly<Record<string, string>> = {
   ConfigMap: 'configmaps',
   CustomResourceDefinition: 'apiextensions.k8s.io/customresourcedefinitions',
@@ -110,7 +110,7 @@ const paths: Readonly<Record<string, string>> = {
   StatefulSet: 'statefulsets',
 }
 
-/** The prefix of a kind, or of one namespace of it; ends in '/'. */
+/** Returns the prefix of a kind, or of one namespace of it; it ends in '/'. */
 export function kindPrefix(kind: string, namespace?: string): Key {
   return keyFromText(`/registry/${paths[kind] ?? kind}/${namespace === undefined ? '' : `${namespace}/`}`)
 }
@@ -135,7 +135,7 @@ export function newUid(random: Random): string {
   return `${hex(8)}-${hex(4)}-4${hex(3)}-${'89ab'[randomInteger(random, 0, 3)]}${hex(3)}-${hex(12)}`
 }
 
-/** Letters that spell no words: what Kubernetes generates names from. */
+/** The letters from which Kubernetes generates names, which spell no words. */
 export function nameSuffix(random: Random, length: number): string {
   const letters = 'bcdfghjklmnpqrstvwxz2456789'
   return Array.from({ length }, () => letters[randomInteger(random, 0, letters.length - 1)]).join('')
@@ -249,13 +249,13 @@ export function newConfigMap(
   return { kind: 'ConfigMap', apiVersion: 'v1', metadata: newMetadata(mint, name, namespace, ageMs), data: { ...data } }
 }
 
-/** There so that a first run shows that Secrets are not served unless they are named. */
+/** A first run uses it to show that Secrets are not served unless they are named. */
 export function newSecret(mint: Mint, namespace: string, name: string, ageMs: number): KubeObject {
   const data = { password: Buffer.from(nameSuffix(mint.random, 16)).toString('base64') }
   return { kind: 'Secret', apiVersion: 'v1', metadata: newMetadata(mint, name, namespace, ageMs), data, type: 'Opaque' }
 }
 
-/** The workload's object; of a Deployment without its ReplicaSet. */
+/** Builds the workload's object; a Deployment comes without its ReplicaSet. */
 export function newWorkload(mint: Mint, workload: DemoWorkload, ageMs: number): Workload {
   const { kind, namespace, name, replicas, image, tag, port, tier } = workload
   const labels = { app: name, tier }
@@ -300,7 +300,7 @@ export function newWorkload(mint: Mint, workload: DemoWorkload, ageMs: number): 
   }
 }
 
-/** The ReplicaSet of a Deployment's present template. */
+/** Builds the ReplicaSet of a Deployment's present template. */
 export function newReplicaSet(mint: Mint, deployment: Workload, replicas: number, ageMs = 0): Workload {
   const hash = nameSuffix(mint.random, 9)
   const labels = { ...deployment.spec.template.metadata.labels, 'pod-template-hash': hash }
@@ -324,12 +324,12 @@ export function newReplicaSet(mint: Mint, deployment: Workload, replicas: number
   }
 }
 
-/** What a Deployment and its ReplicaSets are matched by. */
+/** The annotation by which a Deployment and its ReplicaSets are matched. */
 export function revisionOf(object: KubeObject): string {
   return object.metadata.annotations?.['deployment.kubernetes.io/revision'] ?? '0'
 }
 
-/** As the API server first stores it: not yet on a node. */
+/** Builds a pod as the API server first stores it, not yet on a node. */
 export function newPod(mint: Mint, owner: Workload, name: string, ageMs = 0): Pod {
   const { metadata, spec } = owner.spec.template
   return {
@@ -348,7 +348,7 @@ export function newPod(mint: Mint, owner: Workload, name: string, ageMs = 0): Po
   }
 }
 
-/** The scheduler's part: a node, and containers about to be made. */
+/** Plays the scheduler: assigns a node, and containers that are about to be created. */
 export function placePod(mint: Mint, pod: Pod, node: KubeObject, ageMs = 0): void {
   const at = timestamp(mint.now() - ageMs)
   const addresses = (node['status'] as { addresses: { address: string }[] }).addresses
@@ -377,7 +377,7 @@ export function placePod(mint: Mint, pod: Pod, node: KubeObject, ageMs = 0): voi
   }
 }
 
-/** The kubelet's part: every container runs and is ready. */
+/** Plays the kubelet: every container runs and is ready. */
 export function runPod(mint: Mint, pod: Pod, podIP: string, ageMs = 0): void {
   const at = timestamp(mint.now() - ageMs)
   pod.status.phase = 'Running'
@@ -393,7 +393,7 @@ export function runPod(mint: Mint, pod: Pod, podIP: string, ageMs = 0): void {
   setReady(pod, true, at)
 }
 
-/** The container ends and waits to be started again. */
+/** The container ends and waits to be restarted. */
 export function crashPod(mint: Mint, pod: Pod, exitCode: number): void {
   const at = timestamp(mint.now())
   for (const container of pod.status.containerStatuses ?? []) {
@@ -414,7 +414,7 @@ export function isReady(pod: Pod): boolean {
   return pod.status.conditions.some(({ type, status }) => type === 'Ready' && status === 'True')
 }
 
-/** Counted by its owner: not on its way out. */
+/** Whether its owner counts it, which means that it is not being deleted. */
 export function isCounted(pod: Pod): boolean {
   return pod.metadata.deletionTimestamp === undefined
 }

@@ -1,0 +1,20 @@
+/**
+ * The HTTP server of `--metrics-bind-address`: metrics and health, and nothing else. It authenticates nobody, so that a
+ * server whose API is on loopback can be scraped and probed from elsewhere.
+ */
+import type { FastifyInstance } from 'fastify'
+import { type BaseServerOptions, type MakeListener, createBaseServer } from './base-server.js'
+import { type HealthOptions, registerHealth } from './health.js'
+import { type Exposition, registerMetrics } from './metrics-route.js'
+
+export interface MetricsServerOptions extends BaseServerOptions {
+  readonly health: HealthOptions
+  readonly metrics: () => Promise<Exposition>
+}
+
+export function createMetricsServer(options: MetricsServerOptions, makeListener: MakeListener): FastifyInstance {
+  return createBaseServer(options, makeListener, (server) => {
+    registerMetrics(server, { ...options, gate: null })
+    registerHealth(server, options.health)
+  })
+}

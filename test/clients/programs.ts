@@ -1,0 +1,19 @@
+/** Clients that are built from their Go modules. */
+import { fileURLToPath } from 'node:url'
+import type { GoProgram } from '../support/go-program.js'
+
+const folder = fileURLToPath(new URL('../../../test/clients/go/', import.meta.url))
+
+export const clientGo: GoProgram = { source: `${folder}client-go` }
+
+// A release sets these, and `kubectl version` compares them with the server's.
+const version = 'k8s.io/component-base/version'
+
+export const newestKubectl: GoProgram = {
+  source: `${folder}kubectl`,
+  variables: {
+    [`${version}.gitVersion`]: 'v1.37.2',
+    [`${version}.gitMajor`]: '1',
+    [`${version}.gitMinor`]: '37',
+  },
+}
