@@ -6,14 +6,23 @@
  * Requests of this process for one key take turns: racing each other they would only be refused and come again.
  */
 import { createIngest } from '../codec/ingest.js'
-import { encodeJsonTree, ensureRecord, isRecord, type JsonRecord, parseJsonTree, record } from '../codec/json-tree.js'
+import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
+import {
+  encodeJsonTree,
+  ensureRecord,
+  isDeeperThan,
+  isRecord,
+  type JsonRecord,
+  parseJsonTree,
+  record,
+} from '../codec/json-tree.js'
 import { keyValueObject } from '../dialect/key-value-object.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import type { Key, KeyValue } from '../model/event.js'
 import { keyOfName, type ObjectName } from '../model/resource.js'
 import { formatResourceVersion } from '../model/resource-version.js'
 import type { Revision } from '../model/revision.js'
-import { InternalError, NotImplementedError, TimeoutError } from '../model/status.js'
+import { BadRequestError, InternalError, NotImplementedError, TimeoutError } from '../model/status.js'
 import { isUnservable, type StoredObject } from '../model/stored-object.js'
 import type { Clock } from '../support/clock.js'
 import { sleep } from '../support/clock.js'
@@ -245,7 +254,11 @@ function isValueMember(object: JsonRecord): boolean {
   return typeof object['text'] === 'string' || typeof object['base64'] === 'string'
 }
 
-/** The type comes first, where lists look for it. The resourceVersion is etcd's and is not stored. */
+/**
+ * The type comes first, where lists look for it. The resourceVersion is etcd's and is not stored.
+ *
+ * @throws BadRequestError when the object is nested deeper than stored objects are read: managed fields nest with it.
+ */
 function bytesOf(value: JsonRecord | Buffer): Buffer {
   if (Buffer.isBuffer(value)) return value
   const ordered = record()
@@ -254,5 +267,8 @@ function bytesOf(value: JsonRecord | Buffer): Buffer {
   const metadata = record(isRecord(value['metadata']) ? value['metadata'] : {})
   delete metadata['resourceVersion']
   ordered['metadata'] = metadata
+  if (isDeeperThan(ordered, MAX_JSON_DEPTH)) {
+    throw new BadRequestError(`the object is nested more than ${MAX_JSON_DEPTH} deep with the fields that managers own`)
+  }
   return encodeJsonTree(ordered)
 }
