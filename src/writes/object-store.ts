@@ -99,7 +99,7 @@ const MAX_PAUSE_MS = 50
 
 export class ObjectStore {
   readonly #options: ObjectStoreOptions
-  readonly #turns = new KeySlots()
+  readonly #slots = new KeySlots()
   readonly #ingests = new WeakMap<ServedResource, ReturnType<typeof createIngest>>()
 
   constructor(options: ObjectStoreOptions) {
@@ -118,7 +118,7 @@ export class ObjectStore {
     options: ChangeOptions = {},
   ): Promise<Changed> {
     const key = keyOfName(place.served.resource, place)
-    const release = await this.#turns.take(key)
+    const release = await this.#slots.take(key)
     try {
       return await this.#decideAndWrite(place, key, decide, options)
     } finally {
