@@ -58,7 +58,8 @@ export function rbac(rules: RbacRules): Authorizer {
         return { allowed: true, reason: '', rule: `RBAC: member of ${PRIVILEGED_GROUP}` }
       }
       const { index } = rules
-      if (index === null) return { allowed: false, reason: 'RBAC: roles and bindings have not been read yet', rule: null }
+      if (index === null)
+        return { allowed: false, reason: 'RBAC: roles and bindings have not been read yet', rule: null }
       return decide(index, user, attributes)
     },
     onChange: (listener) => rules.onChange(listener),
