@@ -101,7 +101,7 @@ export function buildAuthenticator(
         signingAlgorithms: options.oidcSigningAlgs,
         clockSkewMs: options.oidcClockSkew,
         client: new JsonClient({
-          url: options.oidcIssuerUrl,
+          server: options.oidcIssuerUrl,
           ...(options.oidcCaFile === null ? {} : { ca: readFileSync(options.oidcCaFile) }),
         }),
         clock,

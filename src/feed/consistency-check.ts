@@ -47,7 +47,7 @@ export interface ConsistencyCheckOptions {
   readonly random: Random
   readonly pageKeys: number
   readonly pageTimeoutMs: number
-  /** The mean time between audits; each wait is between half and one and a half of it. */
+  /** The mean time between checks; each wait is between half and one and a half times as long. */
   readonly intervalMs: number
   /** How many values are compared as well. */
   readonly sampleValues: number

@@ -22,8 +22,8 @@ export interface FeedOptions {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: FeedMetrics
-  /** Shared by all feeds of one etcd: how many list and replay at once. */
-  readonly turns: Limiter
+  /** Bounds how many feeds list and replay at once. All feeds of one etcd share it. */
+  readonly listSlots: Limiter
   /** Wakes the feed when etcd is there again; shared by all feeds of one etcd. Without it each waits out its own backoff. */
   readonly outage?: Outage
   /** How many revisions of history to replay at the start; 0: list the present. */

@@ -93,7 +93,7 @@ export class Feed {
     while (this.#jobs.size > 0) await Promise.allSettled(this.#jobs)
   }
 
-  /** Lists anew because what was handed over is not to be trusted (an audit found a difference); watchers end with 410. */
+  /** Lists again because a consistency check found a difference; watchers end with 410. */
   rebuild(why: string): void {
     this.#send({ kind: 'rebuild', why })
   }
@@ -331,7 +331,7 @@ export class Feed {
 
   async #takeTurn(signal: AbortSignal): Promise<void> {
     if (this.#releaseTurn !== null) return
-    const release = await this.#options.turns.acquire(signal)
+    const release = await this.#options.listSlots.acquire(signal)
     if (signal.aborted) {
       release()
       throw signal.reason

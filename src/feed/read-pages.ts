@@ -1,4 +1,4 @@
-/** A whole prefix at one revision, page by page: for lists, comparisons and audits. */
+/** Reads a whole prefix at one revision, page by page: for lists, comparisons and consistency checks. */
 import { type Key, keyToText, type KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { Clock } from '../support/clock.js'

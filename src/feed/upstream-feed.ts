@@ -18,8 +18,8 @@ export interface UpstreamFeedOptions {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
-  /** Shared by all: how many list and replay at once. */
-  readonly turns: Limiter
+  /** Bounds how many feeds list and replay at once. All feeds share it. */
+  readonly listSlots: Limiter
   readonly backfillRevisions: number
   readonly onGap: 'expire' | 'coalesce'
 }
@@ -46,7 +46,7 @@ export class UpstreamFeed implements ResourceFeed {
   readonly #check: ConsistencyCheck | null
 
   constructor({ resource, sink, metrics, checked }: FeedRequest, options: UpstreamFeedOptions, outage?: Outage) {
-    const { upstream, clock, random, logger, turns, backfillRevisions, onGap } = options
+    const { upstream, clock, random, logger, listSlots, backfillRevisions, onGap } = options
     const prefix = resource.etcdPrefix
     const feed = new Feed({
       name: resourceId(resource),
@@ -57,7 +57,7 @@ export class UpstreamFeed implements ResourceFeed {
       random,
       logger,
       metrics,
-      turns,
+      listSlots,
       ...(outage === undefined ? {} : { outage }),
       backfillRevisions,
       onGap,

@@ -9,18 +9,13 @@
  */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
+import type { TlsClientOptions } from './https-agent.js'
 
-export interface KubeconfigContext {
+export interface KubeconfigContext extends TlsClientOptions {
   readonly server: string
   /** '' when the context names none. */
   readonly namespace: string
-  /** PEM. */
-  readonly ca?: Buffer
-  readonly cert?: Buffer
-  readonly key?: Buffer
-  readonly tlsServerName?: string
-  readonly insecureSkipTlsVerify?: boolean
-  /** Asked at each request, so that a rotated token file is read. */
+  /** Called for each request, so that a rotated token file is read. */
   readonly authorization?: () => string
   readonly exec?: ExecPlugin
 }

@@ -91,7 +91,7 @@ const MAX_PAUSE_MS = 50
 
 export class ObjectStore {
   readonly #options: ObjectStoreOptions
-  readonly #turns = new KeySlots()
+  readonly #slots = new KeySlots()
   readonly #ingests = new WeakMap<ServedResource, ReturnType<typeof createIngest>>()
 
   constructor(options: ObjectStoreOptions) {
@@ -110,7 +110,7 @@ export class ObjectStore {
     { dryRun = false }: { readonly dryRun?: boolean } = {},
   ): Promise<Changed> {
     const key = keyOfName(place.served.resource, place)
-    const release = await this.#turns.take(key)
+    const release = await this.#slots.take(key)
     try {
       return await this.#decideAndWrite(place, key, decide, dryRun)
     } finally {
