@@ -1,7 +1,7 @@
 /**
- * Every metric of the server: name, help and labels, in one place. Stages are handed the narrow part they feed.
+ * Every metric of the server: name, help and labels, in one place. Each stage gets only the narrow part that it feeds.
  *
- * Labels have values that the operator or the code chooses (group, resource, transport, reason), never a client.
+ * Label values are chosen by the operator or the code (group, resource, transport, reason), never by a client.
  */
 import { totalmem } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
@@ -11,13 +11,13 @@ import type { Resource } from '../model/resource.js'
 import type { BroadcastMetrics, FeedMetrics, FleetMetrics, WatchCacheMetrics } from '../model/stage-metrics.js'
 
 const RESOURCE = ['group', 'resource'] as const
-/** From 0.1 ms (one pass at the head) to 10 s (a peer that is far behind). */
+/** The buckets reach from 0.1 ms (one pass at the head) to 10 s (a peer that is far behind). */
 const DELAY_BUCKETS = [0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const SIZE_BUCKETS = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8]
 
 const NO_WORKERS = { serving: 0, queuedBytes: 0 }
 
-/** What is read when somebody scrapes, rather than counted as it happens. */
+/** Values that are read at a scrape, instead of being counted as they happen. */
 export interface ResourceGauges {
   readonly resource: Resource
   readonly objects: number
@@ -32,11 +32,11 @@ export interface ResourceGauges {
   readonly ready: boolean
   readonly groups: number
   readonly logBytes: number
-  /** Since the start. */
+  /** Counted since the start. */
   readonly sentEvents: number
   readonly sentBytes: number
   readonly blockedBytes: number
-  /** By transport and state. */
+  /** The number of watchers by transport and state. */
   readonly watchers: ReadonlyMap<string, number>
 }
 
@@ -44,43 +44,47 @@ export interface ResourceMetrics {
   readonly feed: FeedMetrics
   readonly cache: WatchCacheMetrics
   readonly broadcast: BroadcastMetrics
-  /** Of a replica that is fed by NATS. */
+  /** The metrics of a replica that is fed by NATS. */
   readonly fleet: FleetMetrics
   list(seconds: number, bytes: number): void
-  /** A watch was asked for after a revision that is gone. */
+  /** Counts a watch that asked for a revision that is gone. */
   resumeExpired(): void
 }
 
 export class Metrics {
   readonly registry = new Registry()
   #gauges: () => Iterable<ResourceGauges> = () => []
-  /** What the counters of sent events and bytes have been told. */
+  /** The totals that the counters of sent events and bytes have reached. */
   readonly #sentTotals = new Map<string, number>()
 
   readonly #received = this.#counter('feed_events_received_total', 'Events received from the upstream.', RESOURCE)
-  readonly #dropped = this.#counter('feed_events_dropped_total', 'Events that had been handed over before.', RESOURCE)
+  readonly #dropped = this.#counter('feed_events_dropped_total', 'Repeated events that were dropped.', RESOURCE)
   readonly #reconnects = this.#counter(
     'feed_reconnects_total',
-    'Upstream watches that went on after a break.',
+    'Upstream watches that resumed after a break.',
     RESOURCE,
   )
   readonly #relists = this.#counter('feed_relists_total', 'Whole states that replaced an earlier one.', [
     ...RESOURCE,
     'reason',
   ])
-  readonly #compactions = this.#counter('feed_compactions_total', 'Lists and watches that met a compaction.', RESOURCE)
-  readonly #initialisations = this.#counter(
-    'feed_initializations_total',
-    'Times the first state was complete.',
+  readonly #compactions = this.#counter(
+    'feed_compactions_total',
+    'Lists and watches that failed because of a compaction.',
     RESOURCE,
   )
-  readonly #initErrors = this.#counter('feed_initialization_errors_total', 'Failed attempts at it.', [
+  readonly #initialisations = this.#counter(
+    'feed_initializations_total',
+    'Completed initialisations: the first state was complete.',
+    RESOURCE,
+  )
+  readonly #initErrors = this.#counter('feed_initialization_errors_total', 'Failed attempts to initialise.', [
     ...RESOURCE,
     'code',
   ])
   readonly #initSeconds = this.#gauge(
     'feed_initialization_seconds',
-    'What the last initialisation took.',
+    'Duration of the last initialisation.',
     RESOURCE,
     'max',
   )
@@ -93,31 +97,26 @@ export class Metrics {
   )
   readonly #readWait = this.#histogram(
     'cache_read_wait_seconds',
-    'Waits of reads for a revision.',
+    'Time that reads waited for a revision.',
     RESOURCE,
     DELAY_BUCKETS,
   )
   readonly #historyCut = this.#counter(
     'cache_history_cut_total',
-    'Revisions of history given up before they were 75 s old, because --watch-cache-bytes was reached.',
+    'Revisions of history evicted before they were 75 s old, because --watch-cache-bytes was reached.',
     RESOURCE,
   )
   readonly #objects = this.#gauge('cache_objects', 'Objects held.', RESOURCE, 'max')
-  readonly #unservable = this.#gauge(
-    'cache_unservable_values',
-    'Values that are there and cannot be served.',
-    RESOURCE,
-    'max',
-  )
+  readonly #unservable = this.#gauge('cache_unservable_values', 'Stored values that cannot be served.', RESOURCE, 'max')
   readonly #encrypted = this.#gauge(
     'cache_encrypted_values',
-    'Of those, values that are encrypted at rest; while there are any, nothing of the resource is served.',
+    'Unservable values that are encrypted at rest; while there are any, the resource is not served.',
     RESOURCE,
     'max',
   )
   readonly #revision = this.#gauge(
     'cache_resource_version',
-    'Everything up to this revision has arrived.',
+    'Revision up to which every event has arrived.',
     RESOURCE,
     'min',
   )
@@ -127,7 +126,7 @@ export class Metrics {
   readonly #waiting = this.#gauge('cache_waiting_reads', 'Reads waiting for a revision.', RESOURCE)
   readonly #staleness = this.#gauge(
     'cache_staleness_seconds',
-    'Since the upstream last confirmed; 0 while connected.',
+    'Time since the upstream last confirmed the state; 0 while connected.',
     RESOURCE,
     'max',
   )
@@ -143,7 +142,7 @@ export class Metrics {
     'Comparisons that found a difference: the cache was rebuilt.',
     RESOURCE,
   )
-  // Both under their old names as well, for one release.
+  // Both metrics also keep their old names for one release.
   readonly #auditChecks = this.#counter(
     'audit_checks_total',
     'Deprecated: see distributary_consistency_checks_total.',
@@ -164,42 +163,50 @@ export class Metrics {
   readonly #ended = this.#counter('broadcast_watchers_ended_total', 'Watchers that ended.', [...RESOURCE, 'reason'])
   readonly #delay = this.#histogram(
     'broadcast_delay_seconds',
-    'Delay of events by segment of their way.',
+    'Delay of events by segment of their path.',
     [...RESOURCE, 'segment'],
     DELAY_BUCKETS,
   )
   readonly #passes = this.#histogram(
     'broadcast_pass_slice_seconds',
-    'Slices of work between two turns of the event loop.',
+    'Duration of slices of work between two turns of the event loop.',
     [],
     DELAY_BUCKETS,
   )
   readonly #watchers = this.#gauge('broadcast_watchers', 'Watchers now.', [...RESOURCE, 'transport', 'state'])
   readonly #groups = this.#gauge('broadcast_groups', 'Groups of watchers that share bytes.', RESOURCE)
   readonly #logBytes = this.#gauge('broadcast_log_bytes', 'Bytes of framed events held for groups.', RESOURCE)
-  readonly #blockedBytes = this.#gauge('broadcast_socket_bytes', 'Bytes handed to sockets and not yet taken.', RESOURCE)
+  readonly #blockedBytes = this.#gauge(
+    'broadcast_socket_bytes',
+    'Bytes handed to sockets and not yet accepted by the system.',
+    RESOURCE,
+  )
 
   readonly #resumesExpired = this.#counter(
     'watch_resumes_expired_total',
-    'Watches asked for after a revision that is gone: their clients list anew.',
+    'Watches that asked for a revision that is gone: their clients must list again.',
     RESOURCE,
   )
 
   readonly #wrapped = this.#counter(
     'codec_wrapped_values_total',
-    'Values among Kubernetes objects that are none, served wrapped.',
+    'Values under a prefix of Kubernetes objects that are not objects and are served wrapped.',
     [],
   )
-  readonly #unreadable = this.#counter('codec_unreadable_objects_total', 'Object versions that have no JSON here.', [])
+  readonly #unreadable = this.#counter(
+    'codec_unreadable_objects_total',
+    'Object versions that cannot be read as JSON.',
+    [],
+  )
   readonly #unknownFields = this.#counter(
     'codec_unknown_fields_total',
-    'Fields of protobuf values that no schema knows: JSON clients miss them.',
+    'Fields of protobuf values that no schema knows and that JSON clients do not get.',
     [],
   )
   readonly #requests = this.#counter('http_requests_total', 'Requests answered.', ['verb', 'code'])
   readonly #requestSeconds = this.#histogram(
     'http_request_seconds',
-    'Time to answer, watches excepted.',
+    'Time to answer a request other than a watch.',
     ['verb'],
     DELAY_BUCKETS,
   )
@@ -211,7 +218,7 @@ export class Metrics {
 
   readonly #fleetPublishing = this.#gauge(
     'fleet_publishing',
-    '1 on the replica that publishes the resource to NATS, 0 on those that stand by; edges say nothing.',
+    '1 on the replica that publishes the resource to NATS, 0 on candidates that stand by; absent on edges.',
     RESOURCE,
   )
   readonly #fleetQueue = this.#gauge('fleet_publisher_queue_bytes', 'Bytes that wait to be written to NATS.', RESOURCE)
@@ -237,7 +244,7 @@ export class Metrics {
   )
   readonly #fleetSnapshotSeconds = this.#gauge(
     'fleet_snapshot_seconds',
-    'What the last snapshot took to make.',
+    'Duration of making the last snapshot.',
     RESOURCE,
     'max',
   )
@@ -254,17 +261,13 @@ export class Metrics {
   )
   readonly #fleetBroken = this.#counter(
     'fleet_chain_breaks_total',
-    'Messages that did not follow the ones before them: a newer snapshot was taken.',
+    'Messages that did not follow the one before, so that a newer snapshot was loaded.',
     RESOURCE,
   )
-  readonly #fleetLoaded = this.#counter(
-    'fleet_snapshots_taken_total',
-    'Snapshots that this replica was fed with.',
-    RESOURCE,
-  )
+  readonly #fleetLoaded = this.#counter('fleet_snapshots_taken_total', 'Snapshots that this replica loaded.', RESOURCE)
   readonly #fleetUnusable = this.#counter(
     'fleet_snapshots_unusable_total',
-    'Snapshots that could not be read: missing, or not as their checksum says.',
+    'Snapshots that were missing or did not match their checksum.',
     RESOURCE,
   )
 
@@ -276,18 +279,16 @@ export class Metrics {
   constructor(version: string) {
     collectDefaultMetrics({ register: this.registry })
     this.#gauge('build_info', 'Always 1; the version is in the label.', ['version'], 'first').set({ version }, 1)
-    this.#gauge('heap_limit_bytes', 'What the JavaScript heap may grow to.', []).set(
-      getHeapStatistics().heap_size_limit,
-    )
+    this.#gauge('heap_limit_bytes', 'Maximum size of the JavaScript heap.', []).set(getHeapStatistics().heap_size_limit)
     this.#gauge(
       'memory_limit_bytes',
-      "What the process may take: its container's limit, else the machine's.",
+      'Memory that the process may use: the limit of its container, or else of the machine.',
       [],
       'first',
     ).set(memoryLimit())
   }
 
-  /** What a scrape reads about each resource. */
+  /** Sets what a scrape reads about each resource. */
   observe(gauges: () => Iterable<ResourceGauges>): void {
     this.#gauges = gauges
   }
@@ -297,19 +298,19 @@ export class Metrics {
     return { contentType: this.registry.contentType, text: await this.registry.metrics() }
   }
 
-  /** For `merge` in another process. */
+  /** Returns the metrics for `merge` in another process. */
   async collect(): Promise<string> {
     this.#readGauges()
     return JSON.stringify(await this.registry.getMetricsAsJSON())
   }
 
-  /** One scrape of this process and others: counters and shares are summed, replicas of one thing are not. */
+  /** Merges a scrape of this process with others: counters and shares are summed, copies of one value are not. */
   async merge(collected: readonly string[]): Promise<string> {
     const all = [await this.collect(), ...collected].map((text) => JSON.parse(text) as object[])
     return await AggregatorRegistry.aggregate(all).metrics()
   }
 
-  /** Of the process that has workers. */
+  /** Observes the workers, in the process that has them. */
   observeWorkers(read: () => { readonly serving: number; readonly queuedBytes: number }): void {
     this.#readWorkers = read
   }
@@ -322,11 +323,11 @@ export class Metrics {
     return this.registry.contentType
   }
 
-  /** For the status page, which has no Prometheus to ask: all resources together, since the start. */
+  /** Figures for the status page, which has no Prometheus to ask: totals over all resources since the start. */
   async figures(): Promise<{
-    /** That entered the caches: a worker's come from its primary, a replica's from another. */
+    /** Events that entered the caches: a worker's come from its primary process, a replica's from another one. */
     readonly takenEvents: number
-    /** Cumulative counts by upper bound in seconds, of the segment cache-to-socket. */
+    /** Cumulative counts by upper bound in seconds, for the segment cache-to-socket. */
     readonly delays: readonly (readonly [upTo: number, count: number])[]
   }> {
     const taken = await this.#cacheEvents.get()
@@ -343,7 +344,7 @@ export class Metrics {
     }
   }
 
-  /** The narrow parts for one resource. */
+  /** Returns the narrow parts for one resource. */
   forResource(resource: Resource): ResourceMetrics {
     const labels = { group: resource.group, resource: resource.plural }
     const delay = this.#delay
@@ -440,7 +441,7 @@ export class Metrics {
     this.#rejected.inc({ limit })
   }
 
-  /** Lists and initial states being sent. */
+  /** Observes the lists and initial states that are being sent. */
   observeInitialStates(read: () => number): void {
     this.#readInitialStates = read
   }
@@ -495,7 +496,10 @@ export class Metrics {
     return new Counter({ name: `distributary_${name}`, help, labelNames: [...labelNames], registers: [this.registry] })
   }
 
-  /** @param ofWorkers what several processes say of one thing comes to: their sum where each has its own share of it. */
+  /**
+   * @param ofWorkers how the values of several processes are combined: into their sum when each has a share of the
+   * whole.
+   */
   #gauge<L extends string>(
     name: string,
     help: string,
@@ -528,7 +532,7 @@ function memoryLimit(): number {
   return limit > 0 ? Math.min(limit, totalmem()) : totalmem()
 }
 
-/** Brings a counter up to a total that is kept elsewhere; a source that began anew counts from zero. */
+/** Raises a counter to a total that is kept elsewhere; a source that restarted counts from zero again. */
 function raise<L extends string>(
   counter: Counter<L>,
   labels: Record<L, string>,
