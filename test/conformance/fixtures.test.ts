@@ -85,7 +85,7 @@ overEveryUpstream(
         for (const [name] of rows) t.ok(shown.includes(name), `${path} ${String(name)}`)
       }
     })
-    await t.test('what is stored in an old version is served in the younger one', async (t) => {
+    await t.test('objects stored in an old version are served in the newer one', async (t) => {
       t.match((await w.ask('/apis/policy/v1/namespaces/team-a/poddisruptionbudgets/web')).json, {
         kind: 'PodDisruptionBudget',
         apiVersion: 'policy/v1',

@@ -347,11 +347,11 @@ overEveryUpstream(t, 'what changes while it runs', { seeds: SEEDS.slice(0, 2) },
     t.same(events.slice(2).map(brief), [`MODIFIED b@${out}`, `DELETED b@${gone}`])
     t.match(events[3]!.object, { kind: 'Pod', spec: { nodeName: 'n2' }, metadata: { labels: { app: 'db' } } })
   })
-  await t.test('namespace n is told nothing of n1', async (t) => {
+  await t.test('a watch of namespace n gets nothing of n1', async (t) => {
     t.same((await short.events.first(1)).map(brief), [`ADDED z@${other}`])
     t.ok(long < other)
   })
-  await t.test('a watch from the future is told what is after it, and nothing else', async (t) => {
+  await t.test('a watch from a future revision gets only what comes after it', async (t) => {
     t.same((await future.events.first(2)).map(brief), [`DELETED b@${gone}`, `DELETED a@${other}`])
     t.equal(from + 3, out)
   })

@@ -144,7 +144,7 @@ void t.test('an etcd that keeps telling progress too early is not listed in a ti
   t.ok(etcd.revision > 200)
 })
 
-void t.test('what came while the history was compared is handed on after it, or never', async (t) => {
+void t.test('batches that came while the history was compared are delivered after it, or never', async (t) => {
   for (const isSame of [true, false]) {
     const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, { backoff: { firstMs: 100, capMs: 100 } })
     feed.start()

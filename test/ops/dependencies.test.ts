@@ -69,7 +69,7 @@ void t.test('imports of every kind are found', async (t) => {
   t.same(packagesIn(source).sort(), ['@b/b', 'a', 'c', 'd', 'e', 'f'])
 })
 
-void t.test('what ships uses every package it installs, and no other', async (t) => {
+void t.test('the shipped code uses every package it installs, and no other', async (t) => {
   const used = usedBy(['src'])
   const shipped = [...names(manifest.dependencies), ...names(manifest.optionalDependencies)]
   t.ok(used.size > 10, `${used.size} packages are used`)

@@ -64,7 +64,7 @@ async function untilStatus(url: string, code: number): Promise<void> {
   await until(asked, () => `${url} answers ${last}, not ${code}`, 20_000)
 }
 
-void t.test('until definitions are read, what they may define is told to come again', async (t) => {
+void t.test('until definitions are read, requests for resources they may define get a retry', async (t) => {
   const upstream = cluster()
   upstream.failReads(new UpstreamError('unavailable', 'busy'), DEFINITIONS)
   const h = await startApp(t, { upstream, ready: false })

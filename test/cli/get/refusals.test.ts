@@ -7,7 +7,7 @@ const app = await startApp(t)
 const environment = { DISTRIBUTARY_SERVER: app.url }
 const cli = async (...args: string[]): Promise<CliResult> => await runCli(t, args, { environment })
 
-void t.test('what cannot be done is one line', async (t) => {
+void t.test('each failure is reported in one line', async (t) => {
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
     [['get', 'pods', '-o', 'custom-columns='], /HEADER:PATH/],
     [['get', 'pods', '-o', 'custom-columns=A'], /HEADER:PATH, separated by commas, not "A"/],

@@ -120,7 +120,7 @@ function change(app: AppHarness, round: number): void {
 }
 
 for (const kind of ['fetch', 'node'] as const) {
-  void t.test(`it follows the server (${kind})`, async (t) => {
+  void t.test(`an informer follows the server (${kind})`, async (t) => {
     const { app, informer, equalsServer, faults } = await scene(t, { kind, patience: patient })
     informer.start()
     await informer.whenSynced()

@@ -97,7 +97,7 @@ void t.test('one of four is elected within a lease, and stays', async (t) => {
   t.same(w.candidates[leader!]!.told, ['elected'])
 })
 
-void t.test('who stops gives the lease back: the next has it at its next look', async (t) => {
+void t.test('a candidate that stops gives the lease back, and the next one gets it at its next look', async (t) => {
   const w = world(t, 2)
   w.candidates[0]!.election.start()
   await w.pass(LEASE_MS)
@@ -109,7 +109,7 @@ void t.test('who stops gives the lease back: the next has it at its next look', 
   t.same(w.leaders(), [1], 'before a lease has run out')
 })
 
-void t.test('who resigns may be elected again, and somebody is', async (t) => {
+void t.test('a publisher that resigns may be elected again, and one is elected', async (t) => {
   const w = world(t, 2)
   for (const { election } of w.candidates) election.start()
   await w.pass(LEASE_MS)

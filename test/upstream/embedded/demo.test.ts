@@ -195,7 +195,7 @@ for (const [seed, steps, checkEvery] of [
   })
 }
 
-void t.test('what somebody deletes, creates or breaks is taken as a cluster would take it', async (t) => {
+void t.test('the demo reacts like a cluster to objects that are deleted, created or broken', async (t) => {
   const { upstream, clock } = setUp(t)
   const [pod] = list<Pod>(upstream, 'Pod').filter(({ metadata }) => metadata.namespace === 'shop')
   const [grafana] = list<Workload>(upstream, 'Deployment').filter(({ metadata }) => metadata.name === 'grafana')

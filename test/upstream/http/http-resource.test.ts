@@ -73,7 +73,7 @@ void t.test('three in a row: a consistent read at the end sees what was written 
   )
 })
 
-void t.test('what the other serves is served, custom resources within a moment, Secrets only by name', async (t) => {
+void t.test('the resources of the other server are served, custom ones soon, Secrets only by name', async (t) => {
   const secret = { kind: 'Secret', apiVersion: 'v1', metadata: { name: 's', namespace: 'a' }, data: {} }
   const front = await frontOf(t, {
     flags: ['--resource', 'secrets', '--resource', 'flags=/config/flags/'],

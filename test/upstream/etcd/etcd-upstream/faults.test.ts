@@ -84,7 +84,7 @@ void t.test('pings further apart than etcd wants them are not too many for it', 
   recorder.watch.close()
 })
 
-void t.test('of three members one is enough to be reached, and one dead costs a watch and no read', async (t) => {
+void t.test('one reachable member of three is enough, and a dead one costs a watch and no read', async (t) => {
   const cluster = await startEtcdCluster(t, { flags: quick })
   const upstream = connect(t, { endpoints: cluster.map(({ url }) => url), requestTimeoutMs: 2_000 })
   const status = await upstream.status()
