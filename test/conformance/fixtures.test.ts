@@ -1,4 +1,4 @@
-/** What a real kube-apiserver 1.20 had in etcd is answered as it answered it, through the whole server. */
+/** Objects that a real kube-apiserver 1.20 had in etcd are answered as it answered them, through the whole server. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { decodeObject } from '../../src/codec/protobuf/decode.js'

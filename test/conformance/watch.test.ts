@@ -11,7 +11,7 @@ const INITIAL = 'sendInitialEvents=true&resourceVersionMatch=NotOlderThan'
 const BOOKMARKS = 'allowWatchBookmarks=true'
 const END = 'k8s.io/initial-events-end'
 
-/** What is left at the end: a as it was first, b changed, d; c was there and is gone; namespaces that share a beginning. */
+/** At the end, a is as it was first, b was changed, d is new, and c is gone; some namespaces share a beginning. */
 const SEEDS = [
   { 'pods/default/a': pod('a', { labels: { app: 'web' } }) },
   { 'pods/default/b': pod('b') },

@@ -1,4 +1,4 @@
-/** What etcd and the way to it have done wrong before (PROTOCOL lists them), and what then reaches the sink. */
+/** Faults that etcd and the connection to it have had before (PROTOCOL lists them), and what then reaches the sink. */
 import t from 'tap'
 import { screen } from '../../src/feed/screen.js'
 import type { Batch, Key } from '../../src/model/event.js'

@@ -1,6 +1,6 @@
 /**
- * What `package.json` names is used, what is used is named in the right place, and docs/dependencies.md gives each its
- * reason. Imports are read by the compiler's own scanner, not guessed by a pattern.
+ * Every package that `package.json` names is used, every used package is named in the right place, and
+ * docs/dependencies.md gives each its reason. Imports are read by the compiler's own scanner, not guessed by a pattern.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
@@ -31,7 +31,10 @@ function packageOf(specifier: string): string {
     .join('/')
 }
 
-/** Of what is no file and not of Node: `import`, `import()`, `require`, `require.resolve`. */
+/**
+ * Returns the packages in `import`, `import()`, `require` and `require.resolve` that are neither files nor part of
+ * Node.
+ */
 function packagesIn(source: string): string[] {
   const scanned = ts.preProcessFile(source, true, true).importedFiles.map(({ fileName }) => fileName)
   const resolved = [...source.matchAll(/(?:\.resolve|createRequire\([^)]*\))\('([^']+)'\)/g)].map(([, name]) => name!)

@@ -28,7 +28,7 @@ const ALWAYS = ['ConfigMap', 'ServiceAccount']
 const STANDALONE = [...ALWAYS, 'Deployment', 'NetworkPolicy', 'Pod', 'PodDisruptionBudget', 'Service']
 const NATS = ['ConfigMap', 'NetworkPolicy', 'PodDisruptionBudget', 'Secret', 'Secret', 'Service', 'StatefulSet']
 
-/** What must be among the manifests of each file in ci/. */
+/** The kinds that must be among the manifests of each file in ci/. */
 const KINDS: Readonly<Record<string, readonly string[]>> = {
   standalone: STANDALONE,
   sidecar: [...ALWAYS, 'DaemonSet'],

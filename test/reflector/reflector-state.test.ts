@@ -142,7 +142,7 @@ class World {
   #isGood = false
   #revision = 100
   #last = 0
-  /** What comes next, and when. */
+  /** The inputs that come next, and their times. */
   #pending: { at: number; input: ReflectorInput }[] = []
   #running = false
   #mood: FailureKind | 'eof' | 'fine' = 'fine'

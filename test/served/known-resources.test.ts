@@ -8,7 +8,7 @@ import { type Upstream, UpstreamError } from '../../src/upstream/upstream.js'
 
 const AGGREGATED = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
 const WIDGETS = '/apis/edge.example.com/v1/namespaces/a/widgets'
-/** What may be of a definition that has not been read. */
+/** Resources that a definition may define which has not been read yet. */
 const UNKNOWN = [
   WIDGETS,
   `${WIDGETS}/w`,

@@ -1,4 +1,4 @@
-/** What is not answered here is answered by the API server: `--passthrough`. */
+/** Requests that are not answered here are answered by the API server: `--passthrough`. */
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'

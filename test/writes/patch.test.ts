@@ -1,4 +1,4 @@
-/** What each kind of patch makes of an object, and who owns what after an apply: tables over the pure parts. */
+/** Tables over the pure parts of patches: the object that each kind of patch makes, and the owners after an apply. */
 import t from 'tap'
 import { encodeJsonTree, type Json, type JsonRecord, parseJsonTree, record } from '../../src/codec/json-tree.js'
 import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'

@@ -1,4 +1,4 @@
-/** What `get` and `watch` refuse, with or without having asked which resources there are. */
+/** Tests of what `get` and `watch` refuse, before and after asking for the list of resources. */
 import t from 'tap'
 import { startApp } from '../../support/app.js'
 import { type CliResult, eachAtOnce, runCli } from '../support/run-cli.js'

@@ -1,6 +1,6 @@
 /**
- * Who holds the lease, by a clock that the test moves: there is never a time at which two believe that they do, as long as
- * their clocks run at one pace, and there is always somebody in the end.
+ * Tests of the lease, by a clock that the test moves: never do two candidates believe that they hold it, as long as
+ * their clocks run at one pace, and in the end one does.
  */
 import t, { type Test } from 'tap'
 import { Election } from '../../../src/fleet/nats/election.js'
@@ -18,7 +18,7 @@ const LEASE_MS = 1_000
 /** One register with compare-and-swap, as a bucket is one. */
 class Register {
   entry: KvEntry | null = null
-  /** What a replica that lags still holds: every other look is answered from there. */
+  /** The entry that a lagging replica still has: every other read is answered from there. */
   lagging: KvEntry | null = null
   #looks = 0
 
@@ -173,7 +173,7 @@ void t.test('NATS loses writes that it had acknowledged: who holds the lease fro
   t.equal(w.leaders().length, 1)
   t.ok(w.register.entry!.revision > 20)
   w.register.entry = { value: w.register.entry!.value, revision: 3 }
-  // What they were told before is of no more use, on either side.
+  // What either side was told before is now too old to be used.
   await w.pass(4 * LEASE_MS)
   const [second] = w.leaders()
   t.equal(w.leaders().length, 1)

@@ -1,4 +1,4 @@
-/** What the primary hands on, over real sockets, from a source that the test plays. */
+/** Tests of what the primary passes on over real sockets, from a source that the test plays. */
 import t from 'tap'
 import type { Batch, Key, KeyValue } from '../../../src/model/event.js'
 import { type Revision, toRevision } from '../../../src/model/revision.js'

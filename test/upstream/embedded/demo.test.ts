@@ -34,7 +34,10 @@ function list<T extends KubeObject>(store: Store, kind: string): T[] {
   return store.peek(kindPrefix(kind)).map(({ value }) => JSON.parse(value.toString()) as T)
 }
 
-/** What is wrong with the cluster as it is stored now. True of every revision, not only at rest. */
+/**
+ * Returns what is wrong with the cluster as it is stored now. There must be nothing at every revision, not only at
+ * rest.
+ */
 function problems(store: Store): string[] {
   const found: string[] = []
   const check = (isTrue: boolean, problem: string): void => {

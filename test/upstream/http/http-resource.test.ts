@@ -53,7 +53,7 @@ void t.test('three in a row: a consistent read at the end sees what was written 
   const third = await behind(t, second)
   t.same((await get(third, '/api/v1/pods')).items, (await get(first, '/api/v1/pods')).items, 'to the last member')
   for (let i = 0; i < 5; i++) {
-    // Of another resource: the pods themselves are quiet, and must be known to be.
+    // This write is to another resource: the pods themselves are quiet, and must be known to be.
     const written = first.put(`configmaps/a/c${i}`, configMap(`c${i}`))
     const list = await get(third, '/api/v1/pods')
     t.ok(Number(list.metadata.resourceVersion) >= written, `${list.metadata.resourceVersion} >= ${written}`)

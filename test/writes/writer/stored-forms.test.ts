@@ -1,4 +1,7 @@
-/** What else lies in etcd than our own JSON: a kube-apiserver's protobuf, other versions, bare values, what cannot be read. */
+/**
+ * Tests of other stored forms than our own JSON: a kube-apiserver's protobuf, other versions, bare values, unreadable
+ * values.
+ */
 import t from 'tap'
 import { apiServer120 } from '../../support/protobuf-data.js'
 import { keyFromText } from '../../../src/model/event.js'

@@ -1,4 +1,4 @@
-/** What a feed sees when a real etcd dies, stalls, loses its leader, or was never there. */
+/** Tests of what a feed sees when a real etcd dies, stalls, loses its leader, or was never there. */
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
