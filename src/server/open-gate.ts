@@ -56,10 +56,10 @@ export function openGate(basis: Basis, stage: ResourceStage): GateStage {
 }
 
 function openGuard(
-  { config, clock, logger }: Basis,
+  { config, clock, logger, metrics }: Basis,
   { resources, views }: ResourceStage,
 ): { readonly guard: AccessGuard; close(): void } {
-  const surroundings = { clock, logger }
+  const surroundings = { clock, logger, metrics: metrics.requests }
   const authenticator = buildAuthenticator(config, surroundings)
   const rbac = config.authorizationMode.includes('RBAC')
     ? rbacSource(
@@ -68,7 +68,7 @@ function openGuard(
       )
     : null
   const authorizer = buildAuthorizer(config, surroundings, rbac)
-  const guard = new AccessGuard({ authenticator, authorizer, clock })
+  const guard = new AccessGuard({ authenticator, authorizer, clock, metrics: metrics.requests })
   return {
     guard,
     close() {
