@@ -11,6 +11,10 @@ import { RequestGate } from '../transports/limits/request-gate.js'
 import type { Basis } from './basis.js'
 import type { ResourceStage } from './open-resources.js'
 
+/** As the API server counts it. */
+const MEGABYTE = 2 ** 20
+const DAY_MS = 86_400_000
+
 export interface GateStage {
   readonly gate: RequestGate
   /** For SIGHUP, after the platform has moved the access log. */
@@ -25,7 +29,7 @@ export function isOpenToAll(config: Config): boolean {
 
 /** @throws Error that names a file which is not what it should be. */
 export function openGate(basis: Basis, stage: ResourceStage): GateStage {
-  const { config, clock, logger } = basis
+  const { config, clock } = basis
   const isOpen = isOpenToAll(config)
   const guarded = isOpen ? null : openGuard(basis, stage)
   const limits = new IdentityLimits({
@@ -33,10 +37,7 @@ export function openGate(basis: Basis, stage: ResourceStage): GateStage {
     requestsPerSecond: config.requestsPerSecond,
     initialBytesPerSecond: config.initialBytesPerSecond,
   })
-  const audit: AuditLog | null =
-    config.auditLogPath === null
-      ? null
-      : openAuditLog({ path: config.auditLogPath, clock, logger, stdout: process.stdout })
+  const audit = openAccessLog(basis)
   const gate = new RequestGate({
     guard: guarded?.guard ?? null,
     // Where everybody is let in addresses are no identities: a proxy or a NAT is thousands of clients.
@@ -53,6 +54,15 @@ export function openGate(basis: Basis, stage: ResourceStage): GateStage {
       await audit?.close()
     },
   }
+}
+
+function openAccessLog({ config, clock, logger }: Basis): AuditLog | null {
+  const { auditLogPath: path, auditLogMaxsize, auditLogMaxage, auditLogMaxbackup: maxBackups } = config
+  if (path === null) return null
+  const surroundings = { path, clock, logger, stdout: process.stdout }
+  if (auditLogMaxsize === null) return openAuditLog(surroundings)
+  const rotation = { maxBytes: auditLogMaxsize * MEGABYTE, maxAgeMs: auditLogMaxage * DAY_MS, maxBackups }
+  return openAuditLog({ ...surroundings, rotation })
 }
 
 function openGuard(
