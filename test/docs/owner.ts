@@ -6,6 +6,7 @@ import { readText } from './generate.js'
 
 /** Files that name the owner, and how. */
 export const OWNED = [
+  'README.md',
   'package.json',
   'SECURITY.md',
   'deploy/README-client.md',

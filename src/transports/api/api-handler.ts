@@ -5,7 +5,7 @@
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import { parseRequestPath, type ResourcePath, unknownResource } from '../../dialect/request-path.js'
 import type { AnsweredRequest, RequestKind } from '../../model/request-metrics.js'
-import { StatusError, UnshowableError } from '../../model/status.js'
+import { InternalError, StatusError, UnshowableError } from '../../model/status.js'
 import type { Exchange } from '../server/exchange.js'
 import { failAsEvents } from '../watch/http-watch.js'
 import { answerDocument } from './discovery-documents.js'
@@ -110,7 +110,7 @@ function fail({ onInternalError }: ApiOptions, exchange: Exchange, error: unknow
   if (exchange.isGone && error instanceof Error && error.name === 'AbortError') return
   const status = StatusError.from(error)
   counted.reason = status.reason
-  if (status.code === 500) onInternalError(status)
+  if (status instanceof InternalError) onInternalError(status)
   if (exchange.response.headersSent) exchange.response.destroy()
   else if (counted.verb !== 'watch' || !failAsEvents(exchange, status)) exchange.fail(status)
 }
