@@ -1,7 +1,7 @@
 /**
- * Every metric of the server: name, help and labels, in one place. Stages are handed the narrow part they feed.
+ * Every metric of the server: name, help and labels, in one place. Each stage gets only the narrow part that it feeds.
  *
- * Labels have values that the operator or the code chooses (group, resource, transport, reason), never a client.
+ * Label values are chosen by the operator or the code (group, resource, transport, reason), never by a client.
  */
 import { totalmem } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
@@ -17,7 +17,7 @@ const SIZE_BUCKETS = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8]
 
 const NO_WORKERS = { serving: 0, queuedBytes: 0 }
 
-/** What is read when somebody scrapes, rather than counted as it happens. */
+/** Values that are read at a scrape, instead of being counted as they happen. */
 export interface ResourceGauges {
   readonly resource: Resource
   readonly objects: number
@@ -32,11 +32,11 @@ export interface ResourceGauges {
   readonly ready: boolean
   readonly groups: number
   readonly logBytes: number
-  /** Since the start. */
+  /** Counted since the start. */
   readonly sentEvents: number
   readonly sentBytes: number
   readonly blockedBytes: number
-  /** By transport and state. */
+  /** The number of watchers by transport and state. */
   readonly watchers: ReadonlyMap<string, number>
 }
 
@@ -44,10 +44,10 @@ export interface ResourceMetrics {
   readonly feed: FeedMetrics
   readonly cache: WatchCacheMetrics
   readonly broadcast: BroadcastMetrics
-  /** Of a replica that is fed by NATS. */
+  /** The metrics of a replica that is fed by NATS. */
   readonly fleet: FleetMetrics
   list(seconds: number, bytes: number): void
-  /** A watch was asked for after a revision that is gone. */
+  /** Counts a watch that asked for a revision that is gone. */
   resumeExpired(): void
 }
 
@@ -55,7 +55,7 @@ export class Metrics {
   readonly #set = new MetricSet()
   readonly requests = new RequestMetrics(this.#set)
   #gauges: () => Iterable<ResourceGauges> = () => []
-  /** What the counters of sent events and bytes have been told. */
+  /** The totals that the counters of sent events and bytes have reached. */
   readonly #sentTotals = new Map<string, number>()
 
   readonly #received = this.#set.counter('feed_events_received_total', 'Events received from the upstream.', RESOURCE)
@@ -347,7 +347,7 @@ export class Metrics {
       .set(memoryLimit())
   }
 
-  /** What a scrape reads about each resource. */
+  /** Sets what a scrape reads about each resource. */
   observe(gauges: () => Iterable<ResourceGauges>): void {
     this.#gauges = gauges
   }
@@ -357,19 +357,19 @@ export class Metrics {
     return { contentType: this.registry.contentType, text: await this.registry.metrics() }
   }
 
-  /** For `merge` in another process. */
+  /** Returns the metrics for `merge` in another process. */
   async collect(): Promise<string> {
     this.#readGauges()
     return JSON.stringify(await this.registry.getMetricsAsJSON())
   }
 
-  /** One scrape of this process and others: counters and shares are summed, replicas of one thing are not. */
+  /** Merges a scrape of this process with others: counters and shares are summed, copies of one value are not. */
   async merge(collected: readonly string[]): Promise<string> {
     const all = [await this.collect(), ...collected].map((text) => JSON.parse(text) as object[])
     return await AggregatorRegistry.aggregate(all).metrics()
   }
 
-  /** Of the process that has workers. */
+  /** Observes the workers, in the process that has them. */
   observeWorkers(read: () => { readonly serving: number; readonly queuedBytes: number }): void {
     this.#readWorkers = read
   }
@@ -382,11 +382,11 @@ export class Metrics {
     return this.registry.contentType
   }
 
-  /** For the status page, which has no Prometheus to ask: all resources together, since the start. */
+  /** Figures for the status page, which has no Prometheus to ask: totals over all resources since the start. */
   async figures(): Promise<{
-    /** That entered the caches: a worker's come from its primary, a replica's from another. */
+    /** Events that entered the caches: a worker's come from its primary process, a replica's from another one. */
     readonly takenEvents: number
-    /** Cumulative counts by upper bound in seconds, of the segment cache-to-socket. */
+    /** Cumulative counts by upper bound in seconds, for the segment cache-to-socket. */
     readonly delays: readonly (readonly [upTo: number, count: number])[]
   }> {
     const taken = await this.#cacheEvents.get()
@@ -403,7 +403,7 @@ export class Metrics {
     }
   }
 
-  /** The narrow parts for one resource. */
+  /** Returns the narrow parts for one resource. */
   forResource(resource: Resource): ResourceMetrics {
     const labels = { group: resource.group, resource: resource.plural }
     const delay = this.#delay
@@ -495,7 +495,7 @@ export class Metrics {
     this.#rejected.inc({ limit })
   }
 
-  /** Lists and initial states being sent. */
+  /** Observes the lists and initial states that are being sent. */
   observeInitialStates(read: () => number): void {
     this.#readInitialStates = read
   }
@@ -554,7 +554,7 @@ function memoryLimit(): number {
   return limit > 0 ? Math.min(limit, totalmem()) : totalmem()
 }
 
-/** Brings a counter up to a total that is kept elsewhere; a source that began anew counts from zero. */
+/** Raises a counter to a total that is kept elsewhere; a source that restarted counts from zero again. */
 function raise<L extends string>(
   counter: Counter<L>,
   labels: Record<L, string>,

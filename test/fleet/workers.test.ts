@@ -12,10 +12,6 @@ import { type EtcdProcess, startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter, type Written } from '../support/etcd-writer.js'
 import { runServer, type ServerProcess, startServer, total } from '../support/server-process.js'
 import { type RecordedWatch, type Target, WatchRecorder } from '../support/watch-recorder.js'
-
-// Each case is of seconds; all of them together outlast tap's two minutes on a busy machine.
-t.setTimeout(300_000)
-
 const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
 const WATCHERS = 100
 const WORKERS = 2

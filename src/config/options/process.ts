@@ -1,4 +1,4 @@
-/** The configuration file, logs and traces. */
+/** Options for the configuration file, logs and traces. */
 import { choice, file, integer, string } from '../option.js'
 import { isUrl } from './values.js'
 
