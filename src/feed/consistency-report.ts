@@ -19,7 +19,7 @@ export interface CheckedResource {
 
 export interface ConsistencyRow {
   readonly group: string
-  /** Plural. */
+  /** The plural name. */
   readonly resource: string
   readonly outcome: CheckOutcome['kind']
   /** The revision that was compared; null when nothing was. */
@@ -31,7 +31,7 @@ export interface ConsistencyRow {
   readonly sampled: number
   /** Whether the cache is being listed again, which ends its watchers with 410. */
   readonly rebuilt: boolean
-  /** Why it was skipped. */
+  /** Why the resource was skipped; null when it was not. */
   readonly reason: string | null
 }
 

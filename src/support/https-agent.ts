@@ -1,4 +1,4 @@
-/** Connections to a server that is named by its URL and identified by TLS: the options, and the agent made of them. */
+/** The TLS options of a client connection, and the agent made from them. */
 import http from 'node:http'
 import https from 'node:https'
 
