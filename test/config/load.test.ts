@@ -2,12 +2,27 @@ import t from 'tap'
 
 import { ConfigError } from '../../src/config/config-error.js'
 import { type Config, type Environment, load } from '../../src/config/load.js'
+import { type Option } from '../../src/config/option.js'
+import { options } from '../../src/config/options.js'
 
 const FILES: Readonly<Record<string, string>> = {
   '/ca.pem': 'ca',
   '/cert.pem': 'cert',
   '/key.pem': 'key',
   '/pw': 'geheim\n',
+}
+
+/** An item of each list that does not take any text. */
+const LIST_ITEMS: Readonly<Record<string, string>> = {
+  etcdServers: 'http://127.0.0.1:2379',
+  apiservice: 'metrics.k8s.io/v1beta1=https://10.0.0.9:443',
+  natsServers: 'nats://127.0.0.1:4222',
+  corsAllowedOrigins: 'https://app.example.org',
+  websocketAllowedOrigins: 'https://app.example.org',
+  watchCacheSizes: 'pods#5',
+  trustedProxies: '10.0.0.0/8',
+  oidcSigningAlgs: 'RS256',
+  authorizationMode: 'RBAC',
 }
 
 interface Given {
@@ -227,7 +242,7 @@ void t.test('a secret is not taken from the command line, and the better way is 
   t.equal(config({ args: [...named, '--etcd-password-file=/pw'] }).etcdPassword, 'geheim', 'without its newline')
 })
 
-void t.test('what Kubernetes puts into the environment of a pod does not break the port', async (t) => {
+void t.test('the variables that Kubernetes puts into the environment of a pod do not break the port', async (t) => {
   const env = {
     DISTRIBUTARY_PORT: 'tcp://10.0.0.1:8001',
     DISTRIBUTARY_SERVICE_HOST: '10.0.0.1',
@@ -264,7 +279,7 @@ port:
   t.match(config(yaml('# only a comment\n')), { port: 8_001 })
 })
 
-void t.test('bad YAML is told with file, line and column, and does not stop the other checks', async (t) => {
+void t.test('bad YAML is reported with file, line and column, and does not stop the other checks', async (t) => {
   const rows: readonly (readonly [string, RegExp])[] = [
     ['port: [1, 2]', /^c\.yaml:1:7: port must be a plain value/],
     ['port: {a: 1}', /^c\.yaml:1:7: port must be a plain value/],
@@ -327,6 +342,24 @@ resources:
   t.ok(plain.includes('pods') && !plain.includes('secrets'), 'Secrets only when named')
 })
 
+void t.test('every list takes its items with commas, over several flags, or both', async (t) => {
+  const own = (args: readonly string[]): string[] =>
+    config({ args })
+      .resources.filter(({ resource }) => resource.group === 'distributary.io')
+      .map(({ resource }) => `${resource.plural}=${resource.etcdPrefix}`)
+  const both = ['flags=/config/flags/', 'rules=/config/rules/']
+  t.same(own([`--resource=${both.join(',')}`]), both)
+  t.same(own([`--resource=${both[0]}, ${both[1]},secrets`]), both)
+  t.same(own(both.flatMap((one) => ['--resource', one])), both)
+  const lists = Object.entries<Option<unknown>>(options).filter(([, { kind }]) => kind === 'list')
+  t.ok(lists.length > 10)
+  for (const [name, option] of lists) {
+    const item = LIST_ITEMS[name] ?? 'a'
+    t.same(option.parse([`${item},${item}`]), option.parse([item, item]), name)
+    t.equal((option.parse([`${item},${item}`]) as readonly unknown[]).length, 2, name)
+  }
+})
+
 void t.test('known resources lie under the etcd prefix that was given', async (t) => {
   const { resources } = config({ args: ['--etcd-prefix=/other'] })
   t.equal(resources.find(({ resource }) => resource.plural === 'nodes')?.resource.etcdPrefix, '/other/minions/')
@@ -357,7 +390,7 @@ void t.test('bad entries of the resource table', async (t) => {
   }
 })
 
-void t.test('what is loaded is frozen all the way down', async (t) => {
+void t.test('the loaded config is deeply frozen', async (t) => {
   const c = config({ args: ['--etcd-servers=http://a:1', '--resource=a=/a/'] })
   t.throws(() => Object.assign(c, { port: 1 }), TypeError)
   t.ok(Object.isFrozen(c.etcdServers))

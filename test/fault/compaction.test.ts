@@ -16,7 +16,7 @@ void t.test('after a compaction while cut off, a watcher that missed something g
   })
   await Promise.all(watches.map((watch) => watch.ended))
   t.same(ends(watches), [`error 410 ×${watches.length}`])
-  // Who comes back where he was is told so, too; who asks for the state gets it.
+  // A watcher that resumes from its old position gets 410 too; one that asks for the state gets it.
   const again = watches.map((watch) => s.recorder.resume(watch, 'event')).filter((watch) => watch !== null)
   await Promise.all(again.map((watch) => watch.ended))
   t.same(ends(again), [`error 410 ×${again.length}`])
@@ -102,8 +102,8 @@ void t.test('a gap that leads to another history is not bridged, whichever key s
     '/registry/pods/a/differs',
     pod('differs', { namespace: 'a', labels: { app: 'old' } }),
   )
-  const fingerprint = pod('witness', { namespace: 'a' })
-  const seen = await s.writer.put('/registry/pods/a/witness', fingerprint)
+  const fingerprint = pod('marker', { namespace: 'a' })
+  const seen = await s.writer.put('/registry/pods/a/marker', fingerprint)
   await s.reached(seen)
   const watch = s.recorder.watch({ target: pods, resourceVersion: String(seen) })
   await until(() => s.h.watchers === 1, 'it watches')
@@ -117,7 +117,7 @@ void t.test('a gap that leads to another history is not bridged, whichever key s
       )
       if (revision >= seen - 1) break
     }
-    await s.writer.put('/registry/pods/a/witness', fingerprint)
+    await s.writer.put('/registry/pods/a/marker', fingerprint)
     for (let i = 0; i < 10; i++) await s.write()
     await s.etcd.compact(await s.write())
   })

@@ -85,7 +85,7 @@ export function feedOver(
     clock: systemClock,
     random: systemRandom,
     logger: silentLogger,
-    turns: new Limiter(2),
+    listSlots: new Limiter(2),
     backfillRevisions: 10_000,
     onGap: 'expire',
     backoff: { firstMs: 50, capMs: 200 },
@@ -108,7 +108,7 @@ export function feedOver(
     sink,
     metrics,
     feed,
-    /** Of every write under the prefix that etcd still knows of. */
+    /** The revisions of all writes under the prefix that etcd still has. */
     revisions,
     put: async (key: string, value = key): Promise<void> => {
       revisions.push(await call('kv/put', { key: base64(`/p/${key}`), value: base64(value) }))

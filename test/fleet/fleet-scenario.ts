@@ -25,7 +25,7 @@ import { ListError, type RecordedWatch, type Target, WatchRecorder } from '../su
 import { pause, until } from '../support/until.js'
 
 export const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
-/** Of the pods' stream, for who wants to harm it. */
+/** The names of the pods' stream, for tests that damage it. */
 export const podNames = namesOf('default', podResource())
 
 const program = fileURLToPath(new URL('replica-main.js', import.meta.url))
@@ -69,7 +69,7 @@ export class FleetScenario {
   readonly writer: EtcdWriter
   readonly replicas: Replica[] = []
   control!: EtcdHistoryRecorder
-  /** What a list was answered that no contract knows. */
+  /** Answers to lists that no contract allows. */
   readonly unexpected: string[] = []
   readonly #t: Test
   readonly #options: FleetOptions
@@ -275,10 +275,10 @@ export class FleetScenario {
     return last
   }
 
-  /** Every replica's cache, compared with etcd by itself: what came of each. */
-  async audits(): Promise<readonly string[]> {
+  /** Lets every replica compare its own cache with etcd. @returns the outcomes. */
+  async checkConsistency(): Promise<readonly string[]> {
     const outcomes = this.replicas.map(async ({ server }) => {
-      const answer = await fetch(`${server.url}/audit`, { method: 'POST' })
+      const answer = await fetch(`${server.url}/consistency-check`, { method: 'POST' })
       return ((await answer.json()) as { outcome?: string }).outcome ?? String(answer.status)
     })
     return await Promise.all(outcomes)

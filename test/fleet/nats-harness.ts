@@ -128,7 +128,7 @@ export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions)
     clock: systemClock,
     random: seededRandom(names),
     logger,
-    turns: new Limiter(8),
+    listSlots: new Limiter(8),
     backfillRevisions: 0,
     onGap: 'expire',
     ...rest,
@@ -171,6 +171,7 @@ export class CountedUpstream {
       status: (signal) => embedded.status(signal),
       write: (compares, operations) => embedded.write(compares, operations),
       grantLease: (ttlSeconds) => embedded.grantLease(ttlSeconds),
+      dropLease: (leaseId) => embedded.dropLease(leaseId),
       close: () => embedded.close(),
       watch: (options, handlers) => {
         this.watches++
@@ -210,7 +211,7 @@ export class CountedUpstream {
   }
 }
 
-/** What a sink ended with, to be compared with etcd. */
+/** Returns the final state of a sink, to be compared with etcd. */
 export function stateOf(sink: RecordingSink): string[] {
   return [...sink.state.values()]
     .sort((a, b) => (a.key < b.key ? -1 : 1))

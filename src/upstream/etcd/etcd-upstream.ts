@@ -7,6 +7,7 @@
  * linearizable.
  */
 import { keyFromText, prefixEnd, type Key, type KeyValue } from '../../model/event.js'
+import type { EtcdRequestMetrics } from '../../model/request-metrics.js'
 import { toRevision, type Revision } from '../../model/revision.js'
 import { systemClock, type Clock } from '../../support/clock.js'
 import { silentLogger, type Logger } from '../../support/log.js'
@@ -30,7 +31,10 @@ import {
   decodeStatusAnswer,
   decodeTxnAnswer,
   encodeAuthenticateRequest,
+  decodeIsEmptyLease,
   encodeLeaseGrantRequest,
+  encodeLeaseRevokeRequest,
+  encodeLeaseTimeToLiveRequest,
   encodeRangeRequest,
   encodeStatusRequest,
   encodeTxnRequest,
@@ -43,9 +47,11 @@ import { EndpointPool } from './endpoint-pool.js'
 import { isTokenRejected, toUpstreamError } from './etcd-error.js'
 import { EtcdWatch } from './etcd-watch.js'
 import { GrpcEndpoint, RpcError, type EtcdTls } from './grpc-endpoint.js'
+import { newLeaseId } from '../lease-id.js'
 import { LaggingMembers } from './lagging-members.js'
 import { PageSizes } from './page-sizes.js'
 import { isProgressTrusted } from './progress-trust.js'
+import { SilentMembers } from './silent-members.js'
 
 export interface EtcdUpstreamOptions {
   /** At least one `http://host:port` or `https://host:port`; the port defaults to 2379. */
@@ -73,6 +79,7 @@ export interface EtcdUpstreamOptions {
    * user with rights on one prefix needs no setting.
    */
   readonly probeKey?: Key
+  readonly metrics?: EtcdRequestMetrics
   readonly clock?: Clock
   readonly logger?: Logger
 }
@@ -82,6 +89,14 @@ const STATUS_TIMEOUT_MS = 2_000
 
 /** How often members are compared: a member that is behind the others by more than this is left. */
 const LAG_CHECK_MS = 2_000
+
+/**
+ * A silent member is left after both of these at the worst: the watches go on elsewhere within 3 s, and a read that waits
+ * for it is asked elsewhere. etcd answers the question from memory, without the other members and without its disk.
+ */
+const SILENCE_CHECK_MS = 750
+const SILENCE_MS = 1_250
+
 /**
  * The time limit for asking a member for its revision. The question is small, so the next member is tried sooner than
  * for a page.
@@ -112,17 +127,20 @@ class EtcdUpstream implements Upstream {
   readonly #token: AuthToken
   readonly #clock: Clock
   readonly #logger: Logger
+  readonly #metrics: EtcdRequestMetrics | undefined
   readonly #requestTimeoutMs: number
   readonly #pageSizes = new PageSizes()
   readonly #versions = new Map<GrpcEndpoint, string>()
   readonly #watches = new Set<EtcdWatch>()
   readonly #lagging: LaggingMembers<GrpcEndpoint>
+  readonly #silent: SilentMembers<GrpcEndpoint>
   #probeKey: Key | null
   #trustsProgress = false
 
   constructor(options: EtcdUpstreamOptions) {
     this.#clock = options.clock ?? systemClock
     this.#logger = options.logger ?? silentLogger
+    this.#metrics = options.metrics
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS
     this.#probeKey = options.probeKey ?? null
     const endpoints = options.endpoints.map(
@@ -142,9 +160,22 @@ class EtcdUpstream implements Upstream {
         const answer = await this.#statusOf(endpoint, undefined)
         return answer instanceof UpstreamError ? null : toRevision(answer.revision)
       },
-      onBehind: (endpoint, own, others) => this.#leave(endpoint, own, others),
+      onBehind: (endpoint, own, others) => this.#leave(endpoint, `is behind the other members: ${own}, not ${others}`),
       clock: this.#clock,
       everyMs: LAG_CHECK_MS,
+    })
+    this.#silent = new SilentMembers({
+      members: endpoints,
+      answers: async (endpoint, deadlineMs) =>
+        !((await this.#statusOf(endpoint, undefined, deadlineMs)) instanceof UpstreamError),
+      heardFrom: (endpoint) => endpoint.heard,
+      onSilent: (endpoint) => {
+        this.#leave(endpoint, 'has gone silent, while another member answers')
+        endpoint.abandon()
+      },
+      clock: this.#clock,
+      everyMs: SILENCE_CHECK_MS,
+      deadlineMs: SILENCE_MS,
     })
     this.#token = new AuthToken(options.user ?? null, (user) => this.#authenticate(user))
   }
@@ -194,14 +225,15 @@ class EtcdUpstream implements Upstream {
   }
 
   async status(signal?: AbortSignal): Promise<UpstreamStatus> {
-    const { endpoints } = this.#pool
-    const results = await Promise.all(endpoints.map((endpoint) => this.#statusOf(endpoint, signal)))
-    const answers: StatusAnswer[] = []
-    let failure: UpstreamError | null = null
-    for (const result of results) {
-      if (result instanceof UpstreamError) failure = result
-      else answers.push(result)
+    const { endpoints, trusted } = this.#pool
+    let results = await this.#statusOfAll(trusted, signal)
+    const isAnswer = (result: StatusAnswer | UpstreamError): result is StatusAnswer =>
+      !(result instanceof UpstreamError)
+    if (!results.some(isAnswer) && trusted.length < endpoints.length) {
+      results = await this.#statusOfAll(endpoints, signal)
     }
+    const answers = results.filter(isAnswer)
+    const failure = results.find((result) => result instanceof UpstreamError)
     const [first] = answers
     if (!first) throw failure ?? new UpstreamError('unavailable', 'no etcd endpoint answered')
     const stranger = answers.find(({ clusterId }) => clusterId !== first.clusterId)
@@ -239,6 +271,7 @@ class EtcdUpstream implements Upstream {
     )
     this.#watches.add(watch)
     this.#lagging.start()
+    this.#silent.start()
     return watch
   }
 
@@ -250,25 +283,34 @@ class EtcdUpstream implements Upstream {
   }
 
   async grantLease(ttlSeconds: number): Promise<string> {
-    const request = encodeLeaseGrantRequest(ttlSeconds)
+    const request = encodeLeaseGrantRequest(ttlSeconds, newLeaseId())
     return decodeLeaseGrantAnswer(await this.#call(paths.leaseGrant, request, { isRepeatable: false }))
+  }
+
+  async dropLease(leaseId: string): Promise<void> {
+    const answer = await this.#call(paths.leaseTimeToLive, encodeLeaseTimeToLiveRequest(leaseId), {
+      isRepeatable: true,
+    })
+    if (!decodeIsEmptyLease(answer)) return
+    await this.#call(paths.leaseRevoke, encodeLeaseRevokeRequest(leaseId), { isRepeatable: false })
   }
 
   close(): Promise<void> {
     this.#lagging.stop()
+    this.#silent.stop()
     for (const watch of this.#watches) watch.close()
     this.#pool.close()
     return Promise.resolve()
   }
 
   /** Leaves a member: its watches and further calls go on at another one. */
-  #leave(endpoint: GrpcEndpoint, own: Revision, others: Revision): void {
+  #leave(endpoint: GrpcEndpoint, why: string): void {
     this.#pool.suspect(endpoint)
     const watches = [...this.#watches].filter((watch) => watch.isAt(endpoint))
     if (watches.length === 0) return
-    const fields = { endpoint: endpoint.url, revision: own, others, watches: watches.length }
-    this.#logger.warn(fields, 'etcd member is behind the others: watches go on at another')
-    for (const watch of watches) watch.leave(`etcd ${endpoint.url} is behind the other members: ${own}, not ${others}`)
+    const fields = { endpoint: endpoint.url, why, watches: watches.length }
+    this.#logger.warn(fields, 'watches leave this etcd member and go on at another')
+    for (const watch of watches) watch.leave(`etcd ${endpoint.url} ${why}`)
   }
 
   async #range(
@@ -290,6 +332,27 @@ class EtcdUpstream implements Upstream {
     request: Uint8Array,
     options: { isRepeatable: boolean; attemptMs?: number; signal?: AbortSignal },
   ): Promise<Buffer> {
+    const startedMs = performance.now()
+    let outcome = 'ok'
+    try {
+      return await this.#attempt(path, request, options)
+    } catch (error) {
+      outcome = error instanceof UpstreamError ? error.code : 'error'
+      throw error
+    } finally {
+      // A caller that left says nothing about etcd.
+      if (options.signal?.aborted !== true) {
+        this.#metrics?.etcdAnswered(operationOf(path), outcome, (performance.now() - startedMs) / 1000)
+      }
+    }
+  }
+
+  /** @throws UpstreamError */
+  async #attempt(
+    path: string,
+    request: Uint8Array,
+    options: { isRepeatable: boolean; attemptMs?: number; signal?: AbortSignal },
+  ): Promise<Buffer> {
     const { isRepeatable, attemptMs = this.#requestTimeoutMs, signal } = options
     for (let attempts = isRepeatable ? this.#pool.endpoints.length : 1; ; attempts--) {
       const endpoint = await this.#pool.pick(signal)
@@ -299,6 +362,7 @@ class EtcdUpstream implements Upstream {
             metadata,
             // The last endpoint gets the full time.
             timeoutMs: attempts > 1 ? Math.min(attemptMs, this.#requestTimeoutMs) : this.#requestTimeoutMs,
+            isRepeatable: attempts > 1,
             ...(signal === undefined ? {} : { signal }),
           }),
         )
@@ -338,16 +402,27 @@ class EtcdUpstream implements Upstream {
     }
   }
 
-  /** Returns one endpoint's own answer, whether or not it is the one in use. */
-  async #statusOf(endpoint: GrpcEndpoint, signal: AbortSignal | undefined): Promise<StatusAnswer | UpstreamError> {
+  #statusOfAll(
+    endpoints: readonly GrpcEndpoint[],
+    signal: AbortSignal | undefined,
+  ): Promise<readonly (StatusAnswer | UpstreamError)[]> {
+    return Promise.all(endpoints.map((endpoint) => this.#statusOf(endpoint, signal)))
+  }
+
+  /** Returns one endpoint's own answer, whether or not it is the one in use. `timeoutMs` is for connecting, and for the answer. */
+  async #statusOf(
+    endpoint: GrpcEndpoint,
+    signal: AbortSignal | undefined,
+    timeoutMs = STATUS_TIMEOUT_MS,
+  ): Promise<StatusAnswer | UpstreamError> {
     try {
-      if (!(await endpoint.connect(STATUS_TIMEOUT_MS, signal))) {
+      if (!(await endpoint.connect(timeoutMs, signal))) {
         return new UpstreamError('unavailable', `etcd ${endpoint.url} cannot be reached`)
       }
       const answer = await this.#withToken((metadata) =>
         endpoint.unary(paths.status, encodeStatusRequest(), {
           metadata,
-          timeoutMs: STATUS_TIMEOUT_MS,
+          timeoutMs,
           ...(signal === undefined ? {} : { signal }),
         }),
       )
@@ -367,4 +442,12 @@ class EtcdUpstream implements Upstream {
     this.#versions.set(endpoint, version)
     this.#trustsProgress = this.#pool.endpoints.every((each) => isProgressTrusted(this.#versions.get(each) ?? ''))
   }
+}
+
+/** `range` of `/etcdserverpb.KV/Range`. */
+function operationOf(path: string): string {
+  return path
+    .slice(path.lastIndexOf('/') + 1)
+    .replaceAll(/\B[A-Z]/g, '-$&')
+    .toLowerCase()
 }

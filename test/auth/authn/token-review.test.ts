@@ -6,7 +6,7 @@ import { webhook } from '../../../src/auth/authz/webhook.js'
 import { JsonClient, member } from '../../../src/auth/https-json.js'
 import { loadKubeconfig } from '../../../src/auth/kubeconfig.js'
 import type { User } from '../../../src/auth/user.js'
-import { ServiceUnavailableError, UnauthorizedError } from '../../../src/model/status.js'
+import { ServiceUnavailableError, TooManyRequestsError, UnauthorizedError } from '../../../src/model/status.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { bearer, Folder, jsonServer } from '../fixtures.js'
 
@@ -21,7 +21,7 @@ void t.test('TokenReview', async (t) => {
   let answer = null as Answer
   const { url, asked } = await jsonServer(t, () => answer)
   const authenticator = tokenReview({
-    client: new JsonClient({ url, authorization: () => 'Bearer own' }),
+    client: new JsonClient({ server: url, authorization: () => 'Bearer own' }),
     cacheMs: 10_000,
     clock,
   })
@@ -79,11 +79,64 @@ void t.test('TokenReview', async (t) => {
   t.match(await authenticator.authenticate(bearer('w1')), { name: 'ann' }, '"cannot say now" is not kept')
 })
 
+void t.test('a flood of invented tokens keeps no known token waiting, and no other address', async (t) => {
+  const clock = new VirtualClock()
+  const running = new Map<string, () => void>()
+  const reviewed: string[] = []
+  const authenticator = tokenReview({
+    client: {
+      async post(_path, body) {
+        const token = String(member(member(body, 'spec'), 'token'))
+        reviewed.push(token)
+        if (token.startsWith('invented')) await new Promise<void>((resolve) => running.set(token, resolve))
+        const isGood = token.startsWith('good')
+        return {
+          status: 201,
+          body: { status: { authenticated: isGood, ...(isGood ? { user: { username: token } } : {}) } },
+        }
+      },
+      close: () => {},
+    },
+    cacheMs: 10_000,
+    clock,
+  })
+  const from = (address: string, token: string) => authenticator.authenticate({ ...bearer(token), address })
+  t.match(await from('10.0.0.1', 'good-1'), { name: 'good-1' })
+  clock.advance(11_000)
+  const refusals: unknown[] = []
+  const flood = Array.from({ length: 20_000 }, (_, i) =>
+    from('10.6.6.6', `invented-${i}`).catch((error: unknown) => refusals.push(error)),
+  )
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(running.size, 1, 'one address has one question')
+  t.equal(refusals.length, 20_000 - 1 - 32, 'and a short queue')
+  t.ok(refusals.every((error) => error instanceof TooManyRequestsError))
+  t.match(await from('10.6.6.6', 'good-1'), { name: 'good-1' }, 'a known token passes, from the same address too')
+  t.match(await from('10.0.0.2', 'good-2'), { name: 'good-2' }, 'and a new one of another address')
+  for (let i = 0; i < 100; i++) await from(`10.1.0.${i}`, `bad-${i}`).catch(() => {})
+  t.equal(reviewed.filter((token) => token.startsWith('bad')).length, 100)
+  while (running.size > 0) {
+    for (const [token, go] of running) {
+      running.delete(token)
+      go()
+    }
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  await Promise.all(flood)
+  clock.advance(11_000)
+  t.match(await from('10.0.0.1', 'good-1'), { name: 'good-1' }, 'the known ones are not forgotten for the invented')
+})
+
 void t.test('SubjectAccessReview', async (t) => {
   const clock = new VirtualClock()
   let answer = { body: { status: { allowed: true, reason: 'because' } } } as Answer
   const { url, asked } = await jsonServer(t, () => answer)
-  const authorizer = webhook({ client: new JsonClient({ url }), authorizedMs: 10_000, unauthorizedMs: 2_000, clock })
+  const authorizer = webhook({
+    client: new JsonClient({ server: url }),
+    authorizedMs: 10_000,
+    unauthorizedMs: 2_000,
+    clock,
+  })
   t.teardown(() => authorizer.close())
   const ask = (user: User = ANN) => authorizer.authorize(user, listPods)
 
@@ -159,7 +212,7 @@ void t.test('SubjectAccessReview', async (t) => {
 
 void t.test('an answer without end is cut off', async (t) => {
   const { url } = await jsonServer(t, () => ({ body: 'x'.repeat(2 ** 20 + 1) }))
-  const client = new JsonClient({ url })
+  const client = new JsonClient({ server: url })
   t.teardown(() => client.close())
   await t.rejects(client.post('/', {}), /larger than/)
 })
@@ -195,7 +248,7 @@ users: [{name: u, user: {${user}}}]
       ),
     ),
     {
-      url: 'https://a',
+      server: 'https://a',
       ca: Buffer.from('CA'),
       cert: Buffer.from('CERT'),
       key: Buffer.from('CERT'),

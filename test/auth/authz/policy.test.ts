@@ -109,7 +109,7 @@ void t.test('decisions', async (t) => {
   }
 })
 
-void t.test('a policy with one mistake is no policy, and every mistake is told with its line', async (t) => {
+void t.test('a policy with one mistake is not used, and every mistake is reported with its line', async (t) => {
   const rule = (text: string) => `rules:\n  - {users: [a], verbs: [get], ${text}}`
   const rows: readonly (readonly [string, RegExp])[] = [
     ['', /line 1: the file must hold one mapping/],
@@ -120,25 +120,25 @@ void t.test('a policy with one mistake is no policy, and every mistake is told w
     [rule('pathz: [/a]'), /line 2: unknown key "pathz"/],
     [rule('__proto__: [/a]'), /unknown key "__proto__"/],
     [rule('paths: [/a], paths: [/b]'), /unique/],
-    [rule('paths: /a'), /paths must be a list/],
+    [rule('paths: /a'), /paths must be a non-empty list/],
     [rule('paths: []'), /paths must be a non-empty list of strings/],
-    [rule('paths: [5]'), /paths must be a list of texts/],
+    [rule('paths: [5]'), /paths must be a non-empty list of strings/],
     [rule('paths: [metrics]'), /must begin with "\/"/],
     [rule('paths: ["/a*b"]'), /has a star where none is allowed/],
     [rule('paths: ["/*", "/a/**"]'), /has a star where none is allowed/],
     [rule('paths: [/a], resources: [pods], apiGroups: [""]'), /either resources or paths/],
     [rule('name: x'), /either resources or paths/],
     [rule('resources: [pods]'), /resources need apiGroups/],
-    [rule('resources: ["po*"], apiGroups: [""]'), /star where none can be/],
-    [rule('resources: [pods], apiGroups: ["*.io"]'), /star where none can be/],
+    [rule('resources: ["po*"], apiGroups: [""]'), /star where none is allowed/],
+    [rule('resources: [pods], apiGroups: ["*.io"]'), /star where none is allowed/],
     [rule('resources: [pods], apiGroups: [""], namespaces: [""]'), /is empty/],
-    [rule('resources: [pods], apiGroups: [""], namespaces: ["*-web"]'), /star where none can be/],
-    [rule('resources: [pods], apiGroups: [""], namespaces: null'), /namespaces must be a list/],
+    [rule('resources: [pods], apiGroups: [""], namespaces: ["*-web"]'), /star where none is allowed/],
+    [rule('resources: [pods], apiGroups: [""], namespaces: null'), /namespaces must be a non-empty list/],
     [rule('paths: [/a], namespaces: [b]'), /mean nothing beside paths/],
     [rule('name: [x], paths: [/a]'), /name must be a string/],
     ['rules:\n  - {verbs: [get], paths: [/a]}', /needs users or groups/],
     ['rules:\n  - {users: [a], paths: [/a]}', /needs verbs/],
-    ['rules:\n  - {users: ["a*"], verbs: [get], paths: [/a]}', /star where none can be/],
+    ['rules:\n  - {users: ["a*"], verbs: [get], paths: [/a]}', /star where none is allowed/],
     ['rules:\n  - {groups: ["*"], verbs: [get], paths: [/a]}', /is no group/],
     ['rules:\n  - {users: [a], verbs: [get], paths: [/a]}\n  - {users: [b]}', /line 3: a rule needs verbs\nline 3/],
   ]

@@ -25,7 +25,7 @@ async function bodyOf(response: AsyncIterable<unknown>): Promise<Buffer> {
   return Buffer.concat(parts)
 }
 
-/** What a gzip stream holds. @throws when its checksum, its length or anything in it is wrong. */
+/** Returns the lines of a gzip stream. @throws when its checksum, its length or anything in it is wrong. */
 function linesOf(body: Buffer): readonly string[] {
   const lines = gunzipSync(body).toString().split('\n').filter(Boolean)
   return lines.map((line) => brief(JSON.parse(line) as SeenEvent))
@@ -50,7 +50,7 @@ void t.test('each watcher has a whole gzip stream, wherever it joined', async (t
     const live = h.put('pods/default/x', pod('x', { labels: { i: String(i), filler: 'x'.repeat(i * 1_000) } }))
     for (const lines of expected) lines.push(`${i === 0 ? 'ADDED' : 'MODIFIED'} x@${live}`)
   }
-  const groups = [...h.app.sources].flatMap(({ broadcaster }) => [...broadcaster.groups])
+  const groups = [...h.app.sources].flatMap(({ dispatcher }) => [...dispatcher.groups])
   t.equal(groups.length, 1, 'all of one group')
   for (const [i, body] of (await Promise.all(bodies)).entries()) {
     const seen = linesOf(body)
@@ -101,7 +101,7 @@ void t.test('a reader that fell behind has a whole stream too', async (t) => {
   slow.pause()
   const fastBody = bodyOf(fast)
   for (let i = 0; i < 300; i++) {
-    // What does not compress: sockets fill up.
+    // A filler that does not compress, so that sockets fill up.
     const filler = Array.from({ length: 3_000 }, (_, j) => Math.imul(i * 7_919 + j, 2_654_435_761).toString(36)).join(
       '',
     )
@@ -194,6 +194,6 @@ async function inBrowser(t: Test, h: AppHarness): Promise<void> {
     const before = await seen(3)
     h.put('pods/default/d', pod('d'))
     t.same(await seen(4), [...before, 'd'])
-    t.equal([...h.app.sources].flatMap(({ broadcaster }) => [...broadcaster.groups])[0]?.wire.isGzip, true)
+    t.equal([...h.app.sources].flatMap(({ dispatcher }) => [...dispatcher.groups])[0]?.wire.isGzip, true)
   })
 }
