@@ -119,7 +119,7 @@ export class ResourcePipeline {
   /** What the resource's objects are has changed with its definition. */
   reread(): void {
     this.cache.reread()
-    this.broadcaster.reread()
+    this.dispatcher.reread()
   }
 
   start(): void {
