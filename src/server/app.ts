@@ -44,6 +44,8 @@ export interface AppOptions extends Sources {
   readonly checkConsistency?: () => Promise<ConsistencyReport>
   readonly logger: Logger
   readonly version: string
+  /** Default: metrics of this server alone. */
+  readonly metrics?: Metrics
   readonly clock?: Clock
   readonly random?: Random
 }
@@ -90,7 +92,7 @@ export class App {
     // From the socket to the resource.
     this.#limits = openLimits(basis, stage.resources)
     this.#gate = openGate(basis, stage)
-    this.#passthrough = openPassthrough(config, clock, onPassRejected)
+    this.#passthrough = openPassthrough({ ...basis, onRejected: onPassRejected })
     const api = openApi(basis, {
       version,
       upstream,
@@ -249,13 +251,13 @@ export class App {
   }
 }
 
-function basisOf({ config, logger, version, clock = systemClock, random = systemRandom }: AppOptions): Basis {
+function basisOf({ config, logger, version, clock = systemClock, random = systemRandom, metrics }: AppOptions): Basis {
   return {
     config,
     logger,
     clock,
     random,
-    metrics: new Metrics(version),
+    metrics: metrics ?? new Metrics(version),
     onInternalError: (error) => logger.error({ err: error.cause ?? error }, 'internal error'),
   }
 }

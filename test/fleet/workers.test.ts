@@ -153,7 +153,7 @@ void t.test('metrics of all workers are one scrape: shares summed, replicas not'
     t.equal(total(samples, 'distributary_build_info'), 1)
     t.equal(total(samples, 'distributary_broadcast_watchers'), 20)
     t.equal(samples.get('distributary_feed_initializations_total{group="",resource="pods"}'), 1)
-    t.equal(samples.get('distributary_http_requests_total{verb="list",code="200"}'), 1)
+    t.equal(samples.get('distributary_http_requests_total{verb="list",group="",resource="pods",code="200"}'), 1)
   }
   t.equal((await fetch(`${server.url}/readyz`)).status, 200)
   const scraped = await fetch(`${server.metricsUrl}/metrics`)
