@@ -73,7 +73,7 @@ function source(name: string): Buffer {
   }
 }
 
-/** The rights of a caller are asked for once a second: one that was taken away hides what it showed at once. */
+/** Its rights are checked once a second, so that a revoked permission hides at once what it showed. */
 function readerOf(caller: Caller): Reader {
   const may = async (attributes: Attributes): Promise<boolean> => {
     try {

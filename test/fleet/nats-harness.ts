@@ -210,7 +210,7 @@ export class CountedUpstream {
   }
 }
 
-/** What a sink ended with, to be compared with etcd. */
+/** Returns the final state of a sink, to be compared with etcd. */
 export function stateOf(sink: RecordingSink): string[] {
   return [...sink.state.values()]
     .sort((a, b) => (a.key < b.key ? -1 : 1))

@@ -95,7 +95,7 @@ const earlyProgress: Fault = (handlers) => ({
   },
 })
 
-/** What a feed could do wrong, and the guarantees that it then breaks. */
+/** Faults that a feed could have, and the guarantees that each of them breaks. */
 const faults: Record<string, Fault> = {
   'skips a revision now and then': (handlers) => ({
     ...handlers,

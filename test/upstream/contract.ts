@@ -414,7 +414,7 @@ async function writeContract(t: Test, { upstream, elapse }: ContractSubject): Pr
     t.equal((await upstream.read({ prefix })).keyValues[1]?.value.toString(), '2')
   })
 
-  await t.test('of writers that compare the same revision exactly one wins', async (t) => {
+  await t.test('exactly one of several writers that compare the same revision wins', async (t) => {
     const key = under(freshPrefix(), 'k')
     const revision = await put(upstream, key, 'start')
     const results = await Promise.all(
@@ -474,7 +474,7 @@ async function writeContract(t: Test, { upstream, elapse }: ContractSubject): Pr
 }
 
 async function compactionContract(t: Test, { upstream, compact }: ContractSubject): Promise<void> {
-  await t.test('what was compacted cannot be read, and what was not still can', async (t) => {
+  await t.test('compacted revisions cannot be read, and later ones still can', async (t) => {
     const prefix = freshPrefix()
     const revisions: Revision[] = []
     for (let i = 0; i < 6; i++) revisions.push(await put(upstream, under(prefix, 'k'), String(i)))
