@@ -18,8 +18,12 @@ void t.test(
     const file = join(t.testdir(), 'config.yaml')
     writeFileSync(file, 'maxWatchers: 7\n')
     const { outcome, lines, problems } = await check([
-      ...['--config', file, '--tls-cert-file', cert, '--tls-private-key-file', key, '--client-ca-file', authority.ca],
-      ...['--metrics-bind-address', '127.0.0.1:9090', '--etcd-servers', 'http://127.0.0.1:1'],
+      `--config=${file}`,
+      `--tls-cert-file=${cert}`,
+      `--tls-private-key-file=${key}`,
+      `--client-ca-file=${authority.ca}`,
+      '--metrics-bind-address=127.0.0.1:9090',
+      '--etcd-servers=http://127.0.0.1:1',
     ])
     t.same(problems, [])
     t.equal(outcome, 'valid', 'and etcd is not asked')
