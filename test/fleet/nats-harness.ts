@@ -171,6 +171,7 @@ export class CountedUpstream {
       status: (signal) => embedded.status(signal),
       write: (compares, operations) => embedded.write(compares, operations),
       grantLease: (ttlSeconds) => embedded.grantLease(ttlSeconds),
+      dropLease: (leaseId) => embedded.dropLease(leaseId),
       close: () => embedded.close(),
       watch: (options, handlers) => {
         this.watches++

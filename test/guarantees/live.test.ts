@@ -136,6 +136,7 @@ async function judged(t: Test, breakHandlers: Fault) {
       embedded.watch(options, options.prefix === pods.prefix ? breakHandlers(handlers) : handlers),
     write: (compares, operations) => embedded.write(compares, operations),
     grantLease: (ttlSeconds) => embedded.grantLease(ttlSeconds),
+    dropLease: (leaseId) => embedded.dropLease(leaseId),
     close: () => embedded.close(),
   }
   const h = await startApp(t, { upstream, config: { bookmarkInterval: 50 } })

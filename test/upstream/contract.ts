@@ -445,6 +445,19 @@ async function writeContract(t: Test, { upstream, elapse }: ContractSubject): Pr
     t.same(describeBatches(recorder.batches), [`+${prefix}k=`])
   })
 
+  await t.test('a lease is dropped when no key has it, and not before', async (t) => {
+    const leaseId = await upstream.grantLease(600)
+    const key = under(freshPrefix(), 'a')
+    const value = Buffer.from('v')
+    await upstream.write([], [{ type: 'put', key, value, leaseId }])
+    await upstream.dropLease(leaseId)
+    t.equal((await upstream.readKey(key))?.leaseId, leaseId, 'the key is still there')
+    await upstream.write([], [{ type: 'delete', key }])
+    await upstream.dropLease(leaseId)
+    await t.rejects(upstream.write([], [{ type: 'put', key, value, leaseId }]), /lease not found/)
+    await upstream.dropLease(leaseId)
+  })
+
   await t.test('a put keeps its lease, and when the lease runs out its keys are deleted', async (t) => {
     const prefix = freshPrefix()
     const leaseId = await upstream.grantLease(1)
