@@ -198,7 +198,10 @@ void t.test('a changed definition: everything is read again, and watches end', a
   const seen = await Promise.all(['v1', 'v1alpha1'].map((version) => watch(t, h, path(version, after))))
   await until(() => h.watchers === 2, 'both watch')
 
-  h.put(DEFINED, { ...definition([v1('gold'), v1alpha1]), status: { conditions: [{ type: 'Established', status: 'True' }] } })
+  h.put(DEFINED, {
+    ...definition([v1('gold'), v1alpha1]),
+    status: { conditions: [{ type: 'Established', status: 'True' }] },
+  })
   h.put(keyOf('new'), widget('new', 'v1', {}))
   for (const one of seen) await one.first(1)
   t.equal(h.watchers, 2, 'its status is nothing to them')
