@@ -335,11 +335,7 @@ export function storedObjects(): readonly Stored[] {
       'v1',
       '"generation":0,"labels":{"a":1},"annotations":{},"finalizers":[],"selfLink":""',
     ),
-    shape(
-      '{"name":"owners"}',
-      'v1',
-      '"generation":1,"labels":{"app":null,"b":"c"},"ownerReferences":[{"name":"n","x":1}]',
-    ),
+    shape('{"name":"owners"}', 'v1', '"generation":1,"labels":{"b":"c"},"ownerReferences":[{"name":"n","x":1}]'),
     shape(
       '{"name":"times"}',
       'v1',
