@@ -269,6 +269,17 @@ export class Metrics {
 
   readonly #workers = this.#gauge('workers', 'Worker processes that serve clients; 0 without --workers.', [])
   readonly #workerQueue = this.#gauge('worker_queue_bytes', 'Bytes on their way from the primary to its workers.', [])
+  readonly #writeJobs = this.#histogram(
+    'write_job_seconds',
+    'Writes that were computed in a thread, from its start to its end.',
+    [],
+    DELAY_BUCKETS,
+  )
+  readonly #writeThreads = this.#counter(
+    'write_threads_replaced_total',
+    'Threads that a write was too much for (deadline, memory), or that ended by themselves (crash).',
+    ['reason'],
+  )
   readonly #workerRestarts = this.#counter('worker_restarts_total', 'Workers that ended and were replaced.', [])
   #readWorkers: () => { readonly serving: number; readonly queuedBytes: number } = () => NO_WORKERS
 
@@ -416,6 +427,14 @@ export class Metrics {
 
   passSlice(seconds: number): void {
     this.#passes.observe(seconds)
+  }
+
+  writeJob(seconds: number): void {
+    this.#writeJobs.observe(seconds)
+  }
+
+  writeThreadReplaced(reason: string): void {
+    this.#writeThreads.inc({ reason })
   }
 
   request(verb: string, code: number, seconds: number | null): void {

@@ -17,7 +17,8 @@ import type { Request } from './request.js'
 import { attributesOf, isRead, type Verb } from './request-attributes.js'
 
 export interface Writes {
-  perform(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer>
+  /** @param identity whoever asks, for a fair share of the threads. */
+  perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer>
   /** Slots for writes under way, each of which holds its body. */
   readonly gate: Pick<FairGate, 'enter'>
 }
@@ -43,7 +44,7 @@ export async function handleWrite(
   const release = await performer.gate.enter(caller.identity, exchange.signal)
   try {
     const body = verb === 'get' ? Buffer.alloc(0) : await readBody(exchange, context.clock, context.requestTimeoutMs)
-    const answer = await performer.perform(verb, {
+    const write: WriteRequest = {
       served,
       namespace: path.namespace,
       name: path.name,
@@ -53,7 +54,8 @@ export async function handleWrite(
       contentType: exchange.requestHeaders['content-type'],
       body,
       mayCreate: () => caller.authorize(attributesOf(exchange, path, 'create')),
-    })
+    }
+    const answer = await performer.perform(verb, write, caller.identity, exchange.signal)
     send(context, exchange, served, answer, form)
   } finally {
     release()
