@@ -23,8 +23,10 @@ export interface PrinterColumn {
 export interface ScalePaths {
   readonly specReplicas: readonly string[]
   readonly statusReplicas: readonly string[]
-  /** The path of a selector, which is a text or a LabelSelector; null when there is none. */
+  /** The path of a selector; null when there is none. */
   readonly selector: readonly string[] | null
+  /** Whether one replica is the default and the selector is a LabelSelector or a map of labels. Otherwise it is text. */
+  readonly isBuiltIn: boolean
 }
 
 export interface Subresources {
@@ -45,6 +47,8 @@ export interface ServedResource {
   readonly selectableFields: readonly string[]
   /** The parts of an object that are written by themselves, where writes are served. */
   readonly subresources: Subresources
+  /** The warning that every answer in this version carries; null: it is not deprecated. */
+  readonly deprecation: string | null
   /** Whether a webhook converts between its versions: objects stored in another version cannot be shown from here. */
   readonly convertsByWebhook: boolean
 }
@@ -66,8 +70,14 @@ export function servedResource(
     schema: extras.schema,
     selectableFields: extras.selectableFields ?? [],
     subresources: extras.subresources ?? NO_SUBRESOURCES,
+    deprecation: extras.deprecation ?? null,
     convertsByWebhook: extras.convertsByWebhook ?? false,
   }
+}
+
+/** Whether an object of the resource has that part of its own. */
+export function hasSubresource({ subresources }: ServedResource, name: string): boolean {
+  return (name === 'status' && subresources.status) || (name === 'scale' && subresources.scale !== null)
 }
 
 const pathOf = (group: string, version: string, plural: string): string => `${group}/${version}/${plural}`

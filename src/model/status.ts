@@ -230,6 +230,17 @@ export class NotImplementedError extends StatusError {
 /** One object cannot be shown in the version or form asked for: the API server itself may be able to. */
 export class UnshowableError extends NotImplementedError {}
 
+/** An object whose scale cannot be had, because of what it holds: 500 in the API server as well, and no bug of ours. */
+export class NoScaleError extends StatusError {
+  override readonly name = 'NoScaleError'
+  readonly code = 500
+  readonly reason = 'InternalError'
+
+  constructor(why: string) {
+    super(`Internal error occurred: ${why}`, { details: { causes: [{ message: why }] } })
+  }
+}
+
 /** Our bug: the cause is logged, not sent. */
 export class InternalError extends StatusError {
   override readonly name = 'InternalError'

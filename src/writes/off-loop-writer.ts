@@ -13,6 +13,7 @@
  * object that is not small. What the object is is only known when it has been read: then the write begins anew in a thread.
  * `npm run bench -- loop` measures what this comes to.
  */
+import { type JsonRecord, parseJsonTree } from '../codec/json-tree.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import { resourceId } from '../model/resource.js'
 import {
@@ -51,6 +52,9 @@ const MAX_DENSE_BODY_BYTES = 512
 const MAX_HELD_BYTES = 32 * 1024
 /** Resources that a thread is told of; then it forgets all of them. */
 const MAX_KNOWN = 200
+
+/** Functions of a request that a thread can call. */
+const ASKED: ReadonlySet<string> = new Set(['mayCreate', 'confirm'])
 
 export class OffLoopWriter {
   readonly #options: OffLoopWriterOptions
@@ -102,7 +106,7 @@ export class OffLoopWriter {
   }
 
   /** What the thread asks of this side. */
-  #callsOf({ served, mayCreate }: WriteRequest, onWrite: () => void): JobCalls {
+  #callsOf({ served, mayCreate, confirm }: WriteRequest, onWrite: () => void): JobCalls {
     const { upstream, onRetry, onUnusable } = this.#options
     const call =
       <T extends readonly unknown[]>(work: (...values: T) => Promise<unknown>) =>
@@ -117,6 +121,9 @@ export class OffLoopWriter {
       }),
       grantLease: call((...values: Parameters<typeof upstream.grantLease>) => upstream.grantLease(...values)),
       mayCreate: call(() => mayCreate()),
+      confirm: call(async (before: string | null, after: string) =>
+        confirm?.(before === null ? null : recordFrom(before), recordFrom(after)),
+      ),
       afterGone: call((namespace: string, name: string) => this.#unbounded.afterGone({ served, namespace, name })),
       onRetry: call(() => Promise.resolve(onRetry?.())),
       onUnusable: call((problem: string) => Promise.resolve(onUnusable?.(problem))),
@@ -141,6 +148,7 @@ export class OffLoopWriter {
       userAgent,
       contentType,
       body,
+      confirms: request.confirm !== undefined,
       nowMs: clock.now(),
       etcdPrefix,
       maxValueBytes,
@@ -190,7 +198,11 @@ function canLeave(verb: WriteVerb, { served, ...request }: WriteRequest): boolea
     throw new RequestEntityTooLargeError(`Request entity too large: limit of DeleteOptions is ${MAX_BODY_BYTES}`)
   }
   // A function that threads do not know cannot be asked from there.
-  return Object.entries(request).every(([name, value]) => typeof value !== 'function' || name === 'mayCreate')
+  return Object.entries(request).every(([name, value]) => typeof value !== 'function' || ASKED.has(name))
+}
+
+function recordFrom(text: string): JsonRecord {
+  return parseJsonTree(Buffer.from(text)).value as JsonRecord
 }
 
 function isSmall({ served, body, contentType = '' }: WriteRequest): boolean {

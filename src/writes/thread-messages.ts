@@ -28,6 +28,8 @@ export interface WriteMessage {
   readonly userAgent: string
   readonly contentType: string | undefined
   readonly body: Uint8Array
+  /** Whether `confirm` is to be called before an object is put. */
+  readonly confirms: boolean
   readonly nowMs: number
   readonly etcdPrefix: string
   readonly maxValueBytes: number

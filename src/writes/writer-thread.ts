@@ -3,6 +3,7 @@
  * rights, what a namespace still holds) is asked of it.
  */
 import { ObjectViews } from '../codec/object-views.js'
+import { jsonText } from '../codec/json-tree.js'
 import { kubernetesSchema } from '../codec/protobuf/schema.js'
 import { type ServedResource, viewTargetOf } from '../dialect/resource-registry.js'
 import { systemClock } from '../support/clock.js'
@@ -16,6 +17,7 @@ import {
   withBuffers,
   type WriteMessage,
 } from './thread-messages.js'
+import type { ConfirmPut } from './object-store.js'
 import type { WriteRequest } from './write-context.js'
 import { Writer, type WriterOptions } from './writer.js'
 
@@ -63,6 +65,11 @@ async function ask<T>(name: string, ...values: readonly unknown[]): Promise<T> {
   return withBuffers(valueOf((await call(name, ...values)) as Returned<T>))
 }
 
+/** As text: a structured clone would lose what sets a number that keeps its digits apart from an object. */
+const confirm: ConfirmPut = async (before, after) => {
+  await ask('confirm', before === null ? null : jsonText(before), jsonText(after))
+}
+
 function resourceOf({ id, resource, schema: text }: ServedMessage): ServedResource {
   if (resource !== null) {
     const parsed = text === null ? undefined : (JSON.parse(text) as ServedResource['schema'])
@@ -90,6 +97,7 @@ serveJobs(async (message, callBack) => {
       contentType,
       body: withBuffers(body) as Buffer,
       mayCreate: async () => void (await ask('mayCreate')),
+      ...(job.confirms ? { confirm } : {}),
     }
     return await writer.perform(verb, request)
   })

@@ -18,6 +18,7 @@ import type { WriteRequest } from '../../src/writes/write-context.js'
 import type { WriteVerb } from '../../src/writes/writer.js'
 
 const program = new URL('../../src/writes/writer-thread.js', import.meta.url)
+const PATTERN = '^([a-z0-9]+-?)+$'
 const WIDGETS = servedResource(
   {
     group: 'example.com',
@@ -37,7 +38,8 @@ const WIDGETS = servedResource(
     schema: {
       type: 'object',
       properties: {
-        text: { type: 'string', pattern: '^([a-z0-9]+-?)+$' },
+        // Four times, so that a text of 3 MB takes far more than any deadline here.
+        text: { type: 'string', pattern: PATTERN, allOf: [1, 2, 3].map(() => ({ pattern: PATTERN })) },
         size: { type: 'integer', default: 7 },
       },
     },
@@ -168,8 +170,25 @@ void t.test('errors, rights and warnings are the same from a thread', async (t) 
   t.match(await ask('patch', 'widgets', body, apply), { code: 403, body: { message: 'not you' } })
 })
 
+void t.test('whoever must confirm what is put is asked from a thread as well', async (t) => {
+  const { ask, jobs } = world(t)
+  const asked: unknown[] = []
+  const more = {
+    confirm: (before: unknown, after: unknown) => {
+      asked.push([before, JSON.parse(JSON.stringify(after))])
+      return asked.length > 1 ? Promise.reject(new ForbiddenError('not that')) : Promise.resolve()
+    },
+  }
+  t.equal((await ask('create', 'widgets', JSON.stringify({ metadata: { name: 'w' } }), more)).code, 201)
+  t.match(asked, [[null, { kind: 'Widget', metadata: { name: 'w' }, size: 7 }]])
+  const put = JSON.stringify({ metadata: { name: 'w' }, size: 8 })
+  t.match(await ask('update', 'widgets', put, { ...more, name: 'w' }), { code: 403, body: { message: 'not that' } })
+  t.match(asked[1], [{ size: 7 }, { size: 8 }])
+  t.equal(jobs(), 2)
+})
+
 void t.test('a write that computes for too long ends alone: events and other writes go on', async (t) => {
-  const { upstream, ask, replaced } = world(t, { deadlineMs: 1_500 })
+  const { upstream, ask, replaced } = world(t, { deadlineMs: 5_000 })
   const batches: Batch[] = []
   const watch = upstream.watch(
     { prefix: keyFromText('/registry/configmaps/'), startRevision: 1 as Revision },
