@@ -39,7 +39,7 @@ export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
     discovery: new Discovery(stage.registry, { productVersion, writable, ...remote }),
     openApi: new OpenApi(stage.registry, { productVersion, writable, schemas: stage.schema }),
     writes: parts.writes,
-    onAnswered: (verb, code, seconds) => metrics.request(verb, code, seconds),
+    metrics: metrics.requests,
     onInternalError,
     webSocketAllowedOrigins: config.websocketAllowedOrigins,
   })
