@@ -34,7 +34,7 @@ const harmless = {
   },
 }
 
-/** What differs between the two wires is where a stream may be taken up again. */
+/** The two formats differ in where a stream may be resumed. */
 const faults = {
   sse: Object.entries(harmless),
   json: Object.entries(harmless).filter(([name]) => name !== 'one that stalls, and nothing closes'),

@@ -261,7 +261,7 @@ void t.test('the embedded store is the primary\u2019s, and every worker shows it
   }
 })
 
-void t.test('a port that is taken is told once, and is the end', async (t) => {
+void t.test('a port in use is reported once and ends the process', async (t) => {
   const taken = createServer().listen(0, '127.0.0.1')
   t.teardown(() => taken.close())
   await new Promise((resolve) => taken.once('listening', resolve))
