@@ -120,6 +120,7 @@ export class OffLoopWriter {
         return upstream.write(...values)
       }),
       grantLease: call((...values: Parameters<typeof upstream.grantLease>) => upstream.grantLease(...values)),
+      dropLease: call((...values: Parameters<typeof upstream.dropLease>) => upstream.dropLease(...values)),
       mayCreate: call(() => mayCreate()),
       confirm: call(async (before: string | null, after: string) =>
         confirm?.(before === null ? null : recordFrom(before), recordFrom(after)),
@@ -224,6 +225,7 @@ function onlySmall(upstream: WriterOptions['upstream']): WriterOptions['upstream
   return {
     read: (request) => upstream.read(request),
     grantLease: (seconds) => upstream.grantLease(seconds),
+    dropLease: (leaseId) => upstream.dropLease(leaseId),
     readKey: async (key) => small(await upstream.readKey(key)),
     write: async (compares, operations) => {
       const result = await upstream.write(compares, operations)

@@ -40,6 +40,7 @@ function writerFor(message: WriteMessage): Writer {
       readKey: (...values) => ask('readKey', ...values),
       write: (...values) => ask('write', ...values),
       grantLease: (...values) => ask('grantLease', ...values),
+      dropLease: (...values) => ask('dropLease', ...values),
     },
     clock: { ...systemClock, now: () => job.nowMs },
     random: systemRandom,
