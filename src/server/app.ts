@@ -131,7 +131,7 @@ export class App {
     return this.#stage.registry
   }
 
-  /** What this process feeds, caches and broadcasts: one pipeline for each etcd prefix. */
+  /** The pipelines that feed, cache and broadcast in this process: one for each etcd prefix. */
   get sources(): Iterable<ResourcePipeline> {
     return this.#stage.resources.pipelines()
   }
@@ -199,7 +199,7 @@ export class App {
     await this.#options.upstream.close()
   }
 
-  /** What this process does now. */
+  /** Returns the present state of this process. */
   async status(): Promise<ProcessStatus> {
     const { config, name = 'server' } = this.#options
     return processStatus({
@@ -212,6 +212,7 @@ export class App {
         problem: problemOf(source.cache.readiness),
         feed: feedLine(source.feed.status),
       })),
+      largestClients: (count) => this.#limits.watchers.largest(count),
       ...(await this.metrics.figures()),
     })
   }
