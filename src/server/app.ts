@@ -216,6 +216,7 @@ export class App {
         problem: problemOf(source.cache.readiness),
         feed: feedLine(source.feed.status),
       })),
+      largestClients: (count) => this.#limits.watchers.largest(count),
       ...(await this.metrics.figures()),
     })
   }

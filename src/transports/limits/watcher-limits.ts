@@ -21,6 +21,11 @@ export class WatcherLimits {
     return this.#total
   }
 
+  /** The clients with the most watchers, at most `count` of them, the largest first. */
+  largest(count: number): readonly (readonly [client: string, watchers: number])[] {
+    return [...this.#byClient].toSorted(([, a], [, b]) => b - a).slice(0, count)
+  }
+
   /** @param client the identity it counts for. @returns a function that gives the place back. @throws TooManyRequestsError */
   enter(client: string): () => void {
     const own = this.#byClient.get(client) ?? 0
