@@ -5,7 +5,9 @@
  * The registry only knows names: the stages that feed and cache a resource listen for changes. An entry whose path
  * belongs to another owner is refused, so a CustomResourceDefinition cannot shadow a built-in resource.
  */
-import type { Resource } from '../model/resource.js'
+import type { ViewTarget } from '../codec/object-views.js'
+import { ReadRules } from '../codec/read-rules.js'
+import { apiVersion, type Resource } from '../model/resource.js'
 
 /** A column of a CRD's `additionalPrinterColumns`. */
 export interface PrinterColumn {
@@ -94,6 +96,28 @@ export function hasSubresource({ subresources }: ServedResource, name: string): 
 
 const pathOf = (group: string, version: string, plural: string): string => `${group}/${version}/${plural}`
 const pathOfEntry = ({ resource }: ServedResource): string => pathOf(resource.group, resource.version, resource.plural)
+
+const targets = new WeakMap<ServedResource, ViewTarget>()
+const rules = new WeakMap<CustomDefinition, ReadRules>()
+
+/** Custom resources convert by name: `None` is the only conversion that can be made here. One object per resource. */
+export function viewTargetOf(served: ServedResource): ViewTarget {
+  let target = targets.get(served)
+  if (target === undefined) {
+    const { resource, origin, convertsByWebhook, definition } = served
+    const convertsByName = origin !== 'well-known' && !convertsByWebhook
+    const read = definition === null ? null : readRulesOf(definition, resource)
+    targets.set(served, (target = { apiVersion: apiVersion(resource), convertsByName, rules: read }))
+  }
+  return target
+}
+
+/** The versions of one definition share them. */
+function readRulesOf(definition: CustomDefinition, { group, kind }: Resource): ReadRules {
+  let read = rules.get(definition)
+  if (read === undefined) rules.set(definition, (read = new ReadRules({ ...definition, group, kind })))
+  return read
+}
 
 export class ResourceRegistry {
   readonly #owners = new Map<string, ReadonlyMap<string, ServedResource>>()

@@ -2,11 +2,10 @@
  * The JSON of objects as the resources served here have them: one place knows which versions of a resource can be made of
  * what is stored, for answers and for all that reads objects within (definitions, rights, writes, selectors).
  */
-import type { ObjectViews, ViewTarget } from '../codec/object-views.js'
+import type { ObjectViews } from '../codec/object-views.js'
 import { readMetadata } from '../codec/protobuf/metadata.js'
-import { ReadRules } from '../codec/read-rules.js'
 import type { JsonView } from '../dialect/encoding/json-encoder.js'
-import type { CustomDefinition, ResourceRegistry, ServedResource } from '../dialect/resource-registry.js'
+import { type ResourceRegistry, type ServedResource, viewTargetOf } from '../dialect/resource-registry.js'
 import { apiVersion, type Resource, resourceId } from '../model/resource.js'
 import { UnshowableError } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
@@ -14,8 +13,6 @@ import type { StoredObject } from '../model/stored-object.js'
 export class ServedViews {
   readonly #views: ObjectViews
   readonly #registry: ResourceRegistry
-  readonly #targets = new WeakMap<ServedResource, ViewTarget>()
-  readonly #rules = new WeakMap<CustomDefinition, ReadRules>()
 
   constructor(views: ObjectViews, registry: ResourceRegistry) {
     this.#views = views
@@ -27,7 +24,7 @@ export class ServedViews {
    * for all there is. Under a declared prefix such a value is left out.
    */
   viewOf(served: ServedResource): JsonView {
-    const target = this.#targetOf(served)
+    const target = viewTargetOf(served)
     return (object) => {
       const json = this.#views.json(object, target)
       if (json === null && served.origin !== 'declared') throw notShown(served, object)
@@ -37,12 +34,12 @@ export class ServedViews {
 
   /** null when it has no JSON as that version, which has been logged. */
   json(served: ServedResource, object: StoredObject): Buffer | null {
-    return this.#views.json(object, this.#targetOf(served))?.bytes ?? null
+    return this.#views.json(object, viewTargetOf(served))?.bytes ?? null
   }
 
   /** Whether objects stored as this kind and version can be shown as the served version at all. */
   canShow(served: ServedResource, object: StoredObject): boolean {
-    return this.#views.canShow(object, this.#targetOf(served))
+    return this.#views.canShow(object, viewTargetOf(served))
   }
 
   /**
@@ -65,26 +62,6 @@ export class ServedViews {
     return (
       this.#views.json(object, { apiVersion: object.apiVersion, convertsByName: false, rules: null })?.bytes ?? null
     )
-  }
-
-  /** Custom resources convert by name: `None` is the only conversion that can be made here. */
-  #targetOf(served: ServedResource): ViewTarget {
-    let target = this.#targets.get(served)
-    if (target === undefined) {
-      const { resource, origin, convertsByWebhook, definition } = served
-      const convertsByName = origin !== 'well-known' && !convertsByWebhook
-      const rules = definition === null ? null : this.#rulesOf(definition, resource)
-      target = { apiVersion: apiVersion(resource), convertsByName, rules }
-      this.#targets.set(served, target)
-    }
-    return target
-  }
-
-  /** The versions of one definition share them. */
-  #rulesOf(definition: CustomDefinition, { group, kind }: Resource): ReadRules {
-    let rules = this.#rules.get(definition)
-    if (rules === undefined) this.#rules.set(definition, (rules = new ReadRules({ ...definition, group, kind })))
-    return rules
   }
 }
 
