@@ -268,6 +268,12 @@ export class Metrics {
     RESOURCE,
   )
 
+  readonly #certificates = this.#gauge(
+    'certificate_expiry_timestamp_seconds',
+    'End of a certificate that the server shows (the first in its chain), in seconds since the epoch, by whom it is shown to.',
+    ['use', 'file'],
+    'min',
+  )
   readonly #workers = this.#gauge('workers', 'Worker processes that serve clients; 0 without --workers.', [])
   readonly #workerQueue = this.#gauge('worker_queue_bytes', 'Bytes on their way from the primary to its workers.', [])
   readonly #workerRestarts = this.#counter('worker_restarts_total', 'Workers that ended and were replaced.', [])
@@ -285,6 +291,10 @@ export class Metrics {
       [],
       'first',
     ).set(memoryLimit())
+  }
+
+  certificateEnds(use: string, file: string, seconds: number): void {
+    this.#certificates.set({ use, file }, seconds)
   }
 
   /** What a scrape reads about each resource. */

@@ -21,6 +21,8 @@ import { noUpstream } from './nats-fleet.js'
 import type { Logger } from '../support/log.js'
 import { createEmbeddedUpstream } from '../upstream/embedded/embedded-upstream.js'
 import { startDemoCluster } from '../upstream/embedded/demo/demo-cluster.js'
+import { systemClock } from '../support/clock.js'
+import { watchEtcdCredentials } from './etcd-credentials.js'
 import { connectEtcd } from '../upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../upstream/upstream.js'
 
@@ -41,7 +43,13 @@ export async function serve(options: ServeOptions): Promise<void> {
   const schema = readSchema(config)
   const traces = await openTraces(config, logger, version)
   if (cluster.isWorker) return await runWorker({ config, logger, version, schema, traces })
-  const upstream = openUpstream(config, logger)
+  let upstream: Upstream
+  try {
+    upstream = openUpstream(config, logger)
+  } catch (error) {
+    process.stderr.write(`distributary cannot start: ${error instanceof Error ? error.message : String(error)}\n`)
+    process.exit(2)
+  }
   if (config.workers > 1) return await runPrimary({ config, upstream, logger, version, print, traces })
   let app: App
   let ports: PortNumbers
@@ -109,18 +117,9 @@ function openUpstream(config: Config, logger: Logger): Upstream {
   }
   if (config.upstream !== null) return noUpstream('what comes by --upstream is only read')
   if (config.etcdServers.length === 0) return noUpstream('an edge has no route to etcd (--nats-role=edge)')
-  const { etcdCafile, etcdCertfile, etcdKeyfile, etcdUsername } = config
-  const user = etcdUsername === null ? {} : { user: { name: etcdUsername, password: etcdPassword(config) } }
-  const tls = {
-    ...(etcdCafile === null ? {} : { ca: readFileSync(etcdCafile) }),
-    ...(etcdCertfile === null ? {} : { cert: readFileSync(etcdCertfile) }),
-    ...(etcdKeyfile === null ? {} : { key: readFileSync(etcdKeyfile) }),
-  }
-  return connectEtcd({ endpoints: config.etcdServers, tls, ...user, logger })
-}
-
-function etcdPassword({ etcdPasswordFile, etcdPassword: password }: Config): string {
-  return etcdPasswordFile === null ? (password ?? '') : readFileSync(etcdPasswordFile, 'utf8').replace(/\r?\n$/, '')
+  const credentials = watchEtcdCredentials(config, systemClock, logger)
+  const followCredentials = credentials.onChange.bind(credentials)
+  return connectEtcd({ endpoints: config.etcdServers, ...credentials.value, followCredentials, logger })
 }
 
 function print(text: string): void {
