@@ -45,6 +45,8 @@ export interface AppOptions extends Sources {
   readonly checkConsistency?: () => Promise<ConsistencyReport>
   readonly logger: Logger
   readonly version: string
+  /** Default: metrics of this server alone. */
+  readonly metrics?: Metrics
   readonly clock?: Clock
   readonly random?: Random
 }
@@ -92,7 +94,7 @@ export class App {
     // From the socket to the resource.
     this.#limits = openLimits(basis, stage.resources)
     this.#gate = openGate(basis, stage)
-    this.#passthrough = openPassthrough(config, clock, onPassRejected)
+    this.#passthrough = openPassthrough({ ...basis, onRejected: onPassRejected })
     const api = openApi(basis, {
       version,
       upstream,
@@ -206,7 +208,7 @@ export class App {
       ready: this.isReady,
       sources: [...this.sources].map((source) => ({
         gauges: () => source.gauges(),
-        cursors: source.broadcaster.cursors,
+        cursors: source.dispatcher.cursors,
         ringBytes: config.watchCacheBytes,
         problem: problemOf(source.cache.readiness),
         feed: feedLine(source.feed.status),
@@ -252,13 +254,13 @@ export class App {
   }
 }
 
-function basisOf({ config, logger, version, clock = systemClock, random = systemRandom }: AppOptions): Basis {
+function basisOf({ config, logger, version, clock = systemClock, random = systemRandom, metrics }: AppOptions): Basis {
   return {
     config,
     logger,
     clock,
     random,
-    metrics: new Metrics(version),
+    metrics: metrics ?? new Metrics(version),
     onInternalError: (error) => logger.error({ err: error.cause ?? error }, 'internal error'),
   }
 }

@@ -6,10 +6,16 @@ import { trustedProxies } from '../auth/client-address.js'
 import { IdentityLimits } from '../auth/limits.js'
 import type { Config } from '../config/load.js'
 import { hasAuthenticator } from '../config/relations.js'
-import { rbacSource } from '../served/rbac-objects.js'
+import { EscalationCheck } from '../auth/authz/escalation.js'
+import { RbacRules } from '../auth/authz/rbac.js'
+import { areRbacObjectsServed, followRbacObjects, type FollowedRbacObjects } from '../served/rbac-objects.js'
 import { RequestGate } from '../transports/limits/request-gate.js'
 import type { Basis } from './basis.js'
 import type { ResourceStage } from './open-resources.js'
+
+/** As the API server counts it. */
+const MEGABYTE = 2 ** 20
+const DAY_MS = 86_400_000
 
 export interface GateStage {
   readonly gate: RequestGate
@@ -25,7 +31,7 @@ export function isOpenToAll(config: Config): boolean {
 
 /** @throws Error that names a file which is not what it should be. */
 export function openGate(basis: Basis, stage: ResourceStage): GateStage {
-  const { config, clock, logger } = basis
+  const { config, clock } = basis
   const isOpen = isOpenToAll(config)
   const guarded = isOpen ? null : openGuard(basis, stage)
   const limits = new IdentityLimits({
@@ -33,12 +39,10 @@ export function openGate(basis: Basis, stage: ResourceStage): GateStage {
     requestsPerSecond: config.requestsPerSecond,
     initialBytesPerSecond: config.initialBytesPerSecond,
   })
-  const audit: AuditLog | null =
-    config.auditLogPath === null
-      ? null
-      : openAuditLog({ path: config.auditLogPath, clock, logger, stdout: process.stdout })
+  const audit = openAccessLog(basis)
   const gate = new RequestGate({
     guard: guarded?.guard ?? null,
+    escalation: guarded?.escalation ?? null,
     // Where everybody is let in addresses are no identities: a proxy or a NAT is thousands of clients.
     countRequest: isOpen ? () => {} : (identity) => countRequest(basis, limits, identity),
     spendInitialBytes: (identity, bytes) => limits.spendInitialBytes(identity, bytes),
@@ -55,28 +59,50 @@ export function openGate(basis: Basis, stage: ResourceStage): GateStage {
   }
 }
 
+function openAccessLog({ config, clock, logger }: Basis): AuditLog | null {
+  const { auditLogPath: path, auditLogMaxsize, auditLogMaxage, auditLogMaxbackup: maxBackups } = config
+  if (path === null) return null
+  const surroundings = { path, clock, logger, stdout: process.stdout }
+  if (auditLogMaxsize === null) return openAuditLog(surroundings)
+  const rotation = { maxBytes: auditLogMaxsize * MEGABYTE, maxAgeMs: auditLogMaxage * DAY_MS, maxBackups }
+  return openAuditLog({ ...surroundings, rotation })
+}
+
 function openGuard(
-  { config, clock, logger }: Basis,
-  { resources, views }: ResourceStage,
-): { readonly guard: AccessGuard; close(): void } {
-  const surroundings = { clock, logger }
+  { config, clock, logger, metrics }: Basis,
+  stage: ResourceStage,
+): { readonly guard: AccessGuard; readonly escalation: EscalationCheck; close(): void } {
+  const surroundings = { clock, logger, metrics: metrics.requests }
   const authenticator = buildAuthenticator(config, surroundings)
-  const rbac = config.authorizationMode.includes('RBAC')
-    ? rbacSource(
-        (group, version, plural) => resources.findLive(group, version, plural),
-        ({ served }, object) => views.json(served, object),
-      )
-    : null
-  const authorizer = buildAuthorizer(config, surroundings, rbac)
-  const guard = new AccessGuard({ authenticator, authorizer, clock })
+  const objects = rbacObjects(config, stage)
+  const rules = objects === null ? null : new RbacRules(objects)
+  const authorizer = buildAuthorizer(config, surroundings, rules)
+  const guard = new AccessGuard({ authenticator, authorizer, clock, metrics: metrics.requests })
+  const escalation = new EscalationCheck({ authorizer, rules, refresh: async () => await objects?.refresh() })
   return {
     guard,
+    escalation,
     close() {
+      rules?.close()
       guard.close()
       authenticator.close()
       authorizer.close()
     },
   }
+}
+
+/**
+ * The Roles and bindings: the RBAC mode decides by them; in every mode, whoever writes one may grant what they hold by them.
+ * @returns null where neither is so, or where they are not served.
+ */
+function rbacObjects(
+  { authorizationMode, enableWrites }: Config,
+  { resources, views }: ResourceStage,
+): FollowedRbacObjects | null {
+  const find: Parameters<typeof followRbacObjects>[0] = (...path) => resources.findLive(...path)
+  const decides = authorizationMode.includes('RBAC')
+  if (!decides && (!enableWrites || !areRbacObjectsServed(find))) return null
+  return followRbacObjects(find, ({ served }, object) => views.json(served, object))
 }
 
 /** @throws TooManyRequestsError */

@@ -14,6 +14,7 @@ import { ConfigError } from '../config/config-error.js'
 import { type Config, type Loaded, load } from '../config/load.js'
 import { loadDescriptors } from '../codec/protobuf/descriptors.js'
 import { type Schema, kubernetesSchema } from '../codec/protobuf/schema.js'
+import { Metrics } from '../metrics/metrics.js'
 import { createLogger } from './logger.js'
 import { runPrimary } from './primary.js'
 import { runWorker } from './worker.js'
@@ -43,18 +44,19 @@ export async function serve(options: ServeOptions): Promise<void> {
   const schema = readSchema(config)
   const traces = await openTraces(config, logger, version)
   if (cluster.isWorker) return await runWorker({ config, logger, version, schema, traces })
+  const metrics = new Metrics(version)
   let upstream: Upstream
   try {
-    upstream = openUpstream(config, logger)
+    upstream = openUpstream(config, logger, metrics)
   } catch (error) {
     process.stderr.write(`distributary cannot start: ${error instanceof Error ? error.message : String(error)}\n`)
     process.exit(2)
   }
-  if (config.workers > 1) return await runPrimary({ config, upstream, logger, version, print, traces })
+  if (config.workers > 1) return await runPrimary({ config, upstream, logger, version, metrics, print, traces })
   let app: App
   let ports: PortNumbers
   try {
-    app = new App({ config, upstream, logger, version, schema })
+    app = new App({ config, upstream, logger, version, metrics, schema })
     ports = await app.start()
   } catch (error) {
     process.stderr.write(`distributary cannot start: ${error instanceof Error ? error.message : String(error)}\n`)
@@ -109,7 +111,7 @@ async function openTraces(config: Config, logger: Logger, version: string): Prom
   }
 }
 
-function openUpstream(config: Config, logger: Logger): Upstream {
+function openUpstream(config: Config, logger: Logger, metrics: Metrics): Upstream {
   if (config.embedded) {
     const upstream = createEmbeddedUpstream()
     startDemoCluster(upstream)
@@ -119,7 +121,8 @@ function openUpstream(config: Config, logger: Logger): Upstream {
   if (config.etcdServers.length === 0) return noUpstream('an edge has no route to etcd (--nats-role=edge)')
   const credentials = watchEtcdCredentials(config, systemClock, logger)
   const followCredentials = credentials.onChange.bind(credentials)
-  return connectEtcd({ endpoints: config.etcdServers, ...credentials.value, followCredentials, logger })
+  const shared = { followCredentials, logger, metrics: metrics.requests }
+  return connectEtcd({ endpoints: config.etcdServers, ...credentials.value, ...shared })
 }
 
 function print(text: string): void {

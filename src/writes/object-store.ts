@@ -72,6 +72,14 @@ export type Change =
   | { readonly kind: 'delete' }
   | { readonly kind: 'none' }
 
+/** @param before null: nothing is there. @throws StatusError to refuse the write. */
+export type ConfirmPut = (before: JsonRecord | null, after: JsonRecord) => Promise<void>
+
+export interface ChangeOptions {
+  readonly dryRun?: boolean
+  readonly confirm?: ConfirmPut | undefined
+}
+
 export interface Changed {
   readonly kind: 'created' | 'updated' | 'deleted' | 'unchanged'
   /**
@@ -91,7 +99,7 @@ const MAX_PAUSE_MS = 50
 
 export class ObjectStore {
   readonly #options: ObjectStoreOptions
-  readonly #turns = new KeySlots()
+  readonly #slots = new KeySlots()
   readonly #ingests = new WeakMap<ServedResource, ReturnType<typeof createIngest>>()
 
   constructor(options: ObjectStoreOptions) {
@@ -107,12 +115,12 @@ export class ObjectStore {
   async change(
     place: ObjectLocation,
     decide: (held: Held | null) => Change,
-    { dryRun = false }: { readonly dryRun?: boolean } = {},
+    options: ChangeOptions = {},
   ): Promise<Changed> {
     const key = keyOfName(place.served.resource, place)
-    const release = await this.#turns.take(key)
+    const release = await this.#slots.take(key)
     try {
-      return await this.#decideAndWrite(place, key, decide, dryRun)
+      return await this.#decideAndWrite(place, key, decide, options)
     } finally {
       release()
     }
@@ -142,7 +150,7 @@ export class ObjectStore {
     place: ObjectLocation,
     key: Key,
     decide: (held: Held | null) => Change,
-    dryRun: boolean,
+    { dryRun = false, confirm }: ChangeOptions,
   ): Promise<Changed> {
     const { upstream, clock, random, onRetry } = this.#options
     const startedMs = clock.monotonic()
@@ -152,6 +160,7 @@ export class ObjectStore {
       const change = decide(held)
       if (change.kind === 'none') return { kind: 'unchanged', stored: held?.stored ?? null }
       if (held?.isForeign === true) throw notOurs(place, 'as protobuf, by a kube-apiserver')
+      if (change.kind === 'put' && !Buffer.isBuffer(change.value)) await confirm?.(held?.object ?? null, change.value)
       const value = change.kind === 'put' ? bytesOf(change.value) : null
       if (dryRun) return this.#outcome(place, key, held, value, '0', held?.stored.modRevision ?? null)
       const leaseId = change.kind === 'put' ? await change.lease() : '0'

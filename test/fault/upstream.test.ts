@@ -5,10 +5,6 @@
 import t from 'tap'
 import { pause, until } from '../support/until.js'
 import { ends, type Scenario, startScenario } from './scenario.js'
-
-// Each case is of seconds; all of them together outlast tap's two minutes on a busy machine.
-t.setTimeout(300_000)
-
 /** Faults that lose nothing: who was connected stays connected, and nothing is listed anew. */
 const harmless = {
   'a connection that breaks': async (s: Scenario) => {

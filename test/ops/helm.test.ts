@@ -18,10 +18,6 @@ import {
 import { customKinds } from './support/custom-kinds.js'
 import { GoTemplates } from './support/go-template.js'
 import { type KubernetesObject, problemsOf } from './support/kubernetes-objects.js'
-
-// Helm is run for every set of values.
-t.setTimeout(300_000)
-
 const etcd = { etcdServers: ['https://etcd:2379'] }
 const open = { ...etcd, insecureBindAny: true }
 const tls = { enabled: true, secretName: 'server', clientCaSecretName: 'clients' }

@@ -146,8 +146,6 @@ async function standOpen(stage: Stage, random: Random, count: number): Promise<S
   return sockets
 }
 
-t.setTimeout(300_000)
-
 void t.test(`a server under attack (seeds 9 and ${fresh})`, async (t) => {
   t.setTimeout(300_000)
   const stage = await setStage(t)

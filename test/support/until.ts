@@ -8,7 +8,7 @@
 export async function until(
   condition: () => boolean | Promise<boolean>,
   what: string | (() => string),
-  withinMs = 20_000,
+  withinMs = 60_000,
 ): Promise<void> {
   const end = performance.now() + withinMs
   let cause: unknown

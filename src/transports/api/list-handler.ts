@@ -91,7 +91,7 @@ function useBody(
   layout: Layout,
 ): Promise<BodyUse> {
   return bodies.use(key, { identity: caller.identity, signal: exchange.signal }, () =>
-    layout.pieces(selectedPieces(page, options.selector, live.broadcaster.facts)),
+    layout.pieces(selectedPieces(page, options.selector, live.dispatcher.facts)),
   )
 }
 

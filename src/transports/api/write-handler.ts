@@ -1,9 +1,12 @@
 /** POST, PUT, PATCH and DELETE: reads the body, performs one verb, sends the answer. */
+import { givesRights } from '../../auth/authz/escalation.js'
 import type { FairGate } from '../../auth/fair-gate.js'
 import { type Negotiated, isPretty, negotiate } from '../../dialect/accept.js'
 import { parseGetParameters } from '../../dialect/list-options.js'
 import type { ServedResource } from '../../dialect/resource-registry.js'
 import { MethodNotAllowedError, NotAcceptableError } from '../../model/status.js'
+import { isSameButOwnership } from '../../writes/metadata-rules.js'
+import type { ConfirmPut } from '../../writes/object-store.js'
 import type { WriteAnswer, WriteRequest } from '../../writes/write-context.js'
 import type { WriteVerb } from '../../writes/writer.js'
 import { layOut } from '../bodies/layout.js'
@@ -49,10 +52,19 @@ export async function handleWrite(
       contentType: exchange.requestHeaders['content-type'],
       body,
       mayCreate: () => caller.authorize(attributesOf(exchange, path, 'create')),
+      ...(givesRights(served.resource) ? { confirm: confirmRights(request) } : {}),
     })
     send(context, exchange, served, answer, form)
   } finally {
     release()
+  }
+}
+
+/** Nothing is given away where only owners, finalizers and managed fields change: whoever cleans up must not need rights. */
+function confirmRights({ caller, path: { plural, namespace, name } }: Request): ConfirmPut {
+  return async (before, after) => {
+    if (before !== null && isSameButOwnership(before, after)) return
+    await caller.confirmRights({ plural, namespace, pathName: name, before, after })
   }
 }
 

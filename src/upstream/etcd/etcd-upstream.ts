@@ -7,6 +7,7 @@
  * linearizable.
  */
 import { keyFromText, prefixEnd, type Key, type KeyValue } from '../../model/event.js'
+import type { EtcdRequestMetrics } from '../../model/request-metrics.js'
 import { toRevision, type Revision } from '../../model/revision.js'
 import { systemClock, type Clock } from '../../support/clock.js'
 import { silentLogger, type Logger } from '../../support/log.js'
@@ -82,6 +83,7 @@ export interface EtcdUpstreamOptions extends EtcdCredentials {
    * user with rights on one prefix needs no setting.
    */
   readonly probeKey?: Key
+  readonly metrics?: EtcdRequestMetrics
   readonly clock?: Clock
   readonly logger?: Logger
 }
@@ -129,6 +131,7 @@ class EtcdUpstream implements Upstream {
   readonly #token: AuthToken
   readonly #clock: Clock
   readonly #logger: Logger
+  readonly #metrics: EtcdRequestMetrics | undefined
   readonly #requestTimeoutMs: number
   readonly #pageSizes = new PageSizes()
   readonly #versions = new Map<GrpcEndpoint, string>()
@@ -142,6 +145,7 @@ class EtcdUpstream implements Upstream {
   constructor(options: EtcdUpstreamOptions) {
     this.#clock = options.clock ?? systemClock
     this.#logger = options.logger ?? silentLogger
+    this.#metrics = options.metrics
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS
     this.#probeKey = options.probeKey ?? null
     const endpoints = options.endpoints.map(
@@ -332,6 +336,27 @@ class EtcdUpstream implements Upstream {
     request: Uint8Array,
     options: { isRepeatable: boolean; attemptMs?: number; signal?: AbortSignal },
   ): Promise<Buffer> {
+    const startedMs = performance.now()
+    let outcome = 'ok'
+    try {
+      return await this.#attempt(path, request, options)
+    } catch (error) {
+      outcome = error instanceof UpstreamError ? error.code : 'error'
+      throw error
+    } finally {
+      // A caller that left says nothing about etcd.
+      if (options.signal?.aborted !== true) {
+        this.#metrics?.etcdAnswered(operationOf(path), outcome, (performance.now() - startedMs) / 1000)
+      }
+    }
+  }
+
+  /** @throws UpstreamError */
+  async #attempt(
+    path: string,
+    request: Uint8Array,
+    options: { isRepeatable: boolean; attemptMs?: number; signal?: AbortSignal },
+  ): Promise<Buffer> {
     const { isRepeatable, attemptMs = this.#requestTimeoutMs, signal } = options
     for (let attempts = isRepeatable ? this.#pool.endpoints.length : 1; ; attempts--) {
       const endpoint = await this.#pool.pick(signal)
@@ -421,4 +446,12 @@ class EtcdUpstream implements Upstream {
     this.#versions.set(endpoint, version)
     this.#trustsProgress = this.#pool.endpoints.every((each) => isProgressTrusted(this.#versions.get(each) ?? ''))
   }
+}
+
+/** `range` of `/etcdserverpb.KV/Range`. */
+function operationOf(path: string): string {
+  return path
+    .slice(path.lastIndexOf('/') + 1)
+    .replaceAll(/\B[A-Z]/g, '-$&')
+    .toLowerCase()
 }
