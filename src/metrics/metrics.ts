@@ -324,6 +324,18 @@ export class Metrics {
     ['use', 'file'],
     'min',
   )
+  readonly #reloadOk = this.#set.gauge(
+    'config_last_reload_successful',
+    '1 when the last attempt to load the configuration succeeded, otherwise 0.',
+    [],
+    'min',
+  )
+  readonly #reloadSeconds = this.#set.gauge(
+    'config_last_reload_success_timestamp_seconds',
+    'Time at which the configuration was last loaded, in seconds since 1970.',
+    [],
+    'min',
+  )
   readonly #workers = this.#set.gauge('workers', 'Worker processes that serve clients; 0 without --workers.', [])
   readonly #workerQueue = this.#set.gauge(
     'worker_queue_bytes',
@@ -338,6 +350,7 @@ export class Metrics {
   }
 
   constructor(version: string) {
+    this.configLoaded(true, Date.now())
     collectDefaultMetrics({ register: this.registry })
     this.#set.gauge('build_info', 'Always 1; the version is in the label.', ['version'], 'first').set({ version }, 1)
     this.#set
@@ -383,6 +396,12 @@ export class Metrics {
   /** Observes the workers, in the process that has them. */
   observeWorkers(read: () => { readonly serving: number; readonly queuedBytes: number }): void {
     this.#readWorkers = read
+  }
+
+  /** @param atMs milliseconds since 1970. */
+  configLoaded(isSuccess: boolean, atMs: number): void {
+    this.#reloadOk.set(isSuccess ? 1 : 0)
+    if (isSuccess) this.#reloadSeconds.set(atMs / 1000)
   }
 
   workerRestarted(): void {

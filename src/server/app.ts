@@ -21,6 +21,7 @@ import type { Basis } from './basis.js'
 import { followCertificateExpiry } from './certificate-expiry.js'
 import { drainWatches } from './drain-watches.js'
 import { followServed } from './follow-served.js'
+import type { CurrentConfig } from './live-config.js'
 import { openApi } from './open-api.js'
 import { type GateStage, openGate } from './open-gate.js'
 import { type Limits, openLimits } from './open-limits.js'
@@ -33,6 +34,8 @@ import { checkStreamHandles } from '../transports/watch/check-stream-handles.js'
 
 export interface AppOptions extends Sources {
   readonly config: Config
+  /** Default: no option changes. */
+  readonly live?: CurrentConfig
   /** false: another process logs when the upstream is away. */
   readonly logsOutages?: boolean
   /** The name of this process on the status page, where there are several. */
@@ -124,14 +127,14 @@ export class App {
     metrics.observe(() => [...pipelines()].map((pipeline) => pipeline.gauges()))
 
     this.#stopFollowingCertificates = followCertificateExpiry(config, clock, metrics)
-    this.#ports = new Ports({ config, clock, logger, server: this.#serverOptions(api) })
+    this.#ports = new Ports({ config, live: basis.live, clock, logger, server: this.#serverOptions(api) })
   }
 
   get registry(): ResourceRegistry {
     return this.#stage.registry
   }
 
-  /** What this process feeds, caches and broadcasts: one pipeline for each etcd prefix. */
+  /** The pipelines that feed, cache and broadcast in this process: one for each etcd prefix. */
   get sources(): Iterable<ResourcePipeline> {
     return this.#stage.resources.pipelines()
   }
@@ -200,7 +203,7 @@ export class App {
     await this.#options.upstream.close()
   }
 
-  /** What this process does now. */
+  /** Returns the present state of this process. */
   async status(): Promise<ProcessStatus> {
     const { config, name = 'server' } = this.#options
     return processStatus({
@@ -213,6 +216,7 @@ export class App {
         problem: problemOf(source.cache.readiness),
         feed: feedLine(source.feed.status),
       })),
+      largestClients: (count) => this.#limits.watchers.largest(count),
       ...(await this.metrics.figures()),
     })
   }
@@ -229,7 +233,7 @@ export class App {
 
   #serverOptions(api: ServerOptions['api']): ServerOptions {
     const { config, exposeMetrics } = this.#options
-    const { metrics, clock, onInternalError } = this.#basis
+    const { metrics, clock, live, onInternalError } = this.#basis
     const { gate } = this.#gate
     return {
       api,
@@ -242,7 +246,10 @@ export class App {
       onInternalError,
       corsAllowedOrigins: config.corsAllowedOrigins,
       // A foreign page has no credentials: where they are asked for, the name that it calls us by does not matter.
-      allowedHosts: () => (hasAuthenticator(config) && config.allowedHosts.length === 0 ? null : config.allowedHosts),
+      allowedHosts: () => {
+        const { allowedHosts } = live.current
+        return hasAuthenticator(config) && allowedHosts.length === 0 ? null : allowedHosts
+      },
       routes: (server) =>
         registerUi(server, {
           gate,
@@ -254,9 +261,18 @@ export class App {
   }
 }
 
-function basisOf({ config, logger, version, clock = systemClock, random = systemRandom, metrics }: AppOptions): Basis {
+function basisOf({
+  config,
+  live,
+  logger,
+  version,
+  clock = systemClock,
+  random = systemRandom,
+  metrics,
+}: AppOptions): Basis {
   return {
     config,
+    live: live ?? { current: config },
     logger,
     clock,
     random,

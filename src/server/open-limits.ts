@@ -24,7 +24,7 @@ export interface Limits {
 }
 
 export function openLimits(basis: Basis, resources: Resources): Limits {
-  const { config, clock, metrics } = basis
+  const { config, live, clock, metrics } = basis
   const lists = fairGate(basis, 'lists', config.maxInitialStates)
   const initialStates = fairGate(basis, 'initial-states', config.maxInitialStates)
   metrics.observeInitialStates(() => initialStates.running + lists.running)
@@ -44,8 +44,8 @@ export function openLimits(basis: Basis, resources: Resources): Limits {
       onRejected: () => metrics.rejected('memory'),
     }),
     watchers: new WatcherLimits({
-      total: config.maxWatchers,
-      perClient: config.maxWatchersPerClient,
+      total: () => live.current.maxWatchers,
+      perClient: () => live.current.maxWatchersPerClient,
       onRejected: (limit) => metrics.rejected(limit),
     }),
   }

@@ -1,4 +1,4 @@
-/** What can happen to distributary's own process: killed, stopped under load, out of file descriptors. */
+/** Failures of distributary's own process: killed, stopped under load, out of file descriptors. */
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { assertGuarantees } from '../guarantees/validate.js'
@@ -44,7 +44,7 @@ void t.test(
     t.teardown(() => after.forEach((watcher) => watcher.destroy()))
     const recorder = new WatchRecorder({ url: second.url })
     t.teardown(() => recorder.close())
-    // What a watcher of before would have recorded, from its own place on.
+    // Returns what an earlier watcher would have recorded from its own position on.
     for (const { revisions } of before.slice(0, 10)) {
       recorder.watch({ target: pods, resourceVersion: String(revisions.at(-1)) })
     }

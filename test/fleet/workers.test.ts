@@ -12,6 +12,7 @@ import { type EtcdProcess, startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter, type Written } from '../support/etcd-writer.js'
 import { runServer, type ServerProcess, startServer, total } from '../support/server-process.js'
 import { type RecordedWatch, type Target, WatchRecorder } from '../support/watch-recorder.js'
+
 const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
 const WATCHERS = 100
 const WORKERS = 2
@@ -261,7 +262,7 @@ void t.test('the embedded store is the primary\u2019s, and every worker shows it
   }
 })
 
-void t.test('a port that is taken is told once, and is the end', async (t) => {
+void t.test('a port in use is reported once and ends the process', async (t) => {
   const taken = createServer().listen(0, '127.0.0.1')
   t.teardown(() => taken.close())
   await new Promise((resolve) => taken.once('listening', resolve))

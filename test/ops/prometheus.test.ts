@@ -35,7 +35,7 @@ const dashboard = JSON.parse(text('deploy/grafana/distributary.json')) as {
 }
 const panels = dashboard.panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })))
 
-/** What Grafana would put in. */
+/** Replaces the variables as Grafana would. */
 function filledIn(expression: string): string {
   return expression
     .replaceAll('$__rate_interval', '3s')

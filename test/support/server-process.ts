@@ -36,7 +36,7 @@ export interface ServerProcess {
   kill(signal?: NodeJS.Signals): Promise<number | string>
   /** Everything it has written: its log, a JSON object per line. */
   log(): string
-  /** What it has printed, which an audit log may be part of. */
+  /** Returns what it has printed, which may include an audit log. */
   printed(): string
   /** Bytes of resident memory, now and at the most. */
   memory(): { readonly now: number; readonly peak: number }

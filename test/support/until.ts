@@ -13,7 +13,7 @@ export async function until(
   const end = performance.now() + withinMs
   let cause: unknown
   for (;;) {
-    // What is asked of another process is asked less often.
+    // Another process is asked less often.
     let pauseMs = 2
     try {
       cause = undefined

@@ -97,6 +97,7 @@ export class RequestGate {
     const asked: AuthenticationRequest = {
       rawHeaders: request.rawHeaders,
       tlsPeerCertificate: this.#certificateOf(request),
+      address,
     }
     let client: Client | null = null
     let rule: string | null = null
@@ -144,6 +145,7 @@ export class RequestGate {
     const asked: AuthenticationRequest = {
       rawHeaders: request.rawHeaders,
       tlsPeerCertificate: this.#certificateOf(request),
+      address,
     }
     let user: User | null = null
     try {

@@ -31,7 +31,10 @@ import {
   decodeStatusAnswer,
   decodeTxnAnswer,
   encodeAuthenticateRequest,
+  decodeIsEmptyLease,
   encodeLeaseGrantRequest,
+  encodeLeaseRevokeRequest,
+  encodeLeaseTimeToLiveRequest,
   encodeRangeRequest,
   encodeStatusRequest,
   encodeTxnRequest,
@@ -44,6 +47,7 @@ import { EndpointPool } from './endpoint-pool.js'
 import { isTokenRejected, toUpstreamError } from './etcd-error.js'
 import { EtcdWatch } from './etcd-watch.js'
 import { GrpcEndpoint, RpcError, type EtcdTls } from './grpc-endpoint.js'
+import { newLeaseId } from '../lease-id.js'
 import { LaggingMembers } from './lagging-members.js'
 import { PageSizes } from './page-sizes.js'
 import { isProgressTrusted } from './progress-trust.js'
@@ -294,8 +298,16 @@ class EtcdUpstream implements Upstream {
   }
 
   async grantLease(ttlSeconds: number): Promise<string> {
-    const request = encodeLeaseGrantRequest(ttlSeconds)
+    const request = encodeLeaseGrantRequest(ttlSeconds, newLeaseId())
     return decodeLeaseGrantAnswer(await this.#call(paths.leaseGrant, request, { isRepeatable: false }))
+  }
+
+  async dropLease(leaseId: string): Promise<void> {
+    const answer = await this.#call(paths.leaseTimeToLive, encodeLeaseTimeToLiveRequest(leaseId), {
+      isRepeatable: true,
+    })
+    if (!decodeIsEmptyLease(answer)) return
+    await this.#call(paths.leaseRevoke, encodeLeaseRevokeRequest(leaseId), { isRepeatable: false })
   }
 
   close(): Promise<void> {
