@@ -75,6 +75,7 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
         selectableFields,
         schema,
         subresources,
+        storageVersion: stored.name,
         convertsByWebhook: conversion === 'Webhook',
       }),
     )

@@ -4,7 +4,7 @@
  *
  * Groups come in the order of the well-known table, then declared groups, then custom ones by name. Versions come in
  * Kubernetes' order of preference. The documents of two replicas are therefore equal byte for byte, and so are their
- * ETags. `storageVersionHash` is left out, since it is for storage migrators, which must ask the API server itself.
+ * ETags.
  */
 import { createHash } from 'node:crypto'
 
@@ -112,6 +112,7 @@ export class Discovery {
               kind: resource.kind,
               verbs: this.#verbsOf(resource),
               ...namesJson(resource),
+              ...this.#storageJson(served),
             },
             ...this.#subresourcesOf(served).map(({ name, ...type }) => ({
               name: `${resource.plural}/${name}`,
@@ -182,6 +183,21 @@ export class Discovery {
         verbs: SUBRESOURCE_VERBS,
       })),
     }
+  }
+
+  /** Left out where it is not known in which of several versions a kind is stored. */
+  #storageJson({ resource, origin, storageVersion }: ServedResource): object {
+    if (origin === 'declared') return {}
+    const { group, version, kind, etcdPrefix } = resource
+    const stored = storageVersion ?? version
+    if (storageVersion === undefined) {
+      const isAlone = this.#registry.list().every((other) => {
+        const { resource: another } = other
+        return another.etcdPrefix !== etcdPrefix || (another.group === group && another.version === version)
+      })
+      if (!isAlone) return {}
+    }
+    return { storageVersionHash: storageVersionHash(group, stored, kind) }
   }
 
   #cached(path: string, make: () => object | null): Document | null {
@@ -290,6 +306,11 @@ function byName(a: string, b: string): number {
 
 function sortKey({ resource }: ServedResource): string {
   return `${resource.group}/${resource.plural}`
+}
+
+/** As the API server makes it: eight bytes are enough to tell that the version has changed. */
+function storageVersionHash(group: string, version: string, kind: string): string {
+  return createHash('sha256').update(`${group}/${version}/${kind}`).digest().subarray(0, 8).toString('base64')
 }
 
 function groupJson({ name, versions }: Group): object {

@@ -44,6 +44,8 @@ export interface ServedResource {
   readonly selectableFields: readonly string[]
   /** The parts of an object that are written by themselves, where writes are served. */
   readonly subresources: Subresources
+  /** The version in which its objects are stored; undefined where that is not known. */
+  readonly storageVersion: string | undefined
   /** Whether a webhook converts between its versions: objects stored in another version cannot be shown from here. */
   readonly convertsByWebhook: boolean
 }
@@ -65,6 +67,7 @@ export function servedResource(
     schema: extras.schema,
     selectableFields: extras.selectableFields ?? [],
     subresources: extras.subresources ?? NO_SUBRESOURCES,
+    storageVersion: extras.storageVersion,
     convertsByWebhook: extras.convertsByWebhook ?? false,
   }
 }
