@@ -11,7 +11,7 @@
  */
 import type { User } from '../user.js'
 import { PRIVILEGED_GROUP } from '../user.js'
-import type { Attributes, Authorizer, Decision } from './authorizer.js'
+import { type Attributes, type Authorizer, type Decision, EVERY_RULE, type UserRules } from './authorizer.js'
 import {
   type Binding,
   matchesLabels,
@@ -54,22 +54,66 @@ export function rbac(source: RbacSource): Authorizer {
   const stale = source.onChange(() => {
     index = null
   })
+  const current = (): Index | null => {
+    const objects = index === null ? source.list() : null
+    if (objects !== null) index = buildIndex(objects)
+    return index
+  }
   return {
     changesSilently: false,
     async authorize(user, attributes) {
       if (user.groups.includes(PRIVILEGED_GROUP)) {
         return { allowed: true, reason: '', rule: `RBAC: member of ${PRIVILEGED_GROUP}` }
       }
-      if (index === null) {
-        const objects = source.list()
-        if (objects === null)
-          return { allowed: false, reason: 'RBAC: roles and bindings have not been read yet', rule: null }
-        index = buildIndex(objects)
-      }
-      return decide(index, user, attributes)
+      const now = current()
+      return now === null ? { allowed: false, reason: UNREAD, rule: null } : decide(now, user, attributes)
+    },
+    async rulesFor(user, namespace) {
+      if (user.groups.includes(PRIVILEGED_GROUP)) return EVERY_RULE
+      const now = current()
+      return now === null
+        ? { resourceRules: [], nonResourceRules: [], incomplete: true, evaluationError: UNREAD }
+        : rulesOf(now, user, namespace)
     },
     onChange: (listener) => source.onChange(listener),
     close: stale,
+  }
+}
+
+const UNREAD = 'RBAC: roles and bindings have not been read yet'
+
+/** Returns what bindings grant the user there, in the order in which they are asked. */
+function grantsOf(index: Index, user: User, namespace: string): readonly Grant[] {
+  const bySubject = index.bindings.get(namespace)
+  if (bySubject === undefined) return []
+  return [`User ${user.name}`, ...user.groups.map((group) => `Group ${group}`)]
+    .flatMap((subject) => bySubject.get(subject) ?? [])
+    .sort((a, b) => a.order - b.order)
+}
+
+function rulesOf(index: Index, user: User, namespace: string): UserRules {
+  const missing: string[] = []
+  const rules = ['', namespace].flatMap((place) =>
+    grantsOf(index, user, place).flatMap(({ binding }) => {
+      const found = index.roles.get(roleKey(binding))
+      if (found === undefined) missing.push(missingRole(binding))
+      return found ?? []
+    }),
+  )
+  return {
+    resourceRules: rules
+      .filter(({ resources }) => resources.length > 0)
+      .map(({ verbs, apiGroups, resources, resourceNames }) => ({
+        verbs,
+        apiGroups,
+        resources,
+        ...(resourceNames.length === 0 ? {} : { resourceNames }),
+      })),
+    nonResourceRules: rules
+      .filter(({ nonResourceURLs }) => nonResourceURLs.length > 0)
+      .map(({ verbs, nonResourceURLs }) => ({ verbs, nonResourceURLs })),
+    incomplete: missing.length > 0,
+    ...(missing.length === 0 ? {} : { evaluationError: listed(missing) }),
   }
 }
 
@@ -77,12 +121,7 @@ function decide(index: Index, user: User, attributes: Attributes): Decision {
   const missing: string[] = []
   const namespaces = attributes.namespace === '' ? [''] : ['', attributes.namespace]
   for (const namespace of namespaces) {
-    const bySubject = index.bindings.get(namespace)
-    if (bySubject === undefined) continue
-    const grants = [`User ${user.name}`, ...user.groups.map((group) => `Group ${group}`)]
-      .flatMap((subject) => bySubject.get(subject) ?? [])
-      .sort((a, b) => a.order - b.order)
-    for (const { binding, subject } of grants) {
+    for (const { binding, subject } of grantsOf(index, user, namespace)) {
       const rules = index.roles.get(roleKey(binding))
       if (rules === undefined) missing.push(missingRole(binding))
       else if (rules.some((rule) => ruleAllows(rule, attributes))) {

@@ -35,6 +35,9 @@ const ADDED_SINCE: ReadonlySet<string> = new Set([
   'jobs Status',
   'persistentvolumeclaims VolumeAttributesClass',
   'priorityclasses PreemptionPolicy',
+  ...['Scope', 'Versions', 'Group', 'Kind', 'ShortNames', 'Established'].map(
+    (name) => `customresourcedefinitions ${name}`,
+  ),
 ])
 const TEXT_SINCE: ReadonlySet<string> = new Set(['pods Restarts'])
 
