@@ -11,6 +11,7 @@ import type { AccessGuard, Acting } from '../../auth/access-guard.js'
 import type { AuditLog } from '../../auth/audit-log.js'
 import { type TrustedProxies, clientAddress } from '../../auth/client-address.js'
 import type { Attributes } from '../../auth/authz/authorizer.js'
+import type { EscalationCheck, RightsWrite } from '../../auth/authz/escalation.js'
 import type { AuthenticationRequest } from '../../auth/authn/authenticator.js'
 import { bearerToken } from '../../auth/authn/bearer-token.js'
 import { refuseImpersonation } from '../../auth/impersonation.js'
@@ -22,6 +23,8 @@ import type { Exchange } from '../server/exchange.js'
 export interface RequestGateOptions {
   /** null: nobody is authenticated, and everything is allowed. */
   readonly guard: AccessGuard | null
+  /** Judges writes of Roles and bindings; null together with `guard`. */
+  readonly escalation: Pick<EscalationCheck, 'confirm'> | null
   /** Counts a request of one identity. @throws TooManyRequestsError */
   readonly countRequest: (identity: string) => void
   /** Counts bytes of lists and initial states of one identity. @returns milliseconds to wait. */
@@ -38,6 +41,8 @@ export interface Caller {
   readonly pace: (bytes: number) => number
   /** Checks a further permission, such as `create` for a PUT that would create. @throws ForbiddenError, ServiceUnavailableError */
   authorize(attributes: Attributes): Promise<void>
+  /** Refuses to write a Role or binding that gives away more than the caller has. @throws ForbiddenError, NotFoundError */
+  confirmRights(write: RightsWrite): Promise<void>
   /** Keeps checking a running request. @returns a function that ends the checks. */
   keep(revoked: (error: StatusError) => void): () => void
 }
@@ -75,6 +80,7 @@ export class RequestGate {
         identity: address,
         pace: (bytes) => spendInitialBytes(address, bytes),
         authorize: allowed,
+        confirmRights: allowed,
         keep: () => nothing,
       }
     }
@@ -106,6 +112,7 @@ export class RequestGate {
         identity,
         pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),
         authorize: async (more) => void (await guard.authorize(acting, more)),
+        confirmRights: async (write) => await this.#options.escalation?.confirm(acting.user, write),
         keep: (revoked) => guard.keep(asked, attributes, grant, revoked),
       }
     } finally {
