@@ -16,7 +16,7 @@ import { nobodyAsked, unionAuthenticator, type UnionAuthenticator } from './auth
 import { alwaysAllow } from './authz/always-allow.js'
 import type { Authorizer } from './authz/authorizer.js'
 import { parsePolicy, policy } from './authz/policy.js'
-import { rbac, type RbacSource } from './authz/rbac.js'
+import { rbac, type RbacRules } from './authz/rbac.js'
 import { unionAuthorizer } from './authz/union-authorizer.js'
 import { webhook } from './authz/webhook.js'
 import { JsonClient } from './https-json.js'
@@ -101,7 +101,7 @@ export function buildAuthenticator(
         signingAlgorithms: options.oidcSigningAlgs,
         clockSkewMs: options.oidcClockSkew,
         client: new JsonClient({
-          url: options.oidcIssuerUrl,
+          server: options.oidcIssuerUrl,
           ...(options.oidcCaFile === null ? {} : { ca: readFileSync(options.oidcCaFile) }),
         }),
         clock,
@@ -118,13 +118,13 @@ export function buildAuthenticator(
 }
 
 /**
- * @param rbacSource what the RBAC mode reads; null when there is none, which is an error in that mode.
+ * @param rbacRules what the RBAC mode reads; null when there is nothing to read, which is an error in that mode.
  * @throws Error that names a file which cannot be used.
  */
 export function buildAuthorizer(
   options: AuthorizationOptions,
   { clock, logger }: Surroundings,
-  rbacSource: RbacSource | null,
+  rbacRules: RbacRules | null,
 ): Authorizer {
   const modes = options.authorizationMode.map((mode): Authorizer => {
     switch (mode) {
@@ -136,7 +136,7 @@ export function buildAuthorizer(
         return policy(new WatchedFiles({ paths: [path], clock, logger }, parse))
       }
       case 'RBAC':
-        return rbac(needed(rbacSource, mode))
+        return rbac(needed(rbacRules, mode))
       case 'Webhook':
         return webhook({
           client: new JsonClient(loadKubeconfig(needed(options.authorizationKubeconfig, mode))),

@@ -5,17 +5,11 @@
  */
 import http from 'node:http'
 import https from 'node:https'
+import { agentFor, type TlsClientOptions } from '../support/https-agent.js'
 
-export interface JsonServer {
+export interface JsonServer extends TlsClientOptions {
   /** An `https://` URL, or an `http://` one for an API server on loopback. */
-  readonly url: string
-  /** PEM. Default: the system's authorities. */
-  readonly ca?: string | Buffer
-  readonly cert?: string | Buffer
-  readonly key?: string | Buffer
-  /** The name that the certificate must have, when it differs from the host of the URL. */
-  readonly tlsServerName?: string
-  readonly insecureSkipTlsVerify?: boolean
+  readonly server: string
   /** Called for each request, so that a rotated token file is read. */
   readonly authorization?: () => string | null
 }
@@ -37,18 +31,7 @@ export class JsonClient {
 
   constructor(server: JsonServer) {
     this.#server = server
-    const options = { keepAlive: true, maxSockets: 8, maxFreeSockets: 2 }
-    this.#agent = server.url.startsWith('http:')
-      ? new http.Agent(options)
-      : new https.Agent({
-          ...options,
-          minVersion: 'TLSv1.2',
-          rejectUnauthorized: server.insecureSkipTlsVerify !== true,
-          ...(server.ca === undefined ? {} : { ca: server.ca }),
-          ...(server.cert === undefined ? {} : { cert: server.cert }),
-          ...(server.key === undefined ? {} : { key: server.key }),
-          ...(server.tlsServerName === undefined ? {} : { servername: server.tlsServerName }),
-        })
+    this.#agent = agentFor(server.server, server, { keepAlive: true, maxSockets: 8, maxFreeSockets: 2 })
   }
 
   /** @throws Error when the server does not answer within 5 s, or with more than 1 MiB. */
@@ -58,7 +41,7 @@ export class JsonClient {
 
   /** @param path below the server's URL. @throws Error as `get`. */
   post(path: string, body: object): Promise<JsonAnswer> {
-    return this.#request(this.#server.url.replace(/\/$/, '') + path, 'POST', JSON.stringify(body))
+    return this.#request(this.#server.server.replace(/\/$/, '') + path, 'POST', JSON.stringify(body))
   }
 
   close(): void {

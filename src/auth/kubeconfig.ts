@@ -9,9 +9,8 @@ import type { JsonServer } from './https-json.js'
 
 /** @throws Error that names the file and what is missing. */
 export function loadKubeconfig(file: string, readFile: (path: string) => Buffer = readFileSync): JsonServer {
-  const context = readKubeconfig(parse(readFile(file).toString('utf8')), { file, readFile })
-  const { server: url, namespace: _, exec, ...credentials } = context
+  const { exec, ...context } = readKubeconfig(parse(readFile(file).toString('utf8')), { file, readFile })
   if (exec !== undefined)
     throw new Error(`kubeconfig ${file}: its user has an exec plugin, which a server does not run`)
-  return { url, ...credentials }
+  return context
 }

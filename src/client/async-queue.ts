@@ -1,10 +1,10 @@
-/** Hands values from a producer that waits to a consumer that waits: one at a time, none is held here beyond that. */
+/** Hands values from a producer that waits to a consumer that waits, one at a time, without keeping any others. */
 export class AsyncQueue<T> {
   #value: { readonly value: T; readonly taken: () => void } | null = null
   #waiting: ((value: T | null) => void) | null = null
   #isEnded = false
 
-  /** Resolves when the value was taken, or will never be. One call at a time. */
+  /** Resolves when the value was taken, or never will be. Only one call may run at a time. */
   hand(value: T): Promise<void> {
     if (this.#isEnded) return Promise.resolve()
     if (this.#waiting !== null) {
@@ -18,7 +18,7 @@ export class AsyncQueue<T> {
     })
   }
 
-  /** null once it has ended. One call at a time. */
+  /** Returns null once the queue has ended. Only one call may run at a time. */
   take(): Promise<T | null> {
     const held = this.#value
     if (held !== null) {

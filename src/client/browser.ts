@@ -1,6 +1,6 @@
 /**
- * The client without anything of Node: what a bundler for browsers takes, and what a page may import as it is. All of
- * list and watch is here; what is not is kubeconfig files and the transport with client certificates.
+ * The client without anything of Node, for bundlers and for pages that import it directly. It has all of list and
+ * watch, but not kubeconfig files and the transport with client certificates.
  */
 export { bytesCodec, type BytesObject } from '../reflector/bytes-codec.js'
 export { jsonWire, sseWire, type EventWire } from '../reflector/event-stream.js'

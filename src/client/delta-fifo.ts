@@ -1,15 +1,15 @@
 /**
- * What happened to each object since it was last looked at, between the reflector that writes and the informer that
- * reads: one entry per key, in the order in which keys first changed.
+ * Collects the changes of each object between the reflector, which writes, and the informer, which reads: one entry per
+ * key, in the order in which keys first changed.
  *
  *     queue    a ─ b ─ c            keys, oldest change first
  *     pending  a: Updated           at most three deltas each, whatever comes:
  *              b: Added Deleted     a run of upserts is one (the newest object), a run of deletions is one,
  *              c: Deleted Added     and what lies between two deletions is gone with the first.
  *
- * So memory is bounded by the number of objects and not by how slowly they are read, and yet no deletion is missed: one
- * that a relist shows only by absence is delivered with the last object known, marked as such. client-go's DeltaFIFO
- * compresses deletions only and so grows with a slow reader.
+ * Memory is therefore bounded by the number of objects, however slow the reader is, and yet no deletion is missed: a
+ * deletion that a relist shows only by absence is delivered with the last known object, marked as such. client-go's
+ * DeltaFIFO compresses deletions only and so grows with a slow reader.
  */
 import type { ReflectorSink } from '../reflector/reflector.js'
 import type { Change } from '../reflector/object-codec.js'
@@ -18,19 +18,22 @@ export type Delta<T> =
   | { readonly type: 'Added' | 'Updated' | 'Replaced' | 'Sync'; readonly object: T }
   | {
       readonly type: 'Deleted'
-      /** The last that is known: the state at the deletion, unless `isFinalStateUnknown`. */
+      /** The last known object: the state at the deletion, unless `isFinalStateUnknown`. */
       readonly object: T
-      /** The deletion itself was not seen, a list without the object was. (DeletedFinalStateUnknown in client-go.) */
+      /**
+       * Whether a list without the object was seen, but not the deletion itself. (DeletedFinalStateUnknown in
+       * client-go.)
+       */
       readonly isFinalStateUnknown: boolean
     }
 
 export interface KeyedDeltas<T> {
   readonly key: string
-  /** Oldest first, 1 to 3. */
+  /** One to three deltas, oldest first. */
   readonly deltas: readonly Delta<T>[]
 }
 
-/** What the reader of the queue holds: what it has been told of and not yet told gone. */
+/** The objects that the reader of the queue knows: it has been told of them and not yet of their deletion. */
 export interface KnownObjects<T> {
   get(key: string): T | undefined
   keys(): IterableIterator<string>
@@ -44,15 +47,15 @@ export interface DeltaFifoOptions<T> {
 export class DeltaFifo<T> implements ReflectorSink<T> {
   readonly #keyOf: (object: T) => string
   readonly #known: KnownObjects<T>
-  /** A Map keeps the order of insertion: it is queue and index in one. */
+  /** A Map keeps the order of insertion, so it is queue and index in one. */
   readonly #pending = new Map<string, Delta<T>[]>()
   #isPopulated = false
   /**
-   * One for many pops: a new one would look first at every place that is empty since the Map was last made anew, and so
-   * make of the first state of 100,000 objects some billion steps.
+   * One iterator serves many pops: a new one would first visit every place that became empty since the Map was last
+   * rebuilt, and so turn the first state of 100,000 objects into some billion steps.
    */
   #oldest: Iterator<[string, Delta<T>[]]> | null = null
-  /** Keys of the first state that have not been popped; they are the oldest. */
+  /** The number of keys of the first state that have not been popped; they are the oldest. */
   #initialLeft = 0
   #onItem: (() => void) | null = null
 
@@ -61,17 +64,17 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
     this.#known = options.known
   }
 
-  /** Keys with something to tell. */
+  /** The number of keys with pending deltas. */
   get length(): number {
     return this.#pending.size
   }
 
-  /** The first whole state has been popped. */
+  /** Whether the first whole state has been popped. */
   get hasSynced(): boolean {
     return this.#isPopulated && this.#initialLeft === 0
   }
 
-  /** Called, synchronously, when something was put in while it was empty, and when an empty first state came. */
+  /** The callback runs synchronously when an item was added to the empty queue, and when an empty first state came. */
   onItem(callback: () => void): void {
     this.#onItem = callback
   }
@@ -81,9 +84,12 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
     else this.#push(key, { type: type === 'ADDED' ? 'Added' : 'Updated', object })
   }
 
-  /** A whole state: each object as Replaced, and Deleted for what was pending or known and is not among them. */
+  /**
+   * Takes a whole state: each object becomes Replaced, and objects that were pending or known but are missing become
+   * Deleted.
+   */
   replace(items: readonly T[]): void {
-    // Where there was nothing, nothing can be missing.
+    // Nothing can be missing when nothing was there.
     const keys = this.#pending.size === 0 && this.#known.keys().next().done === true ? null : new Set<string>()
     for (const object of items) {
       const key = this.#keyOf(object)
@@ -97,7 +103,7 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
     if (this.#initialLeft === 0) this.#onItem?.()
   }
 
-  /** A Sync for each known object of which nothing is pending: handlers that mend drift look at it again. */
+  /** Adds a Sync for each known object without pending deltas, so that handlers that repair drift see it again. */
   resync(): void {
     for (const key of this.#known.keys()) {
       const object = this.#known.get(key)
@@ -105,12 +111,12 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
     }
   }
 
-  /** The oldest key with all of its deltas, which are no longer held; null when there is none. Never waits. */
+  /** Returns the oldest key with all of its deltas, which leave the queue; null when it is empty. Never waits. */
   pop(): KeyedDeltas<T> | null {
     this.#oldest ??= this.#pending.entries()
     const first = this.#oldest.next()
     if (first.done === true) {
-      // One that has come to the end sees nothing that is put in later.
+      // An iterator that has come to the end does not see later insertions.
       this.#oldest = null
       return null
     }
@@ -130,12 +136,12 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
   #deleteUnseen(key: string): void {
     const last = this.#pending.get(key)?.at(-1)
     const object = last === undefined ? this.#known.get(key) : last.object
-    // A pending deletion is the better one: it was seen.
+    // A pending deletion is kept, because it was seen.
     if (object !== undefined && last?.type !== 'Deleted') this.#delete(key, object, true)
   }
 
   #delete(key: string, object: T, isFinalStateUnknown: boolean): void {
-    // A second telling of what nobody holds.
+    // The deletion is a repetition of one that the reader knows.
     if (!this.#pending.has(key) && this.#known.get(key) === undefined) return
     this.#push(key, { type: 'Deleted', object, isFinalStateUnknown })
   }
@@ -153,7 +159,7 @@ function compress<T>(deltas: Delta<T>[], delta: Delta<T>): void {
   const last = deltas.at(-1) as Delta<T>
   if (delta.type !== 'Deleted') {
     if (last.type === 'Deleted') deltas.push(delta)
-    // A run of upserts stays what its first was: to the reader it is one step from what it holds to the newest.
+    // A run of upserts keeps the type of its first: for the reader it is one step from the object it has to the newest.
     else deltas[deltas.length - 1] = { type: last.type === 'Sync' ? delta.type : last.type, object: delta.object }
     return
   }

@@ -1,7 +1,8 @@
 /**
- * What one handler has still to be told. A handler that takes its time (an async one) holds up nobody else: its
- * notifications wait here, exactly as they happened up to `maxQueued`, and beyond that as one per object, what it was
- * when the handler last heard of it and what it is now. So the queue never holds more than `maxQueued` and the objects.
+ * The notifications that one handler has yet to get. A slow (async) handler does not delay the others: its
+ * notifications wait here, exactly as they happened up to `maxQueued`. Beyond that they are merged into one per object,
+ * from what the handler last knew to what the object is now. The queue therefore never has more than `maxQueued`
+ * entries plus one per object.
  */
 export type Notification<T> =
   | { readonly type: 'added'; readonly key: string; readonly object: T; readonly isInitial: boolean }
@@ -31,7 +32,7 @@ export class HandlerQueue<T> {
     return this.#length
   }
 
-  /** Notifications that were merged into a waiting one. */
+  /** The number of notifications that were merged into a waiting one. */
   get coalesced(): number {
     return this.#coalesced
   }
@@ -64,7 +65,7 @@ export class HandlerQueue<T> {
     this.#length = 0
   }
 
-  /** false when the two must both be told. */
+  /** Returns false when both must be delivered. */
   #merge(entry: Entry<T>, later: Notification<T>): boolean {
     const earlier = entry.notification
     if (later.type === 'updated' && earlier.type !== 'deleted') {
@@ -76,12 +77,12 @@ export class HandlerQueue<T> {
       return true
     }
     if (later.type === 'deleted' && earlier.type === 'added') {
-      // It came and went unseen.
+      // The object came and went before the handler knew it.
       this.#remove(entry)
       return true
     }
     if (later.type === 'added' && earlier.type === 'deleted') {
-      // The handler holds the earlier object: to it, this is a change of it.
+      // The handler knows the earlier object, so for it this is a change.
       entry.notification = { type: 'updated', key: later.key, object: later.object, previous: earlier.object }
       return true
     }

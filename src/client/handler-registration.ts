@@ -2,23 +2,25 @@
 import { type Deferred, deferred } from './deferred.js'
 import { HandlerQueue, type Notification } from './handler-queue.js'
 
-/** Each may be async: the next notification of this handler waits for it, other handlers do not. */
+/** Each method may be async: the next notification of this handler waits for it, other handlers do not. */
 export interface Handler<T> {
-  /** @param isInitial it was there when the handler was added, or in the informer's first state. */
+  /** @param isInitial whether the object was there when the handler was added, or in the informer's first state. */
   added?(object: T, isInitial: boolean): void | Promise<void>
-  /** Also for a resync, with the same object twice. */
+  /** Also called for a resync, with the same object twice. */
   updated?(object: T, previous: T): void | Promise<void>
-  /** @param isFinalStateUnknown `object` is the last that was known; its deletion itself was not seen. */
+  /**
+   * @param isFinalStateUnknown whether `object` is only the last known one, because its deletion itself was not seen.
+   */
   deleted?(object: T, isFinalStateUnknown: boolean): void | Promise<void>
 }
 
 export interface HandlerOptions {
   /**
-   * Notifications kept exactly as they happened; beyond that several of one object become one, so that no more wait than
-   * this and the objects there are. Default: 1,024.
+   * How many notifications are kept exactly as they happened. Beyond that, several of one object become one, so that at
+   * most this many plus one per object wait. Default: 1,024.
    */
   readonly maxQueued?: number
-  /** What a handler throws. Default: it is logged. The next notification follows all the same. */
+  /** Called with what a handler throws. Default: it is logged. The next notification follows all the same. */
   onError?(error: unknown): void
 }
 
@@ -30,7 +32,7 @@ export class HandlerRegistration<T> {
   #isRunning = false
   #isRemoved = false
   #isInitialQueued = false
-  /** Initial notifications that have not been handled. */
+  /** The number of initial notifications that have not been handled. */
   #initialLeft = 0
   readonly #synced: Deferred<void> = deferred()
 
@@ -42,27 +44,27 @@ export class HandlerRegistration<T> {
     this.#onRemove = onRemove
   }
 
-  /** The handler has handled everything that was there at first. */
+  /** Whether the handler has handled everything that was there at first. */
   get hasSynced(): boolean {
     return this.#isInitialQueued && this.#initialLeft === 0
   }
 
-  /** Resolves when `hasSynced`, and when the handler is removed before. */
+  /** Resolves when `hasSynced`, or when the handler is removed before. */
   get synced(): Promise<void> {
     return this.#synced.promise
   }
 
-  /** Notifications that wait. */
+  /** The number of waiting notifications. */
   get queued(): number {
     return this.#queue.length
   }
 
-  /** Notifications that were merged because too many waited. */
+  /** The number of notifications that were merged because too many waited. */
   get coalesced(): number {
     return this.#queue.coalesced
   }
 
-  /** It hears nothing more, also not of what waits; a call that runs is not interrupted. */
+  /** The handler gets no more notifications, not even waiting ones; a running call is not interrupted. */
   remove(): void {
     if (this.#isRemoved) return
     this.#isRemoved = true
@@ -78,11 +80,11 @@ export class HandlerRegistration<T> {
     this.#queue.push(notification)
     if (this.#isRunning) return
     this.#isRunning = true
-    // Not here: the informer goes on first, and every handler sees the store as it is after the change.
+    // The loop starts later: the informer goes on first, and every handler sees the store as it is after the change.
     queueMicrotask(() => void this.#drain())
   }
 
-  /** For the informer only: everything that is initial has been notified. */
+  /** For the informer only: all initial notifications have been queued. */
   initialQueued(): void {
     this.#isInitialQueued = true
     this.#settle()
@@ -99,7 +101,7 @@ export class HandlerRegistration<T> {
       if (item.type === 'added' && item.isInitial) this.#initialLeft--
     }
     this.#isRunning = false
-    // Initial ones that were merged away have been handled too: nothing waits any more.
+    // Initial notifications that were merged away have been handled too, because nothing waits any more.
     this.#initialLeft = 0
     this.#settle()
   }

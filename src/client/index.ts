@@ -1,4 +1,4 @@
-/** `distributary/client` in Node: the browser's part, and what reads files and certificates. */
+/** `distributary/client` for Node: the browser's part, and the parts that read files and certificates. */
 export * from './browser.js'
 export type { Credentials, CredentialSource } from './node/exec-credentials.js'
 export { loadKubeconfig, type Kubeconfig, type KubeconfigOptions } from './node/kubeconfig.js'

@@ -1,8 +1,8 @@
 /**
- * Objects by key, and by whatever else is asked for: a named index maps each object to some values and each value to the
- * keys of its objects. An index is built when it is first read, so one that nobody reads costs nothing.
+ * Objects by key and by named indexes: an index maps each object to some values, and each value to the keys of its
+ * objects. An index is built when it is first read, so one that nobody reads costs nothing.
  *
- * What is stored is shared with everybody who reads it: treat it as frozen.
+ * Stored objects are shared with everybody who reads them: treat them as frozen.
  */
 export type IndexFunction<T> = (object: T) => readonly string[]
 
@@ -24,7 +24,7 @@ export class Indexer<T> {
     for (const [name, valuesOf] of Object.entries(options.indexes ?? {})) this.addIndex(name, valuesOf)
   }
 
-  /** At any time. @throws Error when the name is taken. */
+  /** May be called at any time. @throws Error when the name is taken. */
   addIndex(name: string, valuesOf: IndexFunction<T>): void {
     if (this.#indexes.has(name)) throw new Error(`an index ${JSON.stringify(name)} is there already`)
     this.#indexes.set(name, { valuesOf, keysByValue: null })
@@ -58,7 +58,7 @@ export class Indexer<T> {
     return [...this.#objects.values()]
   }
 
-  /** @returns what was there before. */
+  /** @returns the previous object. */
   set(key: string, object: T): T | undefined {
     const previous = this.#objects.get(key)
     this.#objects.set(key, object)
@@ -66,7 +66,7 @@ export class Indexer<T> {
     return previous
   }
 
-  /** @returns what was there before. */
+  /** @returns the previous object. */
   delete(key: string): T | undefined {
     const previous = this.#objects.get(key)
     if (previous === undefined) return undefined
@@ -85,7 +85,7 @@ export class Indexer<T> {
     return [...(this.#index(name).get(value) ?? [])]
   }
 
-  /** The values that any object has. @throws Error when there is no such index. */
+  /** Returns the values that any object has. @throws Error when there is no such index. */
   indexValues(name: string): string[] {
     return [...this.#index(name).keys()]
   }
@@ -110,7 +110,7 @@ function moveKey<T>(index: Index<T>, key: string, previous: T | undefined, objec
     if (now.includes(value)) continue
     const keys = keysByValue.get(value)
     keys?.delete(key)
-    // Values come and go (pod IPs): an empty set must not stay.
+    // Values come and go (pod IPs), so an empty set must not stay.
     if (keys?.size === 0) keysByValue.delete(value)
   }
   for (const value of now) {

@@ -1,4 +1,4 @@
-/** Reads of an informer's store, as a caller of the API would ask them: by name, by namespace, by labels. */
+/** Reads an informer's store like a caller of the API: by name, by namespace, by labels. */
 import type { KubeObject } from '../reflector/tree-codec.js'
 import { objectKey } from '../reflector/object-codec.js'
 import type { Indexer } from './indexer.js'
@@ -8,17 +8,17 @@ export const NAMESPACE_INDEX = 'namespace'
 export class Lister<T extends KubeObject> {
   readonly #store: Indexer<T>
 
-  /** @param store with the index `NAMESPACE_INDEX`. */
+  /** @param store must have the index `NAMESPACE_INDEX`. */
   constructor(store: Indexer<T>) {
     this.#store = store
   }
 
-  /** @param namespace leave it out for what has none. */
+  /** @param namespace leave it out for cluster-scoped resources. */
   get(name: string, namespace?: string): T | undefined {
     return this.#store.get(objectKey(namespace, name))
   }
 
-  /** @param labels every one of them must be there with that value. */
+  /** @param labels an object must have all of them with these values. */
   list(options: { readonly namespace?: string; readonly labels?: Readonly<Record<string, string>> } = {}): T[] {
     const { namespace, labels } = options
     const objects = namespace === undefined ? this.#store.list() : this.#store.byIndex(NAMESPACE_INDEX, namespace)

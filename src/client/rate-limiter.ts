@@ -1,16 +1,19 @@
-/** When a key may be tried again. Two rules and their combination; client-go's defaults. */
+/** Decides when a key may be tried again: two rules and their combination, with client-go's defaults. */
 import type { Clock } from '../support/clock.js'
 
 export interface RateLimiter {
-  /** Milliseconds to wait before this key's next try; counts as a try. */
+  /** Returns the milliseconds to wait before this key's next try, and counts a try. */
   delayMs(key: string): number
-  /** The key is well again. */
+  /** Clears the tries of the key. */
   forget(key: string): void
-  /** Tries since it was last well. */
+  /** Returns the number of tries since the key was last forgotten. */
   tries(key: string): number
 }
 
-/** Doubles with each try of one key: 5 ms up to 1,000 s, and no jitter, since keys differ in their times anyhow. */
+/**
+ * Doubles the delay with each try of a key, from 5 ms up to 1,000 s. There is no jitter, since keys differ in their
+ * times anyhow.
+ */
 export function exponentialPerKey(options: { readonly firstMs?: number; readonly capMs?: number } = {}): RateLimiter {
   const { firstMs = 5, capMs = 1_000_000 } = options
   const tries = new Map<string, number>()
@@ -25,7 +28,7 @@ export function exponentialPerKey(options: { readonly firstMs?: number; readonly
   }
 }
 
-/** All keys together: `perSecond` on average, `burst` at once. */
+/** Limits all keys together: `perSecond` on average, `burst` at once. */
 export function tokenBucket(options: {
   readonly perSecond?: number
   readonly burst?: number
@@ -39,7 +42,7 @@ export function tokenBucket(options: {
       const now = clock.monotonic()
       tokens = Math.min(burst, tokens + ((now - at) * perSecond) / 1_000)
       at = now
-      // Below zero is what others have reserved already.
+      // A negative number means that others have reserved these tokens already.
       tokens -= 1
       return tokens >= 0 ? 0 : (-tokens * 1_000) / perSecond
     },
@@ -48,7 +51,7 @@ export function tokenBucket(options: {
   }
 }
 
-/** The longest wait of all. */
+/** Waits as long as the slowest of several limiters demands. */
 export function longestOf(...limiters: readonly RateLimiter[]): RateLimiter {
   return {
     delayMs: (key) => Math.max(...limiters.map((limiter) => limiter.delayMs(key))),

@@ -1,4 +1,4 @@
-/** Where a resource lies under an API server. */
+/** The path of a resource under an API server. */
 export interface ResourceName {
   /** Default: '', the core group. */
   readonly group?: string
@@ -6,13 +6,13 @@ export interface ResourceName {
   readonly version?: string
   /** `pods`, `deployments`. */
   readonly plural: string
-  /** Leave it out for all of them, and for what has none. */
+  /** Leave it out for all namespaces, and for cluster-scoped resources. */
   readonly namespace?: string
-  /** One object. */
+  /** Names one object. */
   readonly name?: string
 }
 
-/** `/api/v1/namespaces/shop/pods/cart-0`, `/apis/apps/v1/deployments`. */
+/** Returns a path such as `/api/v1/namespaces/shop/pods/cart-0` or `/apis/apps/v1/deployments`. */
 export function resourcePath({ group = '', version = 'v1', plural, namespace, name }: ResourceName): string {
   const root = group === '' ? `/api/${version}` : `/apis/${encodeURIComponent(group)}/${version}`
   const place = namespace === undefined || namespace === '' ? '' : `/namespaces/${encodeURIComponent(namespace)}`

@@ -1,11 +1,11 @@
 /**
- * A local copy of a resource that follows the server, and tells any number of handlers what changed.
+ * Keeps a local copy of a resource that follows the server, and notifies any number of handlers of its changes.
  *
  *     reflector ──▶ DeltaFIFO ──▶ store (Indexer) ──▶ a queue per handler ──▶ handlers
  *
- * The store is changed before its handlers hear of it, so a handler that looks finds at least what it was told. Handlers
- * may be added and removed at any time; one added late is told first of everything there is. Objects are shared: nobody
- * may change them.
+ * The store is changed before its handlers are notified, so a handler that reads the store finds at least the object of
+ * its notification. Handlers may be added and removed at any time; one added late is first notified of all present
+ * objects. Objects are shared: nobody may change them.
  */
 import { Reflector, type ReflectorOptions, type ReflectorStatus } from '../reflector/reflector.js'
 import { type KubeObject, treeCodec } from '../reflector/tree-codec.js'
@@ -24,16 +24,16 @@ export interface InformerOptions<T extends KubeObject> extends Omit<
   ReflectorOptions<T>,
   'codec' | 'sink' | 'onStatus'
 > {
-  /** By name, beside the one by namespace. */
+  /** Indexes by name, besides the one by namespace. */
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>>
   /**
-   * Applied to each object before it is stored: drop what nobody reads (managed fields, large annotations). It must keep
-   * metadata.name, namespace and resourceVersion.
+   * Applied to each object before it is stored, to drop what nobody reads (managed fields, large annotations). It must
+   * keep metadata.name, namespace and resourceVersion.
    */
   readonly transform?: (object: T) => T
-  /** So often every handler is told of every object again, as an update. Default: never. */
+  /** How often every handler is notified of every object again, as an update. Default: never. */
   readonly resyncMs?: number
-  /** Default: logged. */
+  /** Default: the error is logged. */
   onHandlerError?(error: unknown): void
   onStatus?(status: ReflectorStatus): void
 }
@@ -41,7 +41,9 @@ export interface InformerOptions<T extends KubeObject> extends Omit<
 /** As in `events()`; `key` is `namespace/name`. */
 export type InformerEvent<T> = Notification<T>
 
-/** So long one turn of the event loop may take before others get theirs: a first state has 100,000 objects. */
+/**
+ * How long one turn of the event loop may take before other work gets its turn: a first state may have 100,000 objects.
+ */
 const SLICE_MS = 10
 
 export class SharedInformer<T extends KubeObject> {
@@ -51,7 +53,7 @@ export class SharedInformer<T extends KubeObject> {
   readonly #fifo: DeltaFifo<T>
   readonly #reflector: Reflector<T>
   readonly #handlers = new Set<HandlerRegistration<T>>()
-  /** What ends each `events()`. */
+  /** The functions that end each `events()`. */
   readonly #streams = new Set<() => void>()
   readonly #synced = deferred()
   #isSynced = false
@@ -69,11 +71,11 @@ export class SharedInformer<T extends KubeObject> {
     this.#fifo = new DeltaFifo({ keyOf: (object) => codec.keyOf(object), known: this.store })
     this.#fifo.onItem(() => this.#schedule())
     this.#reflector = new Reflector({ ...options, codec, sink: this.#fifo })
-    // Nobody has to await it.
+    // Callers need not await it.
     this.#synced.promise.catch(() => undefined)
   }
 
-  /** Once; a second call does nothing. */
+  /** May be called once; a second call does nothing. */
   start(): void {
     if (this.#isStarted) return
     this.#isStarted = true
@@ -81,7 +83,7 @@ export class SharedInformer<T extends KubeObject> {
     this.#armResync()
   }
 
-  /** Handlers hear nothing more. It cannot be started again. */
+  /** Handlers get no more notifications. The informer cannot be started again. */
   async stop(): Promise<void> {
     this.#isStopped = true
     this.#resyncTimer?.cancel()
@@ -100,7 +102,7 @@ export class SharedInformer<T extends KubeObject> {
     await this.stop()
   }
 
-  /** The first state is in the store. Handlers may still be at it: see their own `hasSynced`. */
+  /** Whether the first state is in the store. Handlers may still be working on it: see their own `hasSynced`. */
   get hasSynced(): boolean {
     return this.#isSynced
   }

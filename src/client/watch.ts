@@ -1,6 +1,6 @@
 /**
- * A watch as an async iterator, for those who want the events and keep no copy: it reconnects, resumes and relists as a
- * reflector does, and its consumer's pace is the pace at which the server is read.
+ * A watch as an async iterator, for callers that want events and keep no copy. It reconnects, resumes and relists like
+ * a reflector, and the server is read at the consumer's pace.
  */
 import type { DecodedEvent, ObjectCodec } from '../reflector/object-codec.js'
 import { Reflector, type ReflectorOptions } from '../reflector/reflector.js'
@@ -17,15 +17,18 @@ export interface DecodedWatchOptions<T> extends Omit<ReflectorOptions<T>, 'sink'
 
 export type WatchOptions<T extends KubeObject> = Omit<DecodedWatchOptions<T>, 'codec'>
 
-/** While so many wait to be taken, nothing more is read from the server. */
+/** While this many events wait to be taken, nothing more is read from the server. */
 const MAX_WAITING = 256
 
-/** Ends when the signal aborts, and never else: trouble is told by `onStatus`. */
+/** Ends only when the signal aborts: trouble is reported by `onStatus`. */
 export function watch<T extends KubeObject>(options: WatchOptions<T>): AsyncGenerator<WatchItem<T>, void, undefined> {
   return watchDecoded<T>({ ...options, codec: treeCodec<T>() })
 }
 
-/** The same for objects that are not trees: bytes as they came, rows of a table. @param options.codec is for this watch alone. */
+/**
+ * Like `watch`, for objects that are not trees: bytes as they came, rows of a table. @param options.codec is used for
+ * this watch alone.
+ */
 export async function* watchDecoded<T>(
   options: DecodedWatchOptions<T> & { readonly codec: ObjectCodec<T> },
 ): AsyncGenerator<WatchItem<T>, void, undefined> {

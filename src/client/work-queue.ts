@@ -1,12 +1,12 @@
 /**
- * Keys to be worked on, each by one worker at a time.
+ * A queue of keys to be worked on, each by one worker at a time.
  *
  *     add ──▶ waiting ──take──▶ working ──done──▶ (gone)
  *              ▲  a key that waits is not added twice   │ added again meanwhile: waits once more
  *              └────────────────────────────────────────┘
  *     addAfter / addRateLimited ──▶ delayed ──▶ add
  *
- * So a key never runs twice at once, nothing that was added is forgotten, and the queue is bounded by the number of keys.
+ * A key therefore never runs twice at once, no added key is lost, and the queue is bounded by the number of keys.
  */
 import { activeClock } from '../reflector/active-clock.js'
 import type { Clock, Timer } from '../support/clock.js'
@@ -19,20 +19,20 @@ export interface WorkQueueOptions {
 }
 
 export interface WorkOptions {
-  /** How many keys at once. Default: 1. */
+  /** How many keys are worked on at once. Default: 1. */
   readonly concurrency?: number
   readonly signal?: AbortSignal
-  /** What `work` throws; the key is tried again later. */
+  /** Called with what `work` throws; the key is tried again later. */
   onError?(error: unknown, key: string): void
 }
 
 export class WorkQueue {
   readonly #clock: Clock
   readonly #rateLimiter: RateLimiter
-  /** Insertion order is the order of service. */
+  /** The order of insertion is the order of service. */
   readonly #waiting = new Set<string>()
   readonly #working = new Set<string>()
-  /** Added again while they were worked on. */
+  /** Keys that were added again while they were worked on. */
   readonly #again = new Set<string>()
   readonly #delayed = new Map<string, { readonly dueMs: number; readonly timer: Timer }>()
   readonly #takers = new Set<(key: string | null) => void>()
@@ -43,7 +43,7 @@ export class WorkQueue {
     this.#rateLimiter = options.rateLimiter ?? longestOf(exponentialPerKey(), tokenBucket({ clock: this.#clock }))
   }
 
-  /** Keys that wait for a worker; delayed ones are not among them. */
+  /** The number of keys that wait for a worker, without delayed ones. */
   get length(): number {
     return this.#waiting.size
   }
@@ -68,7 +68,7 @@ export class WorkQueue {
     taker(key)
   }
 
-  /** Of several delays of one key the soonest holds. */
+  /** Of several delays of one key the shortest counts. */
   addAfter(key: string, delayMs: number): void {
     if (this.#isEnded) return
     if (delayMs <= 0) return this.add(key)
@@ -85,12 +85,12 @@ export class WorkQueue {
     this.#delayed.set(key, { dueMs, timer })
   }
 
-  /** As the rate limiter says: after a failure. */
+  /** Adds the key after a delay from the rate limiter, for a failure. */
   addRateLimited(key: string): void {
     this.addAfter(key, this.#rateLimiter.delayMs(key))
   }
 
-  /** The key is well: its next failure waits the shortest time again. */
+  /** Clears the failures of the key: its next failure waits the shortest time again. */
   forget(key: string): void {
     this.#rateLimiter.forget(key)
   }
@@ -99,7 +99,10 @@ export class WorkQueue {
     return this.#rateLimiter.tries(key)
   }
 
-  /** The next key, when there is one; `done` must follow. null: the queue has ended, or the signal aborted. */
+  /**
+   * Returns the next key, when there is one; the caller must call `done`. null means that the queue has ended, or that
+   * the signal aborted.
+   */
   take(signal?: AbortSignal): Promise<string | null> {
     if (signal?.aborted) return Promise.resolve(null)
     const [key] = this.#waiting
@@ -123,13 +126,13 @@ export class WorkQueue {
     })
   }
 
-  /** The work on it is over, well or not. */
+  /** Reports that the work on a key is over, whether it succeeded or not. */
   done(key: string): void {
     this.#working.delete(key)
     if (this.#again.delete(key)) this.add(key)
   }
 
-  /** Nothing more is taken in; what waits is still given out, and then `take` says null. */
+  /** Accepts no more keys; waiting keys are still given out, and then `take` returns null. */
   end(): void {
     this.#isEnded = true
     for (const { timer } of this.#delayed.values()) timer.cancel()
@@ -139,8 +142,8 @@ export class WorkQueue {
   }
 
   /**
-   * Works through the keys until the queue ends or the signal aborts: well → forgotten, thrown → tried again later, a
-   * number returned → tried again after so many milliseconds.
+   * Works through the keys until the queue ends or the signal aborts. A key is forgotten on success, tried again later
+   * when the work throws, and tried again after so many milliseconds when it returns a number.
    */
   async run(work: (key: string) => Promise<number | void> | number | void, options: WorkOptions = {}): Promise<void> {
     const { concurrency = 1, signal } = options
@@ -161,7 +164,7 @@ export class WorkQueue {
     await Promise.all(Array.from({ length: concurrency }, worker))
   }
 
-  /** Each key is done when the next one is asked for. */
+  /** A key is done when the next one is requested. */
   async *[Symbol.asyncIterator](): AsyncGenerator<string, void, undefined> {
     for (let key = await this.take(); key !== null; key = await this.take()) {
       try {

@@ -59,6 +59,9 @@ export function parseJsonTree(bytes: Buffer): ParsedJson {
   return new Reader(bytes).read()
 }
 
+/** Told of one body: their paths can be a hundred times as long as the body. */
+export const MAX_DUPLICATES = 100
+
 class Reader {
   private at = 0
   private readonly duplicates: string[] = []
@@ -100,7 +103,9 @@ class Reader {
       const keyEnd = endOfString(json, this.at)
       const key = decodeString(json, this.at, keyEnd)
       this.at = skipSpace(json, keyEnd) + 1
-      if (Object.hasOwn(members, key)) this.duplicates.push(joinPath([...this.path, key]))
+      if (Object.hasOwn(members, key) && this.duplicates.length < MAX_DUPLICATES) {
+        this.duplicates.push(joinPath([...this.path, key]))
+      }
       members[key] = this.child(key)
     }
     return members
@@ -156,6 +161,15 @@ export function canonicalText(value: Json): string {
     .sort()
     .map((name) => `${JSON.stringify(name)}:${canonicalText(value[name]!)}`)
   return `{${members.join(',')}}`
+}
+
+/** Whether containers are nested more than `levels` deep. */
+export function isDeeperThan(value: Json, levels: number): boolean {
+  if (Array.isArray(value)) return levels === 0 || value.some((item) => isDeeperThan(item, levels - 1))
+  if (!isRecord(value)) return false
+  if (levels === 0) return true
+  for (const name in value) if (isDeeperThan(value[name]!, levels - 1)) return true
+  return false
 }
 
 /** Copies a tree deeply. Numbers are shared, since they never change. */

@@ -1,7 +1,7 @@
 /** Reads YAML bodies into a JSON tree. Numbers keep their digits, and anything that JSON cannot express is refused. */
 import { isAlias, isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseAllDocuments } from 'yaml'
 import { MAX_JSON_DEPTH } from './json-scan.js'
-import { joinPath, type Json, numberFromText, type ParsedJson, record } from './json-tree.js'
+import { joinPath, type Json, MAX_DUPLICATES, numberFromText, type ParsedJson, record } from './json-tree.js'
 
 /** The most aliases that are resolved in one document: a few lines of them can stand for gigabytes. */
 const MAX_ALIASES = 100
@@ -29,13 +29,14 @@ export function parseYamlTree(text: string): ParsedJson {
    */
   const anchors = new Map<string, Node>()
   let aliasDepth = 0
-  const toTree = (node: unknown, path: readonly string[]): Json => {
+  const path: string[] = []
+  const toTree = (node: unknown): Json => {
     if (path.length > MAX_JSON_DEPTH) throw new SyntaxError(`it is nested more than ${MAX_JSON_DEPTH} deep`)
     if (node === null || node === undefined) return null
     if (isAlias(node)) {
       if (++aliases > MAX_ALIASES) throw new SyntaxError(`it has more than ${MAX_ALIASES} aliases`)
       aliasDepth++
-      const value = toTree(anchors.get(node.source), path)
+      const value = toTree(anchors.get(node.source))
       aliasDepth--
       return value
     }
@@ -45,19 +46,30 @@ export function parseYamlTree(text: string): ParsedJson {
       if (aliased > MAX_ALIASED) throw new SyntaxError(`its aliases stand for more than ${MAX_ALIASED} values`)
     }
     if (isScalar(node)) return scalar(node.value, node.source)
-    if (isSeq(node)) return node.items.map((item, i) => toTree(item, [...path, `[${i}]`]))
+    if (isSeq(node)) {
+      return node.items.map((item, i) => {
+        path.push(`[${i}]`)
+        const value = toTree(item)
+        path.pop()
+        return value
+      })
+    }
     if (!isMap(node)) throw new SyntaxError('it has a value that JSON cannot express')
     const members = record()
     for (const { key, value } of node.items) {
       if (aliasDepth === 0 && isScalar(key) && key.anchor !== undefined) anchors.set(key.anchor, key)
       const name = isScalar(key) ? keyText(key.value, key.source) : null
       if (name === null) throw new SyntaxError('a key is not a scalar')
-      if (Object.hasOwn(members, name)) duplicates.push(joinPath([...path, name]))
-      members[name] = toTree(value, [...path, name])
+      if (Object.hasOwn(members, name) && duplicates.length < MAX_DUPLICATES) {
+        duplicates.push(joinPath([...path, name]))
+      }
+      path.push(name)
+      members[name] = toTree(value)
+      path.pop()
     }
     return members
   }
-  return { value: toTree(document.contents, []), duplicates }
+  return { value: toTree(document.contents), duplicates }
 }
 
 function scalar(value: unknown, source: string | undefined): Json {

@@ -288,8 +288,6 @@ interface ListExtra<T> extends OptionDoc {
   readonly parseItem: (text: string) => T
   readonly formatItem?: (item: T) => string
   readonly choices?: readonly string[]
-  /** An origin or a path may hold a comma no more than a resource may; a list that must keep commas says false. */
-  readonly commas?: boolean
 }
 
 /** Commas within one value, and the flag may be repeated. */
@@ -299,7 +297,8 @@ export function list<T>(extra: ListExtra<T>): Option<readonly T[]> {
     'list',
     extra,
     (texts) => {
-      const items = (extra.commas === false ? texts : texts.flatMap((text) => text.split(',')))
+      const items = texts
+        .flatMap((text) => text.split(','))
         .map((item) => item.trim())
         .filter((item) => item !== '')
       // An unset variable in a script must not read as *nothing was asked for*.

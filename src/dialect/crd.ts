@@ -9,6 +9,7 @@
  */
 import { keyFromText } from '../model/event.js'
 import type { Resource } from '../model/resource.js'
+import { compareVersions } from './discovery.js'
 import { type PrinterColumn, servedResource, type ServedResource, type Subresources } from './resource-registry.js'
 import { conditionOf, countAt, field, has, listAt, textAt } from './table/fields.js'
 import { normalizeEtcdPrefix } from './well-known-resources.js'
@@ -69,17 +70,30 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
   }
   const resources = versions
     .filter((version) => version.served && (conversion === 'None' || version === stored))
-    .map(({ name, printerColumns, selectableFields, schema, subresources }) =>
-      servedResource({ ...resource, version: name }, 'custom', {
-        printerColumns,
-        selectableFields,
-        schema,
-        subresources,
+    .map((version) =>
+      servedResource({ ...resource, version: version.name }, 'custom', {
+        printerColumns: version.printerColumns,
+        selectableFields: version.selectableFields,
+        schema: version.schema,
+        subresources: version.subresources,
+        deprecation: deprecationOf(version, versions, group, kind),
         storageVersion: stored.name,
         convertsByWebhook: conversion === 'Webhook',
       }),
     )
   return { kind: 'defined', resources, storageVersion: stored.name, conversion }
+}
+
+/** The API server names a version to use instead where the definition gives no text. */
+function deprecationOf(version: Version, all: readonly Version[], group: string, kind: string): string | null {
+  const { name, isDeprecated, deprecationWarning } = version
+  if (!isDeprecated) return null
+  if (deprecationWarning !== null) return deprecationWarning === '' ? null : deprecationWarning
+  const [best] = all
+    .filter((one) => one.served && !one.isDeprecated && compareVersions(one.name, name) < 0)
+    .sort((a, b) => compareVersions(a.name, b.name))
+  const use = best === undefined ? '' : `; use ${group}/${best.name} ${kind}`
+  return `${group}/${name} ${kind} is deprecated${use}`
 }
 
 function notServed(reason: string): DefinitionReading {
@@ -103,6 +117,9 @@ interface Version {
   readonly name: string
   readonly served: boolean
   readonly storage: boolean
+  readonly isDeprecated: boolean
+  /** null: the definition gives no text. */
+  readonly deprecationWarning: string | null
   readonly printerColumns: readonly PrinterColumn[]
   readonly selectableFields: readonly string[]
   readonly schema: Readonly<Record<string, unknown>> | undefined
@@ -121,6 +138,8 @@ function versionsOf(spec: unknown): readonly Version[] {
       name: textAt(version, 'name'),
       served: field(version, 'served') === true,
       storage: field(version, 'storage') === true,
+      isDeprecated: field(version, 'deprecated') === true,
+      deprecationWarning: has(version, 'deprecationWarning') ? textAt(version, 'deprecationWarning') : null,
       printerColumns: (columns.length > 0 ? columns : listAt(spec, 'additionalPrinterColumns')).map(printerColumn),
       selectableFields: listAt(version, 'selectableFields').map((entry) => textAt(entry, 'jsonPath')),
       schema: isRecord(schema) ? schema : undefined,
@@ -139,6 +158,7 @@ function subresourcesOf(subresources: unknown): Subresources {
           specReplicas: simplePath(textAt(scale, 'specReplicasPath')),
           statusReplicas: simplePath(textAt(scale, 'statusReplicasPath')),
           selector: selector === '' ? null : simplePath(selector),
+          isBuiltIn: false,
         }
       : null,
   }

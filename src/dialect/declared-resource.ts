@@ -10,6 +10,7 @@
 import { keyFromText, keyToText } from '../model/event.js'
 import { resourceId, type Resource } from '../model/resource.js'
 import { servedResource, type ServedResource } from './resource-registry.js'
+import { wellKnownDeprecation } from './well-known-deprecations.js'
 import { wellKnownSubresources } from './well-known-subresources.js'
 import { DEFAULT_ETCD_PREFIX, findWellKnown, wellKnownResources } from './well-known-resources.js'
 
@@ -86,8 +87,12 @@ export function resolveResources(options: {
   return { resources, problems }
 }
 
-function wellKnown(resource: Resource): ServedResource {
-  return servedResource(resource, 'well-known', { subresources: wellKnownSubresources(resource) })
+/** A built-in resource with what is known of it. */
+export function wellKnown(resource: Resource): ServedResource {
+  return servedResource(resource, 'well-known', {
+    subresources: wellKnownSubresources(resource),
+    deprecation: wellKnownDeprecation(resource),
+  })
 }
 
 function problemsOf(declaration: ResourceDeclaration): string[] {

@@ -12,6 +12,7 @@ import { keyFromText } from '../model/event.js'
 import { apiVersion, type Resource } from '../model/resource.js'
 import type { RemoteGroups, RemoteGroupVersion } from './remote-group.js'
 import { type ResourceRegistry, type ServedResource, servedResource } from './resource-registry.js'
+import { SCALE } from './scale.js'
 
 export interface Document {
   readonly body: Buffer
@@ -22,7 +23,7 @@ export interface Document {
 const READ_VERBS = ['get', 'list', 'watch']
 const WRITE_VERBS = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
 const CREATE_ONLY = ['create']
-const SUBRESOURCE_VERBS = ['get', 'patch', 'update']
+const SUBRESOURCE_VERBS = { read: ['get'], write: ['get', 'patch', 'update'] } as const
 
 /**
  * Clients compare their own version with this one (kubectl warns when the minors are more than one apart) and derive
@@ -39,7 +40,7 @@ export interface Review {
 }
 
 export interface DiscoveryOptions {
-  /** Whether writes are served: then their verbs and the subresources are shown. Default false. */
+  /** Whether writes are served: then their verbs are shown. Default false. */
   readonly writable?: boolean
   /** What other servers serve through this one: shown where this server has nothing of that version itself. */
   readonly remote?: RemoteGroups
@@ -127,12 +128,13 @@ export class Discovery {
               ...namesJson(resource),
               ...this.#storageJson(served),
             },
-            ...this.#subresourcesOf(served).map(({ name, ...type }) => ({
+            ...this.#subresourcesOf(served).map(({ name, kind, ...version }) => ({
               name: `${resource.plural}/${name}`,
               singularName: '',
               namespaced: resource.namespaced,
-              ...type,
-              verbs: SUBRESOURCE_VERBS,
+              ...(kind === resource.kind ? {} : version),
+              kind,
+              verbs: this.#subresourceVerbs,
             })),
           ]
         }),
@@ -178,13 +180,16 @@ export class Discovery {
       : WRITE_VERBS
   }
 
-  #subresourcesOf({ resource, subresources }: ServedResource): readonly Subresource[] {
-    if (!this.#isWritable) return []
+  get #subresourceVerbs(): readonly string[] {
+    return this.#isWritable ? SUBRESOURCE_VERBS.write : SUBRESOURCE_VERBS.read
+  }
+
+  #subresourcesOf({ resource, origin, subresources }: ServedResource): readonly Subresource[] {
     const { group, version, kind } = resource
-    return [
-      ...(subresources.scale === null ? [] : [{ name: 'scale', group: 'autoscaling', version: 'v1', kind: 'Scale' }]),
-      ...(subresources.status ? [{ name: 'status', group, version, kind }] : []),
-    ]
+    const scale = subresources.scale === null ? [] : [{ name: 'scale', ...SCALE }]
+    const status = subresources.status ? [{ name: 'status', group, version, kind }] : []
+    // The API server sorts the built-in ones by name, and these not.
+    return origin === 'custom' ? [...status, ...scale] : [...scale, ...status]
   }
 
   #subresourcesJson(served: ServedResource): object {
@@ -194,7 +199,7 @@ export class Discovery {
       subresources: subresources.map(({ name, ...responseKind }) => ({
         subresource: name,
         responseKind,
-        verbs: SUBRESOURCE_VERBS,
+        verbs: this.#subresourceVerbs,
       })),
     }
   }

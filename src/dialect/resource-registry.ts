@@ -22,8 +22,10 @@ export interface PrinterColumn {
 export interface ScalePaths {
   readonly specReplicas: readonly string[]
   readonly statusReplicas: readonly string[]
-  /** The path of a selector, which is a text or a LabelSelector; null when there is none. */
+  /** The path of a selector; null when there is none. */
   readonly selector: readonly string[] | null
+  /** Whether one replica is the default and the selector is a LabelSelector or a map of labels. Otherwise it is text. */
+  readonly isBuiltIn: boolean
 }
 
 export interface Subresources {
@@ -46,6 +48,8 @@ export interface ServedResource {
   readonly subresources: Subresources
   /** The version in which its objects are stored; undefined where that is not known. */
   readonly storageVersion: string | undefined
+  /** The warning that every answer in this version carries; null: it is not deprecated. */
+  readonly deprecation: string | null
   /** Whether a webhook converts between its versions: objects stored in another version cannot be shown from here. */
   readonly convertsByWebhook: boolean
 }
@@ -68,8 +72,14 @@ export function servedResource(
     selectableFields: extras.selectableFields ?? [],
     subresources: extras.subresources ?? NO_SUBRESOURCES,
     storageVersion: extras.storageVersion,
+    deprecation: extras.deprecation ?? null,
     convertsByWebhook: extras.convertsByWebhook ?? false,
   }
+}
+
+/** Whether an object of the resource has that part of its own. */
+export function hasSubresource({ subresources }: ServedResource, name: string): boolean {
+  return (name === 'status' && subresources.status) || (name === 'scale' && subresources.scale !== null)
 }
 
 const pathOf = (group: string, version: string, plural: string): string => `${group}/${version}/${plural}`

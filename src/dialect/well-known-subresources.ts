@@ -47,6 +47,7 @@ const REPLICAS: ScalePaths = {
   specReplicas: ['spec', 'replicas'],
   statusReplicas: ['status', 'replicas'],
   selector: ['spec', 'selector'],
+  isBuiltIn: true,
 }
 
 export function wellKnownSubresources(resource: Pick<Resource, 'group' | 'plural'>): Subresources {

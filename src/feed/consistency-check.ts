@@ -1,12 +1,13 @@
 /**
- * Now and then, is the cache what etcd holds? Keys and mod revisions are compared at one revision, and a sample of values.
+ * Compares the cache with etcd from time to time: keys and mod revisions at one revision, and a sample of the values.
  *
- * Everything else here argues that a cache cannot differ; this finds out. It only looks: whoever runs it logs, counts and
- * rebuilds. What was read for it never answers a request. Comparing all values was rejected: it would read the whole
- * of etcd, and a wrong value under a right mod revision is a fault of memory, which a sample finds as well in time.
+ * The rest of the code is meant to make a difference impossible; this check finds out. It only reports: the caller
+ * logs, counts and rebuilds. What it reads never answers a request. Comparing all values was rejected: it would read
+ * the whole of etcd, and a wrong value under a right mod revision is a fault of memory, which a sample finds as well in
+ * time.
  *
- * Where etcd has compacted the revision that the cache is at (a quiet resource's moves seldom), the present is compared: what
- * was written since is left out, and a key that is gone may have been deleted since, so that it proves nothing.
+ * When etcd has compacted the cache's revision, which a quiet resource rarely moves, the present is compared instead.
+ * Keys written since then are ignored, and a missing key proves nothing, since it may have been deleted since.
  */
 import type { CheckedCache, CheckedKey } from '../model/checked-cache.js'
 import type { Key, KeyValue } from '../model/event.js'
@@ -25,11 +26,11 @@ export type CheckOutcome =
       readonly revision: Revision
       readonly keys: number
       readonly values: number
-      /** How many there are, and the first few by name. */
+      /** The number of differences, and the first few by name. */
       readonly differences: number
       readonly examples: readonly CheckDifference[]
     }
-  /** Nothing could be said, with the reason: not listed, etcd away, the revision gone. */
+  /** No comparison was possible, for this reason: not listed, etcd away, the revision compacted. */
   | { readonly kind: 'skipped'; readonly reason: string }
 
 export interface CheckDifference {
@@ -47,15 +48,15 @@ export interface ConsistencyCheckOptions {
   readonly random: Random
   readonly pageKeys: number
   readonly pageTimeoutMs: number
-  /** The mean time between audits; each wait is between half and one and a half of it. */
+  /** The mean time between checks; each wait is between half and one and a half times as long. */
   readonly intervalMs: number
   /** How many values are compared as well. */
   readonly sampleValues: number
-  /** Told of every outcome, the ones on demand included. */
+  /** Called with every outcome, including those of checks on request. */
   readonly onOutcome: (outcome: CheckOutcome) => void
 }
 
-/** Most differences that are named. */
+/** The most differences that are named. */
 const EXAMPLES = 10
 
 export class ConsistencyCheck {
@@ -69,7 +70,7 @@ export class ConsistencyCheck {
     this.#flight = new SingleFlight(() => this.#check())
   }
 
-  /** From now on, every `intervalMs` or so. */
+  /** Checks every `intervalMs` or so from now on. */
   start(): void {
     if (this.#loop !== null) return
     this.#stopping = new AbortController()
@@ -82,7 +83,10 @@ export class ConsistencyCheck {
     this.#loop = null
   }
 
-  /** Now; who asks while one is under way gets the next one. Never rejects on the upstream's account. */
+  /**
+   * Checks now. A caller that asks while a check is running gets the next one. A failure of the upstream does not
+   * reject.
+   */
   run(signal?: AbortSignal): Promise<CheckOutcome> {
     return this.#flight.join(signal)
   }
@@ -111,8 +115,8 @@ export class ConsistencyCheck {
   }
 
   /**
-   * At a revision the cache has reached, so that it needs no waiting; the cache is asked in the same turn, so that its
-   * state is still there, and keeps no state for long: one pass over it, beside the pages.
+   * Compares at a revision that the cache has reached, so that it need not wait. The snapshot is taken in the same
+   * turn, while the state is still there, and is released after one pass over it, beside the pages.
    */
   async #compare(signal: AbortSignal): Promise<CheckOutcome> {
     const { cache } = this.#options
@@ -125,14 +129,17 @@ export class ConsistencyCheck {
     } catch (error) {
       if (!(error instanceof UpstreamError && error.code === 'compacted')) throw error
     }
-    // Read anew in the turn in which its revision is: it may have moved.
+    // Read again in the turn in which its revision was read, since it may have moved.
     const { revision: later } = cache
     const present = later === null ? null : cache.stateAt(later)
     if (later === null || present === null) return { kind: 'skipped', reason: 'the cache holds no state' }
     return await this.#compareWith(present, { revision: later, at: null }, signal)
   }
 
-  /** @param compared.at what is read of etcd; null: the present, which may be later than the state. */
+  /**
+   * @param compared.at the revision to read from etcd; null reads the present, which may be later than the cache's
+   * state.
+   */
   async #compareWith(
     state: Iterable<CheckedKey>,
     { revision, at }: { readonly revision: Revision; readonly at: Revision | null },
@@ -166,7 +173,7 @@ export class ConsistencyCheck {
       const theirs = await withDeadline(clock, pageTimeoutMs, signal, late, (inner) =>
         upstream.readKey(key, { ...(revision === null ? {} : { revision }), signal: inner }),
       )
-      // Of the present: written or deleted since.
+      // When the present was read, this key was written or deleted since.
       if (revision === null && theirs?.modRevision !== modRevision) continue
       if (theirs === null || comparable(theirs)?.equals(value) !== true) {
         comparison.differs({ key, kind: 'other-value', ours: modRevision, theirs: theirs?.modRevision ?? null })
@@ -175,7 +182,7 @@ export class ConsistencyCheck {
   }
 }
 
-/** A merge of two sorted runs: ours is pulled along as theirs comes in. */
+/** Merges two sorted sequences: ours advances as the keys of etcd come in. */
 class Comparison {
   readonly #ours: Iterator<CheckedKey>
   #next: CheckedKey | null
@@ -183,15 +190,15 @@ class Comparison {
   readonly #judgedUpTo: Revision | null
   readonly #random: Random
   #sampled = 0
-  /** Uniform over all keys that could be sampled. */
+  /** A uniform sample of all keys that could be sampled. */
   readonly sample: { readonly key: Key; readonly modRevision: Revision; readonly value: Buffer }[] = []
   readonly examples: CheckDifference[] = []
   keys = 0
   differences = 0
-  /** Keys that are gone, and may have been deleted after the state. */
+  /** The number of missing keys that may have been deleted after the state. */
   undecided = 0
 
-  /** @param judgedUpTo what was written after it says nothing about the state; null: both are of one revision. */
+  /** @param judgedUpTo writes after it say nothing about the state; null when both sides are of one revision. */
   constructor(
     state: Iterable<CheckedKey>,
     {
@@ -207,7 +214,7 @@ class Comparison {
     this.#next = this.#pull()
   }
 
-  /** The next key of etcd's. */
+  /** Takes the next key of etcd. */
   meet(key: Key, modRevision: Revision): void {
     this.keys++
     this.#passOurs(key)
@@ -224,12 +231,12 @@ class Comparison {
     this.#next = this.#pull()
   }
 
-  /** etcd has no more. */
+  /** Called when etcd has no more keys. */
   end(): void {
     this.#passOurs(null)
   }
 
-  /** Lets go of the snapshot, wherever it got to. */
+  /** Releases the snapshot, however far the comparison got. */
   close(): void {
     this.#next = null
     this.#ours.return?.()
@@ -249,7 +256,7 @@ class Comparison {
     }
   }
 
-  /** Reservoir sampling: every candidate is in the sample with the same chance, however many there will be. */
+  /** Reservoir sampling: every candidate has the same chance, however many candidates there will be. */
   #consider({ key, modRevision, value }: CheckedKey): void {
     if (value === undefined || this.#sampleSize === 0) return
     const index = this.#sampled < this.#sampleSize ? this.#sampled : randomInteger(this.#random, 0, this.#sampled)

@@ -1,8 +1,10 @@
 /**
- * An audit of everything a process watches, on request: what came of it, resource by resource, as an operator wants to read
- * it. One at a time: who asks while one runs is answered with that one, so that no number of requests makes etcd read more.
+ * Checks everything that a process watches against etcd, on request, and reports the outcome of each resource to the
+ * operator. Only one check runs at a time: further requests get the report of the running one, so that no number of
+ * requests makes etcd read more.
  *
- * No key is in the report: whoever may ask for an audit need not be allowed to read what is stored. Keys are in the log.
+ * The report contains no keys, because a caller who may ask for a check need not be allowed to read what is stored. The
+ * keys are in the log.
  */
 import type { Resource } from '../model/resource.js'
 import type { Revision } from '../model/revision.js'
@@ -17,31 +19,31 @@ export interface CheckedResource {
 
 export interface ConsistencyRow {
   readonly group: string
-  /** Plural. */
+  /** The plural name. */
   readonly resource: string
   readonly outcome: CheckOutcome['kind']
-  /** Compared at it; null where nothing was. */
+  /** The revision that was compared; null when nothing was. */
   readonly revision: Revision | null
-  /** In etcd. */
+  /** The number of objects in etcd. */
   readonly objects: number
   readonly differences: number
-  /** Values compared byte by byte. */
+  /** The number of values compared byte by byte. */
   readonly sampled: number
-  /** What is cached of it is being listed anew, and its watchers end with 410. */
+  /** Whether the cache is being listed again, which ends its watchers with 410. */
   readonly rebuilt: boolean
-  /** Why it was skipped. */
+  /** Why the resource was skipped; null when it was not. */
   readonly reason: string | null
 }
 
 export interface ConsistencyReport {
-  readonly kind: 'AuditReport'
+  readonly kind: 'ConsistencyReport'
   readonly apiVersion: 'distributary.io/v1'
   /** `incomplete`: no difference was found, and not everything could be compared. */
   readonly outcome: 'equal' | 'different' | 'incomplete'
   readonly resources: readonly ConsistencyRow[]
 }
 
-/** Each reads all keys of its resource. */
+/** The number of resources checked at one time: each check reads all keys of its resource. */
 const AT_ONCE = 4
 const NOT_OURS = 'this process does not watch it in etcd: ask the replica that publishes it'
 
@@ -53,7 +55,7 @@ export class ConsistencyOnRequest {
     this.#resources = resources
   }
 
-  /** Never rejects on etcd's account: what could not be compared says why. */
+  /** A failure of etcd does not reject: a resource that could not be compared says why. */
   run(): Promise<ConsistencyReport> {
     this.#running ??= this.#check().finally(() => {
       this.#running = null
@@ -62,9 +64,9 @@ export class ConsistencyOnRequest {
   }
 
   async #check(): Promise<ConsistencyReport> {
-    const turns = new Limiter(AT_ONCE)
+    const slots = new Limiter(AT_ONCE)
     const rows = [...this.#resources()].map(async ({ resource, feed }) => {
-      const release = await turns.acquire()
+      const release = await slots.acquire()
       try {
         const outcome: CheckOutcome = (await feed.checkConsistency?.()) ?? { kind: 'skipped', reason: NOT_OURS }
         return rowOf(resource, outcome)
@@ -75,7 +77,7 @@ export class ConsistencyOnRequest {
     const resources = await Promise.all(rows)
     const any = (kind: CheckOutcome['kind']): boolean => resources.some(({ outcome }) => outcome === kind)
     return {
-      kind: 'AuditReport',
+      kind: 'ConsistencyReport',
       apiVersion: 'distributary.io/v1',
       outcome: any('different') ? 'different' : any('skipped') ? 'incomplete' : 'equal',
       resources,

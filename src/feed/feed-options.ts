@@ -1,4 +1,4 @@
-/** What a feed is made of and what it tells: its options and its status. */
+/** The options of a feed, and its status. */
 import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { BackoffOptions } from '../support/backoff.js'
@@ -13,7 +13,7 @@ import type { FeedState } from './feed-state.js'
 import type { Outage } from './outage.js'
 
 export interface FeedOptions {
-  /** For logs. */
+  /** The name in logs. */
   readonly name: string
   readonly prefix: Key
   readonly upstream: UpstreamReader & UpstreamWatcher
@@ -22,30 +22,36 @@ export interface FeedOptions {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: FeedMetrics
-  /** Shared by all feeds of one etcd: how many list and replay at once. */
-  readonly turns: Limiter
-  /** Wakes the feed when etcd is there again; shared by all feeds of one etcd. Without it each waits out its own backoff. */
+  /** Bounds how many feeds list and replay at once. All feeds of one etcd share it. */
+  readonly listSlots: Limiter
+  /**
+   * Wakes the feed when etcd is back. All feeds of one etcd share it; without it each waits for the end of its own
+   * backoff.
+   */
   readonly outage?: Outage
-  /** How many revisions of history to replay at the start; 0: list the present. */
+  /** How many revisions of history to replay at the start; 0 lists the present. */
   readonly backfillRevisions: number
   readonly onGap: 'expire' | 'coalesce'
   readonly backoff: BackoffOptions
-  /** Most keys in one page of a list. */
+  /** The most keys in one page of a list. */
   readonly pageKeys: number
-  /** Bound on one read, and on etcd's accepting a watch. */
+  /** The time limit of one read, and of etcd's accepting a watch. */
   readonly requestTimeoutMs: number
-  /** Between attempts to list what was refused. */
+  /** The time between attempts to list after a refusal. */
   readonly refusedRetryMs: number
 }
 
 export interface FeedStatus {
   readonly state: FeedState['kind']
-  /** Everything at or before it has been handed over; null before the first list. */
+  /** Everything at or before it has been delivered; null before the first list. */
   readonly revision: Revision | null
-  /** Milliseconds since the epoch, null while not watching. */
+  /** Milliseconds since the epoch; null while it is not watching. */
   readonly connectedSince: number | null
-  /** Why it is not watching, null when it is or nothing is wrong. */
+  /** Why it is not watching; null when it is, or when nothing is wrong. */
   readonly reason: string | null
-  /** In a fleet: whether it publishes for all, is fed by who does, or reads the upstream because the fleet's broker is away. */
+  /**
+   * The role in a fleet: it publishes for all replicas, follows the publisher, or reads the upstream because the
+   * fleet's broker is away.
+   */
   readonly part?: 'publishes' | 'follows' | 'direct'
 }

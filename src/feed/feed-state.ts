@@ -1,5 +1,5 @@
 /**
- * The loop list → watch → (gap) → relist of one resource, as a pure function: it decides, `feed.ts` performs.
+ * The loop list → watch → (gap) → relist of one resource as a pure function: this file decides, `feed.ts` performs.
  *
  *     idle ─start─▶ listing ─listed─▶ verifying ─same history─▶ catching-up ─target reached─▶ watching
  *                    │  ▲  ▲             │  ▲                        │                         │
@@ -8,31 +8,32 @@
  *                 refused                   └─ timer ── backing-off ◀┴───────── lost ──────────┘
  *
  * Two revisions say how far the sink has been brought, and they are kept apart on purpose. Everything at or before
- * `settled` was handed over as a list or as events. Everything at or before `position` is known to have been handed
- * over, because etcd told of progress that far without any event. So an event at or below `settled` is a repetition,
- * while one between the two contradicts what etcd said: a progress told too early, or another history.
+ * `settled` was delivered as a list or as events. Everything at or before `position` is known to have been delivered,
+ * because etcd reported progress that far without any event. An event at or below `settled` is therefore a repetition,
+ * while one between the two contradicts etcd's report: the progress came too early, or the history is another one.
  *
  * Upstream trouble is state here, never an exception. Inputs of an effect that was given up never arrive (`feed.ts`
- * drops them); a pair that makes no sense leaves the state as it is.
+ * drops them); an input that has no meaning in a state leaves the state as it is.
  */
 import type { Batch } from '../model/event.js'
 import { nextRevision, type Revision } from '../model/revision.js'
 import type { UpstreamErrorCode } from '../upstream/upstream.js'
 import type { ReplaceReason } from '../model/feed-sink.js'
 
-/** A connection that stood this long was healthy: the next failure starts again with the shortest wait. */
+/** A connection that lasted this long was healthy: the next failure starts again with the shortest wait. */
 export const HEALTHY_MS = 10_000
 
 /**
- * A resumed watch starts this far back at most, to see that nothing lies between `settled` and `position`. etcd reads
- * every revision of every key in that range for us, so a longer one is dearer than listing the keys of an idle prefix.
+ * How far back a resumed watch starts at most, in order to see that nothing lies between `settled` and `position`. etcd
+ * reads every revision of every key in that range for us, so a longer range would cost more than listing the keys of an
+ * idle prefix.
  */
 export const REPLAY_REVISIONS = 1_000
 
-/** Lists lost to compaction in a row before the next one waits. */
+/** How many lists in a row may be lost to compaction before the next one waits. */
 export const LIST_RESTARTS = 5
 
-/** So many fit into one answer wherever etcd has its own limit of a request, 1.5 MB, whatever they hold. */
+/** This many revisions fit into one answer wherever etcd has its own request limit of 1.5 MB, whatever they contain. */
 export const SAFE_REPLAY_REVISIONS = 40
 
 /** How far the sink has been brought: `settled <= position`. */
@@ -42,17 +43,17 @@ export interface FeedPlace {
 }
 
 export type FeedState =
-  /** Not started, or stopped. */
+  /** It has not started, or it was stopped. */
   | { readonly kind: 'idle' }
-  /** Reading every page of a state. */
+  /** It reads every page of a state. */
   | {
       readonly kind: 'listing'
       readonly reason: ReplaceReason
-      /** The first revision that can be read, where a compaction has told. */
+      /** The first revision that can be read, if a compaction has reported one. */
       readonly floor: Revision | null
       /** How often in a row a compaction has made this list start again. */
       readonly restarts: number
-      /** How many revisions the watch after it may replay; null: as many as are wanted. */
+      /** How many revisions the watch after the list may replay; null means no limit. */
       readonly replay: number | null
       readonly attempt: number
       readonly place: FeedPlace | null
@@ -73,8 +74,8 @@ export type FeedState =
       readonly attempt: number
     }
   /**
-   * The watch is on its way, and its events are held back until it is known to be of the same history: also after a list,
-   * for etcd may have been restored between the two.
+   * The watch is being opened, and its events are held until its history is known to be the same. This happens after a
+   * list too, since etcd may have been restored between the two.
    */
   | {
       readonly kind: 'verifying'
@@ -90,10 +91,10 @@ export type FeedState =
       readonly attempt: number
       readonly why: string
       readonly place: FeedPlace | null
-      /** What the next attempt does: list for this reason, or (null) resume the watch. */
+      /** What the next attempt does: list for this reason, or, when null, resume the watch. */
       readonly relist: ListWish | null
     }
-  /** etcd answers, but will not or cannot list this prefix. */
+  /** etcd answers, but refuses or fails to list this prefix. */
   | {
       readonly kind: 'refused'
       readonly reason: ReplaceReason
@@ -102,7 +103,7 @@ export type FeedState =
       readonly place: FeedPlace | null
     }
 
-/** What a list is taken for; `floor` and `replay` as in `listing`. */
+/** Why a list is taken; `floor` and `replay` are as in `listing`. */
 interface ListWish {
   readonly reason: ReplaceReason
   readonly floor: Revision | null
@@ -110,12 +111,12 @@ interface ListWish {
 }
 
 export type FeedInput =
-  /** With a place: the sink has been brought so far already, by an earlier feed of the same history. */
+  /** A place means that an earlier feed of the same history has already brought the sink so far. */
   | { readonly kind: 'start'; readonly place?: FeedPlace }
   | { readonly kind: 'stop' }
   /** The wait of `backing-off` or `refused` is over. */
   | { readonly kind: 'timer' }
-  /** etcd is there again, as others found. */
+  /** etcd is back, as another feed found. */
   | { readonly kind: 'wake' }
   /** etcd has answered with a revision below ours: an older copy of it may have been restored. */
   | { readonly kind: 'doubted'; readonly why: string }
@@ -124,22 +125,22 @@ export type FeedInput =
   | { readonly kind: 'list-compacted'; readonly compactRevision: Revision | null }
   | { readonly kind: 'list-failed'; readonly code: UpstreamErrorCode; readonly message: string }
   | { readonly kind: 'opened'; readonly at: number }
-  /** Screened: ascending, not empty, all above `position`. In `verifying`: as they came. */
+  /** The batches are screened: ascending, not empty, all above `position`. In `verifying` they are as they came. */
   | { readonly kind: 'batches'; readonly batches: readonly Batch[]; readonly last: Revision }
   | { readonly kind: 'progress'; readonly revision: Revision }
-  /** What was handed over equals etcd's state at some revision at or after the target, though none was told. */
+  /** The delivered state equals etcd's at some revision at or after the target, although no progress was reported. */
   | { readonly kind: 'state-equal' }
   /** An event at `revision`, above `settled` and at or below `position`. */
   | { readonly kind: 'contradicted'; readonly revision: Revision; readonly at: number }
   | { readonly kind: 'watch-compacted'; readonly compactRevision: Revision; readonly at: number }
-  /** What the watch has to catch up with comes in an answer that is too large to be taken. */
+  /** What the watch has to catch up with comes in an answer that is too large. */
   | { readonly kind: 'watch-too-large'; readonly message: string; readonly at: number }
   | { readonly kind: 'watch-failed'; readonly message: string; readonly at: number }
   | { readonly kind: 'same-history'; readonly now: Revision }
   | { readonly kind: 'other-history'; readonly why: string }
   | { readonly kind: 'verify-compacted' }
   | { readonly kind: 'verify-failed'; readonly message: string; readonly at: number }
-  /** What was handed over is not to be trusted, somebody found. */
+  /** A check found that the delivered state cannot be trusted. */
   | { readonly kind: 'rebuild'; readonly why: string }
 
 export type FeedEffect =
@@ -164,7 +165,7 @@ export type FeedEffect =
   | { readonly kind: 'synced' }
   | { readonly kind: 'disconnected'; readonly reason: string }
   | { readonly kind: 'refused'; readonly reason: string }
-  /** Give up everything that runs: list, watch, timer. */
+  /** Cancels everything that runs: list, watch, timer. */
   | { readonly kind: 'cancel' }
 
 export interface Transition {
@@ -318,7 +319,7 @@ function fromVerifying(
     case 'watch-compacted': {
       const resume = nextRevision(place.position)
       if (input.compactRevision > resume || startRevision === resume) {
-        // The loss has had its wait already: clients behind a long outage are not left waiting for a second one.
+        // The loss has already been waited for: clients are not kept waiting a second time after a long outage.
         const isWaited = after === 'loss'
         const attempts = isWaited ? attempt : attemptAfter(state, input.at)
         return gap(place, attempts, input.compactRevision, rules, isWaited)
@@ -364,7 +365,7 @@ function verify(after: 'list' | 'loss', place: FeedPlace, attempt: number): Tran
   }
 }
 
-/** The watch is on its way; reads wait for `target` when it is still ahead. */
+/** The watch is being opened; reads wait for `target` when it is still ahead. */
 function follow(
   place: FeedPlace,
   target: Revision,
@@ -403,7 +404,7 @@ function gap(
   return relist(place, attempt, wish(gapReason(rules), compactRevision), why, isWaited)
 }
 
-/** The older part is read in pages, and so much as is safe is left to the next watch; a second time nothing is. */
+/** The older part is read in pages, and as much as is safe is left to the next watch; the second time nothing is. */
 function tooLarge(place: FeedPlace, attempt: number, message: string, rules: FeedRules): Transition {
   const replay = attempt > 1 ? 0 : SAFE_REPLAY_REVISIONS
   const why = `what etcd has to tell after revision ${place.position} is too large: ${message}`
@@ -414,7 +415,10 @@ function gapReason({ onGap }: FeedRules): ReplaceReason {
   return onGap === 'coalesce' ? 'coalesce' : 'gap'
 }
 
-/** At once the first time; a list that keeps being needed waits like any other failure, unless it just has. */
+/**
+ * The first list starts at once. A list that is needed again and again waits like any other failure, unless it has just
+ * waited.
+ */
 function relist(place: FeedPlace, attempt: number, wished: ListWish, why: string, isWaited = false): Transition {
   const close: FeedEffect = { kind: 'close-watch' }
   if (attempt > 1 && !isWaited) return backOff(place, attempt, why, wished, [close])
@@ -439,7 +443,7 @@ function attemptAfter(state: { readonly openedAt: number | null; readonly attemp
   return state.openedAt !== null && at - state.openedAt >= HEALTHY_MS ? 1 : state.attempt + 1
 }
 
-/** Asking again soon would not help: someone has to change a right, a limit or a version. */
+/** Trying again soon would not help: a permission, a limit or a version has to be changed. */
 function isRefusal(code: UpstreamErrorCode): boolean {
   return code === 'permission-denied' || code === 'unauthenticated' || code === 'too-large' || code === 'protocol'
 }

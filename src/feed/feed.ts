@@ -1,15 +1,15 @@
 /**
- * One resource's way from etcd to its sink: performs what `feed-state.ts` decides, and decides nothing itself.
+ * Feeds one resource from etcd to its sink: performs what `feed-state.ts` decides, and decides nothing itself.
  *
- * Everything a watch says is screened before the sink sees it: what is handed on is ascending, whole revisions, each
- * above all before it. The first state is complete (`synced`) once it is *proven* that the replay has reached the
- * revision etcd had when the feed began: by an event or a progress at or after it, or, where progress cannot be
- * trusted, by a later list of keys that shows the state handed over to be etcd's. In that last case reads may be
- * answered, but the position stays where it is: a key put and deleted again leaves the state as it was, and its events are
- * still to come.
+ * Everything a watch delivers is screened before the sink gets it: the sink gets whole revisions in ascending order,
+ * each above all before it. The first state is complete (`synced`) once it is *proven* that the replay has reached the
+ * revision etcd had when the feed began. The proof is an event or a progress at or after that revision or, where
+ * progress cannot be trusted, a later list of keys which shows that the delivered state is etcd's. In that last case
+ * reads may be answered, but the position stays where it is: a key put and deleted again leaves the state as it was,
+ * and its events are still to come.
  *
- * At most one job (list, comparison of history, search for that proof) runs at a time, and it is given up with the state
- * that began it. Nothing here reconnects by itself: a lost watch is an input like any other.
+ * At most one job (list, comparison of history, search for that proof) runs at a time, and it is given up with the
+ * state that began it. Nothing here reconnects by itself: a lost watch is an input like any other.
  */
 import type { Batch } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
@@ -28,18 +28,18 @@ import { canBridge, compareHistory } from './same-history.js'
 import { screen } from './screen.js'
 import { HistoryFingerprint } from './history-fingerprint.js'
 
-/** etcd drops a request in silence while the stream is behind. */
+/** etcd silently drops a request while the stream is behind, so it is repeated. */
 const PROGRESS_INTERVAL_MS = 100
-/** After so many unanswered requests the keys are compared as well. */
+/** After this many unanswered requests the keys are compared as well. */
 const PROGRESS_REQUESTS = 50
 const COMPARE_RETRY_MS = 1_000
-/** A replay that takes longer lets the next feed begin. */
+/** A replay that takes longer no longer keeps the next feed from starting. */
 const TURN_MS = 30_000
 
 export interface FeedResume {
   readonly place: FeedPlace
   readonly clusterId: string
-  /** Of what was handed over up to there. */
+  /** The fingerprint of everything delivered up to that place. */
   readonly fingerprint: HistoryFingerprint
 }
 
@@ -79,7 +79,10 @@ export class Feed {
     this.#options = options
   }
 
-  /** @param resume where an earlier feed, perhaps of another process, has brought the sink: goes on there if it can. */
+  /**
+   * @param resume how far an earlier feed, perhaps of another process, has brought the sink: this feed continues there
+   * if it can.
+   */
   start(resume?: FeedResume): void {
     if (resume === undefined) return this.#send({ kind: 'start' })
     this.#clusterId = resume.clusterId
@@ -87,23 +90,25 @@ export class Feed {
     this.#send({ kind: 'start', place: resume.place })
   }
 
-  /** Resolves when nothing of it runs any more; the sink hears nothing after the call. */
+  /** Resolves when nothing runs any more; the sink is not called after this call. */
   async stop(): Promise<void> {
     this.#send({ kind: 'stop' })
     while (this.#jobs.size > 0) await Promise.allSettled(this.#jobs)
   }
 
-  /** Lists anew because what was handed over is not to be trusted (an audit found a difference); watchers end with 410. */
+  /** Lists again because a consistency check found a difference; watchers end with 410. */
   rebuild(why: string): void {
     this.#send({ kind: 'rebuild', why })
   }
 
-  /** etcd has answered with a revision below ours: its history is looked at now, whatever the feed was waiting for. */
+  /**
+   * etcd has answered with a revision below ours, so its history is compared now, whatever the feed was waiting for.
+   */
   doubtHistory(why: string): void {
     this.#send({ kind: 'doubted', why })
   }
 
-  /** Everything at or before it has been handed over; null before the first list. */
+  /** Everything at or before it has been delivered; null before the first list. */
   get position(): Revision | null {
     const state = this.#state
     return 'place' in state && state.place !== null ? state.place.position : null
@@ -120,17 +125,17 @@ export class Feed {
     }
   }
 
-  /** Of the etcd that was last compared or listed; null before. */
+  /** The cluster id of the etcd that was last compared or listed; null before. */
   get clusterId(): string | null {
     return this.#clusterId
   }
 
-  /** As the etcd says that was asked last, by whomever: see `UpstreamStatus`. */
+  /** The newest answer of etcd, whoever asked for it: see `UpstreamStatus`. */
   get trustsProgress(): boolean {
     return this.#options.upstream.trustsProgress ?? this.#trustsProgress
   }
 
-  /** Asks etcd to say how far the watch is; may go unanswered: ask again. */
+  /** Asks etcd for the progress of the watch. The request may go unanswered: ask again. */
   requestProgress(): void {
     this.#watch?.watch?.requestProgress()
   }
@@ -238,8 +243,8 @@ export class Feed {
     else if (state.kind !== 'listing' && state.kind !== 'verifying') this.#endTurn()
 
     const fields = { resource: name, from: before.kind, to: state.kind, ...this.status }
-    // What it comes to is said in one line by those who know the whole: the cache of a resource that cannot be listed, and
-    // of an outage, which concerns every resource at once, whoever runs them.
+    // The outcome is logged in one line elsewhere: by the cache of a resource that cannot be listed, and by the outage,
+    // which concerns every resource at once.
     logger.debug(fields, 'feed')
   }
 
@@ -331,7 +336,7 @@ export class Feed {
 
   async #takeTurn(signal: AbortSignal): Promise<void> {
     if (this.#releaseTurn !== null) return
-    const release = await this.#options.turns.acquire(signal)
+    const release = await this.#options.listSlots.acquire(signal)
     if (signal.aborted) {
       release()
       throw signal.reason
@@ -349,7 +354,7 @@ export class Feed {
   #tracedList(effect: Extract<FeedEffect, { kind: 'list' }>, signal: AbortSignal): Promise<void> {
     const name = effect.reason === 'initial' ? 'first list' : 'relist'
     const attributes = { 'distributary.resource': this.#options.name, 'distributary.reason': effect.reason }
-    // What follows from it (the watch) lives on in the same asynchronous call: none of that is to be its child.
+    // The watch outlives the span in the same asynchronous call, and nothing in it may become a child of the span.
     const options = { kind: 'internal', attributes, isRoot: true } as const
     return inSpan(name, options, (span) => this.#list(effect, signal, span))
   }
@@ -362,7 +367,7 @@ export class Feed {
     try {
       await this.#takeTurn(signal)
       const status = await this.#ask(signal, (inner) => upstream.status(inner))
-      // Of this prefix, since there may be no right to read anything else.
+      // The probe reads this prefix, since the user may have no right to read anything else.
       const probe = await this.#ask(signal, (inner) => upstream.read({ prefix, limit: SAMPLE_KEYS, signal: inner }))
       const now = probe.currentRevision
       const isSameCluster = this.#clusterId === null || this.#clusterId === status.clusterId
@@ -374,7 +379,7 @@ export class Feed {
       span.note({ 'distributary.reason': reason, 'distributary.resource_version': revision })
 
       const fingerprint = new HistoryFingerprint()
-      // The present is asked for as such: a source over HTTP has cheaper ways to it than to an exact revision.
+      // The present is read without a revision: a source over HTTP has cheaper ways to it than to an exact revision.
       const at = plan.revision === now ? null : plan.revision
       const from = { upstream, prefix, revision: at, clock, signal, pageKeys, pageTimeoutMs: requestTimeoutMs }
       for await (const page of readPages(from)) {
@@ -383,7 +388,7 @@ export class Feed {
         replacement.add(page.keyValues)
         fingerprint.listed(page.keyValues)
       }
-      // First, for a sink that hands the state on with where it is from.
+      // This comes first, for a sink that passes the state on together with its origin.
       this.#learned(status)
       replacement?.commit()
       replacement = null
@@ -407,7 +412,7 @@ export class Feed {
     }
   }
 
-  /** A gap is bridged by events only within one history. */
+  /** A gap may be bridged by events only within one history. */
   async #confirm(
     effect: Extract<FeedEffect, { kind: 'list' }>,
     reason: ReplaceReason,
@@ -457,7 +462,7 @@ export class Feed {
       if (signal.aborted) return
     }
     for (let waitMs = PROGRESS_INTERVAL_MS; !signal.aborted; waitMs = COMPARE_RETRY_MS) {
-      // A replay that is on its way soon proves itself by an event.
+      // A replay that makes progress soon proves itself by an event.
       await sleep(clock, waitMs, signal)
       if (signal.aborted) return
       this.requestProgress()
@@ -474,7 +479,7 @@ export class Feed {
     }
   }
 
-  /** With as many keys, and the newest change among them behind us, the state handed over is the later one. */
+  /** When it has as many keys, and we are past their newest change, the delivered state is the later one. */
   #compareWith(later: KeysSummary): void {
     if (this.#state.kind !== 'catching-up' || later.maxModRevision > this.#state.place.settled) return
     if (later.count === this.#fingerprint.keyCount) this.#send({ kind: 'state-equal' })

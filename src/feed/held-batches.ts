@@ -1,9 +1,12 @@
-/** What a watch says while the history is still being compared, which takes milliseconds: bounded, in order, whole or not. */
+/**
+ * Holds what a watch delivers while the history is still being compared, which takes milliseconds. The buffer is
+ * bounded and ordered, and reports whether it is complete.
+ */
 import type { Batch } from '../model/event.js'
 
-/** A comparison may take as long as a read may; what comes in that time may be anything. */
+/** A comparison may take as long as a read, and any amount of data may come in that time. */
 const MAX_HELD_BYTES = 64 * 1_048_576
-/** Beside the value: key, numbers, and the objects around them. */
+/** The approximate memory of an event besides its value: key, numbers, and the objects around them. */
 const EVENT_BYTES = 256
 
 export class HeldBatches {
@@ -11,7 +14,7 @@ export class HeldBatches {
   #bytes = 0
   #isWhole = true
 
-  /** Beyond the bound the rest is let go, so what is held has no hole, and at least one batch is held. */
+  /** Beyond the bound, further batches are dropped, so the held ones have no gap. At least one batch is held. */
   add(batches: readonly Batch[]): void {
     for (const batch of batches) {
       this.#isWhole &&= this.#bytes <= MAX_HELD_BYTES
@@ -21,7 +24,7 @@ export class HeldBatches {
     }
   }
 
-  /** Empties it. Where it is not whole, what follows has to be asked for again. */
+  /** Empties the buffer. When it is not whole, the rest has to be requested again. */
   take(): { readonly batches: readonly Batch[]; readonly isWhole: boolean } {
     const taken = { batches: this.#batches, isWhole: this.#isWhole }
     this.#batches = []

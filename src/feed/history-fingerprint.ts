@@ -1,18 +1,19 @@
 /**
- * The little a feed remembers of what it handed over, enough to recognise the history again: the newest puts that are still
- * there, the deletion after them, and how many keys there are. The newest put alone is not enough: two histories may agree
- * in it and differ in the one before. A copy of all keys was rejected: the sink has one, and this feed would double it.
+ * The little that a feed remembers of what it delivered, in order to recognise the history again: the newest puts that
+ * still exist, the deletion after them, and the number of keys. The newest put alone is not enough, because two
+ * histories may agree in it and differ in the one before. A copy of all keys was rejected: the sink has one, and the
+ * feed would double it.
  */
 import type { Batch, Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 
-/** Each is read again after every loss of the watch. */
+/** Each of them is read again after every loss of the watch. */
 const KEPT_PUTS = 16
-/** Values of up to 1.5 MB may be pinned by it; the newest is kept however large it is. */
+/** The fingerprint may keep values of up to 1.5 MB in memory; the newest is kept however large it is. */
 const KEPT_BYTES = 1_048_576
 
 export class HistoryFingerprint {
-  /** Ascending by mod revision, one per key. */
+  /** The puts in ascending order of mod revision, one per key. */
   #puts: KeyValue[] = []
   #putBytes = 0
   #lastDelete: { readonly key: Key; readonly revision: Revision } | null = null
@@ -20,27 +21,30 @@ export class HistoryFingerprint {
   #isCountKnown = true
   #wasListed = false
 
-  /** The newest values handed over that have not been deleted since, the newest last. */
+  /** The newest values delivered and not deleted since, the newest last. */
   get puts(): readonly KeyValue[] {
     return this.#puts
   }
 
-  /** The newest of them; null where none is known. */
+  /** The newest of these values; null when there is none. */
   get newest(): KeyValue | null {
     return this.#puts.at(-1) ?? null
   }
 
-  /** The last event, where that was a deletion. */
+  /** The last event, if it was a deletion. */
   get lastDelete(): { readonly key: Key; readonly revision: Revision } | null {
     return this.#lastDelete
   }
 
-  /** Keys under the prefix; null without a list, and where the source does not tell a creation from an update. */
+  /**
+   * The number of keys under the prefix; null without a list, and where the source does not tell a creation from an
+   * update.
+   */
   get keyCount(): number | null {
     return this.#wasListed && this.#isCountKnown ? this.#keyCount : null
   }
 
-  /** What an earlier fingerprint of the same history had seen last. */
+  /** Restores what an earlier fingerprint of the same history saw last. */
   recalled(newest: KeyValue | null, lastDelete: { readonly key: Key; readonly revision: Revision } | null): void {
     this.#puts = newest === null ? [] : [newest]
     this.#putBytes = newest?.value.length ?? 0

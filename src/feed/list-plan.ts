@@ -1,4 +1,4 @@
-/** At which revision a list is taken, so that the watch after it brings as much history as can be had. */
+/** Chooses the revision of a list, so that the watch after it brings as much history as possible. */
 import type { Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { Clock } from '../support/clock.js'
@@ -6,13 +6,18 @@ import type { UpstreamWatch, UpstreamWatcher } from '../upstream/upstream.js'
 import type { ReplaceReason } from '../model/feed-sink.js'
 import type { FeedPlace } from './feed-state.js'
 
-/** What a watch is to replay after a list, at most, as far as that can be told: as much as a ring holds by default. */
+/**
+ * The most bytes that a watch should replay after a list, as far as that can be estimated: as much as a ring holds by
+ * default.
+ */
 const REPLAY_BYTES = 64 * 1_048_576
 
-/** Keys that are looked at to tell how large values are here. */
+/** The number of keys that are read to estimate the size of values. */
 export const SAMPLE_KEYS = 16
 
-/** How many revisions a replay may hold when they are of such values: older ones are read as a state, in pages. */
+/**
+ * Returns how many revisions a replay may have with values of this size. Older revisions are read as a state, in pages.
+ */
 export function affordableReplay(sample: readonly KeyValue[]): number {
   let bytes = 0
   for (const { value } of sample) bytes += value.length
@@ -25,11 +30,11 @@ export interface ListPlan {
 }
 
 export interface ListPlanInput {
-  /** etcd's revision, linearizable. */
+  /** etcd's revision, read linearizably. */
   readonly now: Revision
   /** The first revision that can be read, as far as known. */
   readonly floor: Revision | null
-  /** How often in a row compaction made the list start again. */
+  /** How often in a row a compaction made the list start again. */
   readonly restarts: number
   readonly backfillRevisions: number
   readonly reason: ReplaceReason
@@ -38,9 +43,10 @@ export interface ListPlanInput {
 }
 
 /**
- * R0 = max(compacted, now − backfill), and never before what was handed over already in the same history. With every
- * restart the backfill halves, and when even the floor could not be learned the list is taken now. Another history is
- * listed now, too: what is served goes on from the state before to the present, and never through the past.
+ * The revision is max(compacted, now − backfill), and never before what was already delivered of the same history. With
+ * every restart the backfill halves, and when not even the floor could be learned, the present is listed. After a
+ * change of history the present is listed too: watchers go from the old state to the present and never through the
+ * past.
  */
 export function planList(input: ListPlanInput): ListPlan {
   const { now, floor, restarts, place } = input
@@ -56,8 +62,8 @@ export function planList(input: ListPlanInput): ListPlan {
 }
 
 /**
- * The first revision that can still be read, when `revision` turned out not to be: a range read does not say, but a watch
- * that starts there is cancelled with it. Null when etcd does not say so in time.
+ * Finds the first revision that can still be read when `revision` turned out to be compacted: a range read does not
+ * say, but a watch that starts there is cancelled with it. Returns null when etcd does not say so in time.
  */
 export function learnCompactRevision(
   upstream: UpstreamWatcher,

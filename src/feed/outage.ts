@@ -1,8 +1,9 @@
 /**
- * Wakes every feed of one etcd with the first sign of life after an outage, so that none waits out a backoff of its own.
+ * Wakes every feed of one etcd at the first sign of life after an outage, so that none waits for the end of its own
+ * backoff.
  *
- * While a feed sleeps, etcd is asked for its revision twice a second, once for all of them. An answer wakes them only if the
- * question before it had none: a feed whose watch fails although etcd is there keeps to its own backoff.
+ * While a feed sleeps, etcd is asked for its revision twice a second, once for all feeds. An answer wakes them only if
+ * the question before it had none: a feed whose watch fails although etcd answers keeps to its own backoff.
  */
 import type { Clock, Timer } from '../support/clock.js'
 import { withDeadline } from '../support/deadline.js'
@@ -24,7 +25,7 @@ export class Outage {
     this.#clock = clock
   }
 
-  /** @param wake called once, unless what is returned is called before. */
+  /** @param wake called once, unless the returned function is called before. */
   sleep(wake: () => void): () => void {
     this.#sleepers.add(wake)
     this.#plan()

@@ -1,4 +1,4 @@
-/** A whole prefix at one revision, page by page: for lists, comparisons and audits. */
+/** Reads a whole prefix at one revision, page by page: for lists, comparisons and consistency checks. */
 import { type Key, keyToText, type KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { Clock } from '../support/clock.js'
@@ -9,18 +9,18 @@ import { UpstreamError, type Page, type ReadOptions, type UpstreamReader } from 
 export interface PagesOptions {
   readonly upstream: UpstreamReader
   readonly prefix: Key
-  /** null: linearizable, at the revision of the first page; the others follow it. */
+  /** null means a linearizable read: the other pages use the revision of the first one. */
   readonly revision: Revision | null
   readonly keysOnly?: boolean
-  /** Most keys a page. */
+  /** The most keys in a page. */
   readonly pageKeys: number
-  /** Bound on each page. */
+  /** The time limit of each page. */
   readonly pageTimeoutMs: number
   readonly clock: Clock
   readonly signal?: AbortSignal
 }
 
-/** One after the other, all of one revision, at least one. @throws UpstreamError, or the signal's reason. */
+/** Yields pages of one revision, one after the other, at least one. @throws UpstreamError, or the signal's reason. */
 export async function* readPages(options: PagesOptions): AsyncGenerator<Page, void, undefined> {
   const { upstream, prefix, clock, pageTimeoutMs } = options
   let revision = options.revision
@@ -80,14 +80,14 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
 export interface KeysSummary {
   readonly revision: Revision
   readonly count: number
-  /** Of the keys that are there; 0 when there are none. */
+  /** The highest mod revision of the present keys; 0 when there are none. */
   readonly maxModRevision: number
 }
 
 /**
- * How many keys there are and the newest change among them, at one revision. Two such summaries of one history tell
- * whether it left the state as it was between them: an earlier state that has seen `maxModRevision` holds every key of
- * the later one unchanged, so with the same count it holds no other.
+ * Returns the number of keys and the newest change among them, at one revision. Two such summaries of one history show
+ * whether the state is the same: an earlier state that has seen `maxModRevision` contains every key of the later one
+ * unchanged, so with the same count it contains no other.
  */
 export async function summariseKeys(options: PagesOptions): Promise<KeysSummary> {
   let revision: Revision | null = null

@@ -1,7 +1,7 @@
 /**
- * What stands behind one cache: something that writes to its `FeedSink` and answers for its freshness. An upstream
- * (`upstream-feed.ts`), a NATS stream and a worker's primary are such sources, and whoever wires a resource does not know
- * which one it has.
+ * The source behind one cache: it writes to a `FeedSink` and proves how fresh that is. An upstream
+ * (`upstream-feed.ts`), a NATS stream and a worker's primary process are such sources, and the wiring of a resource
+ * does not know which one it has.
  */
 import type { Resource } from '../model/resource.js'
 import type { CheckedCache } from '../model/checked-cache.js'
@@ -15,20 +15,20 @@ export interface ResourceFeed {
   readonly freshness: FreshnessSource
   readonly status: FeedStatus
   start(): void
-  /** Resolves when nothing of it runs any more; the sink hears nothing after the call. */
+  /** Resolves when nothing runs any more; the sink is not called after this call. */
   stop(): Promise<void>
-  /** Compares what the sink holds with etcd, now. Absent in a worker, whose primary does it. */
+  /** Compares what the sink has with etcd now. Absent in a worker, where the primary process does it. */
   checkConsistency?(): Promise<CheckOutcome>
 }
 
 export interface FeedRequest {
-  /** One of those served from the prefix: it gives the prefix, and names to logs and metrics. */
+  /** One of the resources served from the prefix: it gives the prefix, and names for logs and metrics. */
   readonly resource: Resource
   readonly sink: FeedSink
   readonly metrics: FeedMetrics
-  /** What the sink holds, for the consistency check; the process that owns the watch runs it now and then. */
+  /** The contents of the sink, for the consistency check that the process with the watch runs from time to time. */
   readonly checked?: CheckedCache
 }
 
-/** One per etcd prefix, not started yet. */
+/** Makes one feed per etcd prefix, which is not started yet. */
 export type OpenFeed = (request: FeedRequest) => ResourceFeed

@@ -1,8 +1,8 @@
 /**
- * Is this still the etcd whose events were handed over? A restored backup has the same cluster id when it was restored
- * with the same flags, its revision is behind at first, and may have overtaken ours by the time we are back. So what we
- * know to be true at our revision is read again there. Comparing only cluster ids and revisions was rejected: it takes
- * an overtaken history for ours, and two histories would be served as one.
+ * Decides whether this is still the etcd whose events were delivered. A restored backup has the same cluster id when it
+ * was restored with the same flags. Its revision is behind at first, and may have overtaken ours by the time we are
+ * back. Therefore what we know to be true at our revision is read again there. Comparing only cluster ids and revisions
+ * was rejected: it would accept a history that has overtaken ours, and two histories would be served as one.
  */
 import type { Key, KeyValue } from '../model/event.js'
 import { nextRevision, type Revision } from '../model/revision.js'
@@ -16,16 +16,16 @@ import type { HistoryFingerprint } from './history-fingerprint.js'
 export type HistoryVerdict =
   | { readonly kind: 'same'; readonly now: Revision; readonly status: UpstreamStatus }
   | { readonly kind: 'other'; readonly why: string }
-  /** Our revision cannot be read any more, so neither can what came after it. */
+  /** Our revision can no longer be read, so neither can what came after it. */
   | { readonly kind: 'compacted' }
 
 export interface SameHistoryOptions {
   readonly upstream: UpstreamReader
   readonly prefix: Key
-  /** The cluster that was listed. */
+  /** The id of the cluster that was listed. */
   readonly clusterId: string
   readonly place: FeedPlace
-  /** Where the watch was opened: what it replays itself need not be compared here. */
+  /** The start revision of the watch: what the watch replays need not be compared here. */
   readonly startRevision: Revision
   readonly fingerprint: HistoryFingerprint
   readonly pageKeys: number
@@ -36,7 +36,7 @@ export interface SameHistoryOptions {
 
 const READS_AT_ONCE = 8
 
-/** @throws UpstreamError when it cannot be told now. */
+/** @throws UpstreamError when no decision is possible now. */
 export async function compareHistory(options: SameHistoryOptions): Promise<HistoryVerdict> {
   const { upstream, place, fingerprint, prefix } = options
   const status = await ask(options, (signal) => upstream.status(signal))
@@ -76,8 +76,8 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
 }
 
 /**
- * Whether a list that bridges a gap (`coalesce`) can belong to the same history, as far as one key can tell; the sink, which
- * has all of them, looks at the others.
+ * Whether a list that bridges a gap (`coalesce`) can belong to the same history, as far as one key can tell. The sink,
+ * which has all keys, compares the others.
  */
 export async function canBridge(
   options: Omit<SameHistoryOptions, 'startRevision'>,
@@ -92,7 +92,10 @@ export async function canBridge(
   return found.createRevision === newest.createRevision && found.version > newest.version
 }
 
-/** What our newest keys hold at our revision, in their order; a few at a time, as each listens to the one signal. */
+/**
+ * Reads our newest keys at our revision, in order. Only a few are read at a time, since each listens to the same
+ * signal.
+ */
 async function readAtPosition(options: SameHistoryOptions, puts: readonly KeyValue[]): Promise<(KeyValue | null)[]> {
   const found: (KeyValue | null)[] = []
   for (let i = 0; i < puts.length; i += READS_AT_ONCE) {
@@ -102,7 +105,7 @@ async function readAtPosition(options: SameHistoryOptions, puts: readonly KeyVal
   return found
 }
 
-/** Gone at our revision, and there before it went, where that can still be read. */
+/** Whether the key does not exist at our revision and did exist before its deletion, where that can still be read. */
 async function isDeleted(options: SameHistoryOptions, key: Key, revision: Revision): Promise<boolean> {
   if ((await readFingerprint(options, key, options.place.position)) !== null) return false
   try {

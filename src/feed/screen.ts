@@ -1,18 +1,23 @@
-/** The guard before the sink: what came from a watch, against what was handed over already. */
+/**
+ * Compares what a watch delivered with what has been delivered before, and lets only new batches through to the sink.
+ */
 import type { Batch } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { FeedPlace } from './feed-state.js'
 
 export interface Screened {
-  /** Ascending, all above `place.position`. */
+  /** The new batches in ascending order, all above `place.position`. */
   readonly fresh: readonly Batch[]
-  /** Events at or below what was settled when they came: repetitions. */
+  /** The number of repeated events: those at or below what was settled when they came. */
   readonly repeatedEvents: number
-  /** The first batch between `settled` and `position`, where etcd had said there was none; nothing after it is taken. */
+  /**
+   * The first batch between `settled` and `position`, where etcd had reported that there was none; nothing after it is
+   * accepted.
+   */
   readonly contradiction: Revision | null
 }
 
-/** Allocates nothing per batch in the usual case, in which everything is fresh. */
+/** Allocates nothing per batch in the usual case, in which everything is new. */
 export function screen(batches: readonly Batch[], place: FeedPlace): Screened {
   let last = place.position
   for (const batch of batches) {

@@ -1,4 +1,7 @@
-/** The usual source: this process lists and watches the upstream itself, and reads it where the cache cannot tell. */
+/**
+ * The usual source of a cache: this process lists and watches the upstream itself, and reads it where the cache cannot
+ * answer.
+ */
 import { resourceId } from '../model/resource.js'
 import type { Clock } from '../support/clock.js'
 import type { Limiter } from '../support/limiter.js'
@@ -18,8 +21,8 @@ export interface UpstreamFeedOptions {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
-  /** Shared by all: how many list and replay at once. */
-  readonly turns: Limiter
+  /** Bounds how many feeds list and replay at once. All feeds share it. */
+  readonly listSlots: Limiter
   readonly backfillRevisions: number
   readonly onGap: 'expire' | 'coalesce'
 }
@@ -29,9 +32,12 @@ const REQUEST_TIMEOUT_MS = 15_000
 const REVISION_TIMEOUT_MS = 3_000
 const STATE_TIMEOUT_MS = 30_000
 const REFUSED_RETRY_MS = 30_000
-/** Each holds a whole state. */
+/** Each read holds a whole state. */
 const EXACT_READS = 2
-/** Rare enough that reading every key is nothing to etcd, often enough that a wrong cache does not live for long. */
+/**
+ * Rare enough that reading every key costs etcd next to nothing, often enough that a wrong cache does not live for
+ * long.
+ */
 const CHECK_INTERVAL_MS = 5 * 60_000
 const CHECK_VALUES = 20
 
@@ -46,7 +52,7 @@ export class UpstreamFeed implements ResourceFeed {
   readonly #check: ConsistencyCheck | null
 
   constructor({ resource, sink, metrics, checked }: FeedRequest, options: UpstreamFeedOptions, outage?: Outage) {
-    const { upstream, clock, random, logger, turns, backfillRevisions, onGap } = options
+    const { upstream, clock, random, logger, listSlots, backfillRevisions, onGap } = options
     const prefix = resource.etcdPrefix
     const feed = new Feed({
       name: resourceId(resource),
@@ -57,7 +63,7 @@ export class UpstreamFeed implements ResourceFeed {
       random,
       logger,
       metrics,
-      turns,
+      listSlots,
       ...(outage === undefined ? {} : { outage }),
       backfillRevisions,
       onGap,

@@ -1,9 +1,10 @@
 /**
- * How fresh a cached answer must be, and etcd's own state where the cache cannot tell: for consistent reads, and for exact
- * reads of revisions that no snapshot holds any more.
+ * Proves how fresh a cached answer is, and reads etcd's own state where the cache cannot answer: for consistent reads,
+ * and for exact reads of revisions that no snapshot has any more.
  *
- * A request may join only a read that starts after the request arrived, so a burst of them costs two reads. What is read
- * here answers requests and never moves the feed: an equal state does not mean that its events were delivered.
+ * A request may join only a read that starts after the request arrived, so a burst of requests costs two reads. A state
+ * that is read here answers requests and never moves the feed: an equal state does not mean that its events were
+ * delivered.
  */
 import type { FreshnessSource, StateAtRevision } from '../model/freshness-source.js'
 import type { Key, KeyValue } from '../model/event.js'
@@ -19,28 +20,28 @@ import { readPages } from './read-pages.js'
 export interface ProgressSource {
   readonly trustsProgress: boolean
   requestProgress(): void
-  /** What has been handed over; null where nobody here can tell. */
+  /** The position of what has been delivered; null when it is not known here. */
   readonly position: Revision | null
-  /** The upstream has answered with a revision below that. */
+  /** Reports that the upstream has answered with a revision below that position. */
   doubtHistory(why: string): void
 }
 
 export interface UpstreamFreshnessOptions {
   readonly upstream: UpstreamReader
   readonly prefix: Key
-  /** The feed whose progress proves freshness, or what stands for it. */
+  /** The feed whose progress proves freshness, or a substitute for it. */
   readonly feed: ProgressSource
   readonly clock: Clock
   readonly pageKeys: number
-  /** Bound on `currentRevision`. */
+  /** The time limit of `currentRevision`. */
   readonly revisionTimeoutMs: number
-  /** Bound on `readState`, all pages together. */
+  /** The time limit of `readState`, for all pages together. */
   readonly stateTimeoutMs: number
-  /** Reads of old revisions that run at once, each of which holds a whole state; the rest wait for their turn. */
+  /** How many reads of old revisions run at once. Each holds a whole state; the others wait. */
   readonly exactReads: number
 }
 
-/** Different old revisions in line for each that is being read. */
+/** How many different old revisions may wait for each one that is being read. */
 const WAITING_PER_READ = 16
 
 export class UpstreamFreshness implements FreshnessSource {
@@ -77,7 +78,7 @@ export class UpstreamFreshness implements FreshnessSource {
     return revision === null ? this.#stateFlight.join(signal) : this.#readExact(revision, signal)
   }
 
-  /** A source that answers a revision below ours has not reached it: it may be an older copy. */
+  /** A source that answers with a revision below ours has not reached it: it may be an older copy. */
   async #readRevision(): Promise<Revision> {
     const { upstream, clock, revisionTimeoutMs, feed } = this.#options
     const before = feed.position
@@ -94,7 +95,7 @@ export class UpstreamFreshness implements FreshnessSource {
     throw new UpstreamError('unavailable', why)
   }
 
-  /** A past revision never changes, so whoever asks for it while it is being read shares it. */
+  /** A past revision never changes, so callers that ask for it while it is being read share the read. */
   #readExact(revision: Revision, signal: AbortSignal | undefined): Promise<StateAtRevision> {
     let reading = this.#exact.get(revision)
     if (reading === undefined) {

@@ -6,6 +6,7 @@
 import { totalmem } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 import { AggregatorRegistry, Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import type { Limit } from '../model/limit.js'
 import type { Resource } from '../model/resource.js'
 import type { BroadcastMetrics, FeedMetrics, FleetMetrics, WatchCacheMetrics } from '../model/stage-metrics.js'
 
@@ -435,7 +436,7 @@ export class Metrics {
     this.#unknownFields.inc(count)
   }
 
-  rejected(limit: string): void {
+  rejected(limit: Limit): void {
     this.#rejected.inc({ limit })
   }
 

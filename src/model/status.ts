@@ -189,6 +189,9 @@ export class UnsupportedMediaTypeError extends StatusError {
 
 /** Of one answer: a body of 3 MB can be wrong in more places than an answer can tell. */
 const MAX_CAUSES = 100
+/** Of a cause: a path may have names of megabytes, and a message the values that a schema allows. */
+const MAX_FIELD_CHARACTERS = 1_024
+const MAX_MESSAGE_CHARACTERS = 4_096
 
 /** Understood and well formed, but not allowed to mean that; the causes name the fields. */
 export class InvalidError extends StatusError {
@@ -198,7 +201,7 @@ export class InvalidError extends StatusError {
 
   /** As the API server words it: `KIND.GROUP "NAME" is invalid: FIELD: message`. */
   static forFields(kind: string, group: string, name: string, causes: readonly StatusCause[]): InvalidError {
-    const told = causes.slice(0, MAX_CAUSES)
+    const told = causes.slice(0, MAX_CAUSES).map(shortened)
     const texts = told.map((cause) => `${cause.field}: ${cause.message}`)
     if (causes.length > told.length) texts.push(`and ${causes.length - told.length} more`)
     const joined = texts.length === 1 ? texts[0] : `[${texts.join(', ')}]`
@@ -207,6 +210,14 @@ export class InvalidError extends StatusError {
       details: { ...(name === '' ? {} : { name }), group, kind, causes: told },
     })
   }
+}
+
+function shortened({ field = '', message = '', ...rest }: StatusCause): StatusCause {
+  return { ...rest, message: cut(message, MAX_MESSAGE_CHARACTERS), field: cut(field, MAX_FIELD_CHARACTERS) }
+}
+
+function cut(text: string, length: number): string {
+  return text.length > length ? `${text.slice(0, length)}...` : text
 }
 
 /** The data is there and cannot be read here, for instance a value encrypted at rest. */
@@ -218,6 +229,17 @@ export class NotImplementedError extends StatusError {
 
 /** One object cannot be shown in the version or form asked for: the API server itself may be able to. */
 export class UnshowableError extends NotImplementedError {}
+
+/** An object whose scale cannot be had, because of what it holds: 500 in the API server as well, and no bug of ours. */
+export class NoScaleError extends StatusError {
+  override readonly name = 'NoScaleError'
+  readonly code = 500
+  readonly reason = 'InternalError'
+
+  constructor(why: string) {
+    super(`Internal error occurred: ${why}`, { details: { causes: [{ message: why }] } })
+  }
+}
 
 /** Our bug: the cause is logged, not sent. */
 export class InternalError extends StatusError {

@@ -10,7 +10,7 @@ export interface LiveResource {
   readonly kind: 'live'
   readonly served: ServedResource
   readonly cache: WatchCache
-  readonly broadcaster: Dispatcher
+  readonly dispatcher: Dispatcher
   readonly metrics: ResourceMetrics
 }
 

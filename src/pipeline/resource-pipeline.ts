@@ -56,7 +56,7 @@ const KEPT_SHARE = 1 / 8
 export class ResourcePipeline {
   readonly #loggedWrapped = new LRUCache<Key, true>({ max: LOGGED_KEYS })
   readonly cache: WatchCache
-  readonly broadcaster: Dispatcher
+  readonly dispatcher: Dispatcher
   readonly #keptBytes: number
   readonly feed: ResourceFeed
   readonly metrics: ResourceMetrics
@@ -93,7 +93,7 @@ export class ResourcePipeline {
       metrics: this.metrics.cache,
       ...(options.firstHistory === undefined ? {} : { firstHistory: options.firstHistory }),
     })
-    this.broadcaster = new Dispatcher({
+    this.dispatcher = new Dispatcher({
       cache: this.cache,
       jsonOf: (object, onlyMetadata, version) => options.jsonOf(resource, object, onlyMetadata, version),
       onInternalError: options.onInternalError,
@@ -112,8 +112,8 @@ export class ResourcePipeline {
 
   /** @param served one of the resources that share this pipeline. */
   live(served: ServedResource): LiveResource {
-    const { cache, broadcaster, metrics } = this
-    return { kind: 'live', served, cache, broadcaster, metrics }
+    const { cache, dispatcher, metrics } = this
+    return { kind: 'live', served, cache, dispatcher, metrics }
   }
 
   start(): void {
@@ -122,7 +122,7 @@ export class ResourcePipeline {
 
   async stop(): Promise<void> {
     await this.feed.stop()
-    this.broadcaster.close()
+    this.dispatcher.close()
   }
 
   #noteWrapped(name: string, { key, modRevision }: KeyValue, { logger, metrics }: ResourcePipelineOptions): void {
@@ -137,22 +137,22 @@ export class ResourcePipeline {
   relieveMemory(): void {
     const { cache } = this
     if (cache.ring.bytes > this.#keptBytes) cache.shrinkRing(Math.max(this.#keptBytes, cache.ring.bytes * 0.75))
-    this.broadcaster.relieveMemory()
+    this.dispatcher.relieveMemory()
   }
 
   gauges(): ResourceGauges {
-    const { cache, broadcaster } = this
+    const { cache, dispatcher } = this
     const { ring } = cache
     const watchers = new Map<string, number>()
     let blockedBytes = 0
-    for (const cursor of broadcaster.cursors) {
+    for (const cursor of dispatcher.cursors) {
       const key = `${cursor.group.wire.transport} ${cursor.state}`
       watchers.set(key, (watchers.get(key) ?? 0) + 1)
       if (cursor.isBlocked) blockedBytes += cursor.sink.pendingBytes
     }
     let groups = 0
     let logBytes = 0
-    for (const group of broadcaster.groups) {
+    for (const group of dispatcher.groups) {
       groups++
       logBytes += group.log.capacity
     }
@@ -170,8 +170,8 @@ export class ResourcePipeline {
       ready: cache.readiness.kind === 'ready',
       groups,
       logBytes,
-      sentEvents: broadcaster.sent.events,
-      sentBytes: broadcaster.sent.bytes,
+      sentEvents: dispatcher.sent.events,
+      sentBytes: dispatcher.sent.bytes,
       blockedBytes,
       watchers,
     }

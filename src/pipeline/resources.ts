@@ -51,9 +51,9 @@ export class Resources {
   }
 
   /** All that have watchers. */
-  *broadcasters(): Generator<Dispatcher> {
-    for (const { broadcaster } of this.pipelines()) yield broadcaster
-    yield* this.#uncached.broadcasters()
+  *dispatchers(): Generator<Dispatcher> {
+    for (const { dispatcher } of this.pipelines()) yield dispatcher
+    yield* this.#uncached.dispatchers()
   }
 
   /** One for each etcd prefix that is cached. */
@@ -109,7 +109,7 @@ export class Resources {
     if (shared === undefined) return
     shared.users--
     if (shared.users > 0) {
-      if (!isReplaced) shared.pipeline.broadcaster.endVersion(apiVersion(resource))
+      if (!isReplaced) shared.pipeline.dispatcher.endVersion(apiVersion(resource))
       return
     }
     this.#pipelines.delete(resource.etcdPrefix)

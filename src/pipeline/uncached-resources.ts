@@ -33,8 +33,8 @@ export class UncachedResources {
     this.#options = options
   }
 
-  *broadcasters(): Generator<Dispatcher> {
-    for (const { pipeline } of this.#open) yield pipeline.broadcaster
+  *dispatchers(): Generator<Dispatcher> {
+    for (const { pipeline } of this.#open) yield pipeline.dispatcher
   }
 
   resource(served: ServedResource): UncachedResource {
@@ -70,7 +70,7 @@ export class UncachedResources {
     const { clock, upstreamOf } = this.#options
     const prefix = namespace === '' ? resource.etcdPrefix : namespacePrefix(resource, namespace)
     const onLost = (error: StatusError): void => {
-      for (const cursor of pipeline.broadcaster.cursors) pipeline.broadcaster.fail(cursor, error, 'error')
+      for (const cursor of pipeline.dispatcher.cursors) pipeline.dispatcher.fail(cursor, error, 'error')
     }
     let feed: UncachedFeed | undefined
     const pipeline: ResourcePipeline = new ResourcePipeline(resource, {

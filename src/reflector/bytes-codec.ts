@@ -1,17 +1,17 @@
 /**
- * Objects as the bytes the server sent, for handing on: nothing of them is parsed but name, namespace and
- * resourceVersion, and nothing is changed, so numbers above 2^53 and duplicate keys survive.
+ * Reads objects as the bytes the server sent, for passing them on. Only name, namespace and resourceVersion are parsed,
+ * and nothing is changed, so numbers above 2^53 and duplicate keys survive.
  *
- * Each object's bytes are a copy of their own: a slice would keep the whole network chunk alive as long as it.
+ * The bytes of each object are copied: a slice would keep the whole network chunk in memory as long as the object.
  */
 import { type StatusLike, WatchFailure } from './failure.js'
 import { eachElement, eachMember, stringAt } from './json-members.js'
 import { type DecodedEvent, type DecodedList, INITIAL_EVENTS_END, type ObjectCodec, objectKey } from './object-codec.js'
 
 export interface BytesObject {
-  /** JSON, as sent. In a page of a list it may lack `kind` and `apiVersion`. */
+  /** JSON as it was sent. In a page of a list it may lack `kind` and `apiVersion`. */
   readonly bytes: Uint8Array
-  /** '' when it has none. */
+  /** The namespace is '' when the object has none. */
   readonly namespace: string
   readonly name: string
   readonly resourceVersion: string

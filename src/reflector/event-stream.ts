@@ -1,19 +1,22 @@
 /**
- * The bytes of a watch, in either of its wires, as events. JSON lines are what every API server speaks; SSE is spoken by
- * distributary and has one thing more: `id:` stands on the last event of a revision only, so it tells where the stream
- * may be resumed without losing the rest of a revision.
+ * Turns the bytes of a watch into events, in either of two formats. JSON lines are spoken by every API server. SSE is
+ * spoken by distributary and adds an `id:` on the last event of each revision, which shows where the stream may be
+ * resumed without losing the rest of a revision.
  */
 import { WatchFailure } from './failure.js'
 import { LineSplitter } from './line-splitter.js'
 import type { DecodedEvent, ObjectCodec } from './object-codec.js'
 
-/** @param endsRevision whether the stream may be resumed at this event's resourceVersion; null when the wire does not tell. */
+/**
+ * @param endsRevision whether the stream may be resumed at this event's resourceVersion; null when the format does not
+ * tell.
+ */
 export type OnEvent<T> = (event: DecodedEvent<T>, endsRevision: boolean | null) => void
 
 export interface EventStream {
   /** @throws WatchFailure 'malformed' */
   push(chunk: Uint8Array): void
-  /** Bytes of an event that has not ended. */
+  /** The bytes of an event that has not ended. */
   readonly pendingBytes: number
 }
 
@@ -22,7 +25,7 @@ export interface EventWire {
   open<T>(codec: ObjectCodec<T>, onEvent: OnEvent<T>): EventStream
 }
 
-/** etcd's own limit for a request is 1.5 MiB by default; operators raise it, seldom beyond this. */
+/** etcd's own limit for a request is 1.5 MiB by default; operators raise it, but seldom beyond this. */
 const MAX_EVENT_BYTES = 64 * 2 ** 20
 
 export const jsonWire: EventWire = {

@@ -1,26 +1,26 @@
 /**
- * What went wrong with a list or a watch, by what is to be done next. An HTTP answer, an ERROR event and a broken
- * connection all become one of these, so that the state machine sees words instead of codes.
+ * A failed list or watch, classified by what has to be done next. An HTTP answer, an ERROR event and a broken
+ * connection all become one of these, so that the state machine works with words instead of codes.
  */
 export type FailureKind =
-  /** 410: that resourceVersion is no longer held. */
+  /** 410: the server no longer has that resourceVersion. */
   | 'expired'
-  /** The server has not come as far as that resourceVersion, and waited. */
+  /** The server waited, but has not reached that resourceVersion. */
   | 'too-large'
   /** 429. */
   | 'too-many-requests'
-  /** The server does not know this kind of request: an older one, asked for initial events. */
+  /** The server does not support this kind of request: it is an older one that was asked for initial events. */
   | 'unsupported'
-  /** 401, 403, 404 and their like: repeating at once will not help, though it may be mended meanwhile. */
+  /** 401, 403, 404 and similar: repeating at once will not help, although the cause may be fixed later. */
   | 'refused'
-  /** Other answers of 500 and above. */
+  /** Any other answer of 500 and above. */
   | 'server-error'
-  /** No answer, or it broke off. */
+  /** There was no answer, or it broke off. */
   | 'network'
-  /** Something came that is not of the protocol. */
+  /** The answer does not follow the protocol. */
   | 'malformed'
 
-/** The members of a Kubernetes Status that are looked at; every one may be missing. */
+/** The members of a Kubernetes Status that are read; every one may be missing. */
 export interface StatusLike {
   readonly message?: string
   readonly reason?: string
@@ -46,22 +46,22 @@ export class WatchFailure extends Error {
     this.status = options.status ?? null
   }
 
-  /** What the server asked us to wait; null when it did not say. */
+  /** How long the server asked us to wait; null when it did not say. */
   readonly retryAfterMs: number | null
-  /** Of HTTP or of the Status; null when there was no answer. */
+  /** The code of HTTP or of the Status; null when there was no answer. */
   readonly code: number | null
   readonly status: StatusLike | null
 
   static from(error: unknown): WatchFailure {
     if (error instanceof WatchFailure) return error
-    // `fetch` says only "fetch failed"; what failed is in the cause.
+    // `fetch` only says "fetch failed"; the cause says what failed.
     const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : ''
     return new WatchFailure('network', `${error instanceof Error ? error.message : String(error)}${cause}`, {
       cause: error,
     })
   }
 
-  /** @param code of the HTTP answer, for a body without one. @param retryAfter the header's text. */
+  /** @param code the code of the HTTP answer, for a body without one. @param retryAfter the text of the header. */
   static fromStatus(status: StatusLike, code = 0, retryAfter: string | null = null): WatchFailure {
     const actual = status.code ?? code
     const retryAfterMs = readRetryAfter(status, retryAfter)
@@ -87,7 +87,7 @@ function isTooLarge({ details, message, reason }: StatusLike): boolean {
   return reason === 'Timeout' && message !== undefined && message.includes('Too large resource version')
 }
 
-/** Seconds, or a date; the Status says the same in seconds. */
+/** The header has seconds or a date; the Status has the same in seconds. */
 function readRetryAfter({ details }: StatusLike, header: string | null): number | null {
   const seconds = header !== null && /^\d+$/.test(header.trim()) ? Number(header) : details?.retryAfterSeconds
   if (seconds !== undefined) return seconds > 0 ? seconds * 1_000 : null

@@ -1,18 +1,18 @@
 /**
- * The transport of browsers, workers and Node, by `fetch`.
+ * The transport for browsers, workers and Node, with `fetch`.
  *
- * Node's own `fetch` has no option for an authority or a client certificate: those go through a `dispatcher` of the undici
- * package, whose version must suit the one inside Node. So this file leaves TLS as the platform has it.
+ * Node's own `fetch` has no option for an authority or a client certificate: those need a `dispatcher` of the undici
+ * package, whose version must match the one inside Node. This file therefore leaves TLS to the platform.
  */
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from './transport.js'
 
 export interface FetchTransportOptions {
   /** `http://127.0.0.1:8001`, or '' in a browser for the page's own origin. A path in it is kept. */
   readonly server: string
-  /** Sent as `Authorization: Bearer`; a function is asked at each request, so that a rotated token is seen. */
+  /** Sent as `Authorization: Bearer`. A function is called for each request, so that a rotated token is used. */
   readonly token?: string | (() => string | Promise<string>)
   readonly headers?: Readonly<Record<string, string>>
-  /** Default: the global one. */
+  /** Default: the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch
 }
 
@@ -44,7 +44,7 @@ export function fetchTransport(options: FetchTransportOptions): Transport {
   }
 }
 
-/** Not every browser's stream can be iterated. */
+/** In some browsers a stream cannot be iterated. */
 async function* chunksOf(stream: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array, void, undefined> {
   if (stream === null) return
   const reader = stream.getReader()

@@ -1,6 +1,6 @@
 /**
- * The members of objects and the elements of arrays in JSON bytes, by their place: bytes that are handed on must not
- * change, so nothing is parsed that need not be. It trusts the text to be JSON where it need not look.
+ * Finds the members of objects and the elements of arrays in JSON bytes, as positions. Bytes that are passed on must
+ * not change, so only what is needed is parsed. The text is trusted to be JSON where it is not inspected.
  */
 import { endOfString, endOfValue, skipSpace } from '../support/json-walk.js'
 
@@ -13,7 +13,9 @@ const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 
-/** Calls `visit` with each member's name and the place of its value; it stops when `visit` returns false. @throws Error */
+/**
+ * Calls `visit` with each member's name and the position of its value; stops when `visit` returns false. @throws Error
+ */
 export function eachMember(
   bytes: Uint8Array,
   at: number,
@@ -35,7 +37,7 @@ export function eachMember(
   }
 }
 
-/** Calls `visit` with the place of each element. @throws Error */
+/** Calls `visit` with the position of each element. @throws Error */
 export function eachElement(bytes: Uint8Array, at: number, visit: (start: number, end: number) => void): void {
   let i = skipSpace(bytes, at)
   if (bytes[i] !== OPEN_BRACKET) throw new Error(`no array at ${i}`)
@@ -49,7 +51,7 @@ export function eachElement(bytes: Uint8Array, at: number, visit: (start: number
 
 const decoder = new TextDecoder()
 
-/** The text of the string literal from `start` to `end`. @throws Error when there is none. */
+/** Returns the text of the string literal from `start` to `end`. @throws Error when there is none. */
 export function stringAt(bytes: Uint8Array, start: number, end: number): string {
   if (bytes[start] !== QUOTE) throw new Error(`no string at ${start}`)
   const inner = bytes.subarray(start + 1, end - 1)
@@ -57,7 +59,7 @@ export function stringAt(bytes: Uint8Array, start: number, end: number): string 
   return inner.includes(BACKSLASH) ? (JSON.parse(`"${text}"`) as string) : text
 }
 
-/** The end (exclusive) of the value at `start`. @throws Error when there is none or the text ends with it. */
+/** Returns the end (exclusive) of the value at `start`. @throws Error when there is none or the text ends with it. */
 function requireValue(bytes: Uint8Array, start: number): number {
   const end = endOfValue(bytes, start)
   if (end === start) throw new Error(`no value at ${start}`)
@@ -65,7 +67,10 @@ function requireValue(bytes: Uint8Array, start: number): number {
   return end
 }
 
-/** The index after the comma that follows an item, or of the closing bracket. @throws Error when neither is there. */
+/**
+ * Returns the index after the comma that follows an item, or of the closing bracket. @throws Error when neither is
+ * there.
+ */
 function afterItem(bytes: Uint8Array, end: number, close: number): number {
   const i = skipSpace(bytes, end)
   if (bytes[i] === COMMA) return skipSpace(bytes, i + 1)

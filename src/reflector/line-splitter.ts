@@ -3,16 +3,16 @@ const NEWLINE = 0x0a
 
 export class LineSplitter {
   readonly #maxLineBytes: number
-  /** Chunks of a line that has not ended; joined once, when it does. */
+  /** The chunks of a line that has not ended; they are joined once, when it ends. */
   #partial: Uint8Array[] = []
   #partialBytes = 0
 
-  /** @param maxLineBytes a longer line throws: a server that never ends one would fill the memory. */
+  /** @param maxLineBytes a longer line throws: a server that never ends a line would fill the memory. */
   constructor(maxLineBytes: number) {
     this.#maxLineBytes = maxLineBytes
   }
 
-  /** @param onLine called with each line, its end left off; empty ones too. @throws Error */
+  /** @param onLine called with each line without its line feed, empty lines too. @throws Error */
   push(chunk: Uint8Array, onLine: (line: Uint8Array) => void): void {
     let start = 0
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
@@ -26,7 +26,10 @@ export class LineSplitter {
     if (this.#partialBytes > this.#maxLineBytes) throw new Error(`a line of more than ${this.#maxLineBytes} bytes`)
   }
 
-  /** The same, the lines inside this chunk in one piece. @param onLines called with whole lines, the last without its end. */
+  /**
+   * Like `push`, but the lines inside this chunk come in one piece. @param onLines called with whole lines, the last
+   * without its line feed.
+   */
   pushBlocks(chunk: Uint8Array, onLine: (line: Uint8Array) => void, onLines: (lines: Uint8Array) => void): void {
     const last = chunk.lastIndexOf(NEWLINE)
     let start = 0

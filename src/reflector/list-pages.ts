@@ -1,6 +1,6 @@
 /**
- * A whole list, in pages. A page token that expires under way means that the pages before it are of a state that the
- * server no longer has: the list starts again, in one piece, as client-go's pager does.
+ * Reads a whole list in pages. When a page token expires on the way, the pages before it belong to a state that the
+ * server no longer has. The list then starts again in one piece, as in client-go's pager.
  */
 import { WatchFailure, type StatusLike } from './failure.js'
 import type { ObjectCodec } from './object-codec.js'
@@ -11,15 +11,16 @@ export interface ListOptions<T> {
   readonly transport: Transport
   readonly selection: Selection
   readonly codec: ObjectCodec<T>
-  /** '' for the most recent, '0' for any. */
+  /** '' for the most recent state, '0' for any. */
   readonly resourceVersion: string
   /**
-   * 0: all in one answer, as is a list at any resourceVersion but '' and '0': with a limit, that would mean "exactly" and
-   * no longer "not older than", and a client would never get beyond what it has.
+   * The items per page; 0 means all in one answer. A list at any resourceVersion but '' and '0' also comes in one
+   * answer: a limit would make it mean "exactly" instead of "not older than", and a client would never get beyond what
+   * it has.
    */
   readonly pageSize: number
   readonly signal: AbortSignal
-  /** Called when an answer begins and with each page: for deadlines and progress bars. */
+  /** Called when an answer begins and with each page, for deadlines and progress bars. */
   readonly onPage?: (items: number, remaining: number | null) => void
 }
 
@@ -45,7 +46,7 @@ export async function listPages<T>(options: ListOptions<T>): Promise<WholeList<T
       if (failure.kind !== 'expired' || continueToken === '') throw failure
       return listPages({ ...options, resourceVersion: '', pageSize: 0 })
     }
-    // Not `push(...)`: a page in one answer may have more items than a call may have arguments.
+    // A page in one answer may have more items than a call may have arguments, so there is no `push(...)`.
     for (const item of page.items) items.push(item)
     onPage?.(items.length, null)
     continueToken = page.continueToken
@@ -66,7 +67,7 @@ async function readPage<T>(options: ListOptions<T>, continueToken: string): Prom
   return readBody(response, MAX_LIST_BYTES)
 }
 
-/** The failure that an answer other than 200 stands for, read from its body where that is a Status. */
+/** Returns the failure for an answer other than 200, from its body if that is a Status. */
 export async function failureOf(response: TransportResponse): Promise<WatchFailure> {
   const { status: code } = response
   const retryAfter = response.header('retry-after')
@@ -77,7 +78,7 @@ export async function failureOf(response: TransportResponse): Promise<WatchFailu
     if (typeof status === 'object' && status !== null)
       return WatchFailure.fromStatus({ ...status, code }, code, retryAfter)
   } catch {
-    // A proxy's page, or a body that broke off: the code says enough.
+    // The body is a proxy's page, or it broke off: the code has to be enough.
   }
   const [line = ''] = text.split('\n', 1)
   return WatchFailure.fromStatus({ message: `status ${code}: ${line.slice(0, 200)}`, code }, code, retryAfter)

@@ -1,7 +1,7 @@
 /**
- * What an object is to the reflector: something with a key and a resourceVersion. Whether it is a tree of JavaScript
- * objects or the bytes as they came is the codec's business: `tree-codec.ts` for clients, `bytes-codec.ts` for a server
- * that only hands them on.
+ * An object in the eyes of the reflector: it has a key and a resourceVersion. The codec decides whether it is a tree of
+ * JavaScript objects or the bytes as they came: `tree-codec.ts` is for clients, `bytes-codec.ts` for a server that
+ * passes objects on.
  */
 import type { StatusLike } from './failure.js'
 
@@ -12,7 +12,7 @@ export interface Change<T> {
   readonly object: T
   /** `namespace/name`, or `name` where there are no namespaces. */
   readonly key: string
-  /** Opaque: only ever compared for equality. */
+  /** An opaque text that is only compared for equality. */
   readonly resourceVersion: string
 }
 
@@ -31,34 +31,38 @@ export type DecodedEvent<T> = Change<T> | Bookmark | ErrorEvent
 
 export interface DecodedList<T> {
   readonly resourceVersion: string
-  /** '' on the last page. */
+  /** The token is '' on the last page. */
   readonly continueToken: string
-  /** Beyond this page; left out where the server does not say. */
+  /** The number of items after this page; absent when the server does not say. */
   readonly remainingItemCount?: number
   readonly items: T[]
 }
 
 export interface ObjectCodec<T> {
-  /** What to ask for in lists and watches, where that is not the wire's own media type: a projection, such as a Table. */
+  /**
+   * The Accept header of lists and watches, if it differs from the format's own media type: a projection, such as a
+   * Table.
+   */
   readonly accept?: string
-  /** A watch event as a line of JSON: `{"type":…,"object":…}`. @throws WatchFailure 'malformed' */
+  /** Decodes a watch event in a line of JSON: `{"type":…,"object":…}`. @throws WatchFailure 'malformed' */
   decodeEvent(line: Uint8Array): DecodedEvent<T>
   /**
-   * Several of them at once, where that costs less: whole lines, the last without its end. null: one by one, please, so
-   * that what comes before a bad one is still decoded.
+   * Decodes several events at once, where that costs less: whole lines, the last without its line feed. Returns null to
+   * have them decoded one by one, so that the events before a malformed one are not lost.
    */
   decodeEvents?(lines: Uint8Array): readonly DecodedEvent<T>[] | null
-  /** The same from an SSE message, where the type stands apart. @throws WatchFailure 'malformed' */
+  /** Decodes an SSE message, where the type comes apart from the object. @throws WatchFailure 'malformed' */
   decodeObject(type: string, object: Uint8Array): DecodedEvent<T>
   /** @throws WatchFailure 'malformed' */
   decodeList(body: Uint8Array): DecodedList<T>
   keyOf(object: T): string
 }
 
-/** Set on the bookmark that ends the initial events. Source: Kubernetes API concepts, "streaming lists". */
+/** The annotation of the bookmark that ends the initial events. Source: Kubernetes API concepts, "streaming lists". */
 export const INITIAL_EVENTS_END = 'k8s.io/initial-events-end'
 
 export function objectKey(namespace: string | undefined, name: string): string {
-  // Not a template: what V8 makes of one is a pair of texts that stays a pair as the key of a Map, 32 bytes for each object.
+  // This is not a template: V8 would make a pair of texts that stays a pair as the key of a Map, 32 bytes for each
+  // object.
   return namespace === undefined || namespace === '' ? name : [namespace, name].join('/')
 }

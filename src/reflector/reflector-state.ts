@@ -1,5 +1,5 @@
 /**
- * List-and-watch as a client does it, as a pure function: it decides, `reflector.ts` performs.
+ * List-and-watch of a client as a pure function: this file decides, `reflector.ts` performs.
  *
  *     idle ─start─▶ streaming ─initial events end───────────────▶ watching ──┐ ended: go on from the last safe point
  *                    │   ▲ └─ the server cannot ─▶ listing ─listed─▶ ▲  ▲ └──┘
@@ -8,33 +8,36 @@
  *                    └────────────▶ backing-off ◀───┴───────────────────┘
  *
  * `streaming` is a WatchList: the state as events, then the stream in the same answer. It is tried first, and given up
- * for good where the server shows that it does not know it (older ones ignore the parameters in silence, and would
- * never send the closing bookmark).
+ * for good when the server does not know it (older servers silently ignore the parameters, and would never send the
+ * closing bookmark).
  *
- * Where to ask from follows client-go: '0' or nothing at first, then the last resourceVersion that is known, so that a
- * restart never goes back in time; '' (most recent) once the server said that it no longer, or not yet, has that one.
- * Only a watch that stood for HEALTHY_MS clears the count of attempts: a server that answers every list and then ends
- * each watch at once is asked ever more seldom. Trouble is state here, never an exception; inputs of an effect that was
- * given up never arrive.
+ * The resourceVersion of a request follows client-go: '0' or nothing at first, then the last known one, so that a
+ * restart never goes back in time, and '' (most recent) once the server said that it no longer, or not yet, has that
+ * one. Only a watch that lasted for HEALTHY_MS clears the count of attempts: a server that answers every list and then
+ * ends each watch at once is asked less and less often. Trouble is state here, never an exception; inputs of an effect
+ * that was given up never arrive.
  */
 import type { FailureKind } from './failure.js'
 
-/** A watch that stood this long was healthy. */
+/** A watch that lasted this long was healthy. */
 export const HEALTHY_MS = 10_000
 
-/** So many watches in a row that were silent from first to last, on a server that does send bookmarks: list anew. */
+/**
+ * After this many watches in a row that were silent throughout, on a server that does send bookmarks, the resource is
+ * listed again.
+ */
 export const SILENT_WATCHES = 2
 
-/** What is known beside the state: carried along through all of them. */
+/** What is known independently of the state, and carried along through all states. */
 export interface Known {
   /** The last resourceVersion that was committed or seen; null before the first. */
   readonly position: string | null
-  /** At or before `position`: no revision is cut in two when the watch starts from here. */
+  /** A resourceVersion at or before `position` at which no revision is cut in two when the watch starts there. */
   readonly safePosition: string | null
-  /** The server does not hold `position` any more, or not yet: ask for the most recent. */
+  /** Whether the server no longer has `position`, or not yet: then the most recent state is requested. */
   readonly isUnavailable: boolean
   readonly canStream: boolean
-  /** The server has sent a bookmark once: then silence means something. */
+  /** Whether the server has ever sent a bookmark: only then does silence mean something. */
   readonly sendsBookmarks: boolean
 }
 
@@ -46,11 +49,11 @@ export type ReflectorState =
       readonly kind: 'watching'
       readonly known: Known
       readonly attempt: number
-      /** Monotonic milliseconds at which the answer began; null before. */
+      /** The monotonic time in milliseconds at which the answer began; null before. */
       readonly openedAt: number | null
-      /** This watch has said something. */
+      /** Whether this watch has delivered anything. */
       readonly hasSpoken: boolean
-      /** Watches before this one that said nothing at all. */
+      /** The number of watches before this one that delivered nothing. */
       readonly silences: number
     }
   | {
@@ -71,37 +74,37 @@ export type ReflectorInput =
   | { readonly kind: 'start' }
   | { readonly kind: 'stop' }
   | { readonly kind: 'timer' }
-  /** A whole state was handed over: by a list, or by the end of the initial events. */
+  /** A whole state was delivered, by a list or by the end of the initial events. */
   | { readonly kind: 'committed'; readonly resourceVersion: string; readonly at: number }
   /** A list or stream failed before its end. */
   | { readonly kind: 'failed'; readonly trouble: Trouble }
-  /** A streaming answer began, and then nothing came, or what an older server says. */
+  /** A streaming answer began, and then nothing came, or something only an older server sends. */
   | { readonly kind: 'cannot-stream'; readonly why: string }
   | { readonly kind: 'opened'; readonly at: number }
-  /** Events or bookmarks were handed over. */
+  /** Events or bookmarks were delivered. */
   | {
       readonly kind: 'progress'
       readonly position: string
       readonly safePosition: string
       readonly isBookmark: boolean
     }
-  /** trouble null: the server ended it properly, so `position` is a point to go on from. */
+  /** Without trouble, the server ended the watch properly, and the next one may start at `position`. */
   | { readonly kind: 'watch-ended'; readonly at: number; readonly trouble: Trouble | null }
-  /** Nothing came for longer than a bookmark takes. */
+  /** Nothing came for longer than the interval between bookmarks. */
   | { readonly kind: 'silent'; readonly at: number }
 
 export type ReflectorEffect =
   | { readonly kind: 'stream'; readonly resourceVersion: string }
   | { readonly kind: 'list'; readonly resourceVersion: string }
   | { readonly kind: 'watch'; readonly resourceVersion: string }
-  /** `pace`: what came was useful, so the wait stays short. */
+  /** `pace` means that the watch was useful, so the wait stays short. */
   | {
       readonly kind: 'wait'
       readonly attempt: number
       readonly pace: 'backoff' | 'pace'
       readonly retryAfterMs: number | null
     }
-  /** Give up everything that runs. */
+  /** Cancels everything that runs. */
   | { readonly kind: 'cancel' }
 
 export interface ReflectorTransition {
@@ -109,7 +112,7 @@ export interface ReflectorTransition {
   readonly effects: readonly ReflectorEffect[]
 }
 
-/** @param options.after go on from there, as if everything up to it had been handed over. */
+/** @param options.after where to begin, as if everything up to it had been delivered. */
 export function idle(options: { readonly canStream: boolean; readonly after?: string }): ReflectorState {
   const position = options.after ?? null
   return {
@@ -127,7 +130,7 @@ export function idle(options: { readonly canStream: boolean; readonly after?: st
 export function next(state: ReflectorState, input: ReflectorInput): ReflectorTransition {
   if (input.kind === 'stop') {
     if (state.kind === 'idle') return stay(state)
-    // Started again it begins with a whole state: what happened to the sink meanwhile is not known here.
+    // A restart begins with a whole state, because the sink may have changed meanwhile.
     return { state: { kind: 'idle', known: { ...state.known, safePosition: null } }, effects: [{ kind: 'cancel' }] }
   }
   switch (state.kind) {
@@ -155,7 +158,7 @@ function fromStreaming(
   const { known, attempt } = state
   switch (input.kind) {
     case 'committed': {
-      // Its closing event is a bookmark. The same answer goes on as the watch.
+      // The closing event is a bookmark. The same answer goes on as the watch.
       const committed = { ...commit(known, input.resourceVersion), sendsBookmarks: true }
       return stay({
         kind: 'watching',
@@ -173,7 +176,7 @@ function fromStreaming(
       if (trouble.kind === 'unsupported') return list({ ...known, canStream: false }, attempt)
       const lost = retryUnavailable(known, trouble)
       if (lost !== null) return begin(lost, attempt)
-      // As client-go, whatever is wrong with streaming alone must not keep us from a plain list; but after a wait.
+      // As in client-go, a failure of streaming alone must not prevent a plain list; but the list waits.
       const isItsOwn = trouble.kind === 'server-error' || trouble.kind === 'malformed'
       return backOff(known, attempt + 1, isItsOwn ? 'list' : 'start', trouble)
     }
@@ -216,7 +219,7 @@ function fromWatching(
       })
     }
     case 'silent': {
-      // The connection stood, it is the peer that may be gone: go on elsewhere at once.
+      // The connection was open, so the peer may be gone: the next attempt starts at once.
       const silences = state.hasSpoken ? 0 : state.silences + 1
       if (known.sendsBookmarks && silences >= SILENT_WATCHES) return begin({ ...known, isUnavailable: true }, attempt)
       return watch(known, attempt, silences)
@@ -241,8 +244,8 @@ function fromWatching(
 function watchFailed(known: Known, attempt: number, trouble: Trouble): ReflectorTransition {
   switch (trouble.kind) {
     case 'expired': {
-      // A list at the last resourceVersion means "not older than", which a server that expired it can still answer.
-      // The first time at once; a server that says so each time waits its turn.
+      // A list at the last resourceVersion means "not older than", which a server that expired it can still answer. The
+      // first one starts at once; a server that expires it each time has to wait.
       return attempt === 0 ? begin(known, 1) : backOff(known, attempt + 1, 'start', trouble)
     }
     case 'too-large':
@@ -255,7 +258,9 @@ function watchFailed(known: Known, attempt: number, trouble: Trouble): Reflector
   }
 }
 
-/** client-go: ask once more, for the most recent; a server that refuses that too is not asked again at once. */
+/**
+ * As in client-go, the most recent state is requested once; a server that refuses that too is not asked again at once.
+ */
 function retryUnavailable(known: Known, { kind }: Trouble): Known | null {
   if (kind !== 'expired' && kind !== 'too-large') return null
   return known.isUnavailable ? null : { ...known, isUnavailable: true }

@@ -1,11 +1,11 @@
 /**
- * Keeps a sink equal to a resource of an API server, by list and watch: performs what `reflector-state.ts` decides, and
+ * Keeps a sink equal to a resource of an API server by list and watch: performs what `reflector-state.ts` decides, and
  * decides nothing itself.
  *
- * The sink is handed whole states (`replace`) and, in order and each once, the changes after them. What an object is
- * (a tree, bytes) is the codec's business, so a client's informer and a server that feeds from another use the same.
- * At most one request runs at a time, and it is given up with the state that began it. Not here: queues, indexes,
- * handlers (`client/`).
+ * The sink gets whole states (`replace`) and then each change after them once and in order. The codec decides what an
+ * object is (a tree, bytes), so a client's informer and a server that feeds from another one use the same reflector. At
+ * most one request runs at a time, and it is given up with the state that began it. Queues, indexes and handlers are in
+ * `client/`.
  */
 import { backoffMs, type BackoffOptions } from '../support/backoff.js'
 import { type Clock, type Timer } from '../support/clock.js'
@@ -22,21 +22,21 @@ import type { Transport } from './transport.js'
 import { type WatchPosition, runWatch, type WatchJobOptions, type WatchOutcome } from './watch-job.js'
 
 export interface ReflectorSink<T> {
-  /** The whole state at `resourceVersion`: what was there before and is not among `items` is gone. */
+  /** The whole state at `resourceVersion`: an object that is not among `items` no longer exists. */
   replace(items: T[], resourceVersion: string): Promise<void> | void
-  /** After `replace`, in the server's order. A DELETED carries the last object. */
+  /** Called after `replace`, in the server's order. A DELETED carries the last object. */
   change(change: Change<T>): void
-  /** Everything at or before it was handed over. */
+  /** Everything at or before it has been delivered. */
   bookmark?(resourceVersion: string): void
-  /** Asked between two arrivals of bytes; while the promise is pending nothing more is read from the server. */
+  /** Called between two arrivals of bytes; nothing more is read from the server while the promise is pending. */
   settled?(): Promise<void> | undefined
 }
 
 export interface ReflectorStatus {
   readonly state: ReflectorState['kind']
-  /** null before the first state was handed over. */
+  /** null before the first state was delivered. */
   readonly resourceVersion: string | null
-  /** Why it backs off; null when it does not. */
+  /** Why the reflector backs off; null when it does not. */
   readonly reason: string | null
 }
 
@@ -46,32 +46,32 @@ export interface ReflectorOptions<T> extends Selection {
   readonly sink: ReflectorSink<T>
   /** Default: JSON lines, which every API server speaks. */
   readonly wire?: EventWire
-  /** Objects of a page where the server is listed. Default: 500, as client-go; 0 asks for all at once. */
+  /** The number of objects in a page of a list. Default: 500, as in client-go; 0 asks for all at once. */
   readonly pageSize?: number
-  /** false: list, then watch, also where the server could stream both. Default: true. */
+  /** Whether to stream list and watch in one request where the server can. Default: true. */
   readonly watchList?: boolean
   /**
-   * Begin with the changes after it, without a state: for a sink that has one. Where the server no longer has them, a whole
-   * state comes as after any 410.
+   * Begins with the changes after it, without a state, for a sink that has one. If the server no longer has them, a
+   * whole state comes, as after any 410.
    */
   readonly afterResourceVersion?: string
   /**
-   * How long the server shall keep one watch: a random time between this and twice it, so that a thousand clients that
-   * began together do not come back together. Default: 5 minutes, as client-go.
+   * How long the server should keep one watch: a random time between this and twice this, so that a thousand clients
+   * that began together do not come back together. Default: 5 minutes, as in client-go.
    */
   readonly minWatchTimeoutMs?: number
   /**
-   * A watch that brought nothing for so long, bookmarks included, is replaced. Default: 150 s; the server's bookmarks come
-   * about every 60 s. Less than their interval costs a request each time.
+   * A watch that brought nothing for this long, not even a bookmark, is replaced. Default: 150 s, since the server's
+   * bookmarks come about every 60 s. A value below their interval costs a request each time.
    */
   readonly silenceMs?: number
-  /** The same while initial events are coming, after which the server is listed. Default: 15 s. */
+  /** The same limit during the initial events, after which the server is listed. Default: 15 s. */
   readonly initialSilenceMs?: number
-  /** Until an answer begins. Default: 30 s. */
+  /** The time limit for the beginning of an answer. Default: 30 s. */
   readonly openTimeoutMs?: number
-  /** Until a whole page of a list has come. Default: 120 s. */
+  /** The time limit for a whole page of a list. Default: 120 s. */
   readonly listTimeoutMs?: number
-  /** Default: 0.8 s doubled up to 30 s, the upper half of each at random; client-go's. */
+  /** Default: client-go's, 0.8 s doubled up to 30 s, where the upper half of each wait is random. */
   readonly backoff?: BackoffOptions
   readonly clock?: Clock
   readonly random?: Random
@@ -80,9 +80,11 @@ export interface ReflectorOptions<T> extends Selection {
 }
 
 const BACKOFF: BackoffOptions = { firstMs: 800, capMs: 30_000 }
-/** Between short watches that were of use: a server that ends each after one event is asked some 30 times a minute. */
+/**
+ * The wait between short but useful watches: a server that ends each after one event is asked some 30 times a minute.
+ */
 const PACE: BackoffOptions = { firstMs: 200, capMs: 2_000 }
-/** Nobody is asked to stay away longer, whatever the header says: it may be a date of another clock. */
+/** The longest wait that a server can ask for: the header may have a date of another clock. */
 const MAX_RETRY_AFTER_MS = 600_000
 
 export class Reflector<T> {
@@ -112,7 +114,7 @@ export class Reflector<T> {
     this.#send({ kind: 'start' })
   }
 
-  /** Resolves when nothing of it runs any more; the sink hears nothing after the call. */
+  /** Resolves when nothing runs any more; the sink is not called after this call. */
   async stop(): Promise<void> {
     this.#send({ kind: 'stop' })
     while (this.#jobs.size > 0) await Promise.allSettled(this.#jobs)
@@ -187,12 +189,12 @@ export class Reflector<T> {
     const options = pace === 'pace' ? PACE : (this.#options.backoff ?? BACKOFF)
     const waitMs = backoffMs(options, attempt, this.#random)
     if (retryAfterMs === null) return waitMs
-    // All were told the same time: they must not come back as one.
+    // All clients were told the same time, and must not come back at once.
     const askedMs = Math.min(retryAfterMs, MAX_RETRY_AFTER_MS)
     return Math.max(waitMs, askedMs + (this.#random.next() * askedMs) / 4)
   }
 
-  /** What a job says after it was given up is not heard. */
+  /** The result of a job that was given up is ignored. */
   #run(work: (signal: AbortSignal) => Promise<ReflectorInput>): void {
     this.#job?.abort()
     const controller = new AbortController()

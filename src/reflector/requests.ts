@@ -1,12 +1,12 @@
-/** What a reflector asks for, as paths and parameters. */
+/** The paths and parameters of a reflector's requests. */
 import type { ReflectorEffect } from './reflector-state.js'
 
 export interface Selection {
-  /** Of the resource: `/api/v1/pods`, `/apis/apps/v1/namespaces/shop/deployments`. */
+  /** The path of the resource: `/api/v1/pods`, `/apis/apps/v1/namespaces/shop/deployments`. */
   readonly path: string
   readonly labelSelector?: string
   readonly fieldSelector?: string
-  /** Sent as they are, with every request: `fields` of distributary, for instance. */
+  /** Parameters sent unchanged with every request, such as distributary's `fields`. */
   readonly parameters?: Readonly<Record<string, string>>
 }
 
@@ -16,7 +16,7 @@ export function listQuery(selection: Selection, resourceVersion: string, limit: 
   return {
     ...selectionQuery(selection),
     ...(limit === 0 ? {} : { limit: String(limit) }),
-    // The token holds the resourceVersion; both together are refused.
+    // The token contains the resourceVersion; a request with both is refused.
     ...(continueToken !== '' ? { continue: continueToken } : resourceVersion === '' ? {} : { resourceVersion }),
   }
 }

@@ -1,15 +1,15 @@
 /**
- * Equal texts of many objects as one string each: images, node names, owners, timestamps, managers of fields. What
- * `JSON.parse` makes is a string of its own for each of them (V8 shares only those of up to ten characters), which in a
- * store of 100,000 objects is a good part of its memory.
+ * Lets equal texts of many objects share one string: images, node names, owners, timestamps, managers of fields.
+ * `JSON.parse` makes a separate string for each of them (V8 shares only those of up to ten characters), which takes a
+ * good part of the memory of a store of 100,000 objects.
  *
- * Only what comes again soon is found: the pool forgets all when it is full, so texts that are unique (there are as many as
+ * Only a text that comes again soon is found: the pool forgets everything when it is full, so unique texts (as many as
  * objects) cost a moment and no memory.
  */
 export class StringPool {
   #strings = new Map<string, string>()
 
-  /** Replaces strings inside the tree, which must be nobody else's yet. */
+  /** Replaces strings inside the tree, which nobody else may use yet. */
   share(tree: object): void {
     if (Array.isArray(tree)) this.#shareItems(tree as unknown[])
     else this.#shareMembers(tree as Record<string, unknown>)
@@ -45,6 +45,6 @@ export class StringPool {
 }
 
 const SHARED_BY_V8 = 10
-/** A longer one costs more to compare, and is seldom there twice. */
+/** Longer texts cost more to compare, and seldom occur twice. */
 const MAX_LENGTH = 128
 const MAX_STRINGS = 4_096

@@ -1,39 +1,40 @@
 /**
- * One HTTP request whose answer is read as it comes: all that list-and-watch needs of a network. `fetch-transport.ts` is
- * for browsers and plain Node; where a client certificate or an own authority is needed, `client/node` has another.
+ * One HTTP request whose answer is read as it comes, which is all that list-and-watch needs of a network.
+ * `fetch-transport.ts` is for browsers and plain Node; `client/node` has another one for client certificates and
+ * private authorities.
  */
 export interface TransportRequest {
   /** Default: GET. There is never a body. */
   readonly method?: 'POST'
-  /** Absolute, without the server: `/api/v1/pods`. */
+  /** The absolute path without the server: `/api/v1/pods`. */
   readonly path: string
   readonly query: Readonly<Record<string, string>>
   readonly accept: string
   readonly headers?: Readonly<Record<string, string>>
-  /** Also ends the reading of the body, which then throws. */
+  /** The signal also ends the reading of the body, which then throws. */
   readonly signal: AbortSignal
 }
 
 export interface TransportResponse {
   readonly status: number
-  /** null when it was not sent. */
+  /** Returns null when the header was not sent. */
   header(name: string): string | null
-  /** Ends only when the server ended the answer properly: a connection that broke throws. Read it once. */
+  /** Ends only when the server ended the answer properly; a broken connection throws. It can be read once. */
   readonly body: AsyncIterable<Uint8Array>
 }
 
 export interface Transport {
-  /** Any status is an answer. @throws Error when there was none. */
+  /** Every status is an answer. @throws Error when there was no answer. */
   send(request: TransportRequest): Promise<TransportResponse>
 }
 
-/** `?a=b&c=d`, or nothing. */
+/** Returns `?a=b&c=d`, or nothing. */
 export function queryText(query: Readonly<Record<string, string>>): string {
   const text = new URLSearchParams(query).toString()
   return text === '' ? '' : `?${text}`
 }
 
-/** The whole body. @throws Error when it is larger than `maxBytes`, or broke off. */
+/** Returns the whole body. @throws Error when it is larger than `maxBytes`, or broke off. */
 export async function readBody(response: TransportResponse, maxBytes: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let size = 0

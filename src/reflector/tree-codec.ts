@@ -1,4 +1,7 @@
-/** Objects as JavaScript trees, by `JSON.parse`: what a client works with. Integers above 2^53 lose digits; resourceVersions are text. */
+/**
+ * Reads objects as JavaScript trees with `JSON.parse`, for clients. Integers above 2^53 lose digits; resourceVersions
+ * are text.
+ */
 import { WatchFailure, type StatusLike } from './failure.js'
 import { StringPool } from './string-pool.js'
 import { type DecodedEvent, type DecodedList, INITIAL_EVENTS_END, type ObjectCodec, objectKey } from './object-codec.js'
@@ -23,7 +26,7 @@ export interface ObjectMetadata {
   readonly finalizers?: readonly string[]
 }
 
-/** Any Kubernetes object. Members beside these are the kind's own. */
+/** Any Kubernetes object. Other members belong to the kind. */
 export interface KubeObject {
   readonly apiVersion?: string
   readonly kind?: string
@@ -38,11 +41,11 @@ interface WireList {
 }
 
 export interface TreeCodecOptions {
-  /** For objects that are kept: equal texts in them are one string. Costs a walk over each object. */
+  /** Whether equal texts in objects share one string, for objects that are kept. This costs a walk over each object. */
   readonly sharesStrings?: boolean
 }
 
-/** @typeParam T is promised by the caller, who chose the path; what comes is not validated beyond its metadata. */
+/** @typeParam T is promised by the caller, who chose the path: objects are not validated beyond their metadata. */
 export function treeCodec<T extends KubeObject>(options: TreeCodecOptions = {}): ObjectCodec<T> {
   const pool = options.sharesStrings === true ? new StringPool() : null
   const decoder = new TextDecoder()
@@ -78,7 +81,7 @@ export function treeCodec<T extends KubeObject>(options: TreeCodecOptions = {}):
       return eventOf(event?.type, event?.object)
     },
     decodeEvents(lines) {
-      // No line feed stands inside JSON but between tokens. One call for many objects costs half of many calls.
+      // JSON contains line feeds only between tokens. One call for many objects costs half of many calls.
       const text = decoder.decode(lines)
       try {
         const events = JSON.parse(`[${text.replaceAll('\n', ',')}]`) as ({ type?: unknown; object?: unknown } | null)[]
@@ -93,7 +96,8 @@ export function treeCodec<T extends KubeObject>(options: TreeCodecOptions = {}):
       const resourceVersion = list?.metadata?.resourceVersion
       if (typeof resourceVersion !== 'string') throw new WatchFailure('malformed', 'a list without a resourceVersion')
       const items = list?.items ?? []
-      // In a list they are left off, in a watch they are there: the store shall not tell where an object came from.
+      // Items of a list lack these members and events have them, but the stored object must not depend on where it came
+      // from.
       const kind = list?.kind?.endsWith('List') === true ? list.kind.slice(0, -'List'.length) : undefined
       for (const item of items) {
         if (kind !== undefined) item.kind ??= kind

@@ -1,10 +1,10 @@
 /**
- * One answer to a watch request, read to its end: deadlines, decoding, and which of its events are new.
+ * Reads one answer to a watch request to its end: handles deadlines, decodes events, and decides which of them are new.
  *
- * A connection that breaks inside a revision of several keys has told of some of them. The next watch therefore starts at
- * the last point known to lie between two revisions, and the events that come again are left out here, by key. Which
- * points those are: an SSE id, a bookmark, the end of the initial events, and the revision before the one that is
- * arriving. (A server that ended the answer properly ended it between two revisions.)
+ * A connection that breaks inside a revision of several keys has delivered some of them. The next watch therefore
+ * starts at the last point known to lie between two revisions, and repeated events are dropped here, by key. Such
+ * points are: an SSE id, a bookmark, the end of the initial events, and the revision before the one that is arriving.
+ * (A server that ended the answer properly ended it between two revisions.)
  */
 import type { Clock, Timer } from '../support/clock.js'
 import type { EventStream, EventWire } from './event-stream.js'
@@ -13,11 +13,11 @@ import { failureOf } from './list-pages.js'
 import type { Change, ObjectCodec } from './object-codec.js'
 import type { Transport } from './transport.js'
 
-/** Where a watch has come to, kept from one to the next. */
+/** How far a watch has come, kept from one watch to the next. */
 export interface WatchPosition {
   position: string
   safePosition: string
-  /** Keys whose event at `position` was handed over. */
+  /** The keys whose event at `position` was delivered. */
   keysAtPosition: string[]
 }
 
@@ -28,23 +28,23 @@ export interface WatchJobOptions<T> {
   readonly clock: Clock
   readonly path: string
   readonly query: Readonly<Record<string, string>>
-  /** Given up by the reflector. */
+  /** Aborted when the reflector gives the watch up. */
   readonly signal: AbortSignal
-  /** Until the answer begins. */
+  /** The time limit for the beginning of the answer. */
   readonly openTimeoutMs: number
-  /** Between two arrivals of bytes, while the initial events are coming, and after them. */
+  /** The longest time between two arrivals of bytes, during the initial events and after them. */
   readonly initialSilenceMs: number
   readonly silenceMs: number
-  /** null: this is a stream with initial events, and where they end is not known. */
+  /** null for a stream with initial events whose end has not come yet. */
   readonly place: WatchPosition | null
   onOpen(): void
-  /** Once, before any change. Only without `place`. */
+  /** Called once, before any change, and only without `place`. */
   onInitial(items: T[], resourceVersion: string): Promise<void> | void
   onChange(change: Change<T>): void
   onBookmark(resourceVersion: string): void
-  /** After what arrived together was handed over. `hasBookmark`: one was among it. */
+  /** Called after the events of one arrival were delivered. `hasBookmark` tells whether a bookmark was among them. */
   onProgress(place: WatchPosition, hasBookmark: boolean): void
-  /** Awaited between two arrivals: what keeps a fast server from filling a slow sink. */
+  /** Awaited between two arrivals, so that a fast server does not fill a slow sink. */
   readonly settled: (() => Promise<void> | undefined) | undefined
 }
 
@@ -53,7 +53,9 @@ export type WatchOutcome =
   | { readonly kind: 'silent' }
   | { readonly kind: 'cannot-stream'; readonly why: string }
 
-/** @throws WatchFailure, also for a stream that ends before its initial events do; anything once `signal` has aborted. */
+/**
+ * @throws WatchFailure, also for a stream that ends before its initial events do; anything once `signal` has aborted.
+ */
 export async function runWatch<T>(options: WatchJobOptions<T>): Promise<WatchOutcome> {
   const job = new WatchJob(options)
   return job.run()
@@ -72,7 +74,7 @@ class WatchJob<T> {
   #timer: Timer | null = null
   #isSilent = false
   #isOpen = false
-  /** Changes that arrived together with the end of the initial events, and wait for these to be handed over. */
+  /** Changes that arrived together with the end of the initial events, and are delivered after it. */
   #late: Change<T>[] = []
   #hasMoved = false
 
@@ -103,7 +105,7 @@ class WatchJob<T> {
     } finally {
       this.#timer?.cancel()
       signal.removeEventListener('abort', onAbort)
-      // Whatever is left of the answer is not read.
+      // The rest of the answer is not read.
       this.#abort.abort()
     }
   }
@@ -124,7 +126,7 @@ class WatchJob<T> {
       try {
         this.#stream.push(chunk)
       } catch (error) {
-        // What came before it was good, and must be known to have been handed over.
+        // The events before the failure were valid and must be reported as delivered.
         await this.#handOver()
         throw error
       }
@@ -136,7 +138,7 @@ class WatchJob<T> {
     return { kind: 'ended' }
   }
 
-  /** What one arrival brought was decoded (the initial events' end among it, perhaps): the rest of the world hears of it. */
+  /** One arrival has been decoded, perhaps with the end of the initial events: the sink and the reflector are told. */
   async #handOver(): Promise<void> {
     const { settled } = this.#options
     if (this.#initialEnd !== null) {
@@ -154,7 +156,7 @@ class WatchJob<T> {
     this.#hasBookmark = false
     const settling = settled?.()
     if (settling !== undefined) await settling
-    // Time spent here is ours, not the server's silence.
+    // The time spent here is ours, not the server's silence.
     this.#arrived()
   }
 
@@ -174,7 +176,7 @@ class WatchJob<T> {
     this.#place = { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: [] }
     this.#hasMoved = true
     this.#hasBookmark = true
-    // The end of the initial events is told by `onInitial`, which is still to come.
+    // The end of the initial events is reported by `onInitial`, which follows.
     if (this.#initialEnd === null) this.#options.onBookmark(resourceVersion)
   }
 
@@ -182,7 +184,7 @@ class WatchJob<T> {
     const { key, resourceVersion } = change
     const isRepeated = resourceVersion === place.position && place.keysAtPosition.includes(key)
     if (resourceVersion !== place.position) {
-      // Without ids, a new revision is the proof that the one before it is whole.
+      // Without ids, only a new revision proves that the one before it is whole.
       if (endsRevision === null) place.safePosition = place.position
       place.position = resourceVersion
       place.keysAtPosition = []
@@ -199,7 +201,7 @@ class WatchJob<T> {
     this.#lastArrival = this.#options.clock.monotonic()
   }
 
-  /** One timer for all arrivals: it looks when it fires, instead of being set anew for each. */
+  /** One timer serves all arrivals: it checks the time when it fires, instead of being set again for each. */
   #arm(delayMs: number, allowedMs: () => number): void {
     const { clock } = this.#options
     this.#timer = clock.setTimer(delayMs, () => {

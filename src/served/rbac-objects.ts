@@ -1,21 +1,36 @@
 /** The roles and bindings in the caches, as the RBAC authorizer reads them: nobody has any right before all of them are in. */
-import type { RbacObjects, RbacSource } from '../auth/authz/rbac.js'
+import type { RbacObjects } from '../auth/authz/rbac-index.js'
+import type { RbacSource } from '../auth/authz/rbac.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { LiveResource } from '../pipeline/live-resource.js'
 import { followObjects } from './followed-objects.js'
 
 const GROUP = 'rbac.authorization.k8s.io'
+/** A write that waits longer for etcd is refused. */
+const REFRESH_MS = 10_000
 const KINDS = ['roles', 'clusterroles', 'rolebindings', 'clusterrolebindings'] as const
+
+type Find = (group: string, version: string, plural: string) => LiveResource | undefined
+
+/** Whether all four kinds are cached here. */
+export function areRbacObjectsServed(find: Find): boolean {
+  return KINDS.every((plural) => find(GROUP, 'v1', plural) !== undefined)
+}
+
+export interface FollowedRbacObjects extends RbacSource {
+  /** Waits until all four kinds are as fresh as etcd. @throws StatusError */
+  refresh(): Promise<void>
+}
 
 /**
  * @param find by group, version and plural.
  * @param jsonOf the object as the served version; null when it cannot be read, which grants nothing.
  * @throws Error when one of the four kinds is not served.
  */
-export function rbacSource(
-  find: (group: string, version: string, plural: string) => LiveResource | undefined,
+export function followRbacObjects(
+  find: Find,
   jsonOf: (live: LiveResource, object: StoredObject) => Buffer | null,
-): RbacSource {
+): FollowedRbacObjects {
   const kinds = KINDS.map((plural) => {
     const live = find(GROUP, 'v1', plural)
     if (live === undefined) throw new Error(`authorization mode RBAC needs ${plural}.${GROUP} to be served`)
@@ -26,11 +41,17 @@ export function rbacSource(
     for (const listener of listeners) listener()
   }
   for (const { cache } of kinds) followObjects(cache, { onChange })
+  // An object that has not changed is parsed once, whatever else changes.
+  const parsed = new WeakMap<StoredObject, { readonly object: unknown }>()
   const objectsOf = (live: LiveResource): unknown[] => {
     const objects: unknown[] = []
-    for (const object of live.cache.snapshot().objects(live.cache.prefix)) {
-      const json = jsonOf(live, object)
-      if (json !== null) objects.push(JSON.parse(json.toString('utf8')))
+    for (const stored of live.cache.snapshot().objects(live.cache.prefix)) {
+      let known = parsed.get(stored)
+      if (known === undefined) {
+        const json = jsonOf(live, stored)
+        parsed.set(stored, (known = { object: json === null ? null : JSON.parse(json.toString('utf8')) }))
+      }
+      if (known.object !== null) objects.push(known.object)
     }
     return objects
   }
@@ -43,6 +64,9 @@ export function rbacSource(
     onChange(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)
+    },
+    async refresh() {
+      await Promise.all(kinds.map(({ cache }) => cache.consistentSnapshot(AbortSignal.timeout(REFRESH_MS))))
     },
   }
 }

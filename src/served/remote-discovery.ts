@@ -6,6 +6,7 @@
  * A resource is served in the version that the server prefers; other versions, and Secrets, are served by name
  * (`--resource`). Each is fed by one watch; the same objects under a second group (`events.k8s.io`) are left out.
  */
+import { wellKnown } from '../dialect/declared-resource.js'
 import { type ServedResource, type ResourceRegistry, servedResource } from '../dialect/resource-registry.js'
 import {
   normalizeEtcdPrefix,
@@ -135,6 +136,6 @@ export class RemoteDiscovery {
       // Objects under a prefix that another distributary declares have whole keys for names.
       wholeKeyNames: row === undefined,
     }
-    return servedResource(resource, row === undefined ? 'custom' : 'well-known')
+    return row === undefined ? servedResource(resource, 'custom') : wellKnown(resource)
   }
 }

@@ -4,7 +4,8 @@
  * etcd does. It stays until the next start.
  */
 import type { WatchCache } from '../cache/watch-cache.js'
-import { type ResourceRegistry, type ServedResource, servedResource } from '../dialect/resource-registry.js'
+import { wellKnown } from '../dialect/declared-resource.js'
+import { type ResourceRegistry, type ServedResource } from '../dialect/resource-registry.js'
 import { type WellKnownResource, qualifiedName } from '../dialect/well-known-resources.js'
 import { apiVersion } from '../model/resource.js'
 import type { Logger } from '../support/log.js'
@@ -44,7 +45,7 @@ export class StoredVersions {
   #serve({ resource }: WellKnownResource): void {
     const { registry, logger } = this.#options
     if (registry.find(resource.group, resource.version, resource.plural) !== undefined) return
-    this.#served = [...this.#served, servedResource(resource, 'well-known')]
+    this.#served = [...this.#served, wellKnown(resource)]
     registry.set(OWNER, this.#served)
     logger.info({ resource: qualifiedName(resource) }, 'a version that is stored is served as well')
   }

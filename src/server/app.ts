@@ -202,7 +202,7 @@ export class App {
       ready: this.isReady,
       sources: [...this.sources].map((source) => ({
         gauges: () => source.gauges(),
-        cursors: source.broadcaster.cursors,
+        cursors: source.dispatcher.cursors,
         ringBytes: config.watchCacheBytes,
         problem: problemOf(source.cache.readiness),
         feed: feedLine(source.feed.status),

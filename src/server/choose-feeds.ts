@@ -34,7 +34,7 @@ export interface FeedParts {
 export function chooseFeeds({ config, fleetMetrics, ...parts }: FeedParts): OpenFeed {
   const options = {
     ...parts,
-    turns: new Limiter(feedsAtOnce(config)),
+    listSlots: new Limiter(feedsAtOnce(config)),
     backfillRevisions: config.backfillRevisions,
     onGap: config.onGap,
   }

@@ -11,12 +11,12 @@ export async function drainWatches(
   clock: Clock,
   isStopped: () => boolean,
 ): Promise<void> {
-  let running = [...resources.broadcasters()].flatMap((broadcaster) =>
-    [...broadcaster.cursors].map((cursor) => ({ broadcaster, cursor })),
+  let running = [...resources.dispatchers()].flatMap((dispatcher) =>
+    [...dispatcher.cursors].map((cursor) => ({ dispatcher, cursor })),
   )
   for (let steps = Math.max(1, Math.floor(graceMs / STEP_MS)); running.length > 0 && !isStopped(); steps--) {
     const now = Math.ceil(running.length / Math.max(1, steps))
-    for (const { broadcaster, cursor } of running.slice(0, now)) broadcaster.drain(cursor)
+    for (const { dispatcher, cursor } of running.slice(0, now)) dispatcher.drain(cursor)
     // Many clients leave by themselves meanwhile, and are not waited for.
     running = running.slice(now).filter(({ cursor }) => cursor.state !== 'ended')
     if (running.length > 0) await sleep(clock, STEP_MS)

@@ -6,7 +6,9 @@ import { trustedProxies } from '../auth/client-address.js'
 import { IdentityLimits } from '../auth/limits.js'
 import type { Config } from '../config/load.js'
 import { hasAuthenticator } from '../config/relations.js'
-import { rbacSource } from '../served/rbac-objects.js'
+import { EscalationCheck } from '../auth/authz/escalation.js'
+import { RbacRules } from '../auth/authz/rbac.js'
+import { areRbacObjectsServed, followRbacObjects, type FollowedRbacObjects } from '../served/rbac-objects.js'
 import { RequestGate } from '../transports/limits/request-gate.js'
 import type { Basis } from './basis.js'
 import type { ResourceStage } from './open-resources.js'
@@ -39,6 +41,7 @@ export function openGate(basis: Basis, stage: ResourceStage): GateStage {
       : openAuditLog({ path: config.auditLogPath, clock, logger, stdout: process.stdout })
   const gate = new RequestGate({
     guard: guarded?.guard ?? null,
+    escalation: guarded?.escalation ?? null,
     // Where everybody is let in addresses are no identities: a proxy or a NAT is thousands of clients.
     countRequest: isOpen ? () => {} : (identity) => countRequest(basis, limits, identity),
     spendInitialBytes: (identity, bytes) => limits.spendInitialBytes(identity, bytes),
@@ -57,26 +60,39 @@ export function openGate(basis: Basis, stage: ResourceStage): GateStage {
 
 function openGuard(
   { config, clock, logger }: Basis,
-  { resources, views }: ResourceStage,
-): { readonly guard: AccessGuard; close(): void } {
+  stage: ResourceStage,
+): { readonly guard: AccessGuard; readonly escalation: EscalationCheck; close(): void } {
   const surroundings = { clock, logger }
   const authenticator = buildAuthenticator(config, surroundings)
-  const rbac = config.authorizationMode.includes('RBAC')
-    ? rbacSource(
-        (group, version, plural) => resources.findLive(group, version, plural),
-        ({ served }, object) => views.json(served, object),
-      )
-    : null
-  const authorizer = buildAuthorizer(config, surroundings, rbac)
+  const objects = rbacObjects(config, stage)
+  const rules = objects === null ? null : new RbacRules(objects)
+  const authorizer = buildAuthorizer(config, surroundings, rules)
   const guard = new AccessGuard({ authenticator, authorizer, clock })
+  const escalation = new EscalationCheck({ authorizer, rules, refresh: async () => await objects?.refresh() })
   return {
     guard,
+    escalation,
     close() {
+      rules?.close()
       guard.close()
       authenticator.close()
       authorizer.close()
     },
   }
+}
+
+/**
+ * The Roles and bindings: the RBAC mode decides by them; in every mode, whoever writes one may grant what they hold by them.
+ * @returns null where neither is so, or where they are not served.
+ */
+function rbacObjects(
+  { authorizationMode, enableWrites }: Config,
+  { resources, views }: ResourceStage,
+): FollowedRbacObjects | null {
+  const find: Parameters<typeof followRbacObjects>[0] = (...path) => resources.findLive(...path)
+  const decides = authorizationMode.includes('RBAC')
+  if (!decides && (!enableWrites || !areRbacObjectsServed(find))) return null
+  return followRbacObjects(find, ({ served }, object) => views.json(served, object))
 }
 
 /** @throws TooManyRequestsError */

@@ -1,5 +1,6 @@
 /** The bounds of what runs at one time: lists, initial states, writes, watchers and memory. */
 import { FairGate } from '../auth/fair-gate.js'
+import type { Limit } from '../model/limit.js'
 import type { Resources } from '../pipeline/resources.js'
 import { BodyCache } from '../transports/bodies/body-cache.js'
 import { MemoryGate } from '../transports/limits/memory-gate.js'
@@ -51,7 +52,7 @@ export function openLimits(basis: Basis, resources: Resources): Limits {
 }
 
 /** Where everybody is let in, all clients share one identity: a proxy or a NAT is thousands of clients with one address. */
-function fairGate({ config, clock, metrics }: Basis, limit: string, slots: number): FairGate {
+function fairGate({ config, clock, metrics }: Basis, limit: Limit, slots: number): FairGate {
   const isShared = isOpenToAll(config)
   const maxWaiting = WAITING_PER_SLOT * slots
   return new FairGate({

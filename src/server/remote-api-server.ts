@@ -11,8 +11,8 @@ import { RemoteApiServer } from '../upstream/http/remote-api-server.js'
 /** @throws Error that names the file when the kubeconfig cannot be used. */
 export function openRemoteApiServer({ upstream: url, kubeconfig }: Config, clock: Clock): RemoteApiServer {
   if (url === null) throw new Error('there is no --upstream')
-  const { url: _, ...credentials } = kubeconfig === null ? { url } : loadKubeconfig(kubeconfig)
-  return new RemoteApiServer({ transport: nodeTransport({ ...credentials, server: url }), url, clock })
+  const access = kubeconfig === null ? {} : loadKubeconfig(kubeconfig)
+  return new RemoteApiServer({ transport: nodeTransport({ ...access, server: url }), url, clock })
 }
 
 export function httpFeeds(server: RemoteApiServer, options: Omit<UpstreamFeedOptions, 'upstream'>): OpenFeed {

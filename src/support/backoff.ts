@@ -1,4 +1,7 @@
-/** Exponential backoff with full-range jitter in its upper half, a cap, and a reset only after a healthy spell. */
+/**
+ * Exponential backoff with a cap and with jitter in the upper half of each step. Callers reset it only after a healthy
+ * spell.
+ */
 import type { Random } from './random.js'
 
 export interface BackoffOptions {
@@ -6,7 +9,9 @@ export interface BackoffOptions {
   readonly capMs: number
 }
 
-/** The wait before attempt `attempt` (1 for the first repeat), in milliseconds: between half and all of the step. */
+/**
+ * Returns the wait before attempt `attempt` (1 for the first repeat) in milliseconds, between half and all of the step.
+ */
 export function backoffMs(options: BackoffOptions, attempt: number, random: Random): number {
   const step = Math.min(options.capMs, options.firstMs * 2 ** Math.min(attempt - 1, 30))
   return step / 2 + (random.next() * step) / 2

@@ -1,10 +1,10 @@
-/** Time comes in from outside, so that tests own it. */
+/** The clock is passed in, so that tests control the time. */
 export interface Clock {
-  /** Milliseconds since the epoch, for stamps. */
+  /** Milliseconds since the epoch, for timestamps. */
   now(): number
-  /** Milliseconds from an arbitrary start, never going back, for durations. */
+  /** Milliseconds from an arbitrary start, for durations: they never go back. */
   monotonic(): number
-  /** Calls once after `delayMs`. The timer does not keep the process alive. */
+  /** Calls back once after `delayMs`. The timer does not keep the process alive. */
   setTimer(delayMs: number, callback: () => void): Timer
 }
 

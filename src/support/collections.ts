@@ -1,11 +1,11 @@
-/** How often the garbage collector has gone through the whole heap: only then does resident memory show what was let go. */
+/** Counts full garbage collections: only after one does resident memory show what was released. */
 import { type PerformanceEntry, PerformanceObserver, constants } from 'node:perf_hooks'
 
-/** Node's entries say which kind of collection it was; its types do not. */
+/** Node's entries say which kind of collection it was, but its types do not declare that. */
 type CollectionEntry = PerformanceEntry & { readonly detail?: { readonly kind?: number } }
 
 export interface Collections {
-  /** Since the counting began. */
+  /** The number since counting began. */
   readonly count: number
   stop(): void
 }

@@ -1,9 +1,10 @@
 /**
- * CRC-32 (as gzip has it) of things put together, from the checksums of the parts alone: appending a part of n bytes
- * multiplies the checksum so far by x^8n in the ring of polynomials over GF(2) modulo the CRC's own, then adds the part's.
+ * Computes the CRC-32 (as in gzip) of concatenated parts from the checksums of the parts alone: appending a part of n
+ * bytes multiplies the checksum so far by x^8n in the ring of polynomials over GF(2) modulo the CRC's own, then adds
+ * the part's.
  *
- * The multiplier of a part is worked out once, so that each of thousands of streams that share the part pays one
- * multiplication, some fifty nanoseconds.
+ * The multiplier of a part is computed once, so each of thousands of streams that share the part pays one
+ * multiplication of some fifty nanoseconds.
  *
  * Source: RFC 1952, 8 (the CRC); a polynomial is 32 bits, the coefficient of x^0 in the highest.
  */
@@ -28,7 +29,7 @@ export function checksumOf(bytes: Buffer): Checksum {
   return { crc: crc32(bytes), length: bytes.length, shift: shiftOf(bytes.length) }
 }
 
-/** The checksum of `first` with `second` after it. */
+/** Returns the checksum of `first` followed by `second`. */
 export function joined(first: Checksum, second: Checksum): Checksum {
   return {
     crc: appendedCrc(first.crc, second),
@@ -37,12 +38,12 @@ export function joined(first: Checksum, second: Checksum): Checksum {
   }
 }
 
-/** The CRC of something with CRC `crc` and then `part`. */
+/** Returns the CRC of data with CRC `crc` followed by `part`. */
 export function appendedCrc(crc: number, part: Checksum): number {
   return (multiply(part.shift, crc) ^ part.crc) >>> 0
 }
 
-/** Modulo the CRC's polynomial; both as 32 bits, signed or not. */
+/** Multiplies modulo the CRC's polynomial; both are 32 bits, signed or not. */
 function multiply(a: number, b: number): number {
   let product = 0
   for (let bits = a; bits !== 0; bits <<= 1) {

@@ -1,4 +1,4 @@
-/** Bounds on how long something is waited for, whether or not that something listens to a signal. */
+/** Time limits for waiting, whether or not the work listens to a signal. */
 import type { Clock } from './clock.js'
 
 /**
@@ -34,7 +34,9 @@ export async function withDeadline<T>(
   }
 }
 
-/** The result, or the signal's reason when it aborts first: only the wait is given up, what is waited for goes on. */
+/**
+ * Returns the result, or throws the signal's reason when it aborts first. Only the wait is given up; the work goes on.
+ */
 export function orAborted<T>(result: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason as Error)

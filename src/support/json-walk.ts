@@ -1,8 +1,8 @@
 /**
- * Steps over JSON text: where a string or a value ends. Nothing here checks grammar and nothing builds a tree. Text that is
- * not JSON gives a wrong answer, but every step moves forward or stands still, and none goes beyond the end.
+ * Steps over JSON text: finds where a string or a value ends. Nothing here checks grammar or builds a tree. Text that
+ * is not JSON gives a wrong result, but no step goes backwards or beyond the end.
  *
- * It needs nothing of Node, because the client walks over the bytes of a server in browsers too.
+ * It uses nothing of Node, because the client also runs in browsers.
  */
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -12,7 +12,7 @@ const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 const COMMA = 0x2c
 
-/** The index of the first byte at or after `at` that is not white space; the length at the end. */
+/** Returns the index of the first byte at or after `at` that is not white space; the length at the end. */
 export function skipSpace(json: Uint8Array, at: number): number {
   const end = json.length
   let i = at
@@ -50,7 +50,7 @@ export function endOfValue(json: Uint8Array, at: number): number {
   while (i < end) {
     const byte = json[i]!
     if (byte === QUOTE) {
-      // Written out here: nearly every byte of an object lies in a string, and the call shows in a profile.
+      // Written inline: nearly every byte of an object lies in a string, and the call shows in a profile.
       i++
       while (i < end) {
         const inner = json[i]!

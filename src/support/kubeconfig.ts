@@ -1,26 +1,22 @@
 /**
- * A context of a kubeconfig: where the API server is, and how we show who we are. It takes the parsed file, since those who
- * read it differ: the server at its start, the client when it is asked to, each with its own way to a YAML reader.
+ * Reads a context of a kubeconfig: where the API server is, and which credentials to show. It takes the parsed file,
+ * because the server (at its start) and the client (on request) use different ways to load a YAML reader.
  *
- * Read: server (with a path), certificate-authority(-data), insecure-skip-tls-verify, tls-server-name,
- * client-certificate(-data) with client-key(-data), token, tokenFile (again at each request), username and password, the
- * context's namespace, and `exec` as data: who may start programs decides there. Refused, in words: `auth-provider` and
- * `proxy-url`, and impersonation (`as`), since leaving it out in silence would act as somebody else.
+ * These members are read: server (with a path), certificate-authority(-data), insecure-skip-tls-verify,
+ * tls-server-name, client-certificate(-data) with client-key(-data), token, tokenFile (again for each request),
+ * username and password, the context's namespace, and `exec` as data: the caller decides whether it may start programs.
+ * These are refused with an error: `auth-provider`, `proxy-url`, and impersonation (`as`), since ignoring it would act
+ * as another user.
  */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
+import type { TlsClientOptions } from './https-agent.js'
 
-export interface KubeconfigContext {
+export interface KubeconfigContext extends TlsClientOptions {
   readonly server: string
-  /** '' when the context names none. */
+  /** The namespace is '' when the context names none. */
   readonly namespace: string
-  /** PEM. */
-  readonly ca?: Buffer
-  readonly cert?: Buffer
-  readonly key?: Buffer
-  readonly tlsServerName?: string
-  readonly insecureSkipTlsVerify?: boolean
-  /** Asked at each request, so that a rotated token file is read. */
+  /** Called for each request, so that a rotated token file is read. */
   readonly authorization?: () => string
   readonly exec?: ExecPlugin
 }
@@ -28,21 +24,21 @@ export interface KubeconfigContext {
 /** A command that prints an ExecCredential. Source: Kubernetes, "client-go credential plugins". */
 export interface ExecPlugin {
   readonly apiVersion: string
-  /** Absolute, or a name to be found in PATH. */
+  /** An absolute path, or a name to be found in PATH. */
   readonly command: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly interactiveMode: 'Never' | 'IfAvailable' | 'Always'
-  /** Told when the command is not there. */
+  /** Shown when the command does not exist. */
   readonly installHint: string
-  /** `spec.cluster` of what the command is given; null when it did not ask for it. */
+  /** The `spec.cluster` that the command is given; null when it does not ask for it. */
   readonly cluster: object | null
 }
 
 export interface KubeconfigSource {
-  /** Paths in it are relative to this one, and messages name it. */
+  /** Paths in the file are relative to this one, and messages name it. */
   readonly file: string
-  /** Default: `current-context`, or the only one. */
+  /** Default: `current-context`, or the only context. */
   readonly context?: string
   readonly readFile?: (path: string) => Buffer
 }
@@ -50,7 +46,7 @@ export interface KubeconfigSource {
 const REFUSED_OF_USER = ['auth-provider', 'as', 'as-groups', 'as-uid', 'as-user-extra']
 const EXEC_VERSIONS = ['client.authentication.k8s.io/v1', 'client.authentication.k8s.io/v1beta1']
 const EXEC_MODES = ['Never', 'IfAvailable', 'Always'] as const
-/** Of a cluster's `extensions`: what is meant for the plugin. */
+/** The extension of a cluster that is meant for the plugin. */
 const EXEC_EXTENSION = 'client.authentication.k8s.io/exec'
 
 /** @throws Error that names the file and what is missing. */
@@ -126,7 +122,7 @@ function execOf(exec: unknown, { cluster, ca, resolve, fail }: ExecSurroundings)
   const command = text(exec, 'command')
   if (command === '') return fail('exec.command is missing')
   const given = text(exec, 'interactiveMode')
-  // v1beta1 has a default, v1 wants it said.
+  // v1beta1 has a default; v1 requires the member.
   const mode = EXEC_MODES.find((one) => one === (given === '' && apiVersion.endsWith('beta1') ? 'IfAvailable' : given))
   if (mode === undefined) {
     return fail(`exec.interactiveMode is one of ${EXEC_MODES.join(', ')}, not ${JSON.stringify(given)}`)
@@ -138,7 +134,7 @@ function execOf(exec: unknown, { cluster, ca, resolve, fail }: ExecSurroundings)
   }
   return {
     apiVersion,
-    // A name is looked up in PATH; a path is relative to the file, as everything else in it.
+    // A name is looked up in PATH; a path is relative to the file, like every other path in it.
     command: /[/\\]/.test(command) ? resolve(command) : command,
     args,
     env: Object.fromEntries(env.map((one: unknown) => [text(one, 'name'), text(one, 'value')])),
@@ -181,7 +177,7 @@ function named(list: unknown, name: string, what: string): unknown {
 function authorizationOf(user: unknown, readText: (name: string) => string): (() => string) | null {
   const file = text(user, 'tokenFile')
   if (file !== '') {
-    // A file that is not there is told now, not at the first request.
+    // A missing file is reported now, not at the first request.
     readText(file)
     return () => `Bearer ${readText(file)}`
   }

@@ -1,19 +1,22 @@
-/** A counting semaphore, first come first served: how many of something expensive run at once. */
+/** A counting semaphore, first come first served: it bounds how many expensive operations run at once. */
 export class Limiter {
   #free: number
   readonly #waiting: (() => void)[] = []
 
-  /** @param permits how many may hold one at a time, at least 1. */
+  /** @param permits how many holders there may be at one time, at least 1. */
   constructor(permits: number) {
     this.#free = permits
   }
 
-  /** Those in line; at most one per holder-to-be, so it is bounded by the number of users. */
+  /** The number of callers in line. It needs no bound of its own, because the number of users is bounded. */
   get waiting(): number {
     return this.#waiting.length
   }
 
-  /** Resolves with the way to give the permit back (once; more does nothing). @throws the signal's reason when it aborts first. */
+  /**
+   * Resolves with a function that gives the permit back; further calls of it do nothing. @throws the signal's reason
+   * when it aborts first.
+   */
   acquire(signal?: AbortSignal): Promise<() => void> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason as Error)

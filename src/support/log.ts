@@ -1,4 +1,4 @@
-/** The part of a logger that stages use; pino satisfies it by shape. One line per change of state. */
+/** The part of a logger that stages use; pino satisfies it by shape. Each change of state is one line. */
 export interface Logger {
   debug(fields: object, message: string): void
   info(fields: object, message: string): void

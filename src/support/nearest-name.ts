@@ -1,6 +1,6 @@
-/** The known name that a mistyped one most likely meant. */
+/** Finds the known name that a mistyped one most likely meant. */
 
-/** null when nothing is near enough: a far-fetched guess misleads. */
+/** Returns null when no name is near enough, because a far-fetched guess would mislead. */
 export function nearestName(typed: string, names: Iterable<string>): string | null {
   const mostEdits = Math.min(4, Math.max(1, Math.floor(typed.length / 3)))
   let best: string | null = null
@@ -16,7 +16,7 @@ export function nearestName(typed: string, names: Iterable<string>): string | nu
   return best
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours (optimal string alignment). */
+/** Counts insertions, deletions, replacements and swaps of neighbours (optimal string alignment). */
 function editDistance(a: string, b: string): number {
   if (a.length > 64 || b.length > 64) return Number.POSITIVE_INFINITY
   let beforeLast: number[] = []

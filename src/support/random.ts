@@ -1,12 +1,12 @@
-/** Randomness comes in from outside; a seeded one makes a test's history repeatable. */
+/** Randomness is passed in; a seeded source makes a test's history repeatable. */
 export interface Random {
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   next(): number
 }
 
 export const systemRandom: Random = { next: () => Math.random() }
 
-/** Mulberry32: small, well mixed, and the same on every machine. Not for secrets. */
+/** Mulberry32: small, well mixed, and the same on every machine. It is not for secrets. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0
   return {
@@ -20,7 +20,7 @@ export function seededRandom(seed: number): Random {
   }
 }
 
-/** An integer in [min, max], both included. */
+/** Returns an integer in [min, max], both included. */
 export function randomInteger(random: Random, min: number, max: number): number {
   return min + Math.floor(random.next() * (max - min + 1))
 }

@@ -1,19 +1,19 @@
 /**
- * Bounded history: items in ascending order of revision, the oldest evicted when bytes or age exceed their bounds, or the
- * count does and they have been kept for their time. History is bought in time, because what a reader needs of it is to
- * bridge a bookmark interval and a reconnect, however fast it grows meanwhile.
- * Knows nothing of what it holds.
+ * Bounded history: items in ascending order of revision, the oldest evicted when bytes or age exceed their bounds, or
+ * the count does and they have been kept for their time. History is bought in time, because what a reader needs of it
+ * is to bridge a bookmark interval and a reconnect, however fast it grows meanwhile. The ring knows nothing about its
+ * items.
  *
  *      floor ┐  oldest            newest
  *            ▼  ▼                 ▼
  *     … gone │ [r1] [r2] … [r(n)] │ next append
  *
- * `floorRevision` is the highest revision of which something is gone: everything *after* it is here, so a reader that has
- * seen all up to r can go on if and only if r >= floor.
+ * `floorRevision` is the highest revision of which something is gone: everything *after* it is here, so a reader that
+ * has seen all up to r can go on if and only if r >= floor.
  */
 import type { Revision } from '../model/revision.js'
 
-/** The API server keeps as much at least: a bookmark interval and a reconnect. */
+/** The API server keeps at least as much: a bookmark interval and a reconnect. */
 export const KEPT_HISTORY_MS = 75_000
 
 export interface RingItem {
@@ -24,17 +24,17 @@ export interface RingItem {
 }
 
 export interface RingBounds {
-  /** Items beyond this count go as soon as they are older than `keepAgeMs`. */
+  /** Items beyond this count are evicted as soon as they are older than `keepAgeMs`. */
   readonly maxItems: number
-  /** Wins over all else: the newest item alone may be larger. */
+  /** This bound takes precedence over the others; only the newest item alone may be larger. */
   readonly maxBytes: number
   readonly maxAgeMs: number
-  /** Kept for so long whatever their count, within the bytes. Default: 0. */
+  /** Items are kept this long whatever their count, within the bytes. Default: 0. */
   readonly keepAgeMs?: number
 }
 
 export class RingBuffer<T extends RingItem> {
-  /** A power of two, so that an index is one mask away; grows to the bound and no further. */
+  /** The length is a power of two, so that an index is one mask away; it grows to the bound and no further. */
   #slots: (T | undefined)[] = Array.from({ length: 64 })
   #head = 0
   #length = 0
@@ -43,7 +43,7 @@ export class RingBuffer<T extends RingItem> {
   readonly #onEvicted: ((item: T) => void) | undefined
   #cutShort = 0
 
-  /** @param onEvicted told of each item that a bound pushes out, oldest first; not of those that a reset forgets. */
+  /** @param onEvicted called for each item that a bound evicts, oldest first, but not for those that a reset drops. */
   constructor(
     readonly bounds: RingBounds,
     floor: Revision,
@@ -65,7 +65,7 @@ export class RingBuffer<T extends RingItem> {
     return this.#bytes
   }
 
-  /** Items that the bound on bytes has evicted before they were `keepAgeMs` old, since the beginning. */
+  /** The number of items that the bound on bytes evicted before they were `keepAgeMs` old, since the beginning. */
   get cutShort(): number {
     return this.#cutShort
   }
@@ -74,12 +74,12 @@ export class RingBuffer<T extends RingItem> {
     return this.#length === 0 ? undefined : this.at(this.#length - 1)
   }
 
-  /** 0 is the oldest. Undefined outside. */
+  /** Index 0 is the oldest. Returns undefined outside. */
   at(index: number): T | undefined {
     return index < 0 || index >= this.#length ? undefined : this.#slots[(this.#head + index) & (this.#slots.length - 1)]
   }
 
-  /** @throws RangeError when it does not ascend: that would be a hole or the past again. */
+  /** @throws RangeError when the revision does not ascend: that would mean a gap or a repetition. */
   append(item: T): void {
     const newest = this.newest
     if (item.revision <= (newest?.revision ?? this.#floor)) {
@@ -105,12 +105,12 @@ export class RingBuffer<T extends RingItem> {
       this.#evict()
   }
 
-  /** Evicts the oldest until at most `maxBytes` are held. */
+  /** Evicts the oldest items until at most `maxBytes` are held. */
   shrinkTo(maxBytes: number): void {
     while (this.#length > 0 && this.#bytes > maxBytes) this.#evict()
   }
 
-  /** Forgets everything; history begins after `floor`. */
+  /** Drops everything; history begins after `floor`. */
   reset(floor: Revision): void {
     this.#slots = Array.from({ length: 64 })
     this.#head = 0
@@ -119,7 +119,9 @@ export class RingBuffer<T extends RingItem> {
     this.#floor = floor
   }
 
-  /** Index of the first item whose revision is above `afterRevision`; `length` when there is none. O(log n). */
+  /**
+   * Returns the index of the first item whose revision is above `afterRevision`; `length` when there is none. O(log n).
+   */
   indexAfter(afterRevision: Revision): number {
     let low = 0
     let high = this.#length

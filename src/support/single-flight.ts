@@ -1,5 +1,6 @@
 /**
- * One answer for all who ask at once, when an answer is only good for those who asked before it was begun.
+ * Shares one run among all callers that ask at once, when a result is valid only for callers that asked before the run
+ * began.
  *
  *     asked ──▶ begun ─────────────▶ done
  *                 asked meanwhile ──▶ begun ──▶ done      (one in line, shared by all who came meanwhile)
@@ -15,7 +16,10 @@ export class SingleFlight<T> {
     this.#run = run
   }
 
-  /** The result of a run that starts after this call. An aborted signal ends only this wait. @throws what the run throws, or the signal's reason. */
+  /**
+   * Returns the result of a run that starts after this call. An aborted signal ends only this wait. @throws what the
+   * run throws, or the signal's reason.
+   */
   join(signal?: AbortSignal): Promise<T> {
     if (signal?.aborted) return Promise.reject(signal.reason as Error)
     const result = this.#queued ?? (this.#running === null ? this.#begin() : this.#queue(this.#running))

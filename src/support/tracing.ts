@@ -1,10 +1,10 @@
 /**
- * Spans, through OpenTelemetry's API and nothing more of it: without an SDK (`export-traces.ts`, or one that the operator
- * loads with `node --import`) every call here ends in the API's empty one.
+ * Spans, through OpenTelemetry's API and nothing more of it. Without an SDK (`export-traces.ts`, or one that the
+ * operator loads with `node --import`) every call here does nothing.
  *
- * The tracer is ambient, unlike clock and logger: whose request a piece of work belongs to travels with the asynchronous
- * call, and passing it by hand would put a parameter on everything in between. Only lists are traced, never an event or a
- * watcher: the hot path does not know this file.
+ * Unlike clock and logger, the tracer is ambient: the request that a piece of work belongs to travels with the
+ * asynchronous call, and passing it by hand would add a parameter to every function in between. Only lists are traced,
+ * never an event or a watcher, so the hot path does not use this file.
  */
 import {
   type Attributes,
@@ -19,20 +19,20 @@ import {
 } from '@opentelemetry/api'
 
 export interface Span {
-  /** More about it; undefined values are left out. */
+  /** Adds attributes; undefined values are left out. */
   note(attributes: Attributes): void
-  /** It ended badly, for a reason to show. */
+  /** Marks the span as failed, for a reason that is shown. */
   fail(reason: string): void
   end(): void
 }
 
 export interface SpanOptions {
-  /** `server`: answers a request; `client`: asks another server; `internal`: neither. */
+  /** `server` answers a request, `client` asks another server, `internal` does neither. */
   readonly kind: 'server' | 'client' | 'internal'
   readonly attributes?: Attributes
-  /** Of the request it answers: the caller's `traceparent` becomes its parent. */
+  /** The headers of the request that is answered: the caller's `traceparent` becomes the parent of the span. */
   readonly carrier?: object
-  /** It belongs to nobody's request, whatever the call it happens to be made in. */
+  /** Whether the span belongs to no request, whatever call it is made in. */
   readonly isRoot?: boolean
 }
 
@@ -40,12 +40,12 @@ const KINDS = { server: SpanKind.SERVER, client: SpanKind.CLIENT, internal: Span
 
 const tracer = trace.getTracer('distributary')
 
-/** Whoever begins one ends it, in `finally`. */
+/** The caller must end the span in `finally`. */
 export function beginSpan(name: string, options: SpanOptions): Span {
   return new ApiSpanOf(start(name, options, parentOf(options)))
 }
 
-/** Work with a span around it: spans begun meanwhile are its children, and what the work throws is its failure. */
+/** Runs work inside a span: spans begun meanwhile are its children, and an error of the work is its failure. */
 export async function inSpan<T>(name: string, options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
   const parent = parentOf(options)
   const begun = start(name, options, parent)

@@ -69,7 +69,7 @@ export async function makeObject(
       if (held !== null) throw alreadyExistsError(served.resource, name)
       return Buffer.isBuffer(object) ? lease.putBare(null, object) : lease.put(null, object)
     },
-    options,
+    { ...options, confirm: request.confirm },
   )
   return answerOf(change, warnings, options.dryRun)
 }

@@ -1,10 +1,13 @@
 /** Problems with a field, worded as the API server words them. They become the causes of a 422. */
+import { JsonNumber } from '../codec/json-tree.js'
 import type { StatusCause } from '../model/status.js'
 
 export type FieldProblem = StatusCause & { readonly field: string }
 
 /** Longer values are cut, because people read these messages. */
 const SHOWN = 256
+/** Values of an enumeration that a message names. */
+const MAX_SUPPORTED = 100
 
 export function required(field: string, why = ''): FieldProblem {
   return { reason: 'FieldValueRequired', message: `Required value${why === '' ? '' : `: ${why}`}`, field }
@@ -19,7 +22,10 @@ export function forbiddenField(field: string, why: string): FieldProblem {
 }
 
 export function notSupported(field: string, value: unknown, supported: readonly unknown[]): FieldProblem {
-  const values = supported.map((each) => JSON.stringify(each)).join(', ')
+  const values = supported
+    .slice(0, MAX_SUPPORTED)
+    .map((each) => shown(each))
+    .join(', ')
   return {
     reason: 'FieldValueNotSupported',
     message: `Unsupported value: ${shown(value)}: supported values: ${values}`,
@@ -41,6 +47,24 @@ export function wrongType(field: string, typeName: string, why: string): FieldPr
 }
 
 function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? 'null'
+  const text = beginningOf(value, SHOWN + 1)
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}...` : text
+}
+
+/** The first characters of its JSON, without looking at the rest: each of a hundred problems may be of a value of megabytes. */
+function beginningOf(value: unknown, length: number): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, length))
+  if (value instanceof JsonNumber) return value.text
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
+  const isList = Array.isArray(value)
+  let text = isList ? '[' : '{'
+  for (const name in value) {
+    if (text.length >= length) return text
+    const inner = (value as Record<string, unknown>)[name]
+    if (inner === undefined) continue
+    if (text.length > 1) text += ','
+    if (!isList) text += `${JSON.stringify(name.slice(0, length))}:`
+    text += beginningOf(inner, length - text.length)
+  }
+  return `${text}${isList ? ']' : '}'}`
 }

@@ -52,16 +52,23 @@ export class FieldSet {
     return child
   }
 
+  /** Takes time linear in the sizes of all sets together. */
+  static unionOf(sets: Iterable<FieldSet>): FieldSet {
+    const all = new FieldSet()
+    for (const set of sets) absorb(all, set)
+    return all
+  }
+
   union(other: FieldSet): FieldSet {
-    return combine(this, other, (a, b) => a || b)
+    return FieldSet.unionOf([this, other])
   }
 
   difference(other: FieldSet): FieldSet {
-    return combine(this, other, (a, b) => a && !b)
+    return filtered(this, other, (isInOther) => !isInOther)
   }
 
   intersection(other: FieldSet): FieldSet {
-    return combine(this, other, (a, b) => a && b)
+    return filtered(this, other, (isInOther) => isInOther)
   }
 
   /** Returns this set without whole subtrees: everything at or under a member of `other` is left out. */
@@ -72,7 +79,7 @@ export class FieldSet {
     for (const [element, child] of this.children) {
       const removed = other.children.get(element)
       const rest = child.without(removed ?? NOTHING)
-      if (!rest.isEmpty) result.children.set(element, rest)
+      if (!isBare(rest)) result.children.set(element, rest)
     }
     return result
   }
@@ -90,12 +97,28 @@ export class FieldSet {
 
 const NOTHING = new FieldSet()
 
-function combine(a: FieldSet, b: FieldSet, keep: (inA: boolean, inB: boolean) => boolean): FieldSet {
+/** The same as `isEmpty` for a set without empty children, at no cost. */
+function isBare({ isMember, children }: FieldSet): boolean {
+  return !isMember && children.size === 0
+}
+
+function absorb(into: FieldSet, other: FieldSet): void {
+  into.isMember ||= other.isMember
+  for (const [element, child] of other.children) {
+    const present = into.children.get(element)
+    const target = present ?? new FieldSet()
+    absorb(target, child)
+    if (present === undefined && !isBare(target)) into.children.set(element, target)
+  }
+}
+
+/** The members of `set` that are, or are not, in `other`: it is never walked beyond what `set` has. */
+function filtered(set: FieldSet, other: FieldSet, keeps: (isInOther: boolean) => boolean): FieldSet {
   const result = new FieldSet()
-  result.isMember = keep(a.isMember, b.isMember)
-  for (const element of new Set([...a.children.keys(), ...b.children.keys()])) {
-    const child = combine(a.children.get(element) ?? NOTHING, b.children.get(element) ?? NOTHING, keep)
-    if (!child.isEmpty) result.children.set(element, child)
+  result.isMember = set.isMember && keeps(other.isMember)
+  for (const [element, child] of set.children) {
+    const rest = filtered(child, other.children.get(element) ?? NOTHING, keeps)
+    if (!isBare(rest)) result.children.set(element, rest)
   }
   return result
 }
@@ -127,11 +150,16 @@ export function itemsByElement(list: readonly Json[], shape: Shape): Map<string,
   if (shape.list === 'atomic') return null
   const items = new Map<string, Json>()
   for (const item of list) {
-    const element = shape.list === 'set' ? setElement(item) : keyedElement(item, shape.keys)
+    const element = elementOf(item, shape)
     if (element === null || items.has(element)) return null
     items.set(element, item)
   }
   return items
+}
+
+/** How an item is told apart in its set or keyed list; null: it cannot be. */
+export function elementOf(item: Json, shape: Shape): string | null {
+  return shape.list === 'set' ? setElement(item) : keyedElement(item, shape.keys)
 }
 
 function setElement(item: Json): string | null {
@@ -186,35 +214,26 @@ export interface FieldChanges {
   readonly removed: FieldSet
 }
 
-/** Returns the fields that an update changes. */
+/** Returns the fields that an update changes. Each value is visited once, however deep it lies. */
 export function compareFields(before: Json, after: Json, shape: Shape): FieldChanges {
   const changes = { added: new FieldSet(), modified: new FieldSet(), removed: new FieldSet() }
-  compare(before, after, shape, changes.added, changes.modified, changes.removed)
-  const prune = (set: FieldSet): FieldSet => set.union(NOTHING)
-  return { added: prune(changes.added), modified: prune(changes.modified), removed: prune(changes.removed) }
+  compare(before, after, shape, changes)
+  return changes
 }
 
-function compare(
-  before: Json | undefined,
-  after: Json | undefined,
-  shape: Shape,
-  added: FieldSet,
-  modified: FieldSet,
-  removed: FieldSet,
-): void {
+function compare(before: Json | undefined, after: Json | undefined, shape: Shape, changes: FieldChanges): void {
+  const { added, modified, removed } = changes
   const parts = partsOf(before, after, shape)
-  if (parts === null) {
-    if (before === undefined) added.isMember = true
-    else if (after === undefined) removed.isMember = true
-    else if (!equalTrees(before, after)) modified.isMember = true
-    return
-  }
-  for (const [element, a, b, inner] of parts) {
-    if (equalTrees(a, b)) continue
-    compare(a, b, inner, added.child(element), modified.child(element), removed.child(element))
-  }
   if (before === undefined) added.isMember = true
   else if (after === undefined) removed.isMember = true
+  else if (parts === null && !equalTrees(before, after)) modified.isMember = true
+  for (const [element, a, b, inner] of parts ?? []) {
+    const below = { added: new FieldSet(), modified: new FieldSet(), removed: new FieldSet() }
+    compare(a, b, inner, below)
+    if (!isBare(below.added)) added.children.set(element, below.added)
+    if (!isBare(below.modified)) modified.children.set(element, below.modified)
+    if (!isBare(below.removed)) removed.children.set(element, below.removed)
+  }
 }
 
 type Part = readonly [element: string, before: Json | undefined, after: Json | undefined, shape: Shape]

@@ -19,8 +19,9 @@ import { readDefinition } from '../dialect/crd.js'
 import type { ScalePaths, ServedResource } from '../dialect/resource-registry.js'
 import { apiVersion, resourceId } from '../model/resource.js'
 import type { BuiltInDefaults } from './built-in-defaults.js'
-import { type CustomSchemas, fillDefaults } from './custom-schema.js'
+import { fillDefaults } from './custom-schema.js'
 import { type FieldProblem, forbiddenField, invalid } from './field-errors.js'
+import { schemaProblem } from './schema-node.js'
 import { type BuiltInShapes, customShape, type Shape } from './shape.js'
 
 export interface KindRules {
@@ -164,7 +165,6 @@ export function kindProblems(
   served: ServedResource,
   before: JsonRecord | null,
   after: JsonRecord,
-  schemas: CustomSchemas,
   etcdPrefix: string,
 ): readonly FieldProblem[] {
   switch (resourceId(served.resource)) {
@@ -173,7 +173,7 @@ export function kindProblems(
     case 'secrets':
       return immutableProblems(before, after, ['data'])
     case 'customresourcedefinitions.apiextensions.k8s.io':
-      return definitionProblems(after, schemas, etcdPrefix)
+      return definitionProblems(after, etcdPrefix)
     default:
       return []
   }
@@ -188,7 +188,7 @@ function immutableProblems(before: JsonRecord | null, after: JsonRecord, names: 
   return after['immutable'] === true ? problems : [forbiddenField('immutable', why), ...problems]
 }
 
-function definitionProblems(definition: JsonRecord, schemas: CustomSchemas, etcdPrefix: string): FieldProblem[] {
+function definitionProblems(definition: JsonRecord, etcdPrefix: string): FieldProblem[] {
   const reading = readDefinition(plainCopy(definition), etcdPrefix)
   if (reading.kind === 'not-served')
     return [invalid('spec', textMember(definition, 'metadata', 'name'), reading.reason)]
@@ -202,8 +202,7 @@ function definitionProblems(definition: JsonRecord, schemas: CustomSchemas, etcd
   const list: readonly Json[] = Array.isArray(versions) ? versions : []
   list.forEach((version, i) => {
     const schema = member(version, 'schema', 'openAPIV3Schema')
-    if (!isRecord(schema)) return
-    const problem = schemas.problemOf(schema)
+    const problem = isRecord(schema) ? schemaProblem(plainCopy(schema)) : null
     if (problem !== null) problems.push(invalid(`spec.versions[${i}].schema.openAPIV3Schema`, '', problem))
   })
   return problems

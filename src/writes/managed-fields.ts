@@ -113,7 +113,7 @@ export function applyConfiguration(
   const others = entries.filter((entry) => !isOurs(entry))
   const fields = ownable(fieldsOf(config, shape))
   const merged = mergeApplied(live ?? record(), config, shape) as JsonRecord
-  const owned = others.reduce((all, entry) => all.union(entry.fields), fields)
+  const owned = FieldSet.unionOf([fields, ...others.map((entry) => entry.fields)])
   const given = (own?.fields ?? FieldSet.empty()).difference(fields)
   const object = removeFields(merged, given, owned, shape) as JsonRecord
 
@@ -188,7 +188,7 @@ function capped(entries: readonly Entry[]): readonly Entry[] {
     ...first!,
     manager: ANCIENT,
     time: old.at(-1)!.time,
-    fields: old.reduce((all, { fields }) => all.union(fields), FieldSet.empty()),
+    fields: FieldSet.unionOf(old.map(({ fields }) => fields)),
   }
   return [...entries.filter((entry) => !old.includes(entry)), ancient]
 }
@@ -247,23 +247,31 @@ function isEmpty(value: JsonRecord): boolean {
   return Object.keys(value).length === 0
 }
 
+/** The most conflicts that one answer names. */
+const MAX_TOLD_CONFLICTS = 100
+
 /** Words the conflict as the API server does, because kubectl prints it. */
 function conflictBetween(conflicts: readonly { readonly entry: Entry; readonly fields: FieldSet }[]): ConflictError {
   const causes: StatusCause[] = []
   const byManager = new Map<string, string[]>()
+  let total = 0
   for (const { entry, fields } of conflicts) {
     const name = describe(entry)
     for (const path of fields.paths()) {
+      if (++total > MAX_TOLD_CONFLICTS) continue
       causes.push({ reason: 'FieldManagerConflict', message: `conflict with ${name}`, field: path })
-      byManager.set(name, [...(byManager.get(name) ?? []), path])
+      const paths = byManager.get(name)
+      if (paths === undefined) byManager.set(name, [path])
+      else paths.push(path)
     }
   }
   const only = [...byManager]
-  const count = `${causes.length} conflict${causes.length === 1 ? '' : 's'}`
+  const count = `${total} conflict${total === 1 ? '' : 's'}`
+  const more = total > causes.length ? `\n- and ${total - causes.length} more` : ''
   const text =
     only.length === 1 && causes.length === 1
       ? ` with ${only[0]![0]}: ${only[0]![1][0]}`
-      : `s with ${only.map(([name, paths]) => `${name}:\n- ${paths.join('\n- ')}`).join('\nconflicts with ')}`
+      : `s with ${only.map(([name, paths]) => `${name}:\n- ${paths.join('\n- ')}`).join('\nconflicts with ')}${more}`
   const message = `Apply failed with ${count}: conflict${text}`
   return new ConflictError(message, { details: { causes } })
 }

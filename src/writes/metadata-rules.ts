@@ -1,5 +1,5 @@
 /** The rules that the `metadata` of every object must obey: names, labels, annotations, finalizers, owners, sizes. */
-import { isRecord, type Json, type JsonRecord, textMember } from '../codec/json-tree.js'
+import { equalTrees, isRecord, type Json, type JsonRecord, record, textMember } from '../codec/json-tree.js'
 import { checkLabelKey, checkLabelValue } from '../dialect/label-names.js'
 import type { Resource } from '../model/resource.js'
 import { duplicate, type FieldProblem, forbiddenField, invalid, required, wrongType } from './field-errors.js'
@@ -111,4 +111,18 @@ export function newFinalizerProblems(before: JsonRecord, after: JsonRecord): rea
 export function finalizersOf(metadata: JsonRecord): readonly string[] {
   const list = metadata['finalizers']
   return Array.isArray(list) ? list.filter((item) => typeof item === 'string') : []
+}
+
+/** What a garbage collector and managers of finalizers change. */
+const OWNERSHIP = ['ownerReferences', 'finalizers', 'selfLink', 'managedFields'] as const
+
+/** Whether two states of an object differ in nothing but who owns it and holds on to it. */
+export function isSameButOwnership(before: JsonRecord, after: JsonRecord): boolean {
+  return equalTrees(withoutOwnership(before), withoutOwnership(after))
+}
+
+function withoutOwnership(object: JsonRecord): JsonRecord {
+  const metadata = record(isRecord(object['metadata']) ? object['metadata'] : {})
+  for (const field of OWNERSHIP) delete metadata[field]
+  return record({ ...object, metadata })
 }

@@ -164,7 +164,7 @@ export class ObjectChange {
       ...(before === null ? [] : newFinalizerProblems(metadataOf(before), metadata)),
       ...timeToLiveProblems(after),
       ...(rules.schema === undefined ? [] : this.#options.schemas.validate(after, rules.schema, rules.shape)),
-      ...kindProblems(served, before, after, this.#options.schemas, this.#options.etcdPrefix),
+      ...kindProblems(served, before, after, this.#options.etcdPrefix),
     ]
     if (problems.length > 0) throw InvalidError.forFields(kind, group, name, problems)
   }

@@ -6,14 +6,23 @@
  * Requests of this process for one key take turns: racing each other they would only be refused and come again.
  */
 import { createIngest } from '../codec/ingest.js'
-import { encodeJsonTree, ensureRecord, isRecord, type JsonRecord, parseJsonTree, record } from '../codec/json-tree.js'
+import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
+import {
+  encodeJsonTree,
+  ensureRecord,
+  isDeeperThan,
+  isRecord,
+  type JsonRecord,
+  parseJsonTree,
+  record,
+} from '../codec/json-tree.js'
 import { keyValueObject } from '../dialect/key-value-object.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import type { Key, KeyValue } from '../model/event.js'
 import { keyOfName, type ObjectName } from '../model/resource.js'
 import { formatResourceVersion } from '../model/resource-version.js'
 import type { Revision } from '../model/revision.js'
-import { InternalError, NotImplementedError, TimeoutError } from '../model/status.js'
+import { BadRequestError, InternalError, NotImplementedError, TimeoutError } from '../model/status.js'
 import { isUnservable, type StoredObject } from '../model/stored-object.js'
 import type { Clock } from '../support/clock.js'
 import { sleep } from '../support/clock.js'
@@ -63,6 +72,14 @@ export type Change =
   | { readonly kind: 'delete' }
   | { readonly kind: 'none' }
 
+/** @param before null: nothing is there. @throws StatusError to refuse the write. */
+export type ConfirmPut = (before: JsonRecord | null, after: JsonRecord) => Promise<void>
+
+export interface ChangeOptions {
+  readonly dryRun?: boolean
+  readonly confirm?: ConfirmPut | undefined
+}
+
 export interface Changed {
   readonly kind: 'created' | 'updated' | 'deleted' | 'unchanged'
   /**
@@ -82,7 +99,7 @@ const MAX_PAUSE_MS = 50
 
 export class ObjectStore {
   readonly #options: ObjectStoreOptions
-  readonly #turns = new KeySlots()
+  readonly #slots = new KeySlots()
   readonly #ingests = new WeakMap<ServedResource, ReturnType<typeof createIngest>>()
 
   constructor(options: ObjectStoreOptions) {
@@ -98,12 +115,12 @@ export class ObjectStore {
   async change(
     place: ObjectLocation,
     decide: (held: Held | null) => Change,
-    { dryRun = false }: { readonly dryRun?: boolean } = {},
+    options: ChangeOptions = {},
   ): Promise<Changed> {
     const key = keyOfName(place.served.resource, place)
-    const release = await this.#turns.take(key)
+    const release = await this.#slots.take(key)
     try {
-      return await this.#decideAndWrite(place, key, decide, dryRun)
+      return await this.#decideAndWrite(place, key, decide, options)
     } finally {
       release()
     }
@@ -133,7 +150,7 @@ export class ObjectStore {
     place: ObjectLocation,
     key: Key,
     decide: (held: Held | null) => Change,
-    dryRun: boolean,
+    { dryRun = false, confirm }: ChangeOptions,
   ): Promise<Changed> {
     const { upstream, clock, random, onRetry } = this.#options
     const startedMs = clock.monotonic()
@@ -143,6 +160,7 @@ export class ObjectStore {
       const change = decide(held)
       if (change.kind === 'none') return { kind: 'unchanged', stored: held?.stored ?? null }
       if (held?.isForeign === true) throw notOurs(place, 'as protobuf, by a kube-apiserver')
+      if (change.kind === 'put' && !Buffer.isBuffer(change.value)) await confirm?.(held?.object ?? null, change.value)
       const value = change.kind === 'put' ? bytesOf(change.value) : null
       if (dryRun) return this.#outcome(place, key, held, value, '0', held?.stored.modRevision ?? null)
       const leaseId = change.kind === 'put' ? await change.lease() : '0'
@@ -245,7 +263,11 @@ function isValueMember(object: JsonRecord): boolean {
   return typeof object['text'] === 'string' || typeof object['base64'] === 'string'
 }
 
-/** The type comes first, where lists look for it. The resourceVersion is etcd's and is not stored. */
+/**
+ * The type comes first, where lists look for it. The resourceVersion is etcd's and is not stored.
+ *
+ * @throws BadRequestError when the object is nested deeper than stored objects are read: managed fields nest with it.
+ */
 function bytesOf(value: JsonRecord | Buffer): Buffer {
   if (Buffer.isBuffer(value)) return value
   const ordered = record()
@@ -254,5 +276,8 @@ function bytesOf(value: JsonRecord | Buffer): Buffer {
   const metadata = record(isRecord(value['metadata']) ? value['metadata'] : {})
   delete metadata['resourceVersion']
   ordered['metadata'] = metadata
+  if (isDeeperThan(ordered, MAX_JSON_DEPTH)) {
+    throw new BadRequestError(`the object is nested more than ${MAX_JSON_DEPTH} deep with the fields that managers own`)
+  }
   return encodeJsonTree(ordered)
 }

@@ -106,7 +106,10 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
     return lease.put(held, object)
   }
   try {
-    const changed = await context.store.change({ served, namespace, name }, decide, options)
+    const changed = await context.store.change({ served, namespace, name }, decide, {
+      ...options,
+      confirm: request.confirm,
+    })
     if (changed.kind === 'deleted') await context.containers.afterGone({ served, namespace, name })
     return answerOf(changed, warnings, options.dryRun)
   } catch (error) {

@@ -14,8 +14,10 @@ import {
 import { parseYamlTree } from '../codec/yaml-tree.js'
 import { bodyMediaType } from '../dialect/media-type.js'
 import { apiVersion, type Resource } from '../model/resource.js'
-import { BadRequestError, UnsupportedMediaTypeError } from '../model/status.js'
+import { BadRequestError, RequestEntityTooLargeError, UnsupportedMediaTypeError } from '../model/status.js'
 
+/** Of a body in protobuf. The largest objects of clusters have a tenth of that. */
+const MAX_MESSAGES = 100_000
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 const OBJECT_TYPES = ['application/json', 'application/yaml', PROTOBUF] as const
 
@@ -54,11 +56,18 @@ export function parseReviewBody(
 /** Fields that the schema does not know would be lost, so the client is asked to send JSON. */
 function fromProtobuf(body: Buffer, schema: Schema): Buffer {
   try {
-    const { bytes, unknownFields } = decodeObject(body, schema, { keepResourceVersion: true, withoutDefaults: true })
+    const { bytes, unknownFields } = decodeObject(body, schema, {
+      keepResourceVersion: true,
+      withoutDefaults: true,
+      maxMessages: MAX_MESSAGES,
+    })
     if (unknownFields === 0) return bytes
     throw new UnsupportedMediaTypeError('the body has protobuf fields that are not known here: send JSON')
   } catch (error) {
     if (!(error instanceof CodecError)) throw error
+    if (error.code === 'too-large' || error.code === 'too-deep') {
+      throw new RequestEntityTooLargeError(`the body cannot be read as protobuf: ${error.message}`)
+    }
     throw new UnsupportedMediaTypeError(`the body cannot be read as protobuf, send JSON: ${error.message}`)
   }
 }

@@ -64,7 +64,7 @@ export async function updateObject(context: WriteContext, request: WriteRequest)
         })
         return lease.put(held, after)
       },
-      options,
+      { ...options, confirm: request.confirm },
     )
   try {
     const changed = await change()

@@ -8,7 +8,7 @@ import type { Containers } from './containers.js'
 import type { Manager } from './managed-fields.js'
 import type { Namespaces } from './namespaces.js'
 import { hasFinalizers, isDeleting, type ObjectChange } from './object-change.js'
-import type { Change, Changed, Held, ObjectStore } from './object-store.js'
+import type { Change, Changed, ConfirmPut, Held, ObjectStore } from './object-store.js'
 import { chooseLease } from './time-to-live.js'
 import type { WriteOptions } from './write-options.js'
 
@@ -38,6 +38,8 @@ export interface WriteRequest {
   readonly body: Buffer
   /** Called before a PUT or an apply creates an object. @throws ForbiddenError */
   readonly mayCreate: () => Promise<void>
+  /** Asked before an object is put, of objects that the caller may not write as it likes. @throws StatusError */
+  readonly confirm?: ConfirmPut
 }
 
 export type WriteAnswer =

@@ -5,7 +5,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import type { Schema } from '../codec/protobuf/schema.js'
 import { methodNotAllowedError } from '../dialect/status-body.js'
 import { unknownResource } from '../dialect/request-path.js'
-import type { ServedResource } from '../dialect/resource-registry.js'
+import { hasSubresource, type ServedResource } from '../dialect/resource-registry.js'
 import type { Clock } from '../support/clock.js'
 import type { Random } from '../support/random.js'
 import { BuiltInDefaults } from './built-in-defaults.js'
@@ -20,7 +20,7 @@ import { ObjectStore, type ObjectStoreOptions } from './object-store.js'
 import { patchObject } from './patch.js'
 import { BuiltInShapes } from './shape.js'
 import { storageError } from './storage-error.js'
-import { readSubresource, writeScale } from './subresource.js'
+import { writeScale } from './write-scale.js'
 import { updateObject } from './update.js'
 import { Warnings, type WriteAnswer, type WriteContext, type WriteRequest } from './write-context.js'
 
@@ -35,7 +35,7 @@ export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry' | 'fil
   readonly onRetry?: () => void
 }
 
-export type WriteVerb = 'get' | 'create' | 'update' | 'patch' | 'delete' | 'deletecollection'
+export type WriteVerb = 'create' | 'update' | 'patch' | 'delete' | 'deletecollection'
 
 export class Writer {
   readonly #context: WriteContext
@@ -86,16 +86,10 @@ export class Writer {
   /** @throws StatusError */
   async perform(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer> {
     const { served, name, subresource } = request
-    const { subresources, resource } = served
+    const { resource } = served
     const context = this.#context
-    const isKnown =
-      subresource === '' ||
-      (subresource === 'status' && subresources.status) ||
-      (subresource === 'scale' && subresources.scale !== null)
-    if (!isKnown) throw unknownResource()
+    if (subresource !== '' && !hasSubresource(served, subresource)) throw unknownResource()
     switch (verb) {
-      case 'get':
-        return await readSubresource(context, request)
       case 'create':
         if (name !== '' || subresource !== '') throw methodNotAllowedError(resource, 'create')
         return await createObject(context, request)

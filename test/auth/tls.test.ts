@@ -5,6 +5,7 @@ import tls from 'node:tls'
 import t, { type Test } from 'tap'
 
 import { type AuthenticationOptions, buildAuthenticator, buildAuthorizer } from '../../src/auth/access-control.js'
+import { RbacRules } from '../../src/auth/authz/rbac.js'
 import { pathAttributes } from '../../src/auth/authz/authorizer.js'
 import type { IssuedCertificate } from '../../src/auth/certificate.js'
 import { peerCertificateOf } from '../../src/auth/peer-certificate.js'
@@ -273,7 +274,11 @@ void t.test('what is configured is built; a broken file names itself', async (t)
     authorizationWebhookCacheAuthorizedTtl: 0,
     authorizationWebhookCacheUnauthorizedTtl: 0,
   }
-  const authorizer = buildAuthorizer(authorization, surroundings, { list: () => null, onChange: () => () => {} })
+  const authorizer = buildAuthorizer(
+    authorization,
+    surroundings,
+    new RbacRules({ list: () => null, onChange: () => () => {} }),
+  )
   t.teardown(() => authorizer.close())
   const ann = { name: 'ann', uid: '', groups: [], extra: {}, expiresAt: null }
   t.match(await authorizer.authorize(ann, pathAttributes('GET', '/metrics')), { allowed: true, rule: 'Policy: rule 1' })

@@ -80,7 +80,7 @@ void t.test('get: what cannot be done is one line on stderr and an exit code', a
     [2, ['get', 'pods', '-s', 'localhost'], /--server is a URL/],
     [2, ['get'], /get needs RESOURCE/],
     [2, ['get', 'pods', '-o', 'xml'], /--output is one of/],
-    [2, ['get', 'pods', '-o', 'jsonpath={.a'], /no closing brace/],
+    [2, ['get', 'pods', '-o', 'jsonpath={.a'], /unclosed action at 3/],
     [2, ['get', 'pods', 'a', '-A'], /leave -A or the name away/],
     [2, ['get', 'pods', 'a', '-l', 'x'], /do not go together/],
     [2, ['get', 'pods', 'a', 'b', '-w'], /only one object can be watched/],

@@ -2,12 +2,27 @@ import t from 'tap'
 
 import { ConfigError } from '../../src/config/config-error.js'
 import { type Config, type Environment, load } from '../../src/config/load.js'
+import { type Option } from '../../src/config/option.js'
+import { options } from '../../src/config/options.js'
 
 const FILES: Readonly<Record<string, string>> = {
   '/ca.pem': 'ca',
   '/cert.pem': 'cert',
   '/key.pem': 'key',
   '/pw': 'geheim\n',
+}
+
+/** An item of each list that does not take any text. */
+const LIST_ITEMS: Readonly<Record<string, string>> = {
+  etcdServers: 'http://127.0.0.1:2379',
+  apiservice: 'metrics.k8s.io/v1beta1=https://10.0.0.9:443',
+  natsServers: 'nats://127.0.0.1:4222',
+  corsAllowedOrigins: 'https://app.example.org',
+  websocketAllowedOrigins: 'https://app.example.org',
+  watchCacheSizes: 'pods#5',
+  trustedProxies: '10.0.0.0/8',
+  oidcSigningAlgs: 'RS256',
+  authorizationMode: 'RBAC',
 }
 
 interface Given {
@@ -325,6 +340,24 @@ resources:
   t.match(served('flags')?.resource, { group: 'distributary.io', etcdPrefix: '/config/flags/' })
   const plain = config({}).resources.map(({ resource }) => resource.plural)
   t.ok(plain.includes('pods') && !plain.includes('secrets'), 'Secrets only when named')
+})
+
+void t.test('every list takes its items with commas, over several flags, or both', async (t) => {
+  const own = (args: readonly string[]): string[] =>
+    config({ args })
+      .resources.filter(({ resource }) => resource.group === 'distributary.io')
+      .map(({ resource }) => `${resource.plural}=${resource.etcdPrefix}`)
+  const both = ['flags=/config/flags/', 'rules=/config/rules/']
+  t.same(own([`--resource=${both.join(',')}`]), both)
+  t.same(own([`--resource=${both[0]}, ${both[1]},secrets`]), both)
+  t.same(own(both.flatMap((one) => ['--resource', one])), both)
+  const lists = Object.entries<Option<unknown>>(options).filter(([, { kind }]) => kind === 'list')
+  t.ok(lists.length > 10)
+  for (const [name, option] of lists) {
+    const item = LIST_ITEMS[name] ?? 'a'
+    t.same(option.parse([`${item},${item}`]), option.parse([item, item]), name)
+    t.equal((option.parse([`${item},${item}`]) as readonly unknown[]).length, 2, name)
+  }
 })
 
 void t.test('known resources lie under the etcd prefix that was given', async (t) => {

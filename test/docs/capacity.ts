@@ -29,18 +29,27 @@ const WIRES: Readonly<Record<string, string>> = {
 
 const NOT_YET = 'not measured yet'
 
-/** The page with the table as it is made now. @throws Error when its place is gone. */
+/** docs/operations.md with its table as it is made now. @throws Error when the place of the table is gone. */
 export function withCapacity(page: string, recorded: string): string {
+  return withMade(page, capacity(parseRows(recorded)))
+}
+
+/** README.md with its short table: what a load of watchers takes. @throws Error when the place of the table is gone. */
+export function withLoads(page: string, recorded: string): string {
+  return withMade(page, loads(parseRows(recorded)))
+}
+
+function withMade(page: string, made: string): string {
   const [before, rest] = split(page, BEGIN)
   const [, after] = split(rest, END)
-  return `${before}${BEGIN}\n\n${capacity(parseRows(recorded))}\n\n${END}${after}`
+  return `${before}${BEGIN}\n\n${made}\n\n${END}${after}`
 }
 
 export const recordedRows = (): string => readText('bench/results.jsonl')
 
 function split(text: string, mark: string): [string, string] {
   const at = text.indexOf(mark)
-  if (at === -1) throw new Error(`docs/operations.md has lost ${mark}`)
+  if (at === -1) throw new Error(`the page has lost ${mark}`)
   return [text.slice(0, at), text.slice(at + mark.length)]
 }
 
@@ -93,6 +102,23 @@ function capacity(rows: readonly Row[]): string {
       : `Events of about 1 KiB, one process on one core of: ${String(last['cpu'])}, ${String(last['cores'])} cores, Node ` +
         `${String(last['node'])}, etcd ${String(last['etcd'])}, commit ${String(last['commit'])}. All that was recorded, beside ` +
         "etcd's own ways: [RESULTS](../bench/RESULTS.md). `npm run bench -- fanout` measures on yours.",
+  ].join('\n')
+}
+
+/** The newest run of each paced load, the lightest first. */
+function loads(rows: readonly Row[]): string {
+  const paced = rows.filter(({ question, rate, wire }) => question === 'fanout' && Number(rate) > 0 && wire in WIRES)
+  const keyOf = (row: Row): string => [row['watchers'], row['rate'], row.wire].join()
+  const table = [...new Set(paced.map(keyOf))].map((key) => newest(paced.filter((row) => keyOf(row) === key))!)
+  const order = Object.keys(WIRES)
+  table.sort((a, b) => Number(a['watchers']) - Number(b['watchers']) || order.indexOf(a.wire) - order.indexOf(b.wire))
+  return [
+    '| watchers | events/s | transport | deliveries/s | cores | memory, MB | delay p99, ms |',
+    '| ---: | ---: | --- | ---: | ---: | ---: | ---: |',
+    ...table.map((row) => {
+      const load = `| ${figure(row['watchers'])} | ${figure(row['rate'])} | ${WIRES[row.wire]} | ${figure(row['deliveriesPerSecond'])} |`
+      return `${load} ${figure(row['serverBusy'])} | ${figure(row['residentMb'])} | ${figure(row['p99Ms'])} |`
+    }),
   ].join('\n')
 }
 

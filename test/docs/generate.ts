@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { optionsSchema } from '../../src/config/help.js'
 import { chartPage } from './chart-page.js'
-import { recordedRows, withCapacity } from './capacity.js'
+import { recordedRows, withCapacity, withLoads } from './capacity.js'
 import { clientsPage } from './clients-page.js'
 import { commandsPage } from './commands-page.js'
 import { metricsPage } from './metrics-page.js'
@@ -32,6 +32,7 @@ export async function generated(): Promise<ReadonlyMap<string, string>> {
     ['docs/commands.md', commandsPage()],
     ['docs/clients.md', clientsPage()],
     ['docs/operations.md', withCapacity(readText('docs/operations.md'), recordedRows())],
+    ['README.md', withLoads(readText('README.md'), recordedRows())],
     [VALUES_SCHEMA, schema],
     [`${CHART}README.md`, chartReadme(schema)],
     // A chart may read no file from outside its own folder.

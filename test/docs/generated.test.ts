@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import t from 'tap'
-import { withCapacity } from './capacity.js'
+import { withCapacity, withLoads } from './capacity.js'
 import { generated, readText, root } from './generate.js'
 
 void t.test('every generated page and schema is up to date', async (t) => {
@@ -27,4 +27,25 @@ void t.test('the capacity table shows the newest complete run, and says what was
   t.match(page, '| WebSocket | not measured yet |')
   t.match(page, 'history apart: 1.02 KB.')
   t.equal(withCapacity(page, rows), page, 'and it can be made again')
+})
+
+void t.test('the table of loads has the newest complete run of each paced load, the lightest first', (t) => {
+  const row = (fields: object): string =>
+    JSON.stringify({ question: 'fanout', subject: 'distributary', wire: 'http1', quick: false, rate: 20, ...fields })
+  const rows = [
+    row({ run: '1', watchers: 5_000, serverBusy: 0.5, p99Ms: 60 }),
+    row({ run: '2', watchers: 1_000, serverBusy: 0.25, deliveriesPerSecond: 19_999, residentMb: 140, p99Ms: 13.61 }),
+    row({ run: '1', watchers: 1_000, serverBusy: 0.9 }),
+    row({ run: '3', watchers: 1_000, serverBusy: 0.1, quick: true }),
+    row({ run: '3', watchers: 1_000, serverBusy: 0.1, subject: 'etcd' }),
+    row({ run: '3', watchers: 1_000, serverBusy: 0.1, rate: null }),
+  ].join('\n')
+  const page = withLoads(readText('README.md'), rows)
+  const table = page.split('\n').filter((line) => / \| HTTP\/1\.1 \| /.test(line))
+  t.same(table, [
+    '| 1,000 | 20 | HTTP/1.1 | 19,999 | 0.25 | 140 | 13.6 |',
+    '| 5,000 | 20 | HTTP/1.1 | not measured yet | 0.5 | not measured yet | 60 |',
+  ])
+  t.equal(withLoads(page, rows), page, 'and it can be made again')
+  t.end()
 })

@@ -6,11 +6,15 @@ import { readText } from './generate.js'
 
 /** Files that name the owner, and how. */
 export const OWNED = [
+  'README.md',
   'package.json',
   'SECURITY.md',
   'deploy/README-client.md',
   'helm/distributary/Chart.yaml',
   'helm/distributary/values.yaml',
+  'deploy/prometheus/rules.yaml',
+  'deploy/prometheus/rules.test.yaml',
+  'helm/distributary/files/rules.yaml',
   'deploy/kubernetes/base/kustomization.yaml',
   'deploy/kubernetes/edge/kustomization.yaml',
   'deploy/kubernetes/static-pod/kustomization.yaml',

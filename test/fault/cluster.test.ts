@@ -91,6 +91,31 @@ for (const [name, fault] of Object.entries(faults)) {
   })
 }
 
+void t.test('the member that our watches are on freezes: watches and reads go on at another', async (t) => {
+  // Pings and deadlines of calls would notice it after the test.
+  const never = { keepAliveTimeMs: 300_000, keepAliveTimeoutMs: 300_000, requestTimeoutMs: 300_000 }
+  const s = await startScenario(t, { members: 3, times: never })
+  const watches = await s.watchAll()
+  const at = await watchedMember(s)
+  await s.members[at]!.kill('SIGSTOP')
+  const reads = Promise.all(
+    [0, 1, 2].map(async () => {
+      const answer = await fetch(`${s.h.url}/api/v1/pods`)
+      await answer.arrayBuffer()
+      return answer.status
+    }),
+  )
+  const last = await s.writeElsewhere(at)
+  await s.reached(last)
+  t.same(await reads, [200, 200, 200], 'consistent reads that had asked it are answered')
+  t.equal((await fetch(`${s.h.url}/api/v1/namespaces/a/pods/mark-n1-web`)).status, 404)
+  await s.members[at]!.kill('SIGCONT')
+  const settled = await s.settle()
+  t.same(ends(watches), [`open ×${watches.length}`])
+  t.equal(await s.relists(), 0, 'nothing was listed anew')
+  await s.judge(t, settled)
+})
+
 /**
  * Which role the member has that our watches are on, and what of its way to the other two breaks. `TEST_LONG` runs those that
  * are noticed in ways that the others show already.

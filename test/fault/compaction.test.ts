@@ -102,8 +102,8 @@ void t.test('a gap that leads to another history is not bridged, whichever key s
     '/registry/pods/a/differs',
     pod('differs', { namespace: 'a', labels: { app: 'old' } }),
   )
-  const fingerprint = pod('witness', { namespace: 'a' })
-  const seen = await s.writer.put('/registry/pods/a/witness', fingerprint)
+  const fingerprint = pod('marker', { namespace: 'a' })
+  const seen = await s.writer.put('/registry/pods/a/marker', fingerprint)
   await s.reached(seen)
   const watch = s.recorder.watch({ target: pods, resourceVersion: String(seen) })
   await until(() => s.h.watchers === 1, 'it watches')
@@ -117,7 +117,7 @@ void t.test('a gap that leads to another history is not bridged, whichever key s
       )
       if (revision >= seen - 1) break
     }
-    await s.writer.put('/registry/pods/a/witness', fingerprint)
+    await s.writer.put('/registry/pods/a/marker', fingerprint)
     for (let i = 0; i < 10; i++) await s.write()
     await s.etcd.compact(await s.write())
   })

@@ -67,6 +67,8 @@ export interface ScenarioOptions {
   readonly flags?: readonly string[]
   readonly config?: Partial<Config>
   readonly etcdFlags?: readonly string[]
+  /** In place of times that let a dead peer be noticed within a second. */
+  readonly times?: Partial<typeof KEEP_ALIVE>
   /**
    * Another server between: it reads etcd, and the one that is watched is fed by it (`--upstream`) through one more proxy,
    * over SSE, or in JSON lines as if it were a kube-apiserver, which writes one object in a revision.
@@ -173,7 +175,7 @@ export class Scenario {
   /** A server of its own; the earlier one, if any, goes on until the test ends. */
   async startServer(): Promise<void> {
     const endpoints = this.proxies.map(({ port }) => `http://127.0.0.1:${port}`)
-    const upstream = connectEtcd({ endpoints, ...KEEP_ALIVE })
+    const upstream = connectEtcd({ endpoints, ...KEEP_ALIVE, ...this.#options.times })
     const { wrap, flags = [], config, chain } = this.#options
     if (chain !== undefined) return await this.#startChain(chain)
     this.h = await startApp(this.#t, {

@@ -24,7 +24,7 @@ async function harness(t: Test, names: readonly string[], options: Partial<Consi
     stateAt: (_revision: Revision): Iterable<CheckedKey> | null => held,
   }
   const outcomes: CheckOutcome[] = []
-  const audit = new ConsistencyCheck({
+  const check = new ConsistencyCheck({
     upstream: etcd,
     prefix: '/p/' as Key,
     cache,
@@ -37,25 +37,25 @@ async function harness(t: Test, names: readonly string[], options: Partial<Consi
     onOutcome: (outcome) => outcomes.push(outcome),
     ...options,
   })
-  t.teardown(() => audit.stop())
-  return { clock, etcd, held, cache, audit, outcomes }
+  t.teardown(() => check.stop())
+  return { clock, etcd, held, cache, check, outcomes }
 }
 
 const names = ['a', 'b', 'c', 'd', 'e']
 
 void t.test('equal, whatever the size', async (t) => {
   for (const count of [0, 1, 2, 3, 5]) {
-    const { audit } = await harness(t, names.slice(0, count))
-    const outcome = await audit.run()
+    const { check } = await harness(t, names.slice(0, count))
+    const outcome = await check.run()
     t.match(outcome, { kind: 'equal', revision: count + 1, keys: count, values: Math.min(3, count) })
   }
 })
 
 void t.test('what etcd did after the revision of the cache is no difference', async (t) => {
-  const { audit, etcd } = await harness(t, names)
+  const { check, etcd } = await harness(t, names)
   etcd.commit([put('a', 'later'), remove('b'), put('new')])
   etcd.commit([elsewhere])
-  t.match(await audit.run(), { kind: 'equal', revision: 6 })
+  t.match(await check.run(), { kind: 'equal', revision: 6 })
 })
 
 void t.test('each kind of difference is found, wherever it is', async (t) => {
@@ -64,7 +64,7 @@ void t.test('each kind of difference is found, wherever it is', async (t) => {
     const modRevision = index + 2
     const missing = await harness(t, names)
     missing.held.splice(index, 1)
-    t.match(await missing.audit.run(), {
+    t.match(await missing.check.run(), {
       kind: 'different',
       differences: 1,
       examples: [{ key: name, kind: 'missing', ours: null, theirs: modRevision }],
@@ -72,7 +72,7 @@ void t.test('each kind of difference is found, wherever it is', async (t) => {
 
     const ghost = await harness(t, names)
     ghost.held.splice(index + 1, 0, { key: `${name}!` as Key, modRevision: rev(3) })
-    t.match(await ghost.audit.run(), {
+    t.match(await ghost.check.run(), {
       kind: 'different',
       differences: 1,
       examples: [{ key: `${name}!`, kind: 'unknown-to-etcd', ours: 3, theirs: null }],
@@ -80,7 +80,7 @@ void t.test('each kind of difference is found, wherever it is', async (t) => {
 
     const old = await harness(t, names)
     old.held[index]!.modRevision = rev(1)
-    t.match(await old.audit.run(), {
+    t.match(await old.check.run(), {
       kind: 'different',
       differences: 1,
       examples: [{ key: name, kind: 'other-revision', ours: 1, theirs: modRevision }],
@@ -88,7 +88,7 @@ void t.test('each kind of difference is found, wherever it is', async (t) => {
 
     const wrong = await harness(t, names, { sampleValues: 5 })
     wrong.held[index]!.value = Buffer.from('wrong')
-    t.match(await wrong.audit.run(), {
+    t.match(await wrong.check.run(), {
       kind: 'different',
       differences: 1,
       examples: [{ key: name, kind: 'other-value', ours: modRevision, theirs: modRevision }],
@@ -99,45 +99,45 @@ void t.test('each kind of difference is found, wherever it is', async (t) => {
 void t.test('an empty cache and an empty etcd differ from full ones', async (t) => {
   const full = await harness(t, names)
   full.held.length = 0
-  t.match(await full.audit.run(), { kind: 'different', keys: 5, differences: 5 })
+  t.match(await full.check.run(), { kind: 'different', keys: 5, differences: 5 })
   const empty = await harness(t, [])
   empty.held.push({ key: key('a'), modRevision: rev(1) })
-  t.match(await empty.audit.run(), { kind: 'different', keys: 0, differences: 1 })
+  t.match(await empty.check.run(), { kind: 'different', keys: 0, differences: 1 })
 })
 
 void t.test('many differences are all counted and few are named', async (t) => {
   const many = Array.from({ length: 100 }, (_, i) => `k${i}`)
-  const { audit, held } = await harness(t, many)
+  const { check, held } = await harness(t, many)
   held.length = 0
-  const outcome = await audit.run()
+  const outcome = await check.run()
   t.match(outcome, { kind: 'different', differences: 100 })
   t.equal(outcome.kind === 'different' && outcome.examples.length, 10)
 })
 
 void t.test('values that the cache keeps in another form are not sampled', async (t) => {
-  const { audit, held } = await harness(t, names)
+  const { check, held } = await harness(t, names)
   for (const one of held.slice(1)) delete one.value
-  t.match(await audit.run(), { kind: 'equal', values: 1 })
+  t.match(await check.run(), { kind: 'equal', values: 1 })
 })
 
 void t.test('every value is sampled sooner or later', async (t) => {
-  const { audit, held } = await harness(t, names, { sampleValues: 1 })
+  const { check, held } = await harness(t, names, { sampleValues: 1 })
   held[3]!.value = Buffer.from('wrong')
   let found = 0
-  for (let i = 0; i < 100; i++) if ((await audit.run()).kind === 'different') found++
+  for (let i = 0; i < 100; i++) if ((await check.run()).kind === 'different') found++
   t.ok(found > 5 && found < 50, `${found} of 100`)
 })
 
 void t.test('nothing is said where nothing can be', async (t) => {
   const notListed = await harness(t, names)
   notListed.cache.revision = null
-  t.match(await notListed.audit.run(), { kind: 'skipped' })
+  t.match(await notListed.check.run(), { kind: 'skipped' })
   const gone = await harness(t, names)
   gone.cache.stateAt = () => null
-  t.match(await gone.audit.run(), { kind: 'skipped' })
+  t.match(await gone.check.run(), { kind: 'skipped' })
   const away = await harness(t, names)
   away.etcd.failReads(new UpstreamError('unavailable', 'away'))
-  t.match(await away.audit.run(), { kind: 'skipped', reason: 'unavailable: away' })
+  t.match(await away.check.run(), { kind: 'skipped', reason: 'unavailable: away' })
 })
 
 void t.test('where the revision of the cache is forgotten, what was not written since is compared', async (t) => {
@@ -145,7 +145,7 @@ void t.test('where the revision of the cache is forgotten, what was not written 
     const h = await harness(t, names, { sampleValues: 5 })
     change(h)
     h.etcd.compact(rev(h.etcd.revision))
-    return await h.audit.run()
+    return await h.check.run()
   }
   t.match(await later(({ etcd }) => etcd.commit([elsewhere])), { kind: 'equal', revision: 6, keys: 5, values: 5 })
   const written = await later(({ etcd }) => etcd.commit([put('a', 'later'), put('c', 'later'), put('new')]))
@@ -170,9 +170,9 @@ void t.test('where the revision of the cache is forgotten, what was not written 
 })
 
 void t.test('about every interval, never twice at once, until it is stopped', async (t) => {
-  const { audit, clock, outcomes, etcd } = await harness(t, names)
-  audit.start()
-  audit.start()
+  const { check, clock, outcomes, etcd } = await harness(t, names)
+  check.start()
+  check.start()
   await clock.advanceInTurns(149_000, 1_000)
   t.equal(outcomes.length, 0)
   await clock.advanceInTurns(30 * 300_000, 5_000)
@@ -181,7 +181,7 @@ void t.test('about every interval, never twice at once, until it is stopped', as
   etcd.setStalled(true)
   await clock.advanceInTurns(500_000, 1_000)
   t.equal(outcomes.at(-1)?.kind, 'skipped')
-  await audit.stop()
+  await check.stop()
   const { length } = outcomes
   await clock.advanceInTurns(900_000, 5_000)
   t.equal(outcomes.length, length)
@@ -189,16 +189,16 @@ void t.test('about every interval, never twice at once, until it is stopped', as
 })
 
 void t.test('on demand: who asks while one is under way gets the next', async (t) => {
-  const { audit, outcomes, etcd, clock } = await harness(t, names)
+  const { check, outcomes, etcd, clock } = await harness(t, names)
   etcd.setDelays({ readMs: 100 })
-  const asked = [audit.run(), audit.run(), audit.run()]
+  const asked = [check.run(), check.run(), check.run()]
   await clock.advanceInTurns(5_000, 50)
   await Promise.all(asked)
   t.equal(outcomes.length, 2)
 })
 
 void t.test('the snapshot is let go, also when etcd goes away in the middle', async (t) => {
-  const { audit, cache, held, etcd, clock } = await harness(t, names)
+  const { check, cache, held, etcd, clock } = await harness(t, names)
   let open = 0
   cache.stateAt = function* () {
     open++
@@ -209,7 +209,7 @@ void t.test('the snapshot is let go, also when etcd goes away in the middle', as
     }
   }
   etcd.setDelays({ readMs: 100 })
-  const outcome = audit.run()
+  const outcome = check.run()
   await clock.advanceInTurns(150, 50)
   t.equal(open, 1)
   etcd.setUnavailable(true)

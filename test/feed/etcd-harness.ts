@@ -85,7 +85,7 @@ export function feedOver(
     clock: systemClock,
     random: systemRandom,
     logger: silentLogger,
-    turns: new Limiter(2),
+    listSlots: new Limiter(2),
     backfillRevisions: 10_000,
     onGap: 'expire',
     backoff: { firstMs: 50, capMs: 200 },

@@ -73,7 +73,7 @@ export function feedOptions(
     clock,
     random: seededRandom(1),
     logger: silentLogger,
-    turns: new Limiter(2),
+    listSlots: new Limiter(2),
     backfillRevisions: 10_000,
     onGap: 'expire',
     backoff: { firstMs: 100, capMs: 10_000 },

@@ -275,10 +275,10 @@ export class FleetScenario {
     return last
   }
 
-  /** Every replica's cache, compared with etcd by itself: what came of each. */
-  async audits(): Promise<readonly string[]> {
+  /** Lets every replica compare its own cache with etcd. @returns the outcomes. */
+  async checkConsistency(): Promise<readonly string[]> {
     const outcomes = this.replicas.map(async ({ server }) => {
-      const answer = await fetch(`${server.url}/audit`, { method: 'POST' })
+      const answer = await fetch(`${server.url}/consistency-check`, { method: 'POST' })
       return ((await answer.json()) as { outcome?: string }).outcome ?? String(answer.status)
     })
     return await Promise.all(outcomes)

@@ -128,7 +128,7 @@ export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions)
     clock: systemClock,
     random: seededRandom(names),
     logger,
-    turns: new Limiter(8),
+    listSlots: new Limiter(8),
     backfillRevisions: 0,
     onGap: 'expire',
     ...rest,

@@ -202,7 +202,7 @@ void t.test('etcd compacted past the stream: a gap everywhere, never a hole', as
   t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
 })
 
-void t.test('an audit of an edge compares it with etcd, by way of the publisher, and mends it', async (t) => {
+void t.test('a consistency check of an edge compares it with etcd through the publisher, and repairs it', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
   for (let i = 0; i < 30; i++) etcd.put(`k${i}`)

@@ -50,7 +50,7 @@ void t.test(
     })
     await restarting
     const last = await s.settle()
-    t.same(await s.audits(), ['equal', 'equal', 'equal', 'equal'])
+    t.same(await s.checkConsistency(), ['equal', 'equal', 'equal', 'equal'])
     const violations = await s.violations(last)
     const history = s.history()
     const events = history.watches.reduce((sum, { items }) => sum + items.length, 0)

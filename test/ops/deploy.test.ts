@@ -85,7 +85,7 @@ void t.test('the Dockerfile', async (t) => {
     t.match(argument('BUILD_IMAGE'), /^node:24-.*-slim(@sha256:[0-9a-f]{64})?$/)
     const froms = all.filter(({ name }) => name === 'FROM')
     t.ok(
-      froms.every(({ value }) => /^\$\{(BUILD|RUNTIME)_IMAGE\}( AS \w+)?$/.test(value)),
+      froms.every(({ value }) => /^(--platform=\$BUILDPLATFORM )?\$\{(BUILD|RUNTIME)_IMAGE\}( AS \w+)?$/.test(value)),
       'each image has one place',
     )
     t.notOk(last.some(({ name }) => name === 'RUN'))

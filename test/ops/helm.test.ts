@@ -19,6 +19,9 @@ import { customKinds } from './support/custom-kinds.js'
 import { GoTemplates } from './support/go-template.js'
 import { type KubernetesObject, problemsOf } from './support/kubernetes-objects.js'
 
+// Helm is run for every set of values.
+t.setTimeout(300_000)
+
 const etcd = { etcdServers: ['https://etcd:2379'] }
 const open = { ...etcd, insecureBindAny: true }
 const tls = { enabled: true, secretName: 'server', clientCaSecretName: 'clients' }
@@ -312,6 +315,24 @@ void t.test('the Service has a port of its own', async (t) => {
   t.match(specOf(objects, 'Service'), { ports: [{ port: 443, targetPort: 'http' }] })
 })
 
+void t.test('alerts name their pages by one value, and the job that the chart scrapes', async (t) => {
+  const values = {
+    config: open,
+    nameOverride: 'cache',
+    prometheusRule: { enabled: true, runbookUrl: 'https://wiki/x' },
+  }
+  const rendered = helm === null ? [renderChart(values)] : [renderChart(values), renderWithHelm(values)]
+  for (const { objects } of rendered) {
+    const { groups } = specOf(objects, 'PrometheusRule') as {
+      groups: { rules: { alert?: string; expr: string; annotations?: Record<string, string> }[] }[]
+    }
+    const alerts = groups.flatMap(({ rules }) => rules).filter(({ alert }) => alert !== undefined)
+    t.ok(alerts.length > 10)
+    for (const { alert, annotations } of alerts) t.equal(annotations?.['runbook_url'], `https://wiki/x/${alert}.md`)
+    t.equal(alerts.find(({ alert }) => alert === 'DistributaryAbsent')?.expr, 'absent(up{job=~"cache"})')
+  }
+})
+
 void t.test('metrics have a port of their own, which Prometheus alone may reach', async (t) => {
   const { objects } = renderChart({ config: open, metrics: { port: 9090 }, podMonitor: { enabled: true } })
   t.equal(serverConfig(objects)['metricsBindAddress'], '0.0.0.0:9090')
@@ -343,18 +364,13 @@ void t.test('a server that authenticates nobody is told the names of its Service
 })
 
 void t.test('a pod has the time for its drain after the delay in which it serves on', async (t) => {
-  const graceOf = (values: Values): unknown => {
-    if (helm !== null) {
-      const { objects } = renderWithHelm(values)
-      t.equal(graceIn(objects), graceIn(renderChart(values).objects), 'by helm too')
-    }
-    return graceIn(renderChart(values).objects)
-  }
+  const graceOf = (values: Values): unknown => graceIn(renderChart(values).objects)
   const graceIn = (objects: readonly KubernetesObject[]): unknown =>
     (podOf(objects) as unknown as Values)['terminationGracePeriodSeconds']
   const delayed = (shutdownDelayDuration: string | number): Values => ({ config: { ...open, shutdownDelayDuration } })
   t.equal(graceOf({ config: open }), 55)
   t.equal(graceOf(delayed('1m30s')), 135)
+  if (helm !== null) t.equal(graceIn(renderWithHelm(delayed('1m30s')).objects), 135, 'by helm too')
   t.equal(graceOf(delayed('1500ms')), 47)
   t.equal(graceOf(delayed(20)), 65)
   t.equal(graceOf(delayed('0s')), 45)

@@ -5,6 +5,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { parse } from 'yaml'
 import { Metrics } from '../../src/metrics/metrics.js'
+import { LIMITS } from '../../src/model/limit.js'
+import { repository } from '../docs/owner.js'
 import { startPrometheus } from './support/prometheus.js'
 import { root, startServerProcess } from './support/server-process.js'
 
@@ -82,11 +84,28 @@ void t.test('each alert has a page, and each page an alert', async (t) => {
   t.same(pages.sort(), alerts.map(({ alert }) => `${alert}.md`).sort())
   for (const { alert, labels, annotations } of alerts) {
     t.match(labels?.['severity'], /^(critical|warning|info)$/)
-    t.equal(annotations?.['runbook_url'], `docs/alerts/${alert}.md`)
+    t.equal(annotations?.['runbook_url'], `https://github.com/${repository()}/blob/main/docs/alerts/${alert}.md`)
     t.ok(annotations?.['summary'])
     t.match(text(`docs/alerts/${alert}.md`), new RegExp(`^# ${alert}\n`))
     t.match(text('docs/alerts/README.md'), `${alert}.md`)
+    // The old name of another alert says only that.
+    if (alert === 'DistributaryAuditDifference') continue
+    const page = text(`docs/alerts/${alert}.md`)
+    for (const section of ['What users see', 'What to look at', 'What to do', 'What not to do']) {
+      t.match(page, new RegExp(`\\*\\*${section}\\.?\\*\\*`), `${alert}: ${section}`)
+    }
   }
+})
+
+void t.test('the page of DistributaryRefusing has a row for every limit, and no other', async (t) => {
+  const rows = text('docs/alerts/DistributaryRefusing.md').matchAll(/^ {3}\| (`.*?`) \|/gm)
+  const named = [...rows]
+    .flatMap(([, cell]) => cell!.replaceAll('`', '').split(', '))
+    .filter((name) => name !== 'limit')
+  t.same(named.sort(), [...LIMITS].sort())
+  t.ok(rules.every(({ expr }) => [...expr.matchAll(/limit="([^"]*)"/g)].every(([, limit]) => named.includes(limit!))))
+  const tested = text('deploy/prometheus/rules.test.yaml').matchAll(/limit="([^"]*)"/g)
+  for (const [, limit = ''] of tested) t.ok(named.includes(limit), limit)
 })
 
 void t.test('rules and panels ask only for metrics that exist', async (t) => {

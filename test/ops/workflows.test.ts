@@ -126,7 +126,12 @@ void t.test('a release publishes nothing before everything has passed, and signs
 
 void t.test('dependabot looks where something is', async (t) => {
   const { updates } = parse(text('.github/dependabot.yml')) as {
-    updates: { 'package-ecosystem': string; directory: string; ignore?: { 'dependency-name': string }[] }[]
+    updates: {
+      'package-ecosystem': string
+      directory?: string
+      directories?: string[]
+      ignore?: { 'dependency-name': string }[]
+    }[]
   }
   const files: Readonly<Record<string, string>> = {
     npm: 'package-lock.json',
@@ -135,8 +140,10 @@ void t.test('dependabot looks where something is', async (t) => {
     gomod: 'go.mod',
   }
   for (const update of updates) {
-    const file = join(update.directory, files[update['package-ecosystem']]!)
-    t.ok(existsSync(join(root, file)), file)
+    for (const directory of update.directories ?? [update.directory!]) {
+      const file = join(directory, files[update['package-ecosystem']]!)
+      t.ok(existsSync(join(root, file)), file)
+    }
     for (const { 'dependency-name': name } of update.ignore ?? []) t.match(text('package.json'), `"${name}"`, name)
   }
   t.same(Object.keys(files).sort(), updates.map((update) => update['package-ecosystem']).sort())

@@ -5,7 +5,6 @@
  */
 import type { Row } from './row.js'
 
-const SUBRESOURCE = /\/(status|scale)\/?(\?|$)/
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 
 export const knownDifferences: readonly Row[] = [
@@ -13,20 +12,6 @@ export const knownDifferences: readonly Row[] = [
     name: '16.2 conversion by webhook',
     reason: 'A version that only a webhook could make is not served, or served as it is stored; it is to be a Status.',
     matches: (_, { path }) => path.includes('/conv.example.com'),
-  },
-  {
-    name: '16.9 no Warning for deprecated versions',
-    reason: 'deprecated and deprecationWarning of a definition are not read.',
-    matches: ({ where, theirs }) => where === 'header warning' && theirs.startsWith('299'),
-  },
-  {
-    name: '16.10 subresources cannot be read',
-    reason: 'GET …/status and …/scale are 404, also where the object itself is what is missing.',
-    matches: ({ where, ours }, { path }) =>
-      SUBRESOURCE.test(path) ||
-      (where.endsWith('resources.length') && !ours.includes('/')) ||
-      (where.startsWith('body .details.') && ours === '(absent)') ||
-      (where === 'message' && ours.includes('could not find the requested resource')),
   },
   {
     name: '16.11 protobuf: metadata, discovery, and what is labelled as it',

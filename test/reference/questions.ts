@@ -334,7 +334,17 @@ export function fixedQuestions(moment: Moment, definitions: readonly Definition[
       asked(`${path}?watch=1&timeoutSeconds=1`, '', { method: 'HEAD' }),
       asked(path, '', { method: 'HEAD' }),
       asked(object, '', { method: 'HEAD' }),
+      asked(`${object}/status`, '', { method: 'HEAD' }),
+      asked(`${object}/scale`, '', { method: 'HEAD' }),
     )
+    for (const part of ['status', 'scale', 'nothing']) {
+      questions.push(asked(`${path}/nobody/${part}`, ''))
+      for (const other of shelf.objects.slice(1, 4)) {
+        const itself = `${root(shelf, shelf.isNamespaced ? other.namespace : null)}/${other.name}/${part}`
+        for (const accept of ['application/json', 'application/yaml', TABLE]) questions.push(asked(itself, accept))
+        questions.push(asked(itself, `application/json;as=PartialObjectMetadata;${V1}`))
+      }
+    }
     questions.push(asked(path, 'application/json', { headers: { 'accept-encoding': 'gzip' } }))
     for (const include of ['None', 'Metadata', 'Object', 'Other', ''])
       questions.push(asked(`${path}?includeObject=${include}`, TABLE))

@@ -30,7 +30,7 @@ interface Totals {
   throughUs: number
   relists: number
   /** Caches that were, at the end of a round, what etcd holds. */
-  audits: number
+  checks: number
   unexpected: number
   failed: number
 }
@@ -58,7 +58,7 @@ async function main(): Promise<number> {
     besideUs: 0,
     throughUs: 0,
     relists: 0,
-    audits: 0,
+    checks: 0,
     unexpected: 0,
     failed: 0,
   }
@@ -87,14 +87,14 @@ async function main(): Promise<number> {
       `violations by us      ${totals.ours}`,
       `violations by etcd    ${totals.straight} seen by a watch straight on it, ${totals.besideUs} by one through the same faults`,
       `  passed on by us     ${totals.throughUs}`,
-      `audits at the end     ${totals.audits} equal of ${totals.rounds}`,
+      `checks at the end     ${totals.checks} equal of ${totals.rounds}`,
       `unexpected answers    ${totals.unexpected}`,
       `rounds that failed    ${totals.failed}`,
       `relists               ${totals.relists}`,
       `peak memory           ${peak} MiB, server and clients together`,
     ].join('\n'),
   )
-  return totals.ours + totals.unexpected + totals.failed + (totals.rounds - totals.audits) === 0 ? 0 : 1
+  return totals.ours + totals.unexpected + totals.failed + (totals.rounds - totals.checks) === 0 ? 0 : 1
 }
 
 interface RoundOptions {
@@ -115,10 +115,10 @@ async function round(totals: Totals, { seed, members, watchers, durationMs }: Ro
     await schedule.run(durationMs)
     const { reference, history, ours, throughUs, straight, besideUs } = await s.verdict(await schedule.settle())
     // A cut that was armed may still fall: once more, then.
-    let audit = await s.h.app.checkConsistency()
-    if (audit.outcome === 'incomplete') audit = await s.h.app.checkConsistency()
-    if (audit.outcome === 'equal') totals.audits++
-    else print(`  the audit at the end: ${JSON.stringify(audit)}`)
+    let check = await s.h.app.checkConsistency()
+    if (check.outcome === 'incomplete') check = await s.h.app.checkConsistency()
+    if (check.outcome === 'equal') totals.checks++
+    else print(`  the check at the end: ${JSON.stringify(check)}`)
     const deliveries = history.watches.reduce((sum, { items }) => sum + items.length, 0)
     totals.written += reference.batches.reduce((sum, { changes }) => sum + changes.length, 0)
     totals.deliveries += deliveries
@@ -155,7 +155,7 @@ async function fleetRound(
     const schedule = new FleetSchedule(s)
     await schedule.run(durationMs)
     const last = await s.settle()
-    if ((await s.audits()).every((outcome) => outcome === 'equal')) totals.audits++
+    if ((await s.checkConsistency()).every((outcome) => outcome === 'equal')) totals.checks++
     const violations = await s.violations(last)
     const history = s.history()
     const deliveries = history.watches.reduce((sum, { items }) => sum + items.length, 0)

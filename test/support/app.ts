@@ -98,7 +98,7 @@ export async function startApp(t: Test, options: AppHarnessOptions = {}): Promis
     commit,
     delete: (key) => commit({ [key]: null }),
     get watchers() {
-      return [...app.sources].reduce((sum, { broadcaster }) => sum + broadcaster.watchers, 0)
+      return [...app.sources].reduce((sum, { dispatcher }) => sum + dispatcher.watchers, 0)
     },
   }
 }

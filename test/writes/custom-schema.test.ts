@@ -3,6 +3,7 @@ import t from 'tap'
 import { encodeJsonTree, type JsonRecord, parseJsonTree, treeFrom } from '../../src/codec/json-tree.js'
 import { CustomSchemas, fillDefaults } from '../../src/writes/custom-schema.js'
 import { dropUnknownFields } from '../../src/writes/known-fields.js'
+import { schemaProblem } from '../../src/writes/schema-node.js'
 import { ANY, customShape } from '../../src/writes/shape.js'
 
 type Schema = Readonly<Record<string, unknown>>
@@ -97,8 +98,8 @@ void t.test('what a schema refuses', (t) => {
     [of({ a: { type: 'integer', format: 'int64' } }), JSON.parse('{"a":9007199254740993}')],
   ]
   for (const [schema, object] of fine) t.same(causes(schema, object), [], JSON.stringify(schema))
-  t.match(schemas.problemOf(of({ a: { type: 'string', pattern: '(' } })), /regular expression|pattern/i)
-  t.equal(schemas.problemOf(of({ a: { type: 'string' } })), null)
+  t.match(schemaProblem(of({ a: { type: 'string', pattern: '(' } })), /regular expression|pattern/i)
+  t.equal(schemaProblem(of({ a: { type: 'string' } })), null)
   t.end()
 })
 
@@ -160,5 +161,77 @@ void t.test('of many wrong items as many are told as an answer may hold', (t) =>
   const found = causes(schema, { list: Array.from({ length: 200_000 }, (_, i) => i) })
   t.equal(found.length, 64)
   t.match(found[63], /^list\[63\]: /)
+  t.end()
+})
+
+void t.test('a pattern takes time linear in the text, and one of no grammar of ours allows everything', (t) => {
+  t.match(causes(of({ a: { type: 'string', pattern: '^([a-z0-9]+-?)+$' } }), { a: `${'a'.repeat(35)}!` }), [
+    /should match/,
+  ])
+  const unusable: string[] = []
+  const stored = of({ a: { type: 'string', pattern: '(?=x)y' } })
+  const told = new CustomSchemas((problem) => unusable.push(problem)).validate(
+    tree({ a: 'z' }),
+    stored,
+    customShape(stored, ANY),
+  )
+  t.same(told, [])
+  t.match(unusable, [/parsing regular expression/])
+  t.match(schemaProblem(stored), /parsing regular expression/)
+  t.end()
+})
+
+void t.test('schemas and objects at their largest', (t) => {
+  const many = of(
+    Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`p${i}`, { type: 'string', pattern: 'x' }])),
+  )
+  t.equal(schemaProblem(many), null)
+  t.match(causes(many, { p7: 1, p19999: 'y' }), [/^p7: /, /^p19999: /])
+
+  const wrong = { list: Array.from({ length: 40_000 }, () => ({ a: 1 })) }
+  const list = of({ list: { type: 'array', items: of({ a: { type: 'string' } }) } })
+  t.equal(causes(list, wrong).length, 64, 'an answer names the first of them')
+
+  const allowed = Array.from({ length: 5_000 }, (_, i) => ({ kind: 'k', n: i }))
+  const enumerated = of({ list: { type: 'array', items: { type: 'object', enum: allowed } } })
+  t.same(
+    causes(enumerated, { list: allowed.map(({ kind, n }) => ({ n, kind })) }),
+    [],
+    'by value, whatever their order',
+  )
+  t.match(causes(enumerated, { list: [{ n: -1 }] }), [/^list\[0\]: Unsupported value: \{"n":-1\}/])
+
+  const equal = { list: Array.from({ length: 20_000 }, () => ({ k: 'x' })) }
+  const keyed = of({
+    list: {
+      type: 'array',
+      'x-kubernetes-list-type': 'map',
+      'x-kubernetes-list-map-keys': ['k'],
+      items: of({ k: { type: 'string' } }),
+    },
+  })
+  t.equal(causes(keyed, equal).length, 64, 'equal items')
+  t.end()
+})
+
+void t.test('formats', (t) => {
+  const rows: readonly (readonly [format: string, fine: readonly string[], wrong: readonly string[]])[] = [
+    ['date', ['2024-02-29'], ['2023-02-29', '2024-13-01', '2024-1-1', 'x']],
+    ['date-time', ['2024-01-01T00:00:00Z', '2024-01-01t23:59:60.5+01:00'], ['2024-01-01', '2024-01-01T24:00:00Z']],
+    ['email', ['a.b@example.com', 'a@localhost'], ['a', '@b', 'a..b@c', 'a@b c', `${'a'.repeat(400)}@b`]],
+    ['hostname', ['a.b', 'a'], ['-a', 'a..b', '', `${'a.'.repeat(200)}b`]],
+    ['ipv4', ['10.0.0.1'], ['10.0.0.256', '::1']],
+    ['ipv6', ['::1'], ['10.0.0.1', ':::']],
+    ['uri', ['https://a/b?c#d', 'urn:a'], ['a', '/a', 'http://a b']],
+    ['uuid', ['00000000-0000-0000-0000-000000000000'], ['0']],
+    ['byte', ['YQ==', ''], ['YQ=', '?']],
+    ['duration', ['1h30m', '0', '-1.5s'], ['1', 'P1D', '']],
+    ['cidr', ['10.0.0.0/8'], ['10.0.0.0']],
+  ]
+  for (const [format, fine, wrong] of rows) {
+    const schema = of({ a: { type: 'string', format } })
+    for (const text of fine) t.same(causes(schema, { a: text }), [], `${format} ${text}`)
+    for (const text of wrong) t.equal(causes(schema, { a: text }).length, 1, `${format} ${text}`)
+  }
   t.end()
 })

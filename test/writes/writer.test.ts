@@ -565,7 +565,7 @@ async function subresources(t: Test, send: Send): Promise<void> {
     t.equal(code, 200)
     t.match(body, { kind: 'Scale', spec: { replicas: 5 } })
     t.equal((await send('PUT', `${path}/scale`, { ...scale, spec: { replicas: 6 } })).code, 409)
-    t.match((await send('PATCH', `${path}/scale`, { spec: { replicas: 0 } }, MERGE)).body, { spec: { replicas: 0 } })
+    t.match((await send('PATCH', `${path}/scale`, { spec: { replicas: 0 } }, MERGE)).body, { kind: 'Scale', spec: {} })
     t.match((await send('GET', path)).body, { spec: { replicas: 0, selector: { matchLabels: { app: 'web' } } } })
   })
 }

@@ -39,11 +39,13 @@ export interface Subject {
 }
 
 export interface LabelSelector {
+  /** As it was written: equal texts select the same. */
+  readonly text: string
   readonly matchLabels: Readonly<Record<string, string>>
   readonly matchExpressions: readonly {
     readonly key: string
     readonly operator: string
-    readonly values: readonly string[]
+    readonly values: ReadonlySet<string>
   }[]
 }
 
@@ -91,8 +93,8 @@ export function matchesLabels(selector: LabelSelector, labels: Readonly<Record<s
     Object.entries(selector.matchLabels).every(([key, wanted]) => value(key) === wanted) &&
     selector.matchExpressions.every(({ key, operator, values }) => {
       const held = value(key)
-      if (operator === 'In') return held !== undefined && values.includes(held)
-      if (operator === 'NotIn') return held === undefined || !values.includes(held)
+      if (operator === 'In') return held !== undefined && values.has(held)
+      if (operator === 'NotIn') return held === undefined || !values.has(held)
       if (operator === 'Exists') return held !== undefined
       return operator === 'DoesNotExist' && held === undefined
     })
@@ -123,11 +125,12 @@ const NOBODYS_NAME = '\0'
 
 function parseSelector(selector: unknown): LabelSelector {
   return {
+    text: JSON.stringify([selector]),
     matchLabels: textMap(member(selector, 'matchLabels')),
     matchExpressions: arrayOf(member(selector, 'matchExpressions')).map((expression) => ({
       key: textOf(member(expression, 'key')),
       operator: textOf(member(expression, 'operator')),
-      values: textsOf(member(expression, 'values')),
+      values: new Set(textsOf(member(expression, 'values'))),
     })),
   }
 }

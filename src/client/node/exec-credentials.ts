@@ -1,6 +1,6 @@
 /**
- * Credentials that a command prints: what kubeconfigs of managed clusters have (`exec`). The command runs when somebody
- * needs them, once for all who need them then, and again when they have expired or the server has refused them.
+ * Credentials printed by a command, as in kubeconfigs of managed clusters (`exec`). The command runs when credentials
+ * are needed, once for all callers that wait for them, and again when they have expired or the server has refused them.
  *
  * Source: Kubernetes, "Authenticating", "client-go credential plugins"; versions v1 and v1beta1 of ExecCredential.
  */
@@ -9,28 +9,28 @@ import type { ExecPlugin } from '../../support/kubeconfig.js'
 
 export interface Credentials {
   readonly authorization?: string
-  /** PEM, both or none. */
+  /** PEM; either both are set or neither. */
   readonly cert?: string
   readonly key?: string
 }
 
 export interface CredentialSource {
-  /** @throws Error when there are none. */
+  /** @throws Error when the command gives none. */
   current(): Promise<Credentials>
-  /** The server answered 401 to these: they are not given out again. */
+  /** Reports that the server answered 401 to these credentials, which are then not used again. */
   refused(credentials: Credentials): void
 }
 
 export interface ExecSurroundings {
   /** Milliseconds since 1970. */
   readonly now?: () => number
-  /** Whether somebody sits at the terminal, who can answer a question of the command. */
+  /** Whether a person at the terminal can answer a question of the command. */
   readonly isInteractive?: boolean
 }
 
 interface Cached {
   readonly credentials: Credentials
-  /** null: they last as long as we do. */
+  /** null when they never expire. */
   readonly expiresAt: number | null
 }
 
@@ -49,7 +49,7 @@ export function execCredentials(plugin: ExecPlugin, surroundings: ExecSurroundin
       return cached.credentials
     },
     refused(credentials) {
-      // Those of a moment ago: meanwhile there may be others.
+      // Only these credentials are dropped: meanwhile there may be newer ones.
       if (cached?.credentials === credentials) cached = null
     },
   }
@@ -74,7 +74,7 @@ function outputOf(
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
       env: { ...process.env, ...env, KUBERNETES_EXEC_INFO: info },
-      // What it says on stderr is for people: a page to open, a code to enter.
+      // The command writes to stderr for people: a page to open, a code to enter.
       stdio: [interactive ? 'inherit' : 'ignore', 'pipe', 'inherit'],
     })
     const chunks: Buffer[] = []
@@ -107,7 +107,7 @@ interface ExecCredential {
   } | null
 }
 
-/** What it printed is in no message: it may be a secret. */
+/** No message contains what the command printed, which may be a secret. */
 function credentialsIn(output: string, { command, apiVersion }: ExecPlugin): Cached {
   const fail = (problem: string): never => {
     throw new Error(`${command}, which the kubeconfig logs in by: ${problem}`)

@@ -1,6 +1,6 @@
 /**
- * A context of a kubeconfig file, as options of the Node transport. What is read of it, and what is refused, is said in
- * `support/kubeconfig.ts`. The YAML reader is loaded only here: a client that reads no kubeconfig needs no package at all.
+ * Turns a context of a kubeconfig file into options of the Node transport. `support/kubeconfig.ts` says what is read
+ * and what is refused. The YAML reader is loaded only here, so a client without a kubeconfig needs no package at all.
  */
 import { readFileSync } from 'node:fs'
 import { readKubeconfig } from '../../support/kubeconfig.js'
@@ -8,12 +8,12 @@ import { execCredentials } from './exec-credentials.js'
 import type { NodeTransportOptions } from './node-transport.js'
 
 export interface KubeconfigOptions {
-  /** Default: the file's `current-context`, or its only one. */
+  /** Default: the file's `current-context`, or its only context. */
   readonly context?: string
 }
 
 export interface Kubeconfig extends NodeTransportOptions {
-  /** Of the context; '' when it names none. */
+  /** The namespace of the context; '' when it names none. */
   readonly namespace: string
 }
 

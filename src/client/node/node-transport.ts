@@ -1,28 +1,22 @@
 /**
- * The transport of Node, by `node:http` and `node:https`: the one that takes an authority, a client certificate and a
- * server name. `fetch` in Node takes none of them without the undici package in the version that suits the built-in one.
- * It also costs less per chunk, since no web stream lies between.
+ * The transport for Node. It uses `node:http` and `node:https`, because only they take a certificate authority, a client
+ * certificate and a server name: `fetch` in Node takes them only with the undici package in the version of the built-in
+ * one. It also costs less per chunk, since there is no web stream in between.
  *
- * Redirects are not followed: whoever answers one could send our credentials elsewhere.
+ * Redirects are not followed, since the answer could send our credentials elsewhere.
  */
 import http from 'node:http'
 import https from 'node:https'
 import type { Credentials, CredentialSource } from './exec-credentials.js'
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from '../../reflector/transport.js'
+import { agentFor, type TlsClientOptions } from '../../support/https-agent.js'
 
-export interface NodeTransportOptions {
+export interface NodeTransportOptions extends TlsClientOptions {
   /** `https://…` or `http://…`. A path in it is kept. */
   readonly server: string
-  /** PEM. Default: the system's authorities. */
-  readonly ca?: string | Buffer
-  readonly cert?: string | Buffer
-  readonly key?: string | Buffer
-  /** The name the certificate must have, where it is not the URL's. */
-  readonly tlsServerName?: string
-  readonly insecureSkipTlsVerify?: boolean
-  /** Asked at each request, so that a rotated token file is read. */
+  /** Called for each request, so that a rotated token file is read. */
   readonly authorization?: () => string | null
-  /** Asked at each request as well: what has to be fetched, and expires. */
+  /** Credentials that must be fetched and expire, also asked for at each request. */
   readonly credentials?: CredentialSource
 }
 
@@ -30,14 +24,14 @@ export function nodeTransport(options: NodeTransportOptions): Transport & { clos
   const server = options.server.replace(/\/+$/, '')
   const isPlain = server.startsWith('http:')
   const start = isPlain ? http.request : https.request
-  let agent = agentOf(options, isPlain)
+  let agent = agentOf(options)
   let shown: Credentials = {}
-  const agentFor = (credentials: Credentials): http.Agent => {
+  const agentWith = (credentials: Credentials): http.Agent => {
     if (isPlain || (credentials.cert === shown.cert && credentials.key === shown.key)) return agent
-    // What is running goes on as who it was.
+    // Running requests keep the identity they began with.
     retire(agent)
     const { cert, key } = credentials
-    agent = agentOf({ ...options, ...(cert === undefined || key === undefined ? {} : { cert, key }) }, isPlain)
+    agent = agentOf({ ...options, ...(cert === undefined || key === undefined ? {} : { cert, key }) })
     shown = credentials
     return agent
   }
@@ -51,7 +45,7 @@ export function nodeTransport(options: NodeTransportOptions): Transport & { clos
         const outgoing = start(
           `${server}${request.path}${queryText(request.query)}`,
           {
-            agent: agentFor(credentials),
+            agent: agentWith(credentials),
             method: request.method ?? 'GET',
             signal: request.signal,
             headers: {
@@ -71,28 +65,15 @@ export function nodeTransport(options: NodeTransportOptions): Transport & { clos
   }
 }
 
-function agentOf(options: NodeTransportOptions, isPlain: boolean): http.Agent {
+function agentOf(options: NodeTransportOptions): http.Agent {
   // TCP keepalive notices a peer that is gone while a watch is idle; sockets are bounded by one request per reflector.
-  const shared = { keepAlive: true, keepAliveMsecs: 30_000 }
-  return isPlain ? new http.Agent(shared) : new https.Agent({ ...shared, ...tlsOptions(options) })
+  return agentFor(options.server, options, { keepAlive: true, keepAliveMsecs: 30_000 })
 }
 
-/** Its idle connections end now, the others with their request. */
+/** Closes idle connections now, and the others when their request ends. */
 function retire(agent: http.Agent): void {
   agent.maxFreeSockets = 0
   for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy()
-}
-
-function tlsOptions(options: NodeTransportOptions): https.AgentOptions {
-  const { ca, cert, key, tlsServerName, insecureSkipTlsVerify } = options
-  return {
-    minVersion: 'TLSv1.2',
-    rejectUnauthorized: insecureSkipTlsVerify !== true,
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-    ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
-  }
 }
 
 function responseOf(incoming: http.IncomingMessage): TransportResponse {

@@ -47,6 +47,11 @@ export interface DecodeOptions {
   readonly keepResourceVersion?: boolean
   /** Whether to leave out what is not stored but added by API servers on reading. @see missingDefaults */
   readonly withoutDefaults?: boolean
+  /**
+   * The most messages that are read before the value is refused as too large. A body of 3 MB can hold a million and a half
+   * empty ones, each of which is many times as long in JSON. Default: no bound, for values that etcd's own limit bounds.
+   */
+  readonly maxMessages?: number
   /** The kind of an envelope that names none, as in a frame of a watch: WatchEvent. */
   readonly defaultKind?: { readonly apiVersion: string; readonly kind: string }
 }
@@ -99,6 +104,7 @@ class Decoder {
   private metadataOffset = -1
   private keepsResourceVersion = false
   private addsDefaults = true
+  private messagesLeft = 0
 
   decode(value: Buffer, schema: Schema, options: DecodeOptions): DecodedObject {
     const envelope = openEnvelope(value)
@@ -120,6 +126,7 @@ class Decoder {
       end += defaults.length
     }
     this.keepsResourceVersion = options.keepResourceVersion === true
+    this.messagesLeft = options.maxMessages ?? Infinity
     this.top = 0
     this.unknownFields = 0
     this.special.unknownFields = 0
@@ -172,6 +179,7 @@ class Decoder {
    */
   private find(plan: Plan, start: number, end: number, depth: number): number {
     if (depth > MAX_MESSAGE_DEPTH) throw new CodecError('too-deep', `it nests deeper than ${MAX_MESSAGE_DEPTH}`, start)
+    if (--this.messagesLeft < 0) throw new CodecError('too-large', 'it holds too many messages', start)
     const { reader } = this
     const { fields, slotOf } = plan
     const base = this.top

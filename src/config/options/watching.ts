@@ -9,9 +9,8 @@ export const watchingOptions = {
     flag: '--resource',
     group: 'Resources',
     default: [],
-    commas: false,
     parseItem: (text) => text,
-    doc: '"secrets" adds a known resource that is off by default; "flags=/config/flags/" serves an etcd prefix. Repeatable. The YAML key resources takes more detail.',
+    doc: '"secrets" adds a known resource that is off by default; "flags=/config/flags/" serves an etcd prefix. Items are separated by commas, and the flag may be repeated. The YAML key resources takes more detail, and a prefix that contains a comma.',
   }),
   protoDescriptors: file({
     flag: '--proto-descriptors',

@@ -67,7 +67,7 @@ export class WorkerChannel {
   readonly #feeds = new Map<Key, PrimaryFeed>()
   readonly #feedsById = new Map<number, PrimaryFeed>()
   readonly #questions = new Map<number, Asked>()
-  readonly #turns = new Limiter(QUESTIONS_AT_ONCE)
+  readonly #slots = new Limiter(QUESTIONS_AT_ONCE)
   #nextQuestion = 1
   readonly #silence: Silence
   /** Counts only a ping that was sent after the primary had spoken again. */
@@ -193,7 +193,7 @@ export class WorkerChannel {
     part: (kind: number, reader: FrameReader) => { readonly value: T } | null,
     signal?: AbortSignal,
   ): Promise<T> {
-    const release = await this.#turns.acquire(signal)
+    const release = await this.#slots.acquire(signal)
     const id = this.#nextQuestion++
     let onAbort: (() => void) | null = null
     try {

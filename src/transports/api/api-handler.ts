@@ -4,7 +4,7 @@
  */
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import { parseRequestPath, type ResourcePath, unknownResource } from '../../dialect/request-path.js'
-import { StatusError, UnshowableError } from '../../model/status.js'
+import { InternalError, StatusError, UnshowableError } from '../../model/status.js'
 import type { Exchange } from '../server/exchange.js'
 import { failAsEvents } from '../watch/http-watch.js'
 import { answerDocument } from './discovery-documents.js'
@@ -84,7 +84,7 @@ function fail({ onInternalError }: ApiOptions, exchange: Exchange, error: unknow
   // A client that left while something was waited for needs no answer.
   if (exchange.isGone && error instanceof Error && error.name === 'AbortError') return
   const status = StatusError.from(error)
-  if (status.code === 500) onInternalError(status)
+  if (status instanceof InternalError) onInternalError(status)
   if (exchange.response.headersSent) exchange.response.destroy()
   else if (verb !== 'watch' || !failAsEvents(exchange, status)) exchange.fail(status)
 }

@@ -37,10 +37,11 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   if (page.limit !== null) cache.keep(snapshot)
   const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
   const key = bodyKey(context, request, page, layout)
+  const unservable = snapshot.unservableCount
+  if (unservable > 0) exchange.warn(`${unservable} objects of ${cache.name} are stored and cannot be served`)
   const use = await useBody(context, request, key, page, layout)
   const bytes = await sendBody(exchange, context.bodies, key, use, {
     contentType: form.contentType,
-    headers: warningOf(cache.name, snapshot.unservableCount),
     pace: (sent) => caller.pace(sent),
     clock: context.clock,
     acceptsGzip: acceptsGzip(exchange.requestHeaders['accept-encoding']),
@@ -90,13 +91,8 @@ function useBody(
   layout: Layout,
 ): Promise<BodyUse> {
   return bodies.use(key, { identity: caller.identity, signal: exchange.signal }, () =>
-    layout.pieces(selectedPieces(page, options.selector, live.broadcaster.facts)),
+    layout.pieces(selectedPieces(page, options.selector, live.dispatcher.facts)),
   )
-}
-
-function warningOf(name: string, unservable: number): { readonly warning?: string } {
-  if (unservable === 0) return {}
-  return { warning: `299 - "${unservable} objects of ${name} are stored and cannot be served"` }
 }
 
 /** Waits until the bytes that were sent beyond the identity's rate are paid for. @throws TooManyRequestsError */

@@ -49,9 +49,10 @@ export function understandGet(
   request: Request,
   resource: FormedResource,
 ): Understood<GetParameters> {
-  const form = negotiateForm(context, request, resource, 'get')
+  const shown = request.path.subresource === 'scale' ? context.forms.scalesOf(resource) : resource
+  const form = negotiateForm(context, request, shown, 'get')
   // `fields=` is for lists and watches.
-  return withEncoder(context, resource, form, { ...parseGetParameters(request.exchange.query), projection: null })
+  return withEncoder(context, shown, form, { ...parseGetParameters(request.exchange.query), projection: null })
 }
 
 /** @throws StatusError when the request would be refused as it stands. */

@@ -7,6 +7,7 @@ import type { JsonView } from '../../dialect/encoding/json-encoder.js'
 import type { ObjectEncoder } from '../../dialect/encoding/object-encoder.js'
 import type { IncludeObject } from '../../dialect/list-options.js'
 import type { Projection } from '../../dialect/projection.js'
+import { scaleResource, scaleView } from '../../dialect/scale.js'
 import type { ServedResource } from '../../dialect/resource-registry.js'
 import { apiVersion } from '../../model/resource.js'
 import { NotAcceptableError } from '../../model/status.js'
@@ -17,6 +18,8 @@ import type { Clock } from '../../support/clock.js'
 export interface FormedResource {
   readonly served: ServedResource
   readonly cache: WatchCache | null
+  /** Default: the objects themselves. */
+  readonly view?: JsonView
 }
 
 export interface FormOptions {
@@ -41,6 +44,13 @@ export class ResourceForms {
     this.#clock = clock
   }
 
+  /** The scales of its objects, in the place of these. */
+  scalesOf({ served }: FormedResource): FormedResource {
+    const { scale } = served.subresources
+    if (scale === null) throw new RangeError(`${served.resource.plural} have no scale`)
+    return { served: scaleResource(served), cache: null, view: scaleView(scale, this.#views.viewOf(served)) }
+  }
+
   /** What can be negotiated for the resource. */
   servable({ served, cache }: FormedResource): Servable {
     if (cache === null || !cache.isAllProtobuf) return ONLY_JSON
@@ -57,7 +67,7 @@ export class ResourceForms {
   encoder(resource: FormedResource, form: Negotiated, { includeObject, projection }: FormOptions): ObjectEncoder {
     if (form.encoding !== 'protobuf') this.#assertHasJson(resource)
     const { served } = resource
-    const parts = { view: this.#views.viewOf(served), now: () => this.#clock.now() }
+    const parts = { view: resource.view ?? this.#views.viewOf(served), now: () => this.#clock.now() }
     return chooseEncoder(parts, served, form, includeObject, projection)
   }
 

@@ -1,5 +1,8 @@
 /** One request for a resource: through the gate, to the resource, and on to the handler of its verb. */
 import { unknownResource } from '../../dialect/request-path.js'
+import { hasSubresource } from '../../dialect/resource-registry.js'
+import { objectNotFoundError } from '../../dialect/status-body.js'
+import { unservedSubresourceError } from '../../dialect/unserved-subresources.js'
 import { StatusError } from '../../model/status.js'
 import type { Revision } from '../../model/revision.js'
 import type { LiveResource, UncachedRequest, UncachedResource } from '../../pipeline/live-resource.js'
@@ -66,7 +69,11 @@ async function findResource(options: ResourceHandlerOptions, request: Request): 
   const { exchange, path, verb } = request
   const found = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
   if (found === undefined) throw context.whyUnknown(path.group) ?? unknownResource()
-  if (!isRead(verb) || path.subresource !== '') return await handleWrite(context, writes, request, found.served)
+  const { deprecation } = found.served
+  if (deprecation !== null) exchange.warn(deprecation)
+  if (path.subresource !== '' && !hasSubresource(found.served, path.subresource)) throw unservedError(request, found)
+  if (!isRead(verb)) return await handleWrite(context, writes, request, found.served)
+  if (path.subresource !== '' && verb !== 'get') throw unknownResource()
   if (verb === 'watch' && exchange.isHead) return answerHead(options, request, found)
   if (found.kind === 'live') return await read(options, request, found)
   const opened = await found.open(uncachedRequest(request), exchange.signal)
@@ -94,6 +101,13 @@ async function read(options: ResourceHandlerOptions, request: Request, live: Liv
   const understood = understandWatch(context, request, live)
   const open = isWebSocket(exchange) ? webSocketWatch : httpWatch
   await handleWatch(context, { ...request, live, ...understood }, open(exchange, understood.form))
+}
+
+function unservedError({ path }: Request, { served }: LiveResource | UncachedResource): StatusError {
+  const { name, subresource } = path
+  if (served.origin === 'custom') return objectNotFoundError(served.resource, name)
+  const known = served.origin === 'well-known' ? unservedSubresourceError(path, name, subresource) : undefined
+  return known ?? unknownResource()
 }
 
 /** HEAD of a watch opens none: not here, and not upstream. */

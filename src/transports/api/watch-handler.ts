@@ -64,8 +64,8 @@ function holdPlace(leave: () => void): Held {
 }
 
 /** A function of its own: what it makes lives as long as the watch, and must not hold the request for so long. */
-function keepChecking({ caller, live: { broadcaster } }: Watch, cursor: Cursor, held: Held): void {
-  held.stopKeeping = caller.keep((error) => broadcaster.fail(cursor, error, 'revoked'))
+function keepChecking({ caller, live: { dispatcher } }: Watch, cursor: Cursor, held: Held): void {
+  held.stopKeeping = caller.keep((error) => dispatcher.fail(cursor, error, 'revoked'))
 }
 
 /** null: it ended with an error at once. @param start an error is told in the stream. */
@@ -80,7 +80,7 @@ function begin(
   const stream = transport.open(options.compress || context.compressesWatches)
   if (start instanceof StatusError) return fail(request, stream, start, held)
   try {
-    const cursor = live.broadcaster.open(watchRequest(context, request, stream, start, held), stream.sink)
+    const cursor = live.dispatcher.open(watchRequest(context, request, stream, start, held), stream.sink)
     stream.sink.attach(cursor)
     transport.begun()
     return cursor

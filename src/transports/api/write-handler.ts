@@ -1,11 +1,12 @@
-/** POST, PUT, PATCH and DELETE, and the subresources: reads the body, performs one verb, sends the answer. */
+/** POST, PUT, PATCH and DELETE: reads the body, performs one verb, sends the answer. */
+import { givesRights } from '../../auth/authz/escalation.js'
 import type { FairGate } from '../../auth/fair-gate.js'
 import { type Negotiated, isPretty, negotiate } from '../../dialect/accept.js'
 import { parseGetParameters } from '../../dialect/list-options.js'
-import { unknownResource } from '../../dialect/request-path.js'
 import type { ServedResource } from '../../dialect/resource-registry.js'
-import { unservedSubresourceError } from '../../dialect/unserved-subresources.js'
 import { MethodNotAllowedError, NotAcceptableError } from '../../model/status.js'
+import { isSameButOwnership } from '../../writes/metadata-rules.js'
+import type { ConfirmPut } from '../../writes/object-store.js'
 import type { WriteAnswer, WriteRequest } from '../../writes/write-context.js'
 import type { WriteVerb } from '../../writes/writer.js'
 import { layOut } from '../bodies/layout.js'
@@ -14,7 +15,7 @@ import { requireOwnOrigin } from '../server/own-origin.js'
 import type { ApiContext } from './api-context.js'
 import { readBody } from './read-body.js'
 import type { Request } from './request.js'
-import { attributesOf, isRead, type Verb } from './request-attributes.js'
+import { attributesOf, isRead } from './request-attributes.js'
 
 export interface Writes {
   perform(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer>
@@ -33,16 +34,14 @@ export async function handleWrite(
   served: ServedResource,
 ): Promise<void> {
   const { exchange, path, caller } = request
-  const unserved = unservedSubresourceError(path, path.name, path.subresource)
-  if (unserved !== undefined && served.origin === 'well-known') throw unserved
   const [performer, verb] = requireWritable(writes, request)
-  if (verb !== 'get') requireOwnOrigin(exchange, 'nothing is written')
+  requireOwnOrigin(exchange, 'nothing is written')
   // An answer that cannot be sent must be refused before anything is written.
   const form = negotiate(exchange.requestHeaders.accept, 'get', AS_JSON)
   context.memory.admit()
   const release = await performer.gate.enter(caller.identity, exchange.signal)
   try {
-    const body = verb === 'get' ? Buffer.alloc(0) : await readBody(exchange, context.clock, context.requestTimeoutMs)
+    const body = await readBody(exchange, context.clock, context.requestTimeoutMs)
     const answer = await performer.perform(verb, {
       served,
       namespace: path.namespace,
@@ -53,6 +52,7 @@ export async function handleWrite(
       contentType: exchange.requestHeaders['content-type'],
       body,
       mayCreate: () => caller.authorize(attributesOf(exchange, path, 'create')),
+      ...(givesRights(served.resource) ? { confirm: confirmRights(request) } : {}),
     })
     send(context, exchange, served, answer, form)
   } finally {
@@ -60,21 +60,23 @@ export async function handleWrite(
   }
 }
 
-/** @throws NotFoundError, MethodNotAllowedError for what is not written here. */
+/** Nothing is given away where only owners, finalizers and managed fields change: whoever cleans up must not need rights. */
+function confirmRights({ caller, path: { plural, namespace, name } }: Request): ConfirmPut {
+  return async (before, after) => {
+    if (before !== null && isSameButOwnership(before, after)) return
+    await caller.confirmRights({ plural, namespace, pathName: name, before, after })
+  }
+}
+
+/** @throws MethodNotAllowedError for what is not written here. */
 function requireWritable(writes: Writes | null, { exchange, path, verb }: Request): [Writes, WriteVerb] {
-  if (writes === null && isRead(verb)) throw unknownResource()
-  if (writes === null || verb === 'other' || path.legacyWatch) {
+  if (writes === null || verb === 'other' || isRead(verb) || path.legacyWatch) {
     throw new MethodNotAllowedError(
       `the server does not allow this method on the requested resource` +
         (writes === null ? `: ${exchange.request.method} needs --enable-writes` : ''),
     )
   }
-  if (isCollectionRead(verb)) throw unknownResource()
   return [writes, verb]
-}
-
-function isCollectionRead(verb: Verb): verb is 'list' | 'watch' {
-  return verb === 'list' || verb === 'watch'
 }
 
 function send(
@@ -84,7 +86,7 @@ function send(
   answer: WriteAnswer,
   form: Negotiated,
 ): void {
-  if (answer.warnings.length > 0) exchange.headers['warning'] = answer.warnings.map(warning).join(', ')
+  for (const warning of answer.warnings) exchange.warn(warning)
   const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
   if (answer.kind === 'document') {
     const contentType = form.encoding === 'yaml' ? 'application/yaml' : 'application/json'
@@ -95,10 +97,4 @@ function send(
   const body = encoder.single(answer.stored)
   if (body === null) throw new NotAcceptableError('what was written cannot be shown in that form')
   exchange.send(answer.code, form.contentType, layout.whole(body))
-}
-
-/** RFC 9110's warn-text: quoted, printable. */
-function warning(text: string): string {
-  const printable = text.replaceAll(/[^\u0020-\u007e]/g, '?').slice(0, 256)
-  return `299 - ${JSON.stringify(printable)}`
 }

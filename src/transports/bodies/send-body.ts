@@ -1,5 +1,4 @@
 /** Writes a shared body to one client, in pieces and at the client's pace. */
-import type { OutgoingHttpHeaders } from 'node:http'
 import { createGzip } from 'node:zlib'
 import { type Clock, sleep } from '../../support/clock.js'
 import type { BodyCache, BodyUse } from './body-cache.js'
@@ -15,7 +14,6 @@ const PIECES_PER_TURN = 8
 
 export interface BodyAnswer {
   readonly contentType: string
-  readonly headers?: OutgoingHttpHeaders
   readonly acceptsGzip: boolean
   /** Counts the bytes that are sent. @returns milliseconds to wait before more. */
   readonly pace: (bytes: number) => number
@@ -38,7 +36,7 @@ export async function sendBody(
     const first = await use.body.piece(0)
     const second = first === undefined ? undefined : await use.body.piece(1)
     if (exchange.isGone) return 0
-    const headers = { vary: 'Accept-Encoding', ...answer.headers }
+    const headers = { vary: 'Accept-Encoding' }
     const isLarge = second !== undefined || (first?.length ?? 0) >= GZIP_FROM_BYTES
     if (!isLarge) {
       const body = first ?? Buffer.alloc(0)

@@ -13,6 +13,7 @@ import { type TrustedProxies, clientAddress } from '../../auth/client-address.js
 import { alwaysAllow } from '../../auth/authz/always-allow.js'
 import type { Attributes } from '../../auth/authz/authorizer.js'
 import type { ReviewJudge } from '../../auth/authz/reviews.js'
+import type { EscalationCheck, RightsWrite } from '../../auth/authz/escalation.js'
 import type { AuthenticationRequest } from '../../auth/authn/authenticator.js'
 import { bearerToken } from '../../auth/authn/bearer-token.js'
 import { refuseImpersonation } from '../../auth/impersonation.js'
@@ -24,6 +25,8 @@ import type { Exchange } from '../server/exchange.js'
 export interface RequestGateOptions {
   /** null: nobody is authenticated, and everything is allowed. */
   readonly guard: AccessGuard | null
+  /** Judges writes of Roles and bindings; null together with `guard`. */
+  readonly escalation: Pick<EscalationCheck, 'confirm'> | null
   /** Counts a request of one identity. @throws TooManyRequestsError */
   readonly countRequest: (identity: string) => void
   /** Counts bytes of lists and initial states of one identity. @returns milliseconds to wait. */
@@ -40,6 +43,8 @@ export interface Caller {
   readonly pace: (bytes: number) => number
   /** Checks a further permission, such as `create` for a PUT that would create. @throws ForbiddenError, ServiceUnavailableError */
   authorize(attributes: Attributes): Promise<void>
+  /** Refuses to write a Role or binding that gives away more than the caller has. @throws ForbiddenError, NotFoundError */
+  confirmRights(write: RightsWrite): Promise<void>
   /** Keeps checking a running request. @returns a function that ends the checks. */
   keep(revoked: (error: StatusError) => void): () => void
 }
@@ -83,6 +88,7 @@ export class RequestGate {
         identity: address,
         pace: (bytes) => spendInitialBytes(address, bytes),
         authorize: allowed,
+        confirmRights: allowed,
         keep: () => nothing,
       }
     }
@@ -114,6 +120,7 @@ export class RequestGate {
         identity,
         pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),
         authorize: async (more) => void (await guard.authorize(acting, more)),
+        confirmRights: async (write) => await this.#options.escalation?.confirm(acting.user, write),
         keep: (revoked) => guard.keep(asked, attributes, grant, revoked),
       }
     } finally {

@@ -2,6 +2,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { encodeStatus } from '../../dialect/encoding/json-encoder.js'
+import type { Limit } from '../../model/limit.js'
 import { BadRequestError, type StatusError } from '../../model/status.js'
 import { endSocket } from '../watch/linger.js'
 
@@ -10,14 +11,14 @@ const ANSWERS: Readonly<Record<string, readonly [code: number, status: StatusErr
   ERR_HTTP_REQUEST_TIMEOUT: [408, new BadRequestError('the request did not arrive in time')],
 }
 
-const LIMITS: Readonly<Record<string, string>> = {
+const LIMITS: Readonly<Record<string, Limit>> = {
   HPE_HEADER_OVERFLOW: 'headers',
   ERR_HTTP_REQUEST_TIMEOUT: 'request-time',
   ERR_TLS_HANDSHAKE_TIMEOUT: 'handshake-time',
 }
 
 /** The limit that was broken; undefined: the error has another cause. */
-export function limitBroken({ code = '' }: { readonly code?: string }): string | undefined {
+export function limitBroken({ code = '' }: { readonly code?: string }): Limit | undefined {
   return LIMITS[code]
 }
 

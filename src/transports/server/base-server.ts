@@ -5,6 +5,7 @@
 import type { RequestListener, Server } from 'node:http'
 import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
 import { encodeStatus } from '../../dialect/encoding/json-encoder.js'
+import type { Limit } from '../../model/limit.js'
 import { BadRequestError, InternalError, NotFoundError, type StatusError } from '../../model/status.js'
 import { whyHostRefused } from './allowed-hosts.js'
 import { answerUnreadable, limitBroken } from './answer-unreadable.js'
@@ -12,7 +13,7 @@ import { isHealthPath } from './health.js'
 
 export interface BaseServerOptions {
   /** Called when a connection broke a limit before there was a request. */
-  readonly onRejected: (limit: string) => void
+  readonly onRejected: (limit: Limit) => void
   readonly onInternalError: (error: StatusError) => void
   /** The names by which clients may call this server, besides addresses and loopback names; null: any. */
   readonly allowedHosts: () => readonly string[] | null

@@ -1,9 +1,10 @@
 /**
- * `POST /consistency-check`: compares what is cached with etcd now, and answers with a report. It is behind the same gate as
- * `/metrics`, as the verb `post` on its path. `/audit`, its older name, is kept for one release.
+ * `POST /consistency-check` compares the caches with etcd now, and answers with a report. It is behind the same gate as
+ * `/metrics`, as the verb `post` on its path. Its older name `/audit` is kept for one release, and so is the older kind of
+ * the report there.
  *
- * A body is not read. Pages of other origins are refused: a browser sends such a POST without asking, and while the page
- * cannot read the answer, etcd would have to list its keys for it.
+ * The body is not read. Pages of other origins are refused: a browser sends such a POST without asking, and although the
+ * page could not read the answer, etcd would have to list its keys for it.
  */
 import type { FastifyInstance } from 'fastify'
 import { pathAttributes } from '../../auth/authz/authorizer.js'
@@ -14,21 +15,25 @@ import { isOwnOrigin } from './own-origin.js'
 
 export interface ConsistencyRouteOptions {
   readonly gate: RequestGate
-  /** @returns the report, as it is written down. @throws StatusError */
+  /** @returns the report, which is sent as JSON. @throws StatusError */
   readonly checkConsistency: () => Promise<object>
   readonly onInternalError: (error: StatusError) => void
 }
 
-const PATHS = ['/consistency-check', '/audit'] as const
+const PATH = '/consistency-check'
+const OLD_PATH = '/audit'
 
 export function registerConsistencyCheck(server: FastifyInstance, options: ConsistencyRouteOptions): void {
-  for (const path of PATHS) {
+  for (const path of [PATH, OLD_PATH]) {
     server.all(path, async (request, reply) => {
       const exchange = new Exchange(request.raw, reply.raw)
       reply.hijack()
       try {
         await options.gate.check(exchange, pathAttributes(request.raw.method ?? '', path))
-        await answer(exchange, options)
+        requireOwnPost(exchange)
+        const report = await options.checkConsistency()
+        const content = path === OLD_PATH ? { ...report, kind: 'AuditReport' } : report
+        exchange.send(200, 'application/json', Buffer.from(`${JSON.stringify(content, null, 2)}\n`))
       } catch (error) {
         const status = StatusError.from(error)
         if (status.code === 500) options.onInternalError(status)
@@ -38,7 +43,8 @@ export function registerConsistencyCheck(server: FastifyInstance, options: Consi
   }
 }
 
-async function answer(exchange: Exchange, { checkConsistency }: ConsistencyRouteOptions): Promise<void> {
+/** @throws StatusError */
+function requireOwnPost(exchange: Exchange): void {
   const { method = '' } = exchange.request
   if (method !== 'POST') {
     exchange.headers['allow'] = 'POST'
@@ -48,5 +54,4 @@ async function answer(exchange: Exchange, { checkConsistency }: ConsistencyRoute
   if (origin !== undefined && !isOwnOrigin(exchange, origin)) {
     throw new ForbiddenError('a consistency check is not asked for by pages of other origins')
   }
-  exchange.send(200, 'application/json', Buffer.from(`${JSON.stringify(await checkConsistency(), null, 2)}\n`))
 }

@@ -8,6 +8,9 @@ import { isReadByPeople, negotiateStatus } from '../../dialect/accept.js'
 import { statusResponse } from '../../dialect/status-body.js'
 import type { StatusError } from '../../model/status.js'
 
+/** Of one warning: all headers together have a bound in every client. */
+const MAX_WARNING_CHARACTERS = 256
+
 export class Exchange {
   readonly path: string
   readonly query: URLSearchParams
@@ -67,6 +70,13 @@ export class Exchange {
     return (this.response as { stream?: Writable }).stream ?? this.response
   }
 
+  /** One more warning for the client, which kubectl and client-go show to people. */
+  warn(text: string): void {
+    const { warning } = this.headers
+    const known = warning === undefined ? [] : [warning]
+    this.headers['warning'] = [...known, warningValue(text)].join(', ')
+  }
+
   writeHead(code: number, headers: OutgoingHttpHeaders): void {
     this.statusCode = code
     const vary = [this.headers['vary'], headers['vary']].filter((names) => names !== undefined).join(', ')
@@ -95,4 +105,12 @@ export class Exchange {
     const { 'content-type': contentType = 'application/json', ...rest } = headers
     this.send(code, contentType, body, rest)
   }
+}
+
+/** RFC 9110's warn-text, in UTF-8 as the API server writes it: Node takes each character of a header for one byte. */
+function warningValue(text: string): string {
+  const shown = Array.from(text.replaceAll(/\p{Cc}/gu, '?'))
+    .slice(0, MAX_WARNING_CHARACTERS)
+    .join('')
+  return `299 - "${Buffer.from(shown.replaceAll(/["\\]/g, '\\$&')).toString('latin1')}"`
 }

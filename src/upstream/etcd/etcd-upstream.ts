@@ -46,6 +46,7 @@ import { GrpcEndpoint, RpcError, type EtcdTls } from './grpc-endpoint.js'
 import { LaggingMembers } from './lagging-members.js'
 import { PageSizes } from './page-sizes.js'
 import { isProgressTrusted } from './progress-trust.js'
+import { SilentMembers } from './silent-members.js'
 
 export interface EtcdUpstreamOptions {
   /** At least one `http://host:port` or `https://host:port`; the port defaults to 2379. */
@@ -82,6 +83,14 @@ const STATUS_TIMEOUT_MS = 2_000
 
 /** How often members are compared: a member that is behind the others by more than this is left. */
 const LAG_CHECK_MS = 2_000
+
+/**
+ * A silent member is left after both of these at the worst: the watches go on elsewhere within 3 s, and a read that waits
+ * for it is asked elsewhere. etcd answers the question from memory, without the other members and without its disk.
+ */
+const SILENCE_CHECK_MS = 750
+const SILENCE_MS = 1_250
+
 /**
  * The time limit for asking a member for its revision. The question is small, so the next member is tried sooner than
  * for a page.
@@ -117,6 +126,7 @@ class EtcdUpstream implements Upstream {
   readonly #versions = new Map<GrpcEndpoint, string>()
   readonly #watches = new Set<EtcdWatch>()
   readonly #lagging: LaggingMembers<GrpcEndpoint>
+  readonly #silent: SilentMembers<GrpcEndpoint>
   #probeKey: Key | null
   #trustsProgress = false
 
@@ -142,9 +152,22 @@ class EtcdUpstream implements Upstream {
         const answer = await this.#statusOf(endpoint, undefined)
         return answer instanceof UpstreamError ? null : toRevision(answer.revision)
       },
-      onBehind: (endpoint, own, others) => this.#leave(endpoint, own, others),
+      onBehind: (endpoint, own, others) => this.#leave(endpoint, `is behind the other members: ${own}, not ${others}`),
       clock: this.#clock,
       everyMs: LAG_CHECK_MS,
+    })
+    this.#silent = new SilentMembers({
+      members: endpoints,
+      answers: async (endpoint, deadlineMs) =>
+        !((await this.#statusOf(endpoint, undefined, deadlineMs)) instanceof UpstreamError),
+      heardFrom: (endpoint) => endpoint.heard,
+      onSilent: (endpoint) => {
+        this.#leave(endpoint, 'has gone silent, while another member answers')
+        endpoint.abandon()
+      },
+      clock: this.#clock,
+      everyMs: SILENCE_CHECK_MS,
+      deadlineMs: SILENCE_MS,
     })
     this.#token = new AuthToken(options.user ?? null, (user) => this.#authenticate(user))
   }
@@ -194,14 +217,15 @@ class EtcdUpstream implements Upstream {
   }
 
   async status(signal?: AbortSignal): Promise<UpstreamStatus> {
-    const { endpoints } = this.#pool
-    const results = await Promise.all(endpoints.map((endpoint) => this.#statusOf(endpoint, signal)))
-    const answers: StatusAnswer[] = []
-    let failure: UpstreamError | null = null
-    for (const result of results) {
-      if (result instanceof UpstreamError) failure = result
-      else answers.push(result)
+    const { endpoints, trusted } = this.#pool
+    let results = await this.#statusOfAll(trusted, signal)
+    const isAnswer = (result: StatusAnswer | UpstreamError): result is StatusAnswer =>
+      !(result instanceof UpstreamError)
+    if (!results.some(isAnswer) && trusted.length < endpoints.length) {
+      results = await this.#statusOfAll(endpoints, signal)
     }
+    const answers = results.filter(isAnswer)
+    const failure = results.find((result) => result instanceof UpstreamError)
     const [first] = answers
     if (!first) throw failure ?? new UpstreamError('unavailable', 'no etcd endpoint answered')
     const stranger = answers.find(({ clusterId }) => clusterId !== first.clusterId)
@@ -239,6 +263,7 @@ class EtcdUpstream implements Upstream {
     )
     this.#watches.add(watch)
     this.#lagging.start()
+    this.#silent.start()
     return watch
   }
 
@@ -256,19 +281,20 @@ class EtcdUpstream implements Upstream {
 
   close(): Promise<void> {
     this.#lagging.stop()
+    this.#silent.stop()
     for (const watch of this.#watches) watch.close()
     this.#pool.close()
     return Promise.resolve()
   }
 
   /** Leaves a member: its watches and further calls go on at another one. */
-  #leave(endpoint: GrpcEndpoint, own: Revision, others: Revision): void {
+  #leave(endpoint: GrpcEndpoint, why: string): void {
     this.#pool.suspect(endpoint)
     const watches = [...this.#watches].filter((watch) => watch.isAt(endpoint))
     if (watches.length === 0) return
-    const fields = { endpoint: endpoint.url, revision: own, others, watches: watches.length }
-    this.#logger.warn(fields, 'etcd member is behind the others: watches go on at another')
-    for (const watch of watches) watch.leave(`etcd ${endpoint.url} is behind the other members: ${own}, not ${others}`)
+    const fields = { endpoint: endpoint.url, why, watches: watches.length }
+    this.#logger.warn(fields, 'watches leave this etcd member and go on at another')
+    for (const watch of watches) watch.leave(`etcd ${endpoint.url} ${why}`)
   }
 
   async #range(
@@ -299,6 +325,7 @@ class EtcdUpstream implements Upstream {
             metadata,
             // The last endpoint gets the full time.
             timeoutMs: attempts > 1 ? Math.min(attemptMs, this.#requestTimeoutMs) : this.#requestTimeoutMs,
+            isRepeatable: attempts > 1,
             ...(signal === undefined ? {} : { signal }),
           }),
         )
@@ -338,16 +365,27 @@ class EtcdUpstream implements Upstream {
     }
   }
 
-  /** Returns one endpoint's own answer, whether or not it is the one in use. */
-  async #statusOf(endpoint: GrpcEndpoint, signal: AbortSignal | undefined): Promise<StatusAnswer | UpstreamError> {
+  #statusOfAll(
+    endpoints: readonly GrpcEndpoint[],
+    signal: AbortSignal | undefined,
+  ): Promise<readonly (StatusAnswer | UpstreamError)[]> {
+    return Promise.all(endpoints.map((endpoint) => this.#statusOf(endpoint, signal)))
+  }
+
+  /** Returns one endpoint's own answer, whether or not it is the one in use. `timeoutMs` is for connecting, and for the answer. */
+  async #statusOf(
+    endpoint: GrpcEndpoint,
+    signal: AbortSignal | undefined,
+    timeoutMs = STATUS_TIMEOUT_MS,
+  ): Promise<StatusAnswer | UpstreamError> {
     try {
-      if (!(await endpoint.connect(STATUS_TIMEOUT_MS, signal))) {
+      if (!(await endpoint.connect(timeoutMs, signal))) {
         return new UpstreamError('unavailable', `etcd ${endpoint.url} cannot be reached`)
       }
       const answer = await this.#withToken((metadata) =>
         endpoint.unary(paths.status, encodeStatusRequest(), {
           metadata,
-          timeoutMs: STATUS_TIMEOUT_MS,
+          timeoutMs,
           ...(signal === undefined ? {} : { signal }),
         }),
       )

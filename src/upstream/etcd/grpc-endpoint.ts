@@ -37,6 +37,8 @@ export interface GrpcEndpointOptions {
 export interface CallOptions {
   readonly metadata: Readonly<Record<string, string>>
   readonly timeoutMs: number
+  /** `abandon` ends it: asking elsewhere does no harm. */
+  readonly isRepeatable?: boolean
   readonly signal?: AbortSignal
 }
 
@@ -72,7 +74,8 @@ const toBuffer = (bytes: Uint8Array): Buffer =>
 export class GrpcEndpoint {
   readonly url: string
   readonly #client: Client
-  readonly #calls = new Set<ClientUnaryCall>()
+  readonly #calls = new Map<ClientUnaryCall, boolean>()
+  #heard = 0
 
   constructor(options: GrpcEndpointOptions) {
     this.url = options.url
@@ -114,6 +117,11 @@ export class GrpcEndpoint {
       channelCredentials = credentials.createSsl(ca ?? null, key ?? null, cert ?? null, verification)
     }
     this.#client = new Client(`dns:${hostname}:${port || 2379}`, channelCredentials, channelOptions)
+  }
+
+  /** How many messages have come from it, of whatever kind. */
+  get heard(): number {
+    return this.#heard
   }
 
   /** Whether it is connected. A peer that vanished silently is noticed only by keepalive or by a deadline. */
@@ -159,13 +167,14 @@ export class GrpcEndpoint {
         { deadline: Date.now() + timeoutMs },
         (error, response) => {
           this.#calls.delete(call)
+          if (response) this.#heard++
           signal?.removeEventListener('abort', abort)
           if (error) return reject(new RpcError(error.code, error.details))
           if (!response) return reject(new RpcError(status.INTERNAL, 'no answer and no error'))
           resolve(response)
         },
       )
-      this.#calls.add(call)
+      this.#calls.set(call, options.isRepeatable === true)
       signal?.addEventListener('abort', abort, { once: true })
     })
   }
@@ -179,6 +188,7 @@ export class GrpcEndpoint {
       handlers.onEnd(error)
     }
     call.on('data', (message: Buffer) => {
+      this.#heard++
       if (!isOver) handlers.onMessage(message)
     })
     call.on('error', (error: Error & { code?: status; details?: string }) =>
@@ -196,11 +206,16 @@ export class GrpcEndpoint {
     }
   }
 
+  /** Fails the running calls that can be asked of another endpoint as well: this one has gone silent. */
+  abandon(): void {
+    for (const [call, isRepeatable] of this.#calls) if (isRepeatable) call.cancel()
+  }
+
   /**
    * Fails the running unary calls; no call can be started afterwards. The owners of streams must cancel them before.
    */
   close(): void {
-    for (const call of this.#calls) call.cancel()
+    for (const call of this.#calls.keys()) call.cancel()
     this.#client.close()
   }
 }

@@ -44,7 +44,7 @@ async function issuer(t: Test, more: Partial<OidcOptions> = {}) {
     groupsPrefix: null,
     signingAlgorithms: ['RS256', 'ES256'],
     clockSkewMs: 10_000,
-    client: new JsonClient({ url }),
+    client: new JsonClient({ server: url }),
     clock,
     ...more,
   })

@@ -21,7 +21,7 @@ void t.test('TokenReview', async (t) => {
   let answer = null as Answer
   const { url, asked } = await jsonServer(t, () => answer)
   const authenticator = tokenReview({
-    client: new JsonClient({ url, authorization: () => 'Bearer own' }),
+    client: new JsonClient({ server: url, authorization: () => 'Bearer own' }),
     cacheMs: 10_000,
     clock,
   })
@@ -83,7 +83,12 @@ void t.test('SubjectAccessReview', async (t) => {
   const clock = new VirtualClock()
   let answer = { body: { status: { allowed: true, reason: 'because' } } } as Answer
   const { url, asked } = await jsonServer(t, () => answer)
-  const authorizer = webhook({ client: new JsonClient({ url }), authorizedMs: 10_000, unauthorizedMs: 2_000, clock })
+  const authorizer = webhook({
+    client: new JsonClient({ server: url }),
+    authorizedMs: 10_000,
+    unauthorizedMs: 2_000,
+    clock,
+  })
   t.teardown(() => authorizer.close())
   const ask = (user: User = ANN) => authorizer.authorize(user, listPods)
 
@@ -159,7 +164,7 @@ void t.test('SubjectAccessReview', async (t) => {
 
 void t.test('an answer without end is cut off', async (t) => {
   const { url } = await jsonServer(t, () => ({ body: 'x'.repeat(2 ** 20 + 1) }))
-  const client = new JsonClient({ url })
+  const client = new JsonClient({ server: url })
   t.teardown(() => client.close())
   await t.rejects(client.post('/', {}), /larger than/)
 })
@@ -195,7 +200,7 @@ users: [{name: u, user: {${user}}}]
       ),
     ),
     {
-      url: 'https://a',
+      server: 'https://a',
       ca: Buffer.from('CA'),
       cert: Buffer.from('CERT'),
       key: Buffer.from('CERT'),

@@ -5,7 +5,7 @@ import { pod, startApp } from '../../support/app.js'
 import { type CliResult, eachAtOnce, runCli } from '../support/run-cli.js'
 
 const BIG = '9007199254740993'
-const BIGGER = '12345678901234567890'
+const BIGGER = '1234567890123456789'
 
 const app = await startApp(t, {
   objects: {

@@ -12,7 +12,7 @@ void t.test('what cannot be done is one line', async (t) => {
     [['get', 'pods', '-o', 'custom-columns='], /HEADER:PATH/],
     [['get', 'pods', '-o', 'custom-columns=A'], /HEADER:PATH, separated by commas, not "A"/],
     [['get', 'pods', '-o', 'custom-columns=A:{.a}{.b}'], /custom column A: .* is not one path/],
-    [['get', 'pods', '--sort-by', '{.a'], /no closing brace/],
+    [['get', 'pods', '--sort-by', '{.a'], /unclosed action/],
     [['get', 'pods', '--sort-by', '.a', '-w'], /--watch and --sort-by/],
     [['get', 'pods,cm', '-w'], /only one resource can be watched/],
     [['watch', 'pods,cm'], /only one resource can be watched/],

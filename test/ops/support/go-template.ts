@@ -192,6 +192,9 @@ const FUNCTIONS: Readonly<Record<string, GoFunction>> = {
     String(text).startsWith(String(prefix)) ? String(text).slice(String(prefix).length) : String(text),
   hasSuffix: (suffix, text) => String(text).endsWith(String(suffix)),
   toString: (value: Value) => String(value),
+  replace: (old, replacement, text) => String(text).replaceAll(String(old), String(replacement)),
+  regexReplaceAllLiteral: (pattern, text, replacement) =>
+    String(text).replaceAll(new RegExp(String(pattern), 'g'), () => String(replacement)),
   regexMatch: (pattern, text) => new RegExp(String(pattern)).test(String(text)),
   regexFindAll: (pattern, text) => String(text).match(new RegExp(String(pattern), 'g')) ?? [],
   contains: (part, text) => String(text).includes(String(part)),

@@ -248,7 +248,7 @@ void t.test('with one slot a compressed list can be had all the same', async (t)
 
 void t.test('a client that leaves in the middle leaves nothing behind', async (t) => {
   const app = await start(t, { pods: 3_000, filler: 'x'.repeat(4_000), config: { maxInitialStates: 1 } })
-  const { broadcaster } = sourceOf(app)
+  const { dispatcher } = sourceOf(app)
   for (const encoding of ['identity', 'gzip']) {
     await new Promise<void>((resolve, reject) => {
       const path = `${app.url}/api/v1/pods?fieldSelector=spec.by${encoding}!%3Dx`
@@ -259,7 +259,7 @@ void t.test('a client that leaves in the middle leaves nothing behind', async (t
       })
       asked.on('error', reject)
     }).catch(() => {})
-    await until(() => broadcaster.facts.pathsInUse === 0, `${encoding}: the selector's facts are let go`)
+    await until(() => dispatcher.facts.pathsInUse === 0, `${encoding}: the selector's facts are let go`)
     const next = await ask(app, 'limit=1')
     t.equal(next.status, 200, `${encoding}: the slot is free again`)
   }

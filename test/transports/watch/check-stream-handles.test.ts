@@ -107,7 +107,7 @@ async function fanOut(t: Test, flags: readonly string[]): Promise<Record<'http1'
   const h = await startApp(t, { flags, objects: { 'pods/default/first': pod('first') } })
   const path = '/api/v1/pods?watch=1&resourceVersion=1'
   const chunks = { http1: [] as Buffer[], http2: [] as Buffer[], webSocket: [] as Buffer[] }
-  const socket = connect(h.port, '127.0.0.1', () => socket.write(`GET ${path} HTTP/1.1\r\nhost: a\r\n\r\n`))
+  const socket = connect(h.port, '127.0.0.1', () => socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`))
   socket.on('data', (chunk: Buffer) => chunks.http1.push(chunk))
   const session = connectHttp2(h.url)
   session.request({ ':path': path }).on('data', (chunk: Buffer) => chunks.http2.push(chunk))

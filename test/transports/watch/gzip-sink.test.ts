@@ -50,7 +50,7 @@ void t.test('each watcher has a whole gzip stream, wherever it joined', async (t
     const live = h.put('pods/default/x', pod('x', { labels: { i: String(i), filler: 'x'.repeat(i * 1_000) } }))
     for (const lines of expected) lines.push(`${i === 0 ? 'ADDED' : 'MODIFIED'} x@${live}`)
   }
-  const groups = [...h.app.sources].flatMap(({ broadcaster }) => [...broadcaster.groups])
+  const groups = [...h.app.sources].flatMap(({ dispatcher }) => [...dispatcher.groups])
   t.equal(groups.length, 1, 'all of one group')
   for (const [i, body] of (await Promise.all(bodies)).entries()) {
     const seen = linesOf(body)
@@ -194,6 +194,6 @@ async function inBrowser(t: Test, h: AppHarness): Promise<void> {
     const before = await seen(3)
     h.put('pods/default/d', pod('d'))
     t.same(await seen(4), [...before, 'd'])
-    t.equal([...h.app.sources].flatMap(({ broadcaster }) => [...broadcaster.groups])[0]?.wire.isGzip, true)
+    t.equal([...h.app.sources].flatMap(({ dispatcher }) => [...dispatcher.groups])[0]?.wire.isGzip, true)
   })
 }

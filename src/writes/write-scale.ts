@@ -1,17 +1,15 @@
-/**
- * GET of a status or scale, and writes of a scale, where the object that is sent differs from the one that is stored. A
- * status is written as an update.
- */
+/** Writes a scale: the object that is sent differs from the one that is stored. A status is written as an update. */
 import { cloneTree, encodeJsonTree, isRecord, type JsonRecord, member, textMember } from '../codec/json-tree.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import { unknownResource } from '../dialect/request-path.js'
+import { SCALE, scaleOf } from '../dialect/scale.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
 import { apiVersion } from '../model/resource.js'
 import { BadRequestError } from '../model/status.js'
 import type { Change } from './object-store.js'
 import { patched, readPatch } from './patch.js'
 import { checkType, readObject } from './request-body.js'
-import { readReplicas, SCALE, scaleOf, setReplicas } from './scale.js'
+import { readReplicas, setReplicas } from './scale.js'
 import { ANY } from './shape.js'
 import {
   managerOf,
@@ -23,17 +21,7 @@ import {
 } from './write-context.js'
 import { parseWriteOptions } from './write-options.js'
 
-/** @throws NotFoundError */
-export async function readSubresource(context: WriteContext, request: WriteRequest): Promise<WriteAnswer> {
-  const { served, namespace, name, subresource } = request
-  const rules = context.change.rules(served)
-  const held = await context.store.read({ served, namespace, name })
-  if (held === null) throw objectNotFoundError(served.resource, name)
-  if (subresource !== 'scale') return { kind: 'object', code: 200, stored: held.stored, warnings: [] }
-  return document(scaleOf(held.object, rules.scale ?? missing()))
-}
-
-/** Handles PUT and PATCH of a scale. @throws StatusError */
+/** PUT and PATCH. @throws StatusError */
 export async function writeScale(
   context: WriteContext,
   request: WriteRequest,

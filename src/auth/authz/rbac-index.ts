@@ -1,0 +1,169 @@
+/**
+ * All roles and bindings of one moment, indexed by subject, so that a decision costs what the caller has and not what the
+ * cluster has. Nothing is computed for a role before somebody who is bound to it asks: what others write, and however
+ * they aggregate it, costs nobody else anything. What one object says is parsed and compiled once for as long as it lives.
+ */
+import type { User } from '../user.js'
+import { CompiledRule } from './compiled-rule.js'
+import {
+  type Binding,
+  type LabelSelector,
+  matchesLabels,
+  parseBinding,
+  parseRole,
+  type PolicyRule,
+  type Role,
+  type Subject,
+} from './rbac-types.js'
+
+/** All objects of each kind, as parsed JSON. An object that has not changed should be the same one the next time. */
+export interface RbacObjects {
+  readonly roles: readonly unknown[]
+  readonly clusterRoles: readonly unknown[]
+  readonly roleBindings: readonly unknown[]
+  readonly clusterRoleBindings: readonly unknown[]
+}
+
+export interface Grant {
+  readonly binding: Binding
+  readonly subject: Subject
+  /** The position that restores the API server's order of evaluation. */
+  readonly order: number
+}
+
+/** The rules that a role gives. */
+export interface RoleRules {
+  readonly rules: readonly PolicyRule[]
+  readonly compiled: readonly CompiledRule[]
+}
+
+export class RbacIndex {
+  /** Grants by namespace ('' for ClusterRoleBindings), then by subject. */
+  readonly #bindings = new Map<string, Map<string, Grant[]>>()
+  readonly #roles = new Map<string, Role>()
+  readonly #clusterRoles: readonly Role[]
+  readonly #effective = new Map<Role, readonly RoleRules[]>()
+  /** The roles that a selector matches, by its text, which many roles may share. */
+  readonly #selected = new Map<string, readonly Role[]>()
+
+  constructor(objects: RbacObjects) {
+    this.#clusterRoles = objects.clusterRoles.map(roleOf).filter((role) => role !== null)
+    for (const role of this.#clusterRoles) this.#roles.set(`ClusterRole ${role.name}`, role)
+    for (const role of objects.roles.map(roleOf)) {
+      if (role !== null && role.namespace !== '') this.#roles.set(`Role ${role.namespace}/${role.name}`, role)
+    }
+    let order = 0
+    for (const object of objects.clusterRoleBindings) {
+      const binding = bindingOf(object)
+      if (binding !== null) order = this.#add({ ...binding, namespace: '' }, order)
+    }
+    for (const object of objects.roleBindings) {
+      const binding = bindingOf(object)
+      // Without a namespace, a RoleBinding would be as strong as a ClusterRoleBinding.
+      if (binding !== null && binding.namespace !== '') order = this.#add(binding, order)
+    }
+  }
+
+  /** The bindings of a user that count in a namespace ('' for none), the cluster's first, in the API server's order. */
+  *grants(user: User, namespace: string): Generator<Grant> {
+    const subjects = [`User ${user.name}`, ...user.groups.map((group) => `Group ${group}`)]
+    for (const place of namespace === '' ? [''] : ['', namespace]) {
+      const bySubject = this.#bindings.get(place)
+      if (bySubject === undefined) continue
+      yield* subjects.flatMap((subject) => bySubject.get(subject) ?? []).sort((a, b) => a.order - b.order)
+    }
+  }
+
+  /**
+   * The rules of a role: its own, or those of every role that its aggregation reaches. Roles that are themselves made of
+   * others only lead on.
+   *
+   * @param namespace of the binding that refers to it, '' for none.
+   * @returns undefined when there is no such role.
+   */
+  rulesOf(kind: string, name: string, namespace: string): readonly RoleRules[] | undefined {
+    const role = this.#roles.get(kind === 'Role' ? `Role ${namespace}/${name}` : `${kind} ${name}`)
+    if (role === undefined) return undefined
+    let rules = this.#effective.get(role)
+    if (rules === undefined) this.#effective.set(role, (rules = this.#aggregate(role).map(compiled)))
+    return rules
+  }
+
+  #aggregate(role: Role): readonly Role[] {
+    if (role.aggregates === null) return [role]
+    const reached = new Set<Role>([role])
+    const followed = new Set<readonly Role[]>()
+    // The iteration of a Set visits the items added meanwhile, so this ends when nothing new is found.
+    for (const current of reached) {
+      for (const selector of current.aggregates ?? []) {
+        const roles = this.#select(selector)
+        if (followed.has(roles)) continue
+        followed.add(roles)
+        for (const one of roles) reached.add(one)
+      }
+    }
+    return [...reached].filter((one) => one.aggregates === null)
+  }
+
+  #select(selector: LabelSelector): readonly Role[] {
+    let roles = this.#selected.get(selector.text)
+    if (roles === undefined) {
+      roles = this.#clusterRoles.filter((role) => matchesLabels(selector, role.labels))
+      this.#selected.set(selector.text, roles)
+    }
+    return roles
+  }
+
+  /** @returns the next order. */
+  #add(binding: Binding, order: number): number {
+    let bySubject = this.#bindings.get(binding.namespace)
+    if (bySubject === undefined) this.#bindings.set(binding.namespace, (bySubject = new Map<string, Grant[]>()))
+    const seen = new Set<string>()
+    for (const subject of binding.subjects) {
+      const key = subjectKey(subject, binding.namespace)
+      if (key === null || seen.has(key)) continue
+      seen.add(key)
+      const grants = bySubject.get(key)
+      const grant = { binding, subject, order: order++ }
+      if (grants === undefined) bySubject.set(key, [grant])
+      else grants.push(grant)
+    }
+    return order
+  }
+}
+
+const parsedRoles = new WeakMap<object, Role | null>()
+const parsedBindings = new WeakMap<object, Binding | null>()
+const compiledRoles = new WeakMap<Role, RoleRules>()
+
+function roleOf(object: unknown): Role | null {
+  return once(parsedRoles, object, parseRole)
+}
+
+function bindingOf(object: unknown): Binding | null {
+  return once(parsedBindings, object, parseBinding)
+}
+
+function once<T>(known: WeakMap<object, T | null>, object: unknown, parse: (object: unknown) => T | null): T | null {
+  if (typeof object !== 'object' || object === null) return null
+  let parsed = known.get(object)
+  if (parsed === undefined) known.set(object, (parsed = parse(object)))
+  return parsed
+}
+
+function compiled(role: Role): RoleRules {
+  let known = compiledRoles.get(role)
+  if (known === undefined) {
+    known = { rules: role.rules, compiled: role.rules.map((rule) => new CompiledRule(rule)) }
+    compiledRoles.set(role, known)
+  }
+  return known
+}
+
+/** Returns null for a subject that cannot be anybody. */
+function subjectKey({ kind, name, namespace }: Subject, bindingNamespace: string): string | null {
+  if (kind === 'User' || kind === 'Group') return name === '' ? null : `${kind} ${name}`
+  if (kind !== 'ServiceAccount') return null
+  const home = namespace === '' ? bindingNamespace : namespace
+  return home === '' || name === '' ? null : `User system:serviceaccount:${home}:${name}`
+}

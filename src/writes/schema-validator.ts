@@ -1,0 +1,191 @@
+/**
+ * An object against the schema of its definition, told field by field in the API server's words. The walk visits each value
+ * once for every place of the schema that speaks of it, and stops when it has told enough.
+ */
+import { canonicalText, isNumber, isRecord, type Json, joinPath, plainCopy, treeFrom } from '../codec/json-tree.js'
+import { type FieldProblem, invalid, notSupported, required, wrongType } from './field-errors.js'
+import { FORMATS } from './schema-formats.js'
+import type { SchemaNode } from './schema-node.js'
+
+/** @param maxProblems the walk ends with that many. @returns each problem once. */
+export function schemaProblems(root: SchemaNode, object: Json, maxProblems: number): readonly FieldProblem[] {
+  const validation = new Validation(maxProblems)
+  validation.check(root, object)
+  return validation.problems
+}
+
+class Validation {
+  /** Of the branch that is tried now. */
+  problems: FieldProblem[] = []
+  readonly #path: string[] = []
+
+  constructor(private readonly maxProblems: number) {}
+
+  check(node: SchemaNode, value: Json): void {
+    if (this.#isFull) return
+    this.#checkType(node, value)
+    if (isNumber(value)) this.#checkNumber(node, Number(value))
+    else if (typeof value === 'string') this.#checkText(node, value)
+    const { enumeration } = node
+    if (enumeration !== null && !enumeration.has(value)) {
+      this.#add(notSupported(this.#field, value, enumeration.values))
+    }
+    this.#checkBranches(node, value)
+    if (Array.isArray(value)) this.#checkItems(node, value)
+    else if (isRecord(value)) this.#checkMembers(node, value)
+  }
+
+  #checkType({ types }: SchemaNode, value: Json): void {
+    if (types.length === 0) return
+    const found = typeName(value)
+    if (types.includes(found) || (found === 'integer' && types.includes('number'))) return
+    const wanted = types.filter((type) => type !== 'null').join(',')
+    this.#add(
+      wrongType(this.#field, found, `${this.#field} in body must be of type ${wanted}: ${JSON.stringify(found)}`),
+    )
+  }
+
+  #checkNumber(node: SchemaNode, value: number): void {
+    for (const name of ['minimum', 'maximum'] as const) {
+      const bound = node.bound(name)
+      if (bound === undefined) continue
+      const isExclusive = node.isExclusive(name)
+      const distance = name === 'minimum' ? value - bound : bound - value
+      if (distance > 0 || (distance === 0 && !isExclusive)) continue
+      const word = name === 'minimum' ? 'greater' : 'less'
+      this.#refuse(value, `should be ${word} than ${isExclusive ? '' : 'or equal to '}${bound}`)
+    }
+    const factor = node.bound('multipleOf')
+    if (factor !== undefined && !Number.isInteger(value / factor)) {
+      this.#refuse(value, `should be a multiple of ${factor}`)
+    }
+  }
+
+  #checkText(node: SchemaNode, value: string): void {
+    const least = node.bound('minLength')
+    const most = node.bound('maxLength')
+    if (least !== undefined || most !== undefined) this.#checkSize(lengthOf(value), value, least, most, 'chars long')
+    const { pattern, format } = node
+    if (pattern !== null && !pattern.test(value)) this.#refuse(value, `should match '${node.patternSource}'`)
+    const isFormat = FORMATS.get(format)
+    if (isFormat !== undefined && !isFormat(value)) {
+      this.#refuse(value, `must be of type ${format}: ${JSON.stringify(value.slice(0, 256))}`)
+    }
+  }
+
+  #checkItems(node: SchemaNode, items: readonly Json[]): void {
+    this.#checkSize(items.length, items, node.bound('minItems'), node.bound('maxItems'), 'items')
+    if (node.requiresUniqueItems && !areUnique(items)) this.#refuse(items, "shouldn't contain duplicates")
+    if (node.items === null) return
+    for (let i = 0; i < items.length && !this.#isFull; i++) this.#into(`[${i}]`, node.items, items[i]!)
+  }
+
+  #checkMembers(node: SchemaNode, value: Readonly<Record<string, Json>>): void {
+    const least = node.bound('minProperties')
+    const most = node.bound('maxProperties')
+    if (least !== undefined || most !== undefined) {
+      this.#checkSize(Object.keys(value).length, value, least, most, 'properties')
+    }
+    for (const name of node.required) {
+      if (!Object.hasOwn(value, name)) this.#add(required(joinPath([...this.#path, name])))
+      if (this.#isFull) return
+    }
+    for (const name in value) {
+      if (this.#isFull) return
+      const inner = node.property(name) ?? (node.isDeclared(name) ? null : node.additional)
+      if (inner !== null) this.#into(name, inner, value[name]!)
+    }
+  }
+
+  #checkSize(size: number, value: unknown, least: number | undefined, most: number | undefined, what: string): void {
+    const verb = what === 'chars long' ? 'be' : 'have'
+    if (most !== undefined && size > most) this.#refuse(value, `should ${verb} at most ${most} ${what}`)
+    if (least !== undefined && size < least) this.#refuse(value, `should ${verb} at least ${least} ${what}`)
+  }
+
+  #checkBranches(node: SchemaNode, value: Json): void {
+    const { not } = node
+    if (not !== null && this.#try(not, value).length === 0) this.#refuse(value, 'must not validate the schema (not)')
+    for (const branch of node.branches('allOf')) this.check(branch, value)
+    const any = node.branches('anyOf')
+    if (any.length > 0) {
+      const told: FieldProblem[] = []
+      const isAny = any.some((branch) => {
+        const problems = this.#try(branch, value)
+        told.push(...problems)
+        return problems.length === 0
+      })
+      if (!isAny) this.#refuseBranches(told, value, 'must validate at least one schema (anyOf)')
+    }
+    const one = node.branches('oneOf')
+    if (one.length > 0) {
+      const tried = one.map((branch) => this.#try(branch, value))
+      const valid = tried.filter((problems) => problems.length === 0).length
+      const told = valid === 0 ? tried.flat() : []
+      if (valid !== 1) this.#refuseBranches(told, value, 'must validate one and only one schema (oneOf)')
+    }
+  }
+
+  #refuseBranches(told: readonly FieldProblem[], value: Json, why: string): void {
+    for (const problem of told) this.#add(problem)
+    this.#refuse(value, why)
+  }
+
+  /** The problems that one branch would have, which nobody is told yet. */
+  #try(branch: SchemaNode, value: Json): readonly FieldProblem[] {
+    const outer = this.problems
+    this.problems = []
+    this.check(branch, value)
+    const found = this.problems
+    this.problems = outer
+    return found
+  }
+
+  #into(name: string, node: SchemaNode, value: Json): void {
+    this.#path.push(name)
+    this.check(node, value)
+    this.#path.pop()
+  }
+
+  #refuse(value: unknown, why: string): void {
+    this.#add(invalid(this.#field, value, `${this.#field} in body ${why}`))
+  }
+
+  #add(problem: FieldProblem): void {
+    if (this.#isFull) return
+    const isTold = this.problems.some(({ field, message }) => field === problem.field && message === problem.message)
+    if (!isTold) this.problems.push(problem)
+  }
+
+  get #isFull(): boolean {
+    return this.problems.length >= this.maxProblems
+  }
+
+  get #field(): string {
+    return joinPath(this.#path)
+  }
+}
+
+function typeName(value: Json): string {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'array'
+  if (isNumber(value)) return Number.isInteger(Number(value)) ? 'integer' : 'number'
+  return typeof value
+}
+
+/** In characters, as Go counts them. */
+function lengthOf(text: string): number {
+  let length = text.length
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i)
+    const isPair = unit >= 0xd8_00 && unit <= 0xdb_ff && (text.charCodeAt(i + 1) & 0xfc_00) === 0xdc_00
+    if (isPair) length--
+  }
+  return length
+}
+
+function areUnique(items: readonly Json[]): boolean {
+  const texts = new Set<string>()
+  for (const item of items) texts.add(canonicalText(treeFrom(plainCopy(item))))
+  return texts.size === items.length
+}

@@ -1,0 +1,165 @@
+/** Every decision about rights that the recorded world asks for, held against what Kubernetes' own code answers. */
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { AccessGuard } from '../../src/auth/access-guard.js'
+import { type Attributes, pathAttributes } from '../../src/auth/authz/authorizer.js'
+import { EscalationCheck } from '../../src/auth/authz/escalation.js'
+import { rbac, RbacRules } from '../../src/auth/authz/rbac.js'
+import type { RbacObjects } from '../../src/auth/authz/rbac-index.js'
+import { nobodyAsked } from '../../src/auth/authn/union-authenticator.js'
+import type { User } from '../../src/auth/user.js'
+import { parseJsonTree } from '../../src/codec/json-tree.js'
+import { StatusError } from '../../src/model/status.js'
+import { systemClock } from '../../src/support/clock.js'
+import { isSameButOwnership } from '../../src/writes/metadata-rules.js'
+
+interface Question {
+  readonly verb: string
+  readonly path?: string
+  readonly group?: string
+  readonly resource?: string
+  readonly subresource?: string
+  readonly namespace?: string
+  readonly name?: string
+}
+
+interface RightsObject {
+  readonly kind: string
+  readonly metadata: { readonly name: string; readonly namespace?: string }
+}
+
+interface World extends RbacObjects {
+  readonly callers: readonly { readonly caller: string; readonly user: string; readonly groups: readonly string[] }[]
+  readonly questions: readonly Question[]
+  readonly writes: readonly { readonly verb: 'create' | 'update'; readonly object: RightsObject }[]
+  readonly impersonations: readonly (readonly string[])[]
+}
+
+interface Answer {
+  readonly caller: string
+  readonly question?: number
+  readonly write?: number
+  readonly impersonation?: number
+  readonly allowed: boolean
+  readonly reason?: string
+  readonly code?: number
+  readonly message?: string
+  readonly user?: string
+  readonly uid?: string
+  readonly groups?: readonly string[]
+  readonly extra?: Readonly<Record<string, readonly string[]>>
+}
+
+const DATA = new URL('../../../test/data/kubernetes-authorization/', import.meta.url)
+const world = JSON.parse(readFileSync(new URL('world.json', DATA), 'utf8')) as World
+const answers = readFileSync(new URL('answers.jsonl', DATA), 'utf8')
+  .trimEnd()
+  .split('\n')
+  .map((line) => JSON.parse(line) as Answer)
+
+const rules = new RbacRules({ list: () => world, onChange: () => () => {} })
+const authorizer = rbac(rules)
+const escalation = new EscalationCheck({ authorizer, rules, refresh: () => Promise.resolve() })
+const guard = new AccessGuard({ authenticator: nobodyAsked, authorizer, clock: systemClock })
+
+function userOf(caller: string): User {
+  const { user, groups } = world.callers.find((one) => one.caller === caller)!
+  return { name: user, uid: '', groups, extra: {}, expiresAt: null }
+}
+
+function attributesOf(q: Question): Attributes {
+  if (q.path !== undefined) return pathAttributes(q.verb, q.path)
+  const { verb, group = '', resource = '', subresource = '', namespace = '', name = '' } = q
+  return { verb, isResourceRequest: true, group, version: 'v1', resource, subresource, namespace, name, path: '' }
+}
+
+void t.test('the RBAC authorizer answers each request as Kubernetes does, and for the same reason', async (t) => {
+  const asked = answers.filter(({ question }) => question !== undefined)
+  t.equal(asked.length, world.callers.length * world.questions.length)
+  for (const { caller, question, allowed, reason = '' } of asked) {
+    const what = world.questions[question!]!
+    const decision = await authorizer.authorize(userOf(caller), attributesOf(what))
+    const why = decision.allowed ? decision.rule : decision.reason
+    const said = [decision.allowed, caller === 'master' ? reason : why]
+    t.same(said, [allowed, reason], `${caller}: ${JSON.stringify(what)}`)
+  }
+})
+
+void t.test(
+  'a Role or binding is written by those who may write it in Kubernetes, refused in the same words',
+  async (t) => {
+    const asked = answers.filter(({ write }) => write !== undefined)
+    t.equal(asked.length, world.callers.length * world.writes.length)
+    for (const answer of asked) {
+      const { verb, object } = world.writes[answer.write!]!
+      const { kind, metadata } = object
+      const held = verb === 'create' ? null : heldObject(kind, metadata)
+      const said = await outcome(async () => {
+        if (held !== null && isSameButOwnership(tree(held), tree(object))) return
+        await escalation.confirm(userOf(answer.caller), {
+          plural: `${kind.toLowerCase()}s`,
+          namespace: metadata.namespace ?? '',
+          pathName: verb === 'create' ? '' : metadata.name,
+          before: held,
+          after: object,
+        })
+      })
+      const expected = { code: answer.code ?? 0, message: answer.message ?? '' }
+      t.same(said, expected, `${answer.caller}: write ${answer.write}, ${verb} ${kind} ${metadata.name}`)
+    }
+  },
+)
+
+void t.test('somebody becomes whom they may become in Kubernetes', async (t) => {
+  const asked = answers.filter(({ impersonation }) => impersonation !== undefined)
+  t.equal(asked.length, world.callers.length * world.impersonations.length)
+  for (const answer of asked) {
+    const rawHeaders = world.impersonations[answer.impersonation!]!
+    let user: User | null = null
+    const { code, message } = await outcome(async () => {
+      user = (await guard.actingAs(userOf(answer.caller), { rawHeaders, tlsPeerCertificate: null })).user
+    })
+    const what = `${answer.caller}: ${rawHeaders.join(' ')}`
+    // Whoever has not proven who they are is refused before anything is looked up, in words of our own.
+    if (answer.caller === 'anonymous') t.equal(code, 403, what)
+    else if (!answer.allowed) t.same({ code, message }, { code: answer.code, message: answer.message }, what)
+    else {
+      const { user: name = '', uid = '', groups, extra = {} } = answer
+      t.match(user, { name, uid, groups, extra }, what)
+    }
+  }
+})
+
+void t.test('the table is large, and neither all yes nor all no', async (t) => {
+  t.ok(answers.length > 900)
+  for (const kind of ['question', 'write', 'impersonation'] as const) {
+    const some = answers.filter((answer) => answer[kind] !== undefined)
+    const allowed = some.filter((answer) => answer.allowed).length
+    t.ok(allowed > some.length / 20 && allowed < some.length / 2, `${kind}: ${allowed} of ${some.length} allowed`)
+  }
+})
+
+function tree(object: object) {
+  return parseJsonTree(Buffer.from(JSON.stringify(object))).value as Parameters<typeof isSameButOwnership>[0]
+}
+
+function heldObject(kind: string, { name, namespace = '' }: RightsObject['metadata']): object {
+  const list = {
+    Role: world.roles,
+    ClusterRole: world.clusterRoles,
+    RoleBinding: world.roleBindings,
+    ClusterRoleBinding: world.clusterRoleBindings,
+  }[kind] as readonly RightsObject[]
+  const found = list.find(({ metadata }) => metadata.name === name && (metadata.namespace ?? '') === namespace)
+  return { apiVersion: 'rbac.authorization.k8s.io/v1', ...found!, kind }
+}
+
+async function outcome(act: () => Promise<void>): Promise<{ code: number; message: string }> {
+  try {
+    await act()
+    return { code: 0, message: '' }
+  } catch (error) {
+    const { code, message } = StatusError.from(error)
+    return { code, message }
+  }
+}

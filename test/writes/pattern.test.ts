@@ -1,0 +1,30 @@
+/** Patterns of definitions: RE2's grammar, in time linear in the text. */
+import t from 'tap'
+import { compilePattern } from '../../src/writes/pattern.js'
+
+void t.test('what a pattern matches', (t) => {
+  const rows: readonly (readonly [pattern: string, text: string, isMatch: boolean])[] = [
+    ['^x', 'xy', true],
+    ['^x', 'yx', false],
+    ['x', 'yx', true],
+    ['^(?:a|b){2,3}$', 'aba', true],
+    ['^(?P<name>[a-z]+)$', 'abc', true],
+    ['^\\p{L}+$', 'é', true],
+    ['(?i)^ab$', 'AB', true],
+    ['\\z', '', true],
+    ['^([a-z0-9]+-?)+$', `${'a'.repeat(35)}!`, false],
+    ['^([a-z0-9]+-?)+$', `${'a'.repeat(10_000)}!`, false],
+    ['(x+x+)+y', 'x'.repeat(10_000), false],
+  ]
+  for (const [pattern, text, isMatch] of rows) {
+    t.equal(compilePattern(pattern).test(text), isMatch, `${pattern} and ${text.slice(0, 40)}`)
+  }
+  t.end()
+})
+
+void t.test('what RE2 does not know is refused, and so is what would take long to compile', (t) => {
+  for (const pattern of ['(', '(?=a)b', '(a)\\1', '(?<!a)b', 'a{1001}', '((a{100}){100}){100}', 'a'.repeat(4_097)]) {
+    t.throws(() => compilePattern(pattern), { name: 'SyntaxError' }, pattern.slice(0, 40))
+  }
+  t.end()
+})
