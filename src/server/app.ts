@@ -44,6 +44,8 @@ export interface AppOptions extends Sources {
   readonly checkConsistency?: () => Promise<ConsistencyReport>
   readonly logger: Logger
   readonly version: string
+  /** Default: metrics of this server alone. */
+  readonly metrics?: Metrics
   readonly clock?: Clock
   readonly random?: Random
 }
@@ -90,7 +92,7 @@ export class App {
     // From the socket to the resource.
     this.#limits = openLimits(basis, stage.resources)
     this.#gate = openGate(basis, stage)
-    this.#passthrough = openPassthrough(config, clock, onPassRejected)
+    this.#passthrough = openPassthrough({ ...basis, onRejected: onPassRejected })
     const api = openApi(basis, {
       version,
       upstream,
@@ -126,7 +128,7 @@ export class App {
     return this.#stage.registry
   }
 
-  /** What this process feeds, caches and broadcasts: one pipeline for each etcd prefix. */
+  /** The pipelines that feed, cache and broadcast in this process: one for each etcd prefix. */
   get sources(): Iterable<ResourcePipeline> {
     return this.#stage.resources.pipelines()
   }
@@ -194,7 +196,7 @@ export class App {
     await this.#options.upstream.close()
   }
 
-  /** What this process does now. */
+  /** Returns the present state of this process. */
   async status(): Promise<ProcessStatus> {
     const { config, name = 'server' } = this.#options
     return processStatus({
@@ -248,13 +250,13 @@ export class App {
   }
 }
 
-function basisOf({ config, logger, version, clock = systemClock, random = systemRandom }: AppOptions): Basis {
+function basisOf({ config, logger, version, clock = systemClock, random = systemRandom, metrics }: AppOptions): Basis {
   return {
     config,
     logger,
     clock,
     random,
-    metrics: new Metrics(version),
+    metrics: metrics ?? new Metrics(version),
     onInternalError: (error) => logger.error({ err: error.cause ?? error }, 'internal error'),
   }
 }

@@ -1,4 +1,4 @@
-/** What every stage of the server is given. */
+/** The values that every stage of the server is given. */
 import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
 import type { StatusError } from '../model/status.js'

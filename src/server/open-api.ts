@@ -42,7 +42,7 @@ export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
     discovery: new Discovery(stage.registry, { productVersion, writable, reviews: reviewKinds, ...remote }),
     openApi: new OpenApi(stage.registry, { productVersion, writable, schemas: stage.schema }),
     writes: writable ? openWrites(basis, parts) : null,
-    onAnswered: (verb, code, seconds) => metrics.request(verb, code, seconds),
+    metrics: metrics.requests,
     onInternalError,
     webSocketAllowedOrigins: config.websocketAllowedOrigins,
   })

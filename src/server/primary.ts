@@ -9,7 +9,7 @@ import type { TraceExport } from './export-traces.js'
 import { Primary } from '../fleet/workers/primary.js'
 import { Supervisor } from '../fleet/workers/supervisor.js'
 import { greeting } from './greeting.js'
-import { Metrics } from '../metrics/metrics.js'
+import type { Metrics } from '../metrics/metrics.js'
 import { OutageLog } from './outage-log.js'
 import type { PortNumbers } from './ports.js'
 import type { WorkerHello } from './worker.js'
@@ -25,6 +25,7 @@ export interface PrimaryParts {
   readonly upstream: Upstream
   readonly logger: Logger
   readonly version: string
+  readonly metrics: Metrics
   readonly print: (text: string) => void
   readonly traces: TraceExport
 }
@@ -33,7 +34,7 @@ export interface PrimaryParts {
 const GRACE_MS = 1_000
 
 export async function runPrimary(parts: PrimaryParts): Promise<void> {
-  const { config, upstream, logger, version, print, traces } = parts
+  const { config, upstream, logger, version, metrics, print, traces } = parts
   const { bindAddress: address } = config
   // Workers that pick a port for themselves would pick another after all of them had died.
   const { metricsBindAddress } = config
@@ -42,7 +43,6 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     securePort: await portOf(address, config.securePort),
     metricsPort: metricsBindAddress && (await portOf(metricsBindAddress.host, metricsBindAddress.port)),
   }
-  const metrics = new Metrics(version)
   const primary: Primary = new Primary({
     openFeed: chooseFeeds({
       config,

@@ -14,6 +14,7 @@ import { ConfigError } from '../config/config-error.js'
 import { type Config, type Loaded, load } from '../config/load.js'
 import { loadDescriptors } from '../codec/protobuf/descriptors.js'
 import { type Schema, kubernetesSchema } from '../codec/protobuf/schema.js'
+import { Metrics } from '../metrics/metrics.js'
 import { createLogger } from './logger.js'
 import { runPrimary } from './primary.js'
 import { runWorker } from './worker.js'
@@ -41,12 +42,13 @@ export async function serve(options: ServeOptions): Promise<void> {
   const schema = readSchema(config)
   const traces = await openTraces(config, logger, version)
   if (cluster.isWorker) return await runWorker({ config, logger, version, schema, traces })
-  const upstream = openUpstream(config, logger)
-  if (config.workers > 1) return await runPrimary({ config, upstream, logger, version, print, traces })
+  const metrics = new Metrics(version)
+  const upstream = openUpstream(config, logger, metrics)
+  if (config.workers > 1) return await runPrimary({ config, upstream, logger, version, metrics, print, traces })
   let app: App
   let ports: PortNumbers
   try {
-    app = new App({ config, upstream, logger, version, schema })
+    app = new App({ config, upstream, logger, version, metrics, schema })
     ports = await app.start()
   } catch (error) {
     process.stderr.write(`distributary cannot start: ${error instanceof Error ? error.message : String(error)}\n`)
@@ -101,7 +103,7 @@ async function openTraces(config: Config, logger: Logger, version: string): Prom
   }
 }
 
-function openUpstream(config: Config, logger: Logger): Upstream {
+function openUpstream(config: Config, logger: Logger, metrics: Metrics): Upstream {
   if (config.embedded) {
     const upstream = createEmbeddedUpstream()
     startDemoCluster(upstream)
@@ -116,7 +118,7 @@ function openUpstream(config: Config, logger: Logger): Upstream {
     ...(etcdCertfile === null ? {} : { cert: readFileSync(etcdCertfile) }),
     ...(etcdKeyfile === null ? {} : { key: readFileSync(etcdKeyfile) }),
   }
-  return connectEtcd({ endpoints: config.etcdServers, tls, ...user, logger })
+  return connectEtcd({ endpoints: config.etcdServers, tls, ...user, logger, metrics: metrics.requests })
 }
 
 function etcdPassword({ etcdPasswordFile, etcdPassword: password }: Config): string {

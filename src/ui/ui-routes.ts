@@ -73,7 +73,7 @@ function source(name: string): Buffer {
   }
 }
 
-/** Asked once a second: a right that was taken away hides the selectors at once. */
+/** Checked once a second, so that a revoked permission hides the selectors at once. */
 async function mayList(caller: Caller, resource: Pick<Resource, 'group' | 'version' | 'plural'>): Promise<boolean> {
   const path = resource.group === '' ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`
   try {

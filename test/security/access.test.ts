@@ -1,6 +1,7 @@
 /**
- * Who may do what, through the whole server and on every transport: each request of a matrix is answered as a reference
- * decision says that is written here, without the project's code. Then rights that are taken away while watches run.
+ * Tests of permissions through the whole server and on every transport. Each request of a matrix is answered as a
+ * reference decision says, which is written here without the project's code. Then permissions are revoked while watches
+ * run.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request as httpRequest } from 'node:http'

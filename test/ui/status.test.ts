@@ -23,7 +23,7 @@ const pods: ProcessStatus['resources'][number] = {
   problem: null,
 }
 
-void t.test('of a resource is told what a client can count on at every worker', async (t) => {
+void t.test('the status of a resource shows what a client can rely on at every worker', async (t) => {
   const status = serverStatus(about, [
     worker('worker 1', { resources: [pods] }),
     worker('worker 2', {
@@ -90,14 +90,21 @@ void t.test('watchers, groups and delays add up; counters stay with their proces
   )
 })
 
-void t.test('it is ready when all who serve are, and what reads the upstream speaks for it', async (t) => {
-  const away = { resource: 'pods', state: 'backing-off', reason: 'refused', part: null } as const
-  const status = serverStatus(about, [primaryStatus([away]), worker('worker 1'), worker('worker 2', { ready: false })])
-  t.equal(status['ready'], false)
-  t.same(status['feeds'], [away])
-  t.equal(serverStatus(about, [primaryStatus([away])])['ready'], false, 'nobody serves yet')
-  t.equal(serverStatus(about, [worker('server')])['ready'], true)
-})
+void t.test(
+  'the server is ready when all workers are, and the process that reads the upstream reports on it',
+  async (t) => {
+    const away = { resource: 'pods', state: 'backing-off', reason: 'refused', part: null } as const
+    const status = serverStatus(about, [
+      primaryStatus([away]),
+      worker('worker 1'),
+      worker('worker 2', { ready: false }),
+    ])
+    t.equal(status['ready'], false)
+    t.same(status['feeds'], [away])
+    t.equal(serverStatus(about, [primaryStatus([away])])['ready'], false, 'nobody serves yet')
+    t.equal(serverStatus(about, [worker('server')])['ready'], true)
+  },
+)
 
 void t.test('lists on the page are bounded, the largest first', async (t) => {
   const groups = Array.from({ length: 10 }, (_, i) => ({

@@ -30,7 +30,7 @@ interface Process {
   readonly uptimeSeconds: number
   readonly rssBytes: number
   readonly ready: boolean
-  /** null: it serves nobody. */
+  /** null when the process serves no clients. */
   readonly takenEvents: number | null
   readonly sentEvents: number
   readonly watchers: number
@@ -60,7 +60,7 @@ interface Status {
   readonly slowCount: number
 }
 
-/** Five minutes of seconds. */
+/** Five minutes, with one point a second. */
 const POINTS = 300
 
 const RESOURCES: readonly Column<ResourceStatus>[] = [
@@ -73,7 +73,7 @@ const RESOURCES: readonly Column<ResourceStatus>[] = [
   { title: 'Data age', isNumber: true, isWide: true, cell: (r) => formatSeconds(r.stalenessSeconds) },
 ]
 
-/** How full it is, and how far back it goes: how long a client may be away and still resume. */
+/** Shows how full the history is, and how far back it goes: so long may a client be away and still resume. */
 function history(resource: ResourceStatus): Node {
   const fill = `${Math.round(resource.ringFill * 100)} %`
   const meter = document.createElement('meter')
@@ -138,7 +138,10 @@ interface Rates {
   readonly outByPid: ReadonlyMap<number, number>
 }
 
-/** Events a second. Each process has its own counters, and one that began anew has no rate yet; all take the same events in. */
+/**
+ * Returns events a second. Each process has its own counters, and one that restarted has no rate yet; all of them take
+ * in the same events.
+ */
 function ratesBetween(before: Status, after: Status, seconds: number): Rates {
   const old = new Map(before.processes.map((one) => [one.pid, one]))
   const outByPid = new Map<number, number>()
@@ -162,7 +165,7 @@ const FEED_STATES: Readonly<Record<string, string>> = {
   refused: 'cannot be listed',
 }
 
-/** Where the data comes from, and how that stands. */
+/** Shows the source of the data and its state. */
 function upstream(status: Status): void {
   const { upstream: source, fleet, feeds } = status
   const states = new Map<string, number>()
@@ -186,7 +189,7 @@ function upstream(status: Status): void {
   fillList(byId('upstream'), values)
 }
 
-/** Data that grows old is the sign: between two attempts a feed has many states. */
+/** The age of the data is the best sign: between two attempts a feed goes through many states. */
 function awaySeconds({ resources }: Status): number {
   return Math.max(0, ...resources.map(({ stalenessSeconds }) => stalenessSeconds))
 }
@@ -216,7 +219,7 @@ function processes({ processes: all }: Status, outByPid: ReadonlyMap<number, num
   fillTable(byId('processes'), columns, all, 'none')
 }
 
-/** A live region: told only when it says something else. */
+/** A live region, which is changed only when its text changes. */
 function summary(status: Status): void {
   const isAway = awaySeconds(status) > 0
   const state = `${status.ready ? 'ready' : 'not ready'}${isAway ? ' · upstream away' : ''}`
@@ -247,7 +250,10 @@ function showResources({ resources }: Status): void {
   fillTable(byId('resources'), RESOURCES, shown, 'all are empty')
 }
 
-/** Between two readings of a cumulative histogram, by its bucket's upper bound, in milliseconds; null: no event. */
+/**
+ * Returns a quantile between two readings of a cumulative histogram, as the upper bound of its bucket in milliseconds;
+ * null when there was no event.
+ */
 function quantile(before: Status['delays'], after: Status['delays'], q: number): number | null {
   const old = new Map(before)
   const counts = after.map(([bound, count]) => [bound, count - (old.get(bound) ?? 0)] as const)
@@ -256,13 +262,13 @@ function quantile(before: Status['delays'], after: Status['delays'], q: number):
   return (counts.find(([, count]) => count >= q * total)?.[0] ?? Number.NaN) * 1000
 }
 
-/** A minute at least, in seconds since the epoch. */
+/** Returns a range of at least a minute, in seconds since the epoch. */
 function within(min: number | null, max: number | null): [number, number] {
   const end = max ?? Date.now() / 1000
   return [Math.min(min ?? end, end - 60), end]
 }
 
-/** Returns how to add a point. */
+/** Returns a function that adds a point. */
 function chart(id: string, names: readonly string[]): (at: number, values: readonly (number | null)[]) => void {
   const parent = byId(id)
   const style = (): { axis: string; grid: string; lines: readonly string[] } => {
@@ -286,7 +292,7 @@ function chart(id: string, names: readonly string[]): (at: number, values: reado
         height: 180,
         axes,
         scales: {
-          // A first point alone would be drawn over years.
+          // A single first point would be drawn over years.
           x: { range: (_plot, min: number | null, max: number | null) => within(min, max) },
           y: { range: (_plot, _min, max: number | null) => [0, Math.max(1, (max ?? 0) * 1.1)] },
         },
@@ -295,7 +301,7 @@ function chart(id: string, names: readonly string[]): (at: number, values: reado
       data as UPlot.AlignedData,
       parent,
     )
-    // What a chart shows is in the tiles as text.
+    // The tiles show the content of the chart as text.
     parent.querySelector('canvas')?.setAttribute('aria-hidden', 'true')
   }
   draw()
