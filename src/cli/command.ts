@@ -75,6 +75,8 @@ export interface CommandOf<F extends Flags> {
   /** The paragraphs under the usage line. */
   readonly description?: string
   readonly positionals: readonly Positional[]
+  /** Flags that are not its own are arguments: those of another program. */
+  readonly passesFlags?: boolean
   readonly flags: F
   readonly examples: readonly Example[]
   /**

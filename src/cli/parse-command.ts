@@ -15,6 +15,7 @@ export type Parsed =
 
 /** @throws UsageError with one line for each problem. */
 export function parseCommand(command: Command, argv: readonly string[]): Parsed {
+  if (command.passesFlags === true) return parsePassing(command, argv)
   const known = new Map(Object.entries(command.flags))
   const values = new Map<string, string | number | boolean | string[] | null>()
   for (const [name, { kind }] of known) values.set(name, kind === 'boolean' ? false : kind === 'list' ? [] : null)
@@ -52,6 +53,19 @@ export function parseCommand(command: Command, argv: readonly string[]): Parsed 
   problems.push(...countProblems(command, args))
   if (problems.length > 0) throw new UsageError(problems.join('\n'))
   return { kind: 'run', flags: Object.fromEntries(values) as FlagValues<Flags>, args }
+}
+
+/** Its own flags are words without a value; everything else is left as it is. */
+function parsePassing(command: Command, argv: readonly string[]): Parsed {
+  const own = new Set(Object.keys(command.flags).map((name) => `--${name}`))
+  const [word] = argv
+  // The flags of the server have a help of their own.
+  if ([word, argv[1]].some((arg) => arg === '--help' || arg === '-h')) return { kind: 'help' }
+  const args = argv.filter((arg) => !own.has(arg))
+  const problems = countProblems(command, args)
+  if (problems.length > 0) throw new UsageError(problems.join('\n'))
+  const flags = Object.fromEntries(Object.keys(command.flags).map((name) => [name, argv.includes(`--${name}`)]))
+  return { kind: 'run', flags: flags as unknown as FlagValues<Flags>, args }
 }
 
 type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number]

@@ -318,11 +318,29 @@ export class Metrics {
     RESOURCE,
   )
 
+  readonly #reloadOk = this.#set.gauge(
+    'config_last_reload_successful',
+    '1 when the last attempt to load the configuration succeeded, otherwise 0.',
+    [],
+    'min',
+  )
+  readonly #reloadSeconds = this.#set.gauge(
+    'config_last_reload_success_timestamp_seconds',
+    'Time at which the configuration was last loaded, in seconds since 1970.',
+    [],
+    'min',
+  )
   readonly #workers = this.#set.gauge('workers', 'Worker processes that serve clients; 0 without --workers.', [])
   readonly #workerQueue = this.#set.gauge(
     'worker_queue_bytes',
     'Bytes that the primary process has not yet handed to its workers.',
     [],
+  )
+  readonly #writeJobs = this.#set.histogram('write_job_seconds', 'Time that a write took in a worker thread.', [])
+  readonly #writeThreads = this.#set.counter(
+    'write_threads_replaced_total',
+    'Worker threads that a write was too much for (deadline, memory), or that ended by themselves (crash).',
+    ['reason'],
   )
   readonly #workerRestarts = this.#set.counter('worker_restarts_total', 'Workers that ended and were replaced.', [])
   #readWorkers: () => { readonly serving: number; readonly queuedBytes: number } = () => NO_WORKERS
@@ -332,6 +350,7 @@ export class Metrics {
   }
 
   constructor(version: string) {
+    this.configLoaded(true, Date.now())
     collectDefaultMetrics({ register: this.registry })
     this.#set.gauge('build_info', 'Always 1; the version is in the label.', ['version'], 'first').set({ version }, 1)
     this.#set
@@ -372,6 +391,12 @@ export class Metrics {
   /** Observes the workers, in the process that has them. */
   observeWorkers(read: () => { readonly serving: number; readonly queuedBytes: number }): void {
     this.#readWorkers = read
+  }
+
+  /** @param atMs milliseconds since 1970. */
+  configLoaded(isSuccess: boolean, atMs: number): void {
+    this.#reloadOk.set(isSuccess ? 1 : 0)
+    if (isSuccess) this.#reloadSeconds.set(atMs / 1000)
   }
 
   workerRestarted(): void {
@@ -477,6 +502,14 @@ export class Metrics {
 
   passSlice(seconds: number): void {
     this.#passes.observe(seconds)
+  }
+
+  writeJob(seconds: number): void {
+    this.#writeJobs.observe({}, seconds)
+  }
+
+  writeThreadReplaced(reason: string): void {
+    this.#writeThreads.inc({ reason })
   }
 
   wrapped(): void {

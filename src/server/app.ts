@@ -20,11 +20,13 @@ import { registerUi } from '../ui/ui-routes.js'
 import type { Basis } from './basis.js'
 import { drainWatches } from './drain-watches.js'
 import { followServed } from './follow-served.js'
+import type { CurrentConfig } from './live-config.js'
 import { openApi } from './open-api.js'
 import { type GateStage, openGate } from './open-gate.js'
 import { type Limits, openLimits } from './open-limits.js'
 import { openApiServices, openPassthrough } from './open-passthrough.js'
 import { openResources, type ResourceStage, type Sources } from './open-resources.js'
+import { openWrites, type WriteStage } from './open-writes.js'
 import { OutageLog } from './outage-log.js'
 import { type PortNumbers, Ports } from './ports.js'
 import { problemOf, Readiness } from './readiness.js'
@@ -32,6 +34,8 @@ import { checkStreamHandles } from '../transports/watch/check-stream-handles.js'
 
 export interface AppOptions extends Sources {
   readonly config: Config
+  /** Default: no option changes. */
+  readonly live?: CurrentConfig
   /** false: another process logs when the upstream is away. */
   readonly logsOutages?: boolean
   /** The name of this process on the status page, where there are several. */
@@ -62,6 +66,7 @@ export class App {
   readonly #limits: Limits
   readonly #gate: GateStage
   readonly #passthrough: Passthrough | null
+  readonly #writes: WriteStage | null
   readonly #readiness: Readiness
   readonly #outages: OutageLog
   readonly #checkConsistency: () => Promise<ConsistencyReport>
@@ -93,9 +98,10 @@ export class App {
     this.#limits = openLimits(basis, stage.resources)
     this.#gate = openGate(basis, stage)
     this.#passthrough = openPassthrough({ ...basis, onRejected: onPassRejected })
+    this.#writes = config.enableWrites ? openWrites(basis, stage, upstream, this.#limits) : null
     const api = openApi(basis, {
       version,
-      upstream,
+      writes: this.#writes,
       stage,
       known,
       isDraining,
@@ -121,7 +127,7 @@ export class App {
     this.#checkConsistency = options.checkConsistency ?? (() => onRequest.run())
     metrics.observe(() => [...pipelines()].map((pipeline) => pipeline.gauges()))
 
-    this.#ports = new Ports({ config, clock, logger, server: this.#serverOptions(api) })
+    this.#ports = new Ports({ config, live: basis.live, clock, logger, server: this.#serverOptions(api) })
   }
 
   get registry(): ResourceRegistry {
@@ -192,6 +198,7 @@ export class App {
     this.#passthrough?.close()
     await this.#apiServices?.stop()
     await this.#ports.stop()
+    await this.#writes?.close()
     this.#pump.stop()
     await this.#options.upstream.close()
   }
@@ -209,6 +216,7 @@ export class App {
         problem: problemOf(source.cache.readiness),
         feed: feedLine(source.feed.status),
       })),
+      largestClients: (count) => this.#limits.watchers.largest(count),
       ...(await this.metrics.figures()),
     })
   }
@@ -225,7 +233,7 @@ export class App {
 
   #serverOptions(api: ServerOptions['api']): ServerOptions {
     const { config, exposeMetrics } = this.#options
-    const { metrics, clock, onInternalError } = this.#basis
+    const { metrics, clock, live, onInternalError } = this.#basis
     const { gate } = this.#gate
     return {
       api,
@@ -238,7 +246,10 @@ export class App {
       onInternalError,
       corsAllowedOrigins: config.corsAllowedOrigins,
       // A foreign page has no credentials: where they are asked for, the name that it calls us by does not matter.
-      allowedHosts: () => (hasAuthenticator(config) && config.allowedHosts.length === 0 ? null : config.allowedHosts),
+      allowedHosts: () => {
+        const { allowedHosts } = live.current
+        return hasAuthenticator(config) && allowedHosts.length === 0 ? null : allowedHosts
+      },
       routes: (server) =>
         registerUi(server, {
           gate,
@@ -250,9 +261,18 @@ export class App {
   }
 }
 
-function basisOf({ config, logger, version, clock = systemClock, random = systemRandom, metrics }: AppOptions): Basis {
+function basisOf({
+  config,
+  live,
+  logger,
+  version,
+  clock = systemClock,
+  random = systemRandom,
+  metrics,
+}: AppOptions): Basis {
   return {
     config,
+    live: live ?? { current: config },
     logger,
     clock,
     random,

@@ -31,13 +31,13 @@ export function isOpenToAll(config: Config): boolean {
 
 /** @throws Error that names a file which is not what it should be. */
 export function openGate(basis: Basis, stage: ResourceStage): GateStage {
-  const { config, clock } = basis
+  const { config, live, clock } = basis
   const isOpen = isOpenToAll(config)
   const guarded = isOpen ? null : openGuard(basis, stage)
   const limits = new IdentityLimits({
     clock,
-    requestsPerSecond: config.requestsPerSecond,
-    initialBytesPerSecond: config.initialBytesPerSecond,
+    requestsPerSecond: () => live.current.requestsPerSecond,
+    initialBytesPerSecond: () => live.current.initialBytesPerSecond,
   })
   const audit = openAccessLog(basis)
   const gate = new RequestGate({

@@ -10,6 +10,7 @@ import { Primary } from '../fleet/workers/primary.js'
 import { Supervisor } from '../fleet/workers/supervisor.js'
 import { greeting } from './greeting.js'
 import type { Metrics } from '../metrics/metrics.js'
+import type { LiveConfig } from './live-config.js'
 import { OutageLog } from './outage-log.js'
 import type { PortNumbers } from './ports.js'
 import type { WorkerHello } from './worker.js'
@@ -22,6 +23,7 @@ import type { Upstream } from '../upstream/upstream.js'
 
 export interface PrimaryParts {
   readonly config: Config
+  readonly live: LiveConfig
   readonly upstream: Upstream
   readonly logger: Logger
   readonly version: string
@@ -34,7 +36,7 @@ export interface PrimaryParts {
 const GRACE_MS = 1_000
 
 export async function runPrimary(parts: PrimaryParts): Promise<void> {
-  const { config, upstream, logger, version, metrics, print, traces } = parts
+  const { config, live, upstream, logger, version, metrics, print, traces } = parts
   const { bindAddress: address } = config
   // Workers that pick a port for themselves would pick another after all of them had died.
   const { metricsBindAddress } = config
@@ -92,7 +94,10 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
       process.exit(1)
     },
   })
-  process.on('SIGHUP', () => supervisor.signal('SIGHUP'))
+  process.on('SIGHUP', () => {
+    live.reload()
+    supervisor.signal('SIGHUP')
+  })
   process.on('SIGUSR2', () => void primary.checkConsistency())
   const reasons = (): string[] => [...primary.relays()].flatMap((relay) => relay.disconnectedReason ?? [])
   const outages = new OutageLog({ reasons, clock, logger })
@@ -102,6 +107,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
   closeWithGrace({ delay, logger: false, skip }, async ({ signal, err }) => {
     if (err !== undefined) logger.error({ err }, 'stopping after an error')
     else logger.info({ signal }, 'draining the workers')
+    live.close()
     outages.stop()
     await supervisor.stop()
     await primary.stop()

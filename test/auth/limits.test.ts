@@ -7,7 +7,7 @@ import { TooManyRequestsError } from '../../src/model/status.js'
 import { VirtualClock } from '../support/virtual-clock.js'
 
 function limits(clock: VirtualClock) {
-  return new IdentityLimits({ clock, requestsPerSecond: 2, initialBytesPerSecond: 1_000 })
+  return new IdentityLimits({ clock, requestsPerSecond: () => 2, initialBytesPerSecond: () => 1_000 })
 }
 
 void t.test('requests: a burst, then the rate, and one identity does not use up another', async (t) => {
@@ -37,8 +37,8 @@ void t.test('bytes: what is over is waited for', async (t) => {
   t.equal(limit.spendInitialBytes('a', 10_000_000), 10_000_000, 'a size beyond any bucket goes too, and is waited for')
   const without = new IdentityLimits({
     clock,
-    requestsPerSecond: 1,
-    initialBytesPerSecond: null,
+    requestsPerSecond: () => 1,
+    initialBytesPerSecond: () => null,
   })
   t.equal(without.spendInitialBytes('a', 1e12), 0)
 })

@@ -12,6 +12,7 @@ import { program, runCli } from './support/run-cli.js'
 const commands = createCommands(
   async () => ['--etcd-servers'],
   () => '1.2.3',
+  async () => ({ outcome: 'valid', lines: [], problems: [] }),
 )
 
 void t.test('a mistake exits with 2 and says what is meant, all of it at once', async (t) => {

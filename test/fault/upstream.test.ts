@@ -5,6 +5,7 @@
 import t from 'tap'
 import { pause, until } from '../support/until.js'
 import { ends, type Scenario, startScenario } from './scenario.js'
+
 /** Faults that lose nothing: who was connected stays connected, and nothing is listed anew. */
 const harmless = {
   'a connection that breaks': async (s: Scenario) => {

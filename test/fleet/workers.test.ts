@@ -12,6 +12,7 @@ import { type EtcdProcess, startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter, type Written } from '../support/etcd-writer.js'
 import { runServer, type ServerProcess, startServer, total } from '../support/server-process.js'
 import { type RecordedWatch, type Target, WatchRecorder } from '../support/watch-recorder.js'
+
 const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
 const WATCHERS = 100
 const WORKERS = 2

@@ -18,6 +18,7 @@ import {
 import { customKinds } from './support/custom-kinds.js'
 import { GoTemplates } from './support/go-template.js'
 import { type KubernetesObject, problemsOf } from './support/kubernetes-objects.js'
+
 const etcd = { etcdServers: ['https://etcd:2379'] }
 const open = { ...etcd, insecureBindAny: true }
 const tls = { enabled: true, secretName: 'server', clientCaSecretName: 'clients' }

@@ -25,6 +25,7 @@ void t.test('one version everywhere', async (t) => {
   const changes = [...text('CHANGELOG.md').matchAll(/^## (.*)$/gm)].map(([, heading]) => heading!)
   t.ok(changes[0] === 'Unreleased' || changes[0]!.startsWith(version), 'what is new stands first')
 })
+
 void t.test('the package holds what is needed, installs into an empty folder and runs', async (t) => {
   t.setTimeout(300_000)
   const folder = mkdtempSync(join(tmpdir(), 'distributary-pack-'))

@@ -61,6 +61,10 @@ void t.test('watchers, groups and delays add up; counters stay with their proces
   const one = worker('worker 1', {
     watchers: { 'http1 active': 4 },
     groups: [group],
+    clients: [
+      { client: 'ann', watchers: 3 },
+      { client: '10.0.0.1', watchers: 1 },
+    ],
     slow: [slow],
     slowCount: 12,
     sentEvents: 5,
@@ -73,6 +77,10 @@ void t.test('watchers, groups and delays add up; counters stay with their proces
   t.match(status, {
     watchers: { 'http1 active': 8 },
     groups: [{ ...group, watchers: 8 }],
+    clients: [
+      { client: 'ann', watchers: 6 },
+      { client: '10.0.0.1', watchers: 2 },
+    ],
     slowCount: 24,
     delays: [
       [0.1, 4],

@@ -1,6 +1,16 @@
 /** Figures, charts and tables of the server itself, from `/ui/events`. */
 import type UPlot from 'uplot'
-import { byId, type Column, fillList, fillTable, formatBytes, formatNumber, formatSeconds, marked } from './elements.js'
+import {
+  button,
+  byId,
+  type Column,
+  fillList,
+  fillTable,
+  formatBytes,
+  formatNumber,
+  formatSeconds,
+  marked,
+} from './elements.js'
 
 declare const uPlot: typeof UPlot
 
@@ -52,6 +62,8 @@ interface Status {
   readonly watchers: Readonly<Record<string, number>>
   readonly resources: readonly ResourceStatus[]
   readonly groups: readonly (Watchers & { readonly selector: string | null; readonly watchers: number })[]
+  /** null: the reader may not see who watches. */
+  readonly clients: readonly { readonly client: string; readonly watchers: number }[] | null
   readonly slow: readonly (Watchers & {
     readonly state: string
     readonly behind: number
@@ -67,7 +79,11 @@ const RESOURCES: readonly Column<ResourceStatus>[] = [
   { title: 'Resource', cell: (r) => r.resource },
   { title: 'State', cell: (r) => (r.problem === null ? marked('ready', 'good') : marked(r.problem, 'bad')) },
   { title: 'Objects', isNumber: true, cell: (r) => formatNumber(r.objects) },
-  { title: 'Watchers', isNumber: true, cell: (r) => formatNumber(r.watchers) },
+  {
+    title: 'Watchers',
+    isNumber: true,
+    cell: (r) => (r.watchers === 0 ? '0' : button(formatNumber(r.watchers), () => findWatchers(r.resource))),
+  },
   { title: 'History', cell: (r) => history(r) },
   { title: 'Revision', isNumber: true, isWide: true, cell: (r) => String(r.revision) },
   { title: 'Data age', isNumber: true, isWide: true, cell: (r) => formatSeconds(r.stalenessSeconds) },
@@ -91,7 +107,13 @@ export function followStatus(onResources: (resources: readonly ResourceStatus[])
   const rate = chart('rate-chart', ['in', 'out'])
   const lag = chart('lag-chart', ['p99'])
   let previous: { status: Status; at: number } | null = null
-  byId('all-resources').addEventListener('change', () => previous !== null && showResources(previous.status))
+  for (const id of ['all-resources', 'search']) {
+    byId(id).addEventListener('input', () => {
+      if (previous === null) return
+      showResources(previous.status)
+      showWatchers(previous.status)
+    })
+  }
   const events = new EventSource('events')
   events.addEventListener('status', (event: MessageEvent<string>) => {
     const status = JSON.parse(event.data) as Status
@@ -107,8 +129,7 @@ export function followStatus(onResources: (resources: readonly ResourceStatus[])
     previous = { status, at }
     summary(status)
     showResources(status)
-    fillTable(byId('groups'), GROUPS, status.groups, 'nobody watches')
-    fillTable(byId('slow'), SLOW, status.slow, 'none')
+    showWatchers(status)
     byId('slow-hint').textContent = `${formatNumber(status.slowCount)} are behind or have a full socket.`
     onResources(status.resources)
   })
@@ -116,6 +137,34 @@ export function followStatus(onResources: (resources: readonly ResourceStatus[])
     byId('summary').replaceChildren(marked('no connection; trying again', 'bad'))
   })
 }
+
+/** Leads from a resource to those who watch it. */
+function findWatchers(resource: string): void {
+  const search = byId<HTMLInputElement>('search')
+  search.value = resource
+  search.dispatchEvent(new Event('input'))
+  byId('groups-title').scrollIntoView()
+}
+
+/** Whether the search finds one of these texts; an empty search finds all. */
+function isFound(...texts: readonly (string | null)[]): boolean {
+  const wanted = byId<HTMLInputElement>('search').value.trim().toLowerCase()
+  return wanted === '' || texts.some((text) => text?.toLowerCase().includes(wanted))
+}
+
+function showWatchers({ groups, clients, slow }: Status): void {
+  const found = <W extends Watchers>(all: readonly W[]): readonly W[] =>
+    all.filter((one) => isFound(one.resource, one.transport, 'selector' in one ? String(one.selector) : null))
+  fillTable(byId('groups'), GROUPS, found(groups), groups.length === 0 ? 'nobody watches' : 'none is found')
+  fillTable(byId('slow'), SLOW, found(slow), 'none')
+  byId('clients-part').hidden = clients === null
+  fillTable(byId('clients'), CLIENTS, clients ?? [], 'nobody watches')
+}
+
+const CLIENTS: readonly Column<{ readonly client: string; readonly watchers: number }>[] = [
+  { title: 'User or address', cell: (c) => c.client },
+  { title: 'Watchers', isNumber: true, cell: (c) => formatNumber(c.watchers) },
+]
 
 const GROUPS: readonly Column<Status['groups'][number]>[] = [
   { title: 'Resource', cell: (g) => g.resource },
@@ -246,8 +295,11 @@ function tiles(status: Status, sentPerSecond: number): void {
 
 function showResources({ resources }: Status): void {
   const all = byId<HTMLInputElement>('all-resources').checked
-  const shown = resources.filter((r) => all || r.objects > 0 || r.watchers > 0 || r.problem !== null)
-  fillTable(byId('resources'), RESOURCES, shown, 'all are empty')
+  const shown = resources.filter(
+    (r) => isFound(r.resource, r.problem) && (all || r.objects > 0 || r.watchers > 0 || r.problem !== null),
+  )
+  const none = isFound() ? 'all are empty' : 'none is found'
+  fillTable(byId('resources'), RESOURCES, shown, none)
 }
 
 /**
@@ -262,10 +314,14 @@ function quantile(before: Status['delays'], after: Status['delays'], q: number):
   return (counts.find(([, count]) => count >= q * total)?.[0] ?? Number.NaN) * 1000
 }
 
-/** Returns a range of at least a minute, in seconds since the epoch. */
+/** Seconds that a chart shows at least: a single point alone would be drawn over years. */
+const LEAST_SECONDS = 5
+
+/** Returns the range from where the data begins, in seconds since the epoch. */
 function within(min: number | null, max: number | null): [number, number] {
   const end = max ?? Date.now() / 1000
-  return [Math.min(min ?? end, end - 60), end]
+  const begin = min ?? end
+  return [Math.min(begin, end - LEAST_SECONDS), end]
 }
 
 /** Returns a function that adds a point. */
