@@ -336,6 +336,12 @@ export class Metrics {
     'Bytes that the primary process has not yet handed to its workers.',
     [],
   )
+  readonly #writeJobs = this.#set.histogram('write_job_seconds', 'Time that a write took in a worker thread.', [])
+  readonly #writeThreads = this.#set.counter(
+    'write_threads_replaced_total',
+    'Worker threads that a write was too much for (deadline, memory), or that ended by themselves (crash).',
+    ['reason'],
+  )
   readonly #workerRestarts = this.#set.counter('worker_restarts_total', 'Workers that ended and were replaced.', [])
   #readWorkers: () => { readonly serving: number; readonly queuedBytes: number } = () => NO_WORKERS
 
@@ -496,6 +502,14 @@ export class Metrics {
 
   passSlice(seconds: number): void {
     this.#passes.observe(seconds)
+  }
+
+  writeJob(seconds: number): void {
+    this.#writeJobs.observe({}, seconds)
+  }
+
+  writeThreadReplaced(reason: string): void {
+    this.#writeThreads.inc({ reason })
   }
 
   wrapped(): void {

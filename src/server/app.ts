@@ -26,6 +26,7 @@ import { type GateStage, openGate } from './open-gate.js'
 import { type Limits, openLimits } from './open-limits.js'
 import { openApiServices, openPassthrough } from './open-passthrough.js'
 import { openResources, type ResourceStage, type Sources } from './open-resources.js'
+import { openWrites, type WriteStage } from './open-writes.js'
 import { OutageLog } from './outage-log.js'
 import { type PortNumbers, Ports } from './ports.js'
 import { problemOf, Readiness } from './readiness.js'
@@ -65,6 +66,7 @@ export class App {
   readonly #limits: Limits
   readonly #gate: GateStage
   readonly #passthrough: Passthrough | null
+  readonly #writes: WriteStage | null
   readonly #readiness: Readiness
   readonly #outages: OutageLog
   readonly #checkConsistency: () => Promise<ConsistencyReport>
@@ -96,9 +98,10 @@ export class App {
     this.#limits = openLimits(basis, stage.resources)
     this.#gate = openGate(basis, stage)
     this.#passthrough = openPassthrough({ ...basis, onRejected: onPassRejected })
+    this.#writes = config.enableWrites ? openWrites(basis, stage, upstream, this.#limits) : null
     const api = openApi(basis, {
       version,
-      upstream,
+      writes: this.#writes,
       stage,
       known,
       isDraining,
@@ -195,6 +198,7 @@ export class App {
     this.#passthrough?.close()
     await this.#apiServices?.stop()
     await this.#ports.stop()
+    await this.#writes?.close()
     this.#pump.stop()
     await this.#options.upstream.close()
   }
