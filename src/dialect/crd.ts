@@ -77,6 +77,7 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
         schema: version.schema,
         subresources: version.subresources,
         deprecation: deprecationOf(version, versions, group, kind),
+        storageVersion: stored.name,
         convertsByWebhook: conversion === 'Webhook',
       }),
     )
