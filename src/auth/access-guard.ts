@@ -13,7 +13,7 @@ import type { Clock, Timer } from '../support/clock.js'
 import type { AuthenticationRequest } from './authn/authenticator.js'
 import { bearerToken } from './authn/bearer-token.js'
 import type { UnionAuthenticator } from './authn/union-authenticator.js'
-import { type Attributes, attributesKey, type Authorizer, type Decision } from './authz/authorizer.js'
+import { type Attributes, attributesKey, type Authorizer, type Decision, type UserRules } from './authz/authorizer.js'
 import { forbidden } from './authz/forbidden.js'
 import { impersonatedUser, impersonationAttributes, refuseImpersonation, wantedUser } from './impersonation.js'
 import { ALL_UNAUTHENTICATED, digest, identityKey, type User } from './user.js'
@@ -120,6 +120,15 @@ export class AccessGuard {
     } finally {
       this.#options.metrics?.authorized(result, secondsSince(startedMs))
     }
+  }
+
+  /** Decides for a review, which asks and does not act. @throws ServiceUnavailableError when no authorizer can decide now. */
+  decide(user: User, attributes: Attributes): Promise<Decision> {
+    return this.#options.authorizer.authorize(user, attributes)
+  }
+
+  rulesFor(user: User, namespace: string): Promise<UserRules> {
+    return this.#options.authorizer.rulesFor(user, namespace)
   }
 
   async #require(user: User, attributes: Attributes): Promise<Decision> {

@@ -5,8 +5,7 @@
  * 406 that lists the available media types.
  *
  * Source: negotiation in kubernetes/apiserver. Two differences: q=0 refuses (RFC 9110), and a watch goes on to the next
- * clause where the API server would answer 406. `meta.k8s.io/v1beta1` transforms are not served: every client that asks
- * for them asks for v1 too.
+ * clause where the API server would answer 406.
  */
 import { NotAcceptableError } from '../model/status.js'
 import { type AcceptClause, parseAccept } from './media-type.js'
@@ -22,9 +21,14 @@ export const PROTOBUF_MEDIA_TYPE = 'application/vnd.kubernetes.protobuf'
 export const SSE_MEDIA_TYPE = 'text/event-stream'
 export const DISCOVERY_V2_MEDIA_TYPE = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
 
+/** The versions of Table and PartialObjectMetadata, which differ in nothing but their name. */
+export type MetaVersion = 'meta.k8s.io/v1' | 'meta.k8s.io/v1beta1'
+
 export interface Negotiated {
   readonly encoding: Encoding
   readonly transform: Transform
+  /** What a transformed object says it is of. */
+  readonly metaVersion: MetaVersion
   /** The stream is 'none' unless the verb is watch. */
   readonly stream: Stream
   /** The Content-Type to answer with. */
@@ -36,8 +40,8 @@ export interface Negotiated {
 export interface Servable {
   /** Whether the resource's objects can be written in protobuf. Default true; false for custom ones, as in Kubernetes. */
   readonly protobufObjects?: boolean
-  /** Whether its PartialObjectMetadata can be written in protobuf. Default true. */
-  readonly protobufPartial?: boolean
+  /** Whether there are objects that can be transformed. Default true; false for documents, as of discovery. */
+  readonly hasObjects?: boolean
 }
 
 interface Format {
@@ -83,28 +87,29 @@ export function negotiate(
   servable: Servable = {},
 ): Negotiated {
   const formats = verb === 'watch' ? WATCH_FORMATS : WHOLE_FORMATS
-  const chosen = choose(accept, formats, (clause, format) => {
+  const chosen = choose<Negotiated>(accept, formats, (clause, format) => {
     const stream = clause.parameters.get('stream') ?? ''
     if (stream !== '' && stream !== 'watch') return null
     const transform = transformOf(clause, verb)
-    if (transform === null) return null
+    const metaVersion = clause.parameters.get('v') === 'v1beta1' ? 'meta.k8s.io/v1beta1' : 'meta.k8s.io/v1'
+    if (transform === null || (transform !== 'none' && servable.hasObjects === false)) return null
     if (format.encoding === 'protobuf') {
       if (transform === 'table') return null
       if (transform === 'none' && servable.protobufObjects === false) return null
-      if (transform === 'partial' && servable.protobufPartial === false) return null
     }
     return {
       encoding: format.encoding,
       transform,
+      metaVersion,
       stream: format.stream,
       contentType: format.contentType,
       pretty: clause.parameters.get('pretty') === '1',
     }
   })
   if (chosen !== null) return chosen
-  const names = formats
-    .filter((format) => format.encoding !== 'protobuf' || servable.protobufObjects !== false)
-    .map((format) => (format.stream === 'json-lines' ? `${format.contentType};stream=watch` : format.contentType))
+  const names = formats.map(({ stream, contentType }) =>
+    stream === 'json-lines' ? `${contentType};stream=watch` : contentType,
+  )
   throw notAcceptable(names)
 }
 
@@ -114,7 +119,7 @@ function transformOf(clause: AcceptClause, verb: 'get' | 'list' | 'watch'): Tran
   const group = clause.parameters.get('g')
   const version = clause.parameters.get('v')
   if (kind === undefined && group === undefined && version === undefined) return 'none'
-  if (group !== 'meta.k8s.io' || version !== 'v1') return null
+  if (group !== 'meta.k8s.io' || (version !== 'v1' && version !== 'v1beta1')) return null
   if (kind === 'Table') return 'table'
   return kind === (verb === 'list' ? 'PartialObjectMetadataList' : 'PartialObjectMetadata') ? 'partial' : null
 }

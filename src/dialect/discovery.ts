@@ -4,13 +4,14 @@
  *
  * Groups come in the order of the well-known table, then declared groups, then custom ones by name. Versions come in
  * Kubernetes' order of preference. The documents of two replicas are therefore equal byte for byte, and so are their
- * ETags. `storageVersionHash` is left out, since it is for storage migrators, which must ask the API server itself.
+ * ETags.
  */
 import { createHash } from 'node:crypto'
 
+import { keyFromText } from '../model/event.js'
 import { apiVersion, type Resource } from '../model/resource.js'
 import type { RemoteGroups, RemoteGroupVersion } from './remote-group.js'
-import type { ResourceRegistry, ServedResource } from './resource-registry.js'
+import { type ResourceRegistry, type ServedResource, servedResource } from './resource-registry.js'
 import { SCALE } from './scale.js'
 
 export interface Document {
@@ -21,6 +22,7 @@ export interface Document {
 
 const READ_VERBS = ['get', 'list', 'watch']
 const WRITE_VERBS = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
+const CREATE_ONLY = ['create']
 const SUBRESOURCE_VERBS = { read: ['get'], write: ['get', 'patch', 'update'] } as const
 
 /**
@@ -30,11 +32,20 @@ const SUBRESOURCE_VERBS = { read: ['get'], write: ['get', 'patch', 'update'] } a
 const MAJOR = '1'
 const MINOR = '32'
 
+export interface Review {
+  readonly group: string
+  readonly plural: string
+  readonly kind: string
+  readonly namespaced: boolean
+}
+
 export interface DiscoveryOptions {
   /** Whether writes are served: then their verbs are shown. Default false. */
   readonly writable?: boolean
   /** What other servers serve through this one: shown where this server has nothing of that version itself. */
   readonly remote?: RemoteGroups
+  /** Access reviews: resources of which only `create` is served, and nothing is stored. Default: none. */
+  readonly reviews?: readonly Review[]
   /** The version of this project, for `/version`. */
   readonly productVersion?: string
 }
@@ -43,6 +54,7 @@ export class Discovery {
   readonly #registry: ResourceRegistry
   readonly #isWritable: boolean
   readonly #remote: RemoteGroups | null
+  readonly #reviews: readonly ServedResource[]
   readonly #version: Document
   #documents = new Map<string, Document | null>()
   #generation = -1
@@ -51,6 +63,7 @@ export class Discovery {
     this.#registry = registry
     this.#isWritable = options.writable ?? false
     this.#remote = options.remote ?? null
+    this.#reviews = (options.reviews ?? []).map(reviewResource)
     this.#version = document(versionInfo(options.productVersion))
   }
 
@@ -113,6 +126,7 @@ export class Discovery {
               kind: resource.kind,
               verbs: this.#verbsOf(resource),
               ...namesJson(resource),
+              ...this.#storageJson(served),
             },
             ...this.#subresourcesOf(served).map(({ name, kind, ...version }) => ({
               name: `${resource.plural}/${name}`,
@@ -158,7 +172,8 @@ export class Discovery {
   }
 
   /** Namespaces are deleted one by one, as in Kubernetes. */
-  #verbsOf({ group, plural }: Resource): readonly string[] {
+  #verbsOf({ group, plural, etcdPrefix }: Resource): readonly string[] {
+    if (etcdPrefix === NOWHERE) return CREATE_ONLY
     if (!this.#isWritable) return READ_VERBS
     return group === '' && plural === 'namespaces'
       ? WRITE_VERBS.filter((verb) => verb !== 'deletecollection')
@@ -189,6 +204,21 @@ export class Discovery {
     }
   }
 
+  /** Left out where it is not known in which of several versions a kind is stored, and for definitions, of which the API server says none. */
+  #storageJson({ resource, origin, storageVersion }: ServedResource): object {
+    if (origin === 'declared' || resource.etcdPrefix === NOWHERE || resource.group === 'apiextensions.k8s.io') return {}
+    const { group, version, kind, etcdPrefix } = resource
+    const stored = storageVersion ?? version
+    if (storageVersion === undefined) {
+      const isAlone = this.#registry.list().every((other) => {
+        const { resource: another } = other
+        return another.etcdPrefix !== etcdPrefix || (another.group === group && another.version === version)
+      })
+      if (!isAlone) return {}
+    }
+    return { storageVersionHash: storageVersionHash(group, stored, kind) }
+  }
+
   #cached(path: string, make: () => object | null): Document | null {
     // Both numbers only rise, and so does their sum.
     const generation = this.#registry.generation + (this.#remote?.generation ?? 0)
@@ -208,7 +238,7 @@ export class Discovery {
   }
 
   #groups(): readonly Group[] {
-    const here = groupsOf(this.#registry.list())
+    const here = groupsOf([...this.#registry.list(), ...this.#reviews])
     return this.#remote === null ? here : withRemote(here, this.#remote.list())
   }
 }
@@ -295,6 +325,23 @@ function byName(a: string, b: string): number {
 
 function sortKey({ resource }: ServedResource): string {
   return `${resource.group}/${resource.plural}`
+}
+
+/** As the API server makes it: eight bytes are enough to tell that the version has changed. */
+function storageVersionHash(group: string, version: string, kind: string): string {
+  return createHash('sha256').update(`${group}/${version}/${kind}`).digest().subarray(0, 8).toString('base64')
+}
+
+/** No object is stored below it. */
+const NOWHERE = keyFromText('')
+
+function reviewResource({ group, plural, kind, namespaced }: Review): ServedResource {
+  const singular = kind.toLowerCase()
+  const names = { plural, singular, kind, listKind: `${kind}List`, shortNames: [], categories: [] }
+  return servedResource(
+    { group, version: 'v1', ...names, namespaced, etcdPrefix: NOWHERE, wholeKeyNames: false },
+    'well-known',
+  )
 }
 
 function groupJson({ name, versions }: Group): object {

@@ -4,10 +4,17 @@
  */
 import { endOfValue } from '../support/json-walk.js'
 import type { Spliceable } from '../codec/json-scan.js'
+import type { MetaVersion } from './accept.js'
 import { formatResourceVersion } from '../model/resource-version.js'
 import type { Revision } from '../model/revision.js'
 
-const OPEN = Buffer.from('{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{')
+const opens = (metaVersion: MetaVersion): Buffer =>
+  Buffer.from(`{"kind":"PartialObjectMetadata","apiVersion":"${metaVersion}","metadata":{`)
+
+const OPEN: Readonly<Record<MetaVersion, Buffer>> = {
+  'meta.k8s.io/v1': opens('meta.k8s.io/v1'),
+  'meta.k8s.io/v1beta1': opens('meta.k8s.io/v1beta1'),
+}
 
 /** The `metadata` of a list of any kind. */
 export interface ListMetadata {
@@ -30,13 +37,18 @@ export function listMetadataJson(metadata: ListMetadata): string {
  *
  * @throws RangeError when it has no metadata object: such a value is served wrapped.
  */
-export function partialObject({ bytes, metadataOffset }: Spliceable, revision: Revision): Buffer {
+export function partialObject(
+  { bytes, metadataOffset }: Spliceable,
+  revision: Revision,
+  metaVersion: MetaVersion = 'meta.k8s.io/v1',
+): Buffer {
+  const open = OPEN[metaVersion]
   if (metadataOffset < 0) throw new RangeError('no metadata object to put a resourceVersion into')
   const end = endOfValue(bytes, metadataOffset - 1)
   const isEmpty = end - metadataOffset === 1
   const member = `"resourceVersion":"${formatResourceVersion(revision)}"${isEmpty ? '' : ','}`
-  const target = Buffer.allocUnsafe(OPEN.length + member.length + (end - metadataOffset) + 1)
-  let at = OPEN.copy(target)
+  const target = Buffer.allocUnsafe(open.length + member.length + (end - metadataOffset) + 1)
+  let at = open.copy(target)
   at += target.write(member, at, 'latin1')
   at += bytes.copy(target, at, metadataOffset, end)
   target[at] = 0x7d
@@ -44,9 +56,9 @@ export function partialObject({ bytes, metadataOffset }: Spliceable, revision: R
 }
 
 /** Opens a PartialObjectMetadataList. Items follow, joined by commas, and then `LIST_TAIL`. */
-export function partialObjectListHead(metadata: ListMetadata): Buffer {
+export function partialObjectListHead(metadata: ListMetadata, metaVersion: MetaVersion = 'meta.k8s.io/v1'): Buffer {
   const json = listMetadataJson(metadata)
-  return Buffer.from(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":${json},"items":[`)
+  return Buffer.from(`{"kind":"PartialObjectMetadataList","apiVersion":"${metaVersion}","metadata":${json},"items":[`)
 }
 
 export const LIST_TAIL = Buffer.from(']}')

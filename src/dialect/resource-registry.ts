@@ -60,6 +60,8 @@ export interface ServedResource {
   readonly selectableFields: readonly string[]
   /** The parts of an object that are written by themselves, where writes are served. */
   readonly subresources: Subresources
+  /** The version in which its objects are stored; undefined where that is not known. */
+  readonly storageVersion: string | undefined
   /** The warning that every answer in this version carries; null: it is not deprecated. */
   readonly deprecation: string | null
   /** Whether a webhook converts between its versions: objects stored in another version cannot be shown from here. */
@@ -84,6 +86,7 @@ export function servedResource(
     definition: extras.definition ?? null,
     selectableFields: extras.selectableFields ?? [],
     subresources: extras.subresources ?? NO_SUBRESOURCES,
+    storageVersion: extras.storageVersion,
     deprecation: extras.deprecation ?? null,
     convertsByWebhook: extras.convertsByWebhook ?? false,
   }

@@ -1,4 +1,5 @@
 /** The API over the resources: its handler, with everything that the handlers of gets, lists, watches and writes share. */
+import { reviewKinds } from '../auth/authz/reviews.js'
 import { Discovery } from '../dialect/discovery.js'
 import { OpenApi } from '../dialect/openapi.js'
 import type { KnownResources } from '../served/known-resources.js'
@@ -36,7 +37,8 @@ export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
     gate,
     passthrough,
     apiServices,
-    discovery: new Discovery(stage.registry, { productVersion, writable, ...remote }),
+    schema: stage.schema,
+    discovery: new Discovery(stage.registry, { productVersion, writable, reviews: reviewKinds, ...remote }),
     openApi: new OpenApi(stage.registry, { productVersion, writable, schemas: stage.schema }),
     writes: parts.writes,
     metrics: metrics.requests,

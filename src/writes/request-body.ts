@@ -2,7 +2,15 @@
 import { CodecError } from '../codec/protobuf/codec-error.js'
 import { decodeObject } from '../codec/protobuf/decode.js'
 import type { Schema } from '../codec/protobuf/schema.js'
-import { isRecord, type Json, type JsonRecord, type ParsedJson, parseJsonTree, textMember } from '../codec/json-tree.js'
+import {
+  isRecord,
+  type Json,
+  type JsonRecord,
+  jsonText,
+  type ParsedJson,
+  parseJsonTree,
+  textMember,
+} from '../codec/json-tree.js'
 import { parseYamlTree } from '../codec/yaml-tree.js'
 import { bodyMediaType } from '../dialect/media-type.js'
 import { apiVersion, type Resource } from '../model/resource.js'
@@ -31,6 +39,18 @@ export function readObject(
 /** Reads the optional body of a delete: null when there is none. */
 export function readOptionalObject(contentType: string | undefined, body: Buffer, schema: Schema): Json {
   return body.length === 0 ? null : readObject(contentType, body, schema).value
+}
+
+/** Reads the body of an access review, as plain values. @throws BadRequestError, UnsupportedMediaTypeError */
+export function parseReviewBody(
+  contentType: string | undefined,
+  body: Buffer,
+  schema: Schema,
+  { group, kind }: { readonly group: string; readonly kind: string },
+): object {
+  const { value } = readObject(contentType, body, schema)
+  checkType(value, { group, version: 'v1', kind })
+  return JSON.parse(jsonText(value)) as object
 }
 
 /** Fields that the schema does not know would be lost, so the client is asked to send JSON. */

@@ -98,11 +98,13 @@ function answer(path: string, accept: string): { type: string; body: Buffer } | 
   }
 }
 
+const FORM = { include: 'Metadata', metaVersion: 'meta.k8s.io/v1' } as const
+
 function list(served: ServedResource): Buffer {
   const pod = scanObject(Buffer.from(JSON.stringify(POD)))
   if (pod === null) throw new Error('pod')
-  const row = encodeTableRow(served, pod, toRevision(7), NOW, 'Metadata')
-  return Buffer.concat([tableHead(served, { resourceVersion: '9' }), row, TABLE_TAIL])
+  const row = encodeTableRow(served, pod, toRevision(7), NOW, FORM)
+  return Buffer.concat([tableHead(served, { resourceVersion: '9' }, FORM), row, TABLE_TAIL])
 }
 
 /** @param accept what to take every Accept header for, when not for what it says. */

@@ -48,7 +48,6 @@ export const outsideClients: readonly OutsideClient[] = [
     test: 'test/clients/outside/client-go.ts',
     runsIn: 'npm run test:clients',
     program: clientGo,
-    note: 'metadata informers over pods that are stored as JSON are answered in JSON, with which the detector of client-go reports a difference of its own making',
   },
   {
     name: 'kubectl 1.37',

@@ -45,7 +45,8 @@ void t.test('get and list: the best clause that can be honoured', async (t) => {
     [`application/yaml;${table}`, 'get', 'yaml table'],
     [`application/json;as="Table";v="v1";g="meta.k8s.io"`, 'get', 'json table'],
     [`${protobuf};${table},application/json`, 'list', 'json'],
-    ['application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json', 'list', 'json'],
+    ['application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json', 'list', 'json table'],
+    ['application/json;as=Table;v=v2;g=meta.k8s.io,application/json', 'list', 'json'],
     [
       `application/json;${table},application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json`,
       'list',
@@ -91,10 +92,15 @@ void t.test('a form that is not available gets a 406 that lists the available on
     ['text/html', 'list', {}, `application/json, application/yaml, ${protobuf}`],
     ['text/event-stream', 'get', {}, `application/json, application/yaml, ${protobuf}`],
     ['nonsense', 'list', {}, `application/json, application/yaml, ${protobuf}`],
-    [protobuf, 'list', { protobufObjects: false }, 'application/json, application/yaml'],
+    [protobuf, 'list', { protobufObjects: false }, `application/json, application/yaml, ${protobuf}`],
     ['*/*;q=0', 'list', {}, `application/json, application/yaml, ${protobuf}`],
     ['application/yaml', 'watch', {}, `application/json;stream=watch, ${protobuf};stream=watch, text/event-stream`],
-    [protobuf, 'watch', { protobufObjects: false }, 'application/json;stream=watch, text/event-stream'],
+    [
+      protobuf,
+      'watch',
+      { protobufObjects: false },
+      `application/json;stream=watch, ${protobuf};stream=watch, text/event-stream`,
+    ],
     [
       `application/json;${partialList}`,
       'watch',
@@ -114,11 +120,25 @@ void t.test('a form that is not available gets a 406 that lists the available on
   t.throws(() => negotiate('a'.repeat(8_193), 'get'), { code: 400, name: 'BadRequestError' })
 })
 
-void t.test('a resource without protobuf passes such clauses over, for objects or for their metadata', async (t) => {
-  const accept = `${protobuf};${partial},application/json;${partial},${protobuf},application/json`
-  t.equal(brief(negotiate(accept, 'get', { protobufObjects: false })), 'protobuf partial')
-  t.equal(brief(negotiate(accept, 'get', { protobufPartial: false })), 'json partial')
-  t.equal(brief(negotiate(`${protobuf}, */*`, 'get', { protobufObjects: false })), 'json')
+void t.test(
+  'a resource without protobuf passes such clauses over for objects and not for their metadata, a document for both',
+  async (t) => {
+    const accept = `${protobuf};${partial},application/json;${partial},${protobuf},application/json`
+    t.equal(brief(negotiate(accept, 'get', { protobufObjects: false })), 'protobuf partial')
+    t.equal(brief(negotiate(accept, 'get', { hasObjects: false, protobufObjects: false })), 'json')
+    t.equal(brief(negotiate(`${protobuf}, */*`, 'get', { protobufObjects: false })), 'json')
+  },
+)
+
+void t.test('a transform is served in the version that was asked for', async (t) => {
+  for (const version of ['v1', 'v1beta1']) {
+    for (const kind of ['Table', 'PartialObjectMetadata']) {
+      const { metaVersion, transform } = negotiate(`application/json;as=${kind};g=meta.k8s.io;v=${version}`, 'get')
+      t.equal(metaVersion, `meta.k8s.io/${version}`)
+      t.not(transform, 'none')
+    }
+  }
+  t.throws(() => negotiate('application/json;as=Table;g=meta.k8s.io;v=v2', 'get'), { code: 406 })
 })
 
 void t.test('a header of many clauses takes time in proportion', async (t) => {

@@ -33,6 +33,32 @@ function start(options: ConstructorParameters<typeof Discovery>[1] = {}): {
 
 const json = (document: Document | null): unknown => JSON.parse(document?.body.toString() ?? 'null')
 
+void t.test('discovery says by a hash in which version a kind is stored, where that is known', async (t) => {
+  const { registry, discovery } = start()
+  const older = custom('edge.example.com', 'v1beta1').resource
+  const versions = [older, { ...older, version: 'v1' }]
+  registry.set(
+    'definition',
+    versions.map((resource) => servedResource(resource, 'custom', { storageVersion: 'v1' })),
+  )
+  const hashIn = (group: string, version: string, plural: string): string | undefined => {
+    const { resources } = json(discovery.apiResources(group, version)) as {
+      resources: { name: string; storageVersionHash?: string }[]
+    }
+    return resources.find(({ name }) => name === plural)?.storageVersionHash
+  }
+  // As every API server says of them.
+  t.equal(hashIn('', 'v1', 'pods'), 'xPOwRZ+Yhw8=')
+  t.equal(hashIn('apps', 'v1', 'deployments'), '8aSe+NMegvE=')
+  registry.set(
+    'two versions',
+    ['v1', 'v2'].map((version) => servedResource(custom('two.example.com', version).resource, 'well-known')),
+  )
+  t.equal(hashIn('two.example.com', 'v1', 'caches'), undefined, 'either may be the stored one')
+  t.equal(hashIn('edge.example.com', 'v1beta1', 'caches'), hashIn('edge.example.com', 'v1', 'caches'))
+  t.match(hashIn('edge.example.com', 'v1', 'caches'), /^[\w+/]{11}=$/)
+})
+
 void t.test('the old documents', async (t) => {
   const { discovery } = start()
   t.match(json(discovery.apiVersions()), { kind: 'APIVersions', versions: ['v1'] })
@@ -60,6 +86,7 @@ void t.test('the old documents', async (t) => {
       verbs: ['get', 'list', 'watch'],
       shortNames: ['po'],
       categories: ['all'],
+      storageVersionHash: 'xPOwRZ+Yhw8=',
     },
   )
   t.match(json(discovery.apiResources('distributary.io', 'v1')), {

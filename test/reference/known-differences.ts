@@ -14,22 +14,6 @@ export const knownDifferences: readonly Row[] = [
     matches: (_, { path }) => path.includes('/conv.example.com'),
   },
   {
-    name: '16.11 the eight columns of definitions',
-    reason: 'A Table of CustomResourceDefinitions has Name and Created At alone.',
-    matches: ({ where }, { path }) =>
-      path.includes('/customresourcedefinitions') && /columnDefinitions|cells/.test(where),
-  },
-  {
-    name: '16.11 storageVersionHash is missing in discovery',
-    reason: 'client-go and the storage migrator read it.',
-    matches: ({ where }) => where.endsWith('storageVersionHash'),
-  },
-  {
-    name: '16.11 v1beta1 of Table and of metadata',
-    reason: 'Both forms are served as v1 only.',
-    matches: (_, { headers }) => /v=v1beta1/.test(headers['accept'] ?? ''),
-  },
-  {
     name: '16.11 protobuf: metadata, discovery, and what is labelled as it',
     reason:
       'The metadata of every object, discovery and OpenAPI v3 have fixed schemas; some JSON is sent under the wrong name.',

@@ -30,14 +30,40 @@ export interface Decision {
   readonly rule: string | null
 }
 
+/** Rules over resources and over paths, as a SelfSubjectRulesReview lists them. */
+export interface UserRules {
+  readonly resourceRules: readonly {
+    readonly verbs: readonly string[]
+    readonly apiGroups: readonly string[]
+    readonly resources: readonly string[]
+    readonly resourceNames?: readonly string[]
+  }[]
+  readonly nonResourceRules: readonly {
+    readonly verbs: readonly string[]
+    readonly nonResourceURLs: readonly string[]
+  }[]
+  /** Whether there may be rights that are not listed. */
+  readonly incomplete: boolean
+  /** Says why the list is incomplete; absent when there is nothing to say. */
+  readonly evaluationError?: string
+}
+
 export interface Authorizer {
   /** @throws ServiceUnavailableError when no decision is possible now. */
   authorize(user: User, attributes: Attributes): Promise<Decision>
+  /** Lists the rights of a user in a namespace, those of the whole cluster included. */
+  rulesFor(user: User, namespace: string): Promise<UserRules>
   /** Calls the listener when earlier answers may no longer hold. @returns a function that removes the listener. */
   onChange(listener: () => void): () => void
   /** Whether answers can change without `onChange`: running watches are then checked again from time to time. */
   readonly changesSilently: boolean
   close(): void
+}
+
+export const EVERY_RULE: UserRules = {
+  resourceRules: [{ verbs: ['*'], apiGroups: ['*'], resources: ['*'] }],
+  nonResourceRules: [{ verbs: ['*'], nonResourceURLs: ['*'] }],
+  incomplete: false,
 }
 
 export interface ResourceRequest {

@@ -44,6 +44,25 @@ export function policy(rules: WatchedFiles<readonly PolicyFileRule[]>): Authoriz
       const rule = rules.value.find((one) => isFor(one, user) && allows(one, attributes))
       return { allowed: rule !== undefined, reason: '', rule: rule === undefined ? null : `Policy: ${rule.name}` }
     },
+    async rulesFor(user, namespace) {
+      const own = rules.value.filter(
+        (rule) => isFor(rule, user) && (rule.namespaces === null || matchesOne(rule.namespaces, namespace)),
+      )
+      return {
+        resourceRules: own
+          .filter(({ resources }) => resources.length > 0)
+          .map(({ verbs, apiGroups, resources, names }) => ({
+            verbs,
+            apiGroups,
+            resources,
+            ...(names === null ? {} : { resourceNames: names }),
+          })),
+        nonResourceRules: own
+          .filter(({ paths }) => paths.length > 0)
+          .map(({ verbs, paths }) => ({ verbs, nonResourceURLs: paths })),
+        incomplete: false,
+      }
+    },
     onChange: (listener) => rules.onChange(listener),
     close: () => rules.close(),
   }

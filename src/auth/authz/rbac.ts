@@ -9,8 +9,8 @@
  */
 import type { User } from '../user.js'
 import { PRIVILEGED_GROUP } from '../user.js'
-import type { Attributes, Authorizer, Decision } from './authorizer.js'
-import { RbacIndex, type RbacObjects } from './rbac-index.js'
+import { type Attributes, type Authorizer, type Decision, EVERY_RULE, type UserRules } from './authorizer.js'
+import { RbacIndex, type RbacObjects, type RoleRules } from './rbac-index.js'
 import type { Binding, Subject } from './rbac-types.js'
 
 export interface RbacSource {
@@ -58,12 +58,53 @@ export function rbac(rules: RbacRules): Authorizer {
         return { allowed: true, reason: '', rule: `RBAC: member of ${PRIVILEGED_GROUP}` }
       }
       const { index } = rules
-      if (index === null)
-        return { allowed: false, reason: 'RBAC: roles and bindings have not been read yet', rule: null }
-      return decide(index, user, attributes)
+      return index === null ? { allowed: false, reason: UNREAD, rule: null } : decide(index, user, attributes)
+    },
+    async rulesFor(user, namespace) {
+      if (user.groups.includes(PRIVILEGED_GROUP)) return EVERY_RULE
+      const { index } = rules
+      if (index !== null) return rulesOf(index, user, namespace)
+      return { resourceRules: [], nonResourceRules: [], incomplete: true, evaluationError: UNREAD }
     },
     onChange: (listener) => rules.onChange(listener),
     close: () => {},
+  }
+}
+
+const UNREAD = 'RBAC: roles and bindings have not been read yet'
+
+/** What an answer lists at most: a person reads far fewer, and others may write as many as they like. */
+const MAX_LISTED_RULES = 10_000
+
+function rulesOf(index: RbacIndex, user: User, namespace: string): UserRules {
+  const problems: string[] = []
+  const roles = new Set<RoleRules>()
+  let count = 0
+  for (const { binding } of index.grants(user, namespace)) {
+    const found = index.rulesOf(binding.roleKind, binding.roleName, binding.namespace)
+    if (found === undefined) problems.push(missingRole(binding))
+    for (const role of found ?? []) {
+      if (roles.has(role)) continue
+      count += role.rules.length
+      if (count <= MAX_LISTED_RULES) roles.add(role)
+    }
+  }
+  if (count > MAX_LISTED_RULES) problems.push(`there are more than ${MAX_LISTED_RULES} rules`)
+  const rules = [...roles].flatMap((role) => role.rules)
+  return {
+    resourceRules: rules
+      .filter(({ resources }) => resources.length > 0)
+      .map(({ verbs, apiGroups, resources, resourceNames }) => ({
+        verbs,
+        apiGroups,
+        resources,
+        ...(resourceNames.length === 0 ? {} : { resourceNames }),
+      })),
+    nonResourceRules: rules
+      .filter(({ nonResourceURLs }) => nonResourceURLs.length > 0)
+      .map(({ verbs, nonResourceURLs }) => ({ verbs, nonResourceURLs })),
+    incomplete: problems.length > 0,
+    ...(problems.length === 0 ? {} : { evaluationError: listed(problems) }),
   }
 }
 

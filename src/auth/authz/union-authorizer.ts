@@ -26,6 +26,16 @@ export function unionAuthorizer(authorizers: readonly Authorizer[]): Authorizer 
         throw new ServiceUnavailableError('authorization is not possible now', { cause: failure })
       return { allowed: false, reason: reasons.join('; '), rule: null }
     },
+    async rulesFor(user, namespace) {
+      const all = await Promise.all(authorizers.map((authorizer) => authorizer.rulesFor(user, namespace)))
+      const errors = all.flatMap(({ evaluationError }) => evaluationError ?? [])
+      return {
+        resourceRules: all.flatMap(({ resourceRules }) => resourceRules),
+        nonResourceRules: all.flatMap(({ nonResourceRules }) => nonResourceRules),
+        incomplete: all.some(({ incomplete }) => incomplete),
+        ...(errors.length === 0 ? {} : { evaluationError: errors.join('; ') }),
+      }
+    },
     onChange(listener) {
       const ends = authorizers.map((authorizer) => authorizer.onChange(listener))
       return () => ends.forEach((end) => end())

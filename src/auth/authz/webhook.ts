@@ -42,6 +42,12 @@ export function webhook(options: WebhookOptions): Authorizer {
       running.set(key, asking)
       return asking
     },
+    rulesFor: async () => ({
+      resourceRules: [],
+      nonResourceRules: [],
+      incomplete: true,
+      evaluationError: 'webhook authorizer does not support user rule resolution',
+    }),
     onChange: () => () => {},
     close: () => client.close(),
   }

@@ -50,12 +50,20 @@ export function metadataItem(object: StoredObject, resourceVersion: string): Lis
   return { length, write: (out, offset) => writeMetadata(object, resourceVersion, out, offset) }
 }
 
-/** Encodes an object as `meta.k8s.io/v1` PartialObjectMetadata, in its envelope. */
-export function encodePartialObjectMetadata(object: StoredObject, resourceVersion: string): Buffer {
-  const length = fieldLength(metadataLength(object, resourceVersion))
-  return encodeEnvelope('meta.k8s.io/v1', 'PartialObjectMetadata', length, (out, offset) =>
-    writeMetadata(object, resourceVersion, out, offset),
-  )
+/** Makes an item of a PartialObjectMetadataList from an object's encoded ObjectMeta. */
+export function encodedMetadataItem(objectMeta: Buffer): ListItem {
+  return {
+    length: fieldLength(objectMeta.length),
+    write: (out, offset) => {
+      const start = writeHeader(1, objectMeta.length, out, offset)
+      return start + objectMeta.copy(out, start)
+    },
+  }
+}
+
+/** Encodes one object that has nothing but metadata, in its envelope. @param item of a PartialObjectMetadataList. */
+export function encodePartialObjectMetadata(item: ListItem, apiVersion = 'meta.k8s.io/v1'): Buffer {
+  return encodeEnvelope(apiVersion, 'PartialObjectMetadata', item.length, (out, offset) => item.write(out, offset))
 }
 
 /**

@@ -1,5 +1,5 @@
 /** Builds small protobuf messages from their fields: Status, ListMeta, bookmarks. It is not for the hot path. */
-import { VARINT, varintLength, writeHeader, writeVarint } from './wire.js'
+import { LENGTH, VARINT, varintLength, writeVarint } from './wire.js'
 
 export class MessageWriter {
   private readonly parts: Buffer[] = []
@@ -9,11 +9,24 @@ export class MessageWriter {
     return this.bytes(fieldNumber, Buffer.from(text, 'utf8'))
   }
 
-  /** @param value an integer from 0 to 2^53. */
+  /** @param value a safe integer; a negative one takes ten bytes, as protobuf writes it. */
   integer(fieldNumber: number, value: number): this {
+    if (value < 0) return this.negative(fieldNumber, value)
     const out = Buffer.allocUnsafe(1 + varintLength(value))
     out[0] = (fieldNumber << 3) | VARINT
     writeVarint(value, out, 1)
+    this.parts.push(out)
+    return this
+  }
+
+  private negative(fieldNumber: number, value: number): this {
+    const out = Buffer.alloc(11)
+    out[0] = (fieldNumber << 3) | VARINT
+    let rest = BigInt.asUintN(64, BigInt(value))
+    for (let at = 1; at <= 10; at++) {
+      out[at] = Number(rest & 0x7fn) | (at < 10 ? 0x80 : 0)
+      rest >>= 7n
+    }
     this.parts.push(out)
     return this
   }
@@ -23,8 +36,9 @@ export class MessageWriter {
   }
 
   bytes(fieldNumber: number, bytes: Buffer): this {
-    const header = Buffer.allocUnsafe(1 + varintLength(bytes.length))
-    writeHeader(fieldNumber, bytes.length, header, 0)
+    const tag = (fieldNumber << 3) | LENGTH
+    const header = Buffer.allocUnsafe(varintLength(tag) + varintLength(bytes.length))
+    writeVarint(bytes.length, header, writeVarint(tag, header, 0))
     this.parts.push(header, bytes)
     return this
   }

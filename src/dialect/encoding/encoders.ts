@@ -8,6 +8,7 @@ import { type JsonView, jsonEncoder } from './json-encoder.js'
 import type { ObjectEncoder } from './object-encoder.js'
 import { partialEncoder } from './partial-encoder.js'
 import { projectedEncoder } from './projected-encoder.js'
+import { protobufMetadataEncoder } from './protobuf-metadata-encoder.js'
 import { protobufEncoder } from './protobuf-encoder.js'
 import { tableEncoder } from './table-encoder.js'
 
@@ -21,7 +22,7 @@ export interface EncodersOptions {
 export function chooseEncoder(
   { view, now }: EncodersOptions,
   served: ServedResource,
-  form: Pick<Negotiated, 'encoding' | 'transform'>,
+  form: Pick<Negotiated, 'encoding' | 'transform' | 'metaVersion'>,
   include: IncludeObject,
   projection: Projection | null,
 ): ObjectEncoder {
@@ -29,13 +30,16 @@ export function chooseEncoder(
   if (projection !== null && !isPlain) {
     throw new BadRequestError('fields goes with whole objects in JSON or YAML')
   }
+  const { metaVersion } = form
   if (form.encoding === 'protobuf' && form.transform !== 'table')
-    return protobufEncoder(served.resource, form.transform)
+    return form.transform === 'none'
+      ? protobufEncoder(served.resource)
+      : protobufMetadataEncoder(served.resource, view, metaVersion)
   switch (form.transform) {
     case 'table':
-      return tableEncoder(served, view, include, now)
+      return tableEncoder(served, view, { include, metaVersion }, now)
     case 'partial':
-      return partialEncoder(served.resource, view)
+      return partialEncoder(served.resource, view, metaVersion)
     case 'none': {
       const whole = jsonEncoder(served.resource, view, served.origin === 'well-known')
       return projection === null ? whole : projectedEncoder(whole, view, projection)

@@ -2,27 +2,28 @@
 import { type Resource, apiVersion } from '../../model/resource.js'
 import type { Revision } from '../../model/revision.js'
 import type { StoredObject } from '../../model/stored-object.js'
+import type { MetaVersion } from '../accept.js'
 import { LIST_TAIL, partialObject, partialObjectListHead } from '../partial-object.js'
 import { COMMA, type JsonView, encodeStatus } from './json-encoder.js'
 import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
 
-export function partialEncoder(resource: Resource, view: JsonView): ObjectEncoder {
+export function partialEncoder(resource: Resource, view: JsonView, metaVersion: MetaVersion): ObjectEncoder {
   const reduce = (object: StoredObject, revision: Revision): Buffer | null => {
     const json = view(object)
-    return json === null ? null : partialObject(json, revision)
+    return json === null ? null : partialObject(json, revision, metaVersion)
   }
   return {
-    key: `partial/${apiVersion(resource)}`,
+    key: `partial/${metaVersion}/${apiVersion(resource)}`,
     apiVersion: apiVersion(resource),
     encode: reduce,
     encodeFirst: null,
     isSame: null,
     bookmark: (revision, initialEventsEnd) =>
       Buffer.from(
-        `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":${bookmarkMetadata(revision, initialEventsEnd)}}`,
+        `{"kind":"PartialObjectMetadata","apiVersion":"${metaVersion}","metadata":${bookmarkMetadata(revision, initialEventsEnd)}}`,
       ),
     status: encodeStatus,
-    listHead: partialObjectListHead,
+    listHead: (metadata) => partialObjectListHead(metadata, metaVersion),
     listItem: (object) => reduce(object, object.modRevision),
     separator: COMMA,
     listTail: LIST_TAIL,

@@ -1,16 +1,8 @@
 /**
- * Writes objects stored as Kubernetes protobuf for clients that read it: the stored bytes with the resourceVersion
- * inserted at wire level, whole or as metadata alone. Objects stored as JSON have no protobuf form here, since that
- * would take a schema per kind.
+ * Writes whole objects stored as Kubernetes protobuf for clients that read it: the stored bytes with the resourceVersion
+ * inserted at wire level. Objects stored as JSON have no protobuf form here, since that would take a schema per kind.
  */
-import {
-  encodeBookmark,
-  encodeList,
-  encodePartialObjectMetadata,
-  encodeStatus,
-  metadataItem,
-  objectItem,
-} from '../../codec/protobuf/encode.js'
+import { encodeBookmark, encodeList, encodeStatus, objectItem } from '../../codec/protobuf/encode.js'
 import { openStored, withResourceVersion } from '../../codec/protobuf/resource-version.js'
 import { hasSameMessage } from '../../codec/versions/convert.js'
 import { type Resource, apiVersion } from '../../model/resource.js'
@@ -20,6 +12,14 @@ import { INITIAL_EVENTS_END, type ObjectEncoder } from './object-encoder.js'
 
 const NOTHING = Buffer.alloc(0)
 
+/** A list in protobuf begins with its length, so only `list` can write it. */
+export const NO_PIECES = {
+  listHead: () => NOTHING,
+  listItem: () => NOTHING,
+  separator: NOTHING,
+  listTail: NOTHING,
+} as const
+
 /** Ends a stream that cannot go on in protobuf: the client asks again and is answered in JSON. */
 function notProtobuf(resource: Resource, object: StoredObject): NotAcceptableError {
   return new NotAcceptableError(
@@ -27,43 +27,32 @@ function notProtobuf(resource: Resource, object: StoredObject): NotAcceptableErr
   )
 }
 
-export function protobufEncoder(resource: Resource, transform: 'none' | 'partial'): ObjectEncoder {
+export function protobufEncoder(resource: Resource): ObjectEncoder {
   const version = apiVersion(resource)
-  const isPartial = transform === 'partial'
   const stored = (object: StoredObject): Buffer => {
-    if (object.encoding === 'protobuf' && (isPartial || hasSameMessage(object.apiVersion, version, object.kind))) {
-      return object.bytes
-    }
+    if (object.encoding === 'protobuf' && hasSameMessage(object.apiVersion, version, object.kind)) return object.bytes
     throw notProtobuf(resource, object)
   }
   const encode = (object: StoredObject, revision: number): Buffer =>
-    isPartial
-      ? encodePartialObjectMetadata(openStored(stored(object)), String(revision))
-      : withResourceVersion(stored(object), String(revision), version)
-  const kind = isPartial ? 'PartialObjectMetadata' : resource.kind
-  const metaVersion = isPartial ? 'meta.k8s.io/v1' : version
+    withResourceVersion(stored(object), String(revision), version)
   return {
-    key: `protobuf/${transform}/${version}`,
+    ...NO_PIECES,
+    key: `protobuf/none/${version}`,
     apiVersion: version,
     encode,
     encodeFirst: null,
     isSame: null,
     bookmark: (revision, initialEventsEnd) =>
-      encodeBookmark(metaVersion, kind, String(revision), initialEventsEnd ? { [INITIAL_EVENTS_END]: 'true' } : {}),
+      encodeBookmark(
+        version,
+        resource.kind,
+        String(revision),
+        initialEventsEnd ? { [INITIAL_EVENTS_END]: 'true' } : {},
+      ),
     status: encodeStatus,
-    // A list in protobuf begins with its length, so only `list` can write it.
-    listHead: () => NOTHING,
-    listItem: () => NOTHING,
-    separator: NOTHING,
-    listTail: NOTHING,
     list: (metadata, objects) => {
-      const items = objects.map((object) => {
-        const opened = openStored(stored(object))
-        const resourceVersion = String(object.modRevision)
-        return isPartial ? metadataItem(opened, resourceVersion) : objectItem(opened, resourceVersion)
-      })
-      const listKind = isPartial ? 'PartialObjectMetadataList' : resource.listKind
-      return encodeList(metaVersion, listKind, metadata, items).chunks
+      const items = objects.map((object) => objectItem(openStored(stored(object)), String(object.modRevision)))
+      return encodeList(version, resource.listKind, metadata, items).chunks
     },
     single: (object) => encode(object, object.modRevision),
   }

@@ -3,8 +3,14 @@ import { apiVersion } from '../../model/resource.js'
 import type { Revision } from '../../model/revision.js'
 import type { StoredObject } from '../../model/stored-object.js'
 import type { ServedResource } from '../resource-registry.js'
-import type { IncludeObject } from '../list-options.js'
-import { TABLE_TAIL, encodeTableEvent, encodeTableRow, tableHead } from '../table/encode-table.js'
+import {
+  encodeTableBookmark,
+  encodeTableEvent,
+  encodeTableRow,
+  TABLE_TAIL,
+  type TableForm,
+  tableHead,
+} from '../table/encode-table.js'
 import { COMMA, type JsonView, encodeStatus } from './json-encoder.js'
 import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
 
@@ -12,38 +18,37 @@ import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
 export function tableEncoder(
   served: ServedResource,
   view: JsonView,
-  include: IncludeObject,
+  form: TableForm,
   now: () => number,
 ): ObjectEncoder {
   const version = apiVersion(served.resource)
   const event = (object: StoredObject, revision: Revision, withColumns: boolean): Buffer | null => {
     const json = view(object)
-    return json === null ? null : encodeTableEvent(served, json, revision, now(), include, withColumns)
+    return json === null ? null : encodeTableEvent(served, json, revision, now(), form, withColumns)
   }
   const row = (object: StoredObject): Buffer | null => {
     const json = view(object)
-    return json === null ? null : encodeTableRow(served, json, object.modRevision, now(), include)
+    return json === null ? null : encodeTableRow(served, json, object.modRevision, now(), form)
   }
   return {
     // The columns of a custom resource change with its definition.
-    key: `table/${version}/${include}/${columnsKey(served)}`,
+    key: `table/${form.metaVersion}/${version}/${form.include}/${columnsKey(served)}`,
     apiVersion: version,
     encode: (object, revision) => event(object, revision, false),
     encodeFirst: (object, revision) => event(object, revision, true),
     isSame: null,
     bookmark: (revision, initialEventsEnd) =>
-      Buffer.from(
-        `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":${bookmarkMetadata(revision, initialEventsEnd)},"columnDefinitions":null,"rows":[]}`,
-      ),
+      encodeTableBookmark(served, revision, bookmarkMetadata(revision, initialEventsEnd), form),
     status: encodeStatus,
-    listHead: (metadata) => tableHead(served, metadata),
+    listHead: (metadata) => tableHead(served, metadata, form),
     listItem: row,
     separator: COMMA,
     listTail: TABLE_TAIL,
     single: (object) => {
       const only = row(object)
       if (only === null) return null
-      return Buffer.concat([tableHead(served, { resourceVersion: String(object.modRevision) }), only, TABLE_TAIL])
+      const head = tableHead(served, { resourceVersion: String(object.modRevision) }, form)
+      return Buffer.concat([head, only, TABLE_TAIL])
     },
   }
 }

@@ -10,6 +10,7 @@ import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js
 import { jsonText, parseJsonTree } from '../../codec/json-tree.js'
 import { formatResourceVersion } from '../../model/resource-version.js'
 import type { Revision } from '../../model/revision.js'
+import type { MetaVersion } from '../accept.js'
 import type { IncludeObject } from '../list-options.js'
 import { type ListMetadata, listMetadataJson, partialObject } from '../partial-object.js'
 import type { ServedResource } from '../resource-registry.js'
@@ -23,9 +24,14 @@ const ROW_END = Buffer.from('}')
 /** Closes what `tableHead` opened. */
 export const TABLE_TAIL = TAIL
 
+export interface TableForm {
+  readonly include: IncludeObject
+  readonly metaVersion: MetaVersion
+}
+
 /** Opens a Table: rows follow, joined by commas, and then `TABLE_TAIL`. */
-export function tableHead(served: ServedResource, metadata: ListMetadata): Buffer {
-  return Buffer.concat([tableStart(listMetadataJson(metadata)), columnsJson(served), ROWS])
+export function tableHead(served: ServedResource, metadata: ListMetadata, { metaVersion }: TableForm): Buffer {
+  return Buffer.concat([tableStart(listMetadataJson(metadata), metaVersion), columnsJson(served), ROWS])
 }
 
 /**
@@ -37,7 +43,7 @@ export function encodeTableRow(
   object: Spliceable,
   revision: Revision,
   nowMs: number,
-  include: IncludeObject,
+  { include, metaVersion }: TableForm,
 ): Buffer {
   const { cells, conditions } = tableRow(served, parseForCells(served, object.bytes), nowMs)
   const shown = conditions === undefined ? '' : `,"conditions":${JSON.stringify(conditions)}`
@@ -49,7 +55,7 @@ export function encodeTableRow(
     case 'None':
       return Buffer.concat([start, ROW_END])
     case 'Metadata':
-      return Buffer.concat([start, partialObject(object, revision), ROW_END])
+      return Buffer.concat([start, partialObject(object, revision, metaVersion), ROW_END])
     case 'Object':
       return Buffer.concat([start, spliceResourceVersion(object, revision), ROW_END])
   }
@@ -80,20 +86,43 @@ export function encodeTableEvent(
   object: Spliceable,
   revision: Revision,
   nowMs: number,
-  include: IncludeObject,
+  form: TableForm,
   withColumns: boolean,
 ): Buffer {
   return Buffer.concat([
-    tableStart(`{"resourceVersion":"${formatResourceVersion(revision)}"}`),
+    tableStart(`{"resourceVersion":"${formatResourceVersion(revision)}"}`, form.metaVersion),
     withColumns ? columnsJson(served) : NO_COLUMNS,
     ROWS,
-    encodeTableRow(served, object, revision, nowMs, include),
+    encodeTableRow(served, object, revision, nowMs, form),
     TAIL,
   ])
 }
 
-function tableStart(metadataJson: string): Buffer {
-  return Buffer.from(`{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":${metadataJson},"columnDefinitions":`)
+/**
+ * Returns the `object` of a BOOKMARK: as in the API server, a Table whose one row is that of an object with nothing but metadata.
+ *
+ * @param metadataJson of that object.
+ */
+export function encodeTableBookmark(
+  served: ServedResource,
+  revision: Revision,
+  metadataJson: string,
+  { metaVersion }: TableForm,
+): Buffer {
+  const { cells } = tableRow(served, {}, 0)
+  return Buffer.concat([
+    tableStart(`{"resourceVersion":"${formatResourceVersion(revision)}"}`, metaVersion),
+    NO_COLUMNS,
+    ROWS,
+    Buffer.from(
+      `{"cells":[${cells.map(jsonText).join(',')}],"object":{"kind":"PartialObjectMetadata","apiVersion":"${metaVersion}","metadata":${metadataJson}}}`,
+    ),
+    TAIL,
+  ])
+}
+
+function tableStart(metadataJson: string, metaVersion: MetaVersion): Buffer {
+  return Buffer.from(`{"kind":"Table","apiVersion":"${metaVersion}","metadata":${metadataJson},"columnDefinitions":`)
 }
 
 const columns = new WeakMap<ServedResource, Buffer>()

@@ -2,6 +2,7 @@
 import type { ServedResource } from '../resource-registry.js'
 import { clusterPrinters, priorityLevel } from './cluster.js'
 import { customPrinter, declaredPrinter, plainPrinter } from './custom-columns.js'
+import { definitionPrinter } from './definition.js'
 import { networkPrinters } from './network.js'
 import { podPrinter } from './pod.js'
 import type { Cell, Column, Printer, RowCondition } from './printer.js'
@@ -19,6 +20,7 @@ const KINDS: Readonly<Record<string, Printer>> = {
   ...networkPrinters,
   ...storagePrinters,
   ...clusterPrinters,
+  CustomResourceDefinition: definitionPrinter,
 }
 
 const assuredShares = priorityLevel('AssuredConcurrencyShares')

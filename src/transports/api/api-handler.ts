@@ -11,9 +11,12 @@ import { failAsEvents } from '../watch/http-watch.js'
 import { answerDocument } from './discovery-documents.js'
 import { type PassOnOptions, passOn, whoElseAnswers } from './pass-on.js'
 import { isRead, type Verb, verbOf } from './request-attributes.js'
+import { handleReview, reviewOf, type ReviewOptions } from './review-handler.js'
+import type { ApiContext } from './api-context.js'
 import { answerResource, type ResourceHandlerOptions } from './resource-handler.js'
 
-export interface ApiOptions extends ResourceHandlerOptions, PassOnOptions {
+export interface ApiOptions extends ResourceHandlerOptions, PassOnOptions, ReviewOptions {
+  readonly context: ApiContext
   readonly metrics: ApiMetrics
   readonly onInternalError: (error: StatusError) => void
 }
@@ -65,7 +68,13 @@ async function route(options: ApiOptions, exchange: Exchange, counted: Counted):
     return await pass()
   }
   if (path.kind === 'other') throw unknownResource()
-  if (path.kind === 'resource') return await answer(options, exchange, path, counted)
+  if (path.kind === 'resource') {
+    const review = reviewOf(path)
+    if (review === undefined) return await answer(options, exchange, path, counted)
+    // It asks and stores nothing, so it counts as no write.
+    begin(options, counted, 'other')
+    return await handleReview(options, exchange, path, review)
+  }
   begin(options, counted, 'discovery')
   const checking = options.gate.check(exchange, pathAttributes(exchange.request.method ?? '', exchange.path))
   if (checking instanceof Promise) await checking

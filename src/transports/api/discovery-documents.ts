@@ -93,7 +93,7 @@ function sendOpenApi(
 
 function sendDocument(exchange: Exchange, document: Document | null): void {
   if (document === null) throw unknownResource()
-  const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: false })
+  const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: false, hasObjects: false })
   const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
   exchange.send(200, form.contentType, layout.whole(document.body), { vary: 'Accept' })
 }

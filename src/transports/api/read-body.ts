@@ -15,13 +15,18 @@ export const MAX_BODY_BYTES = 3 * 1024 * 1024
  * @param timeoutMs a client that sends slowly holds a slot for no longer.
  * @throws RequestEntityTooLargeError, UnsupportedMediaTypeError, TimeoutError, BadRequestError when the client is gone.
  */
-export async function readBody(exchange: Exchange, clock: Clock, timeoutMs: number): Promise<Buffer> {
+export async function readBody(
+  exchange: Exchange,
+  clock: Clock,
+  timeoutMs: number,
+  maxBytes = MAX_BODY_BYTES,
+): Promise<Buffer> {
   const { request, requestHeaders } = exchange
   const coding = requestHeaders['content-encoding'] ?? 'identity'
   if (coding !== 'identity') {
     throw new UnsupportedMediaTypeError(`a body with Content-Encoding ${JSON.stringify(coding)} is not read`)
   }
-  if (Number(requestHeaders['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge(exchange)
+  if (Number(requestHeaders['content-length'] ?? 0) > maxBytes) throw tooLarge(exchange, maxBytes)
   const pieces: Buffer[] = []
   let bytes = 0
   return await new Promise<Buffer>((resolve, reject) => {
@@ -30,7 +35,7 @@ export async function readBody(exchange: Exchange, clock: Clock, timeoutMs: numb
     )
     const onData = (piece: Buffer): void => {
       bytes += piece.length
-      if (bytes > MAX_BODY_BYTES) return finish(() => reject(tooLarge(exchange)))
+      if (bytes > maxBytes) return finish(() => reject(tooLarge(exchange, maxBytes)))
       pieces.push(piece)
     }
     const onEnd = (): void => finish(() => resolve(Buffer.concat(pieces)))
@@ -47,7 +52,7 @@ export async function readBody(exchange: Exchange, clock: Clock, timeoutMs: numb
 }
 
 /** Unread bytes of the body must not be taken for the next request, so the connection ends with the answer. */
-function tooLarge({ response, request }: Exchange): RequestEntityTooLargeError {
+function tooLarge({ response, request }: Exchange, maxBytes: number): RequestEntityTooLargeError {
   if (request.httpVersionMajor === 1) response.setHeader('connection', 'close')
-  return new RequestEntityTooLargeError(`Request entity too large: limit is ${MAX_BODY_BYTES}`)
+  return new RequestEntityTooLargeError(`Request entity too large: limit is ${maxBytes}`)
 }

@@ -33,7 +33,7 @@ export interface JsonViews {
   canShow(served: ServedResource, object: StoredObject): boolean
 }
 
-const ONLY_JSON: Servable = { protobufObjects: false, protobufPartial: false }
+const ONLY_JSON: Servable = { protobufObjects: false }
 
 export class ResourceForms {
   readonly #views: JsonViews
@@ -60,7 +60,7 @@ export class ResourceForms {
       const [from = '', kind = ''] = stored.split(' ')
       return hasSameMessage(from, version, kind)
     })
-    return { protobufObjects: isSame, protobufPartial: true }
+    return { protobufObjects: isSame }
   }
 
   /** @throws NotAcceptableError when the resource cannot be had in that form; BadRequestError. */

@@ -25,7 +25,7 @@ export interface Writes {
 }
 
 /** Objects are written as JSON, so the answer cannot be had as protobuf. */
-const AS_JSON = { protobufObjects: false, protobufPartial: false } as const
+const AS_JSON = { protobufObjects: false } as const
 
 /** @param writes null: this server does not write. @throws StatusError */
 export async function handleWrite(

@@ -10,13 +10,15 @@ import { TLSSocket } from 'node:tls'
 import type { AccessGuard, Acting } from '../../auth/access-guard.js'
 import type { AuditLog } from '../../auth/audit-log.js'
 import { type TrustedProxies, clientAddress } from '../../auth/client-address.js'
+import { alwaysAllow } from '../../auth/authz/always-allow.js'
 import type { Attributes } from '../../auth/authz/authorizer.js'
+import type { ReviewJudge } from '../../auth/authz/reviews.js'
 import type { EscalationCheck, RightsWrite } from '../../auth/authz/escalation.js'
 import type { AuthenticationRequest } from '../../auth/authn/authenticator.js'
 import { bearerToken } from '../../auth/authn/bearer-token.js'
 import { refuseImpersonation } from '../../auth/impersonation.js'
 import { type PeerCertificate, peerCertificateOf } from '../../auth/peer-certificate.js'
-import { ALL_UNAUTHENTICATED, type User } from '../../auth/user.js'
+import { ALL_UNAUTHENTICATED, ANONYMOUS, type User } from '../../auth/user.js'
 import type { StatusError } from '../../model/status.js'
 import type { Exchange } from '../server/exchange.js'
 
@@ -45,6 +47,12 @@ export interface Caller {
   confirmRights(write: RightsWrite): Promise<void>
   /** Keeps checking a running request. @returns a function that ends the checks. */
   keep(revoked: (error: StatusError) => void): () => void
+}
+
+/** The client of an access review, and who answers it. */
+export interface Reviewer {
+  readonly user: User
+  readonly judge: ReviewJudge
 }
 
 /** The client of a request that another server answers. */
@@ -135,6 +143,38 @@ export class RequestGate {
   }
 
   /**
+   * Lets a client ask for a review. What it may do itself anybody may ask who has a name; the rights of others, and those of
+   * anonymous clients, only who may `create` the review.
+   *
+   * @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError
+   */
+  async checkReview(exchange: Exchange, attributes: Attributes, isSelf: boolean): Promise<Reviewer> {
+    const { guard, countRequest, audit } = this.#options
+    const { request } = exchange
+    const address = this.#addressOf(request)
+    if (guard === null) {
+      countRequest(address)
+      if (audit !== null) this.#audit(exchange, attributes, address, null, null)
+      refuseImpersonation(request.rawHeaders)
+      return { user: ANONYMOUS, judge: EVERYTHING }
+    }
+    const asked = { rawHeaders: request.rawHeaders, tlsPeerCertificate: this.#certificateOf(request) }
+    let client: Client | null = null
+    let rule: string | null = null
+    try {
+      const user = await guard.authenticate(asked)
+      client = { user, impersonator: null }
+      const acting = await this.#actingAs(guard, user, asked, address)
+      client = acting
+      const needsNoRight = isSelf && !acting.user.groups.includes(ALL_UNAUTHENTICATED)
+      rule = needsNoRight ? 'a review of its own rights' : (await guard.authorize(acting, attributes)).decision.rule
+      return { user: acting.user, judge: guard }
+    } finally {
+      this.#audit(exchange, attributes, address, client, rule)
+    }
+  }
+
+  /**
    * Authenticates the client of a request that another server answers; that server authorizes it.
    * @throws UnauthorizedError, TooManyRequestsError, ServiceUnavailableError
    */
@@ -221,6 +261,12 @@ export class RequestGate {
     if (known === undefined) this.#certificates.set(socket, (known = { peer: peerCertificateOf(socket) }))
     return known.peer
   }
+}
+
+/** Where nobody is authenticated, everybody may do everything. */
+const EVERYTHING: ReviewJudge = {
+  decide: (user, attributes) => alwaysAllow.authorize(user, attributes),
+  rulesFor: (user, namespace) => alwaysAllow.rulesFor(user, namespace),
 }
 
 /** The name that a request is counted under. */

@@ -474,7 +474,11 @@ void t.test('a change takes effect with the next question and is reported', asyn
   authorizer.onChange(() => told++)
   const q: Question = { user: 'ann', groups: [], verb: 'watch', resource: 'pods' }
   const ask = () => authorizer.authorize(userOf(q), attributesOf(q))
-  t.match(await ask(), { allowed: false, reason: /not read yet/ }, 'nobody has any right before the roles are read')
+  t.match(
+    await ask(),
+    { allowed: false, reason: /not been read yet/ },
+    'nobody has any right before the roles are read',
+  )
   source.set(WORLD)
   t.match(await ask(), { allowed: true })
   source.set({ ...WORLD, clusterRoleBindings: [] })
@@ -587,4 +591,50 @@ void t.test('of path patterns with a star, the one that fits is found among many
   for (const [path, expected] of Object.entries(cases)) {
     t.equal(await allowedBy(world, { user: 'pat', groups: [], verb: 'get', path }), expected, path)
   }
+})
+
+void t.test('the rights of a user in a namespace are listed once each, and what is missing is named', async (t) => {
+  const pods = { verbs: ['get'], apiGroups: [''], resources: ['pods'], resourceNames: ['a'] }
+  const many = Array.from({ length: 10_001 }, (_, index) => ({
+    verbs: [`v${index}`],
+    apiGroups: [''],
+    resources: ['x'],
+  }))
+  const world: World = {
+    roles: [],
+    clusterRoles: [
+      clusterRole('pods', [pods]),
+      clusterRole('paths', [{ verbs: ['get'], nonResourceURLs: ['/x'] }]),
+      clusterRole('many', many),
+    ],
+    clusterRoleBindings: [
+      binding('', 'one', 'ClusterRole', 'paths', [user('ann')]),
+      binding('', 'many', 'ClusterRole', 'many', [user('max')]),
+    ],
+    roleBindings: [
+      binding('web', 'two', 'ClusterRole', 'pods', [user('ann')]),
+      binding('web', 'three', 'ClusterRole', 'pods', [group('team')]),
+      binding('db', 'four', 'ClusterRole', 'gone', [user('ann')]),
+    ],
+  }
+  const rulesFor = (source: Source, name: string, namespace: string, groups: string[] = ['team']) =>
+    rbac(new RbacRules(source)).rulesFor(userOf({ user: name, groups }), namespace)
+  const source = new Source(world)
+  t.same(await rulesFor(source, 'ann', 'web'), {
+    resourceRules: [pods],
+    nonResourceRules: [{ verbs: ['get'], nonResourceURLs: ['/x'] }],
+    incomplete: false,
+  })
+  t.match(await rulesFor(source, 'ann', 'db'), {
+    resourceRules: [],
+    incomplete: true,
+    evaluationError: /"gone" not found/,
+  })
+  t.match(await rulesFor(source, 'max', 'web', []), {
+    resourceRules: [],
+    incomplete: true,
+    evaluationError: /more than 10000/,
+  })
+  t.match(await rulesFor(source, 'root', 'web', ['system:masters']), { resourceRules: [{ verbs: ['*'] }] })
+  t.match(await rulesFor(new Source(null), 'ann', 'web'), { incomplete: true, evaluationError: /not been read yet/ })
 })

@@ -136,7 +136,7 @@ void t.test('a Status carries everything its JSON form does', (t) => {
 
 void t.test('metadata alone, of one object and of a list', (t) => {
   const object = openStored(pods[0]!.value)
-  const one = openEnvelope(encodePartialObjectMetadata(object, '8'))
+  const one = openEnvelope(encodePartialObjectMetadata(metadataItem(object, '8')))
   t.match(one, { apiVersion: 'meta.k8s.io/v1', kind: 'PartialObjectMetadata' })
   const metadata = read(`${META}.PartialObjectMetadata`, rawOf(one))['metadata']
   t.match(metadata, { name: 'web-0', namespace: 'team-a', resourceVersion: '8' })

@@ -2,7 +2,13 @@ import t from 'tap'
 import { scanObject } from '../../../src/codec/json-scan.js'
 import { LIST_TAIL, partialObject, partialObjectListHead } from '../../../src/dialect/partial-object.js'
 import { servedResource } from '../../../src/dialect/resource-registry.js'
-import { encodeTableEvent, encodeTableRow, TABLE_TAIL, tableHead } from '../../../src/dialect/table/encode-table.js'
+import {
+  encodeTableBookmark,
+  encodeTableEvent,
+  encodeTableRow,
+  TABLE_TAIL,
+  tableHead,
+} from '../../../src/dialect/table/encode-table.js'
 import { findWellKnown, wellKnownResources } from '../../../src/dialect/well-known-resources.js'
 import { toRevision } from '../../../src/model/revision.js'
 
@@ -53,9 +59,11 @@ void t.test('a list of them is a list', async (t) => {
   t.same((JSON.parse(empty.toString()) as { items: object[] }).items, [], 'items is never null')
 })
 
+const FORM = { include: 'Metadata', metaVersion: 'meta.k8s.io/v1' } as const
+
 void t.test('a row carries the object as asked for, and never a rewritten one', async (t) => {
   const row = (include: 'None' | 'Metadata' | 'Object'): string =>
-    encodeTableRow(configmaps, scan(TEXT), toRevision(42), NOW, include).toString()
+    encodeTableRow(configmaps, scan(TEXT), toRevision(42), NOW, { ...FORM, include }).toString()
   const cells = '{"cells":["a",2,"<unknown>"],"object":'
   t.equal(row('None'), `${cells}null}`)
   t.equal(
@@ -69,9 +77,9 @@ void t.test('a row carries the object as asked for, and never a rewritten one', 
 })
 
 void t.test('a list is head, rows and tail', async (t) => {
-  const row = encodeTableRow(configmaps, scan(TEXT), toRevision(42), NOW, 'Metadata')
+  const row = encodeTableRow(configmaps, scan(TEXT), toRevision(42), NOW, FORM)
   const bytes = Buffer.concat([
-    tableHead(configmaps, { resourceVersion: '50' }),
+    tableHead(configmaps, { resourceVersion: '50' }, FORM),
     row,
     Buffer.from(','),
     row,
@@ -84,11 +92,29 @@ void t.test('a list is head, rows and tail', async (t) => {
   t.equal(table.rows.length, 2)
 })
 
+void t.test('v1beta1 is named in the Table and in the objects of its rows', async (t) => {
+  const form = { include: 'Metadata', metaVersion: 'meta.k8s.io/v1beta1' } as const
+  const head = tableHead(configmaps, { resourceVersion: '50' }, form)
+  const row = encodeTableRow(configmaps, scan(TEXT), toRevision(42), NOW, form)
+  const table = JSON.parse(Buffer.concat([head, row, TABLE_TAIL]).toString()) as object
+  t.match(table, { apiVersion: form.metaVersion, rows: [{ object: { apiVersion: form.metaVersion } }] })
+})
+
+void t.test('a bookmark is a Table whose row is that of an object with nothing but metadata', async (t) => {
+  const metadata = { resourceVersion: '42', annotations: { 'k8s.io/initial-events-end': 'true' } }
+  const bytes = encodeTableBookmark(configmaps, toRevision(42), JSON.stringify(metadata), FORM)
+  t.match(JSON.parse(bytes.toString()), {
+    metadata: { resourceVersion: '42', annotations: undefined },
+    columnDefinitions: null,
+    rows: [{ cells: ['', 0, '<unknown>'], object: { kind: 'PartialObjectMetadata', metadata } }],
+  })
+})
+
 void t.test('only the first event of a watch tells the columns', async (t) => {
   const event = (first: boolean): { columnDefinitions: object[] | null; rows: object[]; metadata: object } =>
-    JSON.parse(
-      encodeTableEvent(configmaps, scan(TEXT), toRevision(42), NOW, 'Metadata', first).toString(),
-    ) as ReturnType<typeof event>
+    JSON.parse(encodeTableEvent(configmaps, scan(TEXT), toRevision(42), NOW, FORM, first).toString()) as ReturnType<
+      typeof event
+    >
   t.equal(event(true).columnDefinitions?.length, 3)
   t.equal(event(false).columnDefinitions, null)
   t.same(event(false).metadata, { resourceVersion: '42' })

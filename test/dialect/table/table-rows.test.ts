@@ -35,6 +35,9 @@ const ADDED_SINCE: ReadonlySet<string> = new Set([
   'jobs Status',
   'persistentvolumeclaims VolumeAttributesClass',
   'priorityclasses PreemptionPolicy',
+  ...['Scope', 'Versions', 'Group', 'Kind', 'ShortNames', 'Established'].map(
+    (name) => `customresourcedefinitions ${name}`,
+  ),
 ])
 const TEXT_SINCE: ReadonlySet<string> = new Set(['pods Restarts'])
 
@@ -554,6 +557,33 @@ void t.test('each kind shows what kubectl users look for', async (t) => {
         ],
       },
       { Role: 'Role/r', Users: 'u', Groups: 'g', ServiceAccounts: 'a/s' },
+    ],
+    [
+      'customresourcedefinitions',
+      {
+        metadata,
+        spec: {
+          scope: 'Namespaced',
+          group: 'example.com',
+          names: { kind: 'Thing', shortNames: ['th', 'tg'] },
+          versions: [
+            { name: 'v1alpha1', served: true, storage: true },
+            { name: 'v1beta1', served: false },
+            { name: 'v1', served: true },
+          ],
+        },
+        status: { conditions: [{ type: 'Established', status: 'True' }] },
+      },
+      {
+        Name: 'x',
+        Scope: 'Namespaced',
+        Versions: 'v1,v1alpha1(storage)',
+        'Created At': AN_HOUR_AGO,
+        Group: 'example.com',
+        Kind: 'Thing',
+        ShortNames: 'th,tg',
+        Established: true,
+      },
     ],
     ['clusterroles', { metadata }, { Name: 'x', 'Created At': AN_HOUR_AGO }],
     [

@@ -1,0 +1,57 @@
+/** POST of an access review: reads the question, answers it from this server's own authorizer, stores nothing. */
+import { answerReview, findReview, type ReviewKind } from '../../auth/authz/reviews.js'
+import type { Schema } from '../../codec/protobuf/schema.js'
+import { isPretty, negotiate } from '../../dialect/accept.js'
+import { type ResourcePath, unknownResource } from '../../dialect/request-path.js'
+import { MethodNotAllowedError } from '../../model/status.js'
+import { parseReviewBody } from '../../writes/request-body.js'
+import { layOut } from '../bodies/layout.js'
+import type { RequestGate } from '../limits/request-gate.js'
+import type { Exchange } from '../server/exchange.js'
+import type { ApiContext } from './api-context.js'
+import { readBody } from './read-body.js'
+import { attributesOf, verbOf } from './request-attributes.js'
+
+export interface ReviewOptions {
+  readonly context: Pick<ApiContext, 'clock' | 'requestTimeoutMs'>
+  readonly gate: RequestGate
+  /** Reads bodies in protobuf. */
+  readonly schema: Schema
+}
+
+/** A review is a question of a few names; the largest list of groups is far below this. */
+const MAX_REVIEW_BYTES = 64 * 1024
+
+export function reviewOf(path: ResourcePath): ReviewKind | undefined {
+  const { group, version, plural, served } = path
+  return served === undefined ? findReview(group, version, plural) : undefined
+}
+
+/** @throws StatusError before the answer. */
+export async function handleReview(
+  { context, gate, schema }: ReviewOptions,
+  exchange: Exchange,
+  path: ResourcePath,
+  kind: ReviewKind,
+): Promise<void> {
+  const verb = verbOf(exchange, path)
+  const { user, judge } = await gate.checkReview(
+    exchange,
+    attributesOf(exchange, path, verb),
+    kind.isSelf && verb === 'create',
+  )
+  if (path.name !== '' || (path.namespace !== '') !== kind.namespaced) throw unknownResource()
+  if (verb !== 'create')
+    throw new MethodNotAllowedError('the server does not allow this method on the requested resource')
+  const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: false, hasObjects: false })
+  const bytes = await readBody(exchange, context.clock, context.requestTimeoutMs, MAX_REVIEW_BYTES)
+  const body = parseReviewBody(exchange.requestHeaders['content-type'], bytes, schema, kind)
+  const answer = await answerReview(judge, kind, {
+    caller: user,
+    namespace: path.namespace,
+    body,
+    nowMs: context.clock.now(),
+  })
+  const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
+  exchange.send(201, form.contentType, layout.whole(Buffer.from(JSON.stringify(answer))))
+}

@@ -1,0 +1,191 @@
+/** Access reviews: what a caller may do, answered from this server's own authorizer, on a server that does not write. */
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { MessageWriter } from '../../src/codec/protobuf/message-writer.js'
+import { encodeEnvelope } from '../../src/codec/protobuf/resource-version.js'
+import { type AppHarness, startApp, until } from '../support/app.js'
+import { kubectlBinary } from '../support/kubectl.js'
+import { testPath } from '../support/requirements.js'
+
+const AUTHORIZATION = '/apis/authorization.k8s.io/v1'
+const WHO_AM_I = '/apis/authentication.k8s.io/v1/selfsubjectreviews'
+
+const TOKENS = ['web-token,web,2,"team-web"', 'judge-token,judge,3']
+const POLICY = `rules:
+  - name: web reads pods of its namespace
+    groups: [team-web]
+    verbs: [get, list, watch]
+    apiGroups: [""]
+    resources: [pods]
+    namespaces: [web]
+  - name: web reads the version
+    groups: [team-web]
+    verbs: [get]
+    paths: [/version]
+  - name: judge asks about others
+    users: [judge]
+    verbs: [create]
+    apiGroups: [authorization.k8s.io]
+    resources: [subjectaccessreviews, localsubjectaccessreviews]
+`
+
+async function start(t: Test): Promise<AppHarness & { readonly audit: string }> {
+  const folder = t.testdir({ 'tokens.csv': `${TOKENS.join('\n')}\n`, 'policy.yaml': POLICY })
+  const audit = join(folder, 'audit.log')
+  const flags = [
+    `--token-auth-file=${join(folder, 'tokens.csv')}`,
+    '--authorization-mode=Policy',
+    `--authorization-policy-file=${join(folder, 'policy.yaml')}`,
+    `--audit-log-path=${audit}`,
+  ]
+  return Object.assign(await startApp(t, { flags }), { audit })
+}
+
+interface Answer {
+  readonly code: number
+  readonly body: { readonly status?: unknown; readonly message?: string; readonly reason?: string }
+}
+
+async function ask(url: string, path: string, token: string | null, body: unknown, type?: string): Promise<Answer> {
+  const headers: Record<string, string> = { 'content-type': type ?? 'application/json' }
+  if (token !== null) headers['authorization'] = `Bearer ${token}`
+  const sent = Buffer.isBuffer(body) || typeof body === 'string' ? body : JSON.stringify(body)
+  const answer = await fetch(`${url}${path}`, { method: 'POST', headers, body: sent })
+  return { code: answer.status, body: (await answer.json()) as Answer['body'] }
+}
+
+const pods = (verb: string, namespace: string): object => ({
+  spec: { resourceAttributes: { verb, resource: 'pods', namespace } },
+})
+
+void t.test('a caller learns what it may do itself, and needs no right to ask', async (t) => {
+  const { url, audit } = await start(t)
+  const self = `${AUTHORIZATION}/selfsubjectaccessreviews`
+  t.match(await ask(url, self, 'web-token', pods('list', 'web')), {
+    code: 201,
+    body: {
+      kind: 'SelfSubjectAccessReview',
+      apiVersion: 'authorization.k8s.io/v1',
+      spec: { resourceAttributes: { verb: 'list' } },
+      status: { allowed: true, reason: 'Policy: web reads pods of its namespace' },
+    },
+  })
+  t.match(await ask(url, self, 'web-token', pods('delete', 'web')), { code: 201, body: { status: { allowed: false } } })
+  t.match(await ask(url, self, 'web-token', pods('list', 'db')), { code: 201, body: { status: { allowed: false } } })
+  const version = { spec: { nonResourceAttributes: { verb: 'get', path: '/version' } } }
+  t.match(await ask(url, self, 'web-token', version), { body: { status: { allowed: true } } })
+  t.match(await ask(url, self, 'judge-token', version), { body: { status: { allowed: false } } })
+
+  t.match(await ask(url, `${AUTHORIZATION}/selfsubjectrulesreviews`, 'web-token', { spec: { namespace: 'web' } }), {
+    code: 201,
+    body: {
+      status: {
+        resourceRules: [{ verbs: ['get', 'list', 'watch'], apiGroups: [''], resources: ['pods'] }],
+        nonResourceRules: [{ verbs: ['get'], nonResourceURLs: ['/version'] }],
+        incomplete: false,
+      },
+    },
+  })
+  const elsewhere = await ask(url, `${AUTHORIZATION}/selfsubjectrulesreviews`, 'web-token', {
+    spec: { namespace: 'db' },
+  })
+  t.match(elsewhere.body.status, { resourceRules: [] })
+
+  t.match(await ask(url, WHO_AM_I, 'web-token', {}), {
+    code: 201,
+    body: {
+      kind: 'SelfSubjectReview',
+      status: { userInfo: { username: 'web', groups: ['team-web', 'system:authenticated'] } },
+    },
+  })
+  await until(() => readFileSync(audit, 'utf8').includes('selfsubjectreviews'), 'the access log has it')
+  const [first] = readFileSync(audit, 'utf8').split('\n')
+  t.match(JSON.parse(first ?? ''), { user: 'web', verb: 'create', resource: 'selfsubjectaccessreviews', code: 201 })
+})
+
+void t.test('what others may do is for callers with the right to ask', async (t) => {
+  const { url } = await start(t)
+  const review = {
+    spec: {
+      user: 'eve',
+      groups: ['team-web'],
+      resourceAttributes: { verb: 'list', resource: 'pods', namespace: 'web' },
+    },
+  }
+  const paths = ['/subjectaccessreviews', '/namespaces/web/localsubjectaccessreviews'].map((end) => AUTHORIZATION + end)
+  for (const path of paths) {
+    t.match(await ask(url, path, 'web-token', review), { code: 403, body: { reason: 'Forbidden' } })
+    t.match(await ask(url, path, 'judge-token', review), { code: 201, body: { status: { allowed: true } } })
+  }
+  const other = await ask(url, `${AUTHORIZATION}/namespaces/db/localsubjectaccessreviews`, 'judge-token', review)
+  t.match(other, { code: 422, body: { message: /must match metadata.namespace/ } })
+})
+
+void t.test('a review that cannot be answered is refused, and so is a caller without a name', async (t) => {
+  const { url } = await start(t)
+  const self = `${AUTHORIZATION}/selfsubjectaccessreviews`
+  const cases: [path: string, token: string | null, body: unknown, code: number][] = [
+    [self, null, pods('list', 'web'), 401],
+    [self, 'wrong', pods('list', 'web'), 401],
+    [self, 'web-token', { spec: {} }, 422],
+    [self, 'web-token', { spec: { resourceAttributes: {}, nonResourceAttributes: {} } }, 422],
+    [self, 'web-token', '{"spec":', 400],
+    [self, 'web-token', '[]', 400],
+    [self, 'web-token', { kind: 'Pod', apiVersion: 'v1' }, 400],
+    [self, 'web-token', { spec: { padding: 'x'.repeat(70_000) } }, 413],
+    [`${AUTHORIZATION}/selfsubjectrulesreviews`, 'web-token', {}, 400],
+    [`${AUTHORIZATION}/subjectaccessreviews`, 'judge-token', pods('list', 'web'), 422],
+    [`${AUTHORIZATION}/namespaces/web/selfsubjectaccessreviews`, 'web-token', pods('list', 'web'), 404],
+    [`${self}/name`, 'web-token', pods('list', 'web'), 404],
+  ]
+  for (const [path, token, body, code] of cases)
+    t.equal((await ask(url, path, token, body)).code, code, `${path} ${JSON.stringify(body).slice(0, 60)}`)
+  const headers = { authorization: 'Bearer judge-token' }
+  t.equal(
+    (await fetch(`${url}${AUTHORIZATION}/subjectaccessreviews`, { headers })).status,
+    403,
+    'listing is another right',
+  )
+})
+
+void t.test('a review may come as protobuf', async (t) => {
+  const { url } = await start(t)
+  const attributes = new MessageWriter().text(1, 'web').text(2, 'list').text(5, 'pods')
+  const raw = new MessageWriter().message(2, new MessageWriter().message(1, attributes)).finish()
+  const body = encodeEnvelope(
+    'authorization.k8s.io/v1',
+    'SelfSubjectAccessReview',
+    raw.length,
+    (out, at) => at + raw.copy(out, at),
+  )
+  const path = `${AUTHORIZATION}/selfsubjectaccessreviews`
+  const answer = await ask(url, path, 'web-token', body, 'application/vnd.kubernetes.protobuf')
+  t.match(answer, { code: 201, body: { status: { allowed: true } } })
+})
+
+void t.test('kubectl asks a server that authenticates nobody, and discovery has the groups', async (t) => {
+  const kubectl = async (url: string, ...args: string[]): Promise<string> => {
+    const all = ['--server', url, '--cache-dir', t.testdir(), ...args]
+    const { stdout } = await promisify(execFile)(kubectlBinary, all, { env: { PATH: testPath, HOME: t.testdirName } })
+    return stdout
+  }
+  const open = await startApp(t)
+  t.equal(await kubectl(open.url, 'auth', 'can-i', '*', '*'), 'yes\n')
+  t.match(await kubectl(open.url, 'auth', 'can-i', '--list'), /\*\.\* .*\[\*\]/)
+  for (const [group, name] of [
+    ['authorization', 'selfsubjectaccessreviews'],
+    ['authentication', 'selfsubjectreviews'],
+  ]) {
+    const answer = await fetch(`${open.url}/apis/${group}.k8s.io/v1`)
+    const { resources } = (await answer.json()) as { resources: object[] }
+    t.match(
+      resources.find((resource) => (resource as { name: string }).name === name),
+      { verbs: ['create'] },
+    )
+  }
+  const { groups } = (await (await fetch(`${open.url}/apis`)).json()) as { groups: { name: string }[] }
+  t.ok(groups.some(({ name }) => name === 'authorization.k8s.io'))
+})
