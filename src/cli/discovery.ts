@@ -1,4 +1,5 @@
 /** What a server serves, and which of it somebody means by `po`, `deployment` or `deploy.apps`. */
+import { WatchFailure } from '../reflector/failure.js'
 import { nearestName } from '../support/nearest-name.js'
 import type { Connection } from './connection.js'
 import { CommandError } from './exit-code.js'
@@ -51,9 +52,10 @@ interface Legacy {
 export async function discover(connection: Connection, signal: AbortSignal): Promise<readonly ApiResource[]> {
   const get = async (path: string): Promise<Legacy> =>
     ((await askJson(connection, { path, accept: AGGREGATED, signal })) ?? {}) as Legacy
-  const [core, named] = await Promise.all([get('/api'), get('/apis')])
+  const [core, named] = await Promise.all([get('/api').catch(noneFor404), get('/apis')])
   const isAggregated = (answer: Legacy): boolean => answer.kind === 'APIGroupDiscoveryList'
-  const ofCore = isAggregated(core) ? fromAggregated(core) : fromList('', 'v1', await get('/api/v1'))
+  const ofCore =
+    core === null ? [] : isAggregated(core) ? fromAggregated(core) : fromList('', 'v1', await get('/api/v1'))
   if (isAggregated(named)) return [...ofCore, ...fromAggregated(named)]
   const groups = (named.groups ?? []).flatMap(({ name, preferredVersion }) =>
     preferredVersion === undefined ? [] : [{ name, version: preferredVersion.version }],
@@ -65,6 +67,12 @@ export async function discover(connection: Connection, signal: AbortSignal): Pro
     ),
   )
   return [...ofCore, ...lists.flat()]
+}
+
+/** A server of custom resources alone has no core group, and says so by 404. */
+function noneFor404(error: unknown): null {
+  if (error instanceof CommandError && error.cause instanceof WatchFailure && error.cause.code === 404) return null
+  throw error
 }
 
 function fromAggregated({ items = [] }: Legacy): ApiResource[] {

@@ -4,6 +4,7 @@
  * is decided elsewhere.
  */
 import type { Resource } from '../../model/resource.js'
+import { WatchFailure } from '../../reflector/failure.js'
 import { asUpstreamError } from './http-failure.js'
 import type { RemoteApiServer } from './remote-api-server.js'
 
@@ -29,11 +30,19 @@ export async function discover(server: RemoteApiServer, signal?: AbortSignal): P
   const incomplete = new Set<string>()
   for (const path of ['/api', '/apis']) {
     const accept = `${AGGREGATED},application/json`
-    const document = await server.document({ path, accept, ...(signal === undefined ? {} : { signal }) })
+    const asking = server.document({ path, accept, ...(signal === undefined ? {} : { signal }) })
+    // An API server of custom resources alone has no core group, and says so by 404.
+    const document = path === '/api' ? await asking.catch(noneFor404) : await asking
     if (textAt(document, 'kind') === 'APIGroupDiscoveryList') readAggregated(document, resources, incomplete)
     else await readGroups(server, path, document, resources, incomplete, signal)
   }
   return { resources, incomplete, customNames: await readCustomNames(server, resources, signal) }
+}
+
+function noneFor404(error: unknown): null {
+  const { cause } = asUpstreamError(error, '/api')
+  if (cause instanceof WatchFailure && cause.code === 404) return null
+  throw error
 }
 
 function readAggregated(document: unknown, resources: DiscoveredResource[], incomplete: Set<string>): void {
