@@ -26,10 +26,14 @@ if (word === undefined || word.startsWith('-')) {
 
 async function loadCommands(): Promise<readonly Command[]> {
   const { createCommands } = await import('./cli/commands.js')
-  return createCommands(async () => {
-    const { optionRows } = await import('./config/help.js')
-    return optionRows().flatMap(({ flag }) => (flag === null ? [] : [flag]))
-  }, packageVersion)
+  return createCommands(
+    async () => {
+      const { optionRows } = await import('./config/help.js')
+      return optionRows().flatMap(({ flag }) => (flag === null ? [] : [flag]))
+    },
+    packageVersion,
+    async (options) => await (await import('./server/check-config.js')).checkConfig(options),
+  )
 }
 
 /** For the server's own `--help`. */

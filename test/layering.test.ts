@@ -148,7 +148,7 @@ void t.test('a test lies beside the mirror of its source', (t) => {
   const misplaced = listFiles(tests, '.test.ts').filter((path) => {
     if (!path.includes(sep) || CROSS_CUTTING.has(stageOf(path))) return false
     const mirrored = join(source, path.replace(/\.test\.ts$/, ''))
-    // Of a file, of a folder, or one aspect of a file.
+    // The test may belong to a file, to a folder, or to one aspect of a file.
     return ![`${mirrored}.ts`, mirrored, `${dirname(mirrored)}.ts`].some(existsSync)
   })
   t.same(misplaced, [])

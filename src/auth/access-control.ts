@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 
+import type { AccessMetrics } from '../model/request-metrics.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { Authenticator } from './authn/authenticator.js'
@@ -22,6 +23,7 @@ import { webhook } from './authz/webhook.js'
 import { JsonClient } from './https-json.js'
 import { loadKubeconfig } from './kubeconfig.js'
 import { parseCertificates } from './peer-certificate.js'
+import { timedClient } from './timed-client.js'
 import { WatchedFiles } from './watched-file.js'
 
 /** Durations are in milliseconds; null means not configured. The loaded config satisfies this by shape. */
@@ -59,6 +61,7 @@ export interface AuthorizationOptions {
 interface Surroundings {
   readonly clock: Clock
   readonly logger: Logger
+  readonly metrics?: AccessMetrics
 }
 
 /**
@@ -69,7 +72,7 @@ interface Surroundings {
  */
 export function buildAuthenticator(
   options: AuthenticationOptions,
-  { clock, logger }: Surroundings,
+  { clock, logger, metrics }: Surroundings,
 ): UnionAuthenticator {
   const watch = <T>(path: string, parse: (text: string) => T): WatchedFiles<T> =>
     new WatchedFiles({ paths: [path], clock, logger }, (content) => naming(path, () => parse(content.toString('utf8'))))
@@ -100,16 +103,21 @@ export function buildAuthenticator(
         groupsPrefix: options.oidcGroupsPrefix,
         signingAlgorithms: options.oidcSigningAlgs,
         clockSkewMs: options.oidcClockSkew,
-        client: new JsonClient({
-          server: options.oidcIssuerUrl,
-          ...(options.oidcCaFile === null ? {} : { ca: readFileSync(options.oidcCaFile) }),
-        }),
+        client: timedClient(
+          new JsonClient({
+            server: options.oidcIssuerUrl,
+            ...(options.oidcCaFile === null ? {} : { ca: readFileSync(options.oidcCaFile) }),
+          }),
+          'oidc',
+          metrics,
+        ),
         clock,
       }),
     )
   }
   if (options.authenticationKubeconfig !== null) {
-    const client = new JsonClient(loadKubeconfig(options.authenticationKubeconfig))
+    const api = new JsonClient(loadKubeconfig(options.authenticationKubeconfig))
+    const client = timedClient(api, 'token-review', metrics)
     authenticators.push(tokenReview({ client, cacheMs: options.authenticationTokenWebhookCacheTtl, clock }))
   }
   return authenticators.length === 0
@@ -123,7 +131,7 @@ export function buildAuthenticator(
  */
 export function buildAuthorizer(
   options: AuthorizationOptions,
-  { clock, logger }: Surroundings,
+  { clock, logger, metrics }: Surroundings,
   rbacRules: RbacRules | null,
 ): Authorizer {
   const modes = options.authorizationMode.map((mode): Authorizer => {
@@ -139,7 +147,11 @@ export function buildAuthorizer(
         return rbac(needed(rbacRules, mode))
       case 'Webhook':
         return webhook({
-          client: new JsonClient(loadKubeconfig(needed(options.authorizationKubeconfig, mode))),
+          client: timedClient(
+            new JsonClient(loadKubeconfig(needed(options.authorizationKubeconfig, mode))),
+            'subject-access-review',
+            metrics,
+          ),
           authorizedMs: options.authorizationWebhookCacheAuthorizedTtl,
           unauthorizedMs: options.authorizationWebhookCacheUnauthorizedTtl,
           clock,

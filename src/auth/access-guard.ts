@@ -7,7 +7,8 @@
  * within a second. A pass yields to the event loop between slices. "Cannot say now" is not a no: a restarting API
  * server must not end ten thousand watches, so an entry survives a bounded time without an answer.
  */
-import { ServiceUnavailableError, StatusError, UnauthorizedError } from '../model/status.js'
+import type { AccessMetrics } from '../model/request-metrics.js'
+import { ForbiddenError, ServiceUnavailableError, StatusError, UnauthorizedError } from '../model/status.js'
 import type { Clock, Timer } from '../support/clock.js'
 import type { AuthenticationRequest } from './authn/authenticator.js'
 import { bearerToken } from './authn/bearer-token.js'
@@ -21,6 +22,8 @@ export interface AccessGuardOptions {
   readonly authenticator: UnionAuthenticator
   readonly authorizer: Authorizer
   readonly clock: Clock
+  /** Told of the requests of clients, not of the checks of running watches. */
+  readonly metrics?: AccessMetrics
   /** How often authenticators and authorizers that change silently are asked again. Default 5 s. */
   readonly recheckMs?: number
   /** How long a watch survives while it cannot be checked. Default 5 minutes. */
@@ -79,8 +82,17 @@ export class AccessGuard {
   }
 
   /** @throws UnauthorizedError; ServiceUnavailableError when no authenticator can judge now. */
-  authenticate(request: AuthenticationRequest): Promise<User> {
-    return this.#options.authenticator.authenticate(request)
+  async authenticate(request: AuthenticationRequest): Promise<User> {
+    const startedMs = performance.now()
+    let result: 'success' | 'failure' | 'error' = 'success'
+    try {
+      return await this.#options.authenticator.authenticate(request)
+    } catch (error) {
+      result = error instanceof UnauthorizedError ? 'failure' : 'error'
+      throw error
+    } finally {
+      this.#options.metrics?.authenticated(result, secondsSince(startedMs))
+    }
   }
 
   /**
@@ -98,7 +110,16 @@ export class AccessGuard {
 
   /** @throws ForbiddenError in the API server's words; ServiceUnavailableError when no authorizer can decide now. */
   async authorize(acting: Acting, attributes: Attributes): Promise<Grant> {
-    return { ...acting, decision: await this.#require(acting.user, attributes) }
+    const startedMs = performance.now()
+    let result: 'allowed' | 'denied' | 'error' = 'allowed'
+    try {
+      return { ...acting, decision: await this.#require(acting.user, attributes) }
+    } catch (error) {
+      result = error instanceof ForbiddenError ? 'denied' : 'error'
+      throw error
+    } finally {
+      this.#options.metrics?.authorized(result, secondsSince(startedMs))
+    }
   }
 
   /** Decides for a review, which asks and does not act. @throws ServiceUnavailableError when no authorizer can decide now. */
@@ -241,6 +262,10 @@ export class AccessGuard {
     entry.revoke.clear()
     for (const end of all) end(error)
   }
+}
+
+function secondsSince(startedMs: number): number {
+  return (performance.now() - startedMs) / 1000
 }
 
 /** Two callers that impersonate the same user are judged apart, since one of them may lose the right to do so. */

@@ -20,6 +20,8 @@ export interface FairGateOptions {
   readonly maxWaitingPerIdentity: number
   readonly maxWaitMs: number
   readonly clock: Clock
+  /** The words of the 429. */
+  readonly message?: string
   /** Called for each 429. */
   readonly onRejected: () => void
 }
@@ -110,7 +112,8 @@ export class FairGate {
   #refuse(): TooManyRequestsError {
     this.#options.onRejected()
     const retryAfterSeconds = 1 + Math.floor(this.#waiting / 100)
-    return new TooManyRequestsError('too many lists and initial states are being sent', retryAfterSeconds)
+    const { message = 'too many lists and initial states are being sent' } = this.#options
+    return new TooManyRequestsError(message, retryAfterSeconds)
   }
 
   /** Gives the free slot to the next identity that may hold one more. */

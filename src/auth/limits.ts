@@ -13,9 +13,9 @@ import type { Clock } from '../support/clock.js'
 
 export interface IdentityLimitsOptions {
   readonly clock: Clock
-  readonly requestsPerSecond: number
+  readonly requestsPerSecond: () => number
   /** null means unlimited. */
-  readonly initialBytesPerSecond: number | null
+  readonly initialBytesPerSecond: () => number | null
 }
 
 interface Bucket {
@@ -41,7 +41,7 @@ export class IdentityLimits {
    * TooManyRequestsError
    */
   countRequest(identity: string): void {
-    const { requestsPerSecond: rate } = this.#options
+    const rate = this.#options.requestsPerSecond()
     const bucket = this.#refill(this.#requests, identity, rate, rate * BURST_SECONDS)
     if (bucket.tokens < 1) {
       const wait = Math.ceil((1 - bucket.tokens) / rate)
@@ -57,7 +57,7 @@ export class IdentityLimits {
    * possible.
    */
   spendInitialBytes(identity: string, bytes: number): number {
-    const rate = this.#options.initialBytesPerSecond
+    const rate = this.#options.initialBytesPerSecond()
     if (rate === null) return 0
     const bucket = this.#refill(this.#bytes, identity, rate, rate)
     bucket.tokens -= bytes

@@ -33,7 +33,7 @@ export class CursorAdvance implements Advance {
   readonly #options: CursorAdvanceOptions
   readonly #cache: WatchCache
   readonly #endings: Endings
-  /** What one batch of the ring means to one group, shared by its lagging cursors. */
+  /** The encoded events of each batch of the ring for each group, shared by lagging cursors. */
   readonly #replays: LRUCache<string, EventUnit>
 
   constructor(options: CursorAdvanceOptions) {
@@ -106,7 +106,7 @@ export class CursorAdvance implements Advance {
   #advanceInitial(cursor: Cursor): boolean {
     if (cursor.isPaced) return false
     if (cursor.initial!.revision < this.#cache.floorRevision) {
-      // What happened since is gone: the rest of the state would be of no use.
+      // The events since then are gone, so the rest of the state would be of no use.
       this.#endings.expire(cursor)
       return false
     }
@@ -160,7 +160,7 @@ export class CursorAdvance implements Advance {
   #tryJoin(cursor: Cursor): boolean {
     const { members, log } = cursor.group
     const isAtHead = this.#cache.batchAfter(cursor.revision) === undefined
-    // Nobody was listening: the log has not been written, and begins where the cache is.
+    // Without active members nothing was written to the log, so it begins where the cache is.
     if (members.active.length === 0 && isAtHead) log.reset(this.#cache.revision)
     if (isAtHead && cursor.revision < this.#cache.revision) cursor.passTo(this.#cache.revision)
     if (members.active.length === 0 && !isAtHead) return false
@@ -182,7 +182,7 @@ export class CursorAdvance implements Advance {
   }
 }
 
-/** Asked anew after anything that may have ended it. */
+/** Checked again after everything that may have ended the cursor. */
 function hasEnded(cursor: Cursor): boolean {
   return cursor.state === 'ended'
 }

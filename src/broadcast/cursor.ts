@@ -32,7 +32,7 @@ export interface CursorOptions {
   readonly bookmarks: boolean
   /** Monotonic milliseconds at which the stream ends cleanly. */
   readonly deadlineMs: number
-  /** Told of the bytes of initial state that were sent. @returns milliseconds to wait before more. */
+  /** Called with the bytes of initial state that were sent. @returns milliseconds to wait before sending more. */
   readonly pace: (bytes: number) => number
   /** The initial state has been handed over, or there was none. Called once at the most, before `onEnd`. */
   readonly onInitialComplete: () => void
@@ -40,7 +40,7 @@ export interface CursorOptions {
   readonly onEnd: (reason: EndReason) => void
 }
 
-/** What a cursor asks of the dispatcher of its resource. */
+/** The functions of the dispatcher that a cursor needs. */
 export interface CursorOwner {
   /** The cursor can go on: its socket drained, or it has something to do. */
   wake(cursor: Cursor): void
@@ -49,7 +49,7 @@ export interface CursorOwner {
   count(events: number, bytes: number): void
 }
 
-/** What an ending cursor is told. */
+/** The error that an ending cursor still has to send. */
 export interface LastError {
   readonly error: StatusError
   readonly reason: EndReason

@@ -62,7 +62,7 @@ export interface CursorRequest extends GroupRequest {
   readonly bookmarks: boolean
   /** Monotonic milliseconds. */
   readonly deadlineMs: number
-  /** Told of the bytes of initial state that were sent. @returns milliseconds to wait before more. */
+  /** Called with the bytes of initial state that were sent. @returns milliseconds to wait before sending more. */
   readonly pace: (bytes: number) => number
   readonly onInitialComplete: () => void
   readonly onEnd: (reason: EndReason) => void
@@ -349,7 +349,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
   }
 }
 
-/** What the cursor keeps of a request: not the snapshot. */
+/** Returns the part of a request that the cursor keeps, which does not include the snapshot. */
 function optionsOf({ bookmarks, deadlineMs, pace, onInitialComplete, onEnd }: CursorRequest): Cursor['options'] {
   return { bookmarks, deadlineMs, pace, onInitialComplete, onEnd }
 }

@@ -31,7 +31,7 @@ const EMPTY = Buffer.from('{}')
 export const MAX_PATHS = 256
 const RETRY_AFTER_SECONDS = 5
 
-/** What the key itself says. */
+/** The fact that the key itself gives. */
 export const NAMESPACE_PATH = 'metadata.namespace'
 export const NAME_PATH = 'metadata.name'
 
@@ -59,7 +59,10 @@ class FactsOfVersion extends Facts {
   }
 }
 
-/** Of an object that selectors look at in other versions than the stored one. As many as the resource has versions. */
+/**
+ * The facts of an object that selectors read in other versions than the stored one. There are as many as the resource
+ * has versions.
+ */
 class FactsOfVersions {
   readonly others: FactsOfVersion[] = []
 

@@ -25,7 +25,7 @@ export interface LogUsage {
   bytes: number
 }
 
-/** What a cursor is given to write: `bytes`, after which it stands at `endOffset`, having seen up to `revision`. */
+/** The bytes that a cursor writes next. Afterwards it is at `endOffset` and has seen everything up to `revision`. */
 export interface LogSlice extends WriteUnit {
   readonly endOffset: number
   readonly revision: Revision
@@ -89,7 +89,7 @@ export class FrameLog {
     return this.#capacity
   }
 
-  /** What `trim` would leave begins here. */
+  /** The offset of the oldest frame that `trim` would keep. */
   get newestOffset(): number {
     return this.#segments.at(-1)?.start ?? this.#end
   }

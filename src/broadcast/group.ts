@@ -106,7 +106,7 @@ export class Group<M extends Member = Member> {
     return this.#bookmark
   }
 
-  /** What a wire with marks says at a revision. */
+  /** Returns the mark for a revision, for a format with marks. */
   mark(revision: Revision): WriteUnit {
     return writeUnit(this.wire, [this.wire.mark!.frame(revision)])
   }

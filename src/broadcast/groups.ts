@@ -12,7 +12,7 @@ import { Matcher, type MatchedEvent, type WatchSelector, matcherKey } from './ma
 import { MatcherIndex } from './matcher-index.js'
 import type { WireFormat } from './wire-format.js'
 
-/** What watchers of one group have in common. */
+/** The properties that all watchers of one group share. */
 export interface GroupRequest {
   /** '' for all. */
   readonly namespace: string

@@ -20,7 +20,10 @@ export interface WatchSelector {
   equalityTerms(): readonly EqualityTerm[]
 }
 
-/** What an event means to watchers of one selector; the object to show is the previous one on the way out. */
+/**
+ * The meaning of an event for watchers of one selector. When the object leaves the selection, its previous version is
+ * shown.
+ */
 export interface MatchedEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
   readonly object: StoredObject

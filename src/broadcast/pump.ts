@@ -18,7 +18,7 @@ export interface PumpOptions {
   readonly metrics: { passSlice(seconds: number): void }
 }
 
-/** What the pump does to cursors; each dispatcher supplies it for its own. */
+/** The operations of the pump on cursors; each dispatcher supplies them for its own. */
 export interface Advance {
   /** Writes an active cursor up to the head, unless it is blocked. */
   advanceActive(cursor: Cursor): void

@@ -50,7 +50,7 @@ export class Timetable {
     this.#owesBookmark = false
   }
 
-  /** What is due now; a bookmark that is due is owed from then on. */
+  /** Returns what is due now. A bookmark that is due stays owed until it is written. */
   due(nowMs: number): Due {
     if (nowMs >= this.deadlineMs) return 'end'
     const bookmarkMs = this.#bookmarkMs()

@@ -22,11 +22,16 @@ export interface WireFormat {
    * the initial state and on an error.
    */
   frame(type: EventType, body: Buffer, resumeAfter: Revision | null): Buffer
-  /** What is put around the frames of one write unit (all events of a revision): an HTTP/1.1 chunk, or nothing. */
+  /** The bytes around the frames of one write unit (all events of a revision): an HTTP/1.1 chunk, or nothing. */
   readonly envelope: Envelope | null
-  /** What follows an ERROR to tell the client how to come back (SSE's `retry:` and `id:`); null for nothing. */
+  /**
+   * Returns the bytes after an ERROR that tell the client how to come back (SSE's `retry:` and `id:`); null for none.
+   */
   afterError(status: Status): Buffer | null
-  /** Told to a quiet watcher that asked for no bookmarks, and after its initial state; null where it would be an event. */
+  /**
+   * The mark that a quiet watcher without bookmarks gets, also after its initial state; null where it would be an
+   * event.
+   */
   readonly mark: Mark | null
   /** Each write unit is compressed, once for the group. */
   readonly isGzip: boolean
@@ -50,10 +55,10 @@ export const chunkEnvelope: Envelope = {
   after: Buffer.from('\r\n', 'latin1'),
 }
 
-/** What is written in one step, or as part of one. */
+/** The bytes that are written in one step, or as part of one. */
 export interface WriteUnit {
   readonly bytes: Buffer
-  /** Of what was compressed; null where nothing was. */
+  /** The checksum of the uncompressed bytes; null when nothing was compressed. */
   readonly checksum: Checksum | null
 }
 

@@ -1,4 +1,4 @@
-/** What the ring holds: the events of one revision as the cache saw them, each with what it replaced. */
+/** An item of the ring: the events of one revision as the cache saw them, each with the object it replaced. */
 import type { Revision } from '../model/revision.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { RingItem } from '../support/ring-buffer.js'

@@ -1,9 +1,6 @@
 /**
- * What a cache holds of every key: an object that can be served, or the mark of a value that cannot. A whole state is built
- * beside the one in use and takes its place at once.
- *
- * While one value is encrypted at rest, nothing of the resource is served: an object that cannot be read any more is not
- * gone, and a list without it is no list.
+ * The contents of a cache by key: an object that can be served, or the mark of a value that cannot. A whole state is
+ * built beside the one in use and replaces it at once.
  */
 import { LRUCache } from 'lru-cache'
 import { type Key, type KeyValue, keyToText } from '../model/event.js'

@@ -1,9 +1,6 @@
 /**
- * What lists, gets and watches read of a cache: the state it holds, one as fresh as a linearizable read, one not older than
- * a revision, or exactly the one at a revision. `watch-cache.ts` is the other half, which is fed.
- *
- * A state read from the source answers one request and never moves the cache: put@5 and delete@6 leave a state that looks
- * as it did before 5, and a cache that took it for 6 would tell a bookmark before the events.
+ * The reads of a cache by lists, gets and watches: the present state, one as fresh as a linearizable read, one not
+ * older than a revision, or exactly the one at a revision. `watch-cache.ts` is the other half, which is fed.
  */
 import { LRUCache } from 'lru-cache'
 import type { Key } from '../model/event.js'

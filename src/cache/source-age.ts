@@ -51,7 +51,7 @@ export class SourceAge {
     return wasAway
   }
 
-  /** What is held was all there was `ageMs` ago, and that stands for `validMs`. */
+  /** The source confirms that the content was complete `ageMs` ago, which is valid for `validMs`. */
   confirmed(ageMs: number, validMs: number): void {
     this.#confirmedAtMs = this.#clock.monotonic() - ageMs
     this.#confirmedForMs = validMs

@@ -25,7 +25,7 @@ import { SourceAge } from './source-age.js'
 import type { Snapshot } from './store.js'
 import { Waiters } from './waiters.js'
 
-/** Told synchronously, in order of revision. */
+/** The listener is called synchronously, in order of revision. */
 export interface CacheListener {
   /** The batch is in the ring, and `revision` is its own. */
   onBatch(batch: CacheBatch): void
@@ -33,7 +33,7 @@ export interface CacheListener {
   onAdvance(revision: Revision): void
   /** History before `revision` is gone: watchers that stand below it can go on nowhere. */
   onReset(revision: Revision, isOtherHistory: boolean): void
-  /** What comes next cannot be read: nothing is told until a reset. */
+  /** Called when following events cannot be read: nothing is reported until a reset. */
   onUnreadable?(error: NotImplementedError): void
 }
 
@@ -48,7 +48,7 @@ export interface WatchCacheOptions {
   /** Ends in '/'. */
   readonly prefix: Key
   readonly ingest: (keyValue: KeyValue) => StoredObject | Unservable
-  /** Asked for once something is to be read: the source may be opened after the cache it fills. */
+  /** Called once the first read needs it, since the source may be opened after the cache that it feeds. */
   readonly freshness: () => FreshnessSource
   readonly ring: RingBounds
   readonly clock: Clock
@@ -56,7 +56,9 @@ export interface WatchCacheOptions {
   readonly metrics: WatchCacheMetrics
   /** How long a read waits for a revision, milliseconds. The API server waits 3 s. */
   readonly waitLimitMs?: number
-  /** Of caches of one name that live at the same time, each has its own: what is kept by it is not shared. Default: 0. */
+  /**
+   * Distinguishes caches of one name that live at the same time, so that data kept under it is not shared. Default: 0.
+   */
   readonly firstHistory?: number
 }
 
@@ -138,7 +140,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return count > 0 && count === this.size
   }
 
-  /** What is stored as protobuf: `apiVersion kind`, each once. */
+  /** The kinds of objects stored as protobuf: `apiVersion kind`, each once. */
   get protobufKinds(): Iterable<string> {
     return this.held.store.protobufKinds.keys()
   }

@@ -1,4 +1,4 @@
-/** `distributary bench`: many watches on a server of the user's own, and what they are delivered. */
+/** `distributary bench`: opens many watches on the user's own server, and measures what they are delivered. */
 import { activeClock } from '../reflector/active-clock.js'
 import { sleep } from '../support/clock.js'
 import { Load, type LoadReport, type Quantiles } from './bench/load.js'
@@ -94,7 +94,7 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
   let report: LoadReport
   let cpuShare = 0
   try {
-    // With an initial state what is measured begins with the first watch.
+    // With an initial state, the measurement begins with the first watch.
     let startedAt = performance.now()
     if (flags.initial) load.mark()
     await load.open(signal)
@@ -125,11 +125,11 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
   }
   if (flags.output === 'json') await out.line(JSON.stringify({ resource: args[0], ...report, cpuShare }))
   else for (const line of reportLines(report, cpuShare)) await out.line(line)
-  // What could not be opened was not measured: a script must hear of it.
+  // A watch that could not be opened was not measured, and a script must notice that.
   return report.failed > 0 ? EXIT.failed : EXIT.done
 }
 
-/** From now on, unless the initial state is wanted; long enough that the server does not end it. */
+/** Watches begin now, unless the initial state is wanted, and last long enough that the server does not end them. */
 async function watchPath(
   { flags, args, signal }: Context,
   connection: Connection,

@@ -1,6 +1,6 @@
 /**
- * What a command is: a row of the table from which parsing, `--help`, completion and docs/commands.md are all made, so
- * that none of them can fall behind, and the function that runs it.
+ * A command: a row of the table from which parsing, `--help`, completion and docs/commands.md are all made, so that
+ * none of them can fall behind, with the function that runs it.
  */
 import type { ExitCode } from './exit-code.js'
 import type { Output } from './output.js'
@@ -9,18 +9,18 @@ export type FlagKind = 'boolean' | 'string' | 'file' | 'list' | 'integer' | 'dur
 
 export interface Flag {
   readonly kind: FlagKind
-  /** One letter: `-n`. */
+  /** One letter, as in `-n`. */
   readonly short?: string
-  /** As in `--namespace NAME`. Default: one that suits the kind. */
+  /** The placeholder, as in `--namespace NAME`. Default: one that suits the kind. */
   readonly placeholder?: string
-  /** Of a choice: these and no others. Of a string: what completion offers. */
+  /** The only values of a choice, or the values of a string that completion offers. */
   readonly choices?: readonly string[]
-  /** Of an integer or a duration (in milliseconds); default 0. */
+  /** The least integer, or the least duration in milliseconds; default 0. */
   readonly min?: number
   readonly max?: number
-  /** Sentences, without the default unless it says so itself. */
+  /** Sentences, which mention the default only where it is not shown. */
   readonly doc: string
-  /** A heading of its own in `--help`. */
+  /** The heading in `--help` that the flag belongs to. */
   readonly group?: string
 }
 
@@ -36,16 +36,16 @@ type ValueOf<F extends Flag> = F['kind'] extends 'boolean'
         ? C | null
         : string | null
 
-/** By the flag's name without dashes. null: not given. Durations in milliseconds. */
+/** Values by the flag's name without dashes; null when not given. Durations are in milliseconds. */
 export type FlagValues<F extends Flags> = { readonly [K in keyof F]: ValueOf<F[K]> }
 
 export interface Positional {
-  /** As the usage line shows it: `RESOURCE`. */
+  /** The name in the usage line: `RESOURCE`. */
   readonly name: string
   readonly isOptional?: boolean
-  /** Takes all that is left. */
+  /** Whether it takes all remaining arguments. */
   readonly isRepeated?: boolean
-  /** What completion offers. */
+  /** The values that completion offers. */
   readonly choices?: readonly string[]
 }
 
@@ -56,31 +56,38 @@ export interface Example {
 
 export interface CommandContext<F extends Flags = Flags> {
   readonly flags: FlagValues<F>
-  /** As many as the positionals allow: it is checked before. */
+  /** There are as many as the positionals allow, which is checked before. */
   readonly args: readonly string[]
   readonly out: Output
   readonly err: Output
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** Aborted by Ctrl-C and SIGTERM: end soon and cleanly, whatever is returned; the exit code is then the signal's. */
+  /**
+   * Aborted by Ctrl-C and SIGTERM. The command should then end soon and cleanly; the exit code is the signal's,
+   * whatever it returns.
+   */
   readonly signal: AbortSignal
 }
 
 export interface CommandOf<F extends Flags> {
   readonly name: string
-  /** One line, in the list of commands. */
+  /** One line for the list of commands. */
   readonly summary: string
-  /** Paragraphs under the usage line. */
+  /** The paragraphs under the usage line. */
   readonly description?: string
   readonly positionals: readonly Positional[]
+  /** Flags that are not its own are arguments: those of another program. */
+  readonly passesFlags?: boolean
   readonly flags: F
   readonly examples: readonly Example[]
-  /** @throws CommandError for what is told in one line; anything else is a fault of ours and shown with its stack. */
+  /**
+   * @throws CommandError for a failure that is reported in one line; anything else is a bug and shown with its stack.
+   */
   run(context: CommandContext<F>): Promise<ExitCode>
 }
 
 export type Command = CommandOf<Flags>
 
-/** The flags' types reach `run`; outside, a command is like any other. */
+/** Inside `run`, the flags have their types; outside, all commands have the same type. */
 export function defineCommand<const F extends Flags>(command: CommandOf<F>): Command {
   return command as unknown as Command
 }

@@ -2,6 +2,7 @@
 import { benchCommand } from './bench.js'
 import type { Command } from './command.js'
 import { createCompletionCommand, type ServerFlags } from './completion.js'
+import { type ConfigCheck, createConfigCommand } from './config.js'
 import { auditCommand, consistencyCheckCommand } from './consistency-check.js'
 import { getCommand } from './get.js'
 import { createHelpCommand } from './help.js'
@@ -9,7 +10,11 @@ import { topCommand } from './top.js'
 import { createVersionCommand } from './version.js'
 import { watchCommand } from './watch.js'
 
-export function createCommands(serverFlags: ServerFlags, version: () => string): readonly Command[] {
+export function createCommands(
+  serverFlags: ServerFlags,
+  version: () => string,
+  checkConfig: ConfigCheck,
+): readonly Command[] {
   const commands: Command[] = []
   commands.push(
     getCommand,
@@ -18,6 +23,7 @@ export function createCommands(serverFlags: ServerFlags, version: () => string):
     benchCommand,
     consistencyCheckCommand,
     auditCommand,
+    createConfigCommand(checkConfig),
     createVersionCommand(version),
     createCompletionCommand(() => commands, serverFlags),
     createHelpCommand(() => commands),

@@ -1,4 +1,4 @@
-/** `distributary completion SHELL`: a script made from the command table. */
+/** `distributary completion SHELL`: prints a script made from the command table. */
 import { type Command, defineCommand } from './command.js'
 import { bashCompletion } from './completion/bash.js'
 import { EXIT, UsageError } from './exit-code.js'
@@ -8,7 +8,10 @@ import { zshCompletion } from './completion/zsh.js'
 
 const SHELLS = { bash: bashCompletion, zsh: zshCompletion, fish: fishCompletion }
 
-/** The server's own flags. A function, since only completion needs them and loading their table takes time. */
+/**
+ * Returns the server's own flags. It is a function, since only completion needs them and loading their table takes
+ * time.
+ */
 export interface ServerFlags {
   (): Promise<readonly string[]>
 }

@@ -1,6 +1,6 @@
 /**
- * Which server a command talks to, and as whom. A kubeconfig is read only when it is asked for (--kubeconfig, --context):
- * the default is the distributary of this machine, not whatever cluster kubectl was last used with.
+ * Finds the server that a command talks to, and the credentials. A kubeconfig is read only on request (--kubeconfig,
+ * --context): the default is the distributary of this machine, not the cluster that kubectl was last used with.
  */
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -46,17 +46,17 @@ export const connectionFlags = {
 
 export interface Connection {
   readonly server: string
-  /** Of the kubeconfig's context; '' when it names none. */
+  /** The namespace of the kubeconfig's context; '' when it names none. */
   readonly namespace: string
   readonly transport: Transport
-  /** What the transport was made of, for those who open connections of their own. */
+  /** The options of the transport, for commands that open connections of their own. */
   readonly options: NodeTransportOptions
   close(): void
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Opens nothing yet. @throws UsageError, CommandError for a file that cannot be read. */
+/** Opens no connection yet. @throws UsageError, CommandError for a file that cannot be read. */
 export async function connect(
   flags: FlagValues<typeof connectionFlags>,
   environment: Environment,
@@ -78,7 +78,7 @@ export async function connect(
   const { credentials, ...certain } = fromFile
   const options: NodeTransportOptions = {
     ...certain,
-    // Who is named on the command line is asked for nothing else.
+    // When credentials are given on the command line, no others are used.
     ...(credentials === undefined || authorization !== null || cert !== undefined ? {} : { credentials }),
     server,
     ...(ca === undefined ? {} : { ca }),
@@ -99,7 +99,7 @@ async function readKubeconfig(flags: FlagValues<typeof connectionFlags>, environ
   if (kubeconfig === null && context === null) return {}
   const [first = ''] = (environment['KUBECONFIG'] ?? '').split(path.delimiter)
   const file = kubeconfig ?? (first === '' ? path.join(homedir(), '.kube', 'config') : first)
-  // The YAML reader is loaded only where there is YAML to read.
+  // The YAML reader is loaded only when there is YAML to read.
   const { loadKubeconfig } = await import('../client/node/kubeconfig.js')
   try {
     return await loadKubeconfig(file, context === null ? {} : { context })

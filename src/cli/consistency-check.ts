@@ -6,7 +6,7 @@ import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
 import { askJson } from './request.js'
 import { type Colour, painter } from './style.js'
 
-/** As the server writes it: see `feed/consistency-report.ts`. */
+/** The report as the server writes it: see `feed/consistency-report.ts`. */
 interface ConsistencyReport {
   readonly kind: string
   readonly outcome: 'equal' | 'different' | 'incomplete'
@@ -56,7 +56,7 @@ export const consistencyCheckCommand = defineCommand<typeof checkFlags>({
   run: checkConsistency,
 })
 
-/** The name of version 0.1, for one more release. */
+/** The command's name in version 0.1, kept for one more release. */
 export const auditCommand = defineCommand<typeof checkFlags>({
   name: 'audit',
   summary: 'the old name of consistency-check; the next release removes it',
@@ -93,8 +93,8 @@ async function checkConsistency({ flags, args, environment, out, signal }: Conte
 }
 
 /**
- * A server of version 0.1 knows only the path `/audit`, and a policy written for it permits only that one: the second
- * request is for those, for one more release.
+ * A server of version 0.1 knows only the path `/audit`, and a policy written for it permits only that path. The second
+ * request is for such servers, for one more release.
  */
 async function requestReport(connection: Connection, signal: AbortSignal): Promise<ConsistencyReport> {
   let report: unknown
@@ -111,7 +111,7 @@ async function requestReport(connection: Connection, signal: AbortSignal): Promi
   return report
 }
 
-/** Version 0.1 calls it AuditReport. */
+/** Version 0.1 calls the kind AuditReport. */
 function isReport(answer: unknown): answer is ConsistencyReport {
   if (typeof answer !== 'object' || answer === null) return false
   const { kind } = answer as { kind?: unknown }

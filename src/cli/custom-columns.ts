@@ -1,4 +1,7 @@
-/** `-o custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image`: a table of what paths pick, as kubectl's. */
+/**
+ * `-o custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image`: a table of the values that paths find, as in
+ * kubectl.
+ */
 import type { JsonPath } from '../codec/json-path/parse.js'
 import { printedValue } from '../codec/json-path/print.js'
 import { type Json, textMember } from '../codec/json-tree.js'
@@ -24,7 +27,7 @@ export function parseCustomColumns(text: string): readonly CustomColumn[] {
   })
 }
 
-/** One expression, with or without braces. @throws UsageError */
+/** Parses one expression, with or without braces. @throws UsageError */
 export function parsePath(expression: string, what: string): JsonPath {
   const parts = parseTemplate(expression)
   const [part] = parts
@@ -32,7 +35,7 @@ export function parsePath(expression: string, what: string): JsonPath {
   return part.path
 }
 
-/** Several values of one path are separated by commas; none is `<none>`. */
+/** Several values of one path are separated by commas; no value is `<none>`. */
 export function customRow(columns: readonly CustomColumn[], object: Json): Row {
   const cells = columns.map(({ path }) => {
     const values = found(path, object)
@@ -50,7 +53,7 @@ export function customRow(columns: readonly CustomColumn[], object: Json): Row {
   }
 }
 
-/** Where it stands in no brackets, braces or quotes: a filter may hold a comma. */
+/** Splits at separators outside brackets, braces and quotes, since a filter may contain a comma. */
 function splitOutside(text: string, separator: string): string[] {
   const parts = ['']
   let depth = 0

@@ -1,5 +1,6 @@
 /** What a server serves, and which of it somebody means by `po`, `deployment` or `deploy.apps`. */
 import { WatchFailure } from '../reflector/failure.js'
+/** Finds out what a server serves, and which resource `po`, `deployment` or `deploy.apps` means. */
 import { nearestName } from '../support/nearest-name.js'
 import type { Connection } from './connection.js'
 import { CommandError } from './exit-code.js'
@@ -15,7 +16,7 @@ export interface ApiResource {
   readonly shortNames: readonly string[]
 }
 
-/** From 1.26 on one answer tells of all groups; servers before that answer the same question with a list of them. */
+/** From 1.26 on one answer has all groups; older servers answer the same request with a list of them. */
 const AGGREGATED = ['v2', 'v2beta1']
   .map((version) => `application/json;g=apidiscovery.k8s.io;v=${version};as=APIGroupDiscoveryList`)
   .concat('application/json')
@@ -48,7 +49,10 @@ interface Legacy {
   }[]
 }
 
-/** In the order of preference: the core group first, then groups and versions as the server has them. @throws CommandError */
+/**
+ * The resources in the order of preference: the core group first, then groups and versions as the server orders them.
+ * @throws CommandError
+ */
 export async function discover(connection: Connection, signal: AbortSignal): Promise<readonly ApiResource[]> {
   const get = async (path: string): Promise<Legacy> =>
     ((await askJson(connection, { path, accept: AGGREGATED, signal })) ?? {}) as Legacy
@@ -61,7 +65,7 @@ export async function discover(connection: Connection, signal: AbortSignal): Pro
     preferredVersion === undefined ? [] : [{ name, version: preferredVersion.version }],
   )
   const lists = await Promise.all(
-    // A group whose server is away must not take all others with it.
+    // A group whose server is away must not hide all others.
     groups.map(async ({ name, version }) =>
       fromList(name, version, await get(`/apis/${name}/${version}`).catch(() => ({}))),
     ),

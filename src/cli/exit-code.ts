@@ -1,4 +1,4 @@
-/** What a command ends with. Scripts rely on these: they are in every `--help` and in docs/commands.md. */
+/** The exit codes of commands. Scripts rely on them: they are in every `--help` and in docs/commands.md. */
 export const EXIT = {
   done: 0,
   failed: 1,
@@ -19,7 +19,7 @@ export const EXIT_CODES: ReadonlyMap<ExitCode, string> = new Map([
   [EXIT.terminated, 'SIGTERM'],
 ])
 
-/** Told in one line on stderr, without a stack: what went wrong is the server's or the user's. */
+/** Reported in one line on stderr, without a stack: the fault is the server's or the user's. */
 export class CommandError extends Error {
   override readonly name: string = 'CommandError'
 

@@ -1,4 +1,4 @@
-/** A flag's text as its value. Each returns the value or, as `problem`, what is wrong with it. */
+/** Parses the text of a flag. Each function returns the value or, as `problem`, what is wrong with it. */
 import type { Flag } from './command.js'
 
 export type Value = { readonly value: string | number | boolean } | { readonly problem: string }
@@ -36,7 +36,7 @@ function within({ min = 0, max }: Flag, name: string, value: number, show: (valu
   return { value }
 }
 
-/** `90s`, `1.5m`, `1h30m`; a bare number is seconds. null when it is none of those. */
+/** Parses `90s`, `1.5m`, `1h30m`; a bare number is seconds. Returns null for any other text. */
 export function durationMs(text: string): number | null {
   if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1_000
   if (!/^(\d+(\.\d+)?(ms|s|m|h))+$/.test(text)) return null

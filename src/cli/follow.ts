@@ -1,6 +1,6 @@
 /**
- * A watch for a command: it is refused in one line where the server refuses it at the start, and from then on resumes and
- * relists by itself, telling of each.
+ * A watch for a command. A refusal at the start is reported in one line; after that the watch resumes and relists by
+ * itself, and reports each trouble.
  */
 import { type WatchItem, watchDecoded } from '../client/watch.js'
 import type { ObjectCodec } from '../reflector/object-codec.js'
@@ -12,18 +12,18 @@ export interface FollowOptions<T> {
   readonly connection: Connection
   readonly selection: Selection
   readonly codec: ObjectCodec<T>
-  /** Changes after it, and no state. */
+  /** Starts with the changes after it, without a state. */
   readonly afterResourceVersion?: string
   readonly signal: AbortSignal
-  /** The connection broke, was refused, goes on again: for people. */
+  /** Reports to people that the connection broke, was refused, or goes on again. */
   readonly onTrouble: (text: string) => void
 }
 
-/** Ends when the signal aborts. @throws CommandError when the server refuses, or is not there, at the start. */
+/** Ends when the signal aborts. @throws CommandError when the server refuses, or cannot be reached, at the start. */
 export async function* follow<T>(options: FollowOptions<T>): AsyncGenerator<WatchItem<T>, void, undefined> {
   const { connection, selection, codec, afterResourceVersion, signal, onTrouble } = options
   const { path, labelSelector = '', fieldSelector = '' } = selection
-  // A reflector never gives up; a person who mistyped a selector wants to hear of it.
+  // A reflector never gives up, but a person who mistyped a selector wants to know it.
   const query = {
     limit: '1',
     ...(labelSelector === '' ? {} : { labelSelector }),
@@ -36,11 +36,11 @@ export async function* follow<T>(options: FollowOptions<T>): AsyncGenerator<Watc
     transport: connection.transport,
     codec,
     signal,
-    // A table's rows come from a list: the events of an initial state are tables of one row each.
+    // The rows of a table come from a list: the events of an initial state are tables of one row each.
     watchList: codec.accept === undefined,
     ...(afterResourceVersion === undefined ? {} : { afterResourceVersion }),
     onStatus({ state, reason, resourceVersion }) {
-      // That a server ends a watch when its time is up is how it should be.
+      // A watch that the server ends because its time is up is normal.
       if (reason !== null && !reason.startsWith('the watch was short')) {
         isInTrouble = true
         onTrouble(`${reason}; trying again`)

@@ -1,4 +1,4 @@
-/** `distributary get`: objects as they are, and with `-w` as they change. */
+/** `distributary get`: prints objects, and with `-w` their changes. */
 import { indentJson } from '../codec/json-indent.js'
 import { encodeJsonTree, isRecord, type Json, parseJsonTree, record, textMember } from '../codec/json-tree.js'
 import { jsonToYaml } from '../codec/json-to-yaml.js'
@@ -112,10 +112,10 @@ export const getCommand = defineCommand<typeof getFlags>({
 
 type Sort = ReturnType<typeof sorterBy> | null
 
-/** So many rows are asked for at a time: the first are on the screen while the last are still being made. */
+/** The number of rows in a request: the first ones are on the screen while the last ones are still being made. */
 const PAGE = 500
 
-/** One below the other; where kinds are mixed, each name with its kind. */
+/** Prints tables one below the other; when kinds are mixed, each name has its kind. */
 async function printTables(get: Get, isWide: boolean, sort: Sort): Promise<ExitCode> {
   const { context, chosen } = get
   const { out, err, flags } = context
@@ -123,7 +123,7 @@ async function printTables(get: Get, isWide: boolean, sort: Sort): Promise<ExitC
   let count = 0
   let printer: TablePrinter | null = null
   for (const [index, one] of chosen.entries()) {
-    // Several objects of one resource by RESOURCE/NAME are one table.
+    // Several objects of one resource given as RESOURCE/NAME are one table.
     const isSame = index > 0 && chosen[index - 1]!.selection.path === one.selection.path
     if (printer === null || !isSame) printer = printerOf(one, isWide, flags, isMixed ? `${typeName(one)}/` : '')
     const needsGap = count > 0 && !isSame
@@ -139,7 +139,7 @@ async function printTables(get: Get, isWide: boolean, sort: Sort): Promise<ExitC
   return EXIT.done
 }
 
-/** Page by page; at once where they are to be sorted, which takes the objects themselves as well. */
+/** Yields rows page by page, or all at once when they are to be sorted, which needs the objects themselves as well. */
 async function* rowsOf({ context, connection }: Get, chosen: Chosen, sort: Sort): AsyncGenerator<readonly Row[]> {
   const { signal, flags } = context
   const { selection, names } = chosen
@@ -163,7 +163,7 @@ async function* rowsOf({ context, connection }: Get, chosen: Chosen, sort: Sort)
       limit: String(PAGE),
       ...(continueToken === '' ? {} : { continue: continueToken }),
     }
-    // A page goes on at the revision of its list.
+    // The next page is read at the revision of its list.
     if (continueToken !== '')
       for (const name of ['resourceVersion', 'resourceVersionMatch']) Reflect.deleteProperty(query, name)
     const body = await askBytes(connection, { path: selection.path, query, accept, signal })
@@ -199,7 +199,10 @@ function selectorsOf({ selection }: Chosen, flags: FlagValues<typeof getFlags>):
   }
 }
 
-/** Of one list or one object JSON and YAML are the server's bytes, laid out; else trees that keep every number. */
+/**
+ * For one list or one object, JSON and YAML are the server's bytes, indented; otherwise they come from trees that keep
+ * every number.
+ */
 async function printObjects(get: Get, sort: Sort): Promise<ExitCode> {
   const { context, chosen, format } = get
   const { out, err, flags } = context
@@ -243,7 +246,7 @@ async function printBytes({ context, format }: Get, body: Buffer): Promise<ExitC
   return EXIT.done
 }
 
-/** Of a list its objects, each with the kind that lists leave away; else the object itself. */
+/** Returns the objects of a list, each with the kind that lists leave out, or the object itself. */
 function itemsOf(tree: Json): readonly Json[] {
   if (!isRecord(tree) || !('items' in tree)) return [tree]
   const kind = textMember(tree, 'kind').replace(/List$/, '')
@@ -252,7 +255,7 @@ function itemsOf(tree: Json): readonly Json[] {
   return items.map((item) => (isRecord(item) && !('kind' in item) ? record({ kind, apiVersion, ...item }) : item))
 }
 
-/** A list as the server sent it, with its objects in another order. */
+/** Returns a list as the server sent it, with its objects in another order. */
 function withItems(tree: Json, items: readonly { readonly item: Json }[]): Json {
   return isRecord(tree) && 'items' in tree ? record({ ...tree, items: items.map(({ item }) => item) }) : tree
 }
@@ -290,7 +293,9 @@ async function watchObjects({ context, connection, chosen, format }: Get): Promi
   })
 }
 
-/** All there are, then each that changed. After a relist only what is not as it was printed last. */
+/**
+ * Prints all objects, then each that changed. After a relist it prints only objects that differ from the last print.
+ */
 async function printEach<T extends { readonly resourceVersion: string }>(
   { context, connection, chosen }: Omit<Get, 'format' | 'chosen'> & { readonly chosen: Chosen },
   codec: ObjectCodec<T>,
@@ -315,14 +320,14 @@ async function printEach<T extends { readonly resourceVersion: string }>(
   return EXIT.done
 }
 
-/** What the indenter asks for: no white space between tokens. Servers end with a line feed. */
+/** The indenter needs text without white space between tokens. Servers end it with a line feed. */
 function compact(body: Buffer): Buffer {
   let end = body.length
   while (end > 0 && body[end - 1]! <= 0x20) end--
   return body.subarray(0, end)
 }
 
-/** `pod`, `deployment.apps`. */
+/** Returns a name such as `pod` or `deployment.apps`. */
 function typeName({ resource }: Chosen): string {
   const { singular, plural, kind, group } = resource!
   const name = singular === '' ? (kind === '' ? plural : kind.toLowerCase()) : singular

@@ -1,4 +1,4 @@
-/** The command table told to people: the overview, and `--help` of each command. */
+/** Presents the command table to people: the overview, and `--help` of each command. */
 import type { Command, Flag } from './command.js'
 import { EXIT_CODES } from './exit-code.js'
 
@@ -28,7 +28,7 @@ export function flagUsage(name: string, { kind, short, placeholder = PLACEHOLDER
   return `${short === undefined ? '' : `-${short}, `}--${name}${placeholder === '' ? '' : ` ${placeholder}`}`
 }
 
-/** The doc, with the choices that placeholder and doc do not tell. */
+/** Returns the doc, with the choices that placeholder and doc do not mention. */
 export function flagDoc({ kind, choices, doc }: Flag): string {
   return kind === 'choice' && choices !== undefined ? `${doc} One of ${choices.join(', ')}.` : doc
 }
@@ -55,7 +55,7 @@ export function commandHelp(command: Command): string {
   return `${lines.join('\n')}\n`
 }
 
-/** Lines for the list of commands, also in the server's own `--help`. */
+/** Returns the lines for the list of commands, also in the server's own `--help`. */
 export function commandList(commands: readonly Command[]): string {
   const width = Math.max(...commands.map(({ name }) => name.length))
   return commands.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}`).join('\n')

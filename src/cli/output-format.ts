@@ -1,4 +1,4 @@
-/** `-o`: how objects are written. */
+/** `-o`: the format in which objects are written. */
 import type { Flag } from './command.js'
 import { UsageError } from './exit-code.js'
 import { type CustomColumn, parseCustomColumns } from './custom-columns.js'

@@ -1,6 +1,6 @@
 /**
- * stdout and stderr of a command: text out, and what is known of the terminal behind it. That the reader went away
- * (EPIPE, as with `| head`) is an end like any other, told by `onClosed`.
+ * stdout and stderr of a command, and what is known of the terminal behind them. A reader that went away (EPIPE, as
+ * with `| head`) is a normal end, reported by `onClosed`.
  */
 import { once } from 'node:events'
 import type { WriteStream } from 'node:tty'
@@ -29,7 +29,7 @@ export class Output {
     })
   }
 
-  /** Resolves when more may be written: a reader that is slow is waited for, never buffered for. */
+  /** Resolves when more may be written: a slow reader is waited for, and nothing is buffered for it. */
   async write(text: string | Uint8Array): Promise<void> {
     if (this.#isClosed || this.#stream.write(text)) return
     await once(this.#stream as NodeJS.EventEmitter, 'drain')
@@ -43,7 +43,7 @@ export class Output {
     return this.#stream.isTTY === true && this.#environment['TERM'] !== 'dumb'
   }
 
-  /** Of the terminal; 80 where there is none. */
+  /** The width of the terminal; 80 when there is none. */
   get columns(): number {
     return this.#stream.columns ?? 80
   }
@@ -52,7 +52,7 @@ export class Output {
     return this.#stream.rows ?? 24
   }
 
-  /** `NO_COLOR` is kept to (https://no-color.org). */
+  /** Respects `NO_COLOR` (https://no-color.org). */
   hasColour(mode: ColourMode | null = 'auto'): boolean {
     if (mode === 'always' || mode === 'never') return mode === 'always'
     const { NO_COLOR: refused } = this.#environment

@@ -1,6 +1,7 @@
 /**
- * The arguments of one command → the values of its flags, by node's own `parseArgs`, read token by token: all mistakes are
- * told at once, as those of the server's flags are. commander was tried; it stops at the first.
+ * Turns the arguments of one command into the values of its flags. Node's own `parseArgs` is read token by token, so
+ * that all mistakes are reported at once, as for the server's flags. commander was tried; it stops at the first
+ * mistake.
  */
 import { parseArgs } from 'node:util'
 import { nearestName } from '../support/nearest-name.js'
@@ -12,8 +13,9 @@ export type Parsed =
   | { readonly kind: 'help' }
   | { readonly kind: 'run'; readonly flags: FlagValues<Flags>; readonly args: readonly string[] }
 
-/** @throws UsageError with all that is wrong, a line each. */
+/** @throws UsageError with one line for each problem. */
 export function parseCommand(command: Command, argv: readonly string[]): Parsed {
+  if (command.passesFlags === true) return parsePassing(command, argv)
   const known = new Map(Object.entries(command.flags))
   const values = new Map<string, string | number | boolean | string[] | null>()
   for (const [name, { kind }] of known) values.set(name, kind === 'boolean' ? false : kind === 'list' ? [] : null)
@@ -24,7 +26,7 @@ export function parseCommand(command: Command, argv: readonly string[]): Parsed 
   for (const token of tokensOf(command, argv)) {
     if (token.kind === 'option-terminator') continue
     if (token.kind === 'positional') {
-      // What follows an unknown flag is most likely its value: one mistake, one problem.
+      // The word after an unknown flag is most likely its value, so only the flag is reported.
       if (!afterUnknown) args.push(token.value)
       afterUnknown = false
       continue
@@ -53,6 +55,19 @@ export function parseCommand(command: Command, argv: readonly string[]): Parsed 
   return { kind: 'run', flags: Object.fromEntries(values) as FlagValues<Flags>, args }
 }
 
+/** Its own flags are words without a value; everything else is left as it is. */
+function parsePassing(command: Command, argv: readonly string[]): Parsed {
+  const own = new Set(Object.keys(command.flags).map((name) => `--${name}`))
+  const [word] = argv
+  // The flags of the server have a help of their own.
+  if ([word, argv[1]].some((arg) => arg === '--help' || arg === '-h')) return { kind: 'help' }
+  const args = argv.filter((arg) => !own.has(arg))
+  const problems = countProblems(command, args)
+  if (problems.length > 0) throw new UsageError(problems.join('\n'))
+  const flags = Object.fromEntries(Object.keys(command.flags).map((name) => [name, argv.includes(`--${name}`)]))
+  return { kind: 'run', flags: flags as unknown as FlagValues<Flags>, args }
+}
+
 type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number]
 
 function tokensOf(command: Command, argv: readonly string[]): readonly Token[] {
@@ -69,7 +84,7 @@ function tokensOf(command: Command, argv: readonly string[]): readonly Token[] {
 function valueText(token: Extract<Token, { kind: 'option' }>, isBoolean: boolean): string | null {
   const { value, inlineValue, rawName } = token
   if (value === undefined) return isBoolean ? 'true' : null
-  // `-o=json`, as kubectl takes it.
+  // kubectl accepts `-o=json`, so this does too.
   if (inlineValue) return rawName.startsWith('--') ? value : value.replace(/^=/, '')
   return value.length > 1 && value.startsWith('-') ? null : value
 }

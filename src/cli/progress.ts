@@ -1,17 +1,20 @@
-/** How far long work has come: a bar on a terminal, redrawn in place; elsewhere a plain line now and then. */
+/**
+ * Shows the progress of long work: a bar that is redrawn in place on a terminal, and a plain line from time to time
+ * elsewhere.
+ */
 import type { Output } from './output.js'
 
 export interface Step {
-  /** What is being done: `opening`. */
+  /** The name of the work: `opening`. */
   readonly label: string
   readonly done: number
   readonly total: number
-  /** Behind the bar: `1,234 events/s`. */
+  /** A text behind the bar: `1,234 events/s`. */
   readonly detail?: string
 }
 
 const BAR = 30
-/** Between two redraws, and between two plain lines. */
+/** The time between two redraws, and between two plain lines. */
 const REDRAW_MS = 100
 const LINE_MS = 5_000
 
@@ -20,7 +23,7 @@ export class Progress {
   #lastAt = -Infinity
   #lastLabel = ''
 
-  /** @param out stderr, so that a result in a pipe is nothing but the result. */
+  /** @param out stderr, so that a pipe gets nothing but the result. */
   constructor(out: Output) {
     this.#out = out
   }
@@ -40,7 +43,7 @@ export class Progress {
     void this.#out.write(`\r${bar} ${text.slice(0, Math.max(10, this.#out.columns - BAR - 4))}\u001b[K`)
   }
 
-  /** Leaves an empty line where the bar was. */
+  /** Leaves an empty line in place of the bar. */
   end(): void {
     if (this.#out.isTerminal && this.#lastLabel !== '') void this.#out.write('\r\u001b[K')
   }

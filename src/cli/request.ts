@@ -1,4 +1,4 @@
-/** One question to the server, and its answer or one line on why there is none. */
+/** Asks the server one question, and returns its answer or reports in one line why there is none. */
 import { WatchFailure } from '../reflector/failure.js'
 import { failureOf } from '../reflector/list-pages.js'
 import { readBody, type TransportResponse } from '../reflector/transport.js'
@@ -17,13 +17,16 @@ export interface Question {
   readonly signal: AbortSignal
 }
 
-/** A list of everything is the largest; a watch is not read by this. */
+/** A list of everything is the largest answer; watches are not read by this function. */
 const MAX_BODY_BYTES = 2 ** 30
-/** A server that has just started asks to wait; one that is down for long is told of soon enough. */
+/** A server that has just started asks to wait; after this many attempts the failure is reported. */
 const MAX_ATTEMPTS = 5
 const MAX_RETRY_AFTER_MS = 15_000
 
-/** An answer of 200. A server that says when to come back (429, 503) is asked again, a few times. @throws CommandError */
+/**
+ * Returns an answer of 200. When the server says when to come back (429, 503), the request is repeated a few times.
+ * @throws CommandError
+ */
 export async function ask(connection: Connection, question: Question): Promise<TransportResponse> {
   const { method, path, query = {}, accept = 'application/json', signal } = question
   for (let attempt = 1; ; attempt++) {
@@ -60,7 +63,7 @@ export async function askJson(connection: Connection, question: Question): Promi
   }
 }
 
-/** The server's own words, and its reason. */
+/** Words the refusal with the server's own message and reason. */
 export function refusal(failure: WatchFailure): CommandError {
   const { reason } = failure.status ?? {}
   return new CommandError(
@@ -72,7 +75,7 @@ export function refusal(failure: WatchFailure): CommandError {
   )
 }
 
-/** Where several addresses of a name were tried, node's error has no message, only their errors. */
+/** When several addresses of a name were tried, node's error has no message, only their errors. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0])
   return error instanceof Error && error.message !== '' ? error.message : String(error)

@@ -1,6 +1,6 @@
 /**
- * Runs one command: parses, calls it, and turns whatever comes of it into an exit code. Signals are an AbortSignal for
- * the command; a second one ends at once.
+ * Runs one command: parses its arguments, calls it, and turns the outcome into an exit code. A signal aborts the
+ * command's AbortSignal; a second one ends the process at once.
  */
 import type { Command } from './command.js'
 import { CommandError, EXIT, type ExitCode } from './exit-code.js'
@@ -15,7 +15,7 @@ export interface Surroundings {
 
 /** Does not return: the process ends with the command's exit code, after its last output. */
 export async function runCommand(command: Command, { argv, environment }: Surroundings): Promise<never> {
-  // Nothing that is left to do is worth doing for a reader who went away.
+  // When the reader is gone, no remaining work is useful.
   const onClosed = (): never => process.exit(EXIT.done)
   const out = new Output(process.stdout, { environment, onClosed })
   const err = new Output(process.stderr, { environment, onClosed })
@@ -38,10 +38,10 @@ export async function runCommand(command: Command, { argv, environment }: Surrou
       code = await command.run({ flags, args, out, err, environment, signal: stop.signal })
     }
   } catch (error) {
-    // What fails because it was stopped has not failed.
+    // A failure after the command was stopped does not count.
     code = stopCode ?? (await tell(error, command, err))
   }
-  // After the last byte: a pipe may take them later.
+  // The process ends after the last byte, which a pipe may accept later.
   await new Promise<void>((resolve) => process.stdout.write('', () => resolve()))
   process.exit(stopCode ?? code)
 }

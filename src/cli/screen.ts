@@ -1,4 +1,4 @@
-/** A terminal's screen, borrowed: what was on it is there again afterwards. */
+/** Uses a terminal's screen and restores its content afterwards. */
 import type { Output } from './output.js'
 
 const ENTER = '\u001b[?1049h\u001b[?25l'
@@ -9,12 +9,12 @@ export interface Screen {
   leave(): Promise<void>
 }
 
-/** @param onKey each key pressed. Ctrl-C is a signal still. */
+/** @param onKey called for each key. Ctrl-C is still a signal. */
 export async function enterScreen(out: Output, onKey: (key: string) => void): Promise<Screen> {
   const { stdin } = process
   const onData = (chunk: Buffer): void => {
     const key = chunk.toString('utf8')
-    // In raw mode the terminal makes no signal of it.
+    // In raw mode the terminal does not turn this key into a signal.
     if (key === '\u0003') process.kill(process.pid, 'SIGINT')
     else onKey(key)
   }
@@ -25,7 +25,7 @@ export async function enterScreen(out: Output, onKey: (key: string) => void): Pr
   }
   await out.write(ENTER)
   return {
-    // Each line is cleared behind its end, and all below the last: nothing flickers, as it would if all were cleared first.
+    // Each line is cleared behind its end, and the rest below the last line: clearing everything first would flicker.
     draw: async (lines) => await out.write(`\u001b[H${lines.map((line) => `${line}\u001b[K\r\n`).join('')}\u001b[J`),
     leave: async () => {
       if (stdin.isTTY) {

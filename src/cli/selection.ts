@@ -1,4 +1,4 @@
-/** RESOURCE and NAME and the flags that choose objects → what to ask the server for. */
+/** Turns RESOURCE, NAME and the flags that choose objects into a request to the server. */
 import { resourcePath } from '../client/resource-path.js'
 import type { Selection } from '../reflector/requests.js'
 import type { FlagValues, Flags } from './command.js'
@@ -8,7 +8,7 @@ import { UsageError } from './exit-code.js'
 
 const group = 'Which objects'
 
-/** Names every server knows, for completion; any other that the server knows is taken as well. */
+/** Names that every server knows, for completion; any other name that the server knows is accepted as well. */
 export const COMMON_RESOURCES: readonly string[] = (
   'pods services endpoints configmaps namespaces nodes events serviceaccounts persistentvolumes persistentvolumeclaims ' +
   'deployments replicasets statefulsets daemonsets jobs cronjobs ingresses leases endpointslices customresourcedefinitions'
@@ -39,19 +39,22 @@ export const selectionFlags = {
 } as const satisfies Flags
 
 export interface Chosen {
-  /** null where a path was given instead of a name. */
+  /** null when a path was given instead of a name. */
   readonly resource: ApiResource | null
-  /** Of all chosen objects, by selectors. */
+  /** Selects all chosen objects, by selectors. */
   readonly selection: Selection
-  /** Of single objects; empty: all that the selectors choose. */
+  /** The names of single objects; when empty, all that the selectors choose. */
   readonly names: readonly string[]
-  /** Objects of several namespaces may come. */
+  /** Whether objects of several namespaces may come. */
   readonly isAcross: boolean
-  /** `in default namespace`, for messages; '' where there are none. */
+  /** A text for messages such as `in default namespace`; '' for cluster-scoped resources. */
   readonly place: string
 }
 
-/** Of one resource. @param args RESOURCE [NAME…], or RESOURCE/NAME, or a path that begins with a slash. @throws CommandError */
+/**
+ * Chooses objects of one resource. @param args RESOURCE [NAME…], or RESOURCE/NAME, or a path that begins with a slash.
+ * @throws CommandError
+ */
 export async function choose(
   connection: Connection,
   args: readonly string[],
@@ -63,7 +66,10 @@ export async function choose(
   return chosen!
 }
 
-/** @param args as `choose`; also `pods,services [NAME…]`, and several of RESOURCE/NAME. @throws CommandError */
+/**
+ * Like `choose` for several resources. @param args also `pods,services [NAME…]`, and several of RESOURCE/NAME. @throws
+ * CommandError
+ */
 export async function chooseSeveral(
   connection: Connection,
   args: readonly string[],
@@ -129,7 +135,7 @@ function wantedOf([word = '', ...more]: readonly string[]): readonly Wanted[] {
   })
 }
 
-/** For a watch, which has no names: that of one object, by field. @throws UsageError for several. */
+/** A watch has no names, so one object is selected by field. @throws UsageError for several. */
 export function watchSelection({ selection, names }: Chosen): Selection {
   const [name, another] = names
   if (name === undefined) return selection

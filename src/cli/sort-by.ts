@@ -1,4 +1,4 @@
-/** `--sort-by`: by the first value that a path picks of each, as kubectl does. */
+/** `--sort-by`: sorts by the first value that a path finds in each object, as kubectl does. */
 import { compareNumbers } from '../codec/json-path/evaluate.js'
 import { printedValue } from '../codec/json-path/print.js'
 import { isNumber, type Json } from '../codec/json-tree.js'
@@ -9,7 +9,7 @@ const QUANTITY = /^([+-]?\d+(?:\.\d+)?)([numkMGTPE]|[KMGTPE]i)?$/
 /** Powers of a thousand. */
 const THOUSANDS: Readonly<Record<string, number>> = { n: -3, u: -2, m: -1, k: 1, M: 2, G: 3, T: 4, P: 5, E: 6 }
 
-/** Stable; what has no such value stands first. @throws UsageError */
+/** The sort is stable; objects without such a value come first. @throws UsageError */
 export function sorterBy(expression: string): <T>(items: readonly T[], objectOf: (item: T) => Json) => T[] {
   const path = parsePath(expression, '--sort-by')
   return (items, objectOf) => {
@@ -30,7 +30,7 @@ function compareKeys(a: Json | undefined, b: Json | undefined): number {
   return textA < textB ? -1 : textA > textB ? 1 : 0
 }
 
-/** `250m`, `1Gi`, `3`: by size, not by letters. null for any other text. */
+/** Returns the size of `250m`, `1Gi` or `3`, so that they sort by size and not by letters; null for any other text. */
 function quantityOf(text: string): number | null {
   const [, number, unit = ''] = QUANTITY.exec(text) ?? []
   if (number === undefined) return null

@@ -1,4 +1,4 @@
-/** Text with colour, or the same text without. */
+/** Writes text with colour, or without. */
 const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, blue: 34, magenta: 35, cyan: 36 } as const
 
 export type Colour = keyof typeof CODES

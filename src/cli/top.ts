@@ -1,4 +1,6 @@
-/** `distributary top`: what a server does now, from its `/metrics`; with --workers these are of all its processes. */
+/**
+ * `distributary top`: shows what a server does now, from its `/metrics`; with --workers they cover all its processes.
+ */
 import { activeClock } from '../reflector/active-clock.js'
 import { sleep } from '../support/clock.js'
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
@@ -103,7 +105,7 @@ async function show({ flags, out, signal }: Context, connection: Connection): Pr
   const both = AbortSignal.any([signal, stop.signal])
   let sort = flags.sort ?? 'watchers'
   let redraw = (): void => undefined
-  // Asked before the screen is taken: a server that is not there is told of on the usual one.
+  // The first scrape precedes the screen, so that a failure is reported on the usual one.
   let before = await scrape(connection, both)
   let after = before
   const screen = await enterScreen(out, (key) => {
@@ -133,7 +135,7 @@ async function show({ flags, out, signal }: Context, connection: Connection): Pr
         after = next
         trouble = null
       } catch (error) {
-        // A restart of the server is when one wants to be looking.
+        // The view goes on during a restart of the server, which the user may want to watch.
         trouble = error instanceof Error ? error.message : String(error)
       }
     }

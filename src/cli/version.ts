@@ -1,4 +1,4 @@
-/** `distributary version`: ours, and the server's. */
+/** `distributary version`: prints the version of this program and that of the server. */
 import { jsonToYaml } from '../codec/json-to-yaml.js'
 import { type Command, defineCommand, type FlagValues } from './command.js'
 import { connect, connectionFlags } from './connection.js'

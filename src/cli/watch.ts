@@ -1,4 +1,4 @@
-/** `distributary watch`: one line per event, and waiting for something to come true. */
+/** `distributary watch`: prints one line per event, or waits until a condition is met. */
 import { parseJsonTree } from '../codec/json-tree.js'
 import { type BytesObject, bytesCodec } from '../reflector/bytes-codec.js'
 import { activeClock } from '../reflector/active-clock.js'
@@ -142,7 +142,7 @@ async function run(context: Context, connection: Connection, goal: Goal | null, 
           throw new CommandError(`the server has no history after resourceVersion ${after} any more (410 Expired)`)
         }
         const differ = known.replace(new Map(item.items.map((object) => [bytesCodec.keyOf(object), object])))
-        // With --resource-version, what had not changed by then was never told of, and is no news now.
+        // With --resource-version, objects that had not changed since then are not reported, because they are no news.
         const told = after === null ? differ : differ.filter((one) => isNews(one, position))
         if (hasState) note(`listed anew at resourceVersion ${item.resourceVersion}: ${told.length} differ`)
         const isShown = (one: Told<BytesObject>): boolean =>
@@ -166,12 +166,14 @@ async function run(context: Context, connection: Connection, goal: Goal | null, 
   throw new CommandError(`not within ${flags.timeout! / 1_000} s: ${flags.for!}`, EXIT.timedOut)
 }
 
-/** resourceVersions of one resource may be compared as numbers. Source: Kubernetes API concepts, "resource versions". */
+/**
+ * resourceVersions of one resource may be compared as numbers. Source: Kubernetes API concepts, "resource versions".
+ */
 function isNews({ type, object }: Told<BytesObject>, position: string): boolean {
   return type !== 'ADDED' || !/^\d+$/.test(position) || BigInt(object.resourceVersion) > BigInt(position)
 }
 
-/** When it was last changed, as far as it says so itself; -Infinity where it does not. */
+/** Returns when the object was last changed, as far as it says so itself; otherwise -Infinity. */
 function newestTime({ bytes }: BytesObject): number {
   const { metadata } = JSON.parse(Buffer.from(bytes).toString('utf8')) as {
     metadata?: {

@@ -6,7 +6,7 @@
 import { LRUCache } from 'lru-cache'
 import { type KeyValue, keyToText } from '../model/event.js'
 import { type ObjectName, type Resource, apiVersion, nameOfKey } from '../model/resource.js'
-import { StoredObject, type Unservable } from '../model/stored-object.js'
+import { isUnservable, StoredObject, type Unservable } from '../model/stored-object.js'
 import { CodecError } from './protobuf/codec-error.js'
 import { openStored } from './protobuf/resource-version.js'
 import { type Spliceable, scanObject } from './json-scan.js'
@@ -31,6 +31,8 @@ export function createIngest({
   wrap,
   onWrapped,
 }: IngestOptions): (kv: KeyValue) => StoredObject | Unservable {
+  // Under a declared prefix, anybody may have written what begins like an envelope of Kubernetes' and cannot be read.
+  const wrapsUnreadable = resource.wholeKeyNames
   return (keyValue) => {
     const { value, key } = keyValue
     const name = nameOfKey(resource, key)
@@ -38,9 +40,10 @@ export function createIngest({
       return { unservable: `the key ${JSON.stringify(keyToText(key))} does not have the shape of ${resource.plural}` }
     if (value.length > maxValueBytes)
       return { unservable: `its ${value.length} bytes exceed the limit of ${maxValueBytes}` }
-    if (startsWith(value, ENCRYPTED_MAGIC)) return { unservable: 'it is encrypted at rest', isEncrypted: true }
-    if (startsWith(value, PROTOBUF_MAGIC)) {
-      return ingestProtobuf(keyValue, name)
+    if (!wrapsUnreadable && isEncrypted(value)) return { unservable: 'it is encrypted at rest', isEncrypted: true }
+    if (isProtobuf(value)) {
+      const opened = ingestProtobuf(keyValue, name)
+      if (!wrapsUnreadable || (!isUnservable(opened) && opened.kind !== '')) return opened
     }
     const scanned = looksLikeObject(value) ? scanObject(value) : null
     if (scanned !== null && scanned.metadataOffset >= 0) {
@@ -51,6 +54,19 @@ export function createIngest({
     const { kind } = resource
     return stored(keyValue, name, { encoding: 'json', apiVersion: apiVersion(resource), kind, bytes, metadataOffset })
   }
+}
+
+/** Whether a value begins like one of Kubernetes' own forms, which no client may write as it is. */
+export function isEnvelope(value: Buffer): boolean {
+  return isEncrypted(value) || isProtobuf(value)
+}
+
+export function isEncrypted(value: Buffer): boolean {
+  return startsWith(value, ENCRYPTED_MAGIC)
+}
+
+function isProtobuf(value: Buffer): boolean {
+  return startsWith(value, PROTOBUF_MAGIC)
 }
 
 /**

@@ -59,7 +59,7 @@ export function parseJsonTree(bytes: Buffer): ParsedJson {
   return new Reader(bytes).read()
 }
 
-/** Told of one body: their paths can be a hundred times as long as the body. */
+/** The most duplicate paths reported for one body: their paths can be a hundred times as long as the body. */
 export const MAX_DUPLICATES = 100
 
 class Reader {

@@ -1,6 +1,6 @@
 /**
- * Arguments → the texts given for each option. Node's own `parseArgs` splits them, in its lenient mode and read token by
- * token: its strict mode, like commander, stops at the first mistake, and we tell all of them.
+ * Splits the arguments into the texts given for each option. Node's own `parseArgs` is used in its lenient mode and
+ * read token by token: its strict mode, like commander, stops at the first mistake, and we report all of them.
  */
 import { parseArgs } from 'node:util'
 
@@ -11,7 +11,7 @@ import { nearestName } from '../support/nearest-name.js'
 export interface CommandLine {
   readonly help: boolean
   readonly version: boolean
-  /** In order; a bare boolean flag gives "true". */
+  /** The texts in order; a bare boolean flag gives "true". */
   readonly texts: ReadonlyMap<OptionName, readonly string[]>
   readonly problems: readonly string[]
 }
@@ -44,7 +44,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
   })
   for (const token of tokens) {
     if (token.kind === 'positional') {
-      // What follows an unknown flag is most likely its value: one mistake, one problem.
+      // The word after an unknown flag is most likely its value, so only the flag is reported.
       if (!afterUnknown) problems.push(`unexpected argument ${quote(token.value)}`)
       afterUnknown = false
       continue

@@ -1,4 +1,7 @@
-/** Everything that is wrong with the configuration, found in one run: main prints the lines and exits with 2. */
+/**
+ * Everything that is wrong with the configuration, found in one run: main prints one line for each problem and exits
+ * with 2.
+ */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 

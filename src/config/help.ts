@@ -1,24 +1,26 @@
-/** The option table told to people and to other tools: `--help`, rows for the docs, the schema of the Helm values. */
+/**
+ * Presents the option table to people and to other tools: `--help`, rows for the docs, the schema of the Helm values.
+ */
 import { formatBytes, formatDuration, type Option, type OptionGroup } from './option.js'
 import { environmentName, type OptionName, optionNames, options, yamlKey } from './options.js'
 import { RESOURCE_FIELDS } from './yaml-file.js'
 
 export interface OptionRow {
   readonly group: OptionGroup
-  /** null for what may come from the environment only. */
+  /** null for an option that may come from the environment only. */
   readonly flag: string | null
   readonly environment: string
-  /** null for what has no place in the file. */
+  /** null for an option that has no place in the file. */
   readonly yaml: string | null
   readonly kind: string
-  /** As one would write it; null when there is none. */
+  /** The default as one would write it; null when there is none. */
   readonly default: string | null
-  /** `1s – 24h`, `expire | coalesce`; null when anything of its kind will do. */
+  /** A range such as `1s – 24h` or `expire | coalesce`; null when every value of the kind is allowed. */
   readonly range: string | null
   readonly doc: string
 }
 
-/** One row for each option, in the table's order. */
+/** Returns one row for each option, in the table's order. */
 export function optionRows(): readonly OptionRow[] {
   return optionNames.map((name) => {
     const option: Option<unknown> = options[name]
@@ -109,7 +111,7 @@ function wrap(text: string, indent: string): string[] {
   return [...lines, line.trimEnd()]
 }
 
-/** JSON Schema (draft 7) of the YAML file, and so of the chart's `config` values. */
+/** Returns the JSON Schema (draft 7) of the YAML file, which is also that of the chart's `config` values. */
 export function optionsSchema(): Readonly<Record<string, unknown>> {
   const properties: Record<string, unknown> = {}
   for (const name of optionNames) {

@@ -67,7 +67,7 @@ export function load(args: readonly string[], environment: Environment, readFile
     const problem = relation.check(completed)
     if (problem !== null) problems.push(problem)
   }
-  // Who names the port wants TLS: a plain one in its place would be worse than none.
+  // A configuration that names this port wants TLS, and a plain port in its place would be worse than none.
   const securePort = given.get('securePort')
   const isTold = broken.has('tlsCertFile') || broken.has('tlsPrivateKeyFile') || completed.tlsPrivateKeyFile !== null
   if (securePort !== undefined && completed.securePort === null && !isTold) {

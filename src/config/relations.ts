@@ -281,6 +281,20 @@ export const relations: readonly Relation[] = [
         : null,
   },
   {
+    reads: ['auditLogPath', 'auditLogMaxsize'],
+    check: (c) =>
+      c.auditLogMaxsize !== null && (c.auditLogPath === null || c.auditLogPath === '-')
+        ? '--audit-log-maxsize needs --audit-log-path to name a file'
+        : null,
+  },
+  {
+    reads: ['auditLogMaxsize', 'auditLogMaxage', 'auditLogMaxbackup'],
+    check: (c) =>
+      c.auditLogMaxsize === null && (c.auditLogMaxage > 0 || c.auditLogMaxbackup > 0)
+        ? '--audit-log-maxage and --audit-log-maxbackup are about files that --audit-log-maxsize renames: give it too'
+        : null,
+  },
+  {
     reads: ['oidcIssuerUrl', 'oidcClientId'],
     check: (c) => together('--oidc-issuer-url', c.oidcIssuerUrl, '--oidc-client-id', c.oidcClientId),
   },

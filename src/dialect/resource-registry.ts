@@ -5,7 +5,8 @@
  * The registry only knows names: the stages that feed and cache a resource listen for changes. An entry whose path
  * belongs to another owner is refused, so a CustomResourceDefinition cannot shadow a built-in resource.
  */
-import type { Resource } from '../model/resource.js'
+import type { ViewTarget } from '../codec/object-views.js'
+import { apiVersion, type Resource } from '../model/resource.js'
 
 /** A column of a CRD's `additionalPrinterColumns`. */
 export interface PrinterColumn {
@@ -84,6 +85,11 @@ export function hasSubresource({ subresources }: ServedResource, name: string): 
 
 const pathOf = (group: string, version: string, plural: string): string => `${group}/${version}/${plural}`
 const pathOfEntry = ({ resource }: ServedResource): string => pathOf(resource.group, resource.version, resource.plural)
+
+/** Custom resources convert by name: `None` is the only conversion that can be made here. */
+export function viewTargetOf({ resource, origin, convertsByWebhook }: ServedResource): ViewTarget {
+  return { apiVersion: apiVersion(resource), convertsByName: origin !== 'well-known' && !convertsByWebhook }
+}
 
 export class ResourceRegistry {
   readonly #owners = new Map<string, ReadonlyMap<string, ServedResource>>()

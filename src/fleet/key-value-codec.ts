@@ -24,7 +24,7 @@ export function readKeyValue(reader: ByteReader): KeyValue {
   }
 }
 
-/** What a batch takes as bytes, and about what it takes in memory. */
+/** Returns the size of a batch in bytes, which is also about its size in memory. */
 export function batchBytes({ events }: Batch): number {
   let bytes = BATCH_BYTES
   for (const event of events) {

@@ -1,23 +1,23 @@
 /**
- * Every metric of the server: name, help and labels, in one place. Stages are handed the narrow part they feed.
+ * Every metric of the server: name, help and labels, in one place. Each stage gets only the narrow part that it feeds.
  *
- * Labels have values that the operator or the code chooses (group, resource, transport, reason), never a client.
+ * Label values are chosen by the operator or the code (group, resource, transport, reason), never by a client.
  */
 import { totalmem } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
-import { AggregatorRegistry, Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import { AggregatorRegistry, type Counter, type Registry, collectDefaultMetrics } from 'prom-client'
 import type { Limit } from '../model/limit.js'
 import type { Resource } from '../model/resource.js'
 import type { BroadcastMetrics, FeedMetrics, FleetMetrics, WatchCacheMetrics } from '../model/stage-metrics.js'
+import { MetricSet } from './metric-set.js'
+import { RequestMetrics } from './request-metrics.js'
 
 const RESOURCE = ['group', 'resource'] as const
-/** From 0.1 ms (one pass at the head) to 10 s (a peer that is far behind). */
-const DELAY_BUCKETS = [0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const SIZE_BUCKETS = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8]
 
 const NO_WORKERS = { serving: 0, queuedBytes: 0 }
 
-/** What is read when somebody scrapes, rather than counted as it happens. */
+/** Values that are read at a scrape, instead of being counted as they happen. */
 export interface ResourceGauges {
   readonly resource: Resource
   readonly objects: number
@@ -32,11 +32,11 @@ export interface ResourceGauges {
   readonly ready: boolean
   readonly groups: number
   readonly logBytes: number
-  /** Since the start. */
+  /** Counted since the start. */
   readonly sentEvents: number
   readonly sentBytes: number
   readonly blockedBytes: number
-  /** By transport and state. */
+  /** The number of watchers by transport and state. */
   readonly watchers: ReadonlyMap<string, number>
 }
 
@@ -44,250 +44,329 @@ export interface ResourceMetrics {
   readonly feed: FeedMetrics
   readonly cache: WatchCacheMetrics
   readonly broadcast: BroadcastMetrics
-  /** Of a replica that is fed by NATS. */
+  /** The metrics of a replica that is fed by NATS. */
   readonly fleet: FleetMetrics
   list(seconds: number, bytes: number): void
-  /** A watch was asked for after a revision that is gone. */
+  /** Counts a watch that asked for a revision that is gone. */
   resumeExpired(): void
 }
 
 export class Metrics {
-  readonly registry = new Registry()
+  readonly #set = new MetricSet()
+  readonly requests = new RequestMetrics(this.#set)
   #gauges: () => Iterable<ResourceGauges> = () => []
-  /** What the counters of sent events and bytes have been told. */
+  /** The totals that the counters of sent events and bytes have reached. */
   readonly #sentTotals = new Map<string, number>()
 
-  readonly #received = this.#counter('feed_events_received_total', 'Events received from the upstream.', RESOURCE)
-  readonly #dropped = this.#counter('feed_events_dropped_total', 'Events that had been handed over before.', RESOURCE)
-  readonly #reconnects = this.#counter(
+  readonly #received = this.#set.counter('feed_events_received_total', 'Events received from the upstream.', RESOURCE)
+  readonly #dropped = this.#set.counter(
+    'feed_events_dropped_total',
+    'Events that the upstream sent twice, and that were dropped.',
+    RESOURCE,
+  )
+  readonly #reconnects = this.#set.counter(
     'feed_reconnects_total',
-    'Upstream watches that went on after a break.',
+    'Upstream watches that were opened again after a connection broke, without a gap.',
     RESOURCE,
   )
-  readonly #relists = this.#counter('feed_relists_total', 'Whole states that replaced an earlier one.', [
-    ...RESOURCE,
-    'reason',
-  ])
-  readonly #compactions = this.#counter('feed_compactions_total', 'Lists and watches that met a compaction.', RESOURCE)
-  readonly #initialisations = this.#counter(
+  readonly #relists = this.#set.counter(
+    'feed_relists_total',
+    'Times the whole state of a resource was listed again and replaced the cache, by reason.',
+    [...RESOURCE, 'reason'],
+  )
+  readonly #compactions = this.#set.counter(
+    'feed_compactions_total',
+    'Lists and watches that etcd refused because it had compacted their revision.',
+    RESOURCE,
+  )
+  readonly #initialisations = this.#set.counter(
     'feed_initializations_total',
-    'Times the first state was complete.',
+    'Times the first list of a resource was complete.',
     RESOURCE,
   )
-  readonly #initErrors = this.#counter('feed_initialization_errors_total', 'Failed attempts at it.', [
-    ...RESOURCE,
-    'code',
-  ])
-  readonly #initSeconds = this.#gauge(
+  readonly #initErrors = this.#set.counter(
+    'feed_initialization_errors_total',
+    'First lists that failed, by the code of the error.',
+    [...RESOURCE, 'code'],
+  )
+  readonly #initSeconds = this.#set.renamed(
+    this.#set.gauge('feed_initialization_duration_seconds', 'Time that the last first list took.', RESOURCE, 'max'),
     'feed_initialization_seconds',
-    'What the last initialisation took.',
-    RESOURCE,
-    'max',
   )
 
-  readonly #cacheEvents = this.#counter('cache_events_total', 'Events that entered the cache.', RESOURCE)
-  readonly #coalesced = this.#counter(
+  readonly #cacheEvents = this.#set.counter('cache_events_total', 'Events that entered the cache.', RESOURCE)
+  readonly #coalesced = this.#set.counter(
     'cache_events_coalesced_total',
-    'Events made from a gap (--on-gap=coalesce).',
+    'Events made from the difference between two lists, after a gap (--on-gap=coalesce).',
     RESOURCE,
   )
-  readonly #readWait = this.#histogram(
+  readonly #readWait = this.#set.renamed(
+    this.#set.histogram(
+      'cache_read_wait_duration_seconds',
+      'Time that reads waited until the cache had the revision they asked for.',
+      RESOURCE,
+    ),
     'cache_read_wait_seconds',
-    'Waits of reads for a revision.',
-    RESOURCE,
-    DELAY_BUCKETS,
   )
-  readonly #historyCut = this.#counter(
+  readonly #historyCut = this.#set.counter(
     'cache_history_cut_total',
-    'Revisions of history given up before they were 75 s old, because --watch-cache-bytes was reached.',
+    'Revisions of history that were dropped before they were 75 s old, because --watch-cache-bytes was reached.',
     RESOURCE,
   )
-  readonly #objects = this.#gauge('cache_objects', 'Objects held.', RESOURCE, 'max')
-  readonly #unservable = this.#gauge(
+  readonly #objects = this.#set.gauge('cache_objects', 'Objects in the cache.', RESOURCE, 'max')
+  readonly #unservable = this.#set.gauge(
     'cache_unservable_values',
-    'Values that are there and cannot be served.',
+    'Values in etcd that cannot be served.',
     RESOURCE,
     'max',
   )
-  readonly #encrypted = this.#gauge(
+  readonly #encrypted = this.#set.gauge(
     'cache_encrypted_values',
-    'Of those, values that are encrypted at rest; while there are any, nothing of the resource is served.',
+    'Values that are encrypted at rest. While there are any, nothing of the resource is served.',
     RESOURCE,
     'max',
   )
-  readonly #revision = this.#gauge(
+  readonly #revision = this.#set.gauge(
     'cache_resource_version',
-    'Everything up to this revision has arrived.',
+    'The revision up to which the cache has everything.',
     RESOURCE,
     'min',
   )
-  readonly #ringBatches = this.#gauge('cache_ring_batches', 'Revisions of history held.', RESOURCE, 'min')
-  readonly #ringBytes = this.#gauge('cache_ring_bytes', 'Bytes of history held.', RESOURCE)
-  readonly #ringAge = this.#gauge('cache_ring_age_seconds', 'Age of the oldest revision held.', RESOURCE, 'min')
-  readonly #waiting = this.#gauge('cache_waiting_reads', 'Reads waiting for a revision.', RESOURCE)
-  readonly #staleness = this.#gauge(
+  readonly #ringBatches = this.#set.gauge('cache_ring_batches', 'Revisions of history in the cache.', RESOURCE, 'min')
+  readonly #ringBytes = this.#set.gauge('cache_ring_bytes', 'Bytes of history in the cache.', RESOURCE)
+  readonly #ringAge = this.#set.gauge(
+    'cache_ring_age_seconds',
+    'Age of the oldest revision in the history: a client may be away for so long and still resume.',
+    RESOURCE,
+    'min',
+  )
+  readonly #waiting = this.#set.gauge('cache_waiting_reads', 'Reads that wait now for a revision.', RESOURCE)
+  readonly #staleness = this.#set.gauge(
     'cache_staleness_seconds',
-    'Since the upstream last confirmed; 0 while connected.',
+    'Time since the upstream last confirmed the cache; 0 while connected.',
     RESOURCE,
     'max',
   )
-  readonly #ready = this.#gauge('cache_ready', '1 when lists and watches are answered.', RESOURCE, 'min')
+  readonly #ready = this.#set.gauge(
+    'cache_ready',
+    '1 when lists and watches of the resource are answered, otherwise 0.',
+    RESOURCE,
+    'min',
+  )
 
-  readonly #consistencyChecks = this.#counter(
+  readonly #consistencyChecks = this.#set.counter(
     'consistency_checks_total',
     'Comparisons of a cache with etcd, by outcome.',
     [...RESOURCE, 'outcome'],
   )
-  readonly #consistencyFailures = this.#counter(
+  readonly #consistencyFailures = this.#set.counter(
     'consistency_check_failures_total',
-    'Comparisons that found a difference: the cache was rebuilt.',
+    'Comparisons that found a difference, after which the cache was rebuilt.',
     RESOURCE,
   )
   // Both under their old names as well, for one release.
-  readonly #auditChecks = this.#counter(
+  readonly #auditChecks = this.#set.counter(
     'audit_checks_total',
     'Deprecated: see distributary_consistency_checks_total.',
     [...RESOURCE, 'outcome'],
   )
-  readonly #auditFailures = this.#counter(
+  readonly #auditFailures = this.#set.counter(
     'audit_failures_total',
     'Deprecated: see distributary_consistency_check_failures_total.',
     RESOURCE,
   )
 
-  readonly #sentEvents = this.#counter('broadcast_events_sent_total', 'Events handed to connections.', RESOURCE)
-  readonly #sentBytes = this.#counter(
+  readonly #sentEvents = this.#set.counter(
+    'broadcast_events_sent_total',
+    'Events written to the connections of watchers.',
+    RESOURCE,
+  )
+  readonly #sentBytes = this.#set.counter(
     'broadcast_bytes_sent_total',
-    'Bytes of watch streams handed to connections.',
+    'Bytes written to the connections of watchers.',
     RESOURCE,
   )
-  readonly #ended = this.#counter('broadcast_watchers_ended_total', 'Watchers that ended.', [...RESOURCE, 'reason'])
-  readonly #delay = this.#histogram(
-    'broadcast_delay_seconds',
-    'Delay of events by segment of their way.',
-    [...RESOURCE, 'segment'],
-    DELAY_BUCKETS,
-  )
-  readonly #passes = this.#histogram(
+  readonly #ended = this.#set.counter('broadcast_watchers_ended_total', 'Watches that ended, by reason.', [
+    ...RESOURCE,
+    'reason',
+  ])
+  readonly #delay = this.#set.histogram('broadcast_delay_seconds', 'Delay of events on each segment of their way.', [
+    ...RESOURCE,
+    'segment',
+  ])
+  readonly #passes = this.#set.renamed(
+    this.#set.histogram(
+      'broadcast_pass_slice_duration_seconds',
+      'Time of one slice of fan-out work, between two turns of the event loop.',
+      [],
+    ),
     'broadcast_pass_slice_seconds',
-    'Slices of work between two turns of the event loop.',
-    [],
-    DELAY_BUCKETS,
   )
-  readonly #watchers = this.#gauge('broadcast_watchers', 'Watchers now.', [...RESOURCE, 'transport', 'state'])
-  readonly #groups = this.#gauge('broadcast_groups', 'Groups of watchers that share bytes.', RESOURCE)
-  readonly #logBytes = this.#gauge('broadcast_log_bytes', 'Bytes of framed events held for groups.', RESOURCE)
-  readonly #blockedBytes = this.#gauge('broadcast_socket_bytes', 'Bytes handed to sockets and not yet taken.', RESOURCE)
-
-  readonly #resumesExpired = this.#counter(
-    'watch_resumes_expired_total',
-    'Watches asked for after a revision that is gone: their clients list anew.',
+  readonly #watchers = this.#set.gauge('broadcast_watchers', 'Running watches, by transport and state.', [
+    ...RESOURCE,
+    'transport',
+    'state',
+  ])
+  readonly #groups = this.#set.gauge('broadcast_groups', 'Groups of watchers that share their bytes.', RESOURCE)
+  readonly #logBytes = this.#set.gauge(
+    'broadcast_log_bytes',
+    'Bytes of encoded events kept for groups of watchers.',
+    RESOURCE,
+  )
+  readonly #blockedBytes = this.#set.gauge(
+    'broadcast_socket_bytes',
+    'Bytes written to sockets that clients have not taken yet.',
     RESOURCE,
   )
 
-  readonly #wrapped = this.#counter(
+  readonly #resumesExpired = this.#set.counter(
+    'watch_resumes_expired_total',
+    'Watches answered with 410 because the history no longer has their revision; their clients list again.',
+    RESOURCE,
+  )
+
+  readonly #wrapped = this.#set.counter(
     'codec_wrapped_values_total',
-    'Values among Kubernetes objects that are none, served wrapped.',
+    'Values that are not Kubernetes objects, and were served wrapped in one.',
     [],
   )
-  readonly #unreadable = this.#counter('codec_unreadable_objects_total', 'Object versions that have no JSON here.', [])
-  readonly #unknownFields = this.#counter(
+  readonly #unreadable = this.#set.counter(
+    'codec_unreadable_objects_total',
+    'Objects that could not be turned into JSON.',
+    [],
+  )
+  readonly #unknownFields = this.#set.counter(
     'codec_unknown_fields_total',
-    'Fields of protobuf values that no schema knows: JSON clients miss them.',
+    'Fields of protobuf values that no schema knows, so that JSON clients do not see them.',
     [],
   )
-  readonly #requests = this.#counter('http_requests_total', 'Requests answered.', ['verb', 'code'])
-  readonly #requestSeconds = this.#histogram(
-    'http_request_seconds',
-    'Time to answer, watches excepted.',
-    ['verb'],
-    DELAY_BUCKETS,
+  readonly #rejected = this.#set.counter('http_rejected_total', 'Requests refused by a limit, by its name.', ['limit'])
+  readonly #listSeconds = this.#set.renamed(
+    this.#set.histogram(
+      'list_duration_seconds',
+      'Time from the arrival of a list request to the end of its answer.',
+      RESOURCE,
+    ),
+    'list_seconds',
   )
-  readonly #rejected = this.#counter('http_rejected_total', 'Requests refused by a limit.', ['limit'])
-  readonly #listSeconds = this.#histogram('list_seconds', 'Time to answer a list.', RESOURCE, DELAY_BUCKETS)
-  readonly #listBytes = this.#histogram('list_bytes', 'Size of answered lists.', RESOURCE, SIZE_BUCKETS)
-  readonly #initialStates = this.#gauge('initial_states', 'Initial states and large lists being sent.', [])
+  readonly #listBytes = this.#set.histogram('list_bytes', 'Size of the answers to lists.', RESOURCE, SIZE_BUCKETS)
+  readonly #initialStates = this.#set.gauge(
+    'initial_states',
+    'Initial states and large lists that are being sent now.',
+    [],
+  )
   #readInitialStates = (): number => 0
 
-  readonly #fleetPublishing = this.#gauge(
+  readonly #fleetPublishing = this.#set.gauge(
     'fleet_publishing',
-    '1 on the replica that publishes the resource to NATS, 0 on those that stand by; edges say nothing.',
+    '1 on the replica that publishes the resource to NATS, 0 on candidates that stand by; edges do not have it.',
     RESOURCE,
   )
-  readonly #fleetQueue = this.#gauge('fleet_publisher_queue_bytes', 'Bytes that wait to be written to NATS.', RESOURCE)
-  readonly #fleetPublishedMessages = this.#counter(
+  readonly #fleetQueue = this.#set.gauge(
+    'fleet_publisher_queue_bytes',
+    'Bytes that wait until they are written to NATS.',
+    RESOURCE,
+  )
+  readonly #fleetPublishedMessages = this.#set.counter(
     'fleet_published_messages_total',
     'Messages written to NATS and acknowledged.',
     RESOURCE,
   )
-  readonly #fleetPublishedEvents = this.#counter(
+  readonly #fleetPublishedEvents = this.#set.counter(
     'fleet_published_events_total',
     'Events written to NATS and acknowledged.',
     RESOURCE,
   )
-  readonly #fleetPublishedBytes = this.#counter(
+  readonly #fleetPublishedBytes = this.#set.counter(
     'fleet_published_bytes_total',
     'Bytes written to NATS and acknowledged.',
     RESOURCE,
   )
-  readonly #fleetSnapshots = this.#counter(
+  readonly #fleetSnapshots = this.#set.counter(
     'fleet_snapshots_made_total',
     'Snapshots written to the object store.',
     RESOURCE,
   )
-  readonly #fleetSnapshotSeconds = this.#gauge(
+  readonly #fleetSnapshotSeconds = this.#set.renamed(
+    this.#set.gauge('fleet_snapshot_duration_seconds', 'Time that the last snapshot took to make.', RESOURCE, 'max'),
     'fleet_snapshot_seconds',
-    'What the last snapshot took to make.',
-    RESOURCE,
-    'max',
   )
-  readonly #fleetSnapshotBytes = this.#gauge('fleet_snapshot_bytes', 'Size of the last snapshot.', RESOURCE, 'max')
-  readonly #fleetReceivedMessages = this.#counter(
+  readonly #fleetSnapshotBytes = this.#set.gauge('fleet_snapshot_bytes', 'Size of the last snapshot.', RESOURCE, 'max')
+  readonly #fleetReceivedMessages = this.#set.counter(
     'fleet_received_messages_total',
     'Messages with events received from NATS.',
     RESOURCE,
   )
-  readonly #fleetReceivedEvents = this.#counter(
+  readonly #fleetReceivedEvents = this.#set.counter(
     'fleet_received_events_total',
     'Events received from NATS that were new.',
     RESOURCE,
   )
-  readonly #fleetBroken = this.#counter(
+  readonly #fleetBroken = this.#set.counter(
     'fleet_chain_breaks_total',
-    'Messages that did not follow the ones before them: a newer snapshot was taken.',
+    'Messages that did not follow the ones before them, so that the replica loaded a newer snapshot.',
     RESOURCE,
   )
-  readonly #fleetLoaded = this.#counter(
+  readonly #fleetLoaded = this.#set.counter(
     'fleet_snapshots_taken_total',
-    'Snapshots that this replica was fed with.',
+    'Snapshots that this replica loaded.',
     RESOURCE,
   )
-  readonly #fleetUnusable = this.#counter(
+  readonly #fleetUnusable = this.#set.counter(
     'fleet_snapshots_unusable_total',
-    'Snapshots that could not be read: missing, or not as their checksum says.',
+    'Snapshots that were missing, or whose checksum was wrong.',
     RESOURCE,
   )
 
-  readonly #workers = this.#gauge('workers', 'Worker processes that serve clients; 0 without --workers.', [])
-  readonly #workerQueue = this.#gauge('worker_queue_bytes', 'Bytes on their way from the primary to its workers.', [])
-  readonly #workerRestarts = this.#counter('worker_restarts_total', 'Workers that ended and were replaced.', [])
+  readonly #reloadOk = this.#set.gauge(
+    'config_last_reload_successful',
+    '1 when the last attempt to load the configuration succeeded, otherwise 0.',
+    [],
+    'min',
+  )
+  readonly #reloadSeconds = this.#set.gauge(
+    'config_last_reload_success_timestamp_seconds',
+    'Time at which the configuration was last loaded, in seconds since 1970.',
+    [],
+    'min',
+  )
+  readonly #workers = this.#set.gauge('workers', 'Worker processes that serve clients; 0 without --workers.', [])
+  readonly #workerQueue = this.#set.gauge(
+    'worker_queue_bytes',
+    'Bytes that the primary process has not yet handed to its workers.',
+    [],
+  )
+  readonly #writeJobs = this.#set.histogram('write_job_seconds', 'Time that a write took in a worker thread.', [])
+  readonly #writeThreads = this.#set.counter(
+    'write_threads_replaced_total',
+    'Worker threads that a write was too much for (deadline, memory), or that ended by themselves (crash).',
+    ['reason'],
+  )
+  readonly #workerRestarts = this.#set.counter('worker_restarts_total', 'Workers that ended and were replaced.', [])
   #readWorkers: () => { readonly serving: number; readonly queuedBytes: number } = () => NO_WORKERS
 
-  constructor(version: string) {
-    collectDefaultMetrics({ register: this.registry })
-    this.#gauge('build_info', 'Always 1; the version is in the label.', ['version'], 'first').set({ version }, 1)
-    this.#gauge('heap_limit_bytes', 'What the JavaScript heap may grow to.', []).set(
-      getHeapStatistics().heap_size_limit,
-    )
-    this.#gauge(
-      'memory_limit_bytes',
-      "What the process may take: its container's limit, else the machine's.",
-      [],
-      'first',
-    ).set(memoryLimit())
+  get registry(): Registry {
+    return this.#set.registry
   }
 
-  /** What a scrape reads about each resource. */
+  constructor(version: string) {
+    this.configLoaded(true, Date.now())
+    collectDefaultMetrics({ register: this.registry })
+    this.#set.gauge('build_info', 'Always 1; the version is in the label.', ['version'], 'first').set({ version }, 1)
+    this.#set
+      .gauge('heap_limit_bytes', 'Size to which the JavaScript heap may grow.', [])
+      .set(getHeapStatistics().heap_size_limit)
+    this.#set
+      .gauge(
+        'memory_limit_bytes',
+        'Memory that the process may use: the limit of its container, or the memory of the machine.',
+        [],
+        'first',
+      )
+      .set(memoryLimit())
+  }
+
+  /** Sets what a scrape reads about each resource. */
   observe(gauges: () => Iterable<ResourceGauges>): void {
     this.#gauges = gauges
   }
@@ -297,21 +376,27 @@ export class Metrics {
     return { contentType: this.registry.contentType, text: await this.registry.metrics() }
   }
 
-  /** For `merge` in another process. */
+  /** Returns the metrics for `merge` in another process. */
   async collect(): Promise<string> {
     this.#readGauges()
     return JSON.stringify(await this.registry.getMetricsAsJSON())
   }
 
-  /** One scrape of this process and others: counters and shares are summed, replicas of one thing are not. */
+  /** Merges a scrape of this process with others: counters and shares are summed, copies of one value are not. */
   async merge(collected: readonly string[]): Promise<string> {
     const all = [await this.collect(), ...collected].map((text) => JSON.parse(text) as object[])
     return await AggregatorRegistry.aggregate(all).metrics()
   }
 
-  /** Of the process that has workers. */
+  /** Observes the workers, in the process that has them. */
   observeWorkers(read: () => { readonly serving: number; readonly queuedBytes: number }): void {
     this.#readWorkers = read
+  }
+
+  /** @param atMs milliseconds since 1970. */
+  configLoaded(isSuccess: boolean, atMs: number): void {
+    this.#reloadOk.set(isSuccess ? 1 : 0)
+    if (isSuccess) this.#reloadSeconds.set(atMs / 1000)
   }
 
   workerRestarted(): void {
@@ -322,11 +407,11 @@ export class Metrics {
     return this.registry.contentType
   }
 
-  /** For the status page, which has no Prometheus to ask: all resources together, since the start. */
+  /** Figures for the status page, which has no Prometheus to ask: totals over all resources since the start. */
   async figures(): Promise<{
-    /** That entered the caches: a worker's come from its primary, a replica's from another. */
+    /** Events that entered the caches: a worker's come from its primary process, a replica's from another one. */
     readonly takenEvents: number
-    /** Cumulative counts by upper bound in seconds, of the segment cache-to-socket. */
+    /** Cumulative counts by upper bound in seconds, for the segment cache-to-socket. */
     readonly delays: readonly (readonly [upTo: number, count: number])[]
   }> {
     const taken = await this.#cacheEvents.get()
@@ -343,7 +428,7 @@ export class Metrics {
     }
   }
 
-  /** The narrow parts for one resource. */
+  /** Returns the narrow parts for one resource. */
   forResource(resource: Resource): ResourceMetrics {
     const labels = { group: resource.group, resource: resource.plural }
     const delay = this.#delay
@@ -419,9 +504,12 @@ export class Metrics {
     this.#passes.observe(seconds)
   }
 
-  request(verb: string, code: number, seconds: number | null): void {
-    this.#requests.inc({ verb, code: String(code) })
-    if (seconds !== null) this.#requestSeconds.observe({ verb }, seconds)
+  writeJob(seconds: number): void {
+    this.#writeJobs.observe({}, seconds)
+  }
+
+  writeThreadReplaced(reason: string): void {
+    this.#writeThreads.inc({ reason })
   }
 
   wrapped(): void {
@@ -440,7 +528,7 @@ export class Metrics {
     this.#rejected.inc({ limit })
   }
 
-  /** Lists and initial states being sent. */
+  /** Observes the lists and initial states that are being sent. */
   observeInitialStates(read: () => number): void {
     this.#readInitialStates = read
   }
@@ -463,6 +551,7 @@ export class Metrics {
       this.#blockedBytes,
     ]
     for (const gauge of gauges) gauge.reset()
+    this.requests.readGauges()
     const { serving, queuedBytes } = this.#readWorkers()
     this.#initialStates.set(this.#readInitialStates())
     this.#workers.set(serving)
@@ -490,36 +579,6 @@ export class Metrics {
       }
     }
   }
-
-  #counter<L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
-    return new Counter({ name: `distributary_${name}`, help, labelNames: [...labelNames], registers: [this.registry] })
-  }
-
-  /** @param ofWorkers what several processes say of one thing comes to: their sum where each has its own share of it. */
-  #gauge<L extends string>(
-    name: string,
-    help: string,
-    labelNames: readonly L[],
-    ofWorkers: 'sum' | 'min' | 'max' | 'first' = 'sum',
-  ): Gauge<L> {
-    return new Gauge({
-      name: `distributary_${name}`,
-      help,
-      labelNames: [...labelNames],
-      registers: [this.registry],
-      aggregator: ofWorkers,
-    })
-  }
-
-  #histogram<L extends string>(name: string, help: string, labelNames: readonly L[], buckets: number[]): Histogram<L> {
-    return new Histogram({
-      name: `distributary_${name}`,
-      help,
-      labelNames: [...labelNames],
-      buckets,
-      registers: [this.registry],
-    })
-  }
 }
 
 /** Without a limit the kernel's answer is a number larger than the machine. */
@@ -528,7 +587,7 @@ function memoryLimit(): number {
   return limit > 0 ? Math.min(limit, totalmem()) : totalmem()
 }
 
-/** Brings a counter up to a total that is kept elsewhere; a source that began anew counts from zero. */
+/** Raises a counter to a total that is kept elsewhere; a source that restarted counts from zero again. */
 function raise<L extends string>(
   counter: Counter<L>,
   labels: Record<L, string>,

@@ -1,6 +1,6 @@
 /**
- * What a group needs to know of an encoding: objects, bookmarks and errors as bytes. The dialect supplies one per
- * negotiated encoding and transform; the broadcast knows nothing of JSON, Tables or protobuf.
+ * The interface between a group and an encoding: objects, bookmarks and errors as bytes. The dialect supplies one
+ * encoder per negotiated encoding and transform; the broadcast knows nothing of JSON, Tables or protobuf.
  */
 import type { Revision } from './revision.js'
 import type { Status } from './status.js'

@@ -1,8 +1,8 @@
-/** What the consistency check asks of a cache that it compares with etcd. */
+/** The interface of a cache that the consistency check compares with etcd. */
 import type { Key, KeyValue } from './event.js'
 import type { Revision } from './revision.js'
 
-/** What is compared of one key. */
+/** The part of one key that is compared. */
 export interface CheckedKey {
   readonly key: Key
   readonly modRevision: Revision

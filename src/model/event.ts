@@ -1,10 +1,4 @@
-/**
- * What etcd holds and what happens to it, with nothing of Kubernetes in it.
- *
- * A key is a *binary string*: one UTF-16 unit per byte (latin1). It keeps etcd's byte order under `<`, loses nothing
- * when a key is not UTF-8, and for the usual ASCII key it is the key itself. `keyFromText` and `keyToText` are the only
- * ways across.
- */
+/** The contents of etcd and their changes, with nothing of Kubernetes in them. */
 import type { Revision } from './revision.js'
 
 export type Key = string & { readonly __brand: 'Key' }

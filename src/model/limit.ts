@@ -6,6 +6,7 @@ export const LIMITS = [
   'lists',
   'initial-states',
   'writes',
+  'write-threads',
   'memory',
   'passthrough',
   'selectors',

@@ -1,6 +1,6 @@
 /**
- * What the stages of one resource count. `src/metrics` implements these interfaces and a stage is handed its own, so that
- * no stage knows of Prometheus and the metrics know of no stage.
+ * The metrics that the stages of one resource count. `src/metrics` implements these interfaces and each stage gets its
+ * own, so that no stage knows Prometheus and the metrics know no stage.
  */
 import type { EndReason } from './end-reason.js'
 import type { ReplaceReason } from './feed-sink.js'

@@ -102,7 +102,7 @@ export class BadGatewayError extends StatusError {
   readonly reason = 'BadGateway'
 }
 
-/** What was asked could not be had in time, for instance a consistent read while etcd is away. */
+/** The answer was not available in time, for instance a consistent read while etcd is away. */
 export class TimeoutError extends StatusError {
   override readonly name = 'TimeoutError'
   readonly code = 504
@@ -187,9 +187,9 @@ export class UnsupportedMediaTypeError extends StatusError {
   readonly reason = 'UnsupportedMediaType'
 }
 
-/** Of one answer: a body of 3 MB can be wrong in more places than an answer can tell. */
+/** The most causes in one answer: a body of 3 MB can be wrong in more places than an answer can list. */
 const MAX_CAUSES = 100
-/** Of a cause: a path may have names of megabytes, and a message the values that a schema allows. */
+/** The longest field of a cause: a path may have names of megabytes, and a message the values that a schema allows. */
 const MAX_FIELD_CHARACTERS = 1_024
 const MAX_MESSAGE_CHARACTERS = 4_096
 

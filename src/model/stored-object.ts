@@ -7,7 +7,10 @@ import type { Key } from './event.js'
 import type { Revision } from './revision.js'
 
 export class StoredObject {
-  /** What selectors in use look at, kept by `broadcast/fact-registry.ts` alone, which checks that it is still apt. */
+  /**
+   * The facts that selectors in use read. Only `broadcast/fact-registry.ts` sets them, and it checks that they are
+   * still valid.
+   */
   facts: object | null = null
 
   constructor(

@@ -22,7 +22,7 @@ export interface UncachedResource {
   open(request: UncachedRequest, signal: AbortSignal): Promise<OpenedResource>
 }
 
-/** What a request needs of a resource that is not cached. */
+/** The functions that a request needs of a resource that is not cached. */
 export interface UncachedRequest {
   /** '' for all. */
   readonly namespace: string

@@ -2,10 +2,10 @@
  * The JSON of objects as the resources served here have them: one place knows which versions of a resource can be made of
  * what is stored, for answers and for all that reads objects within (definitions, rights, writes, selectors).
  */
-import type { ObjectViews, ViewTarget } from '../codec/object-views.js'
+import type { ObjectViews } from '../codec/object-views.js'
 import { readMetadata } from '../codec/protobuf/metadata.js'
 import type { JsonView } from '../dialect/encoding/json-encoder.js'
-import type { ResourceRegistry, ServedResource } from '../dialect/resource-registry.js'
+import { type ResourceRegistry, type ServedResource, viewTargetOf } from '../dialect/resource-registry.js'
 import { apiVersion, type Resource, resourceId } from '../model/resource.js'
 import { UnshowableError } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
@@ -24,7 +24,7 @@ export class ServedViews {
    * for all there is. Under a declared prefix such a value is left out.
    */
   viewOf(served: ServedResource): JsonView {
-    const target = targetOf(served)
+    const target = viewTargetOf(served)
     return (object) => {
       const json = this.#views.json(object, target)
       if (json === null && served.origin !== 'declared') throw notShown(served, object)
@@ -34,12 +34,12 @@ export class ServedViews {
 
   /** null when it has no JSON as that version, which has been logged. */
   json(served: ServedResource, object: StoredObject): Buffer | null {
-    return this.#views.json(object, targetOf(served))?.bytes ?? null
+    return this.#views.json(object, viewTargetOf(served))?.bytes ?? null
   }
 
   /** Whether objects stored as this kind and version can be shown as the served version at all. */
   canShow(served: ServedResource, object: StoredObject): boolean {
-    return this.#views.canShow(object, targetOf(served))
+    return this.#views.canShow(object, viewTargetOf(served))
   }
 
   /**
@@ -57,11 +57,6 @@ export class ServedViews {
     if (onlyMetadata && object.encoding === 'protobuf') return metadataJson(object)
     return this.#views.json(object, { apiVersion: object.apiVersion, convertsByName: false })?.bytes ?? null
   }
-}
-
-/** Custom resources convert by name: `None` is the only conversion that can be made here. */
-function targetOf({ resource, origin, convertsByWebhook }: ServedResource): ViewTarget {
-  return { apiVersion: apiVersion(resource), convertsByName: origin !== 'well-known' && !convertsByWebhook }
 }
 
 function notShown({ resource, convertsByWebhook }: ServedResource, object: StoredObject): UnshowableError {

@@ -20,11 +20,13 @@ import { registerUi } from '../ui/ui-routes.js'
 import type { Basis } from './basis.js'
 import { drainWatches } from './drain-watches.js'
 import { followServed } from './follow-served.js'
+import type { CurrentConfig } from './live-config.js'
 import { openApi } from './open-api.js'
 import { type GateStage, openGate } from './open-gate.js'
 import { type Limits, openLimits } from './open-limits.js'
 import { openApiServices, openPassthrough } from './open-passthrough.js'
 import { openResources, type ResourceStage, type Sources } from './open-resources.js'
+import { openWrites, type WriteStage } from './open-writes.js'
 import { OutageLog } from './outage-log.js'
 import { type PortNumbers, Ports } from './ports.js'
 import { problemOf, Readiness } from './readiness.js'
@@ -32,6 +34,8 @@ import { checkStreamHandles } from '../transports/watch/check-stream-handles.js'
 
 export interface AppOptions extends Sources {
   readonly config: Config
+  /** Default: no option changes. */
+  readonly live?: CurrentConfig
   /** false: another process logs when the upstream is away. */
   readonly logsOutages?: boolean
   /** The name of this process on the status page, where there are several. */
@@ -44,6 +48,8 @@ export interface AppOptions extends Sources {
   readonly checkConsistency?: () => Promise<ConsistencyReport>
   readonly logger: Logger
   readonly version: string
+  /** Default: metrics of this server alone. */
+  readonly metrics?: Metrics
   readonly clock?: Clock
   readonly random?: Random
 }
@@ -60,6 +66,7 @@ export class App {
   readonly #limits: Limits
   readonly #gate: GateStage
   readonly #passthrough: Passthrough | null
+  readonly #writes: WriteStage | null
   readonly #readiness: Readiness
   readonly #outages: OutageLog
   readonly #checkConsistency: () => Promise<ConsistencyReport>
@@ -90,10 +97,11 @@ export class App {
     // From the socket to the resource.
     this.#limits = openLimits(basis, stage.resources)
     this.#gate = openGate(basis, stage)
-    this.#passthrough = openPassthrough(config, clock, onPassRejected)
+    this.#passthrough = openPassthrough({ ...basis, onRejected: onPassRejected })
+    this.#writes = config.enableWrites ? openWrites(basis, stage, upstream, this.#limits) : null
     const api = openApi(basis, {
       version,
-      upstream,
+      writes: this.#writes,
       stage,
       known,
       isDraining,
@@ -119,14 +127,14 @@ export class App {
     this.#checkConsistency = options.checkConsistency ?? (() => onRequest.run())
     metrics.observe(() => [...pipelines()].map((pipeline) => pipeline.gauges()))
 
-    this.#ports = new Ports({ config, clock, logger, server: this.#serverOptions(api) })
+    this.#ports = new Ports({ config, live: basis.live, clock, logger, server: this.#serverOptions(api) })
   }
 
   get registry(): ResourceRegistry {
     return this.#stage.registry
   }
 
-  /** What this process feeds, caches and broadcasts: one pipeline for each etcd prefix. */
+  /** The pipelines that feed, cache and broadcast in this process: one for each etcd prefix. */
   get sources(): Iterable<ResourcePipeline> {
     return this.#stage.resources.pipelines()
   }
@@ -190,11 +198,12 @@ export class App {
     this.#passthrough?.close()
     await this.#apiServices?.stop()
     await this.#ports.stop()
+    await this.#writes?.close()
     this.#pump.stop()
     await this.#options.upstream.close()
   }
 
-  /** What this process does now. */
+  /** Returns the present state of this process. */
   async status(): Promise<ProcessStatus> {
     const { config, name = 'server' } = this.#options
     return processStatus({
@@ -207,6 +216,7 @@ export class App {
         problem: problemOf(source.cache.readiness),
         feed: feedLine(source.feed.status),
       })),
+      largestClients: (count) => this.#limits.watchers.largest(count),
       ...(await this.metrics.figures()),
     })
   }
@@ -223,7 +233,7 @@ export class App {
 
   #serverOptions(api: ServerOptions['api']): ServerOptions {
     const { config, exposeMetrics } = this.#options
-    const { metrics, clock, onInternalError } = this.#basis
+    const { metrics, clock, live, onInternalError } = this.#basis
     const { gate } = this.#gate
     return {
       api,
@@ -236,7 +246,10 @@ export class App {
       onInternalError,
       corsAllowedOrigins: config.corsAllowedOrigins,
       // A foreign page has no credentials: where they are asked for, the name that it calls us by does not matter.
-      allowedHosts: () => (hasAuthenticator(config) && config.allowedHosts.length === 0 ? null : config.allowedHosts),
+      allowedHosts: () => {
+        const { allowedHosts } = live.current
+        return hasAuthenticator(config) && allowedHosts.length === 0 ? null : allowedHosts
+      },
       routes: (server) =>
         registerUi(server, {
           gate,
@@ -248,13 +261,22 @@ export class App {
   }
 }
 
-function basisOf({ config, logger, version, clock = systemClock, random = systemRandom }: AppOptions): Basis {
+function basisOf({
+  config,
+  live,
+  logger,
+  version,
+  clock = systemClock,
+  random = systemRandom,
+  metrics,
+}: AppOptions): Basis {
   return {
     config,
+    live: live ?? { current: config },
     logger,
     clock,
     random,
-    metrics: new Metrics(version),
+    metrics: metrics ?? new Metrics(version),
     onInternalError: (error) => logger.error({ err: error.cause ?? error }, 'internal error'),
   }
 }

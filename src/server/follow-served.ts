@@ -1,4 +1,7 @@
-/** What is served because of objects in the caches: custom resources, group versions of other servers, further versions. */
+/**
+ * Follows the objects in the caches that decide what is served: custom resources, group versions of other servers,
+ * further versions.
+ */
 import { wellKnownResources } from '../dialect/well-known-resources.js'
 import { followDefinitions } from '../served/definitions.js'
 import { followResource } from '../served/followed-objects.js'

@@ -79,6 +79,7 @@ export function noUpstream(why: string): Upstream {
     status: refuse,
     write: refuse,
     grantLease: refuse,
+    dropLease: refuse,
     watch: (_options, handlers) => {
       const timer = setTimeout(
         () => handlers.onEnd({ kind: 'failed', error: new UpstreamError('unavailable', why) }),

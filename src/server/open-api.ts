@@ -10,15 +10,14 @@ import type { Writes } from '../transports/api/write-handler.js'
 import type { RequestGate } from '../transports/limits/request-gate.js'
 import type { ApiServices } from '../transports/passthrough/api-services.js'
 import type { Passthrough } from '../transports/passthrough/passthrough.js'
-import type { Upstream } from '../upstream/upstream.js'
-import { Writer } from '../writes/writer.js'
 import type { Basis } from './basis.js'
 import type { Limits } from './open-limits.js'
-import { MAX_VALUE_BYTES, type ResourceStage } from './open-resources.js'
+import type { ResourceStage } from './open-resources.js'
 
 export interface ApiParts {
   readonly version: string
-  readonly upstream: Upstream
+  /** null: nothing is written here. */
+  readonly writes: Writes | null
   readonly stage: ResourceStage
   readonly known: KnownResources
   readonly limits: Limits
@@ -41,8 +40,8 @@ export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
     schema: stage.schema,
     discovery: new Discovery(stage.registry, { productVersion, writable, reviews: reviewKinds, ...remote }),
     openApi: new OpenApi(stage.registry, { productVersion, writable, schemas: stage.schema }),
-    writes: writable ? openWrites(basis, parts) : null,
-    onAnswered: (verb, code, seconds) => metrics.request(verb, code, seconds),
+    writes: parts.writes,
+    metrics: metrics.requests,
     onInternalError,
     webSocketAllowedOrigins: config.websocketAllowedOrigins,
   })
@@ -66,20 +65,4 @@ function contextOf({ config, clock, random }: Basis, { stage, known, limits, isD
     compressesWatches: config.compress,
     isDraining,
   }
-}
-
-function openWrites({ config, clock, random }: Basis, { stage, upstream, limits }: ApiParts): Writes {
-  const { registry, views, schema } = stage
-  const writer = new Writer({
-    upstream,
-    clock,
-    random,
-    jsonOf: (served, object) => views.json(served, object),
-    maxValueBytes: MAX_VALUE_BYTES,
-    schema,
-    etcdPrefix: config.etcdPrefix,
-    find: (group, version, plural) => registry.find(group, version, plural),
-    resources: () => registry.list(),
-  })
-  return { perform: (verb, request) => writer.perform(verb, request), gate: limits.writes }
 }

@@ -13,6 +13,10 @@ import { RequestGate } from '../transports/limits/request-gate.js'
 import type { Basis } from './basis.js'
 import type { ResourceStage } from './open-resources.js'
 
+/** As the API server counts it. */
+const MEGABYTE = 2 ** 20
+const DAY_MS = 86_400_000
+
 export interface GateStage {
   readonly gate: RequestGate
   /** For SIGHUP, after the platform has moved the access log. */
@@ -27,18 +31,15 @@ export function isOpenToAll(config: Config): boolean {
 
 /** @throws Error that names a file which is not what it should be. */
 export function openGate(basis: Basis, stage: ResourceStage): GateStage {
-  const { config, clock, logger } = basis
+  const { config, live, clock } = basis
   const isOpen = isOpenToAll(config)
   const guarded = isOpen ? null : openGuard(basis, stage)
   const limits = new IdentityLimits({
     clock,
-    requestsPerSecond: config.requestsPerSecond,
-    initialBytesPerSecond: config.initialBytesPerSecond,
+    requestsPerSecond: () => live.current.requestsPerSecond,
+    initialBytesPerSecond: () => live.current.initialBytesPerSecond,
   })
-  const audit: AuditLog | null =
-    config.auditLogPath === null
-      ? null
-      : openAuditLog({ path: config.auditLogPath, clock, logger, stdout: process.stdout })
+  const audit = openAccessLog(basis)
   const gate = new RequestGate({
     guard: guarded?.guard ?? null,
     escalation: guarded?.escalation ?? null,
@@ -58,16 +59,25 @@ export function openGate(basis: Basis, stage: ResourceStage): GateStage {
   }
 }
 
+function openAccessLog({ config, clock, logger }: Basis): AuditLog | null {
+  const { auditLogPath: path, auditLogMaxsize, auditLogMaxage, auditLogMaxbackup: maxBackups } = config
+  if (path === null) return null
+  const surroundings = { path, clock, logger, stdout: process.stdout }
+  if (auditLogMaxsize === null) return openAuditLog(surroundings)
+  const rotation = { maxBytes: auditLogMaxsize * MEGABYTE, maxAgeMs: auditLogMaxage * DAY_MS, maxBackups }
+  return openAuditLog({ ...surroundings, rotation })
+}
+
 function openGuard(
-  { config, clock, logger }: Basis,
+  { config, clock, logger, metrics }: Basis,
   stage: ResourceStage,
 ): { readonly guard: AccessGuard; readonly escalation: EscalationCheck; close(): void } {
-  const surroundings = { clock, logger }
+  const surroundings = { clock, logger, metrics: metrics.requests }
   const authenticator = buildAuthenticator(config, surroundings)
   const objects = rbacObjects(config, stage)
   const rules = objects === null ? null : new RbacRules(objects)
   const authorizer = buildAuthorizer(config, surroundings, rules)
-  const guard = new AccessGuard({ authenticator, authorizer, clock })
+  const guard = new AccessGuard({ authenticator, authorizer, clock, metrics: metrics.requests })
   const escalation = new EscalationCheck({ authorizer, rules, refresh: async () => await objects?.refresh() })
   return {
     guard,

@@ -10,6 +10,8 @@ import { isOpenToAll } from './open-gate.js'
 
 /** As many as an API server takes at once by default (`--max-mutating-requests-inflight`). */
 const MAX_WRITES = 200
+/** One identity has one of them at most, where identities are told apart. */
+const WRITE_THREADS = 2
 /** How long a list or an initial state may wait for its slot: as long as the API server lets a read wait for its state. */
 const GATE_WAIT_MS = 3_000
 /** Requests that wait for each slot: they hold a connection and no object. */
@@ -19,12 +21,14 @@ export interface Limits {
   readonly bodies: BodyCache
   readonly initialStates: FairGate
   readonly writes: FairGate
+  /** Slots of the threads that compute the writes that are not small. */
+  readonly writeThreads: FairGate
   readonly memory: MemoryGate
   readonly watchers: WatcherLimits
 }
 
 export function openLimits(basis: Basis, resources: Resources): Limits {
-  const { config, clock, metrics } = basis
+  const { config, live, clock, metrics } = basis
   const lists = fairGate(basis, 'lists', config.maxInitialStates)
   const initialStates = fairGate(basis, 'initial-states', config.maxInitialStates)
   metrics.observeInitialStates(() => initialStates.running + lists.running)
@@ -33,6 +37,7 @@ export function openLimits(basis: Basis, resources: Resources): Limits {
     bodies,
     initialStates,
     writes: fairGate(basis, 'writes', MAX_WRITES),
+    writeThreads: fairGate(basis, 'write-threads', WRITE_THREADS),
     memory: new MemoryGate({
       targetBytes: config.memoryTarget,
       residentBytes: () => process.memoryUsage.rss(),
@@ -44,8 +49,8 @@ export function openLimits(basis: Basis, resources: Resources): Limits {
       onRejected: () => metrics.rejected('memory'),
     }),
     watchers: new WatcherLimits({
-      total: config.maxWatchers,
-      perClient: config.maxWatchersPerClient,
+      total: () => live.current.maxWatchers,
+      perClient: () => live.current.maxWatchersPerClient,
       onRejected: (limit) => metrics.rejected(limit),
     }),
   }

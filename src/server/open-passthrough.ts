@@ -1,30 +1,48 @@
 /** The servers that other requests are passed on to, from the configuration: `--passthrough`, or `--apiservice`. */
 import { readFileSync } from 'node:fs'
 import type { Config } from '../config/load.js'
+import type { Metrics } from '../metrics/metrics.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
 import { ApiServices } from '../transports/passthrough/api-services.js'
 import { Passthrough, type PassthroughOptions } from '../transports/passthrough/passthrough.js'
 
-/** null: there is none. @throws Error for a certificate that cannot be read. */
-export function openPassthrough(config: Config, clock: Clock, onRejected: () => void): Passthrough | null {
-  const { passthrough: url, passthroughCafile } = config
-  if (url === null) return null
-  const ca = passthroughCafile === null ? {} : { ca: readFileSync(passthroughCafile) }
-  return new Passthrough({ url, name: 'the API server', ...ca, ...sharedOptions(config, clock, onRejected) })
-}
-
-export interface ApiServicesParts {
+export interface PassthroughParts {
   readonly config: Config
   readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
+  readonly metrics: Metrics
   readonly onRejected: () => void
 }
 
+/** null: there is none. @throws Error for a certificate that cannot be read. */
+export function openPassthrough({ config, clock, metrics, onRejected }: PassthroughParts): Passthrough | null {
+  const { passthrough: url, passthroughCafile } = config
+  if (url === null) return null
+  const ca = passthroughCafile === null ? {} : { ca: readFileSync(passthroughCafile) }
+  return new Passthrough({
+    url,
+    name: 'the API server',
+    onAnswered: answeredBy(metrics, 'passthrough'),
+    ...ca,
+    ...sharedOptions(config, clock, onRejected),
+  })
+}
+
+export interface ApiServicesParts extends PassthroughParts {
+  readonly random: Random
+  readonly logger: Logger
+}
+
 /** null with `--passthrough`: an API server has its own. @throws Error for a certificate that cannot be read. */
-export function openApiServices({ config, clock, random, logger, onRejected }: ApiServicesParts): ApiServices | null {
+export function openApiServices({
+  config,
+  clock,
+  random,
+  logger,
+  metrics,
+  onRejected,
+}: ApiServicesParts): ApiServices | null {
   if (config.passthrough !== null) return null
   const ca = config.apiserviceCafile === null ? {} : { ca: readFileSync(config.apiserviceCafile) }
   const shared = sharedOptions(config, clock, onRejected)
@@ -34,6 +52,7 @@ export function openApiServices({ config, clock, random, logger, onRejected }: A
     passthrough: new Passthrough({
       url,
       name: `the server of ${group}/${version}`,
+      onAnswered: answeredBy(metrics, `${version}.${group}`),
       ...ca,
       ...shared,
       keepsTokens: true,
@@ -41,6 +60,10 @@ export function openApiServices({ config, clock, random, logger, onRejected }: A
     }),
   }))
   return new ApiServices({ addresses, clock, random, logger })
+}
+
+function answeredBy(metrics: Metrics, server: string): (code: number, seconds: number) => void {
+  return (code, seconds) => metrics.requests.passed(server, code, seconds)
 }
 
 /** The options that all servers behind this one share. */

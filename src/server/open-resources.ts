@@ -35,7 +35,7 @@ export interface ResourceStage {
   readonly resources: Resources
   readonly views: ServedViews
   readonly schema: Schema
-  /** What the server behind `--upstream` serves; null without one. */
+  /** The resources that the server behind `--upstream` serves; null without one. */
   readonly remote: RemoteDiscovery | null
 }
 

@@ -9,6 +9,7 @@ import type { Logger } from '../support/log.js'
 import { type Listener, createPlainListener, createSecureListener } from '../transports/server/listeners.js'
 import { createMetricsServer } from '../transports/server/metrics-server.js'
 import { type ServerOptions, createServer } from '../transports/server/server.js'
+import type { CurrentConfig } from './live-config.js'
 
 /** null: the port is not asked for. */
 export interface PortNumbers {
@@ -19,6 +20,7 @@ export interface PortNumbers {
 
 export interface PortsOptions {
   readonly config: Config
+  readonly live: CurrentConfig
   readonly server: ServerOptions
   readonly clock: Clock
   readonly logger: Logger
@@ -32,7 +34,7 @@ export class Ports {
   readonly #tls: ServerTls | null
 
   /** @throws Error that names the file when a certificate or key is unusable. */
-  constructor({ config, server, clock, logger }: PortsOptions) {
+  constructor({ config, live, server, clock, logger }: PortsOptions) {
     this.#config = config
     const limits = { maxStreams: config.http2MaxStreamsPerConnection }
     this.#plain = config.port === null ? null : createServer(server, (handler) => createPlainListener(handler, limits))
@@ -48,7 +50,7 @@ export class Ports {
             return listener as unknown as Server
           })
     // A page has no credentials that it could lack here, so only names that were given are allowed.
-    const metrics = { ...server, allowedHosts: () => config.allowedHosts }
+    const metrics = { ...server, allowedHosts: () => live.current.allowedHosts }
     this.#metrics =
       config.metricsBindAddress === null
         ? null

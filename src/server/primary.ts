@@ -9,7 +9,8 @@ import type { TraceExport } from './export-traces.js'
 import { Primary } from '../fleet/workers/primary.js'
 import { Supervisor } from '../fleet/workers/supervisor.js'
 import { greeting } from './greeting.js'
-import { Metrics } from '../metrics/metrics.js'
+import type { Metrics } from '../metrics/metrics.js'
+import type { LiveConfig } from './live-config.js'
 import { OutageLog } from './outage-log.js'
 import type { PortNumbers } from './ports.js'
 import type { WorkerHello } from './worker.js'
@@ -22,9 +23,11 @@ import type { Upstream } from '../upstream/upstream.js'
 
 export interface PrimaryParts {
   readonly config: Config
+  readonly live: LiveConfig
   readonly upstream: Upstream
   readonly logger: Logger
   readonly version: string
+  readonly metrics: Metrics
   readonly print: (text: string) => void
   readonly traces: TraceExport
 }
@@ -33,7 +36,7 @@ export interface PrimaryParts {
 const GRACE_MS = 1_000
 
 export async function runPrimary(parts: PrimaryParts): Promise<void> {
-  const { config, upstream, logger, version, print, traces } = parts
+  const { config, live, upstream, logger, version, metrics, print, traces } = parts
   const { bindAddress: address } = config
   // Workers that pick a port for themselves would pick another after all of them had died.
   const { metricsBindAddress } = config
@@ -42,7 +45,6 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     securePort: await portOf(address, config.securePort),
     metricsPort: metricsBindAddress && (await portOf(metricsBindAddress.host, metricsBindAddress.port)),
   }
-  const metrics = new Metrics(version)
   const primary: Primary = new Primary({
     openFeed: chooseFeeds({
       config,
@@ -92,7 +94,10 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
       process.exit(1)
     },
   })
-  process.on('SIGHUP', () => supervisor.signal('SIGHUP'))
+  process.on('SIGHUP', () => {
+    live.reload()
+    supervisor.signal('SIGHUP')
+  })
   process.on('SIGUSR2', () => void primary.checkConsistency())
   const reasons = (): string[] => [...primary.relays()].flatMap((relay) => relay.disconnectedReason ?? [])
   const outages = new OutageLog({ reasons, clock, logger })
@@ -102,6 +107,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
   closeWithGrace({ delay, logger: false, skip }, async ({ signal, err }) => {
     if (err !== undefined) logger.error({ err }, 'stopping after an error')
     else logger.info({ signal }, 'draining the workers')
+    live.close()
     outages.stop()
     await supervisor.stop()
     await primary.stop()

@@ -7,6 +7,8 @@ import { readFileSync } from 'node:fs'
 import closeWithGrace from 'close-with-grace'
 import { App } from './app.js'
 import type { PortNumbers } from './ports.js'
+import { LiveConfig } from './live-config.js'
+import { openUpstream } from './open-upstream.js'
 import { packageVersion } from './package-version.js'
 import { exportTraces, type TraceExport } from './export-traces.js'
 import { greeting } from './greeting.js'
@@ -14,15 +16,12 @@ import { ConfigError } from '../config/config-error.js'
 import { type Config, type Loaded, load } from '../config/load.js'
 import { loadDescriptors } from '../codec/protobuf/descriptors.js'
 import { type Schema, kubernetesSchema } from '../codec/protobuf/schema.js'
+import { Metrics } from '../metrics/metrics.js'
 import { createLogger } from './logger.js'
 import { runPrimary } from './primary.js'
 import { runWorker } from './worker.js'
-import { noUpstream } from './nats-fleet.js'
+import { systemClock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
-import { createEmbeddedUpstream } from '../upstream/embedded/embedded-upstream.js'
-import { startDemoCluster } from '../upstream/embedded/demo/demo-cluster.js'
-import { connectEtcd } from '../upstream/etcd/etcd-upstream.js'
-import type { Upstream } from '../upstream/upstream.js'
 
 export interface ServeOptions {
   readonly argv: readonly string[]
@@ -40,13 +39,22 @@ export async function serve(options: ServeOptions): Promise<void> {
   const logger = createLogger({ level: config.logLevel, format: config.logFormat, worker: cluster.worker?.id ?? null })
   const schema = readSchema(config)
   const traces = await openTraces(config, logger, version)
-  if (cluster.isWorker) return await runWorker({ config, logger, version, schema, traces })
-  const upstream = openUpstream(config, logger)
-  if (config.workers > 1) return await runPrimary({ config, upstream, logger, version, print, traces })
+  const metrics = new Metrics(version)
+  const live = new LiveConfig({
+    config,
+    reread: () => readAgain(options),
+    onLogLevel: (level) => void (logger.level = level),
+    metrics,
+    clock: systemClock,
+    logger,
+  })
+  if (cluster.isWorker) return await runWorker({ config, live, logger, version, metrics, schema, traces })
+  const upstream = openUpstream(config, logger, metrics)
+  if (config.workers > 1) return await runPrimary({ config, live, upstream, logger, version, metrics, print, traces })
   let app: App
   let ports: PortNumbers
   try {
-    app = new App({ config, upstream, logger, version, schema })
+    app = new App({ config, live, upstream, logger, version, metrics, schema })
     ports = await app.start()
   } catch (error) {
     process.stderr.write(`distributary cannot start: ${error instanceof Error ? error.message : String(error)}\n`)
@@ -55,13 +63,17 @@ export async function serve(options: ServeOptions): Promise<void> {
   logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
   print(greeting(config, ports))
   // Connections that are left after the grace of the drain are cut.
-  process.on('SIGHUP', () => app.reopenLogs())
+  process.on('SIGHUP', () => {
+    app.reopenLogs()
+    live.reload()
+  })
   process.on('SIGUSR2', () => void app.checkConsistency())
   const skip: closeWithGrace.AllEvents[] = ['SIGHUP', 'SIGUSR2']
   const delay = config.shutdownDelayDuration + config.shutdownGracePeriod
   closeWithGrace({ delay, logger: false, skip }, async ({ signal, err }) => {
     if (err !== undefined) logger.error({ err }, 'stopping after an error')
     else logger.info({ signal }, 'draining')
+    live.close()
     await app.drain()
     await app.stop()
     await traces.stop()
@@ -77,6 +89,13 @@ function readConfig({ argv, environment }: ServeOptions): Loaded {
     process.stderr.write(`${error.message}\n`)
     process.exit(2)
   }
+}
+
+/** @throws ConfigError */
+function readAgain({ argv, environment }: ServeOptions): Config {
+  const loaded = load(argv, environment, (path) => readFileSync(path, 'utf8'))
+  if (loaded.kind !== 'run') throw new ConfigError(['this is not how a server is started'])
+  return loaded.config
 }
 
 function readSchema({ protoDescriptors }: Config): Schema {
@@ -99,28 +118,6 @@ async function openTraces(config: Config, logger: Logger, version: string): Prom
     process.stderr.write(`distributary cannot start: ${error instanceof Error ? error.message : String(error)}\n`)
     process.exit(2)
   }
-}
-
-function openUpstream(config: Config, logger: Logger): Upstream {
-  if (config.embedded) {
-    const upstream = createEmbeddedUpstream()
-    startDemoCluster(upstream)
-    return upstream
-  }
-  if (config.upstream !== null) return noUpstream('what comes by --upstream is only read')
-  if (config.etcdServers.length === 0) return noUpstream('an edge has no route to etcd (--nats-role=edge)')
-  const { etcdCafile, etcdCertfile, etcdKeyfile, etcdUsername } = config
-  const user = etcdUsername === null ? {} : { user: { name: etcdUsername, password: etcdPassword(config) } }
-  const tls = {
-    ...(etcdCafile === null ? {} : { ca: readFileSync(etcdCafile) }),
-    ...(etcdCertfile === null ? {} : { cert: readFileSync(etcdCertfile) }),
-    ...(etcdKeyfile === null ? {} : { key: readFileSync(etcdKeyfile) }),
-  }
-  return connectEtcd({ endpoints: config.etcdServers, tls, ...user, logger })
-}
-
-function etcdPassword({ etcdPasswordFile, etcdPassword: password }: Config): string {
-  return etcdPasswordFile === null ? (password ?? '') : readFileSync(etcdPasswordFile, 'utf8').replace(/\r?\n$/, '')
 }
 
 function print(text: string): void {

@@ -17,6 +17,8 @@ import { LINK_DESCRIPTOR } from '../fleet/workers/supervisor.js'
 import { PrimaryUpstream } from '../fleet/workers/upstream-calls.js'
 import { WorkerChannel } from '../fleet/workers/worker.js'
 import { ServiceUnavailableError } from '../model/status.js'
+import type { Metrics } from '../metrics/metrics.js'
+import type { LiveConfig } from './live-config.js'
 import type { PortNumbers } from './ports.js'
 import { systemClock as clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
@@ -32,6 +34,8 @@ export interface WorkerHello {
 
 export interface WorkerParts {
   readonly config: Config
+  readonly live: LiveConfig
+  readonly metrics: Metrics
   readonly logger: Logger
   readonly version: string
   readonly schema: Schema
@@ -41,7 +45,15 @@ export interface WorkerParts {
 /** How long a worker that replaces another may fill its caches before it takes connections. */
 const READY_WITHIN_MS = 10_000
 
-export async function runWorker({ config, logger, version, schema, traces }: WorkerParts): Promise<void> {
+export async function runWorker({
+  config,
+  live,
+  metrics,
+  logger,
+  version,
+  schema,
+  traces,
+}: WorkerParts): Promise<void> {
   let isStopping = false
   let app: App | null = null
   const stop = (): void => {
@@ -57,7 +69,10 @@ export async function runWorker({ config, logger, version, schema, traces }: Wor
   }
   process.on('SIGTERM', stop)
   process.on('SIGINT', () => {})
-  process.on('SIGHUP', () => app?.reopenLogs())
+  process.on('SIGHUP', () => {
+    app?.reopenLogs()
+    live.reload()
+  })
 
   let greet!: (hello: WorkerHello) => void
   const greeted = new Promise<WorkerHello>((resolve) => {
@@ -80,6 +95,8 @@ export async function runWorker({ config, logger, version, schema, traces }: Wor
   try {
     app = new App({
       config: withPorts(config, ports),
+      live,
+      metrics,
       upstream: new PrimaryUpstream(channel.callUpstream),
       logsOutages: false,
       openFeed: channel.openFeed,

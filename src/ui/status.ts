@@ -45,6 +45,14 @@ export interface ProcessInput {
   readonly takenEvents: number
   /** Cumulative counts by upper bound in seconds, of the segment cache-to-socket. */
   readonly delays: readonly (readonly [upTo: number, count: number])[]
+  /** The clients with the most watchers, the largest first. */
+  readonly largestClients: (count: number) => readonly (readonly [client: string, watchers: number])[]
+}
+
+interface Client {
+  /** The user, or the address of a caller whom nobody authenticated. */
+  readonly client: string
+  readonly watchers: number
 }
 
 interface Group {
@@ -93,6 +101,7 @@ export interface ProcessStatus {
   readonly resources: readonly ResourceLine[]
   readonly feeds: readonly FeedLine[]
   readonly groups: readonly Group[]
+  readonly clients: readonly Client[]
   readonly slow: readonly Slow[]
   readonly slowCount: number
 }
@@ -155,6 +164,7 @@ export function processStatus(input: ProcessInput): ProcessStatus {
     resources,
     feeds,
     groups: largest([...groups.values()]),
+    clients: input.largestClients(TOP).map(([client, count]) => ({ client, watchers: count })),
     slow: slowest(slow),
     slowCount: slow.length,
   }
@@ -172,6 +182,7 @@ export function primaryStatus(feeds: readonly FeedLine[]): ProcessStatus {
     resources: [],
     feeds,
     groups: [],
+    clients: [],
     slow: [],
     slowCount: 0,
   }
@@ -180,25 +191,36 @@ export function primaryStatus(feeds: readonly FeedLine[]): ProcessStatus {
 export interface ServerStatus extends ServerAbout {
   readonly resources: readonly ResourceLine[]
   readonly groups: readonly Group[]
+  /** null: hidden from a reader who may not see who watches. */
+  readonly clients: readonly Client[] | null
   readonly [more: string]: unknown
 }
 
 /**
  * The status as one reader may see it. A selector names parts of objects (the node of a pod, a tenant's label), so that of a
- * resource is only for readers who may list that resource everywhere.
+ * resource is only for readers who may list that resource everywhere. The names and addresses of clients are only for readers
+ * who may get `CLIENTS_PATH`.
  */
-export async function statusFor(
-  status: ServerStatus,
-  mayList: (resource: Pick<Resource, 'group' | 'version' | 'plural'>) => Promise<boolean>,
-): Promise<ServerStatus> {
+export async function statusFor(status: ServerStatus, reader: Reader): Promise<ServerStatus> {
+  const clients = (await reader.mayGet(CLIENTS_PATH)) ? status.clients : null
+  return { ...status, clients, groups: await groupsFor(status, reader) }
+}
+
+/** Nothing is served there: it stands for a right, as `/metrics` and `/ui/` do. */
+export const CLIENTS_PATH = '/ui/clients'
+
+export interface Reader {
+  readonly mayList: (resource: Pick<Resource, 'group' | 'version' | 'plural'>) => Promise<boolean>
+  readonly mayGet: (path: string) => Promise<boolean>
+}
+
+async function groupsFor(status: ServerStatus, { mayList }: Reader): Promise<readonly Group[]> {
   const hidden = new Set<string>()
   for (const id of new Set(status.groups.map(({ resource }) => resource))) {
     const line = status.resources.find(({ resource }) => resource === id)
     if (line === undefined || !(await mayList(resourceOf(line)))) hidden.add(id)
   }
-  if (hidden.size === 0) return status
-  const groups = status.groups.map((group) => (hidden.has(group.resource) ? { ...group, selector: null } : group))
-  return { ...status, groups }
+  return status.groups.map((group) => (hidden.has(group.resource) ? { ...group, selector: null } : group))
 }
 
 function resourceOf({ path, plural }: ResourceLine): Pick<Resource, 'group' | 'version' | 'plural'> {
@@ -228,6 +250,11 @@ export function serverStatus(about: ServerAbout, processes: readonly ProcessStat
     watchers: Object.fromEntries(summed(serving.map((one) => Object.entries(one.watchers)))),
     resources: mergedResources(serving.flatMap(({ resources }) => resources)),
     groups: largest(mergedGroups(serving.flatMap(({ groups }) => groups))),
+    clients: largest(
+      summed(serving.map(({ clients }) => clients.map((one) => [one.client, one.watchers] as const))).map(
+        ([client, watchers]) => ({ client, watchers }),
+      ),
+    ),
     slow: slowest(serving.flatMap(({ slow }) => slow)),
     slowCount: serving.reduce((sum, { slowCount }) => sum + slowCount, 0),
   }
@@ -237,8 +264,8 @@ function thisProcess(name: string): Pick<ProcessStatus, 'name' | 'pid' | 'uptime
   return { name, pid: process.pid, uptimeSeconds: process.uptime(), rssBytes: process.memoryUsage.rss() }
 }
 
-function largest(groups: readonly Group[]): readonly Group[] {
-  return groups.toSorted((a, b) => b.watchers - a.watchers).slice(0, TOP)
+function largest<T extends { readonly watchers: number }>(all: readonly T[]): readonly T[] {
+  return all.toSorted((a, b) => b.watchers - a.watchers).slice(0, TOP)
 }
 
 function slowest(slow: readonly Slow[]): readonly Slow[] {

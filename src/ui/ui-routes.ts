@@ -9,14 +9,14 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname } from 'node:path'
 import type { FastifyInstance } from 'fastify'
-import { pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
+import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
 import type { Resource } from '../model/resource.js'
 import { StatusError, TooManyRequestsError } from '../model/status.js'
 import type { Clock, Timer } from '../support/clock.js'
 import type { Caller, RequestGate } from '../transports/limits/request-gate.js'
 import { Exchange } from '../transports/server/exchange.js'
 import { EVENT_STREAM_START } from '../transports/framing/server-sent-events.js'
-import { type ServerStatus, statusFor } from './status.js'
+import { type Reader, type ServerStatus, statusFor } from './status.js'
 
 export interface UiOptions {
   readonly gate: RequestGate
@@ -73,16 +73,25 @@ function source(name: string): Buffer {
   }
 }
 
-/** Asked once a second: a right that was taken away hides the selectors at once. */
-async function mayList(caller: Caller, resource: Pick<Resource, 'group' | 'version' | 'plural'>): Promise<boolean> {
-  const path = resource.group === '' ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`
-  try {
-    const attributes = { verb: 'list', resource, namespace: '', name: '', path: `${path}/${resource.plural}` }
-    await caller.authorize(resourceAttributes(attributes))
-    return true
-  } catch {
-    return false
+/** Its rights are checked once a second, so that a revoked permission hides at once what it showed. */
+function readerOf(caller: Caller): Reader {
+  const may = async (attributes: Attributes): Promise<boolean> => {
+    try {
+      await caller.authorize(attributes)
+      return true
+    } catch {
+      return false
+    }
   }
+  return {
+    mayGet: async (path) => await may(pathAttributes('GET', path)),
+    mayList: async (resource) => await may(resourceAttributes(listOf(resource))),
+  }
+}
+
+function listOf(resource: Pick<Resource, 'group' | 'version' | 'plural'>): Parameters<typeof resourceAttributes>[0] {
+  const path = resource.group === '' ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`
+  return { verb: 'list', resource, namespace: '', name: '', path: `${path}/${resource.plural}` }
 }
 
 export function registerUi(server: FastifyInstance, options: UiOptions): void {
@@ -93,7 +102,7 @@ export function registerUi(server: FastifyInstance, options: UiOptions): void {
   const tell = async (to: Iterable<readonly [Exchange, Caller]>): Promise<void> => {
     const status = await options.status()
     for (const [{ response }, caller] of to) {
-      const shown = await statusFor(status, (resource) => mayList(caller, resource))
+      const shown = await statusFor(status, readerOf(caller))
       const event = `event: status\ndata: ${JSON.stringify(shown)}\n\n`
       // A page that does not read gets the next figures instead, because those of a second ago are of no use.
       if (!response.writableNeedDrain && !response.writableEnded) response.write(event)

@@ -117,6 +117,8 @@ export interface UpstreamWriter {
   write(compares: readonly Compare[], operations: readonly WriteOperation[]): Promise<WriteResult>
   /** @returns the lease id as decimal text. @throws UpstreamError */
   grantLease(ttlSeconds: number): Promise<string>
+  /** Ends a lease that no key has; one that has keys, or is not there, is left alone. @throws UpstreamError */
+  dropLease(leaseId: string): Promise<void>
 }
 
 export interface Upstream extends UpstreamReader, UpstreamWatcher, UpstreamWriter {

@@ -3,6 +3,7 @@
  * alone, and is read back the same way (`dialect/key-value-object.ts`).
  */
 import { type JsonRecord, textMember } from '../codec/json-tree.js'
+import { isEnvelope } from '../codec/ingest.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import { InvalidError } from '../model/status.js'
 import { type FieldProblem, forbiddenField, invalid } from './field-errors.js'
@@ -39,6 +40,11 @@ export function bareValueOf(served: ServedResource, object: JsonRecord, name: st
   if (typeof base64 === 'string' && bytes.toString('base64').replace(/=+$/, '') !== base64.replace(/=+$/, '')) {
     problems.push(invalid('base64', base64, 'is not base64'))
   }
+  const value = typeof text === 'string' ? Buffer.from(text, 'utf8') : bytes
+  if (isEnvelope(value)) {
+    const field = typeof text === 'string' ? 'text' : 'base64'
+    problems.push(forbiddenField(field, 'may not begin like an object that Kubernetes has encrypted or encoded'))
+  }
   if (problems.length > 0) throw InvalidError.forFields(served.resource.kind, served.resource.group, name, problems)
-  return typeof text === 'string' ? Buffer.from(text, 'utf8') : bytes
+  return value
 }

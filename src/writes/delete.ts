@@ -86,7 +86,7 @@ export async function remove(
       lease: () => Promise.resolve(held.stored.leaseId),
     }
   }
-  const changed = await store.change(place, decide, options)
+  const changed = await store.change(place, decide, { ...options, removes: true })
   if (isContainer && !options.dryRun) {
     const held = await store.read(place)
     if (held !== null) await containers.finish(place, held)

@@ -11,7 +11,21 @@ import { ANY } from './shape.js'
 export class FieldSet {
   /** Whether the path of this node is itself in the set. */
   isMember = false
-  readonly children = new Map<string, FieldSet>()
+  #children: Map<string, FieldSet> | null = null
+
+  /** Most nodes are leaves: they share one empty map. */
+  get children(): ReadonlyMap<string, FieldSet> {
+    return this.#children ?? NO_CHILDREN
+  }
+
+  /** Takes the child as its own, unless there is nothing in it. */
+  put(element: string, child: FieldSet): void {
+    if (!isBare(child)) (this.#children ??= new Map()).set(element, child)
+  }
+
+  remove(element: string): void {
+    this.#children?.delete(element)
+  }
 
   static empty(): FieldSet {
     return new FieldSet()
@@ -28,7 +42,7 @@ export class FieldSet {
       }
       const child = FieldSet.fromJson(json[name])
       if (child.children.size === 0) child.isMember = true
-      set.children.set(name, child)
+      set.put(name, child)
     }
     return set
   }
@@ -40,16 +54,9 @@ export class FieldSet {
     return json
   }
 
+  /** No child is ever empty. */
   get isEmpty(): boolean {
-    if (this.isMember) return false
-    for (const child of this.children.values()) if (!child.isEmpty) return false
-    return true
-  }
-
-  child(element: string): FieldSet {
-    let child = this.children.get(element)
-    if (child === undefined) this.children.set(element, (child = new FieldSet()))
-    return child
+    return isBare(this)
   }
 
   /** Takes time linear in the sizes of all sets together. */
@@ -60,26 +67,38 @@ export class FieldSet {
   }
 
   union(other: FieldSet): FieldSet {
-    return FieldSet.unionOf([this, other])
+    if (isBare(this)) return other
+    return isBare(other) ? this : FieldSet.unionOf([this, other])
   }
 
   difference(other: FieldSet): FieldSet {
-    return filtered(this, other, (isInOther) => !isInOther)
+    if (isBare(other)) return this
+    const result = new FieldSet()
+    result.isMember = this.isMember && !other.isMember
+    for (const [element, child] of this.children) {
+      result.put(element, child.difference(other.children.get(element) ?? NOTHING))
+    }
+    return result
   }
 
   intersection(other: FieldSet): FieldSet {
-    return filtered(this, other, (isInOther) => isInOther)
+    const result = new FieldSet()
+    result.isMember = this.isMember && other.isMember
+    for (const [element, child] of this.children) {
+      const present = other.children.get(element)
+      if (present !== undefined) result.put(element, child.intersection(present))
+    }
+    return result
   }
 
   /** Returns this set without whole subtrees: everything at or under a member of `other` is left out. */
   without(other: FieldSet): FieldSet {
+    if (isBare(other)) return this
     const result = new FieldSet()
     if (other.isMember) return result
     result.isMember = this.isMember
     for (const [element, child] of this.children) {
-      const removed = other.children.get(element)
-      const rest = child.without(removed ?? NOTHING)
-      if (!isBare(rest)) result.children.set(element, rest)
+      result.put(element, child.without(other.children.get(element) ?? NOTHING))
     }
     return result
   }
@@ -95,32 +114,22 @@ export class FieldSet {
   }
 }
 
+const NO_CHILDREN: ReadonlyMap<string, FieldSet> = new Map()
 const NOTHING = new FieldSet()
 
-/** The same as `isEmpty` for a set without empty children, at no cost. */
 function isBare({ isMember, children }: FieldSet): boolean {
   return !isMember && children.size === 0
 }
 
+/** @param into is changed, and shares no node with another set. */
 function absorb(into: FieldSet, other: FieldSet): void {
   into.isMember ||= other.isMember
   for (const [element, child] of other.children) {
     const present = into.children.get(element)
     const target = present ?? new FieldSet()
     absorb(target, child)
-    if (present === undefined && !isBare(target)) into.children.set(element, target)
+    if (present === undefined) into.put(element, target)
   }
-}
-
-/** The members of `set` that are, or are not, in `other`: it is never walked beyond what `set` has. */
-function filtered(set: FieldSet, other: FieldSet, keeps: (isInOther: boolean) => boolean): FieldSet {
-  const result = new FieldSet()
-  result.isMember = set.isMember && keeps(other.isMember)
-  for (const [element, child] of set.children) {
-    const rest = filtered(child, other.children.get(element) ?? NOTHING, keeps)
-    if (!isBare(rest)) result.children.set(element, rest)
-  }
-  return result
 }
 
 function pathText(element: string): string {
@@ -194,14 +203,19 @@ function addFields(set: FieldSet, value: Json, shape: Shape): void {
   const items = Array.isArray(value) ? itemsByElement(value, shape) : null
   if (items !== null) {
     for (const [element, item] of items) {
-      const child = set.child(element)
+      const child = new FieldSet()
       addFields(child, item, shape.items)
       child.isMember = true
+      set.put(element, child)
     }
     if (items.size === 0) set.isMember = true
   } else if (isGranular(value, shape)) {
     const names = Object.keys(value)
-    for (const name of names) addFields(set.child(`f:${name}`), value[name]!, shape.member(name) ?? ANY)
+    for (const name of names) {
+      const child = new FieldSet()
+      addFields(child, value[name]!, shape.member(name) ?? ANY)
+      set.put(`f:${name}`, child)
+    }
     if (names.length === 0) set.isMember = true
   } else {
     set.isMember = true
@@ -228,11 +242,12 @@ function compare(before: Json | undefined, after: Json | undefined, shape: Shape
   else if (after === undefined) removed.isMember = true
   else if (parts === null && !equalTrees(before, after)) modified.isMember = true
   for (const [element, a, b, inner] of parts ?? []) {
+    if (a === b) continue
     const below = { added: new FieldSet(), modified: new FieldSet(), removed: new FieldSet() }
     compare(a, b, inner, below)
-    if (!isBare(below.added)) added.children.set(element, below.added)
-    if (!isBare(below.modified)) modified.children.set(element, below.modified)
-    if (!isBare(below.removed)) removed.children.set(element, below.removed)
+    added.put(element, below.added)
+    modified.put(element, below.modified)
+    removed.put(element, below.removed)
   }
 }
 

@@ -86,8 +86,11 @@ export function recordUpdate(before: JsonRecord | null, after: JsonRecord, shape
 function ownable(fields: FieldSet): FieldSet {
   const rest = fields.without(UNOWNED)
   const metadata = rest.children.get('f:metadata')
-  if (metadata !== undefined) metadata.isMember = false
-  return rest.union(FieldSet.empty())
+  if (metadata !== undefined) {
+    metadata.isMember = false
+    if (metadata.isEmpty) rest.remove('f:metadata')
+  }
+  return rest
 }
 
 export interface Applied {

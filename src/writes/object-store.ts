@@ -5,7 +5,7 @@
  *
  * Requests of this process for one key take turns: racing each other they would only be refused and come again.
  */
-import { createIngest } from '../codec/ingest.js'
+import { createIngest, isEncrypted } from '../codec/ingest.js'
 import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
 import {
   encodeJsonTree,
@@ -19,14 +19,15 @@ import {
 import { keyValueObject } from '../dialect/key-value-object.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import type { Key, KeyValue } from '../model/event.js'
-import { keyOfName, type ObjectName } from '../model/resource.js'
+import { apiVersion, keyOfName, type ObjectName, type Resource } from '../model/resource.js'
 import { formatResourceVersion } from '../model/resource-version.js'
 import type { Revision } from '../model/revision.js'
 import { BadRequestError, InternalError, NotImplementedError, TimeoutError } from '../model/status.js'
-import { isUnservable, type StoredObject } from '../model/stored-object.js'
+import { isUnservable, StoredObject } from '../model/stored-object.js'
 import type { Clock } from '../support/clock.js'
 import { sleep } from '../support/clock.js'
 import type { Random } from '../support/random.js'
+import { isOwnLease } from '../upstream/lease-id.js'
 import { UpstreamError, type UpstreamReader, type UpstreamWriter } from '../upstream/upstream.js'
 import { KeySlots } from './key-slots.js'
 import { storageError } from './storage-error.js'
@@ -78,6 +79,8 @@ export type ConfirmPut = (before: JsonRecord | null, after: JsonRecord) => Promi
 export interface ChangeOptions {
   readonly dryRun?: boolean
   readonly confirm?: ConfirmPut | undefined
+  /** Whether a value that cannot be read, or that another server has written, is handed to `decide` as a bare one. */
+  readonly removes?: boolean
 }
 
 export interface Changed {
@@ -150,38 +153,59 @@ export class ObjectStore {
     place: ObjectLocation,
     key: Key,
     decide: (held: Held | null) => Change,
-    { dryRun = false, confirm }: ChangeOptions,
+    { dryRun = false, confirm, removes = false }: ChangeOptions,
   ): Promise<Changed> {
     const { upstream, clock, random, onRetry } = this.#options
     const startedMs = clock.monotonic()
     let current = await this.#readKey(key)
-    for (let attempt = 1; ; attempt++) {
-      const held = this.#held(place, current)
-      const change = decide(held)
-      if (change.kind === 'none') return { kind: 'unchanged', stored: held?.stored ?? null }
-      if (held?.isForeign === true) throw notOurs(place, 'as protobuf, by a kube-apiserver')
-      if (change.kind === 'put' && !Buffer.isBuffer(change.value)) await confirm?.(held?.object ?? null, change.value)
-      const value = change.kind === 'put' ? bytesOf(change.value) : null
-      if (dryRun) return this.#outcome(place, key, held, value, '0', held?.stored.modRevision ?? null)
-      const leaseId = change.kind === 'put' ? await change.lease() : '0'
-      try {
-        const result = await upstream.write(
-          [{ key, modRevision: current?.modRevision ?? (0 as Revision) }],
-          [value === null ? { type: 'delete', key } : { type: 'put', key, value, leaseId }],
-        )
-        if (result.kind === 'written') return this.#outcome(place, key, held, value, leaseId, result.revision)
-        current = result.current[0] ?? null
-      } catch (error) {
-        // The lease ran out between the read and the write, and etcd has removed the object with it.
-        if (!(error instanceof UpstreamError) || !/lease not found/.test(error.message))
-          throw storageError(error, 'write')
-        current = await this.#readKey(key)
+    let granted = '0'
+    try {
+      for (let attempt = 1; ; attempt++) {
+        const held = removes ? this.#heldOrRaw(place, current) : this.#held(place, current)
+        const change = decide(held)
+        if (change.kind === 'none') return { kind: 'unchanged', stored: held?.stored ?? null }
+        if (held?.isForeign === true) throw notOurs(place, 'as protobuf, by a kube-apiserver')
+        if (change.kind === 'put' && !Buffer.isBuffer(change.value)) await confirm?.(held?.object ?? null, change.value)
+        const value = change.kind === 'put' ? bytesOf(change.value) : null
+        if (dryRun) return this.#outcome(place, key, held, value, '0', held?.stored.modRevision ?? null)
+        const leaseId = change.kind === 'put' ? await change.lease() : '0'
+        if (leaseId !== current?.leaseId) granted = leaseId
+        try {
+          const result = await upstream.write(
+            [{ key, modRevision: current?.modRevision ?? (0 as Revision) }],
+            [value === null ? { type: 'delete', key } : { type: 'put', key, value, leaseId }],
+          )
+          if (result.kind === 'written') {
+            if (current !== null && current.leaseId !== leaseId) await this.#dropLease(current.leaseId)
+            granted = '0'
+            return this.#outcome(place, key, held, value, leaseId, result.revision)
+          }
+          current = result.current[0] ?? null
+        } catch (error) {
+          // The lease ran out between the read and the write, and etcd has removed the object with it.
+          if (!(error instanceof UpstreamError) || !/lease not found/.test(error.message))
+            throw storageError(error, 'write')
+          current = await this.#readKey(key)
+        }
+        onRetry()
+        if (clock.monotonic() - startedMs > GIVE_UP_MS) {
+          throw new TimeoutError(`Timeout: others write this object all the time; given up after ${attempt} attempts`)
+        }
+        if (attempt > QUICK_RETRIES) await sleep(clock, random.next() * MAX_PAUSE_MS)
       }
-      onRetry()
-      if (clock.monotonic() - startedMs > GIVE_UP_MS) {
-        throw new TimeoutError(`Timeout: others write this object all the time; given up after ${attempt} attempts`)
-      }
-      if (attempt > QUICK_RETRIES) await sleep(clock, random.next() * MAX_PAUSE_MS)
+    } finally {
+      await this.#dropLease(granted)
+    }
+  }
+
+  /** Ends a lease that a write has granted and no key has any more. The write does not fail by it. */
+  async #dropLease(leaseId: string): Promise<void> {
+    if (!isOwnLease(leaseId)) return
+    try {
+      await this.#options.upstream.dropLease(leaseId)
+    } catch (error) {
+      // It ends by itself, in a year at the latest.
+      if (!(error instanceof UpstreamError)) throw error
     }
   }
 
@@ -218,6 +242,23 @@ export class ObjectStore {
     throw notOurs(place, 'in a form that cannot be read')
   }
 
+  /**
+   * What is held, so that it can be removed whatever it is. What a kube-apiserver owns, as protobuf or encrypted, is left
+   * to it, except under a declared prefix.
+   */
+  #heldOrRaw(place: ObjectLocation, keyValue: KeyValue | null): Held | null {
+    if (keyValue === null) return null
+    const { served } = place
+    const isDeclared = served.origin === 'declared'
+    const stored = this.#stored(served, keyValue)
+    const held = stored === null ? null : this.#heldOf(served, stored)
+    if (held !== null) return isDeclared ? { ...held, isForeign: false } : held
+    if (!isDeclared && isEncrypted(keyValue.value)) throw notOurs(place, 'encrypted')
+    const raw = rawObject(served.resource, place, keyValue)
+    const object = record({ metadata: record({ resourceVersion: formatResourceVersion(keyValue.modRevision) }) })
+    return { stored: raw, object, isBare: true, isForeign: false }
+  }
+
   #heldOf(served: ServedResource, stored: StoredObject): Held | null {
     const json = this.#options.jsonOf(served, stored)
     const object = json === null ? null : parseJsonTree(json).value
@@ -251,6 +292,26 @@ export class ObjectStore {
       throw storageError(error, 'read')
     }
   }
+}
+
+/** A value of any bytes, wrapped. */
+function rawObject(resource: Resource, { namespace, name }: ObjectName, keyValue: KeyValue): StoredObject {
+  const { key, createRevision, modRevision, version, leaseId } = keyValue
+  const { bytes, metadataOffset } = keyValueObject(resource, { namespace, name }, keyValue)
+  const revisions = [createRevision, modRevision, version] as const
+  const type = apiVersion(resource)
+  return new StoredObject(
+    key,
+    namespace,
+    name,
+    ...revisions,
+    leaseId,
+    'json',
+    type,
+    resource.kind,
+    bytes,
+    metadataOffset,
+  )
 }
 
 function notOurs({ served, name }: ObjectLocation, form: string): NotImplementedError {

@@ -16,7 +16,7 @@ import { bodyMediaType } from '../dialect/media-type.js'
 import { apiVersion, type Resource } from '../model/resource.js'
 import { BadRequestError, RequestEntityTooLargeError, UnsupportedMediaTypeError } from '../model/status.js'
 
-/** Of a body in protobuf. The largest objects of clusters have a tenth of that. */
+/** The bound for a body in protobuf. The largest objects of clusters have a tenth of that. */
 const MAX_MESSAGES = 100_000
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 const OBJECT_TYPES = ['application/json', 'application/yaml', PROTOBUF] as const

@@ -15,7 +15,7 @@ export function schemaProblems(root: SchemaNode, object: Json, maxProblems: numb
 }
 
 class Validation {
-  /** Of the branch that is tried now. */
+  /** The state of the branch that is tried now. */
   problems: FieldProblem[] = []
   readonly #path: string[] = []
 

@@ -9,8 +9,10 @@ import { type FieldProblem, invalid } from './field-errors.js'
 export const TTL_ANNOTATION = 'distributary.io/ttl'
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3_600, d: 86_400 }
-/** etcd's own bound of some 285 years. */
-const MAX_SECONDS = 9_000_000_000
+/** A year. etcd would take some 285, but what nobody ends before then is forgotten and not meant. */
+const MAX_SECONDS = 366 * 86_400
+
+export const TIME_TO_LIVE_RULE = 'must be a time from one second to 366 days, such as 30s, 10m, 12h or 7d'
 
 /** Parses `30`, `30s`, `10m`, `12h` or `7d` into seconds; null for anything else. */
 export function parseTimeToLive(text: string): number | null {
@@ -23,8 +25,7 @@ export function parseTimeToLive(text: string): number | null {
 export function timeToLiveProblems(object: JsonRecord): readonly FieldProblem[] {
   const text = annotationOf(object)
   if (text === '' || parseTimeToLive(text) !== null) return []
-  const why = 'must be a time of at least one second, such as 30s, 10m, 12h or 7d'
-  return [invalid(`metadata.annotations[${TTL_ANNOTATION}]`, text, why)]
+  return [invalid(`metadata.annotations[${TTL_ANNOTATION}]`, text, TIME_TO_LIVE_RULE)]
 }
 
 function annotationOf(object: JsonRecord): string {

@@ -16,7 +16,7 @@ export interface WriteContext {
   readonly store: ObjectStore
   readonly change: ObjectChange
   readonly namespaces: Namespaces
-  readonly containers: Containers
+  readonly containers: Pick<Containers, 'isContainer' | 'finish' | 'afterGone'>
   readonly clock: Clock
   /** The schema of protobuf bodies. */
   readonly schema: Schema

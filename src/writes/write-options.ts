@@ -3,7 +3,7 @@ import { isNumber, isRecord, type Json, member, textMember } from '../codec/json
 import { flagParameter, integerParameter, parameter } from '../dialect/query.js'
 import { BadRequestError, InvalidError } from '../model/status.js'
 import { type FieldProblem, forbiddenField, invalid, notSupported, required, tooLong } from './field-errors.js'
-import { parseTimeToLive } from './time-to-live.js'
+import { parseTimeToLive, TIME_TO_LIVE_RULE } from './time-to-live.js'
 
 export type FieldValidation = 'Ignore' | 'Warn' | 'Strict'
 
@@ -46,7 +46,7 @@ export function parseWriteOptions(
   const ttl = parameter(query, 'ttl')
   const ttlSeconds = ttl === undefined || ttl === '0' ? null : parseTimeToLive(ttl)
   if (ttl !== undefined && ttl !== '0' && ttlSeconds === null) {
-    problems.push(invalid('ttl', ttl, 'must be a time of at least one second, such as 30s, 10m, 12h or 7d'))
+    problems.push(invalid('ttl', ttl, TIME_TO_LIVE_RULE))
   }
   if (problems.length > 0) throw InvalidError.forFields(`${verb}Options`, 'meta.k8s.io', '', problems)
   return {

@@ -16,7 +16,7 @@ import { deleteCollection, deleteObject, remove, UNCONDITIONAL } from './delete.
 import { KindRulebook } from './kind-rules.js'
 import { bareNamespace, Namespaces } from './namespaces.js'
 import { ObjectChange } from './object-change.js'
-import { ObjectStore, type ObjectStoreOptions } from './object-store.js'
+import { type ObjectLocation, ObjectStore, type ObjectStoreOptions } from './object-store.js'
 import { patchObject } from './patch.js'
 import { BuiltInShapes } from './shape.js'
 import { storageError } from './storage-error.js'
@@ -33,6 +33,10 @@ export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry' | 'fil
   readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
   readonly resources: () => readonly ServedResource[]
   readonly onRetry?: () => void
+  /** Called with what a stored schema says that cannot be checked here. */
+  readonly onUnusable?: (problem: string) => void
+  /** Default: this writer finds what holds objects, and empties it. */
+  readonly containers?: WriteContext['containers']
 }
 
 export type WriteVerb = 'create' | 'update' | 'patch' | 'delete' | 'deletecollection'
@@ -48,7 +52,7 @@ export class Writer {
       fillDefaults: (served, object) => rulebook.of(served).fillDefaults(object),
       onRetry: options.onRetry ?? (() => {}),
     })
-    const schemas = new CustomSchemas()
+    const schemas = new CustomSchemas(options.onUnusable)
     this.#context = {
       store,
       change: new ObjectChange({ rulebook, schemas, newUid: randomUUID, etcdPrefix }),
@@ -60,16 +64,18 @@ export class Writer {
           return await makeObject(this.#context, request, bareNamespace(name), BY_ITSELF, new Warnings())
         },
       }),
-      containers: new Containers({
-        store,
-        find,
-        resources,
-        etcdPrefix,
-        remove: async (place) => {
-          const { changed } = await remove(this.#context, place, UNCONDITIONAL)
-          return changed.kind === 'deleted' ? 'gone' : 'held'
-        },
-      }),
+      containers:
+        options.containers ??
+        new Containers({
+          store,
+          find,
+          resources,
+          etcdPrefix,
+          remove: async (place) => {
+            const { changed } = await remove(this.#context, place, UNCONDITIONAL)
+            return changed.kind === 'deleted' ? 'gone' : 'held'
+          },
+        }),
       clock,
       schema: options.schema,
       grantLease: async (seconds) => {
@@ -81,6 +87,11 @@ export class Writer {
       },
       randomBytes,
     }
+  }
+
+  /** After an object is gone that another writer has removed: what holds it may be waiting for that. @throws StatusError */
+  async afterGone(place: ObjectLocation): Promise<void> {
+    await this.#context.containers.afterGone(place)
   }
 
   /** @throws StatusError */

@@ -59,7 +59,7 @@ function setup(t: { teardown(f: () => void): void }) {
   return { clock, tokens, rules, guard, settle }
 }
 
-void t.test('who has no right is not let in, in words that say which', async (t) => {
+void t.test('a caller without the right is refused with words that name the right', async (t) => {
   const { guard } = setup(t)
   await t.rejects(guard.authenticate(bearer('t9')), { code: 401 })
   await t.rejects(start(guard, bearer('t1'), watchPods('db')), { code: 403, message: /in the namespace "db"/ })
@@ -187,7 +187,7 @@ function silentSetup(t: { teardown(f: () => void): void }, more: Partial<Fake> =
   return { clock, state, guard, pass }
 }
 
-void t.test('what changes in silence is asked about every few seconds', async (t) => {
+void t.test('rights that change silently are checked every few seconds', async (t) => {
   const { state, guard, pass } = silentSetup(t)
   const watch = await start(guard, bearer('x'), watchPods(''))
   await pass(4_000)

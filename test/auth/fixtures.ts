@@ -1,4 +1,6 @@
-/** What several of these tests need: files in a folder of their own, requests, certificates, a server to ask. */
+/**
+ * Helpers that several of these tests need: files in a folder of their own, requests, certificates, a server to ask.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'

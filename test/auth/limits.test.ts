@@ -7,7 +7,7 @@ import { TooManyRequestsError } from '../../src/model/status.js'
 import { VirtualClock } from '../support/virtual-clock.js'
 
 function limits(clock: VirtualClock) {
-  return new IdentityLimits({ clock, requestsPerSecond: 2, initialBytesPerSecond: 1_000 })
+  return new IdentityLimits({ clock, requestsPerSecond: () => 2, initialBytesPerSecond: () => 1_000 })
 }
 
 void t.test('requests: a burst, then the rate, and one identity does not use up another', async (t) => {
@@ -37,8 +37,8 @@ void t.test('bytes: what is over is waited for', async (t) => {
   t.equal(limit.spendInitialBytes('a', 10_000_000), 10_000_000, 'a size beyond any bucket goes too, and is waited for')
   const without = new IdentityLimits({
     clock,
-    requestsPerSecond: 1,
-    initialBytesPerSecond: null,
+    requestsPerSecond: () => 1,
+    initialBytesPerSecond: () => null,
   })
   t.equal(without.spendInitialBytes('a', 1e12), 0)
 })
@@ -88,7 +88,7 @@ void t.test('never more slots than allowed at one time', async (t) => {
   t.match(gate, { running: 0, waiting: 0 })
 })
 
-void t.test('what waits is bounded, in all and for each', async (t) => {
+void t.test('the number of waiting requests is bounded, in total and for each identity', async (t) => {
   const gate = gateOf({ slots: 1, maxWaiting: 3, maxWaitingPerIdentity: 2 })
   const leave = await gate.enter('a')
   const waiting = [gate.enter('a'), gate.enter('a')]
@@ -121,7 +121,7 @@ void t.test('no identity holds every slot, however long it holds them', async (t
   t.match(gate, { running: 0, waiting: 0 })
 })
 
-void t.test('who has waited too long is told to come again, and that is counted', async (t) => {
+void t.test('a request that has waited too long gets 429, and that is counted', async (t) => {
   const clock = new VirtualClock()
   let rejected = 0
   const gate = gateOf({ slots: 1, clock, maxWaitMs: 3_000, onRejected: () => rejected++ })
@@ -137,7 +137,7 @@ void t.test('who has waited too long is told to come again, and that is counted'
   t.ok(gate.tryEnter('c'))
 })
 
-void t.test('who goes away while waiting leaves the queue, and costs no slot', async (t) => {
+void t.test('a caller that goes away while waiting leaves the queue, and costs no slot', async (t) => {
   const gate = gateOf({ slots: 1, maxWaiting: 10, maxWaitingPerIdentity: 10 })
   const leave = await gate.enter('a')
   const gone = new AbortController()

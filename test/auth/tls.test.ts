@@ -257,7 +257,7 @@ void t.test('over real connections: who is who by certificate, header and token'
   for (const [name, show, headers, expected] of rows) t.equal(await ask(show, headers), expected, name)
 })
 
-void t.test('what is configured is built; a broken file names itself', async (t) => {
+void t.test('the configured authenticators and authorizers are built; an error names a broken file', async (t) => {
   const folder = new Folder(t)
   const surroundings = { clock: new VirtualClock(NOW), logger: silentLogger }
   const nobody = buildAuthenticator(NONE, surroundings)

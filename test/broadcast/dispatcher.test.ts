@@ -6,7 +6,7 @@ import { batch, columnsEncoder, del, plainEncoder, podKeyValue, put, rev, specEn
 import { TestSink, createHarness } from './harness.js'
 
 void t.test('from a revision on', (t) => {
-  void t.test('a watcher at the head is told what comes, each revision in one write', async (t) => {
+  void t.test('a watcher at the head gets each new revision in one write', async (t) => {
     const { watch, apply } = createHarness({ revision: 10 })
     const watcher = watch()
     await apply(batch(11, put('x', 'a', 11), put('x', 'b', 11)))
@@ -21,7 +21,7 @@ void t.test('from a revision on', (t) => {
     )
     t.equal(watcher.cursor.state, 'active')
   })
-  void t.test('one in the past is told everything after it, one in the future nothing before it', async (t) => {
+  void t.test('a watcher from the past gets everything after it, one from the future nothing before it', async (t) => {
     const { watch, apply, settle } = createHarness({ revision: 10 })
     for (let i = 11; i <= 14; i++) await apply(batch(i, put('x', `p${i}`, i)))
     const cases: [start: number, seen: string[]][] = [
@@ -490,7 +490,7 @@ void t.test('slow readers', (t) => {
   t.end()
 })
 
-void t.test('an initial state that cannot be encoded is told to all who share it, and shared no further', async (t) => {
+void t.test('an initial state that cannot be encoded fails for all who share it', async (t) => {
   const objects = ['a', 'b', 'bad', 'c', 'd'].map((name, i) => podKeyValue('x', name, i + 1))
   const { watch, settle } = createHarness({ revision: 10, objects })
   let isBroken = true
@@ -654,7 +654,7 @@ void t.test('ends', (t) => {
     t.equal(clock.pending, 0, 'no timer is left')
     t.end()
   })
-  void t.test('whoever has left is let go of at once and wholly', async (t) => {
+  void t.test('a watcher that has left is released at once and wholly', async (t) => {
     const { watch, apply, dispatcher, settle, pump } = createHarness({ revision: 10 })
     const watchers = []
     for (const start of [10, 50, 'initial'] as const) {

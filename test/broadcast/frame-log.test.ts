@@ -10,7 +10,7 @@ function append(log: FrameLog, revision: number, length: number, events = 1): vo
   log.append(rev(revision), frames, length, events)
 }
 
-/** What a cursor at `offset` is given until the head. */
+/** Reads what a cursor at `offset` gets up to the head. */
 function readAll(
   log: FrameLog,
   offset: number,

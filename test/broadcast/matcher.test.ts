@@ -214,7 +214,7 @@ void t.test('facts', (t) => {
     t.equal(registry.pathsInUse, 0)
     t.end()
   })
-  void t.test('what cannot be read as JSON has its name and nothing else', (t) => {
+  void t.test('an object that cannot be read as JSON has its name and no other fact', (t) => {
     const registry = new FactRegistry(() => null)
     registry.use(['spec.nodeName'])
     const subject = registry.subject(podObject('x', 'a', 5))

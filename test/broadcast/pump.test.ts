@@ -95,7 +95,7 @@ void t.test('a long pass leaves the event loop its turns and goes on where it st
   t.equal(seen.passes, 1)
 })
 
-void t.test('who leaves or comes during a pass makes nobody be missed or visited twice', async (t) => {
+void t.test('cursors that leave or come during a pass do not make others be missed or visited twice', async (t) => {
   for (let seed = 1; seed <= 60; seed++) {
     const random = seededRandom(seed)
     const pump = new Pump({ metrics: { passSlice: () => {} } })
@@ -132,7 +132,7 @@ void t.test('who leaves or comes during a pass makes nobody be missed or visited
   t.pass('60 seeds')
 })
 
-void t.test('what comes during a pass is passed again, once for all of it', async (t) => {
+void t.test('events during a pass cause one further pass', async (t) => {
   const pump = new Pump({ metrics: { passSlice: () => {} } })
   const { group, cursors } = groupOf(5)
   const grow = (): void => group.log.append(rev(2), [Buffer.alloc(10)], 10, 1)

@@ -166,7 +166,7 @@ export async function runHistory({ seed, steps = 150, spoil }: HistoryOptions): 
     cache.apply(now.map(batchOf))
   }
 
-  /** What was pending is lost; the cache is handed the state instead. */
+  /** Pending events are lost; the cache gets the state instead. */
   const relist = (reason: 'gap' | 'coalesce'): void => {
     const older = statesAt.get(lastTold(cache.revision))!
     const after = cache.revision
@@ -457,7 +457,7 @@ function keyValuesOf(pods: ReadonlyMap<string, Pod>): KeyValue[] {
     .sort((a, b) => (a.key < b.key ? -1 : 1))
 }
 
-/** What a gap must look like, told by the rules: puts at their revisions, deletes at the relist's. */
+/** Returns the events that a gap must give by the rules: puts at their revisions, deletes at the relist's. */
 function difference(older: ReadonlyMap<string, Pod>, newer: ReadonlyMap<string, Pod>, until: number): Told[] {
   const byRevision = new Map<number, Change[]>()
   const add = (revision: number, change: Change): void => {

@@ -64,7 +64,7 @@ void t.test('thousands at one time come in several turns, each of them once; who
   t.end()
 })
 
-void t.test('what is in the past is due at once', (t) => {
+void t.test('a time in the past is due at once', (t) => {
   const { clock, due, schedule, cursor } = setUp()
   clock.advance(100_000)
   schedule.add(cursor(), 5)
@@ -82,7 +82,7 @@ void t.test('after a long time with nobody it goes on from now', (t) => {
   t.end()
 })
 
-void t.test('who is taken out is let go at once and not called', (t) => {
+void t.test('a removed entry is released at once and not called', (t) => {
   const { clock, due, schedule, cursor } = setUp()
   const gone = cursor()
   const stays = cursor()

@@ -95,7 +95,7 @@ void t.test('reading starts at a key, present or not, and counts what is left', 
   t.end()
 })
 
-void t.test('what is stored as protobuf is counted by version and kind, in snapshots as well', (t) => {
+void t.test('objects stored as protobuf are counted by version and kind, in snapshots as well', (t) => {
   const store = new Store()
   const stored = (name: string, apiVersion: string): StoredObject =>
     Object.assign(Object.create(podObject('x', name, 1) as object) as StoredObject, {

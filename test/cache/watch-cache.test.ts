@@ -123,7 +123,7 @@ function watched<T>(promise: Promise<T>): Outcome<T> {
 }
 
 void t.test('batches', (t) => {
-  void t.test('what arrives is in the store, in the ring and told, each revision once', (t) => {
+  void t.test('each arriving revision is stored, put into the ring and reported once', (t) => {
     const { cache, told } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
     cache.apply([batch(11, put('x', 'a', 11, {}, 5), put('x', 'b', 11)), batch(12, del('x', 'a'))])
     t.same(told.batches, ['11: ~a +b', '12: -a'])
@@ -134,7 +134,7 @@ void t.test('batches', (t) => {
     t.same(cache.ring.batches, 2)
     t.end()
   })
-  void t.test('what it has already is dropped', (t) => {
+  void t.test('batches that the cache already has are dropped', (t) => {
     const { cache, told } = setUp()
     cache.apply([batch(11, put('x', 'a', 11))])
     cache.apply([batch(10, put('x', 'z', 10)), batch(11, put('x', 'z', 11)), batch(12, put('x', 'b', 12))])
@@ -200,7 +200,7 @@ void t.test('whole states', (t) => {
     t.same(namesIn(cache.snapshot()), ['c@15'])
     t.end()
   })
-  void t.test('each reason: what is told and where history begins', (t) => {
+  void t.test('each reason of a reset decides what is reported and where history begins', (t) => {
     const cases: [reason: 'initial' | 'gap' | 'history-changed', resets: string[]][] = [
       ['initial', ['20']],
       ['gap', ['20']],
@@ -231,7 +231,7 @@ void t.test('whole states', (t) => {
 })
 
 void t.test('a coalesced gap', (t) => {
-  void t.test('is told as the difference, and watchers go on', (t) => {
+  void t.test('a coalesced gap is reported as a difference, and watchers go on', (t) => {
     const { cache, told, coalesced, replace } = setUp({ objects: [podKeyValue('x', 'a', 5), podKeyValue('x', 'b', 6)] })
     replace(20, 'coalesce', podKeyValue('x', 'a', 14, {}, 5), podKeyValue('x', 'c', 17))
     t.same(told.resets, [])
@@ -453,7 +453,7 @@ void t.test('waiting for a revision', (t) => {
 })
 
 void t.test('as fresh as a linearizable read', (t) => {
-  void t.test('where progress can be trusted: up to the revision etcd says, from the cache', async (t) => {
+  void t.test('where progress can be trusted, the cache answers once it has etcd’s revision', async (t) => {
     const { cache } = setUp({ freshness: { currentRevision: async () => rev(15) } })
     const read = watched(cache.consistentSnapshot())
     await nextTurn()
@@ -466,7 +466,7 @@ void t.test('as fresh as a linearizable read', (t) => {
     t.equal(read.value?.revision, 15)
     t.same(namesIn(read.value!), ['a@12'])
   })
-  void t.test('where it cannot: etcd itself is read, and the cache does not move', async (t) => {
+  void t.test('where progress cannot be trusted, etcd itself is read, and the cache does not move', async (t) => {
     const keyValues = [podKeyValue('x', 'a', 5), podKeyValue('x', 'b', 12)]
     const { cache, told } = setUp({
       objects: [podKeyValue('x', 'a', 5)],
@@ -497,7 +497,7 @@ void t.test('as fresh as a linearizable read', (t) => {
     t.ok(read.error instanceof TimeoutError)
     t.match(read.error, { details: { retryAfterSeconds: 1 } })
   })
-  void t.test('of one object: a linearizable read of its key where progress cannot be trusted', async (t) => {
+  void t.test('one object is read linearizably by its key where progress cannot be trusted', async (t) => {
     const { cache } = setUp({
       objects: [podKeyValue('x', 'a', 5), podKeyValue('x', 'c', 6)],
       freshness: {
@@ -747,7 +747,7 @@ void t.test(
   },
 )
 
-void t.test('what one batch shares with another or with the store counts once in the history', async (t) => {
+void t.test('memory shared between batches or with the store counts once in the history', async (t) => {
   const { cache } = setUp({ revision: 10 })
   const value = (i: number): KeyValue => podKeyValue('x', 'a', i, { labels: { filler: 'y'.repeat(10_000) } })
   for (let i = 11; i <= 20; i++) cache.apply([{ revision: rev(i), events: [{ type: 'put', keyValue: value(i) }] }])

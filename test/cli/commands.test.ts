@@ -1,4 +1,7 @@
-/** What all commands share: being found, `--help`, mistakes, exit codes. Each command's own test stands beside this. */
+/**
+ * Tests of what all commands share: being found, `--help`, mistakes, exit codes. Each command's own test is beside this
+ * one.
+ */
 import { spawnSync } from 'node:child_process'
 import t from 'tap'
 import { createCommands } from '../../src/cli/commands.js'
@@ -9,6 +12,7 @@ import { program, runCli } from './support/run-cli.js'
 const commands = createCommands(
   async () => ['--etcd-servers'],
   () => '1.2.3',
+  async () => ({ outcome: 'valid', lines: [], problems: [] }),
 )
 
 void t.test('a mistake exits with 2 and says what is meant, all of it at once', async (t) => {
@@ -53,7 +57,7 @@ void t.test('help by word and by flag is the same, and goes to stdout', async (t
   t.equal((await runCli(t, ['help', 'nobody'])).code, 2)
 })
 
-/** What bash offers for the last of these words. */
+/** Returns what bash offers for the last of these words. */
 function complete(...words: string[]): string[] {
   const script = `source <(${process.execPath} ${program} completion bash)
     COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}

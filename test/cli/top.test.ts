@@ -125,7 +125,7 @@ void t.test('bench: initial states, text, failures and Ctrl-C', async (t) => {
   t.match(ended.stdout, /^deliveries/m, 'what was counted until then')
 })
 
-void t.test('a server that refuses some watches is told of', async (t) => {
+void t.test('refused watches are reported', async (t) => {
   const small = await startApp(t, { flags: ['--max-watchers', '5'] })
   const { code, stdout } = await runCli(t, ['bench', 'pods', '-s', small.url, '--watchers', '8', '--duration', '100ms'])
   t.equal(code, 1)

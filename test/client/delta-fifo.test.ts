@@ -22,7 +22,7 @@ function told(deltas: readonly Delta<Thing>[]): string {
     .join(' ')
 }
 
-void t.test('what is left of what happened to one object', async (t) => {
+void t.test('the changes of one object are compressed to at most three deltas', async (t) => {
   const cases: readonly [string, readonly Op[], string][] = [
     ['one', [['ADDED', 'a', 1]], 'Added:1'],
     [
@@ -106,7 +106,7 @@ void t.test('the deletion of what nobody was told of is not told', async (t) => 
   t.equal(fifo.length, 0)
 })
 
-void t.test('it has synced when the first state was read, whatever came after it', async (t) => {
+void t.test('the queue has synced when the first state was read, whatever came after it', async (t) => {
   const known = new Map<string, Thing>()
   const fifo = fifoOver(known)
   t.notOk(fifo.hasSynced, 'before there is one')
@@ -120,7 +120,7 @@ void t.test('it has synced when the first state was read, whatever came after it
   t.ok(empty.hasSynced, 'an empty state is one')
 })
 
-void t.test('a resync is told of what is known and of which nothing waits', async (t) => {
+void t.test('a resync covers the known objects without pending deltas', async (t) => {
   const fifo = fifoOver(
     new Map([
       ['a', { key: 'a', version: 1 }],

@@ -1,4 +1,7 @@
-/** Who a client is and whom it trusts: certificates, tokens, kubeconfig files, against a server that asks for them. */
+/**
+ * Tests of the client's credentials and trust: certificates, tokens, kubeconfig files, against a server that asks for
+ * them.
+ */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -61,7 +64,7 @@ function kubeconfig(name: string, { cluster = {}, user = {}, context = {}, more 
   )
 }
 
-/** What an informer has, or why it has nothing. */
+/** Returns the names that an informer finds, or why it finds none. */
 async function names(options: NodeTransportOptions): Promise<string> {
   const transport = nodeTransport(options)
   let reason = ''

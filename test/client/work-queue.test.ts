@@ -38,7 +38,7 @@ void t.test('failures wait longer each time, and a success forgets them', async 
   await running
 })
 
-void t.test('of several delays of one key the soonest holds', async (t) => {
+void t.test('the shortest of several delays of one key counts', async (t) => {
   const clock = new VirtualClock()
   const queue = new WorkQueue({ clock })
   queue.addAfter('a', 50)
@@ -78,7 +78,7 @@ void t.test('all keys together keep to the rate', async (t) => {
   t.equal(limiter.delayMs('e'), 0)
 })
 
-void t.test('what waits when it ends is still given out, and then nothing', async (t) => {
+void t.test('keys that wait when the queue ends are still given out, and then none', async (t) => {
   const queue = new WorkQueue({ clock: new VirtualClock() })
   queue.add('a')
   queue.end()

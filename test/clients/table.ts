@@ -6,15 +6,15 @@ import { clientGo, newestKubectl } from './programs.js'
 export interface OutsideClient {
   readonly name: string
   readonly version: string
-  /** What it does in its test. */
+  /** A sentence on what the client does in its test. */
   readonly does: string
   /** Its test, in the repository. */
   readonly test: string
   /** `npm test` runs it always; `npm run test:clients` where its tools are. */
   readonly runsIn: 'npm test' | 'npm run test:clients'
-  /** What has to be built first. Where it cannot be, the client is skipped with a line that says why. */
+  /** The program that has to be built first. Where it cannot be, the client is skipped with a line that says why. */
   readonly program?: GoProgram
-  /** What a user of it has to set or to know. */
+  /** A note on what a user of the client has to set or to know. */
   readonly note?: string
 }
 

@@ -39,7 +39,7 @@ void t.test('a JSON object keeps its text; only white space between tokens goes'
   t.end()
 })
 
-void t.test('what is stored is its own copy, never a slice of the message it came in', (t) => {
+void t.test('a stored value is a copy of its own, never a slice of its message', (t) => {
   const message = Buffer.alloc(1_000_000, 0x20)
   for (const value of ['{"metadata":{}}', 'plain text']) {
     const at = message.write(value, 500)
@@ -92,7 +92,7 @@ void t.test('anything that is no object is wrapped', (t) => {
   t.end()
 })
 
-void t.test('what cannot be served says why', (t) => {
+void t.test('a value that cannot be served comes with the reason', (t) => {
   const tooLarge = createIngest({
     resource: PODS,
     maxValueBytes: 10,
@@ -109,7 +109,7 @@ void t.test('what cannot be served says why', (t) => {
   t.end()
 })
 
-void t.test('of a declared prefix the name is the whole rest of the key', (t) => {
+void t.test('under a declared prefix the name is the whole rest of the key', (t) => {
   const flags: Resource = { ...PODS, namespaced: false, wholeKeyNames: true, etcdPrefix: keyFromText('/config/flags/') }
   const ingest = createIngest({
     resource: flags,

@@ -42,7 +42,7 @@ void t.test('a field is the scalar at its path, as it is written; anything else 
   t.notOk('polluted' in {})
 })
 
-void t.test('of duplicate keys the last counts, with everything under it', async (t) => {
+void t.test('the last of several duplicate keys counts, with everything under it', async (t) => {
   const table: [string, string, string][] = [
     ['{"a":"1","a":"2"}', 'a', '2'],
     ['{"a":"1","a":null}', 'a', ''],

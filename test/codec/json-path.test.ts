@@ -45,7 +45,7 @@ void t.test('a printer column shows what the table of the API server shows', asy
   }
 })
 
-void t.test('what is no path of an object leads nowhere near a prototype', async (t) => {
+void t.test('a path that the object does not have never reaches a prototype', async (t) => {
   for (const path of ['.toString', '.__proto__', '.constructor.name', '.spec.list.length']) {
     t.same(evaluatePath(parseJsonPath(path), object), [], path)
   }

@@ -81,7 +81,7 @@ void t.test('kind and apiVersion are the last top-level strings of that name', a
   }
 })
 
-void t.test('what is not exactly one JSON object is refused', async (t) => {
+void t.test('a value that is not exactly one JSON object is refused', async (t) => {
   const refused = [
     '',
     ' ',

@@ -31,7 +31,7 @@ void t.test('a tree is written as it was read', (t) => {
   t.end()
 })
 
-void t.test('what is no JSON is refused', (t) => {
+void t.test('text that is not JSON is refused', (t) => {
   for (const text of ['', '{', '{"a":}', '[1,]', '01', 'NaN', '{"a":1}x', `${'['.repeat(600)}${']'.repeat(600)}`]) {
     t.throws(() => parse(text), SyntaxError, text.slice(0, 20))
   }

@@ -18,27 +18,30 @@ function converted(object: object, from: string, to: string, kind: string): Reco
   return json === null ? null : (JSON.parse(json.toString()) as Record<string, unknown>)
 }
 
-void t.test('what kube-apiserver 1.20 stored is served as it answered: every object, with its resourceVersion', (t) => {
-  const { stored, answers } = apiServer120()
-  let compared = 0
-  let inAnotherVersion = 0
-  for (const { key, value, modRevision } of stored) {
-    const answer = answers.get(key)
-    if (answer === undefined) continue
-    const { apiVersion } = answer.object
-    const object = isProtobuf(value) ? decodeObject(value, schema) : scanObject(value)!
-    const served = spliceResourceVersion(asVersion(object, apiVersion)!, toRevision(modRevision))
-    const { selfLink: _, ...metadata } = answer.object.metadata
-    t.same(JSON.parse(served.toString()), { ...answer.object, metadata }, key)
-    compared++
-    if (object.apiVersion !== apiVersion) inAnotherVersion++
-  }
-  t.equal(compared, answers.size)
-  t.ok(inAnotherVersion >= 3, `${inAnotherVersion} were stored in another version`)
-  const pod = stored.find(({ key }) => key.startsWith('/registry/pods/'))!
-  t.equal(asVersion(decodeObject(pod.value, schema), 'v2'), null)
-  t.end()
-})
+void t.test(
+  'objects stored by kube-apiserver 1.20 are served as it answered them, with their resourceVersions',
+  (t) => {
+    const { stored, answers } = apiServer120()
+    let compared = 0
+    let inAnotherVersion = 0
+    for (const { key, value, modRevision } of stored) {
+      const answer = answers.get(key)
+      if (answer === undefined) continue
+      const { apiVersion } = answer.object
+      const object = isProtobuf(value) ? decodeObject(value, schema) : scanObject(value)!
+      const served = spliceResourceVersion(asVersion(object, apiVersion)!, toRevision(modRevision))
+      const { selfLink: _, ...metadata } = answer.object.metadata
+      t.same(JSON.parse(served.toString()), { ...answer.object, metadata }, key)
+      compared++
+      if (object.apiVersion !== apiVersion) inAnotherVersion++
+    }
+    t.equal(compared, answers.size)
+    t.ok(inAnotherVersion >= 3, `${inAnotherVersion} were stored in another version`)
+    const pod = stored.find(({ key }) => key.startsWith('/registry/pods/'))!
+    t.equal(asVersion(decodeObject(pod.value, schema), 'v2'), null)
+    t.end()
+  },
+)
 
 void t.test('kinds said to differ in name alone have the same fields in every version', (t) => {
   const differences = (a: Message, b: Message, path: string, seen: Set<string>): string[] => {
@@ -92,7 +95,7 @@ void t.test('a renamed kind: another apiVersion and nothing else, in JSON and in
   t.end()
 })
 
-void t.test('what is not converted keeps its spelling, to the last digit', (t) => {
+void t.test('members that are not converted keep their spelling, to the last digit', (t) => {
   const text =
     '{"kind":"Lease","apiVersion":"coordination.k8s.io/v1beta1","spec":{"n":9007199254740993,"e":1.0e2,"\\u0061":"\\/"}}'
   const json = convert(Buffer.from(text), 'coordination.k8s.io/v1beta1', 'coordination.k8s.io/v1', 'Lease')
@@ -100,7 +103,7 @@ void t.test('what is not converted keeps its spelling, to the last digit', (t) =
   t.end()
 })
 
-void t.test('what cannot be converted is absent', (t) => {
+void t.test('an object that cannot be converted is absent', (t) => {
   for (const [from, to, kind] of [
     ['v1', 'v2', 'Pod'],
     ['apps/v1', 'batch/v1', 'Deployment'],

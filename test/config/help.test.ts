@@ -4,7 +4,7 @@ import t from 'tap'
 import { helpText, optionRows, optionsSchema } from '../../src/config/help.js'
 import { environmentName, optionNames, options } from '../../src/config/options.js'
 
-void t.test('every option is told once in --help, in lines that fit a terminal', async (t) => {
+void t.test('every option appears once in --help, in lines that fit a terminal', async (t) => {
   const lines = helpText().split('\n')
   for (const name of optionNames) {
     const start = options[name].kind === 'secret' ? environmentName(name) : options[name].flag

@@ -242,7 +242,7 @@ void t.test('a secret is not taken from the command line, and the better way is 
   t.equal(config({ args: [...named, '--etcd-password-file=/pw'] }).etcdPassword, 'geheim', 'without its newline')
 })
 
-void t.test('what Kubernetes puts into the environment of a pod does not break the port', async (t) => {
+void t.test('the variables that Kubernetes puts into the environment of a pod do not break the port', async (t) => {
   const env = {
     DISTRIBUTARY_PORT: 'tcp://10.0.0.1:8001',
     DISTRIBUTARY_SERVICE_HOST: '10.0.0.1',
@@ -279,7 +279,7 @@ port:
   t.match(config(yaml('# only a comment\n')), { port: 8_001 })
 })
 
-void t.test('bad YAML is told with file, line and column, and does not stop the other checks', async (t) => {
+void t.test('bad YAML is reported with file, line and column, and does not stop the other checks', async (t) => {
   const rows: readonly (readonly [string, RegExp])[] = [
     ['port: [1, 2]', /^c\.yaml:1:7: port must be a plain value/],
     ['port: {a: 1}', /^c\.yaml:1:7: port must be a plain value/],
@@ -390,7 +390,7 @@ void t.test('bad entries of the resource table', async (t) => {
   }
 })
 
-void t.test('what is loaded is frozen all the way down', async (t) => {
+void t.test('the loaded config is deeply frozen', async (t) => {
   const c = config({ args: ['--etcd-servers=http://a:1', '--resource=a=/a/'] })
   t.throws(() => Object.assign(c, { port: 1 }), TypeError)
   t.ok(Object.isFrozen(c.etcdServers))

@@ -1,4 +1,4 @@
-/** What a real kube-apiserver 1.20 had in etcd is answered as it answered it, through the whole server. */
+/** Objects that a real kube-apiserver 1.20 had in etcd are answered as it answered them, through the whole server. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { decodeObject } from '../../src/codec/protobuf/decode.js'
@@ -85,7 +85,7 @@ overEveryUpstream(
         for (const [name] of rows) t.ok(shown.includes(name), `${path} ${String(name)}`)
       }
     })
-    await t.test('what is stored in an old version is served in the younger one', async (t) => {
+    await t.test('objects stored in an old version are served in the newer one', async (t) => {
       t.match((await w.ask('/apis/policy/v1/namespaces/team-a/poddisruptionbudgets/web')).json, {
         kind: 'PodDisruptionBudget',
         apiVersion: 'policy/v1',

@@ -201,7 +201,7 @@ function makeRequest(random: Random): RandomRequest {
     segments.splice(1 + Math.floor(random.next() * segments.length), random.next() < 0.5 ? 1 : 0, pick(SEGMENTS))
     path = `/${segments.slice(1).join('/')}`
   }
-  // What a client cannot put into a request line at all is written as a client would have to.
+  // Characters that cannot be in a request line are escaped as a client would have to.
   path = path.replaceAll(/[^\x21-\x7e]/gu, (char) => encodeURIComponent(char))
   const query = new URLSearchParams()
   for (let n = Math.floor(random.next() * 5); n > 0; n--) query.append(pick(PARAMETERS), pick(VALUES))
@@ -223,7 +223,7 @@ function makeRequest(random: Random): RandomRequest {
   }
 }
 
-/** What is wrong with an answer; null: nothing. */
+/** Returns what is wrong with an answer, or null. */
 function complaint({ method }: RandomRequest, answer: Answer): string | null {
   const { code, ms, text, headers } = answer
   if (ms > MOST_MS) return `took ${Math.round(ms)} ms`

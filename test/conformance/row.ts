@@ -13,7 +13,7 @@ export interface Row {
   readonly code: number
   /** As tap's `match`: what the parsed body holds at least. */
   readonly has?: unknown
-  /** What the headers hold at least; null: not there. */
+  /** The headers that the answer must have; null means that a header must be absent. */
   readonly sends?: Readonly<Record<string, string | RegExp | null>>
   /** The names of the list's items. */
   readonly names?: readonly string[]

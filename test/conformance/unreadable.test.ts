@@ -1,4 +1,4 @@
-/** What is no HTTP, or too much of it, is answered with a Status too. */
+/** A request that is not HTTP, or too large, is answered with a Status too. */
 import { connect } from 'node:net'
 import t from 'tap'
 import { startApp } from '../support/app.js'

@@ -11,7 +11,7 @@ const INITIAL = 'sendInitialEvents=true&resourceVersionMatch=NotOlderThan'
 const BOOKMARKS = 'allowWatchBookmarks=true'
 const END = 'k8s.io/initial-events-end'
 
-/** What is left at the end: a as it was first, b changed, d; c was there and is gone; namespaces that share a beginning. */
+/** At the end, a is as it was first, b was changed, d is new, and c is gone; some namespaces share a beginning. */
 const SEEDS = [
   { 'pods/default/a': pod('a', { labels: { app: 'web' } }) },
   { 'pods/default/b': pod('b') },
@@ -347,11 +347,11 @@ overEveryUpstream(t, 'what changes while it runs', { seeds: SEEDS.slice(0, 2) },
     t.same(events.slice(2).map(brief), [`MODIFIED b@${out}`, `DELETED b@${gone}`])
     t.match(events[3]!.object, { kind: 'Pod', spec: { nodeName: 'n2' }, metadata: { labels: { app: 'db' } } })
   })
-  await t.test('namespace n is told nothing of n1', async (t) => {
+  await t.test('a watch of namespace n gets nothing of n1', async (t) => {
     t.same((await short.events.first(1)).map(brief), [`ADDED z@${other}`])
     t.ok(long < other)
   })
-  await t.test('a watch from the future is told what is after it, and nothing else', async (t) => {
+  await t.test('a watch from a future revision gets only what comes after it', async (t) => {
     t.same((await future.events.first(2)).map(brief), [`DELETED b@${gone}`, `DELETED a@${other}`])
     t.equal(from + 3, out)
   })

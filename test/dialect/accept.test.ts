@@ -87,7 +87,7 @@ void t.test('watch: lines of JSON, frames of protobuf, or server-sent events', a
   }
 })
 
-void t.test('what cannot be had is a 406 that lists what there is', async (t) => {
+void t.test('a form that is not available gets a 406 that lists the available ones', async (t) => {
   const cases: [string, 'get' | 'list' | 'watch', Servable, string][] = [
     ['text/html', 'list', {}, `application/json, application/yaml, ${protobuf}`],
     ['text/event-stream', 'get', {}, `application/json, application/yaml, ${protobuf}`],

@@ -68,7 +68,7 @@ void t.test('every served version is a resource of its own, over the same keys',
   t.equal(storageVersion, 'v1')
 })
 
-void t.test('what a version says of its own goes before what is said for all', async (t) => {
+void t.test('the members of a version take precedence over those for all versions', async (t) => {
   const { resources } = defined(
     define({
       additionalPrinterColumns: [{ name: 'Old', type: 'string', JSONPath: '.spec.old' }],
@@ -119,7 +119,7 @@ void t.test('names have defaults', async (t) => {
   t.match(resources[0]?.resource, { singular: 'cache', listKind: 'CacheList', shortNames: [], categories: [] })
 })
 
-void t.test('it is served from when it is established; without conditions it is taken at its word', async (t) => {
+void t.test('a definition is served once it is established; without conditions it counts as established', async (t) => {
   t.equal(define({}, {}).kind, 'defined')
   t.match(define({}, { conditions: [{ type: 'NamesAccepted', status: 'True' }] }), { reason: 'it is not established' })
   t.match(define({}, { conditions: [{ type: 'NamesAccepted', status: 'False', message: 'taken' }] }), {
@@ -127,7 +127,7 @@ void t.test('it is served from when it is established; without conditions it is 
   })
 })
 
-void t.test('what is no definition is refused with its reason, never thrown', async (t) => {
+void t.test('an object that is not a definition is refused with its reason, and nothing is thrown', async (t) => {
   const bad: readonly (readonly [object, RegExp])[] = [
     [{ group: '' }, /spec.group ""/],
     [{ group: 'nodots' }, /spec.group/],

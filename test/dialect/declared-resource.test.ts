@@ -80,7 +80,7 @@ void t.test('an entry of the config says the rest', async (t) => {
   if (resource) t.same(nameOfKey(resource, keyFromText('/edge/routes/a/b/c')), { namespace: 'a', name: 'b/c' })
 })
 
-void t.test('what is wrong is said, all of it, and nothing is half taken', async (t) => {
+void t.test('all problems are reported, and nothing is half accepted', async (t) => {
   const bad: readonly (readonly [string, RegExp])[] = [
     ['nonsense', /"nonsense" is not a known resource; declare a prefix/],
     ['', /"" is not a known resource/],

@@ -96,7 +96,7 @@ void t.test('the old documents', async (t) => {
   })
 })
 
-void t.test('what is not served is not there', async (t) => {
+void t.test('resources that are not served are absent', async (t) => {
   const { discovery } = start()
   t.equal(discovery.apiGroup('nope'), null)
   t.equal(discovery.apiGroup(''), null)

@@ -51,7 +51,7 @@ void t.test('text is shown as text, with all that etcd knows of the key', async 
   })
 })
 
-void t.test('what needs care in JSON comes back as it was', async (t) => {
+void t.test('values that need escapes in JSON come back unchanged', async (t) => {
   for (const text of ['', '"quoted" \\ \n\t\0', 'é ☃ 😀', '{"not":"an object"', '[1,2]', 'null', '\u2028']) {
     t.equal(wrap('flags', '/flags/a', text)['text'], text, encodeURIComponent(text))
   }

@@ -94,7 +94,7 @@ void t.test('equal choices have one canonical text', async (t) => {
   t.equal(canonical(canonical('a\\,b,c\\.d')), 'a\\,b,c\\.d')
 })
 
-void t.test('what is no list of paths is a 400', async (t) => {
+void t.test('a text that is not a list of paths gets 400', async (t) => {
   const bad = [
     ',',
     'a,',

@@ -27,7 +27,7 @@ function start(): { registry: ResourceRegistry; changes: RegistryChange[] } {
   return { registry, changes }
 }
 
-void t.test('an owner’s entries come, change and go together, and each change is told once', async (t) => {
+void t.test('an owner’s entries come, change and go together, and each change is reported once', async (t) => {
   const { registry, changes } = start()
   const before = registry.generation
   t.same(registry.set('crd/caches', [servedResource(cache('v1'), 'custom'), servedResource(cache('v2'), 'custom')]), [])

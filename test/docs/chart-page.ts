@@ -16,7 +16,7 @@ export interface ChartSources {
   readonly schema: string
   /** Chart.yaml. */
   readonly chart: string
-  /** Of ci/: the first comment of each, by name. */
+  /** The first comment of each file in ci/, by name. */
   readonly modes: ReadonlyMap<string, string>
 }
 

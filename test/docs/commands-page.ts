@@ -8,12 +8,13 @@ export function commandsPage(): string {
   const commands = createCommands(
     async () => [],
     () => '',
+    async () => ({ outcome: 'valid', lines: [], problems: [] }),
   )
   const shared = sharedFlags(commands)
   return `${[
     '# Commands',
     '<!-- Made from src/cli/ by `npm run generate`. -->',
-    'With no command, the first word being a flag or none, it is the server: [options](options.md). The commands ask a server, distributary or any API server; none of them loads the server’s code. `--help` of each tells what stands here.',
+    'With no command, the first word being a flag or none, it is the server: [options](options.md). The commands ask a server, distributary or any API server; none of them but `config check` loads the server’s code. `--help` of each tells what stands here.',
     table(
       ['command', ''],
       commands.map(({ name, summary }) => [`[\`${name}\`](#${name})`, summary]),

@@ -9,7 +9,7 @@ export interface DocumentedCommand {
   readonly text: string
 }
 
-/** What a command in the text begins with; a span of one word names a program and is none. */
+/** The words that a command in the text begins with; a span of one word names a program and is not a command. */
 const PROGRAMS =
   /^(?:apt-get|curl|distributary|docker|etcd|etcdctl|git|helm|kill|kubectl|nats|nats-server|node|npm|npx|openssl|prometheus|promtool|systemctl) \S/
 

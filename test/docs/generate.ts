@@ -54,7 +54,9 @@ function chartReadme(schema: string): string {
   })
 }
 
-/** Of the chart's values only the server's own options are made; what the chart adds is written by hand. */
+/**
+ * Only the server's own options are generated among the chart's values; the chart's other values are written by hand.
+ */
 function valuesSchema(written: string): string {
   const schema = JSON.parse(written) as { properties: Record<string, unknown> }
   const { $schema: _, ...config } = optionsSchema()

@@ -18,7 +18,10 @@ const flags = new Set<string>(optionNames.map((name) => options[name].flag))
 const metrics = read('docs/metrics.md')
 const sources = readdirSync(`${root}src`, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
 const code = sources.map((file) => read(`src/${file}`)).join('\n')
-/** What is counted: `rejected('memory')`, `fairGate(basis, 'lists')`, `onRejected('requests')`, and the table of broken connections. */
+/**
+ * The places that count rejections: `rejected('memory')`, `fairGate(basis, 'lists')`, `onRejected('requests')`, and the
+ * table of broken connections.
+ */
 const counted = new Set(
   [...code.matchAll(/(?:rejected|fairGate|onRejected|#refuse)\((?:\s*basis,)?\s*'([a-z-]+)'/g)].map(
     ([, limit]) => limit!,

@@ -1,6 +1,6 @@
 /**
- * Who owns the repository stands in one place: `repository.url` of package.json. Addresses elsewhere follow from it, by
- * `npm run generate`; the workflows ask GitHub who runs them.
+ * The owner of the repository is stated once: in `repository.url` of package.json. Addresses elsewhere follow from it
+ * through `npm run generate`; the workflows ask GitHub who runs them.
  */
 import { readText } from './generate.js'
 
@@ -29,7 +29,7 @@ export function repository(): string {
   return found
 }
 
-/** What names a repository or an image of this project, with today's owner. */
+/** Replaces the owner in names of repositories and images of this project by today's. */
 export function withOwner(text: string, owned = repository()): string {
   const image = owned.toLowerCase()
   return text

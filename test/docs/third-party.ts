@@ -27,7 +27,10 @@ export interface Licensed {
   readonly text: string
 }
 
-/** What a server may ship with: permissive ones. Another is a decision for a person, not for an update. */
+/**
+ * The licences that a server may ship with, which are permissive ones. Accepting another one is a decision for a
+ * person.
+ */
 export const ACCEPTED = [
   'MIT',
   'ISC',
@@ -39,7 +42,7 @@ export const ACCEPTED = [
   'BSD-2-Clause',
 ]
 
-/** Where a package has no licence file, its text stands here. */
+/** The texts of packages that have no licence file. */
 const IN_SOURCES: Readonly<Record<string, readonly string[]>> = {
   '@bufbuild/protobuf': ['dist/esm/index.js', 'dist/esm/wire/varint.js'],
 }

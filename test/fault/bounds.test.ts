@@ -135,7 +135,7 @@ void t.test('2,000 requests with distinct selectors leave nothing behind', async
   const half = server.memory().now
   await ask(1_000, 1_000)
   const whole = server.memory().now
-  // What is not collected yet counts as well: a bound on growth, not a measure of it.
+  // Garbage that is not collected yet counts as well, so this is a bound on growth and not a measure of it.
   t.ok(whole - half < 96 * MiB, `${Math.round((whole - half) / MiB)} MiB more for the second half`)
   let groups = 1
   for (let i = 0; i < 100 && groups > 0; i++, await pause(100)) {

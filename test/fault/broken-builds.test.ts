@@ -8,7 +8,7 @@ import type { Violation } from '../guarantees/violation.js'
 import { type RecordedWatch, WatchRecorder } from '../support/watch-recorder.js'
 import { type Scenario, scopes, startScenario } from './scenario.js'
 
-/** What a broken build makes of one line of a stream, the `n`th of that stream: none, it, or it and more. */
+/** Returns what a broken build sends for the `n`th line of a stream: nothing, the line, or the line and more. */
 type Breakage = (line: string, n: number, context: { readonly revision: number; readonly type: string }) => string[]
 
 const bookmark = (revision: number): string =>

@@ -16,7 +16,7 @@ void t.test('after a compaction while cut off, a watcher that missed something g
   })
   await Promise.all(watches.map((watch) => watch.ended))
   t.same(ends(watches), [`error 410 ×${watches.length}`])
-  // Who comes back where he was is told so, too; who asks for the state gets it.
+  // A watcher that resumes from its old position gets 410 too; one that asks for the state gets it.
   const again = watches.map((watch) => s.recorder.resume(watch, 'event')).filter((watch) => watch !== null)
   await Promise.all(again.map((watch) => watch.ended))
   t.same(ends(again), [`error 410 ×${again.length}`])

@@ -1,4 +1,6 @@
-/** What can happen to etcd and to the way there without a loss: nobody is disconnected, and nothing is listed anew. */
+/**
+ * Failures of etcd and of the connections to it that cost nothing: nobody is disconnected, and nothing is listed again.
+ */
 import t from 'tap'
 import { pause, until } from '../support/until.js'
 import { ends, type Scenario, scopes, startScenario } from './scenario.js'

@@ -1,4 +1,4 @@
-/** What can happen to distributary's own process: killed, stopped under load, out of file descriptors. */
+/** Failures of distributary's own process: killed, stopped under load, out of file descriptors. */
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { assertGuarantees } from '../guarantees/validate.js'
@@ -44,7 +44,7 @@ void t.test(
     t.teardown(() => after.forEach((watcher) => watcher.destroy()))
     const recorder = new WatchRecorder({ url: second.url })
     t.teardown(() => recorder.close())
-    // What a watcher of before would have recorded, from its own place on.
+    // Returns what an earlier watcher would have recorded from its own position on.
     for (const { revisions } of before.slice(0, 10)) {
       recorder.watch({ target: pods, resourceVersion: String(revisions.at(-1)) })
     }
@@ -63,7 +63,7 @@ void t.test(
       after.some(({ error }) => error !== ''),
       'relists: 0',
     )
-    t.equal(total(await second.metrics(), 'distributary_list_seconds_count'), 0, 'the server answered no list')
+    t.equal(total(await second.metrics(), 'distributary_list_duration_seconds_count'), 0, 'the server answered no list')
     assertGuarantees(t, recorder.history(writer.writes), reference, { settledRevision: last })
   },
 )

@@ -81,13 +81,13 @@ export interface ScenarioOptions {
 export interface Verdict {
   readonly reference: ReferenceHistory
   readonly history: RecordedHistory
-  /** What clients of the server saw wrong. */
+  /** The violations that clients of the server saw. */
   readonly ours: readonly Violation[]
-  /** What they missed, and a plain watch of etcd has missed as well. */
+  /** Events that the clients missed and a plain watch of etcd missed as well. */
   readonly throughUs: readonly Violation[]
-  /** Of a watch straight on etcd. */
+  /** The violations of a watch directly on etcd. */
   readonly straight: readonly Violation[]
-  /** Of one through the same faults. */
+  /** The violations of a watch through the same faults. */
   readonly besideUs: readonly Violation[]
 }
 
@@ -128,7 +128,7 @@ export class Scenario {
   control!: EtcdHistoryRecorder
   besideUs: ControlBesideUs | null = null
   h!: AppHarness
-  /** Of a chain: the server that reads etcd, and the way to it. */
+  /** In a chain, the server that reads etcd, with the connection to it. */
   inner: AppHarness | null = null
   hop: FaultProxy | null = null
   readonly #t: Test
@@ -217,7 +217,7 @@ export class Scenario {
     this.#record()
   }
 
-  /** Of a chain: begins, or begins again where it was. */
+  /** In a chain, starts the inner server, or restarts it in its place. */
   async startInner(port = this.inner?.port ?? 0, proxies = this.proxies): Promise<void> {
     const endpoints = proxies.map(({ port }) => `http://127.0.0.1:${port}`)
     this.inner = await startApp(this.#t, {
@@ -370,7 +370,7 @@ export class Scenario {
     await this.recorder.list({ target: pods })
     await this.recorder.list({ target: pods, resourceVersion: '0' })
     await this.recorder.list({ target: pods, limit: 7 })
-    // What a server sends beyond what is right comes after that.
+    // Events that a server wrongly sends in addition would come after that.
     await pause(100)
     return last
   }

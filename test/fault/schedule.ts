@@ -47,7 +47,7 @@ const faults: readonly ((s: Scenario) => Promise<void>)[] = [
   async (s) => await compact(s),
 ]
 
-/** Of the network between the members, where there is one that can be broken. */
+/** Faults of the network between the members, where there is one that can be broken. */
 const peerFaults: typeof faults = [
   async (s) => {
     s.peers?.isolate(randomInteger(s.random, 0, s.members.length - 1), s.pick(['both', 'in', 'out'] as const))
@@ -64,7 +64,7 @@ const peerFaults: typeof faults = [
 
 /** Nothing that the control has not been told yet. */
 async function compact(s: Scenario): Promise<void> {
-  // Who compacts at the same revision twice, or asks an etcd that is away, is refused: no harm.
+  // Compacting at the same revision twice, or while etcd is away, is refused, which does no harm.
   await s.etcd.compact(s.control.revision).catch(() => {})
 }
 
@@ -77,7 +77,7 @@ export class Schedule {
   #revision: Revision
   faults = 0
   writes = 0
-  /** What a list was answered that no contract knows. */
+  /** Answers to lists that no contract allows. */
   readonly unexpected: string[] = []
 
   constructor(s: Scenario, options: ScheduleOptions) {

@@ -6,9 +6,6 @@ import t from 'tap'
 import { pause, until } from '../support/until.js'
 import { ends, type Scenario, startScenario } from './scenario.js'
 
-// Each case is of seconds; all of them together outlast tap's two minutes on a busy machine.
-t.setTimeout(300_000)
-
 /** Faults that lose nothing: who was connected stays connected, and nothing is listed anew. */
 const harmless = {
   'a connection that breaks': async (s: Scenario) => {
@@ -38,7 +35,7 @@ const harmless = {
   },
 }
 
-/** What differs between the two wires is where a stream may be taken up again. */
+/** The two formats differ in where a stream may be resumed. */
 const faults = {
   sse: Object.entries(harmless),
   json: Object.entries(harmless).filter(([name]) => name !== 'one that stalls, and nothing closes'),

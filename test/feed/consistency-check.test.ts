@@ -51,7 +51,7 @@ void t.test('equal, whatever the size', async (t) => {
   }
 })
 
-void t.test('what etcd did after the revision of the cache is no difference', async (t) => {
+void t.test('writes after the revision of the cache are no difference', async (t) => {
   const { check, etcd } = await harness(t, names)
   etcd.commit([put('a', 'later'), remove('b'), put('new')])
   etcd.commit([elsewhere])
@@ -128,7 +128,7 @@ void t.test('every value is sampled sooner or later', async (t) => {
   t.ok(found > 5 && found < 50, `${found} of 100`)
 })
 
-void t.test('nothing is said where nothing can be', async (t) => {
+void t.test('a check without a comparable state is skipped', async (t) => {
   const notListed = await harness(t, names)
   notListed.cache.revision = null
   t.match(await notListed.check.run(), { kind: 'skipped' })
@@ -140,7 +140,7 @@ void t.test('nothing is said where nothing can be', async (t) => {
   t.match(await away.check.run(), { kind: 'skipped', reason: 'unavailable: away' })
 })
 
-void t.test('where the revision of the cache is forgotten, what was not written since is compared', async (t) => {
+void t.test('when the cache’s revision is compacted, only keys that were not written since are compared', async (t) => {
   const later = async (change: (h: Awaited<ReturnType<typeof harness>>) => void): Promise<CheckOutcome> => {
     const h = await harness(t, names, { sampleValues: 5 })
     change(h)
@@ -188,7 +188,7 @@ void t.test('about every interval, never twice at once, until it is stopped', as
   t.equal(clock.pending, 0)
 })
 
-void t.test('on demand: who asks while one is under way gets the next', async (t) => {
+void t.test('a check that is requested while one is running gets the next one', async (t) => {
   const { check, outcomes, etcd, clock } = await harness(t, names)
   etcd.setDelays({ readMs: 100 })
   const asked = [check.run(), check.run(), check.run()]

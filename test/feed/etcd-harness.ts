@@ -108,7 +108,7 @@ export function feedOver(
     sink,
     metrics,
     feed,
-    /** Of every write under the prefix that etcd still knows of. */
+    /** The revisions of all writes under the prefix that etcd still has. */
     revisions,
     put: async (key: string, value = key): Promise<void> => {
       revisions.push(await call('kv/put', { key: base64(`/p/${key}`), value: base64(value) }))

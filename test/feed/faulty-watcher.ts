@@ -4,7 +4,7 @@ import type { Revision } from '../../src/model/revision.js'
 import type { Upstream, UpstreamWatch, WatchHandlers, UpstreamWatchOptions } from '../../src/upstream/upstream.js'
 
 export interface WatchTap {
-  /** What is handed on instead of what came; may call `say` for what never came. */
+  /** Returns the batches that are passed on instead of the real ones; may call `say` for events that never came. */
   readonly batches?: (batches: readonly Batch[], say: WatchHandlers) => void
   readonly progress?: (revision: Revision, say: WatchHandlers) => void
 }

@@ -406,7 +406,7 @@ void t.test('a list that compaction keeps breaking waits in the end', async (t) 
   t.match(unknown.state, { relist: { floor: (LIST_RESTARTS - 1) * 10 } }, 'what is known of the floor is kept')
 })
 
-void t.test('what asking again does not cure is refused, everything else is tried again', async (t) => {
+void t.test('errors that a repetition does not cure are refused, all others are tried again', async (t) => {
   const kinds = {
     unavailable: 'backing-off',
     compacted: 'backing-off',

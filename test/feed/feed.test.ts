@@ -409,7 +409,7 @@ void t.test('another cluster is another history, whatever its revisions say', as
   t.ok(sink.isSynced)
 })
 
-void t.test('what cannot be listed is refused, tried again slowly, and holds up nobody', async (t) => {
+void t.test('a resource that cannot be listed is refused, retried slowly, and delays no other', async (t) => {
   const listSlots = new Limiter(1)
   const { feed, sink, etcd, metrics, settle, pass } = harness(t, { listSlots })
   etcd.failReads(new UpstreamError('permission-denied', 'no'), '/p/' as Key)

@@ -17,7 +17,7 @@ export class RecordingSink implements FeedSink {
   /** Not among the calls: how many come is a matter of time. */
   readonly confirmations: { readonly ageMs: number; readonly validMs: number }[] = []
 
-  /** Of calls of that kind, without the kind. */
+  /** Returns the calls of that kind, without the kind. */
   of(kind: string): string[] {
     return this.calls.filter((call) => call.split(' ')[0] === kind).map((call) => call.slice(kind.length + 1))
   }

@@ -1,4 +1,4 @@
-/** What etcd and the way to it have done wrong before (PROTOCOL lists them), and what then reaches the sink. */
+/** Faults that etcd and the connection to it have had before (PROTOCOL lists them), and what then reaches the sink. */
 import t from 'tap'
 import { screen } from '../../src/feed/screen.js'
 import type { Batch, Key } from '../../src/model/event.js'
@@ -144,7 +144,7 @@ void t.test('an etcd that keeps telling progress too early is not listed in a ti
   t.ok(etcd.revision > 200)
 })
 
-void t.test('what came while the history was compared is handed on after it, or never', async (t) => {
+void t.test('batches that came while the history was compared are delivered after it, or never', async (t) => {
   for (const isSame of [true, false]) {
     const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, { backoff: { firstMs: 100, capMs: 100 } })
     feed.start()

@@ -30,7 +30,7 @@ function harness(t: Test, options: Partial<UpstreamFreshnessOptions> = {}) {
   return { clock, etcd, freshness, reads: () => reads, asked: () => asked }
 }
 
-void t.test('a burst of requests costs two reads, and none of them is told the past', async (t) => {
+void t.test('a burst of requests costs two reads, and none of them gets a past state', async (t) => {
   const { clock, etcd, freshness, reads } = harness(t)
   etcd.setDelays({ readMs: 100 })
   const first = freshness.currentRevision()
@@ -95,7 +95,7 @@ void t.test('old revisions are read a few at a time, and the line is bounded', a
   t.equal((await Promise.all([freshness.readState(rev(20)), clock.advanceInTurns(200, 50)]))[0].revision, 20)
 })
 
-void t.test('nobody waits for ever', async (t) => {
+void t.test('every wait has a limit', async (t) => {
   const { clock, etcd, freshness } = harness(t)
   etcd.setStalled(true)
   const checks = Promise.all([

@@ -25,7 +25,7 @@ import { ListError, type RecordedWatch, type Target, WatchRecorder } from '../su
 import { pause, until } from '../support/until.js'
 
 export const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
-/** Of the pods' stream, for who wants to harm it. */
+/** The names of the pods' stream, for tests that damage it. */
 export const podNames = namesOf('default', podResource())
 
 const program = fileURLToPath(new URL('replica-main.js', import.meta.url))
@@ -69,7 +69,7 @@ export class FleetScenario {
   readonly writer: EtcdWriter
   readonly replicas: Replica[] = []
   control!: EtcdHistoryRecorder
-  /** What a list was answered that no contract knows. */
+  /** Answers to lists that no contract allows. */
   readonly unexpected: string[] = []
   readonly #t: Test
   readonly #options: FleetOptions

@@ -171,6 +171,7 @@ export class CountedUpstream {
       status: (signal) => embedded.status(signal),
       write: (compares, operations) => embedded.write(compares, operations),
       grantLease: (ttlSeconds) => embedded.grantLease(ttlSeconds),
+      dropLease: (leaseId) => embedded.dropLease(leaseId),
       close: () => embedded.close(),
       watch: (options, handlers) => {
         this.watches++
@@ -210,7 +211,7 @@ export class CountedUpstream {
   }
 }
 
-/** What a sink ended with, to be compared with etcd. */
+/** Returns the final state of a sink, to be compared with etcd. */
 export function stateOf(sink: RecordingSink): string[] {
   return [...sink.state.values()]
     .sort((a, b) => (a.key < b.key ? -1 : 1))

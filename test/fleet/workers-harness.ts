@@ -30,7 +30,7 @@ export const resource: Resource = {
   wholeKeyNames: false,
 }
 
-/** What a feed is to a primary, played by the test. */
+/** A feed as the primary sees it, played by the test. */
 export class ScriptedFeed implements ResourceFeed {
   readonly status = { state: 'watching', revision: null, connectedSince: null, reason: null } as const
   isRunning = false

@@ -36,7 +36,7 @@ interface Subject {
   /** @throws only what `isKnown` knows. */
   readonly parse: (text: string) => unknown
   readonly isKnown: (error: unknown) => boolean
-  /** What is taken as it is, to be broken here and there: for formats that chance never hits. */
+  /** A valid sample that is damaged here and there, for formats that random input never hits. */
   readonly sample?: string
   /** The operator's own, read once: its time may grow as it likes. */
   readonly isOurs?: true

@@ -22,7 +22,7 @@ export function fresh(history: RecordedHistory, reference: ReferenceHistory): Vi
     const { start, name, requestedAtMs } = watch
     if (start.kind !== 'initial') continue
     const { afterRevision } = streamOf(watch, reference)
-    // Where the border is not on the wire, it is taken as early as it can be: only the mark says what was meant.
+    // Where the stream does not mark the border, it is assumed as early as possible: only the mark shows the real one.
     if (afterRevision === null || !start.hasEndMark) continue
     const bound = start.notOlderThan === 'consistent' ? newestBefore(writes, requestedAtMs) : start.notOlderThan
     if (afterRevision >= bound) continue

@@ -95,7 +95,7 @@ const earlyProgress: Fault = (handlers) => ({
   },
 })
 
-/** What a feed could do wrong, and the guarantees that it then breaks. */
+/** Faults that a feed could have, and the guarantees that each of them breaks. */
 const faults: Record<string, Fault> = {
   'skips a revision now and then': (handlers) => ({
     ...handlers,
@@ -136,6 +136,7 @@ async function judged(t: Test, breakHandlers: Fault) {
       embedded.watch(options, options.prefix === pods.prefix ? breakHandlers(handlers) : handlers),
     write: (compares, operations) => embedded.write(compares, operations),
     grantLease: (ttlSeconds) => embedded.grantLease(ttlSeconds),
+    dropLease: (leaseId) => embedded.dropLease(leaseId),
     close: () => embedded.close(),
   }
   const h = await startApp(t, { upstream, config: { bookmarkInterval: 50 } })

@@ -164,7 +164,7 @@ void t.test('a replica says how old its data is, and is not ready when that is t
   await untilAge(edge, (age) => age === null)
 })
 
-/** What an answer from the cache says of its age, seconds; null: it is fresh. */
+/** Returns the age that an answer from the cache states, in seconds; null when it is fresh. */
 async function saidAge({ url }: { url: string }): Promise<number | null> {
   const header = (await list(url, 'resourceVersion=0')).headers.get('x-distributary-staleness-seconds')
   return header === null ? null : Number(header)

@@ -20,7 +20,7 @@ async function watch(t: Test, url: string, resourceVersion: number): Promise<Eve
 void t.test(
   'after writes elsewhere and a compaction at the head, a fresh server goes on at the last bookmark',
   async (t) => {
-    // What etcd tells by itself comes every ten minutes unless it is told otherwise.
+    // By itself, etcd reports progress every ten minutes unless it is configured otherwise.
     const etcd = createEmbeddedUpstream({ progressIntervalMs: 600_000 })
     const write = (i: number): void => {
       const key = keyFromText(`/registry/pods/default/p${i}`)

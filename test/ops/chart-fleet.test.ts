@@ -30,7 +30,7 @@ void t.test('candidates and edges over a NATS that lets nobody else in', async (
   const user = (name: string, pass: string): Promise<NatsConnection> =>
     connect({ servers: nats.urls[0]!, user: name, pass, tls: { ca }, reconnect: false, timeout: 10_000 })
 
-  await t.test('who has no password, or does not know the authority, stays out', async (t) => {
+  await t.test('a client without the password or the authority is refused', async (t) => {
     await t.rejects(connect({ servers: nats.urls[0]!, tls: { ca }, reconnect: false }), /Authorization/)
     await t.rejects(user('distributary', auth['edge-password']!), /Authorization/)
     await t.rejects(
@@ -56,7 +56,7 @@ void t.test('candidates and edges over a NATS that lets nobody else in', async (
   await startMode(t, 'candidate', { secrets }, { ...plain, etcdServers, natsServers }, FLEET)
   const edge = await startMode(t, 'edge', { secrets }, { ...plain, natsServers })
 
-  await t.test('an edge has what etcd has, and is told what is new', async (t) => {
+  await t.test('an edge has the state of etcd and gets its changes', async (t) => {
     await put('after')
     const list = (await (await fetch(`${edge.url}/api/v1/namespaces/a/configmaps`)).json()) as {
       items: { metadata: { name: string } }[]

@@ -1,6 +1,6 @@
 /**
- * What `package.json` names is used, what is used is named in the right place, and docs/dependencies.md gives each its
- * reason. Imports are read by the compiler's own scanner, not guessed by a pattern.
+ * Every package that `package.json` names is used, every used package is named in the right place, and
+ * docs/dependencies.md gives each its reason. Imports are read by the compiler's own scanner, not guessed by a pattern.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
@@ -31,7 +31,10 @@ function packageOf(specifier: string): string {
     .join('/')
 }
 
-/** Of what is no file and not of Node: `import`, `import()`, `require`, `require.resolve`. */
+/**
+ * Returns the packages in `import`, `import()`, `require` and `require.resolve` that are neither files nor part of
+ * Node.
+ */
 function packagesIn(source: string): string[] {
   const scanned = ts.preProcessFile(source, true, true).importedFiles.map(({ fileName }) => fileName)
   const resolved = [...source.matchAll(/(?:\.resolve|createRequire\([^)]*\))\('([^']+)'\)/g)].map(([, name]) => name!)
@@ -69,7 +72,7 @@ void t.test('imports of every kind are found', async (t) => {
   t.same(packagesIn(source).sort(), ['@b/b', 'a', 'c', 'd', 'e', 'f'])
 })
 
-void t.test('what ships uses every package it installs, and no other', async (t) => {
+void t.test('the shipped code uses every package it installs, and no other', async (t) => {
   const used = usedBy(['src'])
   const shipped = [...names(manifest.dependencies), ...names(manifest.optionalDependencies)]
   t.ok(used.size > 10, `${used.size} packages are used`)

@@ -135,7 +135,7 @@ void t.test('the Dockerfile', async (t) => {
         environment: { ...environment, ...variables },
         scheme: args.length > 2 ? 'https' : 'http',
       })
-      // Of the container it is process 1.
+      // The server is process 1 of the container.
       const own = [...check, `/proc/${server.pid}/cmdline`]
       const health = await runToEnd(own, { environment: { ...environment, ...variables } })
       t.equal(health.code, 0, `the port comes from ${what}: ${health.output}`)

@@ -19,9 +19,6 @@ import { customKinds } from './support/custom-kinds.js'
 import { GoTemplates } from './support/go-template.js'
 import { type KubernetesObject, problemsOf } from './support/kubernetes-objects.js'
 
-// Helm is run for every set of values.
-t.setTimeout(300_000)
-
 const etcd = { etcdServers: ['https://etcd:2379'] }
 const open = { ...etcd, insecureBindAny: true }
 const tls = { enabled: true, secretName: 'server', clientCaSecretName: 'clients' }
@@ -32,7 +29,7 @@ const ALWAYS = ['ConfigMap', 'ServiceAccount']
 const STANDALONE = [...ALWAYS, 'Deployment', 'NetworkPolicy', 'Pod', 'PodDisruptionBudget', 'Service']
 const NATS = ['ConfigMap', 'NetworkPolicy', 'PodDisruptionBudget', 'Secret', 'Secret', 'Service', 'StatefulSet']
 
-/** What must be among the manifests of each file in ci/. */
+/** The kinds that must be among the manifests of each file in ci/. */
 const KINDS: Readonly<Record<string, readonly string[]>> = {
   standalone: STANDALONE,
   sidecar: [...ALWAYS, 'DaemonSet'],
@@ -347,7 +344,7 @@ void t.test('metrics have a port of their own, which Prometheus alone may reach'
   t.same((podOf(sidecar).containers[0] as unknown as Values)['ports'], [{ name: 'metrics', containerPort: 9090 }])
 })
 
-void t.test('a server that authenticates nobody is told the names of its Service, Ingress and route', async (t) => {
+void t.test('a server without authentication gets the names of its Service, Ingress and route', async (t) => {
   const hostsOf = (values: Values): unknown => serverConfig(renderChart(values).objects)['allowedHosts']
   const names = ['', '.there', '.there.svc', '.there.svc.cluster.local'].map((end) => `try-distributary${end}`)
   const release = { ...RELEASE, Namespace: 'there' }
@@ -377,7 +374,7 @@ void t.test('a pod has the time for its drain after the delay in which it serves
   t.equal(graceOf({ mode: 'sidecar', terminationGracePeriodSeconds: 60 }), 60)
 })
 
-void t.test('what stands under config wins over what the chart sets, false and 0 included', async (t) => {
+void t.test('values under config take precedence over those of the chart, even false and 0', async (t) => {
   const config = { ...open, requireUpstream: false, port: 0, bindAddress: '127.0.0.1', maxWatchers: 10_000_000 }
   t.match(serverConfig(renderChart({ config }).objects), config)
   if (helm !== null) t.match(serverConfig(renderWithHelm({ config }).objects), config, 'by helm too, as whole numbers')
@@ -418,7 +415,7 @@ void t.test('the NetworkPolicy lets in whom the Service leads here', async (t) =
   t.same(from({ service: { type: 'LoadBalancer' }, networkPolicy: { from: own } }), own)
 })
 
-void t.test('where the platform assigns the user, no pod names one', async (t) => {
+void t.test('no pod names a user when the platform assigns one', async (t) => {
   const { objects } = renderChart(MODES.get('openshift')!)
   const pods = objects.filter(({ kind }) => ['Deployment', 'StatefulSet', 'Pod'].includes(kind))
   t.equal(pods.length, 3)

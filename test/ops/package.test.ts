@@ -1,4 +1,4 @@
-/** What `npm pack` makes: just what is needed, and it runs in an empty folder. */
+/** Tests of the package that `npm pack` makes: it has just what is needed, and it runs in an empty folder. */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -25,9 +25,6 @@ void t.test('one version everywhere', async (t) => {
   const changes = [...text('CHANGELOG.md').matchAll(/^## (.*)$/gm)].map(([, heading]) => heading!)
   t.ok(changes[0] === 'Unreleased' || changes[0]!.startsWith(version), 'what is new stands first')
 })
-
-// A build of all sources, an installation and five starts: on a busy machine more than tap's two minutes.
-t.setTimeout(300_000)
 
 void t.test('the package holds what is needed, installs into an empty folder and runs', async (t) => {
   t.setTimeout(300_000)
@@ -75,7 +72,7 @@ void t.test('the package holds what is needed, installs into an empty folder and
   t.equal(help.code, 0)
   t.match(help.output, '--etcd-servers')
 
-  // What npx runs; through npx itself a signal would reach npm.
+  // The program that npx runs; through npx itself a signal would reach npm.
   const program = join(folder, 'node_modules/.bin/distributary')
   const server = await startServerProcess(t, { command: [program], cwd: folder })
   const get = async (path: string): Promise<string> => await (await fetch(server.url + path)).text()

@@ -67,7 +67,7 @@ void t.test('every workflow is bounded, has least rights and pins what it uses',
   }
 })
 
-void t.test('what scripts of workflows call is there', async (t) => {
+void t.test('the scripts that workflows call exist', async (t) => {
   for (const name of names) {
     const source = text(`.github/workflows/${name}.yml`)
     for (const [, script = ''] of source.matchAll(/npm run (\w[\w:-]*)/g)) t.ok(script in scripts, `npm run ${script}`)

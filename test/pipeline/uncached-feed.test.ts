@@ -14,7 +14,7 @@ const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyF
 const isWeb = (object: unknown): boolean =>
   (object as { metadata: { labels?: { app?: string } } }).metadata.labels?.app === 'web'
 
-void t.test('one watch on etcd per watcher, every guarantee, and an end that is told when etcd is lost', async (t) => {
+void t.test('every watcher has one watch on etcd, keeps every guarantee, and is ended when etcd is lost', async (t) => {
   const etcd = await startEtcd(t)
   const writer = new EtcdWriter([etcd])
   const control = await recordEtcdHistory(etcd)

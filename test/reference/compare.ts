@@ -15,7 +15,7 @@ export interface Difference {
   readonly ours: string
 }
 
-/** What client-go, kubectl, browsers or caches act on. */
+/** The headers that client-go, kubectl, browsers or caches act on. */
 export const HEADERS: readonly string[] = [
   'content-type',
   'cache-control',
@@ -57,7 +57,7 @@ export function compareAnswers(
 
 function summary({ code, headers, body }: Answer): string {
   if (code < 400) return `${code} ${headers['content-type'] ?? ''} ${body.length} bytes`
-  // Of protobuf only the text between its control characters is for reading.
+  // In protobuf, only the text between the control characters can be read.
   return `${code} ${body
     .toString()
     .replaceAll(/[^\P{C}\u00AD]+|\s+/gu, ' ')
@@ -121,7 +121,7 @@ function keyOf(event: LosslessJson): string {
   return `${show(namespace)}/${show(name)}`
 }
 
-/** Of an object, or of the one row of a Table. */
+/** Returns the metadata of an object, or of the one row of a Table. */
 export function metadataOf(object: LosslessJson | undefined): { readonly [name: string]: LosslessJson } {
   if (!isObject(object)) return {}
   const row = isArray(object['rows']) ? object['rows'][0] : undefined
@@ -212,7 +212,7 @@ function nameOf(item: LosslessJson): string {
   return show([namespace ?? null, name ?? item['name'] ?? item['groupVersion'] ?? null], 120)
 }
 
-/** What a person needs to see of two lists of unequal length. */
+/** Shows what a person needs to see of two lists of unequal length. */
 function namesOf(items: readonly LosslessJson[]): string {
   const names = items.map((item) => {
     if (!isObject(item)) return show(item, 40)
@@ -223,7 +223,7 @@ function namesOf(items: readonly LosslessJson[]): string {
   return `${items.length}: ${names.slice(0, 12).join(' ')}`
 }
 
-/** What a page token names: the revision, and the key, which theirs begins with a slash. */
+/** Returns what a page token names: the revision, and the key, which begins with a slash in the API server's tokens. */
 function token(value: LosslessJson | undefined): string {
   if (typeof value !== 'string') return show(value)
   try {

@@ -11,7 +11,9 @@ import { readMoment } from './moment.js'
 import { Streams } from './streams.js'
 import { changeDefinition, createDefinition, get, post, send, settle, store, untilServed, type World } from './world.js'
 
-/** Of questions, so that a wait of one (a revision of the future) does not stand in the way of the others. */
+/**
+ * The number of questions at one time, so that one that waits (for a revision of the future) does not delay the others.
+ */
 const AT_ONCE = 12
 
 export class Comparison {
@@ -61,7 +63,9 @@ export class Comparison {
     return left.length
   }
 
-  /** Asked again when it differs in what time changes, or when one of the two had no time for it. */
+  /**
+   * A question is asked again when the difference may come from time passing, or when one of the two servers timed out.
+   */
   async #compare(question: Question): Promise<void> {
     let found: Difference[] = []
     for (let look = 1; look <= 3; look++) {

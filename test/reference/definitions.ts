@@ -363,7 +363,7 @@ const zones: Definition = {
   ],
 }
 
-/** Nobody has made an object of it yet. */
+/** No object of this definition has been created yet. */
 const policies: Definition = {
   group: 'none.example.com',
   kind: 'Policy',
@@ -409,7 +409,7 @@ export const definitions: readonly Definition[] = [
   pretenders,
 ]
 
-/** What the definition becomes while watches run: a column more, another default, a field that is now pruned. */
+/** The changes of the definition while watches run: one more column, another default, a field that is now pruned. */
 export const changes: readonly { readonly what: string; readonly definition: Definition }[] = [
   {
     what: 'a new column and another default',

@@ -1,6 +1,6 @@
 /**
- * What may differ between the API server and distributary, each with its reason. No row may be something that a user of
- * client-go, kubectl, controller-runtime or Argo CD would notice, and none is something of issue 16.
+ * The differences between the API server and distributary that are allowed, each with its reason. No row may be
+ * something that a user of client-go, kubectl, controller-runtime or Argo CD would notice.
  */
 import type { Row } from './row.js'
 

@@ -1,4 +1,7 @@
-/** What is served and held at one revision, read from the API server while nothing is written: what questions are made of. */
+/**
+ * The resources and objects that exist at one revision, read from the API server while nothing is written. Questions
+ * are made from them.
+ */
 import type { Definition } from './definitions.js'
 import type { Moment, Shelf } from './questions.js'
 import { get, settle, type World } from './world.js'

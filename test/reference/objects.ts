@@ -9,7 +9,7 @@ import type { Random } from './random.js'
 export interface Posted {
   readonly path: string
   readonly body: string
-  /** What is put under /status afterwards, as a merge patch. */
+  /** A merge patch that is sent to /status afterwards. */
   readonly status?: string
   /** Deleted afterwards; its finalizer keeps it. */
   readonly isDeleted?: boolean
@@ -265,7 +265,7 @@ export function postedObjects(random: Random, scale: number): readonly Posted[] 
   return objects
 }
 
-/** What a definition no longer says, and what only another encoder writes. */
+/** Returns objects with fields that a definition no longer has, and objects that only another encoder writes. */
 export function storedObjects(): readonly Stored[] {
   const certificate = (name: string, version: string, rest: string): Stored => ({
     key: `pki.example.com/certificates/default/${name}`,

@@ -1,6 +1,6 @@
 /**
- * What is asked of both: everything that discovery and the odd corners have, once; and a seeded number of gets, lists, pages,
- * selectors, forms and short watches of every resource.
+ * The questions for both servers: everything in discovery and the odd corners, once; and a seeded number of gets,
+ * lists, pages, selectors, forms and short watches of every resource.
  */
 import type { Question } from './ask.js'
 import type { Definition } from './definitions.js'
@@ -180,7 +180,7 @@ function root(shelf: Shelf, namespace: string | null): string {
 
 function scopeOf(random: Random, shelf: Shelf): string | null {
   if (shelf.isNamespaced) return random.chance(0.4) ? null : random.pick([...namespaces, 'default', 'empty'])
-  // Of a resource of the cluster there is nothing in a namespace.
+  // A cluster-scoped resource has nothing in a namespace.
   return random.chance(0.02) ? 'default' : null
 }
 

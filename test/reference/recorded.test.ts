@@ -1,4 +1,7 @@
-/** What the API server 0.37 answered over an etcd with the same history, as `npm run test:reference -- --record` wrote it down. */
+/**
+ * Compares with the answers of the API server 0.37 over an etcd with the same history, as `npm run test:reference --
+ * --record` recorded them.
+ */
 import t from 'tap'
 import { startEtcd } from '../support/etcd-process.js'
 import { startServer } from '../support/server-process.js'

@@ -1,6 +1,6 @@
 /**
- * What a run has found, grouped by kind, with one example each: the list that a developer works through. A difference is
- * excepted (by name, with a reason), known (a fault that is still to be mended, by name), or it fails the run.
+ * The findings of a run, grouped by kind with one example each: the list that a developer works through. A difference
+ * is excepted (by name, with a reason), known (a fault that is still to be fixed, by name), or it fails the run.
  */
 import type { Question } from './ask.js'
 import type { Difference } from './compare.js'

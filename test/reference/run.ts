@@ -90,7 +90,7 @@ async function compareBoth(t: Test, path: string, settings: Settings): Promise<n
   try {
     await comparison.run(questions, seconds * 1_000)
   } catch (error) {
-    // What has been found up to here is worth reading all the same.
+    // The findings up to here are worth reading all the same.
     comparison.report.abort(error instanceof Error ? (error.stack ?? error.message) : String(error))
   }
   comparison.report.print((line) => process.stdout.write(`${line}\n`))

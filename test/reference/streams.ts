@@ -125,7 +125,7 @@ async function start({ path, accept }: Pair, side: Side): Promise<void> {
   void side.stream.ended.then(() => (side.isEnded = true))
 }
 
-/** What a Table says of time goes on between the two servers. */
+/** Ages in a Table differ because time passes between the two servers. */
 function withoutAges(events: readonly LosslessJson[]): LosslessJson {
   return events.map((event) => {
     if (!isObject(event) || !isObject(event['object']) || !isArray(event['object']['rows'])) return event

@@ -30,7 +30,7 @@ export interface HttpFaults {
   readonly url: string
   readonly port: number
   readonly requests: SeenRequest[]
-  /** Asked at each request; null lets it through. */
+  /** Called for each request; null lets it through. */
   fault: (request: SeenRequest) => Fault
   /** Breaks every connection there is. */
   cut(): void

@@ -89,7 +89,7 @@ void t.test('lists', async (t) => {
   }
 })
 
-void t.test('what is not of the protocol is malformed, and said so', async (t) => {
+void t.test('input that breaks the protocol is malformed and reported', async (t) => {
   const cases = [
     '',
     '[',

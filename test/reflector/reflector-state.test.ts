@@ -49,7 +49,7 @@ void t.test('a server that cannot stream is listed, now and for good', async (t)
   }
 })
 
-void t.test('where a watch goes on', async (t) => {
+void t.test('a watch goes on at the right resourceVersion', async (t) => {
   const watching = [start, committed, moved] as const
   const cases: readonly [string, ReflectorInput, object][] = [
     ['a break goes on from the last safe point', ended('network'), { effects: [{ kind: 'wait', attempt: 1 }] }],
@@ -86,7 +86,7 @@ void t.test('only a healthy watch makes the next failure a first one', async (t)
   t.match(after([...broken, ended('network', HEALTHY_MS)]).effects, [{ kind: 'wait', attempt: 1 }])
 })
 
-void t.test('what the server asks us to wait is handed on', async (t) => {
+void t.test('the wait that the server asks for is passed on', async (t) => {
   const input: ReflectorInput = { kind: 'failed', trouble: trouble('too-many-requests', 7_000) }
   t.match(after([start, input]).effects, [{ kind: 'wait', retryAfterMs: 7_000 }])
 })
@@ -142,7 +142,7 @@ class World {
   #isGood = false
   #revision = 100
   #last = 0
-  /** What comes next, and when. */
+  /** The inputs that come next, and their times. */
   #pending: { at: number; input: ReflectorInput }[] = []
   #running = false
   #mood: FailureKind | 'eof' | 'fine' = 'fine'

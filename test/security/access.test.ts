@@ -1,6 +1,7 @@
 /**
- * Who may do what, through the whole server and on every transport: each request of a matrix is answered as a reference
- * decision says that is written here, without the project's code. Then rights that are taken away while watches run.
+ * Tests of permissions through the whole server and on every transport. Each request of a matrix is answered as a
+ * reference decision says, which is written here without the project's code. Then permissions are revoked while watches
+ * run.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request as httpRequest } from 'node:http'
@@ -249,7 +250,7 @@ void t.test('each path is open to those that the table in docs/security.md names
 })
 
 void t.test(
-  'the status page shows the selectors of a resource to those alone who may list it everywhere',
+  'the status page shows the selectors of a resource only to readers who may list it everywhere, and clients by a right of its own',
   async (t) => {
     const app = await secured(t)
     const leaving = new AbortController()
@@ -261,7 +262,7 @@ void t.test(
       })
       t.equal(status, 200)
     }
-    const selectorsFor = async (token: string): Promise<Record<string, string | null>> => {
+    const shownTo = async (token: string): Promise<Record<string, unknown>> => {
       const leavingNow = new AbortController()
       const answer = await fetch(`${app.url}/ui/events`, { headers: bearer(token), signal: leavingNow.signal })
       let text = ''
@@ -270,13 +271,15 @@ void t.test(
         if (/event: status\n.*\n\n/.test(text)) break
       }
       leavingNow.abort()
-      const { groups } = JSON.parse(/data: (.*)/.exec(text)![1]!) as {
+      const { groups, clients } = JSON.parse(/data: (.*)/.exec(text)![1]!) as {
         groups: { resource: string; selector: string | null }[]
+        clients: { client: string; watchers: number }[] | null
       }
-      return Object.fromEntries(groups.map(({ resource, selector }) => [resource, selector]))
+      return { clients, ...Object.fromEntries(groups.map(({ resource, selector }) => [resource, selector])) }
     }
-    t.match(await selectorsFor('admin-token'), { pods: /tenant.*acme/, nodes: /rack.*r7/ })
-    t.match(await selectorsFor('nodes-token'), { pods: null, nodes: /rack.*r7/ })
+    const clients = [{ client: /admin/, watchers: 2 }]
+    t.match(await shownTo('admin-token'), { pods: /tenant.*acme/, nodes: /rack.*r7/, clients })
+    t.match(await shownTo('nodes-token'), { pods: null, nodes: /rack.*r7/, clients: null })
   },
 )
 

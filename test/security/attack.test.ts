@@ -24,7 +24,7 @@ const halfOpen = Number(process.env['TEST_HALF_OPEN'] ?? 500)
 const MiB = 2 ** 20
 const PODS = '/api/v1/namespaces/open/pods'
 
-/** What the contract names for requests like these; 501, 503 to 505 besides are HTTP's own. */
+/** The codes that the contract names for requests like these; 501 and 503 to 505 are HTTP's own. */
 const NAMED = new Set([101, 200, 204, 301, 302, 304, 400, 401, 403, 404, 405, 406, 408, 410, 413, 414, 415, 422, 426, 429, 431, 501, 503, 504, 505]) // prettier-ignore
 
 /** Everything that any attacker heard. */
@@ -145,8 +145,6 @@ async function standOpen(stage: Stage, random: Random, count: number): Promise<S
   )
   return sockets
 }
-
-t.setTimeout(300_000)
 
 void t.test(`a server under attack (seeds 9 and ${fresh})`, async (t) => {
   t.setTimeout(300_000)

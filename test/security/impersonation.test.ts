@@ -101,7 +101,7 @@ const RIGHTS = {
 const account = (name: string): string => `system:serviceaccount:default:${name}`
 const IMPERSONATE = /cannot impersonate resource \\"(\w+)/
 
-/** What GET of the pods answers; where impersonation itself is refused, the resource that it names. */
+/** The answer to GET of the pods; where impersonation itself is refused, the resource that it names. */
 const CASES: readonly (readonly [token: string, headers: Record<string, string>, code: number, refused?: string])[] = [
   ['ann', {}, 403],
   ['bob', {}, 200],

@@ -1,4 +1,6 @@
-/** What one identity may take, through the whole server: turns, bytes, requests, and whose they are behind a proxy. */
+/**
+ * The limits of one identity, through the whole server: slots, bytes, requests, and whom they count for behind a proxy.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { get } from 'node:http'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,6 @@
 /**
- * What changes under a running server with several workers: its certificate, and its audit log's file. No watch is dropped,
- * no line is lost or mixed with another's.
+ * Changes under a running server with several workers: its certificate, and the file of its audit log. No watch is
+ * dropped, and no line is lost or mixed with another one.
  */
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { once } from 'node:events'

@@ -134,7 +134,7 @@ class Rights {
     this.states.push({ world: structuredClone(this.world), atMs: performance.now() })
   }
 
-  /** What the reference says in each state that was in force at any time of a span. */
+  /** Returns the answers of the reference in each state that was in force at any time of a span. */
   answersBetween(fromMs: number, toMs: number, question: Question): Set<boolean> {
     const first = this.states.findLastIndex(({ atMs }) => atMs <= fromMs)
     const said = this.states

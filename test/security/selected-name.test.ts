@@ -58,7 +58,7 @@ const SELECTED = 'fieldSelector=metadata.name%3Dp1'
 const EVIL = { ...pod('evil', { namespace: 'ns1' }) }
 const NAMESPACE = { kind: 'Namespace', apiVersion: 'v1', metadata: { name: 'evil' } }
 
-/** What ann may: anything to the pods named p1, and everything in the namespace ns2. */
+/** ann may do anything to the pods named p1, and everything in the namespace ns2. */
 const ROWS: readonly Row[] = [
   ['POST', PODS, EVIL, 403],
   ['POST', `${PODS}?${SELECTED}`, EVIL, 403],

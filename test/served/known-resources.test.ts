@@ -8,7 +8,7 @@ import { type Upstream, UpstreamError } from '../../src/upstream/upstream.js'
 
 const AGGREGATED = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
 const WIDGETS = '/apis/edge.example.com/v1/namespaces/a/widgets'
-/** What may be of a definition that has not been read. */
+/** Resources that a definition may define which has not been read yet. */
 const UNKNOWN = [
   WIDGETS,
   `${WIDGETS}/w`,
@@ -64,7 +64,7 @@ async function untilStatus(url: string, code: number): Promise<void> {
   await until(asked, () => `${url} answers ${last}, not ${code}`, 20_000)
 }
 
-void t.test('until definitions are read, what they may define is told to come again', async (t) => {
+void t.test('until definitions are read, requests for resources they may define get a retry', async (t) => {
   const upstream = cluster()
   upstream.failReads(new UpstreamError('unavailable', 'busy'), DEFINITIONS)
   const h = await startApp(t, { upstream, ready: false })

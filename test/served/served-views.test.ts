@@ -187,7 +187,7 @@ void t.test('fields of a built-in kind are those of the version that was asked f
   t.same(await namesOf('/api/v1', 'regarding.name=p'), [])
 })
 
-void t.test('what only a webhook could convert is named, and nothing is served without it', async (t) => {
+void t.test('objects that only a webhook could convert are named and not served', async (t) => {
   const h = await start(t)
   const conversion = { strategy: 'Webhook', webhook: { conversionReviewVersions: ['v1'] } }
   h.put(DEFINED, { ...definition, spec: { ...definition.spec, conversion } })

@@ -24,7 +24,10 @@ interface Totals {
   lists: number
   faults: number
   ours: number
-  /** Of etcd: seen by a watch straight on it, by one through the same faults, and by our clients for its sake. */
+  /**
+   * Violations of etcd: seen by a watch directly on it, by one through the same faults, and by our clients because of
+   * them.
+   */
   straight: number
   besideUs: number
   throughUs: number

@@ -1,6 +1,6 @@
 /**
- * What stands behind `--passthrough` in the tests, since no kube-apiserver runs here: a plain server that remembers what it
- * was sent and answers as it is told to.
+ * Stands in for the API server behind `--passthrough`, since no kube-apiserver runs in these tests: a plain server that
+ * remembers the requests and answers as it is told.
  */
 import { once } from 'node:events'
 import http from 'node:http'
@@ -17,7 +17,7 @@ export interface SeenRequest {
   readonly rawHeaders: readonly string[]
   readonly body: string
   readonly trailers: Readonly<Record<string, string | undefined>>
-  /** Of the client's certificate; null when it showed none. */
+  /** The common name of the client's certificate; null when it showed none. */
   readonly certificate: string | null
 }
 

@@ -39,7 +39,7 @@ export interface AppHarnessOptions {
 export interface AppHarness {
   readonly app: App
   readonly config: Config
-  /** Of the embedded upstream; commits nothing anybody reads where the test brought its own. */
+  /** The controls of the embedded upstream; they change nothing that is read when the test brought its own upstream. */
   readonly upstream: EmbeddedControls
   readonly port: number
   /** `http://127.0.0.1:PORT` */
@@ -60,7 +60,7 @@ export interface AppHarness {
 export async function startApp(t: Test, options: AppHarnessOptions = {}): Promise<AppHarness> {
   const loaded = load(['--port', '0', ...(options.flags ?? [])], {}, (path) => readFileSync(path, 'utf8'))
   if (loaded.kind !== 'run') throw new Error('the flags of a test must run')
-  // What a test does not ask for it does not get: most are about reading, over any upstream.
+  // Writes are off unless a test asks for them: most tests are about reading, over any upstream.
   const enableWrites = options.flags?.some((flag) => flag.startsWith('--enable-writes')) ?? false
   const config = { ...loaded.config, enableWrites, ...options.config }
   const clock = options.clock === undefined ? {} : { clock: options.clock }

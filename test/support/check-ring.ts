@@ -1,4 +1,4 @@
-/** What must hold of a ring after every operation. */
+/** Checks the invariants of a ring after every operation. */
 import type { RingBuffer, RingItem } from '../../src/support/ring-buffer.js'
 
 /** @throws Error that names the broken rule. */

@@ -63,7 +63,7 @@ export async function recordEtcdHistory(etcd: Etcd, firstRevision?: Revision): P
 export class EtcdHistoryRecorder {
   readonly #etcd: Etcd
   readonly #batches: Batch[] = []
-  /** What etcd's own watch sent, as it came; the ids are whole keys. */
+  /** The items of etcd's own watch as they came; the ids are whole keys. */
   readonly #items: ObjectItem[] = []
   #initial: ReadonlyMap<Key, { value: Buffer; revision: Revision }> = new Map()
   #firstRevision: Revision
@@ -118,8 +118,9 @@ export class EtcdHistoryRecorder {
   }
 
   /**
-   * What etcd's own watch sent of a prefix, in its order, as a record to be judged like any other. A reference made of the
-   * same events shows what etcd sent twice or out of order; what it lost shows where the reference knows of the commits.
+   * Returns what etcd's own watch sent for a prefix, in its order, as a record to be judged like any other. A reference
+   * made of the same events shows what etcd sent twice or out of order; events that it lost show where the reference
+   * knows of the commits.
    */
   control(prefix: Key): WatchRecord {
     const items = this.#items

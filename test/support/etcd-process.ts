@@ -25,12 +25,12 @@ export interface EtcdOptions {
   readonly flags?: readonly string[]
   /** Serve clients over TLS, and ask them for a certificate when `clientCa` is there. Paths of PEM files. */
   readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa?: string }
-  /** Where the members find each other, by the ports at which they listen for peers. Default: there. */
+  /** The ports at which members find each other, given the ports at which they listen for peers. Default: the same. */
   readonly peerPorts?: (ports: readonly number[]) => Promise<readonly number[]>
 }
 
 export interface EtcdProcess {
-  /** Of clients: `http://127.0.0.1:PORT`, or https. */
+  /** The URL for clients: `http://127.0.0.1:PORT`, or https. */
   readonly url: string
   /** Serves /metrics and /health in plain HTTP, whatever the clients' port speaks. */
   readonly metricsUrl: string

@@ -9,7 +9,7 @@ import type { WriteRecord } from './history.js'
 /** An object becomes JSON, text and bytes go as they are, null deletes. */
 export type Written = object | string | Buffer | null
 
-/** What etcd said that it did: the keys of one revision; null where one was deleted. */
+/** A commit as etcd reported it: the keys of one revision; null for a deleted one. */
 export interface Commit {
   readonly revision: Revision
   readonly values: ReadonlyMap<string, Buffer | null>

@@ -14,7 +14,7 @@ export interface FaultProxyOptions {
   readonly targetPort: number
   /** Default: 127.0.0.1. */
   readonly targetHost?: string
-  /** Whose connection it is, told from the first bytes that its client sends; null where they do not tell. */
+  /** Identifies the caller of a connection by the first bytes that its client sends; null when they do not tell. */
   readonly callerOf?: (firstBytes: Buffer) => string | null
 }
 
@@ -33,7 +33,7 @@ export class FaultProxy {
   readonly #options: FaultProxyOptions
   readonly #connections = new Set<Connection>()
   readonly #stalled = new Set<Direction>()
-  /** Of single callers. */
+  /** The stalled directions of single callers. */
   readonly #stalledCallers = new Map<string, ReadonlySet<Direction>>()
   #server: net.Server | null = null
   #port = 0

@@ -21,7 +21,7 @@ function withGo(t: Test, script: string): GoProgram {
 
 const BUILDS = `build) while [ "$1" != -o ]; do shift; done; echo built > "$2" ;;`
 
-void t.test('what was built is taken from the cache the next time', async (t) => {
+void t.test('a built program is taken from the cache the next time', async (t) => {
   const program = withGo(t, BUILDS)
   const path = buildGoProgram(program)
   t.ok(existsSync(path))
@@ -29,7 +29,7 @@ void t.test('what was built is taken from the cache the next time', async (t) =>
   t.equal(buildGoProgram(program), path)
 })
 
-void t.test('a machine that cannot build is told from a program that does not compile', async (t) => {
+void t.test('a machine that cannot build differs from a program that does not compile', async (t) => {
   const thrown = (script: string, deadlineMs?: number): unknown => {
     try {
       return buildGoProgram(withGo(t, script), deadlineMs)

@@ -11,7 +11,7 @@ import { type Revision, toRevision, ZERO_REVISION } from '../../src/model/revisi
 
 // ---- What clients saw
 
-/** What a watch or a list is of. */
+/** The objects that a watch or a list is for. */
 export interface Scope {
   /** The etcd prefix of the resource, ending in '/'. */
   readonly prefix: Key
@@ -31,7 +31,7 @@ export interface ObjectItem {
   readonly revision: Revision
   /** `namespace/name`, or the name of something cluster-scoped: the key after the prefix. */
   readonly id: string
-  /** Of everything but `metadata.resourceVersion`; null when the client asked for a projection. */
+  /** A fingerprint of everything but `metadata.resourceVersion`; null when the client asked for a projection. */
   readonly fingerprint: string | null
 }
 
@@ -75,7 +75,7 @@ export interface ListItem {
 export interface ListRecord {
   readonly name: string
   readonly scope: Scope
-  /** What the answer had to be: as fresh as a quorum read, not older than a revision (0 for any), or exactly one. */
+  /** How fresh the answer had to be: as a quorum read, not older than a revision (0 for any), or exactly one. */
   readonly asked:
     | { readonly kind: 'consistent' }
     | { readonly kind: 'not-older-than'; readonly revision: Revision }
@@ -165,7 +165,7 @@ export class ReferenceHistory {
     return this.batches.at(-1)?.revision ?? this.firstRevision
   }
 
-  /** What a watcher of the scope is to be sent for the revisions in (after, through], in etcd's order. */
+  /** Returns what a watcher of the scope must be sent for the revisions in (after, through], in etcd's order. */
   expectedEvents(scope: Scope, after: Revision, through: Revision): ObjectItem[] {
     const items: ObjectItem[] = []
     for (let i = this.#firstAfter(after); i < this.batches.length; i++) {
@@ -179,7 +179,7 @@ export class ReferenceHistory {
     return items
   }
 
-  /** What a list of the scope at a revision is to hold, by id. */
+  /** Returns what a list of the scope at a revision must contain, by id. */
   stateAt(scope: Scope, revision: Revision): Map<string, ListItem> {
     const state = new Map<string, ListItem>()
     const set = (key: Key, value: Buffer | null, modRevision: Revision): void => {
@@ -250,7 +250,7 @@ export function describeJson(_key: Key, value: Buffer): ReferenceObject | null {
   }
 }
 
-/** Of everything but `metadata.resourceVersion`, whatever the order of the members. */
+/** Returns a fingerprint of everything but `metadata.resourceVersion`, whatever the order of the members. */
 export function fingerprintOf(object: unknown): string {
   const text = JSON.stringify(object, (key, value: unknown) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return value

@@ -1,4 +1,4 @@
-/** What an operator or an accident does to what NATS has stored: past every line of ours, straight over the package. */
+/** Does to the data in NATS what an operator or an accident does: directly over the package, past all code of ours. */
 import { connect, type NatsConnection, nkeys } from 'nats'
 import type { Test } from 'tap'
 import type { NatsProcess } from './nats-process.js'

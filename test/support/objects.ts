@@ -176,7 +176,7 @@ export interface ReadEvent {
   }
 }
 
-/** What `lineWire` wrote. */
+/** Reads what `lineWire` wrote. */
 export function readLines(text: string): ReadEvent[] {
   return text
     .split('\n')

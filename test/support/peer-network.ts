@@ -38,7 +38,7 @@ export class PeerNetwork {
   heal(): void {
     this.#dropped.clear()
     this.#apply()
-    // What was dialled before has waited for long: etcd would time out on it one by one.
+    // Connections dialled before have waited for long: etcd would time out on them one by one.
     for (const proxy of this.#proxies) proxy.cut()
   }
 

@@ -43,7 +43,7 @@ export function sharedTestData(): readonly Pair[] {
     }))
 }
 
-/** What kube-apiserver 1.20 had in etcd, and its answers by key. */
+/** The data that kube-apiserver 1.20 had in etcd, and its answers by key. */
 export function apiServer120(): {
   readonly stored: readonly StoredKey[]
   readonly answers: ReadonlyMap<string, Answer>

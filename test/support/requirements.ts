@@ -1,6 +1,7 @@
 /**
- * What the tests need besides Node: real servers and real clients. They never skip for want of one; what is missing is
- * installed where that may be done without asking (root, or sudo without a password), and otherwise named in one line.
+ * Checks what the tests need besides Node: real servers and real clients. Tests never skip because one is missing: it
+ * is installed where that is possible without asking (as root, or with sudo without a password), and otherwise named in
+ * one line.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'

@@ -118,7 +118,7 @@ void t.test('memory is given back down to nothing', (t) => {
   t.end()
 })
 
-void t.test('what does not ascend is refused: it would be the past again', (t) => {
+void t.test('a revision that does not ascend is refused: it would repeat the past', (t) => {
   const ring = ringOf({}, 5)
   t.throws(() => ring.append(item(5)), RangeError, 'at the floor')
   ring.append(item(6))
@@ -141,7 +141,7 @@ void t.test('a reset forgets everything and may go back', (t) => {
   t.end()
 })
 
-void t.test('it grows with what it holds and keeps the order while it is wrapped around', (t) => {
+void t.test('the ring grows with its content and keeps the order while it is wrapped around', (t) => {
   const ring = ringOf({ maxItems: 500 }, 0)
   for (let i = 1; i <= 1_200; i++) {
     ring.append(item(i))

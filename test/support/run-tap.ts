@@ -69,7 +69,7 @@ class TapReport {
   }
 
   #fileEnded(isFine: boolean, name: string, milliseconds: number): void {
-    // What a file that passed has printed is of interest only where it skipped something.
+    // The output of a file that passed is shown only when it skipped something.
     const shown = isFine ? this.#pending.filter((line) => /^\s*(not )?ok .*# (skip|todo)/i.test(line)) : this.#pending
     for (const line of shown) this.#print(line)
     this.#print(`${isFine ? 'ok' : 'not ok'} ${name} (${(milliseconds / 1_000).toFixed(1)} s)`)

@@ -36,7 +36,7 @@ export interface ServerProcess {
   kill(signal?: NodeJS.Signals): Promise<number | string>
   /** Everything it has written: its log, a JSON object per line. */
   log(): string
-  /** What it has printed, which an audit log may be part of. */
+  /** Returns what it has printed, which may include an audit log. */
   printed(): string
   /** Bytes of resident memory, now and at the most. */
   memory(): { readonly now: number; readonly peak: number }
@@ -69,11 +69,11 @@ export async function startServer(t: Test, options: ServerProcessOptions): Promi
   void exited.then((code) => (ended = code))
   const log = (): string => out.stderr
   const wanted = options.ready === false ? 'serving' : 'ready'
-  const deadline = Date.now() + 30_000
+  const deadline = Date.now() + 90_000
   // A worker may be ready before the port is open.
   while (!hasLine(log(), wanted) || !hasLine(log(), 'serving')) {
     if (ended !== null) throw new Error(`the server ended (${String(ended)}): ${log()}`)
-    if (Date.now() > deadline) throw new Error(`the server is not ${wanted} after 30 s: ${log()}`)
+    if (Date.now() > deadline) throw new Error(`the server is not ${wanted} after 90 s: ${log()}`)
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
   const serving = lineOf(log(), 'serving') as Readonly<Record<string, number | null>>

@@ -8,12 +8,12 @@
 export async function until(
   condition: () => boolean | Promise<boolean>,
   what: string | (() => string),
-  withinMs = 20_000,
+  withinMs = 60_000,
 ): Promise<void> {
   const end = performance.now() + withinMs
   let cause: unknown
   for (;;) {
-    // What is asked of another process is asked less often.
+    // Another process is asked less often.
     let pauseMs = 2
     try {
       cause = undefined

@@ -100,7 +100,7 @@ void t.test('a fingerprint covers everything but the resourceVersion', async (t)
   }
 })
 
-void t.test('each way in which a watch ends is told apart', async (t) => {
+void t.test('the ways in which a watch ends are distinguished', async (t) => {
   const status = { kind: 'Status', code: 410, reason: 'Expired' }
   const { recorder } = await setUp(t, (request, response) => {
     const resourceVersion = new URL(request.url ?? '', 'http://x').searchParams.get('resourceVersion')

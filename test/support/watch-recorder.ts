@@ -36,7 +36,7 @@ export interface RequestScope {
   readonly namespace?: string
   readonly labelSelector?: string
   readonly fieldSelector?: string
-  /** What the two selectors mean, worked out by the test and not by the code under test. */
+  /** What the two selectors select, computed by the test and not by the code under test. */
   readonly selects?: (object: unknown) => boolean
 }
 
@@ -64,7 +64,7 @@ export interface ListRequest extends RequestScope {
 }
 
 export interface WatchRecorderOptions {
-  /** Where the server is, without a path. */
+  /** The URL of the server, without a path. */
   readonly url: string
   /** For TLS: `ca`, `cert`, `key`, `servername`. */
   readonly requestOptions?: https.RequestOptions
@@ -173,7 +173,7 @@ export class WatchRecorder {
     return record
   }
 
-  /** What was seen until now; streams that still run are in it as they are. */
+  /** Returns what was seen until now; running streams are included as they are. */
   history(writes: readonly WriteRecord[] = []): RecordedHistory {
     return { watches: this.#watches.map((watch) => watch.record()), lists: [...this.#lists], writes: [...writes] }
   }
@@ -219,7 +219,7 @@ export class RecordedWatch {
   /** Resolves when the stream has ended in any way. */
   readonly ended: Promise<void>
   end: WatchEndKind = 'open'
-  /** Of the HTTP answer, or of the ERROR event. */
+  /** The code of the HTTP answer, or of the ERROR event. */
   code: number | undefined
   /** A wire object that the recorder does not understand: the server's mistake, or the recorder's. */
   malformed: string | null = null
@@ -266,7 +266,10 @@ export class RecordedWatch {
     return this.items.findLast(({ type }) => type === 'BOOKMARK')?.revision ?? this.#startRevision
   }
 
-  /** What client-go resumes at: the last event or bookmark; inside a revision its rest is lost, by the dialect. */
+  /**
+   * Where client-go resumes: at the last event or bookmark. Inside a revision the rest of it is lost, as in the
+   * dialect.
+   */
   get lastRevision(): Revision | null {
     const { type } = this.items.at(-1) ?? {}
     if (type === undefined) return this.#startRevision

@@ -9,6 +9,7 @@ export function withWatch(upstream: Upstream, watch: Upstream['watch']): Upstrea
     status: (signal) => upstream.status(signal),
     write: (compares, operations) => upstream.write(compares, operations),
     grantLease: (ttlSeconds) => upstream.grantLease(ttlSeconds),
+    dropLease: (leaseId) => upstream.dropLease(leaseId),
     close: () => upstream.close(),
     watch,
   }

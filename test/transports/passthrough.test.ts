@@ -1,4 +1,4 @@
-/** What is not answered here is answered by the API server: `--passthrough`. */
+/** Requests that are not answered here are answered by the API server: `--passthrough`. */
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
@@ -155,7 +155,7 @@ for (const [name, send] of [
   )
 }
 
-void t.test('a body is told from what follows it, whatever the method and however it came', async (t) => {
+void t.test('the end of a body is found, whatever the method and the framing', async (t) => {
   const { h, behind } = await scene(t)
   const smuggled = 'GET /api/v1/secrets HTTP/1.1\r\nHost: localhost\r\nX-Remote-User: system:admin\r\n\r\n'
   const socket = net.connect(h.port, '127.0.0.1')
@@ -241,7 +241,7 @@ void t.test(
   },
 )
 
-void t.test('without a proxy certificate a caller that has only its own is told why', async (t) => {
+void t.test('without a proxy certificate, a caller that has only its own certificate gets the reason', async (t) => {
   const { behind, ask } = await secured(t, false)
   t.equal(await ask({}, ['jane', []]), 403)
   t.equal(await ask({ authorization: 'Bearer sesame' }, ['jane', []]), 200)

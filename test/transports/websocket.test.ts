@@ -104,7 +104,7 @@ void t.test('an error in the stream is a message, and then a close that says so'
   t.same(client.closed, { code: 1011, reason: 'Expired' })
 })
 
-void t.test('what is wrong before the upgrade is an ordinary answer with a Status', async (t) => {
+void t.test('an error before the upgrade is an ordinary answer with a Status', async (t) => {
   const h = await startApp(t, { flags: ['--max-watchers', '1'] })
   const first = open(t, h)
   await until(() => h.watchers === 1, 'the first is open')

@@ -54,7 +54,7 @@ async function openApp(t: Test): Promise<{ app: Awaited<ReturnType<typeof startA
   return { app, page, errors }
 }
 
-void t.test('it shows the figures of the server, and they change with a write', async (t) => {
+void t.test('the page shows the figures of the server, and they change with a write', async (t) => {
   const { app, page, errors } = await openApp(t)
   await page.getByText('in-process store · ready').waitFor()
   const row = page.locator('#resources tr', { hasText: /^pods/ })
@@ -83,6 +83,29 @@ void t.test('objects are watched live, and what an event changed is marked', asy
   app.delete('pods/default/web-0')
   await page.getByText('web-0 (deleted)').waitFor()
   t.equal(await rows.count(), 3)
+  t.same(errors, [])
+})
+
+void t.test('a search finds resources, and a number of watchers leads to those who watch', async (t) => {
+  const { app, page, errors } = await openApp(t)
+  const leaving = new AbortController()
+  t.teardown(() => leaving.abort())
+  const { status } = await fetch(`${app.url}/api/v1/nodes?watch=1`, { signal: leaving.signal })
+  t.equal(status, 200)
+  const resources = page.locator('#resources tbody tr')
+  await page.locator('#clients tbody tr', { hasText: '127.0.0.1' }).waitFor()
+  await page.locator('#groups tbody tr', { hasText: /^nodes/ }).waitFor()
+  t.ok((await resources.count()) >= 2)
+  await page.getByLabel('Search').fill('NODE')
+  t.equal(await resources.count(), 1)
+  t.match(await resources.innerText(), /^nodes/)
+  await page.getByLabel('Search').fill('no such resource')
+  t.match(await resources.innerText(), /none is found/)
+  await page.getByLabel('Search').fill('')
+  await page.locator('#resources tr', { hasText: /^pods/ }).getByRole('button').click()
+  t.equal(await page.getByLabel('Search').inputValue(), 'pods')
+  t.match(await page.locator('#groups tbody').innerText(), /^pods/)
+  t.notMatch(await page.locator('#groups tbody').innerText(), /nodes/)
   t.same(errors, [])
 })
 
@@ -117,7 +140,7 @@ void t.test('names and values are text, whatever they look like', async (t) => {
   t.same(errors, [])
 })
 
-void t.test('it goes by keyboard alone, and every control has a name', async (t) => {
+void t.test('the page works by keyboard alone, and every control has a name', async (t) => {
   const { page } = await openApp(t)
   await page.keyboard.press('Tab')
   t.equal(await page.evaluate('document.activeElement.textContent'), 'Skip to content')
@@ -133,7 +156,7 @@ void t.test('it goes by keyboard alone, and every control has a name', async (t)
   }
 })
 
-void t.test('it fits a phone and a dark room', async (t) => {
+void t.test('the page fits a phone and has a dark theme', async (t) => {
   const { page, errors } = await openApp(t)
   await page.emulateMedia({ colorScheme: 'dark' })
   await pageShows(page, 'getComputedStyle(document.body).backgroundColor === "rgb(17, 22, 28)"')
@@ -146,7 +169,7 @@ void t.test('it fits a phone and a dark room', async (t) => {
   t.same(errors, [])
 })
 
-void t.test('it comes from this server alone, under a policy that says so', async (t) => {
+void t.test('the page comes from this server alone, under a policy that demands it', async (t) => {
   const app = await startApp(t, { objects: pods })
   const page = await openPage(t, 'about:blank')
   const asked = new Set<string>()
@@ -159,7 +182,7 @@ void t.test('it comes from this server alone, under a policy that says so', asyn
   t.notMatch(policy, /unsafe|http:|https:|\*/)
 })
 
-void t.test('it says how the upstream stands, and since when not', async (t) => {
+void t.test('the page shows the state of the upstream, and since when it is away', async (t) => {
   const { app, page, errors } = await openApp(t)
   const upstream = page.locator('#upstream')
   await upstream.getByText('in-process store').waitFor()
@@ -176,7 +199,7 @@ void t.test('it says how the upstream stands, and since when not', async (t) => 
   t.same(errors, [])
 })
 
-void t.test('of a replica it says what it publishes, and that it reads etcd because NATS is away', async (t) => {
+void t.test('the page of a replica shows what it publishes, and that it reads etcd while NATS is away', async (t) => {
   const app = await startApp(t, { objects: pods })
   const page = await openPage(t, 'about:blank')
   const errors = complaints(page)
@@ -195,7 +218,7 @@ void t.test('of a replica it says what it publishes, and that it reads etcd beca
   t.same(errors, [])
 })
 
-void t.test('of a server with workers it shows the whole, whichever of them answers', async (t) => {
+void t.test('the page of a server with workers shows all of them, whichever answers', async (t) => {
   const server = await startServerProcess(t, { args: ['--workers', '2', '--port', '0'] })
   const page = await openPage(t, 'about:blank')
   const errors = complaints(page)
@@ -216,7 +239,7 @@ void t.test('of a server with workers it shows the whole, whichever of them answ
   t.equal(await server.stop(), 0)
 })
 
-void t.test('it survives a restart of the server', async (t) => {
+void t.test('the page survives a restart of the server', async (t) => {
   const first = await startServerProcess(t)
   const page = await openPage(t, 'about:blank')
   const errors = complaints(page, (text) => /ERR_CONNECTION|ERR_INCOMPLETE|Failed to load resource/.test(text))
@@ -230,7 +253,7 @@ void t.test('it survives a restart of the server', async (t) => {
   t.same(errors, [])
 })
 
-void t.test('nobody looks: no figures are made; a page that is closed is forgotten', async (t) => {
+void t.test('no figures are computed without a viewer, and a closed page is forgotten', async (t) => {
   const app = await startApp(t, { objects: pods })
   const stop = new AbortController()
   const reply = await fetch(`${app.url}/ui/events`, { signal: stop.signal })

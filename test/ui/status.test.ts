@@ -23,7 +23,7 @@ const pods: ProcessStatus['resources'][number] = {
   problem: null,
 }
 
-void t.test('of a resource is told what a client can count on at every worker', async (t) => {
+void t.test('the status of a resource shows what a client can rely on at every worker', async (t) => {
   const status = serverStatus(about, [
     worker('worker 1', { resources: [pods] }),
     worker('worker 2', {
@@ -61,6 +61,10 @@ void t.test('watchers, groups and delays add up; counters stay with their proces
   const one = worker('worker 1', {
     watchers: { 'http1 active': 4 },
     groups: [group],
+    clients: [
+      { client: 'ann', watchers: 3 },
+      { client: '10.0.0.1', watchers: 1 },
+    ],
     slow: [slow],
     slowCount: 12,
     sentEvents: 5,
@@ -73,6 +77,10 @@ void t.test('watchers, groups and delays add up; counters stay with their proces
   t.match(status, {
     watchers: { 'http1 active': 8 },
     groups: [{ ...group, watchers: 8 }],
+    clients: [
+      { client: 'ann', watchers: 6 },
+      { client: '10.0.0.1', watchers: 2 },
+    ],
     slowCount: 24,
     delays: [
       [0.1, 4],
@@ -90,14 +98,21 @@ void t.test('watchers, groups and delays add up; counters stay with their proces
   )
 })
 
-void t.test('it is ready when all who serve are, and what reads the upstream speaks for it', async (t) => {
-  const away = { resource: 'pods', state: 'backing-off', reason: 'refused', part: null } as const
-  const status = serverStatus(about, [primaryStatus([away]), worker('worker 1'), worker('worker 2', { ready: false })])
-  t.equal(status['ready'], false)
-  t.same(status['feeds'], [away])
-  t.equal(serverStatus(about, [primaryStatus([away])])['ready'], false, 'nobody serves yet')
-  t.equal(serverStatus(about, [worker('server')])['ready'], true)
-})
+void t.test(
+  'the server is ready when all workers are, and the process that reads the upstream reports on it',
+  async (t) => {
+    const away = { resource: 'pods', state: 'backing-off', reason: 'refused', part: null } as const
+    const status = serverStatus(about, [
+      primaryStatus([away]),
+      worker('worker 1'),
+      worker('worker 2', { ready: false }),
+    ])
+    t.equal(status['ready'], false)
+    t.same(status['feeds'], [away])
+    t.equal(serverStatus(about, [primaryStatus([away])])['ready'], false, 'nobody serves yet')
+    t.equal(serverStatus(about, [worker('server')])['ready'], true)
+  },
+)
 
 void t.test('lists on the page are bounded, the largest first', async (t) => {
   const groups = Array.from({ length: 10 }, (_, i) => ({

@@ -35,7 +35,7 @@ void t.test('the status page, light and dark', async (t) => {
       response.on('error', () => {}).resume()
     }
   }
-  // What the watchers were sent first would dwarf all that follows.
+  // The first bytes that watchers are sent would dwarf all later ones.
   await setTimeout(3_000)
   await page.setViewportSize({ width: 1280, height: 860 })
   await page.goto(`${server.url}/ui/`)

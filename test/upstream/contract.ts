@@ -414,7 +414,7 @@ async function writeContract(t: Test, { upstream, elapse }: ContractSubject): Pr
     t.equal((await upstream.read({ prefix })).keyValues[1]?.value.toString(), '2')
   })
 
-  await t.test('of writers that compare the same revision exactly one wins', async (t) => {
+  await t.test('exactly one of several writers that compare the same revision wins', async (t) => {
     const key = under(freshPrefix(), 'k')
     const revision = await put(upstream, key, 'start')
     const results = await Promise.all(
@@ -443,6 +443,19 @@ async function writeContract(t: Test, { upstream, elapse }: ContractSubject): Pr
     await recorder.untilRevision(await put(upstream, under(prefix, 'k'), ''))
     recorder.watch.close()
     t.same(describeBatches(recorder.batches), [`+${prefix}k=`])
+  })
+
+  await t.test('a lease is dropped when no key has it, and not before', async (t) => {
+    const leaseId = await upstream.grantLease(600)
+    const key = under(freshPrefix(), 'a')
+    const value = Buffer.from('v')
+    await upstream.write([], [{ type: 'put', key, value, leaseId }])
+    await upstream.dropLease(leaseId)
+    t.equal((await upstream.readKey(key))?.leaseId, leaseId, 'the key is still there')
+    await upstream.write([], [{ type: 'delete', key }])
+    await upstream.dropLease(leaseId)
+    await t.rejects(upstream.write([], [{ type: 'put', key, value, leaseId }]), /lease not found/)
+    await upstream.dropLease(leaseId)
   })
 
   await t.test('a put keeps its lease, and when the lease runs out its keys are deleted', async (t) => {
@@ -474,7 +487,7 @@ async function writeContract(t: Test, { upstream, elapse }: ContractSubject): Pr
 }
 
 async function compactionContract(t: Test, { upstream, compact }: ContractSubject): Promise<void> {
-  await t.test('what was compacted cannot be read, and what was not still can', async (t) => {
+  await t.test('compacted revisions cannot be read, and later ones still can', async (t) => {
     const prefix = freshPrefix()
     const revisions: Revision[] = []
     for (let i = 0; i < 6; i++) revisions.push(await put(upstream, under(prefix, 'k'), String(i)))

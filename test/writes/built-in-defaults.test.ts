@@ -74,7 +74,7 @@ const LATER_THAN_1_20 = [
   'StatefulSet.spec.persistentVolumeClaimRetentionPolicy',
 ]
 
-void t.test('what a real API server answers has all its defaults but those of later releases', (t) => {
+void t.test('the answers of a real API server have all its defaults but those of later releases', (t) => {
   const defaults = new BuiltInDefaults(kubernetesSchema())
   const { value } = parseJsonTree(readFileSync('test/data/kube-apiserver-1.20/answers.json'))
   const answers = Object.values(value as Record<string, { readonly object: JsonRecord }>)

@@ -14,7 +14,7 @@ function pod(containers: number, image: string): JsonRecord {
   return treeFrom({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, spec: { containers: list } }) as JsonRecord
 }
 
-void t.test('what changes is told field by field', (t) => {
+void t.test('changes are reported field by field', (t) => {
   const before = treeFrom({ a: { b: 1, gone: { x: 1 } }, same: { deep: [1] } })
   const after = treeFrom({ a: { b: 2, new: { y: 1 } }, same: { deep: [1] } })
   const { added, modified, removed } = compareFields(before, after, ANY)

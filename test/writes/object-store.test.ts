@@ -1,4 +1,4 @@
-/** What is stored can be read again. */
+/** A stored object can be read again. */
 import t from 'tap'
 import { MAX_JSON_DEPTH } from '../../src/codec/json-scan.js'
 import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'

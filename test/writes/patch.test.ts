@@ -1,4 +1,4 @@
-/** What each kind of patch makes of an object, and who owns what after an apply: tables over the pure parts. */
+/** Tables over the pure parts of patches: the object that each kind of patch makes, and the owners after an apply. */
 import t from 'tap'
 import { encodeJsonTree, type Json, type JsonRecord, parseJsonTree, record } from '../../src/codec/json-tree.js'
 import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
@@ -164,7 +164,7 @@ void t.test('what a JSON patch may cost', (t) => {
     t.ok(applyJsonPatch(object(`{"a":${numbers(9_000, 0)}}`), removes), 'those in an array of usual size are not')
     t.end()
   })
-  void t.test('what nests deeper than can be read again is refused, and no stack overflows', (t) => {
+  void t.test('a result too deep to be read again is refused, and no stack overflows', (t) => {
     const chain = (levels: number): string => `${'{"a":'.repeat(levels)}{}${'}'.repeat(levels)}`
     // Each step puts what there is below four hundred levels more.
     const steps = Array.from(

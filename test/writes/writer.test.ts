@@ -597,7 +597,7 @@ async function watched(t: Test, send: Send, url: string): Promise<void> {
     )
   })
 
-  await t.test('what has a time to live is gone after it', async (t) => {
+  await t.test('an object with a time to live is gone after it', async (t) => {
     const annotated = configMap('brief', {}, { annotations: { 'distributary.io/ttl': '2s' } })
     t.equal((await send('POST', CONFIG_MAPS, annotated)).code, 201)
     t.equal((await send('POST', `${CONFIG_MAPS}?ttl=2s`, configMap('brief-by-query'))).code, 201)

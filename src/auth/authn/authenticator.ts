@@ -11,6 +11,8 @@ export interface AuthenticationRequest {
   readonly rawHeaders: readonly string[]
   /** null on a plain connection, and when the client showed no certificate. */
   readonly tlsPeerCertificate: PeerCertificate | null
+  /** The client's address, which nothing is derived from: it bounds what one client can make others wait for. */
+  readonly address?: string
 }
 
 export interface Authenticator {

@@ -18,32 +18,53 @@ export interface CachedTokensOptions {
   readonly positiveMs: number
   readonly negativeMs: number
   /** Returns null for a token of another kind, which the union then passes on. @throws UnauthorizedError */
-  readonly judge: (token: string) => Promise<User | null>
+  readonly judge: (token: string, asker: Asker) => Promise<User | null>
   readonly changesSilently: boolean
   readonly close: () => void
 }
 
+/** The request that a token is judged for. */
+export interface Asker {
+  readonly address: string
+  /** Whether the token was accepted before, however long ago: it is not somebody's guess. */
+  readonly isKnownToken: boolean
+}
+
 type Verdict = { readonly user: User | null } | { readonly error: UnauthorizedError }
+
+interface Kept {
+  readonly verdict: Verdict
+  readonly until: number
+}
 
 /** A user with many groups takes about 1 KB, so the cache takes 16 MB at most. */
 const MAX_TOKENS = 16_384
 
 export function cachedTokens(options: CachedTokensOptions): Authenticator {
   const { clock, judge } = options
-  const verdicts = new LRUCache<string, { readonly verdict: Verdict; readonly until: number }>({ max: MAX_TOKENS })
+  // Refused tokens have a cache of their own, because anybody can invent them by the thousand.
+  const accepted = new LRUCache<string, Kept>({ max: MAX_TOKENS })
+  const refused = new LRUCache<string, Kept>({ max: MAX_TOKENS })
   const running = new Map<string, Promise<Verdict>>()
 
-  async function ask(key: string, token: string): Promise<Verdict> {
+  async function ask(key: string, token: string, address: string): Promise<Verdict> {
     let verdict: Verdict
     try {
-      verdict = { user: await judge(token) }
+      verdict = { user: await judge(token, { address, isKnownToken: accepted.has(key) }) }
     } catch (error) {
       if (!(error instanceof UnauthorizedError)) throw error
       verdict = { error }
     }
     const user = 'user' in verdict ? verdict.user : null
     const until = clock.now() + (user === null ? options.negativeMs : options.positiveMs)
-    verdicts.set(key, { verdict, until: Math.min(until, user?.expiresAt ?? until) })
+    const kept = { verdict, until: Math.min(until, user?.expiresAt ?? until) }
+    if (user === null) {
+      accepted.delete(key)
+      refused.set(key, kept)
+    } else {
+      refused.delete(key)
+      accepted.set(key, kept)
+    }
     return verdict
   }
 
@@ -54,11 +75,11 @@ export function cachedTokens(options: CachedTokensOptions): Authenticator {
       const token = bearerToken(request)
       if (token === null) return null
       const key = digest(token)
-      const kept = verdicts.get(key)
+      const kept = accepted.get(key) ?? refused.get(key)
       let verdict = kept !== undefined && clock.now() < kept.until ? kept.verdict : undefined
       if (verdict === undefined) {
         // A thousand connections with one token at one time share one question.
-        const asking = running.get(key) ?? ask(key, token).finally(() => running.delete(key))
+        const asking = running.get(key) ?? ask(key, token, request.address ?? '').finally(() => running.delete(key))
         running.set(key, asking)
         verdict = await asking
       }

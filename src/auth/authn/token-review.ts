@@ -1,10 +1,14 @@
 /**
  * Authenticates bearer tokens by asking an API server: TokenReview, `authentication.k8s.io/v1`. Answers are cached for
  * a short time.
+ *
+ * Anybody can invent tokens, and each costs a question. Those that were never accepted have a few of the connections, one
+ * for each address, and a short queue; tokens that were accepted before never wait behind them.
  */
 import { ServiceUnavailableError, UnauthorizedError } from '../../model/status.js'
 import type { Clock } from '../../support/clock.js'
 import { type JsonClient, member, textOf, textsOf } from '../https-json.js'
+import { FairGate } from '../fair-gate.js'
 import type { User } from '../user.js'
 import type { Authenticator } from './authenticator.js'
 import { cachedTokens } from './cached-tokens.js'
@@ -16,18 +20,46 @@ export interface TokenReviewOptions {
   readonly clock: Clock
 }
 
+/** The client has eight connections. */
+const KNOWN_AT_ONCE = 5
+const UNKNOWN_AT_ONCE = 3
+const MAX_KNOWN_WAITING = 4_096
+const MAX_UNKNOWN_WAITING = 256
+const MAX_WAITING_PER_ADDRESS = 32
+const MAX_WAIT_MS = 5_000
+
 export function tokenReview({ client, cacheMs, clock }: TokenReviewOptions): Authenticator {
+  const shared = { clock, maxWaitMs: MAX_WAIT_MS, message: 'too many tokens are being checked', onRejected: () => {} }
+  // Equal tokens are asked about once, so that every known token has a place of its own in the queue.
+  const known = new FairGate({
+    ...shared,
+    slots: KNOWN_AT_ONCE,
+    maxSlotsPerIdentity: KNOWN_AT_ONCE,
+    maxWaiting: MAX_KNOWN_WAITING,
+    maxWaitingPerIdentity: MAX_KNOWN_WAITING,
+  })
+  const unknown = new FairGate({
+    ...shared,
+    slots: UNKNOWN_AT_ONCE,
+    maxSlotsPerIdentity: 1,
+    maxWaiting: MAX_UNKNOWN_WAITING,
+    maxWaitingPerIdentity: MAX_WAITING_PER_ADDRESS,
+  })
   return cachedTokens({
     clock,
     positiveMs: cacheMs,
     negativeMs: cacheMs,
     changesSilently: true,
     close: () => client.close(),
-    async judge(token) {
+    async judge(token, { address, isKnownToken }) {
       const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec: { token } }
-      const answer = await client.post('/apis/authentication.k8s.io/v1/tokenreviews', body).catch((error: unknown) => {
-        throw unavailable(error)
-      })
+      const leave = await (isKnownToken ? known.enter('') : unknown.enter(address))
+      const answer = await client
+        .post('/apis/authentication.k8s.io/v1/tokenreviews', body)
+        .catch((error: unknown) => {
+          throw unavailable(error)
+        })
+        .finally(leave)
       const status = member(answer.body, 'status')
       if (answer.status < 200 || answer.status > 299 || status === undefined) {
         throw unavailable(new Error(`TokenReview answered ${answer.status}`))

@@ -1,6 +1,6 @@
-/** Delays in milliseconds, counted in buckets that grow by 5 %: any number of them in bounded memory. */
+/** Counts delays in milliseconds in buckets that grow by 5 %, so that any number of them takes bounded memory. */
 const GROWTH = Math.log(1.05)
-/** The lowest bound; what is below it counts as it. */
+/** The lowest bound; smaller delays count as this. */
 const FIRST_MS = 0.01
 
 export class Delays {
@@ -19,12 +19,12 @@ export class Delays {
     return this.#count
   }
 
-  /** 0 when there is none. */
+  /** 0 when there are no delays. */
   get max(): number {
     return this.#max
   }
 
-  /** At most 5 % above the true one. 0 when there is none. */
+  /** At most 5 % above the true quantile; 0 when there are no delays. */
   quantile(share: number): number {
     let sum = 0
     for (const [bucket, count] of this.#counts.entries()) {

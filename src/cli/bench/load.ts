@@ -1,6 +1,7 @@
 /**
- * Many watches of one resource, and what they are delivered. Every watcher's events and bytes are counted; the events
- * themselves are looked at on some watchers only, spread over all, since reading each would measure this program.
+ * Opens many watches of one resource and measures what they are delivered. Events and bytes are counted for every
+ * watcher. The events themselves are read for only some watchers, spread over all, since reading all of them would
+ * measure this program.
  */
 import { Delays } from './delays.js'
 import { createStreams, type Streams, type StreamsOptions } from './streams.js'
@@ -8,9 +9,9 @@ import { createStreams, type Streams, type StreamsOptions } from './streams.js'
 export interface LoadOptions extends StreamsOptions {
   readonly path: string
   readonly watchers: number
-  /** Watches being opened at one time. */
+  /** How many watches are opened at one time. */
   readonly burst: number
-  /** Wall clock, for events that say when they were written. */
+  /** The wall clock, for events that say when they were written. */
   readonly now: () => number
 }
 
@@ -22,15 +23,21 @@ export interface LoadReport {
   readonly deliveries: number
   readonly deliveriesPerSecond: number
   readonly bytes: number
-  /** Least and most events that one watcher had: far apart, some are behind. */
+  /** The least and the most events of one watcher: when they are far apart, some watchers are behind. */
   readonly eventsPerWatcher: readonly [least: number, most: number]
   readonly failed: number
-  /** Of the answers that were not 200, and errors, with how often. */
+  /** Answers that were not 200, and errors, with their counts. */
   readonly failures: Readonly<Record<string, number>>
   readonly endedEarly: number
-  /** From the first of the observed watchers that had an event to each of the others; null with none to compare. */
+  /**
+   * The delays from the first observed watcher that had an event to each of the others; null when there is nothing to
+   * compare.
+   */
   readonly spreadMs: Quantiles | null
-  /** From when an event was written, by its own account (`distributary.io/sent-at`), to each observed watcher. */
+  /**
+   * The delays from the time when an event was written, as it says itself (`distributary.io/sent-at`), to each observed
+   * watcher.
+   */
   readonly latencyMs: Quantiles | null
 }
 
@@ -41,9 +48,12 @@ export interface Quantiles {
   readonly max: number
 }
 
-/** So many watchers are looked at closely. */
+/** How many watchers are observed closely. */
 const OBSERVED = 64
-/** resourceVersions whose first sight is remembered: a watcher that is further behind counts with latency only. */
+/**
+ * How many resourceVersions are remembered with their first sight: a watcher that is further behind counts only for
+ * latency.
+ */
 const REMEMBERED = 4_096
 
 const RESOURCE_VERSION = '"resourceVersion":"'
@@ -104,7 +114,7 @@ export class Load {
     this.#openedMs = performance.now() - startedAt
   }
 
-  /** What came before is not counted. */
+  /** Begins the measurement: what came before is not counted. */
   mark(): void {
     this.#isMeasuring = true
     this.#markedAt = performance.now()
@@ -182,7 +192,7 @@ export class Load {
 
   #fail(reason: string): void {
     this.#failed++
-    // Reasons may hold addresses and ports: no more than a few of them.
+    // Reasons may contain addresses and ports, so only a few of them are kept.
     const known = this.#failures.size < 20 || this.#failures.has(reason) ? reason : 'other'
     this.#failures.set(known, (this.#failures.get(known) ?? 0) + 1)
   }

@@ -1,20 +1,20 @@
-/** Opens many answers that go on, over HTTP/1.1 or HTTP/2, and hands their bytes over as they come. */
+/** Opens many endless answers over HTTP/1.1 or HTTP/2, and passes their bytes on as they come. */
 import http from 'node:http'
 import http2 from 'node:http2'
 import https from 'node:https'
 import type { NodeTransportOptions } from '../../client/node/node-transport.js'
 
 export interface StreamHandler {
-  /** Once; after it either data or the end comes. */
+  /** Called once, before any data and the end. */
   onAnswer(status: number): void
   onData(chunk: Buffer): void
-  /** Also when it could not be opened. @param error null: the server ended it properly. */
+  /** Also called when it could not be opened. @param error null when the server ended it properly. */
   onEnd(error: Error | null): void
 }
 
 export interface Streams {
   open(path: string, handler: StreamHandler): void
-  /** Connections that stand. */
+  /** The number of open connections. */
   readonly connections: number
   close(): void
 }
@@ -22,7 +22,7 @@ export interface Streams {
 export interface StreamsOptions {
   readonly target: NodeTransportOptions
   readonly isHttp2: boolean
-  /** Watches on each connection; HTTP/2 only. */
+  /** The number of watches on each connection, for HTTP/2. */
   readonly streamsPerConnection: number
 }
 
@@ -48,7 +48,7 @@ function headersOf({ authorization }: NodeTransportOptions): Record<string, stri
 function overHttp1({ target }: StreamsOptions): Streams {
   const server = target.server.replace(/\/+$/, '')
   const isPlain = server.startsWith('http:')
-  // Every watch has a connection of its own, as a client of its own would.
+  // Every watch has a connection of its own, like a separate client.
   const agent = isPlain
     ? new http.Agent({ maxSockets: Infinity })
     : new https.Agent({ ...tlsOf(target), maxSockets: Infinity })
@@ -93,7 +93,7 @@ function overHttp2({ target, streamsPerConnection }: StreamsOptions): Streams {
       settings: { enablePush: false, initialWindowSize: 2 ** 20 },
     })
     sessions.add(opened)
-    // Each stream on it is told as well.
+    // The streams of the connection report the error themselves.
     opened.on('error', () => undefined)
     opened.on('close', () => {
       sessions.delete(opened)

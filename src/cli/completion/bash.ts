@@ -1,4 +1,4 @@
-/** Needs nothing but bash itself: the bash-completion package is not asked for. */
+/** The script needs only bash itself, not the bash-completion package. */
 import type { Command } from '../command.js'
 import { type CompletedCommand, completedCommands, quoted } from './words.js'
 
@@ -36,7 +36,7 @@ complete -o default -F _distributary distributary
 function commandCase({ name, flags, choices, takesNames }: CompletedCommand): string {
   const all = flags.flatMap(({ spellings }) => spellings)
   const withChoices = flags.filter((flag) => flag.choices.length > 0)
-  // What takes any text is left to the shell: file names, for want of better.
+  // Flags that take any text are left to the shell, which completes file names.
   const free = flags.filter((flag) => flag.takesValue && flag.choices.length === 0)
   const cases = [
     ...withChoices.map((flag) => `          ${flag.spellings.join('|')}) words=${quoted(flag.choices.join(' '))} ;;`),

@@ -19,7 +19,7 @@ export function fishCompletion(commands: readonly Command[], serverFlags: readon
   return `${lines.join('\n')}\n`
 }
 
-/** Asked of the server by what is typed already. */
+/** The server answers this for what has been typed already. */
 const NAMES = '(distributary completion names -- (commandline -opc)[2..-1] 2> /dev/null)'
 
 function flagWords({ spellings, doc, takesValue, takesFile, choices }: CompletedFlag): string {

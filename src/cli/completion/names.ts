@@ -1,7 +1,7 @@
 /**
- * Names of the objects that a line typed so far can go on with: what the scripts of the shells ask for. The line is read as
- * the command itself would read it, so that server, credentials and namespace are those it names; whatever is wrong with it,
- * or with the server, is no name, and never a message in the middle of somebody's line.
+ * Completes the names of objects, for the scripts of the shells. The typed line is read as the command itself would
+ * read it, so server, credentials and namespace are those of the line. When the line or the server is faulty, there are
+ * no names, and never a message in the middle of the user's line.
  */
 import { parseJsonTree, textMember } from '../../codec/json-tree.js'
 import type { Command, CommandContext, FlagValues } from '../command.js'
@@ -10,13 +10,13 @@ import { parseCommand } from '../parse-command.js'
 import { askBytes } from '../request.js'
 import { choose, selectionFlags } from '../selection.js'
 
-/** Somebody is waiting with a finger on the key. */
+/** The user is waiting after pressing a key. */
 const TIMEOUT_MS = 3_000
-/** More than anybody reads. */
+/** Nobody reads more. */
 const MAX_NAMES = 1_000
 const ACCEPT = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json'
 
-/** @param words the command and what follows it, without the word that is being typed. */
+/** @param words the command and the words after it, without the word that is being typed. */
 export async function completeNames(
   commands: readonly Command[],
   [word = '', ...words]: readonly string[],

@@ -1,4 +1,4 @@
-/** What the three shells are told, read from the command table. */
+/** The words that the three shells complete, read from the command table. */
 import type { Command, Flag } from '../command.js'
 import { flagDoc } from '../help-text.js'
 
@@ -8,7 +8,7 @@ export interface CompletedFlag {
   readonly takesValue: boolean
   readonly takesFile: boolean
   readonly choices: readonly string[]
-  /** Its first sentence. */
+  /** The first sentence of the doc. */
   readonly doc: string
 }
 
@@ -16,9 +16,9 @@ export interface CompletedCommand {
   readonly name: string
   readonly summary: string
   readonly flags: readonly CompletedFlag[]
-  /** Of the first positional. */
+  /** The choices of the first positional. */
   readonly choices: readonly string[]
-  /** After the first come names of objects, which only the server knows. */
+  /** Whether names of objects come after the first positional: only the server knows them. */
   readonly takesNames: boolean
 }
 
@@ -45,7 +45,7 @@ function completedFlag(name: string, flag: Flag): CompletedFlag {
   }
 }
 
-/** Between single quotes, as bash and zsh read them. */
+/** Returns the text between single quotes, as bash and zsh read them. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`
 }

@@ -1,4 +1,4 @@
-/** Renders a parsed JSONPath template of an object, as kubectl does. */
+/** Renders a parsed JSONPath template for an object, as kubectl does. */
 import { evaluatePath, JsonPathError } from '../../codec/json-path/evaluate.js'
 import type { JsonPath } from '../../codec/json-path/parse.js'
 import { printedValue } from '../../codec/json-path/print.js'
@@ -35,7 +35,7 @@ function render(parts: readonly Part[], value: Json): string {
   return text
 }
 
-/** What a path finds; nothing where it does not fit the object. */
+/** Returns what a path finds; nothing when it does not fit the object. */
 export function found(path: JsonPath, value: Json): readonly Json[] {
   try {
     return evaluatePath(path, value)

@@ -21,7 +21,7 @@ export function parseTemplate(text: string): readonly Part[] {
   }
 }
 
-/** Puts what stands between `range` and `end` under the range. */
+/** Nests the parts between `range` and `end` under the range. */
 class Nesting {
   #at = 0
 
@@ -33,7 +33,7 @@ class Nesting {
     return found
   }
 
-  /** Up to the end of the template or the next `end` of no range in between. */
+  /** Reads up to the end of the template, or to the `end` that closes the current range. */
   #body(): readonly Part[] {
     const found: Part[] = []
     for (; this.#at < this.parts.length; this.#at++) {

@@ -1,6 +1,6 @@
 /**
- * Lists and watches as rows of a table that the server made (`as=Table`). A server that does not make tables sends the
- * objects themselves: their names and ages are a table too.
+ * Reads lists and watches as rows of a table that the server makes (`as=Table`). A server that makes no tables sends
+ * the objects themselves: their names and ages form a table too.
  */
 import { type Json, parseJsonTree } from '../../codec/json-tree.js'
 import { type StatusLike, WatchFailure } from '../../reflector/failure.js'
@@ -8,7 +8,7 @@ import { INITIAL_EVENTS_END, type ObjectCodec, objectKey } from '../../reflector
 
 export interface Column {
   readonly name: string
-  /** 0 is always shown, more only in the wide form. */
+  /** 0 is always shown, higher ones only in the wide form. */
   readonly priority: number
 }
 
@@ -18,7 +18,10 @@ export interface Row {
   readonly namespace: string
   readonly name: string
   readonly resourceVersion: string
-  /** Whole where that was asked for (`includeObject=Object`) or no table was made, else its metadata. */
+  /**
+   * The whole object when it was requested (`includeObject=Object`) or when the server makes no tables, otherwise its
+   * metadata.
+   */
   readonly object: unknown
 }
 
@@ -46,7 +49,7 @@ const PLAIN_COLUMNS: readonly Column[] = [
   { name: 'Age', priority: 0 },
 ]
 
-/** One for each stream: only its first event has the columns. */
+/** Makes a codec for one stream: only the first event of a stream has the columns. */
 export function tableCodec(): ObjectCodec<Row> {
   let columns: readonly Column[] = []
   const rowsOf = (answer: Answer): Row[] => {
@@ -96,7 +99,7 @@ export function tableCodec(): ObjectCodec<Row> {
   }
 }
 
-/** A single object, or what a server answers when it makes no tables. */
+/** Returns the rows of a single object, or of the answer of a server that makes no tables. */
 export function rowsOfAnswer(body: Uint8Array): readonly Row[] {
   const codec = tableCodec()
   const object = parseCells(body) as Answer
@@ -104,7 +107,9 @@ export function rowsOfAnswer(body: Uint8Array): readonly Row[] {
   return [plainRow(object)]
 }
 
-/** The tree that keeps every number is slower to make: only where one is long enough to be rounded is it needed. */
+/**
+ * The tree that keeps every number is slower to build, so it is used only when a number is long enough to be rounded.
+ */
 function parseCells(body: Uint8Array): unknown {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
   const text = bytes.toString('utf8')

@@ -1,16 +1,16 @@
 /**
- * Rows in columns, as they come: the widths are those of the first rows and grow when a wider cell comes, so that a watch
- * can be printed without knowing what will follow.
+ * Prints rows in columns as they come. The widths are those of the first rows and grow with wider cells, so that a
+ * watch can be printed without knowing what will follow.
  */
 import { JsonNumber } from '../../codec/json-tree.js'
 import type { Row } from './table-codec.js'
 
 export interface TablePrinterOptions {
   readonly isWide: boolean
-  /** A column for it, since rows of several may come; `auto` where the first rows have one. */
+  /** Whether there is a column for the namespace; `auto` decides by the first rows. */
   readonly withNamespace: boolean | 'auto'
   readonly withHeader: boolean
-  /** Before the first cell, where kinds are mixed: `pod/`. */
+  /** The text before the first cell, such as `pod/`, when kinds are mixed. */
   readonly namePrefix?: string
 }
 
@@ -26,7 +26,7 @@ export class TablePrinter {
     this.#options = options
   }
 
-  /** Lines for these rows, the header before the first of them (and again where other columns follow). */
+  /** Returns lines for these rows, with the header before the first of them (and again when the columns change). */
   lines(rows: readonly Row[]): string[] {
     const lines: string[][] = []
     const { withNamespace } = this.#options
@@ -64,7 +64,7 @@ function isSame(header: readonly string[], other: readonly string[] | null): boo
   return other !== null && header.length === other.length && header.every((name, index) => name === other[index])
 }
 
-/** On one line, and without what would move the cursor. */
+/** Returns the text on one line, without characters that would move the cursor. */
 export function cellText(value: unknown): string {
   if (value === null || value === undefined) return '<none>'
   const text = typeof value === 'string' ? value : value instanceof JsonNumber ? value.text : JSON.stringify(value)

@@ -1,4 +1,4 @@
-/** The text format of Prometheus, read into samples. Histograms are their `_bucket` samples, as they are written. */
+/** Parses the text format of Prometheus into samples. Histograms stay `_bucket` samples. */
 export interface Sample {
   readonly labels: Readonly<Record<string, string>>
   readonly value: number
@@ -6,7 +6,7 @@ export interface Sample {
 
 export class Scrape {
   readonly #samples: ReadonlyMap<string, readonly Sample[]>
-  /** When it was asked for, in milliseconds of a monotonic clock. */
+  /** When the scrape began, in milliseconds of a monotonic clock. */
   readonly at: number
 
   private constructor(samples: ReadonlyMap<string, readonly Sample[]>, at: number) {
@@ -35,7 +35,7 @@ export class Scrape {
     return this.#samples.get(name) ?? []
   }
 
-  /** Over all labels, or those that `which` has. */
+  /** Returns the sum over all labels, or over those that match `which`. */
   sum(name: string, which: Readonly<Record<string, string>> = {}): number {
     let sum = 0
     for (const { labels, value } of this.samples(name)) {
@@ -46,8 +46,8 @@ export class Scrape {
 }
 
 /**
- * Where `share` of what was counted between two scrapes lies, by the upper bound of its bucket; null when nothing was.
- * Buckets of all labels are added up.
+ * Returns the quantile of what was counted between two scrapes, as the upper bound of its bucket; null when nothing
+ * was. Buckets of all labels are added up.
  */
 export function quantileBetween(
   before: Scrape,

@@ -1,4 +1,4 @@
-/** Two scrapes of `/metrics` as lines for people: what the server holds now, and what happened between the two. */
+/** Presents two scrapes of `/metrics` as lines for people: what the server has now, and what happened in between. */
 import type { Paint } from '../style.js'
 import { quantileBetween, type Scrape } from './metrics-text.js'
 
@@ -14,7 +14,7 @@ interface ResourceLine {
   readonly receivedPerSecond: number
   readonly sentPerSecond: number
   readonly sentBytesPerSecond: number
-  /** Seconds since the upstream last confirmed; 0 while it is connected. */
+  /** Seconds since the upstream last confirmed the state; 0 while it is connected. */
   readonly staleness: number
   readonly isReady: boolean
 }
@@ -23,9 +23,9 @@ export interface ViewOptions {
   readonly server: string
   readonly sort: SortKey
   readonly columns: number
-  /** Lines in all; what does not fit is counted. */
+  /** The total number of lines; rows that do not fit are only counted. */
   readonly rows: number
-  /** Also resources that hold nothing and that nobody watches. */
+  /** Whether to show resources that have no objects and no watchers, too. */
   readonly withIdle: boolean
   readonly paint: Paint
 }

@@ -1,12 +1,12 @@
-/** `--for`: what a watch waits for, and whether the objects seen so far have come to it. */
+/** `--for`: the condition that a watch waits for, and whether the objects seen so far meet it. */
 import { UsageError } from '../exit-code.js'
 import { renderTemplate } from '../jsonpath/evaluate.js'
 import { parseTemplate } from '../jsonpath/parse.js'
 
 export interface Goal {
-  /** `delete` is met by an object's absence, all others by what is in it. */
+  /** Whether the absence of an object meets the goal, as with `delete`, instead of its content. */
   readonly isAbsence: boolean
-  /** @param object as parsed JSON. */
+  /** @param object the parsed JSON. */
   isMetBy(object: unknown): boolean
 }
 
@@ -37,7 +37,7 @@ function conditionGoal(text: string): Goal {
   }
 }
 
-/** `{.status.phase}=Running`, or without a value: there is one. */
+/** Parses `{.status.phase}=Running`, or an expression without a value, which only has to find something. */
 function jsonpathGoal(text: string): Goal {
   // The last brace ends the expression; an equals sign inside it belongs to a filter.
   const [, expression = text, value] = /^(\{[^]*\})(?:=([^]*))?$/.exec(text) ?? /^([^=]*)(?:=([^]*))?$/.exec(text) ?? []

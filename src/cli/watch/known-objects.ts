@@ -1,6 +1,6 @@
 /**
- * What a watch has told of: keys with the version told last. After a gap the server sends a whole state; the difference to
- * this is what there is to tell. Also who of them has come to the goal.
+ * The objects that a watch has reported, each with its last reported version. After a gap the server sends a whole
+ * state, and the difference to these objects is reported. It also tracks which of them have reached the goal.
  */
 import type { ChangeType } from '../../reflector/object-codec.js'
 import type { Goal } from './goal.js'
@@ -32,7 +32,10 @@ export class KnownObjects<T extends { readonly resourceVersion: string }> {
     return this.#known.size
   }
 
-  /** All there are have come to it, and there is one; or there is none, where that is the goal. */
+  /**
+   * Whether all objects have reached the goal and there is at least one, or whether there is none when that is the
+   * goal.
+   */
   get isGoalMet(): boolean {
     if (this.#goal === null) return false
     return this.#goal.isAbsence ? this.size === 0 : this.size > 0 && this.#unmet === 0
@@ -42,7 +45,7 @@ export class KnownObjects<T extends { readonly resourceVersion: string }> {
     this.#forget(key)
     const isMet = this.#goal === null || this.#goal.isMetBy(this.#parse(object))
     if (!isMet) this.#unmet++
-    // Objects themselves are held only where something is decided by them.
+    // Whole objects are kept only when something depends on them.
     this.#known.set(key, { object, resourceVersion: object.resourceVersion, isMet })
   }
 
@@ -50,7 +53,7 @@ export class KnownObjects<T extends { readonly resourceVersion: string }> {
     this.#forget(key)
   }
 
-  /** Takes the state as its own. @returns what differs, deletions first; a deletion with the last object that was known. */
+  /** Replaces the known state. @returns the differences, deletions first; a deletion has the last known object. */
   replace(items: ReadonlyMap<string, T>): Told<T>[] {
     const told: Told<T>[] = []
     for (const [key, { object }] of this.#known) {

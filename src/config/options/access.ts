@@ -1,11 +1,11 @@
-/** Who callers are and what they may do. */
+/** Options for authentication and authorization. */
 import { boolean, duration, file, list, pick, string } from '../option.js'
 import { headerName } from './values.js'
 import { SECOND, MINUTE } from './units.js'
 
 export const AUTHORIZATION_MODES = ['AlwaysAllow', 'Policy', 'RBAC', 'Webhook'] as const
 
-/** Asymmetric only: with a symmetric one, whoever can verify a token can make one. */
+/** Only asymmetric algorithms: with a symmetric one, whoever can verify a token can make one. */
 export const SIGNING_ALGORITHMS = [
   'RS256',
   'RS384',

@@ -1,4 +1,4 @@
-/** How replicas share one etcd watch over NATS. */
+/** Options for replicas that share one etcd watch over NATS. */
 import { bytes, choice, duration, file, integer, list, string } from '../option.js'
 import { url } from './values.js'
 import { SECOND, MINUTE, HOUR, MiB, GiB } from './units.js'

@@ -1,4 +1,4 @@
-/** The configuration file, logs and traces. */
+/** Options for the configuration file, logs and traces. */
 import { choice, file, integer, string } from '../option.js'
 import { isUrl } from './values.js'
 
@@ -27,6 +27,33 @@ export const processOptions = {
     group: 'Process',
     default: null,
     doc: 'File for the access log, one JSON line per request; "-" for standard output. Default: no access log.',
+  }),
+  auditLogMaxsize: integer({
+    flag: '--audit-log-maxsize',
+    group: 'Process',
+    default: null,
+    min: 1,
+    max: 1_000_000,
+    unit: 'MB',
+    doc: 'Size in megabytes at which the server renames the access log, as NAME-TIME.EXT, and begins a new one. Default: the file is left to the platform, which moves it and sends SIGHUP.',
+  }),
+  auditLogMaxage: integer({
+    flag: '--audit-log-maxage',
+    group: 'Process',
+    default: 0,
+    min: 0,
+    max: 36_500,
+    unit: 'days',
+    doc: 'Age in days, by the time in its name, beyond which a renamed access log is deleted. 0: none is deleted for its age.',
+  }),
+  auditLogMaxbackup: integer({
+    flag: '--audit-log-maxbackup',
+    group: 'Process',
+    default: 0,
+    min: 0,
+    max: 1_000_000,
+    unit: 'files',
+    doc: 'Number of renamed access logs to keep. 0: all of them.',
   }),
   tracingOtlpEndpoint: string({
     flag: '--tracing-otlp-endpoint',

@@ -1,4 +1,4 @@
-/** Where and how the server listens, and over which TLS. */
+/** Options for the addresses that the server listens on, and for its TLS. */
 import { isIP } from 'node:net'
 import { boolean, choice, file, integer, list, parsed, port, string } from '../option.js'
 import { hostName, origin, socketAddress } from './values.js'
@@ -112,7 +112,7 @@ export const servingOptions = {
     group: 'TLS',
     choices: ['VersionTLS12', 'VersionTLS13'],
     default: 'VersionTLS12',
-    doc: 'Minimum TLS version. VersionTLS13 turns old clients away.',
+    doc: 'Minimum TLS version. VersionTLS13 rejects old clients.',
   }),
   tlsSelfSigned: boolean({
     flag: '--tls-self-signed',

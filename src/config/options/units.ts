@@ -1,4 +1,4 @@
-/** Units that bounds and defaults of options are written in. */
+/** The units in which bounds and defaults of options are written. */
 export const SECOND = 1_000
 export const MINUTE = 60 * SECOND
 export const HOUR = 60 * MINUTE

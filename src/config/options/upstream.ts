@@ -1,4 +1,6 @@
-/** Where the objects come from: etcd, another server, and the API server that gets what is not served here. */
+/**
+ * Options for the source of the objects: etcd, another server, and the API server that gets what is not served here.
+ */
 import { boolean, duration, file, integer, list, secret, string } from '../option.js'
 import { apiServiceAddress, headerPattern, problemOfUrl, url } from './values.js'
 import { SECOND, MINUTE, HOUR } from './units.js'

@@ -1,4 +1,6 @@
-/** How values with a grammar of their own are read. Each throws an OptionValueError, unless it says otherwise. */
+/**
+ * Parses values that have a grammar of their own. Each function throws an OptionValueError, unless it says otherwise.
+ */
 import { isIP } from 'node:net'
 
 import { OptionValueError, quote } from '../option.js'
@@ -6,7 +8,7 @@ import { OptionValueError, quote } from '../option.js'
 export interface WatchCacheSize {
   /** `pods`, `deployments.apps`. */
   readonly resource: string
-  /** 0: no cache for it. */
+  /** 0 means that the resource has no cache. */
   readonly batches: number
 }
 
@@ -56,13 +58,13 @@ export function url(text: string, protocols: readonly string[]): string {
 }
 
 export interface SocketAddress {
-  /** An IP address, without brackets. */
+  /** An IP address without brackets. */
   readonly host: string
-  /** 0: any that is free. */
+  /** 0 means any free port. */
   readonly port: number
 }
 
-/** `127.0.0.1:9090`, `[::1]:9090`. */
+/** Parses `127.0.0.1:9090` or `[::1]:9090`. */
 export function socketAddress(text: string): SocketAddress {
   const [, bracketed, plain, digits = ''] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? []
   const host = bracketed ?? plain ?? ''
@@ -72,7 +74,7 @@ export function socketAddress(text: string): SocketAddress {
   return { host, port: Number(digits) }
 }
 
-/** An address to which paths are added. */
+/** Whether the text is an address to which paths are added. */
 export function isUrl(text: string): boolean {
   return /^https?:\/\/[^/?#@]+(\/[^?#@]*[^/?#@])?$/.test(text) && URL.canParse(text)
 }

@@ -1,4 +1,4 @@
-/** What is served and cached, and how long history and watches last. */
+/** Options for the served resources, their caches, and the lifetimes of history and watches. */
 import { boolean, bytes, choice, duration, file, integer, list } from '../option.js'
 import { watchCacheSize } from './values.js'
 import { SECOND, MINUTE, HOUR, MiB, GiB } from './units.js'

@@ -1,4 +1,4 @@
-/** What can go wrong with NATS, as the rest of the fleet has to know it; errors of the package are lifted here. */
+/** The failures of NATS as the rest of the fleet distinguishes them; errors of the package are converted here. */
 import { NatsError } from 'nats'
 
 export type BrokerErrorCode =

@@ -15,7 +15,7 @@ export class PlacedSink implements FeedSink {
     this.#sink = sink
   }
 
-  /** What a feed that goes on from here recognises the history by. */
+  /** Returns the fingerprint by which a feed that continues here recognises the history. */
   fingerprint(): HistoryFingerprint {
     const fingerprint = new HistoryFingerprint()
     fingerprint.recalled(this.#newest.newest, this.#newest.lastDelete)

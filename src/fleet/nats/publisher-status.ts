@@ -1,4 +1,4 @@
-/** What a publisher says of itself every second, as JSON on a subject of its own. */
+/** The status that a publisher sends every second, as JSON on a subject of its own. */
 export interface PublisherStatus {
   readonly epoch: number
   /** The stream has everything up to this message. */

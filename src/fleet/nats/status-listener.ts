@@ -137,7 +137,7 @@ export class StatusListener {
     this.#tellTrouble()
   }
 
-  /** What was written a while ago and is not here has to be asked for anew. */
+  /** Messages that were written a while ago and have not arrived must be requested again. */
   #compare(place: StreamPosition | null, epoch: number, sequence: number): void {
     if (place === null || epoch < place.epoch || place.sequence >= sequence) {
       this.#behind = null

@@ -23,7 +23,7 @@ export interface StatusSenderOptions {
   readonly prefix: Key
   readonly pulse: EtcdPulse
   readonly clock: Clock
-  /** What the stream holds for certain. */
+  /** Returns the position up to which the stream is known to have everything. */
   readonly position: () => { readonly epoch: number; readonly sequence: number }
   /** Called after each status of the regular rhythm. */
   readonly onTold: () => void

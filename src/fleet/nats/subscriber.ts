@@ -145,7 +145,7 @@ export class Subscriber {
     return this.#place?.clusterId ?? this.#heldClusterId
   }
 
-  /** What the sink holds is wrong: it takes the next snapshot. */
+  /** The content of the sink is wrong, so it takes the next snapshot. */
   rebuild(reason: string): void {
     this.#end?.({ kind: 'broken', reason, sequence: this.#place?.sequence ?? 0 })
     this.#options.requestSnapshot()

@@ -21,6 +21,7 @@ type Call =
   | { readonly method: 'currentRevision' | 'status' }
   | { readonly method: 'write'; readonly compares: readonly Compare[]; readonly operations: readonly WriteOperation[] }
   | { readonly method: 'grantLease'; readonly ttlSeconds: number }
+  | { readonly method: 'dropLease'; readonly leaseId: string }
 
 /** Sends a call to the primary. @throws UpstreamError */
 export type CallUpstream = (request: string, signal?: AbortSignal) => Promise<string>
@@ -45,6 +46,8 @@ function perform(upstream: Upstream, call: Call, signal: AbortSignal): Promise<u
       return upstream.write(call.compares, call.operations)
     case 'grantLease':
       return upstream.grantLease(call.ttlSeconds)
+    case 'dropLease':
+      return upstream.dropLease(call.leaseId).then(() => null)
     default:
       throw new UpstreamError('protocol', `no such call: ${JSON.stringify(call satisfies never)}`)
   }
@@ -87,6 +90,10 @@ export class PrimaryUpstream implements Upstream {
 
   async grantLease(ttlSeconds: number): Promise<string> {
     return (await this.#ask({ method: 'grantLease', ttlSeconds })) as string
+  }
+
+  async dropLease(leaseId: string): Promise<void> {
+    await this.#ask({ method: 'dropLease', leaseId })
   }
 
   async close(): Promise<void> {}

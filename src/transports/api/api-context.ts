@@ -1,4 +1,7 @@
-/** What the handlers of the API share: the resources, the limits and the settings of the process. `server/` puts it together. */
+/**
+ * The values that all handlers of the API share: the resources, the limits and the settings of the process. `server/`
+ * puts them together.
+ */
 import type { FairGate } from '../../auth/fair-gate.js'
 import type { StatusError } from '../../model/status.js'
 import type { LiveResource, UncachedResource } from '../../pipeline/live-resource.js'
@@ -20,7 +23,7 @@ export interface ApiContext {
   /** Slots for initial states, each of which holds a state's bytes while it is sent. */
   readonly initialStates: FairGate
   readonly watchers: WatcherLimits
-  /** Asked before a list, a watch or a write begins. */
+  /** Called before a list, a watch or a write begins. */
   readonly memory: Pick<MemoryGate, 'admit'>
   readonly clock: Clock
   readonly random: Random

@@ -4,41 +4,55 @@
  */
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import { parseRequestPath, type ResourcePath, unknownResource } from '../../dialect/request-path.js'
+import type { AnsweredRequest, RequestKind } from '../../model/request-metrics.js'
 import { InternalError, StatusError, UnshowableError } from '../../model/status.js'
 import type { Exchange } from '../server/exchange.js'
 import { failAsEvents } from '../watch/http-watch.js'
 import { answerDocument } from './discovery-documents.js'
 import { type PassOnOptions, passOn, whoElseAnswers } from './pass-on.js'
-import { type Verb, verbOf } from './request-attributes.js'
+import { isRead, type Verb, verbOf } from './request-attributes.js'
 import { handleReview, reviewOf, type ReviewOptions } from './review-handler.js'
 import type { ApiContext } from './api-context.js'
 import { answerResource, type ResourceHandlerOptions } from './resource-handler.js'
 
 export interface ApiOptions extends ResourceHandlerOptions, PassOnOptions, ReviewOptions {
   readonly context: ApiContext
-  /** @param seconds null for a watch, and for what another server answered. */
-  readonly onAnswered: (verb: string, code: number, seconds: number | null) => void
+  readonly metrics: ApiMetrics
   readonly onInternalError: (error: StatusError) => void
 }
 
 export type ApiHandler = (exchange: Exchange) => Promise<void>
 
+export interface ApiMetrics {
+  begun(kind: RequestKind): void
+  ended(kind: RequestKind): void
+  answered(request: AnsweredRequest): void
+}
+
 /** How a request counts in metrics. */
 interface Counted {
   verb: Verb | 'discovery' | 'passed'
+  group: string
+  resource: string
+  /** null: a watch, which is counted by itself. */
+  kind: RequestKind | null
+  reason: string | null
 }
 
 export function apiHandler(options: ApiOptions): ApiHandler {
   return async (exchange) => {
-    const counted: Counted = { verb: 'other' }
+    const counted: Counted = { verb: 'other', group: '', resource: '', kind: null, reason: null }
     try {
       await route(options, exchange, counted)
     } catch (error) {
       fail(options, exchange, error, counted)
     } finally {
-      const isTimed = counted.verb !== 'watch' && counted.verb !== 'passed'
+      const { verb, kind, group, resource, reason } = counted
+      if (kind !== null) options.metrics.ended(kind)
+      const isTimed = verb !== 'watch' && verb !== 'passed'
       const seconds = isTimed ? (performance.now() - exchange.startedMs) / 1000 : null
-      options.onAnswered(counted.verb, exchange.statusCode, seconds)
+      const code = exchange.statusCode
+      options.metrics.answered({ verb, group, resource, code, seconds, isWrite: kind === 'write', reason })
     }
   }
 }
@@ -50,17 +64,18 @@ async function route(options: ApiOptions, exchange: Exchange, counted: Counted):
   )
   const pass = whoElseAnswers(options, exchange, path)
   if (pass !== null) {
-    counted.verb = 'passed'
+    begin(options, counted, 'passed')
     return await pass()
   }
   if (path.kind === 'other') throw unknownResource()
   if (path.kind === 'resource') {
     const review = reviewOf(path)
     if (review === undefined) return await answer(options, exchange, path, counted)
-    counted.verb = verbOf(exchange, path)
+    // It asks and stores nothing, so it counts as no write.
+    begin(options, counted, 'other')
     return await handleReview(options, exchange, path, review)
   }
-  counted.verb = 'discovery'
+  begin(options, counted, 'discovery')
   const checking = options.gate.check(exchange, pathAttributes(exchange.request.method ?? '', exchange.path))
   if (checking instanceof Promise) await checking
   answerDocument(options, exchange, path)
@@ -69,22 +84,42 @@ async function route(options: ApiOptions, exchange: Exchange, counted: Counted):
 /** A request that meets an object which cannot be shown here is passed on where there is an API server. */
 async function answer(options: ApiOptions, exchange: Exchange, path: ResourcePath, counted: Counted): Promise<void> {
   const verb = verbOf(exchange, path)
-  counted.verb = verb
+  // Only what is served here names a series: clients may ask for any path.
+  if (path.served !== undefined) {
+    counted.group = path.group
+    counted.resource = path.plural
+  }
+  begin(options, counted, verb)
   try {
     await answerResource(options, { exchange, path, verb })
   } catch (error) {
     const { passthrough } = options
     if (!(error instanceof UnshowableError) || passthrough === null || exchange.response.headersSent) throw error
-    counted.verb = 'passed'
+    begin(options, counted, 'passed')
     await passOn(options, passthrough, exchange, path)
   }
 }
 
-function fail({ onInternalError }: ApiOptions, exchange: Exchange, error: unknown, { verb }: Counted): void {
+/** A request that turns out to be another server's counts as that from then on. */
+function begin({ metrics }: ApiOptions, counted: Counted, verb: Counted['verb']): void {
+  if (counted.kind !== null) metrics.ended(counted.kind)
+  counted.verb = verb
+  counted.kind = kindOf(verb)
+  if (counted.kind !== null) metrics.begun(counted.kind)
+}
+
+function kindOf(verb: Counted['verb']): RequestKind | null {
+  if (verb === 'watch') return null
+  if (verb === 'passed') return 'passed'
+  return verb === 'discovery' || verb === 'other' || isRead(verb) ? 'read' : 'write'
+}
+
+function fail({ onInternalError }: ApiOptions, exchange: Exchange, error: unknown, counted: Counted): void {
   // A client that left while something was waited for needs no answer.
   if (exchange.isGone && error instanceof Error && error.name === 'AbortError') return
   const status = StatusError.from(error)
+  counted.reason = status.reason
   if (status instanceof InternalError) onInternalError(status)
   if (exchange.response.headersSent) exchange.response.destroy()
-  else if (verb !== 'watch' || !failAsEvents(exchange, status)) exchange.fail(status)
+  else if (counted.verb !== 'watch' || !failAsEvents(exchange, status)) exchange.fail(status)
 }

@@ -32,7 +32,7 @@ export interface Request {
   readonly span: Span | null
 }
 
-/** What a read asks for, and in which form. */
+/** The parsed options of a read, and the negotiated form. */
 export interface Understood<Options> {
   readonly form: Negotiated
   readonly options: Options

@@ -51,7 +51,7 @@ export class ResourceForms {
     return { served: scaleResource(served), cache: null, view: scaleView(scale, this.#views.viewOf(served)) }
   }
 
-  /** What can be negotiated for the resource. */
+  /** Returns the forms that can be negotiated for the resource. */
   servable({ served, cache }: FormedResource): Servable {
     if (cache === null || !cache.isAllProtobuf) return ONLY_JSON
     const version = apiVersion(served.resource)

@@ -18,7 +18,8 @@ import type { Request } from './request.js'
 import { attributesOf, isRead } from './request-attributes.js'
 
 export interface Writes {
-  perform(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer>
+  /** @param identity whoever asks, for a fair share of the threads. */
+  perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer>
   /** Slots for writes under way, each of which holds its body. */
   readonly gate: Pick<FairGate, 'enter'>
 }
@@ -42,7 +43,7 @@ export async function handleWrite(
   const release = await performer.gate.enter(caller.identity, exchange.signal)
   try {
     const body = await readBody(exchange, context.clock, context.requestTimeoutMs)
-    const answer = await performer.perform(verb, {
+    const write: WriteRequest = {
       served,
       namespace: path.namespace,
       name: path.name,
@@ -53,7 +54,8 @@ export async function handleWrite(
       body,
       mayCreate: () => caller.authorize(attributesOf(exchange, path, 'create')),
       ...(givesRights(served.resource) ? { confirm: confirmRights(request) } : {}),
-    })
+    }
+    const answer = await performer.perform(verb, write, caller.identity, exchange.signal)
     send(context, exchange, served, answer, form)
   } finally {
     release()

@@ -105,6 +105,7 @@ export class RequestGate {
     const asked: AuthenticationRequest = {
       rawHeaders: request.rawHeaders,
       tlsPeerCertificate: this.#certificateOf(request),
+      address,
     }
     let client: Client | null = null
     let rule: string | null = null
@@ -184,6 +185,7 @@ export class RequestGate {
     const asked: AuthenticationRequest = {
       rawHeaders: request.rawHeaders,
       tlsPeerCertificate: this.#certificateOf(request),
+      address,
     }
     let user: User | null = null
     try {

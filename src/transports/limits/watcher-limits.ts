@@ -2,8 +2,8 @@
 import { TooManyRequestsError } from '../../model/status.js'
 
 export interface WatcherLimitsOptions {
-  readonly total: number
-  readonly perClient: number
+  readonly total: () => number
+  readonly perClient: () => number
   readonly onRejected: (limit: 'watchers' | 'watchers-per-client') => void
 }
 
@@ -21,12 +21,17 @@ export class WatcherLimits {
     return this.#total
   }
 
+  /** The clients with the most watchers, at most `count` of them, the largest first. */
+  largest(count: number): readonly (readonly [client: string, watchers: number])[] {
+    return [...this.#byClient].toSorted(([, a], [, b]) => b - a).slice(0, count)
+  }
+
   /** @param client the identity it counts for. @returns a function that gives the place back. @throws TooManyRequestsError */
   enter(client: string): () => void {
     const own = this.#byClient.get(client) ?? 0
-    if (this.#total >= this.#options.total) throw this.#refuse('watchers', `${this.#options.total} watchers in all`)
-    if (own >= this.#options.perClient) {
-      throw this.#refuse('watchers-per-client', `${this.#options.perClient} watchers of one client`)
+    if (this.#total >= this.#options.total()) throw this.#refuse('watchers', `${this.#options.total()} watchers in all`)
+    if (own >= this.#options.perClient()) {
+      throw this.#refuse('watchers-per-client', `${this.#options.perClient()} watchers of one client`)
     }
     this.#total++
     this.#byClient.set(client, own + 1)

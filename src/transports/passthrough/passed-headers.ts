@@ -30,7 +30,9 @@ export interface PassedRequest {
   readonly address: string
   /** The host of the server that it goes to. */
   readonly host: string
-  /** Told in X-Remote-* in place of any credential; null: the caller's own Authorization goes through. */
+  /**
+   * The user that X-Remote-* headers name in place of any credential; null passes the caller's own Authorization on.
+   */
   readonly asUser: User | null
   /** The protocol to upgrade to; null: none. */
   readonly upgrade: string | null

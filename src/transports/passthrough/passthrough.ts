@@ -54,6 +54,8 @@ export interface PassthroughOptions {
   readonly responseTimeoutMs: number
   readonly clock: Clock
   readonly onRejected: () => void
+  /** The answer of the other server began, or there was none and the client was told so. */
+  readonly onAnswered?: (code: number, seconds: number) => void
 }
 
 export interface AskOptions {
@@ -107,8 +109,13 @@ export class Passthrough {
       throw new TooManyRequestsError(`too many requests to ${name} at once`, 1)
     }
     this.#running++
+    const startedMs = performance.now()
+    const onHead = (code: number): void => this.#options.onAnswered?.(code, (performance.now() - startedMs) / 1000)
     try {
-      await this.#exchange(exchange, caller.address, asUser)
+      await this.#exchange(exchange, caller.address, asUser, onHead)
+    } catch (error) {
+      onHead(StatusError.from(error).code)
+      throw error
     } finally {
       this.#running--
     }
@@ -178,7 +185,7 @@ export class Passthrough {
     )
   }
 
-  #exchange(exchange: Exchange, address: string, asUser: User | null): Promise<void> {
+  #exchange(exchange: Exchange, address: string, asUser: User | null, onHead: (code: number) => void): Promise<void> {
     const { request, response } = exchange
     const { clock, responseTimeoutMs, name } = this.#options
     const head = upgradeHead(request)
@@ -205,11 +212,13 @@ export class Passthrough {
       outgoing.once('error', fail)
       outgoing.once('upgrade', (incoming, socket, firstBytes) => {
         timer.cancel()
+        onHead(101)
         if (head === undefined) return void socket.destroy(new Error('an upgrade nobody asked for'))
         this.#tunnel(exchange, incoming, socket, firstBytes, head)
       })
       outgoing.once('response', (incoming) => {
         timer.cancel()
+        onHead(incoming.statusCode ?? 502)
         this.#answer(exchange, incoming, fail)
       })
       if (body === 'none') return void outgoing.end()

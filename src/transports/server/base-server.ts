@@ -1,6 +1,6 @@
 /**
- * What every port has in common, whatever it serves: the life cycle, the check of the host, and answers to what cannot be
- * read or found. Fastify routes and answers the small documents.
+ * The common part of every port: the life cycle, the check of the host, and answers to requests that cannot be read or
+ * routed. Fastify routes and answers the small documents.
  */
 import type { RequestListener, Server } from 'node:http'
 import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'

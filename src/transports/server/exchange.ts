@@ -8,7 +8,7 @@ import { isReadByPeople, negotiateStatus } from '../../dialect/accept.js'
 import { statusResponse } from '../../dialect/status-body.js'
 import type { StatusError } from '../../model/status.js'
 
-/** Of one warning: all headers together have a bound in every client. */
+/** The longest warning: every client bounds the sum of all headers. */
 const MAX_WARNING_CHARACTERS = 256
 
 export class Exchange {

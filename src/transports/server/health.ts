@@ -8,7 +8,7 @@ export interface HealthCheck {
   readonly problem: () => string | null
   /** Shown, and no reason to be unready. */
   readonly isInformational?: boolean
-  /** What the problem of such a check means, for `?verbose`. Default: `not served`. */
+  /** The meaning of a problem of this check, for `?verbose`. Default: `not served`. */
   readonly informs?: string
 }
 

@@ -1,4 +1,4 @@
-/** What differs between the connections that a watch can run on: how the head is sent and what takes the frames. */
+/** The differences between the connections that a watch can run on: how the head is sent and what takes the frames. */
 import type { Cursor, WatcherSink } from '../../broadcast/cursor.js'
 import type { WireFormat } from '../../broadcast/wire-format.js'
 

@@ -1,6 +1,6 @@
 /**
- * Lists a resource and watches it over the same API as everybody: an EventSource, which resumes by itself after a
- * break. When its position is gone (ERROR), the list is read anew.
+ * Lists and watches a resource over the same API as every client: an EventSource, which resumes by itself after a
+ * break. When its position is gone (ERROR), the list is read again.
  */
 import { byId, button, cell, line } from './elements.js'
 import type { ResourceStatus } from './overview.js'
@@ -20,7 +20,7 @@ interface List {
   readonly items: readonly Shown[]
 }
 
-/** A table of more rows is no use to a reader, and slow. */
+/** A table with more rows is slow and of no use to a reader. */
 const MOST_ROWS = 1_000
 const AGAIN_AFTER_MS = 2_000
 const MARK_MS = 1_500
@@ -49,7 +49,7 @@ export class ObjectBrowser {
     })
   }
 
-  /** Fills the choice once, and begins with what the address says. */
+  /** Fills the selection once, and begins with the resource in the address. */
   offer(resources: readonly ResourceStatus[]): void {
     const names = (all: readonly ResourceStatus[]): string => all.map(({ resource }) => resource).join()
     if (names(resources) === names(this.#resources)) return
@@ -196,7 +196,7 @@ export class ObjectBrowser {
   }
 }
 
-/** Pods are what most look for; where there are none, something that there is. */
+/** Most users look for pods; when there are none, another resource with objects is chosen. */
 function worthSeeing(resources: readonly ResourceStatus[]): string {
   const filled = resources.filter(({ objects }) => objects > 0)
   return (filled.find(({ resource }) => resource === 'pods') ?? filled[0] ?? resources[0])?.resource ?? ''

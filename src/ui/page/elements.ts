@@ -1,4 +1,7 @@
-/** The few things the page does with elements. Text goes in as text, never as HTML: names and values are strangers'. */
+/**
+ * The few operations of the page on elements. Text is inserted as text, never as HTML, because names and values come
+ * from others.
+ */
 
 export function byId<E extends HTMLElement>(id: string): E {
   return document.getElementById(id) as E
@@ -7,12 +10,12 @@ export function byId<E extends HTMLElement>(id: string): E {
 export interface Column<R> {
   readonly title: string
   readonly isNumber?: boolean
-  /** Left out on a narrow screen. */
+  /** Whether the column is left out on a narrow screen. */
   readonly isWide?: boolean
   readonly cell: (row: R) => string | Node
 }
 
-/** Fills a table anew; rows that a reader stands on stay where they are, because nothing here takes the focus. */
+/** Fills a table again. Rows that have the focus stay where they are, because nothing here takes the focus. */
 export function fillTable<R>(
   table: HTMLElement,
   columns: readonly Column<R>[],
@@ -35,7 +38,7 @@ export function fillTable<R>(
   table.replaceChildren(head, body)
 }
 
-/** Names and what they stand for. */
+/** Fills a list with names and their meanings. */
 export function fillList(list: HTMLElement, values: readonly (readonly [name: string, value: string | Node])[]): void {
   list.replaceChildren(
     ...values.map(([name, value]) => {

@@ -1,6 +1,16 @@
 /** Figures, charts and tables of the server itself, from `/ui/events`. */
 import type UPlot from 'uplot'
-import { byId, type Column, fillList, fillTable, formatBytes, formatNumber, formatSeconds, marked } from './elements.js'
+import {
+  button,
+  byId,
+  type Column,
+  fillList,
+  fillTable,
+  formatBytes,
+  formatNumber,
+  formatSeconds,
+  marked,
+} from './elements.js'
 
 declare const uPlot: typeof UPlot
 
@@ -30,7 +40,7 @@ interface Process {
   readonly uptimeSeconds: number
   readonly rssBytes: number
   readonly ready: boolean
-  /** null: it serves nobody. */
+  /** null when the process serves no clients. */
   readonly takenEvents: number | null
   readonly sentEvents: number
   readonly watchers: number
@@ -52,6 +62,8 @@ interface Status {
   readonly watchers: Readonly<Record<string, number>>
   readonly resources: readonly ResourceStatus[]
   readonly groups: readonly (Watchers & { readonly selector: string | null; readonly watchers: number })[]
+  /** null: the reader may not see who watches. */
+  readonly clients: readonly { readonly client: string; readonly watchers: number }[] | null
   readonly slow: readonly (Watchers & {
     readonly state: string
     readonly behind: number
@@ -60,20 +72,24 @@ interface Status {
   readonly slowCount: number
 }
 
-/** Five minutes of seconds. */
+/** Five minutes, with one point a second. */
 const POINTS = 300
 
 const RESOURCES: readonly Column<ResourceStatus>[] = [
   { title: 'Resource', cell: (r) => r.resource },
   { title: 'State', cell: (r) => (r.problem === null ? marked('ready', 'good') : marked(r.problem, 'bad')) },
   { title: 'Objects', isNumber: true, cell: (r) => formatNumber(r.objects) },
-  { title: 'Watchers', isNumber: true, cell: (r) => formatNumber(r.watchers) },
+  {
+    title: 'Watchers',
+    isNumber: true,
+    cell: (r) => (r.watchers === 0 ? '0' : button(formatNumber(r.watchers), () => findWatchers(r.resource))),
+  },
   { title: 'History', cell: (r) => history(r) },
   { title: 'Revision', isNumber: true, isWide: true, cell: (r) => String(r.revision) },
   { title: 'Data age', isNumber: true, isWide: true, cell: (r) => formatSeconds(r.stalenessSeconds) },
 ]
 
-/** How full it is, and how far back it goes: how long a client may be away and still resume. */
+/** Shows how full the history is, and how far back it goes: so long may a client be away and still resume. */
 function history(resource: ResourceStatus): Node {
   const fill = `${Math.round(resource.ringFill * 100)} %`
   const meter = document.createElement('meter')
@@ -91,7 +107,13 @@ export function followStatus(onResources: (resources: readonly ResourceStatus[])
   const rate = chart('rate-chart', ['in', 'out'])
   const lag = chart('lag-chart', ['p99'])
   let previous: { status: Status; at: number } | null = null
-  byId('all-resources').addEventListener('change', () => previous !== null && showResources(previous.status))
+  for (const id of ['all-resources', 'search']) {
+    byId(id).addEventListener('input', () => {
+      if (previous === null) return
+      showResources(previous.status)
+      showWatchers(previous.status)
+    })
+  }
   const events = new EventSource('events')
   events.addEventListener('status', (event: MessageEvent<string>) => {
     const status = JSON.parse(event.data) as Status
@@ -107,8 +129,7 @@ export function followStatus(onResources: (resources: readonly ResourceStatus[])
     previous = { status, at }
     summary(status)
     showResources(status)
-    fillTable(byId('groups'), GROUPS, status.groups, 'nobody watches')
-    fillTable(byId('slow'), SLOW, status.slow, 'none')
+    showWatchers(status)
     byId('slow-hint').textContent = `${formatNumber(status.slowCount)} are behind or have a full socket.`
     onResources(status.resources)
   })
@@ -116,6 +137,34 @@ export function followStatus(onResources: (resources: readonly ResourceStatus[])
     byId('summary').replaceChildren(marked('no connection; trying again', 'bad'))
   })
 }
+
+/** Leads from a resource to those who watch it. */
+function findWatchers(resource: string): void {
+  const search = byId<HTMLInputElement>('search')
+  search.value = resource
+  search.dispatchEvent(new Event('input'))
+  byId('groups-title').scrollIntoView()
+}
+
+/** Whether the search finds one of these texts; an empty search finds all. */
+function isFound(...texts: readonly (string | null)[]): boolean {
+  const wanted = byId<HTMLInputElement>('search').value.trim().toLowerCase()
+  return wanted === '' || texts.some((text) => text?.toLowerCase().includes(wanted))
+}
+
+function showWatchers({ groups, clients, slow }: Status): void {
+  const found = <W extends Watchers>(all: readonly W[]): readonly W[] =>
+    all.filter((one) => isFound(one.resource, one.transport, 'selector' in one ? String(one.selector) : null))
+  fillTable(byId('groups'), GROUPS, found(groups), groups.length === 0 ? 'nobody watches' : 'none is found')
+  fillTable(byId('slow'), SLOW, found(slow), 'none')
+  byId('clients-part').hidden = clients === null
+  fillTable(byId('clients'), CLIENTS, clients ?? [], 'nobody watches')
+}
+
+const CLIENTS: readonly Column<{ readonly client: string; readonly watchers: number }>[] = [
+  { title: 'User or address', cell: (c) => c.client },
+  { title: 'Watchers', isNumber: true, cell: (c) => formatNumber(c.watchers) },
+]
 
 const GROUPS: readonly Column<Status['groups'][number]>[] = [
   { title: 'Resource', cell: (g) => g.resource },
@@ -138,7 +187,10 @@ interface Rates {
   readonly outByPid: ReadonlyMap<number, number>
 }
 
-/** Events a second. Each process has its own counters, and one that began anew has no rate yet; all take the same events in. */
+/**
+ * Returns events a second. Each process has its own counters, and one that restarted has no rate yet; all of them take
+ * in the same events.
+ */
 function ratesBetween(before: Status, after: Status, seconds: number): Rates {
   const old = new Map(before.processes.map((one) => [one.pid, one]))
   const outByPid = new Map<number, number>()
@@ -162,7 +214,7 @@ const FEED_STATES: Readonly<Record<string, string>> = {
   refused: 'cannot be listed',
 }
 
-/** Where the data comes from, and how that stands. */
+/** Shows the source of the data and its state. */
 function upstream(status: Status): void {
   const { upstream: source, fleet, feeds } = status
   const states = new Map<string, number>()
@@ -186,7 +238,7 @@ function upstream(status: Status): void {
   fillList(byId('upstream'), values)
 }
 
-/** Data that grows old is the sign: between two attempts a feed has many states. */
+/** The age of the data is the best sign: between two attempts a feed goes through many states. */
 function awaySeconds({ resources }: Status): number {
   return Math.max(0, ...resources.map(({ stalenessSeconds }) => stalenessSeconds))
 }
@@ -216,7 +268,7 @@ function processes({ processes: all }: Status, outByPid: ReadonlyMap<number, num
   fillTable(byId('processes'), columns, all, 'none')
 }
 
-/** A live region: told only when it says something else. */
+/** A live region, which is changed only when its text changes. */
 function summary(status: Status): void {
   const isAway = awaySeconds(status) > 0
   const state = `${status.ready ? 'ready' : 'not ready'}${isAway ? ' · upstream away' : ''}`
@@ -243,11 +295,17 @@ function tiles(status: Status, sentPerSecond: number): void {
 
 function showResources({ resources }: Status): void {
   const all = byId<HTMLInputElement>('all-resources').checked
-  const shown = resources.filter((r) => all || r.objects > 0 || r.watchers > 0 || r.problem !== null)
-  fillTable(byId('resources'), RESOURCES, shown, 'all are empty')
+  const shown = resources.filter(
+    (r) => isFound(r.resource, r.problem) && (all || r.objects > 0 || r.watchers > 0 || r.problem !== null),
+  )
+  const none = isFound() ? 'all are empty' : 'none is found'
+  fillTable(byId('resources'), RESOURCES, shown, none)
 }
 
-/** Between two readings of a cumulative histogram, by its bucket's upper bound, in milliseconds; null: no event. */
+/**
+ * Returns a quantile between two readings of a cumulative histogram, as the upper bound of its bucket in milliseconds;
+ * null when there was no event.
+ */
 function quantile(before: Status['delays'], after: Status['delays'], q: number): number | null {
   const old = new Map(before)
   const counts = after.map(([bound, count]) => [bound, count - (old.get(bound) ?? 0)] as const)
@@ -256,13 +314,17 @@ function quantile(before: Status['delays'], after: Status['delays'], q: number):
   return (counts.find(([, count]) => count >= q * total)?.[0] ?? Number.NaN) * 1000
 }
 
-/** A minute at least, in seconds since the epoch. */
+/** Seconds that a chart shows at least: a single point alone would be drawn over years. */
+const LEAST_SECONDS = 5
+
+/** Returns the range from where the data begins, in seconds since the epoch. */
 function within(min: number | null, max: number | null): [number, number] {
   const end = max ?? Date.now() / 1000
-  return [Math.min(min ?? end, end - 60), end]
+  const begin = min ?? end
+  return [Math.min(begin, end - LEAST_SECONDS), end]
 }
 
-/** Returns how to add a point. */
+/** Returns a function that adds a point. */
 function chart(id: string, names: readonly string[]): (at: number, values: readonly (number | null)[]) => void {
   const parent = byId(id)
   const style = (): { axis: string; grid: string; lines: readonly string[] } => {
@@ -286,7 +348,7 @@ function chart(id: string, names: readonly string[]): (at: number, values: reado
         height: 180,
         axes,
         scales: {
-          // A first point alone would be drawn over years.
+          // A single first point would be drawn over years.
           x: { range: (_plot, min: number | null, max: number | null) => within(min, max) },
           y: { range: (_plot, _min, max: number | null) => [0, Math.max(1, (max ?? 0) * 1.1)] },
         },
@@ -295,7 +357,7 @@ function chart(id: string, names: readonly string[]): (at: number, values: reado
       data as UPlot.AlignedData,
       parent,
     )
-    // What a chart shows is in the tiles as text.
+    // The tiles show the content of the chart as text.
     parent.querySelector('canvas')?.setAttribute('aria-hidden', 'true')
   }
   draw()

@@ -141,7 +141,7 @@ class EmbeddedUpstream implements Upstream, EmbeddedControls {
       trustsProgress: this.#trustsProgress,
       progressIntervalMs: options.progressIntervalMs ?? 5_000,
     })
-    this.#leases = new Leases(this.#clock, this.#random, (keys) => {
+    this.#leases = new Leases(this.#clock, (keys) => {
       this.commit(keys.map((key) => ({ type: 'delete', key })))
     })
   }
@@ -198,6 +198,11 @@ class EmbeddedUpstream implements Upstream, EmbeddedControls {
     if (this.#writeFailure !== null) throw this.#writeFailure
     if (!(ttlSeconds > 0)) throw new UpstreamError('protocol', `lease time ${ttlSeconds} s is not above 0`)
     return this.#leases.grant(ttlSeconds)
+  }
+
+  async dropLease(leaseId: string): Promise<void> {
+    await this.#answerable(this.#delays.writeMs)
+    this.#leases.drop(leaseId)
   }
 
   close(): Promise<void> {

@@ -4,7 +4,7 @@
  */
 import type { Key } from '../../model/event.js'
 import type { Clock, Timer } from '../../support/clock.js'
-import { randomInteger, type Random } from '../../support/random.js'
+import { newLeaseId } from '../lease-id.js'
 
 interface Lease {
   readonly ttlSeconds: number
@@ -14,15 +14,13 @@ interface Lease {
 
 export class Leases {
   readonly #clock: Clock
-  readonly #random: Random
   readonly #onExpired: (keys: readonly Key[]) => void
   readonly #leases = new Map<string, Lease>()
   readonly #leaseOfKey = new Map<Key, string>()
 
   /** @param onExpired called with the sorted keys of a lease that ran out, when it has any. */
-  constructor(clock: Clock, random: Random, onExpired: (keys: readonly Key[]) => void) {
+  constructor(clock: Clock, onExpired: (keys: readonly Key[]) => void) {
     this.#clock = clock
-    this.#random = random
     this.#onExpired = onExpired
   }
 
@@ -32,10 +30,18 @@ export class Leases {
 
   grant(ttlSeconds: number): string {
     let leaseId: string
-    do leaseId = this.#nextId()
+    do leaseId = newLeaseId()
     while (this.#leases.has(leaseId))
     this.#start(leaseId, ttlSeconds)
     return leaseId
+  }
+
+  /** Ends a lease that has no key. */
+  drop(leaseId: string): void {
+    const lease = this.#leases.get(leaseId)
+    if (lease === undefined || lease.keys.size > 0) return
+    lease.timer.cancel()
+    this.#leases.delete(leaseId)
   }
 
   /** A put moves its key to its own lease, or to none with `'0'`. */
@@ -82,15 +88,5 @@ export class Leases {
     const keys = [...lease.keys].sort()
     for (const key of keys) this.#leaseOfKey.delete(key)
     if (keys.length > 0) this.#onExpired(keys)
-  }
-
-  /**
-   * Returns 63 random bits, as in etcd: most ids are above 2^53, so that code which treats them as numbers fails in
-   * tests.
-   */
-  #nextId(): string {
-    const high = BigInt(randomInteger(this.#random, 0, 0x7fff_ffff))
-    const low = BigInt(randomInteger(this.#random, 1, 0xffff_ffff))
-    return ((high << 32n) | low).toString()
   }
 }

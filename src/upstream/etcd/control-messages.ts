@@ -15,6 +15,8 @@ export const paths = {
   txn: '/etcdserverpb.KV/Txn',
   watch: '/etcdserverpb.Watch/Watch',
   leaseGrant: '/etcdserverpb.Lease/LeaseGrant',
+  leaseRevoke: '/etcdserverpb.Lease/LeaseRevoke',
+  leaseTimeToLive: '/etcdserverpb.Lease/LeaseTimeToLive',
   authenticate: '/etcdserverpb.Auth/Authenticate',
   status: '/etcdserverpb.Maintenance/Status',
 } as const
@@ -123,8 +125,32 @@ export function decodeTxnAnswer(message: Buffer): TxnAnswer {
   return { revision: revision as Revision, succeeded, found }
 }
 
-export function encodeLeaseGrantRequest(ttlSeconds: number): Uint8Array {
-  return new BinaryWriter().tag(1, WireType.Varint).int64(ttlSeconds).finish()
+/** @param leaseId decimal text. */
+export function encodeLeaseGrantRequest(ttlSeconds: number, leaseId: string): Uint8Array {
+  return new BinaryWriter().tag(1, WireType.Varint).int64(ttlSeconds).tag(2, WireType.Varint).int64(leaseId).finish()
+}
+
+export function encodeLeaseRevokeRequest(leaseId: string): Uint8Array {
+  return new BinaryWriter().tag(1, WireType.Varint).int64(leaseId).finish()
+}
+
+/** Asks for the keys of a lease. */
+export function encodeLeaseTimeToLiveRequest(leaseId: string): Uint8Array {
+  return new BinaryWriter().tag(1, WireType.Varint).int64(leaseId).tag(2, WireType.Varint).bool(true).finish()
+}
+
+/** Returns whether the lease runs and has no key. @throws UpstreamError 'protocol' */
+export function decodeIsEmptyLease(message: Buffer): boolean {
+  let secondsLeft = 0
+  let keys = 0
+  eachField(message, (number, reader, wireType) => {
+    if (number === 3) secondsLeft = Number(reader.int64())
+    else {
+      if (number === 5) keys++
+      reader.skip(wireType, number)
+    }
+  })
+  return secondsLeft >= 0 && keys === 0
 }
 
 /** Returns the lease's id as decimal text. @throws UpstreamError 'protocol' */

@@ -7,6 +7,7 @@
  * linearizable.
  */
 import { keyFromText, prefixEnd, type Key, type KeyValue } from '../../model/event.js'
+import type { EtcdRequestMetrics } from '../../model/request-metrics.js'
 import { toRevision, type Revision } from '../../model/revision.js'
 import { systemClock, type Clock } from '../../support/clock.js'
 import { silentLogger, type Logger } from '../../support/log.js'
@@ -30,7 +31,10 @@ import {
   decodeStatusAnswer,
   decodeTxnAnswer,
   encodeAuthenticateRequest,
+  decodeIsEmptyLease,
   encodeLeaseGrantRequest,
+  encodeLeaseRevokeRequest,
+  encodeLeaseTimeToLiveRequest,
   encodeRangeRequest,
   encodeStatusRequest,
   encodeTxnRequest,
@@ -43,6 +47,7 @@ import { EndpointPool } from './endpoint-pool.js'
 import { isTokenRejected, toUpstreamError } from './etcd-error.js'
 import { EtcdWatch } from './etcd-watch.js'
 import { GrpcEndpoint, RpcError, type EtcdTls } from './grpc-endpoint.js'
+import { newLeaseId } from '../lease-id.js'
 import { LaggingMembers } from './lagging-members.js'
 import { PageSizes } from './page-sizes.js'
 import { isProgressTrusted } from './progress-trust.js'
@@ -74,6 +79,7 @@ export interface EtcdUpstreamOptions {
    * user with rights on one prefix needs no setting.
    */
   readonly probeKey?: Key
+  readonly metrics?: EtcdRequestMetrics
   readonly clock?: Clock
   readonly logger?: Logger
 }
@@ -121,6 +127,7 @@ class EtcdUpstream implements Upstream {
   readonly #token: AuthToken
   readonly #clock: Clock
   readonly #logger: Logger
+  readonly #metrics: EtcdRequestMetrics | undefined
   readonly #requestTimeoutMs: number
   readonly #pageSizes = new PageSizes()
   readonly #versions = new Map<GrpcEndpoint, string>()
@@ -133,6 +140,7 @@ class EtcdUpstream implements Upstream {
   constructor(options: EtcdUpstreamOptions) {
     this.#clock = options.clock ?? systemClock
     this.#logger = options.logger ?? silentLogger
+    this.#metrics = options.metrics
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS
     this.#probeKey = options.probeKey ?? null
     const endpoints = options.endpoints.map(
@@ -275,8 +283,16 @@ class EtcdUpstream implements Upstream {
   }
 
   async grantLease(ttlSeconds: number): Promise<string> {
-    const request = encodeLeaseGrantRequest(ttlSeconds)
+    const request = encodeLeaseGrantRequest(ttlSeconds, newLeaseId())
     return decodeLeaseGrantAnswer(await this.#call(paths.leaseGrant, request, { isRepeatable: false }))
+  }
+
+  async dropLease(leaseId: string): Promise<void> {
+    const answer = await this.#call(paths.leaseTimeToLive, encodeLeaseTimeToLiveRequest(leaseId), {
+      isRepeatable: true,
+    })
+    if (!decodeIsEmptyLease(answer)) return
+    await this.#call(paths.leaseRevoke, encodeLeaseRevokeRequest(leaseId), { isRepeatable: false })
   }
 
   close(): Promise<void> {
@@ -312,6 +328,27 @@ class EtcdUpstream implements Upstream {
 
   /** @throws UpstreamError */
   async #call(
+    path: string,
+    request: Uint8Array,
+    options: { isRepeatable: boolean; attemptMs?: number; signal?: AbortSignal },
+  ): Promise<Buffer> {
+    const startedMs = performance.now()
+    let outcome = 'ok'
+    try {
+      return await this.#attempt(path, request, options)
+    } catch (error) {
+      outcome = error instanceof UpstreamError ? error.code : 'error'
+      throw error
+    } finally {
+      // A caller that left says nothing about etcd.
+      if (options.signal?.aborted !== true) {
+        this.#metrics?.etcdAnswered(operationOf(path), outcome, (performance.now() - startedMs) / 1000)
+      }
+    }
+  }
+
+  /** @throws UpstreamError */
+  async #attempt(
     path: string,
     request: Uint8Array,
     options: { isRepeatable: boolean; attemptMs?: number; signal?: AbortSignal },
@@ -405,4 +442,12 @@ class EtcdUpstream implements Upstream {
     this.#versions.set(endpoint, version)
     this.#trustsProgress = this.#pool.endpoints.every((each) => isProgressTrusted(this.#versions.get(each) ?? ''))
   }
+}
+
+/** `range` of `/etcdserverpb.KV/Range`. */
+function operationOf(path: string): string {
+  return path
+    .slice(path.lastIndexOf('/') + 1)
+    .replaceAll(/\B[A-Z]/g, '-$&')
+    .toLowerCase()
 }

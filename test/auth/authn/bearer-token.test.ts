@@ -8,7 +8,7 @@ const protocol = (token: string) => BEARER_PROTOCOL_PREFIX + Buffer.from(token).
 const socket = (...protocols: string[]) =>
   [['Upgrade', 'websocket'], ...protocols.map((one) => ['Sec-WebSocket-Protocol', one] as const)] as const
 
-void t.test('where a bearer token is found', async (t) => {
+void t.test('a bearer token is found in a header or a subprotocol', async (t) => {
   const rows: readonly (readonly [string, readonly (readonly [string, string])[], string | null])[] = [
     ['the header', [['Authorization', 'Bearer abc']], 'abc'],
     ['in any case', [['AUTHORIZATION', 'bEaReR abc']], 'abc'],

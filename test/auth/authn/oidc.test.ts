@@ -129,7 +129,7 @@ void t.test('attacks: each is a 401', async (t) => {
   t.ok(await ask(good), 'the good one still counts after all that')
 })
 
-void t.test('what is no token of this issuer is left to others', async (t) => {
+void t.test('a token of another issuer is left to other authenticators', async (t) => {
   const { token, ask, authenticator, asked } = await issuer(t)
   for (const text of ['opaque', 'a.b', 'a.b.c', 'a.b.c.d.e', '..', await token({ iss: 'https://elsewhere.example' })]) {
     t.equal(await ask(text), null, text.slice(0, 30))

@@ -6,7 +6,7 @@ import { webhook } from '../../../src/auth/authz/webhook.js'
 import { JsonClient, member } from '../../../src/auth/https-json.js'
 import { loadKubeconfig } from '../../../src/auth/kubeconfig.js'
 import type { User } from '../../../src/auth/user.js'
-import { ServiceUnavailableError, UnauthorizedError } from '../../../src/model/status.js'
+import { ServiceUnavailableError, TooManyRequestsError, UnauthorizedError } from '../../../src/model/status.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { bearer, Folder, jsonServer } from '../fixtures.js'
 
@@ -77,6 +77,54 @@ void t.test('TokenReview', async (t) => {
   }
   answer = good
   t.match(await authenticator.authenticate(bearer('w1')), { name: 'ann' }, '"cannot say now" is not kept')
+})
+
+void t.test('a flood of invented tokens keeps no known token waiting, and no other address', async (t) => {
+  const clock = new VirtualClock()
+  const running = new Map<string, () => void>()
+  const reviewed: string[] = []
+  const authenticator = tokenReview({
+    client: {
+      async post(_path, body) {
+        const token = String(member(member(body, 'spec'), 'token'))
+        reviewed.push(token)
+        if (token.startsWith('invented')) await new Promise<void>((resolve) => running.set(token, resolve))
+        const isGood = token.startsWith('good')
+        return {
+          status: 201,
+          body: { status: { authenticated: isGood, ...(isGood ? { user: { username: token } } : {}) } },
+        }
+      },
+      close: () => {},
+    },
+    cacheMs: 10_000,
+    clock,
+  })
+  const from = (address: string, token: string) => authenticator.authenticate({ ...bearer(token), address })
+  t.match(await from('10.0.0.1', 'good-1'), { name: 'good-1' })
+  clock.advance(11_000)
+  const refusals: unknown[] = []
+  const flood = Array.from({ length: 20_000 }, (_, i) =>
+    from('10.6.6.6', `invented-${i}`).catch((error: unknown) => refusals.push(error)),
+  )
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(running.size, 1, 'one address has one question')
+  t.equal(refusals.length, 20_000 - 1 - 32, 'and a short queue')
+  t.ok(refusals.every((error) => error instanceof TooManyRequestsError))
+  t.match(await from('10.6.6.6', 'good-1'), { name: 'good-1' }, 'a known token passes, from the same address too')
+  t.match(await from('10.0.0.2', 'good-2'), { name: 'good-2' }, 'and a new one of another address')
+  for (let i = 0; i < 100; i++) await from(`10.1.0.${i}`, `bad-${i}`).catch(() => {})
+  t.equal(reviewed.filter((token) => token.startsWith('bad')).length, 100)
+  while (running.size > 0) {
+    for (const [token, go] of running) {
+      running.delete(token)
+      go()
+    }
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  await Promise.all(flood)
+  clock.advance(11_000)
+  t.match(await from('10.0.0.1', 'good-1'), { name: 'good-1' }, 'the known ones are not forgotten for the invented')
 })
 
 void t.test('SubjectAccessReview', async (t) => {

@@ -109,7 +109,7 @@ void t.test('decisions', async (t) => {
   }
 })
 
-void t.test('a policy with one mistake is no policy, and every mistake is told with its line', async (t) => {
+void t.test('a policy with one mistake is not used, and every mistake is reported with its line', async (t) => {
   const rule = (text: string) => `rules:\n  - {users: [a], verbs: [get], ${text}}`
   const rows: readonly (readonly [string, RegExp])[] = [
     ['', /line 1: the file must hold one mapping/],

@@ -467,7 +467,7 @@ void t.test('objects that are not what they should be grant nothing and break no
   )
 })
 
-void t.test('a change takes effect with the next question and is told on', async (t) => {
+void t.test('a change takes effect with the next question and is reported', async (t) => {
   const source = new Source(null)
   const authorizer = rbac(new RbacRules(source))
   let told = 0

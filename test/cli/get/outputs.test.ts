@@ -1,4 +1,4 @@
-/** What `get` can print and how it orders it, and several resources. */
+/** Tests of the forms and orders in which `get` prints objects, of one resource and of several. */
 import t from 'tap'
 import { keyFromText } from '../../../src/model/event.js'
 import { pod, startApp } from '../../support/app.js'

@@ -1,4 +1,4 @@
-/** What `get` and `watch` tell of the past. */
+/** Tests of `get` and `watch` at past revisions. */
 import t from 'tap'
 import { pod, startApp } from '../../support/app.js'
 import { type CliResult, runCli } from '../support/run-cli.js'

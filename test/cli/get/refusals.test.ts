@@ -1,4 +1,4 @@
-/** What `get` and `watch` refuse, with or without having asked which resources there are. */
+/** Tests of what `get` and `watch` refuse, before and after asking for the list of resources. */
 import t from 'tap'
 import { startApp } from '../../support/app.js'
 import { type CliResult, eachAtOnce, runCli } from '../support/run-cli.js'
@@ -7,7 +7,7 @@ const app = await startApp(t)
 const environment = { DISTRIBUTARY_SERVER: app.url }
 const cli = async (...args: string[]): Promise<CliResult> => await runCli(t, args, { environment })
 
-void t.test('what cannot be done is one line', async (t) => {
+void t.test('each failure is reported in one line', async (t) => {
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
     [['get', 'pods', '-o', 'custom-columns='], /HEADER:PATH/],
     [['get', 'pods', '-o', 'custom-columns=A'], /HEADER:PATH, separated by commas, not "A"/],

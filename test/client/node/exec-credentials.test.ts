@@ -64,30 +64,33 @@ const plugin = (more: Partial<ExecPlugin> = {}): ExecPlugin => ({
   ...more,
 })
 
-void t.test('what it prints lasts until it expires or is refused, and runs once for all who wait', async (t) => {
-  print(credential({ token: 'one', expirationTimestamp: '2026-01-01T00:00:10Z' }))
-  let now = Date.parse('2026-01-01T00:00:00Z')
-  const source = execCredentials(plugin(), { now: () => now })
-  const [first] = await Promise.all([source.current(), source.current(), source.current()])
-  t.same(first, { authorization: 'Bearer one' })
-  t.equal(runs().length, 1)
-  now += 9_999
-  await source.current()
-  t.equal(runs().length, 1, 'not yet expired')
-  print(credential({ token: 'two' }))
-  now += 1
-  const second = await source.current()
-  t.same(second, { authorization: 'Bearer two' })
-  now += 1e12
-  t.equal(await source.current(), second, 'without a time it lasts')
-  source.refused(first)
-  t.equal(await source.current(), second, 'older ones were refused')
-  source.refused(second)
-  t.not(await source.current(), second)
-  t.equal(runs().length, 2)
-})
+void t.test(
+  'the printed credentials last until they expire or are refused, and the command runs once for all callers',
+  async (t) => {
+    print(credential({ token: 'one', expirationTimestamp: '2026-01-01T00:00:10Z' }))
+    let now = Date.parse('2026-01-01T00:00:00Z')
+    const source = execCredentials(plugin(), { now: () => now })
+    const [first] = await Promise.all([source.current(), source.current(), source.current()])
+    t.same(first, { authorization: 'Bearer one' })
+    t.equal(runs().length, 1)
+    now += 9_999
+    await source.current()
+    t.equal(runs().length, 1, 'not yet expired')
+    print(credential({ token: 'two' }))
+    now += 1
+    const second = await source.current()
+    t.same(second, { authorization: 'Bearer two' })
+    now += 1e12
+    t.equal(await source.current(), second, 'without a time it lasts')
+    source.refused(first)
+    t.equal(await source.current(), second, 'older ones were refused')
+    source.refused(second)
+    t.not(await source.current(), second)
+    t.equal(runs().length, 2)
+  },
+)
 
-void t.test('what it is given: arguments, environment, version, terminal and cluster', async (t) => {
+void t.test('the command gets arguments, environment, version, terminal and cluster', async (t) => {
   const config = (exec: object, cluster: object = {}): ExecPlugin =>
     readKubeconfig(
       {
@@ -140,7 +143,7 @@ void t.test('what it is given: arguments, environment, version, terminal and clu
   }
 })
 
-void t.test('what is no credential is told, and never printed', async (t) => {
+void t.test('output that is not a credential is reported, and never printed', async (t) => {
   for (const [printed, expected] of [
     ['secret', /did not print JSON/],
     ['null', /did not print an ExecCredential/],

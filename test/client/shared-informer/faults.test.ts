@@ -19,7 +19,9 @@ const timings = {
   backoff: { firstMs: 20, capMs: 300 },
 }
 
-/** Where nothing fails: server and client are one process, and a busy machine may well hold that up for 600 ms. */
+/**
+ * Settings for the case without faults: server and client are one process, and a busy machine may delay that by 600 ms.
+ */
 const patient = {
   ...timings,
   silenceMs: 60_000,
@@ -33,7 +35,7 @@ interface Scene {
   readonly proxy: FaultProxy
   readonly faults: HttpFaults
   readonly informer: SharedInformer<KubeObject>
-  /** What handlers heard, by key: `+` added, `~` updated, `-` deleted. */
+  /** What handlers were told, by key: `+` added, `~` updated, `-` deleted. */
   readonly heard: Map<string, string>
   readonly equalsServer: (within?: number) => Promise<void>
 }
@@ -120,7 +122,7 @@ function change(app: AppHarness, round: number): void {
 }
 
 for (const kind of ['fetch', 'node'] as const) {
-  void t.test(`it follows the server (${kind})`, async (t) => {
+  void t.test(`an informer follows the server (${kind})`, async (t) => {
     const { app, informer, equalsServer, faults } = await scene(t, { kind, patience: patient })
     informer.start()
     await informer.whenSynced()

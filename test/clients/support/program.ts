@@ -6,7 +6,7 @@ import type { Test } from 'tap'
 export interface ClientProgram {
   /** @throws Error when the answer is one, or with what the client wrote when it ends or does not answer in time. */
   ask(command: string, withinMs?: number): Promise<unknown>
-  /** What it has written on standard error. */
+  /** Returns what the program has written on standard error. */
   errors(): string
   /** Closes its standard input, and returns its exit code. */
   end(): Promise<number | null>

@@ -73,7 +73,7 @@ export async function startStage(t: Test, flags: readonly string[] = []): Promis
 
 const restartAfter = (signal: NodeJS.Signals) => async (stage: Stage) => {
   await stage.kill(signal)
-  // What is written while nobody serves has to reach the client as events.
+  // Objects written while no server runs must reach the client as events.
   await stage.writePods(`without-a-server-${signal.toLowerCase()}`)
   await stage.start()
 }

@@ -171,7 +171,7 @@ void t.test('a field the table does not have yet is read by the descriptors', (t
   t.end()
 })
 
-void t.test('what is no descriptor set is said so', (t) => {
+void t.test('a file that is not a descriptor set is reported as such', (t) => {
   for (const bytes of [Buffer.from('syntax = "proto3";'), Buffer.alloc(0), kubernetesDescriptors().subarray(0, 1000)]) {
     t.throws(() => loadDescriptors(bytes, kubernetesSchema()), { name: 'CodecError', code: 'malformed' })
   }

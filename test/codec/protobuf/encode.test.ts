@@ -1,4 +1,7 @@
-/** What we send is read back by protobuf-es with the descriptors that Kubernetes publishes: nothing of ours in between. */
+/**
+ * Messages that we send are read back by protobuf-es with the descriptors that Kubernetes publishes, without any code
+ * of ours.
+ */
 import { createFileRegistry, fromBinary } from '@bufbuild/protobuf'
 import { reflect } from '@bufbuild/protobuf/reflect'
 import { FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt'

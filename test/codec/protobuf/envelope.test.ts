@@ -152,7 +152,7 @@ void t.test('fields the schema does not know are counted, at every depth', (t) =
   t.end()
 })
 
-void t.test('what comes twice: of a text the last, of a message both', (t) => {
+void t.test('a repeated text keeps its last occurrence, a repeated message is merged', (t) => {
   const metadata = (...fields: Buffer[]): Buffer => lengthDelimited(1, Buffer.concat(fields))
   const raw = Buffer.concat([
     metadata(lengthDelimited(1, Buffer.from('first')), lengthDelimited(3, Buffer.from('ns'))),

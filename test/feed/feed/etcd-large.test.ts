@@ -34,7 +34,7 @@ void t.test(
     const later = feedOver(t, etcd, etcd.url, options)
     later.feed.start()
     await until(() => later.feed.status.state === 'watching', 'the one that starts to be ready')
-    // Where progress is not trusted, an equal state may have made it ready before.
+    // When progress is not trusted, an equal state may have made it ready before.
     await until(() => later.sink.batches.at(-1)?.events[0]?.type === 'delete', 'it to have heard')
     t.equal(later.sink.state.size, 0)
     for (const { sink, metrics } of [live, later]) {

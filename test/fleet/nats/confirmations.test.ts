@@ -1,4 +1,4 @@
-/** What a publisher's word about etcd is worth to whoever hears it, late or not. */
+/** Tests of how far a subscriber may trust what the publisher says about etcd, on time or late. */
 import t from 'tap'
 import { Confirmations } from '../../../src/fleet/nats/confirmations.js'
 import { EtcdPulse } from '../../../src/fleet/nats/etcd-pulse.js'

@@ -1,6 +1,6 @@
 /**
- * Who holds the lease, by a clock that the test moves: there is never a time at which two believe that they do, as long as
- * their clocks run at one pace, and there is always somebody in the end.
+ * Tests of the lease, by a clock that the test moves: never do two candidates believe that they hold it, as long as
+ * their clocks run at one pace, and in the end one does.
  */
 import t, { type Test } from 'tap'
 import { Election } from '../../../src/fleet/nats/election.js'
@@ -18,7 +18,7 @@ const LEASE_MS = 1_000
 /** One register with compare-and-swap, as a bucket is one. */
 class Register {
   entry: KvEntry | null = null
-  /** What a replica that lags still holds: every other look is answered from there. */
+  /** The entry that a lagging replica still has: every other read is answered from there. */
   lagging: KvEntry | null = null
   #looks = 0
 
@@ -97,7 +97,7 @@ void t.test('one of four is elected within a lease, and stays', async (t) => {
   t.same(w.candidates[leader!]!.told, ['elected'])
 })
 
-void t.test('who stops gives the lease back: the next has it at its next look', async (t) => {
+void t.test('a candidate that stops gives the lease back, and the next one gets it at its next look', async (t) => {
   const w = world(t, 2)
   w.candidates[0]!.election.start()
   await w.pass(LEASE_MS)
@@ -109,7 +109,7 @@ void t.test('who stops gives the lease back: the next has it at its next look', 
   t.same(w.leaders(), [1], 'before a lease has run out')
 })
 
-void t.test('who resigns may be elected again, and somebody is', async (t) => {
+void t.test('a publisher that resigns may be elected again, and one is elected', async (t) => {
   const w = world(t, 2)
   for (const { election } of w.candidates) election.start()
   await w.pass(LEASE_MS)
@@ -173,7 +173,7 @@ void t.test('NATS loses writes that it had acknowledged: who holds the lease fro
   t.equal(w.leaders().length, 1)
   t.ok(w.register.entry!.revision > 20)
   w.register.entry = { value: w.register.entry!.value, revision: 3 }
-  // What they were told before is of no more use, on either side.
+  // What either side was told before is now too old to be used.
   await w.pass(4 * LEASE_MS)
   const [second] = w.leaders()
   t.equal(w.leaders().length, 1)

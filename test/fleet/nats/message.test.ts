@@ -1,4 +1,4 @@
-/** What is written to a stream comes out of it as it was, and nothing else does. */
+/** A message that is written to a stream comes out of it unchanged, and anything else is refused. */
 import t from 'tap'
 import { decodePart, encodeMessage, joinParts, type Message } from '../../../src/fleet/nats/message.js'
 import { BrokerError } from '../../../src/fleet/nats/broker-error.js'

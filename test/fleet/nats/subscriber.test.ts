@@ -1,6 +1,6 @@
 /**
- * What can be wrong with what is stored in NATS: each leads to another snapshot or to a wait, and never to a hole. The sinks
- * throw when revisions do not ascend; what they hold at the end is compared with etcd.
+ * Tests of damage to what is stored in NATS: each kind leads to another snapshot or to a wait, and never to a gap. The
+ * sinks throw when revisions do not ascend, and their final contents are compared with etcd.
  */
 import t from 'tap'
 import { encodeMessage } from '../../../src/fleet/nats/message.js'

@@ -31,7 +31,7 @@ const batches: readonly Batch[] = [
   { revision: big, events: [] },
 ]
 
-void t.test('what is written is read again, whatever the chunks', (t) => {
+void t.test('written frames are read again, however they are chunked', (t) => {
   const frames = [
     new FrameWriter(1).done(),
     new FrameWriter(2, 0).text('ä\u0000€').key('\u00ff\u0000').number(big).count(4_294_967_295).byte(255).done(),

@@ -17,7 +17,7 @@ const put = (name: string, at: number): Batch => ({
 })
 const textOf = (keyValues: Iterable<KeyValue>): string[] => [...keyValues].map(({ value }) => value.toString())
 
-void t.test('what the bounds push out of the history is folded into the state', (t) => {
+void t.test('batches that the bounds evict from the history are folded into the state', (t) => {
   const state = new ReplayableState({ maxItems: 2, maxBytes: 1_000_000, maxAgeMs: 1_000 })
   state.reset(toRevision(10), [keyValue('a', 3), keyValue('b', 4)])
   state.append(put('a', 11), 0)

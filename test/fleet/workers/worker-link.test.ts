@@ -1,4 +1,4 @@
-/** What the primary hands on, over real sockets, from a source that the test plays. */
+/** Tests of what the primary passes on over real sockets, from a source that the test plays. */
 import t from 'tap'
 import type { Batch, Key, KeyValue } from '../../../src/model/event.js'
 import { type Revision, toRevision } from '../../../src/model/revision.js'
@@ -34,7 +34,7 @@ function view(state: ReadonlyMap<Key, KeyValue>): string[] {
   return [...state.values()].map(({ key, modRevision, value }) => `${key} ${modRevision} ${value.toString()}`).sort()
 }
 
-void t.test('every worker is told what the source says, and the source is opened once', async (t) => {
+void t.test('every worker gets what the source delivers, and the source is opened once', async (t) => {
   const h = primaryHarness(t)
   const workers = [await h.worker(), await h.worker(), await h.worker()]
   await until(() => h.feeds.length > 0 && [...h.primary.relays()][0]?.subscribers === 3, 'three subscriptions')
@@ -75,7 +75,7 @@ void t.test('a worker that comes later has the same history, so its clients resu
   t.same(view(late.sink.state), view(early.sink.state))
 })
 
-void t.test('a worker that comes while the source is refused or away is told so', async (t) => {
+void t.test('a worker that joins while the source is refused or away learns that', async (t) => {
   const h = primaryHarness(t)
   const first = await h.worker()
   await until(() => h.feeds.length > 0, 'the source')
@@ -122,7 +122,7 @@ void t.test('a worker that does not read is dropped at the bound, and holds up n
   t.equal([...h.primary.relays()][0]?.subscribers, 1)
 })
 
-void t.test('what cannot be read ends the link, whoever sent it', async (t) => {
+void t.test('a frame that cannot be read ends the link, whoever sent it', async (t) => {
   const h = primaryHarness(t)
   const worker = await h.worker()
   worker.socket.write(Buffer.from([5, 0, 0, 0, 99, 0, 0, 0, 0]))

@@ -6,7 +6,7 @@ import { type ServerProcess, startServerProcess } from './server-process.js'
 
 const MODES = modeValues()
 
-/** Where it listens here, with TLS and without. */
+/** The addresses at which it listens here, with TLS and without. */
 export const https = { bindAddress: '127.0.0.1', securePort: 0 }
 export const plain = { bindAddress: '127.0.0.1', port: 0 }
 

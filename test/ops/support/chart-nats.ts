@@ -9,7 +9,7 @@ import type { KubernetesObject } from './kubernetes-objects.js'
 import { type Placement, placeContainer, type Secrets, secretOf } from './machine.js'
 
 export interface ChartNats {
-  /** Of clients, by the scheme that the release gives them. */
+  /** The URLs for clients, with the scheme of the release. */
   readonly urls: readonly string[]
   /** `/jsz?streams=true&config=true` and the like, of the first server. */
   monitor(path: string): Promise<unknown>

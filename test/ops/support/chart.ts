@@ -32,7 +32,7 @@ export function modeValues(): ReadonlyMap<string, Values> {
 }
 
 export interface RenderOptions {
-  /** What is installed already: what `lookup` finds. */
+  /** The objects that are already installed, which `lookup` finds. */
   readonly cluster?: readonly KubernetesObject[]
   readonly release?: Release
 }

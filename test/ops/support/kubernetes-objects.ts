@@ -13,7 +13,7 @@ export interface KubernetesObject {
   readonly [field: string]: unknown
 }
 
-/** Of operators: they bring their own schemas. */
+/** The groups of operators, which bring their own schemas. */
 const FOREIGN_GROUPS = ['cert-manager.io/', 'monitoring.coreos.com/', 'gateway.networking.k8s.io/']
 
 const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/

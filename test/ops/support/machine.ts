@@ -52,7 +52,7 @@ export interface PlacedContainer {
   readonly args: readonly string[]
   readonly environment: Readonly<Record<string, string>>
   readonly scheme: 'http' | 'https'
-  /** Where a file of the container is here. */
+  /** Returns where a file of the container is on this machine. */
   place(path: string): string
 }
 
@@ -144,7 +144,7 @@ function filesOf(volume: Volume, placement: Placement): Readonly<Record<string, 
   return Object.fromEntries(files.map(([path, content]) => [path.slice(hostPath.path.length + 1), content]))
 }
 
-/** What was there before stays, as the chart's own Secrets do; else it is what is installed now. */
+/** An existing Secret stays, as the chart's own Secrets do; otherwise it is the one that is installed now. */
 export function secretOf({ objects, secrets = {} }: Placement, name: string): Readonly<Record<string, string>> {
   const old = secrets[name]
   if (old !== undefined) return old

@@ -1,6 +1,7 @@
 /**
- * What an object must have: the fields that Kubernetes' OpenAPI calls required, as the declarations of its JavaScript
- * client carry them. The protobuf descriptors, which `kubernetes-objects.ts` reads, know names and types but not this.
+ * The required fields of an object: those that Kubernetes' OpenAPI calls required, as the declarations of its
+ * JavaScript client have them. The protobuf descriptors, which `kubernetes-objects.ts` reads, have names and types but
+ * not this.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import type { KubernetesObject } from './kubernetes-objects.js'

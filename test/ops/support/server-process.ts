@@ -21,7 +21,7 @@ export interface ServerProcessOptions {
   readonly args?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly cwd?: string
-  /** Of the port that it names. */
+  /** The scheme of the port that it names. */
   readonly scheme?: 'http' | 'https'
 }
 

@@ -1,4 +1,4 @@
-/** What an OpenTelemetry collector is to its senders: OTLP over HTTP, in JSON, on a free port. */
+/** A stand-in for an OpenTelemetry collector: OTLP over HTTP, in JSON, on a free port. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -21,7 +21,7 @@ export interface CollectedSpan {
 export interface TraceCollector {
   readonly url: string
   readonly spans: readonly CollectedSpan[]
-  /** What senders are answered from now on. */
+  /** The status that senders get from now on. */
   status: number
   /** Requests taken, whatever they were answered. */
   readonly requests: number

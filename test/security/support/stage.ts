@@ -39,7 +39,7 @@ export interface Stage {
   readonly ca: Buffer
   readonly issuerUrl: string
   readonly key: SigningKey
-  /** What must be in no output: tokens, and the lines of the private key. */
+  /** Texts that must not be in any output: tokens, and the lines of the private key. */
   readonly secrets: readonly string[]
   /** Descriptors that the server has open. */
   descriptors(): number
@@ -157,7 +157,7 @@ export class HonestClients {
     this.#lanes = [...Array.from({ length: lanes }, () => this.#list()), this.#write()]
   }
 
-  /** What was measured since the last time. */
+  /** Returns what was measured since the last call. */
   take(): { readonly lists: string; readonly events: string } {
     const take = (values: number[]): string => {
       const sorted = values.splice(0).sort((a, b) => a - b)

@@ -277,7 +277,7 @@ void t.test('another list while the only slot is taken is a 429 that says when t
   t.ok(Number(answer.headers.get('retry-after')) >= 1)
 })
 
-void t.test('what is stored and cannot be served is counted in a warning', async (t) => {
+void t.test('stored objects that cannot be served are counted in a warning', async (t) => {
   const app = await start(t, { pods: 1 })
   t.equal((await ask(app)).headers.get('warning'), null)
   app.upstream.commit([

@@ -1,6 +1,7 @@
 /**
- * What a request is judged as. The expected values are those of kubernetes/apiserver's own request info resolver
- * (k8s.io/apiserver v0.37.2), which was asked for every line of the first table; the second holds where we differ.
+ * Tests of the attributes by which a request is judged. The expected values are those of kubernetes/apiserver's own
+ * request info resolver (k8s.io/apiserver v0.37.2), which was asked for every line of the first table; the second holds
+ * where we differ.
  */
 import t from 'tap'
 import { parseRequestPath } from '../../../src/dialect/request-path.js'

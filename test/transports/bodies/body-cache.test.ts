@@ -54,7 +54,7 @@ void t.test('those who ask at once share one making, and those who come later it
   later.release()
 })
 
-void t.test('what nobody wants any more is let go in the middle', async (t) => {
+void t.test('a body that nobody wants any more is dropped halfway', async (t) => {
   const { bodies, gate } = setUp(1)
   const { made, pieces } = source()
   const uses = [await bodies.use('a', asker(), pieces), await bodies.use('a', asker('bob'), pieces)]
@@ -68,7 +68,7 @@ void t.test('what nobody wants any more is let go in the middle', async (t) => {
   t.equal(await readAll((await bodies.use('a', asker(), again.pieces)).body), 30, 'and made anew for the next')
 })
 
-void t.test('what is made of another body needs no slot of its own', async (t) => {
+void t.test('a body made from another one needs no slot of its own', async (t) => {
   const { bodies, gate, clock } = setUp(1)
   const plain = await bodies.use('a', asker(), source().pieces)
   const derived = bodies.useDerived('a gzip', source().pieces)
@@ -96,7 +96,7 @@ void t.test('many of one identity that wait for the same body are one in the que
   t.equal(gate.running, 0)
 })
 
-void t.test('a failure is told to everybody who shares it, and to nobody after them', async (t) => {
+void t.test('a failure reaches every request that shares the body, and none after them', async (t) => {
   const { bodies } = setUp(1)
   const uses = await Promise.all(
     [0, 1].map(() =>

@@ -120,7 +120,7 @@ void t.test('Last-Event-ID beats the resourceVersion of the URL, and counts for 
   t.equal((await new EventReader(lines).all()).length, 3, 'a JSON watch goes by its URL')
 })
 
-void t.test('a position that is gone is told as an ERROR, and forgotten by an empty id', async (t) => {
+void t.test('a position that is gone is answered with an ERROR, and cleared by an empty id', async (t) => {
   const objects = Object.fromEntries(['a', 'b', 'c'].map((name) => [`pods/default/${name}`, pod(name)]))
   const h = await startApp(t, { flags: ['--backfill-revisions', '0'], objects })
   const stream = await open(h, '', { 'last-event-id': '2' })

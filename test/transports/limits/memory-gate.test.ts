@@ -43,7 +43,7 @@ for (const [resident, target, relieved, isRefused] of rows) {
   })
 }
 
-void t.test('it ends by itself when memory is there again', (t) => {
+void t.test('the refusal ends when memory is available again', (t) => {
   const { clock, gate, seen } = at(t, 300, 200)
   clock.advance(3_000)
   t.throws(() => gate.admit())
@@ -54,7 +54,7 @@ void t.test('it ends by itself when memory is there again', (t) => {
   t.end()
 })
 
-void t.test('it gives back at most once in 10 s, and again only after a collection', (t) => {
+void t.test('memory is given back at most once in 10 s, and again only after a collection', (t) => {
   const { clock, gate, seen, collections } = at(t, 300, 200)
   for (let i = 0; i < 90; i++) {
     t.throws(() => gate.admit())

@@ -25,7 +25,7 @@ async function bodyOf(response: AsyncIterable<unknown>): Promise<Buffer> {
   return Buffer.concat(parts)
 }
 
-/** What a gzip stream holds. @throws when its checksum, its length or anything in it is wrong. */
+/** Returns the lines of a gzip stream. @throws when its checksum, its length or anything in it is wrong. */
 function linesOf(body: Buffer): readonly string[] {
   const lines = gunzipSync(body).toString().split('\n').filter(Boolean)
   return lines.map((line) => brief(JSON.parse(line) as SeenEvent))
@@ -101,7 +101,7 @@ void t.test('a reader that fell behind has a whole stream too', async (t) => {
   slow.pause()
   const fastBody = bodyOf(fast)
   for (let i = 0; i < 300; i++) {
-    // What does not compress: sockets fill up.
+    // A filler that does not compress, so that sockets fill up.
     const filler = Array.from({ length: 3_000 }, (_, j) => Math.imul(i * 7_919 + j, 2_654_435_761).toString(36)).join(
       '',
     )

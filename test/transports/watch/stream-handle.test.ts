@@ -56,7 +56,7 @@ void t.test('this Node has a handle to give, for a plain socket on which nothing
   t.equal(socketHandle(Object.assign(server, { encrypted: true })), null, 'bytes would go out in the clear')
 })
 
-void t.test('a full peer is told of once, and both ways keep their order', async (t) => {
+void t.test('a full peer is reported once, and both directions keep their order', async (t) => {
   const { server, client } = await pair(t)
   const handle = socketHandle(server)!
   const expected: Buffer[] = []
@@ -79,7 +79,7 @@ void t.test('a full peer is told of once, and both ways keep their order', async
   t.same(taken, [0, 0])
 })
 
-void t.test('what is queued when the connection dies is given back, and nothing is taken afterwards', async (t) => {
+void t.test('bytes queued when the connection dies are given back, and nothing is accepted afterwards', async (t) => {
   const { server, client } = await pair(t)
   const handle = socketHandle(server)!
   const ended = new Promise<number>((resolve) => {

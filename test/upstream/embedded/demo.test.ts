@@ -34,7 +34,10 @@ function list<T extends KubeObject>(store: Store, kind: string): T[] {
   return store.peek(kindPrefix(kind)).map(({ value }) => JSON.parse(value.toString()) as T)
 }
 
-/** What is wrong with the cluster as it is stored now. True of every revision, not only at rest. */
+/**
+ * Returns what is wrong with the cluster as it is stored now. There must be nothing at every revision, not only at
+ * rest.
+ */
 function problems(store: Store): string[] {
   const found: string[] = []
   const check = (isTrue: boolean, problem: string): void => {
@@ -195,7 +198,7 @@ for (const [seed, steps, checkEvery] of [
   })
 }
 
-void t.test('what somebody deletes, creates or breaks is taken as a cluster would take it', async (t) => {
+void t.test('the demo reacts like a cluster to objects that are deleted, created or broken', async (t) => {
   const { upstream, clock } = setUp(t)
   const [pod] = list<Pod>(upstream, 'Pod').filter(({ metadata }) => metadata.namespace === 'shop')
   const [grafana] = list<Workload>(upstream, 'Deployment').filter(({ metadata }) => metadata.name === 'grafana')

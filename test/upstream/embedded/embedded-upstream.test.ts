@@ -100,7 +100,7 @@ void t.test('a compare that does not hold changes nothing and says what is there
   t.same(await keysAt(upstream, '/'), ['/a=mine'])
 })
 
-void t.test('what etcd refuses is refused', async (t) => {
+void t.test('the embedded store refuses what etcd refuses', async (t) => {
   const { upstream } = setUp(t, { maxRequestBytes: 1000 })
   const writes: [string, readonly WriteOperation[], string][] = [
     ['a key named twice', [put('/a'), del('/a')], 'protocol'],
@@ -262,7 +262,7 @@ void t.test('progress comes after everything it covers, and only where it may be
   }
 })
 
-void t.test('a closed watch is told nothing more, not even by a pass that is running', async (t) => {
+void t.test('a closed watch gets nothing more, not even from a running pass', async (t) => {
   const { upstream } = setUp(t)
   const log: string[] = []
   const first = upstream.watch(
@@ -291,7 +291,7 @@ void t.test('a closed watch is told nothing more, not even by a pass that is run
   t.equal(upstream.watchCount, 0)
 })
 
-void t.test('a watch cut off is told so once, and what it was not handed is had by a new one', async (t) => {
+void t.test('a cut watch ends once, and a new one gets the events it missed', async (t) => {
   const { upstream } = setUp(t)
   const old = watch(upstream, '/', 2)
   await upstream.delivered()

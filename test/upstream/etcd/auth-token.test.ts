@@ -83,7 +83,7 @@ void t.test('with rights on one prefix only', async (t) => {
     }
   })
 
-  await t.test('a password changed behind our back is told, and the new one not guessed', async (t) => {
+  await t.test('a changed password is reported, and the new one is not guessed', async (t) => {
     await etcd.call('auth/user/changepw', { ...user, password: 'other' }, administrator)
     await t.rejects(upstream.read({ prefix: allowed }), { code: 'unauthenticated' })
     await etcd.call('auth/user/changepw', user, administrator)

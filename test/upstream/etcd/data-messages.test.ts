@@ -15,7 +15,7 @@ interface Fields {
   readonly lease: bigint
 }
 
-void t.test('what another implementation encodes is decoded to the same', async (t) => {
+void t.test('messages that another implementation encodes decode to the same values', async (t) => {
   const seed = Number(process.env['SEED'] ?? 1)
   const random = seededRandom(seed)
   for (let round = 0; round < 200; round++) {

@@ -70,7 +70,7 @@ const cases: Record<string, { looks: readonly (readonly (number | null)[])[]; be
 }
 
 for (const [name, { looks, behind }] of Object.entries(cases)) {
-  void t.test(`who is behind: ${name}`, async (t) => {
+  void t.test(`members that are behind: ${name}`, async (t) => {
     const clock = new VirtualClock()
     const found: string[] = []
     let look = -1

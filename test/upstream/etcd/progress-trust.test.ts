@@ -1,6 +1,6 @@
 /**
- * Whose progress is believed, with servers that say they are of other versions than the etcd at hand and answer progress
- * requests out of turn: a stand-in, since it is the lie of the old ones that has to be shown.
+ * Tests of whose progress is trusted, with stand-in servers that claim other versions than the etcd at hand and answer
+ * progress requests too early, as old versions did.
  */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { Server, ServerCredentials, type ServerDuplexStream, type sendUnaryData } from '@grpc/grpc-js'

@@ -53,7 +53,7 @@ void t.test('three in a row: a consistent read at the end sees what was written 
   const third = await behind(t, second)
   t.same((await get(third, '/api/v1/pods')).items, (await get(first, '/api/v1/pods')).items, 'to the last member')
   for (let i = 0; i < 5; i++) {
-    // Of another resource: the pods themselves are quiet, and must be known to be.
+    // This write is to another resource: the pods themselves are quiet, and must be known to be.
     const written = first.put(`configmaps/a/c${i}`, configMap(`c${i}`))
     const list = await get(third, '/api/v1/pods')
     t.ok(Number(list.metadata.resourceVersion) >= written, `${list.metadata.resourceVersion} >= ${written}`)
@@ -73,7 +73,7 @@ void t.test('three in a row: a consistent read at the end sees what was written 
   )
 })
 
-void t.test('what the other serves is served, custom resources within a moment, Secrets only by name', async (t) => {
+void t.test('the resources of the other server are served, custom ones soon, Secrets only by name', async (t) => {
   const secret = { kind: 'Secret', apiVersion: 'v1', metadata: { name: 's', namespace: 'a' }, data: {} }
   const front = await frontOf(t, {
     flags: ['--resource', 'secrets', '--resource', 'flags=/config/flags/'],

@@ -82,7 +82,7 @@ void t.test('an apply does not own what is filled in, a create does', async (t) 
   t.match(JSON.stringify(made.body.metadata?.['managedFields']), /f:replicas/, 'as the API server has it')
 })
 
-void t.test('what is there is written back without a change', async (t) => {
+void t.test('a stored object is written back without a change', async (t) => {
   const h = await startApp(t, { flags: ['--enable-writes'] })
   const send = clientOf(h.url)
   const made = await send('POST', DEPLOYMENTS, deployment('web'))

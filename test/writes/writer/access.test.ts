@@ -1,4 +1,4 @@
-/** Who may write: the gate in front of every write, on HTTP/1.1 and HTTP/2. */
+/** Tests of the gate in front of every write, on HTTP/1.1 and HTTP/2. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:http2'
 import { tmpdir } from 'node:os'

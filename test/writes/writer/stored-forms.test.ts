@@ -1,11 +1,14 @@
-/** What else lies in etcd than our own JSON: a kube-apiserver's protobuf, other versions, bare values, what cannot be read. */
+/**
+ * Tests of other stored forms than our own JSON: a kube-apiserver's protobuf, other versions, bare values, unreadable
+ * values.
+ */
 import t from 'tap'
 import { apiServer120 } from '../../support/protobuf-data.js'
 import { keyFromText } from '../../../src/model/event.js'
 import { startApp } from '../../support/app.js'
 import { clientOf, CONFIG_MAPS, configMap, JSON_PATCH, MERGE } from '../client.js'
 
-void t.test('what a kube-apiserver stored as protobuf is left alone', async (t) => {
+void t.test('objects that a kube-apiserver stored as protobuf are left alone', async (t) => {
   const h = await startApp(t, { flags: ['--enable-writes'] })
   const { stored } = apiServer120()
   for (const { key, value } of stored) h.upstream.commit([{ type: 'put', key: keyFromText(key), value }])
@@ -46,7 +49,7 @@ void t.test('an object of another version is written as the one it is asked in',
   t.match(JSON.parse(stored!.value.toString()), { apiVersion: 'policy/v1' })
 })
 
-void t.test('what is stored is the object without its resourceVersion, its type first', async (t) => {
+void t.test('the stored object has no resourceVersion, and its type comes first', async (t) => {
   const h = await startApp(t, { flags: ['--enable-writes'] })
   await clientOf(h.url)('POST', CONFIG_MAPS, { data: { a: '1' }, ...configMap('a', { __proto__x: '1' }) })
   const [stored] = h.upstream.peek(keyFromText('/registry/configmaps/default/a'))

@@ -31,7 +31,7 @@ void t.test('members of the present API come in the order of the Go structs, and
   t.end()
 })
 
-void t.test('what kube-apiserver 1.20 stored decodes to what it answered for the same version', (t) => {
+void t.test('objects stored by kube-apiserver 1.20 decode to its own answers for the same version', (t) => {
   const { stored, answers } = apiServer120()
   let compared = 0
   for (const { key, value } of stored) {

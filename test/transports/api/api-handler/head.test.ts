@@ -119,7 +119,7 @@ class Connection {
     return body
   }
 
-  /** What nobody has asked for. */
+  /** The bytes that nobody has asked for. */
   get rest(): string {
     return this.#heard
   }

@@ -54,7 +54,7 @@ class Reference {
       .map(([name, { value, create, mod, version }]) => `${name}=${value} ${create} ${mod} ${version}`)
   }
 
-  /** What a watch of the prefix is handed in the revisions from `start` to `end`, both included. */
+  /** Returns what a watch of the prefix gets in the revisions from `start` to `end`, both included. */
   watched(prefix: string, start: number, end: number): string[] {
     const lines: string[] = []
     for (let revision = start; revision <= end; revision++) {

@@ -1,4 +1,4 @@
-/** What a feed sees when a real etcd dies, stalls, loses its leader, or was never there. */
+/** Tests of what a feed sees when a real etcd dies, stalls, loses its leader, or was never there. */
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -84,7 +84,7 @@ void t.test('pings further apart than etcd wants them are not too many for it', 
   recorder.watch.close()
 })
 
-void t.test('of three members one is enough to be reached, and one dead costs a watch and no read', async (t) => {
+void t.test('one reachable member of three is enough, and a dead one costs a watch and no read', async (t) => {
   const cluster = await startEtcdCluster(t, { flags: quick })
   const upstream = connect(t, { endpoints: cluster.map(({ url }) => url), requestTimeoutMs: 2_000 })
   const status = await upstream.status()

@@ -86,7 +86,7 @@ void t.test('more than is taken at once is refused before it is here: pages get 
   t.equal(recorder.batches.length, 5, 'a nearer one is held')
 })
 
-void t.test('what is over the limits is refused as such', async (t) => {
+void t.test('a request over the limits is refused as such', async (t) => {
   const etcd = await startEtcd(t)
   const upstream = connect(t, etcd)
   const key = keyFromText('/limits/k')

@@ -1,0 +1,38 @@
+/** Which options of a running server may change, and what changed between two configurations. */
+import type { Config } from './load.js'
+import { options, type OptionName } from './options.js'
+
+/** Each of these is read whenever it is needed, so a new value holds from the next request on. */
+export const RELOADABLE = [
+  'logLevel',
+  'allowedHosts',
+  'maxWatchers',
+  'maxWatchersPerClient',
+  'requestsPerSecond',
+  'initialBytesPerSecond',
+] as const satisfies readonly OptionName[]
+
+export interface ConfigChanges {
+  /** Flags whose values may change while the server runs. */
+  readonly reloadable: readonly string[]
+  /** Flags, and `resources`, whose values need a new process. */
+  readonly refused: readonly string[]
+}
+
+export function changesBetween(before: Config, after: Config): ConfigChanges {
+  const changed = (Object.keys(after) as (keyof Config)[]).filter((name) => {
+    // The password follows its file by itself.
+    if (name === 'etcdPassword' && after.etcdPasswordFile !== null) return false
+    return JSON.stringify(before[name]) !== JSON.stringify(after[name])
+  })
+  const canChange = new Set<string>(RELOADABLE)
+  return {
+    reloadable: changed.filter((name) => canChange.has(name)).map(flagOf),
+    // What follows from other options (embedded, enableWrites) has no flag of its own to name.
+    refused: changed.filter((name) => !canChange.has(name) && name !== 'embedded').map(flagOf),
+  }
+}
+
+function flagOf(name: string): string {
+  return Object.hasOwn(options, name) ? options[name as OptionName].flag : name
+}

@@ -1,0 +1,66 @@
+/** One registry of prom-client, and how metrics are made in it: under our prefix, and with their sums over worker processes. */
+import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client'
+
+/** From 0.1 ms (one pass at the head) to 10 s (a peer that is far behind). */
+export const DELAY_BUCKETS = [0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+export class MetricSet {
+  readonly registry = new Registry()
+
+  counter<L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
+    return new Counter({ name: `distributary_${name}`, help, labelNames: [...labelNames], registers: [this.registry] })
+  }
+
+  /** @param overWorkers how the values of several processes become one: their sum where each has its own share. */
+  gauge<L extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly L[],
+    overWorkers: 'sum' | 'min' | 'max' | 'first' = 'sum',
+  ): Gauge<L> {
+    return new Gauge({
+      name: `distributary_${name}`,
+      help,
+      labelNames: [...labelNames],
+      registers: [this.registry],
+      aggregator: overWorkers,
+    })
+  }
+
+  histogram<L extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly L[],
+    buckets: readonly number[] = DELAY_BUCKETS,
+  ): Histogram<L> {
+    return new Histogram({
+      name: `distributary_${name}`,
+      help,
+      labelNames: [...labelNames],
+      buckets: [...buckets],
+      registers: [this.registry],
+    })
+  }
+
+  /** Shows a metric under the name of the release before as well. It counts nothing itself, so it costs only at a scrape. */
+  renamed<M extends Histogram | Gauge>(metric: M, oldName: string): M {
+    const { name, labelNames } = metric as unknown as { name: string; labelNames: readonly string[] }
+    const old = `distributary_${oldName}`
+    const alias = {
+      name: old,
+      help: `Deprecated: see ${name}.`,
+      labelNames,
+      async get() {
+        const read = await metric.get()
+        const values = read.values.map((value) => {
+          const { metricName } = value as { readonly metricName?: string }
+          return metricName === undefined ? value : { ...value, metricName: metricName.replace(name, old) }
+        })
+        return { ...read, name: old, help: alias.help, values }
+      },
+      reset() {},
+    }
+    this.registry.registerMetric(alias as unknown as Metric)
+    return metric
+  }
+}

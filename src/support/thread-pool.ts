@@ -1,0 +1,202 @@
+/**
+ * Worker threads for work that might not end: a job that computes for too long, or takes too much memory, ends with its
+ * thread, and the next job gets a new one. A thread runs one job at a time, so that a job dies alone. Threads start when
+ * they are first needed, and none keeps the process alive.
+ *
+ * While it runs, a job may call functions of this side. The time that it waits for them is not counted. The caller bounds how
+ * many jobs run at one time.
+ */
+import { type ResourceLimits, type Transferable, Worker } from 'node:worker_threads'
+import type { Clock, Timer } from './clock.js'
+
+/** `deadline`, `memory`: the job was too much. `crash`: the thread ended by itself. `closed`: the pool was. */
+export type ThreadEnd = 'deadline' | 'memory' | 'crash' | 'closed'
+
+/** A job that has no result, because its thread ended. */
+export class ThreadEndedError extends Error {
+  override readonly name = 'ThreadEndedError'
+
+  constructor(
+    readonly reason: ThreadEnd,
+    options: ErrorOptions = {},
+  ) {
+    super(`the thread ended: ${reason}`, options)
+  }
+}
+
+export interface ThreadPoolOptions {
+  /** The compiled file that the threads run. It calls `serveJobs`. */
+  readonly program: URL
+  /** How long a job may compute. */
+  readonly deadlineMs: number
+  readonly maxHeapMegabytes: number
+  readonly clock: Clock
+  /** Called for each thread that ended and is replaced when it is needed again. */
+  readonly onReplaced: (reason: Exclude<ThreadEnd, 'closed'>) => void
+}
+
+/** The functions that a job may call, and what it is told. They answer with values, never by throwing. */
+export type JobCalls = Readonly<Record<string, (...values: readonly unknown[]) => Promise<unknown>>>
+
+export interface Job {
+  /** @param known what this thread was told by earlier jobs: the caller keeps it. */
+  message(known: Set<unknown>): unknown
+  readonly calls: JobCalls
+}
+
+/** Loading the program takes a second on a busy machine; a thread that takes this long will never run. */
+const START_MS = 30_000
+
+/** From the pool to a thread. */
+export type ToThread =
+  | { readonly kind: 'job'; readonly message: unknown }
+  | { readonly kind: 'returned'; readonly call: number; readonly value: unknown }
+
+/** From a thread to the pool. */
+export type FromThread =
+  | { readonly kind: 'started' }
+  | { readonly kind: 'call'; readonly call: number; readonly name: string; readonly values: readonly unknown[] }
+  | { readonly kind: 'done'; readonly value: unknown }
+
+export class ThreadPool {
+  readonly #options: ThreadPoolOptions
+  readonly #threads = new Set<Thread>()
+  readonly #idle: Thread[] = []
+  #isClosed = false
+
+  constructor(options: ThreadPoolOptions) {
+    this.#options = options
+  }
+
+  /** Threads that are there now, at work or idle. */
+  get size(): number {
+    return this.#threads.size
+  }
+
+  /** @returns what the program gave for the message. @throws ThreadEndedError */
+  async run(job: Job): Promise<unknown> {
+    if (this.#isClosed) throw new ThreadEndedError('closed')
+    const thread = this.#idle.pop() ?? this.#start()
+    const value = await thread.run(job)
+    this.#idle.push(thread)
+    return value
+  }
+
+  /** Ends all threads; jobs that run are rejected. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await Promise.all([...this.#threads].map((thread) => thread.end('closed')))
+  }
+
+  #start(): Thread {
+    const thread: Thread = new Thread(this.#options, (reason) => {
+      this.#threads.delete(thread)
+      const place = this.#idle.indexOf(thread)
+      if (place !== -1) this.#idle.splice(place, 1)
+      if (reason !== 'closed') this.#options.onReplaced(reason)
+    })
+    this.#threads.add(thread)
+    return thread
+  }
+}
+
+interface Running {
+  readonly calls: JobCalls
+  readonly resolve: (value: unknown) => void
+  readonly reject: (error: ThreadEndedError) => void
+  /** Calls that have not returned: the thread waits, and its time stands still. */
+  waiting: number
+  leftMs: number
+}
+
+class Thread {
+  readonly #options: ThreadPoolOptions
+  readonly #worker: Worker
+  readonly #onEnd: (reason: ThreadEnd) => void
+  readonly #known = new Set<unknown>()
+  #running: Running | null = null
+  #timer: Timer | null = null
+  #timedSinceMs = 0
+  #hasStarted = false
+  #hasEnded = false
+
+  constructor(options: ThreadPoolOptions, onEnd: (reason: ThreadEnd) => void) {
+    const { program, maxHeapMegabytes } = options
+    this.#options = options
+    this.#onEnd = onEnd
+    const resourceLimits: ResourceLimits = {
+      maxOldGenerationSizeMb: maxHeapMegabytes,
+      maxYoungGenerationSizeMb: Math.ceil(maxHeapMegabytes / 8),
+    }
+    // Flags of the process (a profiler's, a loader's) are not meant for threads.
+    this.#worker = new Worker(program, { resourceLimits, execArgv: [], env: {} })
+    this.#worker.unref()
+    this.#worker.on('message', (message: FromThread) => this.#receive(message))
+    this.#worker.on('error', (error: NodeJS.ErrnoException) => {
+      void this.end(error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? 'memory' : 'crash', error)
+    })
+    this.#worker.on('exit', () => void this.end('crash'))
+    this.#time(START_MS)
+  }
+
+  run(job: Job): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.#running = { calls: job.calls, resolve, reject, waiting: 0, leftMs: this.#options.deadlineMs }
+      this.#post({ kind: 'job', message: job.message(this.#known) })
+      if (this.#hasStarted) this.#time(this.#running.leftMs)
+    })
+  }
+
+  async end(reason: ThreadEnd, cause?: unknown): Promise<void> {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    this.#timer?.cancel()
+    this.#running?.reject(new ThreadEndedError(reason, cause === undefined ? {} : { cause }))
+    this.#running = null
+    this.#onEnd(reason)
+    await this.#worker.terminate()
+  }
+
+  #receive(message: FromThread): void {
+    if (this.#hasEnded) return
+    const running = this.#running
+    switch (message.kind) {
+      case 'started':
+        this.#hasStarted = true
+        this.#timer?.cancel()
+        if (running !== null) this.#time(running.leftMs)
+        return
+      case 'done':
+        this.#timer?.cancel()
+        this.#running = null
+        return running?.resolve(message.value)
+      case 'call':
+        if (running !== null) void this.#call(running, message.call, message.name, message.values)
+        return
+      default:
+        message satisfies never
+    }
+  }
+
+  async #call(running: Running, call: number, name: string, values: readonly unknown[]): Promise<void> {
+    if (running.waiting++ === 0) {
+      this.#timer?.cancel()
+      running.leftMs -= this.#options.clock.monotonic() - this.#timedSinceMs
+    }
+    const value = await running.calls[name]?.(...values)
+    if (this.#running !== running) return
+    if (--running.waiting === 0) this.#time(running.leftMs)
+    this.#post({ kind: 'returned', call, value })
+  }
+
+  #time(delayMs: number): void {
+    const { clock } = this.#options
+    this.#timer?.cancel()
+    this.#timedSinceMs = clock.monotonic()
+    this.#timer = clock.setTimer(Math.max(0, delayMs), () => void this.end('deadline'))
+  }
+
+  #post(message: ToThread, transfer: readonly Transferable[] = []): void {
+    this.#worker.postMessage(message, transfer)
+  }
+}

@@ -1,0 +1,236 @@
+/**
+ * Writes whose cost is not small run in worker threads, so that no write delays a watch; the small ones stay on the event
+ * loop, where they are done sooner.
+ *
+ * A write stays when its body and the object that is there are small JSON. Everything that is done with them (decoding,
+ * defaults, merging, comparing, managed fields, checking the metadata) visits each value a bounded number of times, and a value
+ * takes a byte at least, so the time is bounded by the bytes; what stands for more than its bytes has a smaller bound:
+ *
+ * - YAML (aliases, a slower parser) and protobuf (an empty message is many members in JSON);
+ * - a JSON Patch, whose operations may each visit the whole object.
+ *
+ * A custom resource always goes: the cost of its schema is bounded by nothing that is known here. So does a DELETE of an
+ * object that is not small. What the object is is only known when it has been read: then the write begins anew in a thread.
+ * `npm run bench -- loop` measures what this comes to.
+ */
+import { type JsonRecord, parseJsonTree } from '../codec/json-tree.js'
+import type { ServedResource } from '../dialect/resource-registry.js'
+import { resourceId } from '../model/resource.js'
+import {
+  InternalError,
+  RequestEntityTooLargeError,
+  ServiceUnavailableError,
+  StatusError,
+  TimeoutError,
+} from '../model/status.js'
+import { type JobCalls, ThreadEndedError, type ThreadPool } from '../support/thread-pool.js'
+import {
+  answerFrom,
+  type Returned,
+  returnedBy,
+  type ServedMessage,
+  valueOf,
+  withBuffers,
+  type WriteMessage,
+} from './thread-messages.js'
+import type { WriteAnswer, WriteRequest } from './write-context.js'
+import { Writer, type WriterOptions, type WriteVerb } from './writer.js'
+
+export interface OffLoopWriterOptions extends WriterOptions {
+  readonly threads: Pick<ThreadPool, 'run'>
+  /** A slot for each thread. */
+  readonly gate: { enter(identity: string, signal?: AbortSignal): Promise<() => void> }
+  readonly deadlineMs: number
+  /** Called with the seconds that a write took in a thread, or until its thread was ended. */
+  readonly onJob: (seconds: number) => void
+}
+
+/** Bytes of a body that may stay on the loop. */
+const MAX_BODY_BYTES = 8 * 1024
+const MAX_DENSE_BODY_BYTES = 512
+/** Bytes of the stored object that it is put over. */
+const MAX_HELD_BYTES = 32 * 1024
+/** Resources that a thread is told of; then it forgets all of them. */
+const MAX_KNOWN = 200
+
+/** Functions of a request that a thread can call. */
+const ASKED: ReadonlySet<string> = new Set(['mayCreate', 'confirm'])
+
+export class OffLoopWriter {
+  readonly #options: OffLoopWriterOptions
+  readonly #local: Writer
+  /** The same without the bound on what is held, for what only this side can do. */
+  readonly #unbounded: Writer
+  readonly #ids = new WeakMap<ServedResource, number>()
+  readonly #schemas = new WeakMap<ServedResource, string>()
+  #lastId = 0
+
+  constructor(options: OffLoopWriterOptions) {
+    this.#options = options
+    this.#unbounded = new Writer(options)
+    this.#local = new Writer({ ...options, upstream: onlySmall(options.upstream) })
+  }
+
+  /** @param identity whoever asks, for a fair share of the threads. @throws StatusError */
+  async perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer> {
+    if (!canLeave(verb, request)) return await this.#unbounded.perform(verb, request)
+    if (isSmall(request)) {
+      try {
+        return await this.#local.perform(verb, request)
+      } catch (error) {
+        // Nothing was written: what is there was only read.
+        if (!(error instanceof StatusError) || !(error.cause instanceof NotSmallError)) throw error
+      }
+    }
+    const release = await this.#options.gate.enter(identity, signal)
+    try {
+      return await this.#inThread(verb, request)
+    } finally {
+      release()
+    }
+  }
+
+  async #inThread(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer> {
+    const { threads, clock, onJob } = this.#options
+    let hasWritten = false
+    const calls = this.#callsOf(request, () => (hasWritten = true))
+    const startedMs = clock.monotonic()
+    try {
+      const returned = await threads.run({ message: (known) => this.#message(verb, request, known), calls })
+      return answerFrom(valueOf(returned as Returned<WriteAnswer>))
+    } catch (error) {
+      throw error instanceof ThreadEndedError ? this.#endedError(error, hasWritten) : error
+    } finally {
+      onJob((clock.monotonic() - startedMs) / 1_000)
+    }
+  }
+
+  /** What the thread asks of this side. */
+  #callsOf({ served, mayCreate, confirm }: WriteRequest, onWrite: () => void): JobCalls {
+    const { upstream, onRetry, onUnusable } = this.#options
+    const call =
+      <T extends readonly unknown[]>(work: (...values: T) => Promise<unknown>) =>
+      (...values: readonly unknown[]) =>
+        returnedBy(() => work(...(withBuffers(values) as unknown as T)))
+    return {
+      read: call((...values: Parameters<typeof upstream.read>) => upstream.read(...values)),
+      readKey: call((...values: Parameters<typeof upstream.readKey>) => upstream.readKey(...values)),
+      write: call((...values: Parameters<typeof upstream.write>) => {
+        onWrite()
+        return upstream.write(...values)
+      }),
+      grantLease: call((...values: Parameters<typeof upstream.grantLease>) => upstream.grantLease(...values)),
+      dropLease: call((...values: Parameters<typeof upstream.dropLease>) => upstream.dropLease(...values)),
+      mayCreate: call(() => mayCreate()),
+      confirm: call(async (before: string | null, after: string) =>
+        confirm?.(before === null ? null : recordFrom(before), recordFrom(after)),
+      ),
+      afterGone: call((namespace: string, name: string) => this.#unbounded.afterGone({ served, namespace, name })),
+      onRetry: call(() => Promise.resolve(onRetry?.())),
+      onUnusable: call((problem: string) => Promise.resolve(onUnusable?.(problem))),
+    }
+  }
+
+  #message(verb: WriteVerb, request: WriteRequest, known: Set<unknown>): WriteMessage {
+    const { find, etcdPrefix, maxValueBytes, clock } = this.#options
+    const { namespace, name, subresource, query, userAgent, contentType, body } = request
+    const forgets = known.size >= MAX_KNOWN
+    if (forgets) known.clear()
+    const namespaces = find('', 'v1', 'namespaces')
+    return {
+      verb,
+      served: this.#servedMessage(request.served, known),
+      namespaces: namespaces === undefined ? null : this.#servedMessage(namespaces, known),
+      forgets,
+      namespace,
+      name,
+      subresource,
+      query: query.toString(),
+      userAgent,
+      contentType,
+      body,
+      confirms: request.confirm !== undefined,
+      nowMs: clock.now(),
+      etcdPrefix,
+      maxValueBytes,
+    }
+  }
+
+  #servedMessage(served: ServedResource, known: Set<unknown>): ServedMessage {
+    let id = this.#ids.get(served)
+    if (id === undefined) this.#ids.set(served, (id = ++this.#lastId))
+    if (known.has(id)) return { id, resource: null, schema: null }
+    known.add(id)
+    const { schema, ...resource } = served
+    return { id, resource: { ...resource }, schema: schema === undefined ? null : this.#schemaText(served) }
+  }
+
+  /** Written once for all threads. */
+  #schemaText(served: ServedResource): string {
+    let text = this.#schemas.get(served)
+    if (text === undefined) this.#schemas.set(served, (text = JSON.stringify(served.schema)))
+    return text
+  }
+
+  #endedError({ reason, cause }: ThreadEndedError, hasWritten: boolean): StatusError {
+    const outcome = hasWritten ? 'the write may or may not have been done' : 'nothing was written'
+    switch (reason) {
+      case 'deadline':
+        return new TimeoutError(
+          `Timeout: the write took more than ${this.#options.deadlineMs} ms of computing: ${outcome}`,
+        )
+      case 'memory':
+        return new RequestEntityTooLargeError(`the write takes more memory than one may have: ${outcome}`)
+      case 'closed':
+        return new ServiceUnavailableError(`the server is shutting down: ${outcome}`)
+      case 'crash':
+        return new InternalError('an internal error occurred', { cause })
+    }
+  }
+}
+
+/** What holds other objects is emptied object by object, and a collection is listed: neither is one object's work. */
+function canLeave(verb: WriteVerb, { served, ...request }: WriteRequest): boolean {
+  const isContainer = ['namespaces', 'customresourcedefinitions.apiextensions.k8s.io'].includes(
+    resourceId(served.resource),
+  )
+  if (verb === 'deletecollection' || (verb === 'delete' && isContainer)) {
+    if (request.body.length <= MAX_BODY_BYTES) return false
+    throw new RequestEntityTooLargeError(`Request entity too large: limit of DeleteOptions is ${MAX_BODY_BYTES}`)
+  }
+  // A function that threads do not know cannot be asked from there.
+  return Object.entries(request).every(([name, value]) => typeof value !== 'function' || ASKED.has(name))
+}
+
+function recordFrom(text: string): JsonRecord {
+  return parseJsonTree(Buffer.from(text)).value as JsonRecord
+}
+
+function isSmall({ served, body, contentType = '' }: WriteRequest): boolean {
+  if (served.origin === 'custom') return false
+  const isPlain = /^application\/((strategic-)?merge-patch\+)?json *(;|$)/i.test(contentType)
+  return body.length <= (isPlain ? MAX_BODY_BYTES : MAX_DENSE_BODY_BYTES)
+}
+
+/** What is there is too much for the event loop. */
+class NotSmallError extends Error {
+  override readonly name = 'NotSmallError'
+}
+
+function onlySmall(upstream: WriterOptions['upstream']): WriterOptions['upstream'] {
+  const small = <T extends { readonly value: Buffer } | null>(held: T): T => {
+    if (held !== null && held.value.length > MAX_HELD_BYTES) throw new NotSmallError(`${held.value.length} bytes`)
+    return held
+  }
+  return {
+    read: (request) => upstream.read(request),
+    grantLease: (seconds) => upstream.grantLease(seconds),
+    dropLease: (leaseId) => upstream.dropLease(leaseId),
+    readKey: async (key) => small(await upstream.readKey(key)),
+    write: async (compares, operations) => {
+      const result = await upstream.write(compares, operations)
+      if (result.kind === 'conflict') result.current.forEach(small)
+      return result
+    },
+  }
+}

@@ -1,0 +1,119 @@
+/** What of a running server's configuration can change, and what is refused (issue 22). */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { request } from 'node:http'
+import { once } from 'node:events'
+import t, { type Test } from 'tap'
+import { type Config, load } from '../../src/config/load.js'
+import { Metrics } from '../../src/metrics/metrics.js'
+import { LiveConfig } from '../../src/server/live-config.js'
+import { startServer } from '../support/server-process.js'
+import { until } from '../support/until.js'
+import { VirtualClock } from '../support/virtual-clock.js'
+
+function scene(t: Test, yaml: string) {
+  const file = join(t.testdir(), 'config.yaml')
+  const write = (text: string): void => writeFileSync(file, text)
+  write(yaml)
+  const read = (): Config => {
+    const loaded = load(['--config', file, '--port=0'], {}, (path) => readFileSync(path, 'utf8'))
+    if (loaded.kind !== 'run') throw new Error('it must run')
+    return loaded.config
+  }
+  const lines: { readonly message: string; readonly fields: Readonly<Record<string, unknown>> }[] = []
+  const levels: string[] = []
+  const note = (fields: object, message: string): void => void lines.push({ message, fields: { ...fields } })
+  const clock = new VirtualClock()
+  const metrics = new Metrics('0')
+  const live = new LiveConfig({
+    config: read(),
+    reread: read,
+    onLogLevel: (level) => levels.push(level),
+    metrics,
+    clock,
+    logger: { debug: note, info: note, warn: note, error: note },
+  })
+  t.teardown(() => live.close())
+  const sample = async (name: string): Promise<string | undefined> =>
+    new RegExp(`^distributary_config_${name} (.*)$`, 'm').exec((await metrics.expose()).text)?.[1]
+  return { write, live, lines, levels, clock, sample }
+}
+
+void t.test('limits, hosts and the log level change; the log and a metric say so', async (t) => {
+  const { write, live, lines, levels, sample } = scene(t, 'maxWatchers: 10\n')
+  t.equal(live.current.maxWatchers, 10)
+  write('maxWatchers: 20\nallowedHosts: [a.example]\nlogLevel: debug\nrequestsPerSecond: 5\n')
+  live.reload()
+  t.match(live.current, { maxWatchers: 20, allowedHosts: ['a.example'], requestsPerSecond: 5 })
+  t.same(levels, ['debug'])
+  const { message, fields } = lines[0]!
+  t.equal(message, 'the configuration was loaded again')
+  t.same((fields['changed'] as string[]).toSorted(), [
+    '--allowed-hosts',
+    '--log-level',
+    '--max-watchers',
+    '--requests-per-second',
+  ])
+  t.equal(await sample('last_reload_successful'), '1')
+})
+
+void t.test('a change that needs a restart is refused whole, by the name of its flag', async (t) => {
+  const { write, live, lines, levels, sample } = scene(t, 'maxWatchers: 10\n')
+  write('maxWatchers: 20\nwatchCacheBytes: 32MiB\nresources:\n- name: flags\n  prefix: /flags/\n')
+  live.reload()
+  t.equal(live.current.maxWatchers, 10, 'not even what could change is taken')
+  t.same(levels, [])
+  t.match(lines, [
+    {
+      message: 'the configuration was not loaded again; the last one stays in force',
+      fields: {
+        problems: ['--watch-cache-bytes cannot change without a restart', 'resources cannot change without a restart'],
+      },
+    },
+  ])
+  t.equal(await sample('last_reload_successful'), '0')
+  write('maxWatchers: 30\n')
+  live.reload()
+  t.equal(live.current.maxWatchers, 30)
+  t.equal(await sample('last_reload_successful'), '1')
+})
+
+void t.test('a file with mistakes is refused, with every one of them', async (t) => {
+  const { write, live, lines } = scene(t, 'maxWatchers: 10\n')
+  write('maxWatchers: many\nallowedHots: [a]\n')
+  live.reload()
+  t.equal(live.current.maxWatchers, 10)
+  t.match(lines.at(-1)?.fields['problems'], [
+    /unknown option "allowedHots"; did you mean allowedHosts/,
+    /"many" is not a whole number/,
+  ])
+})
+
+void t.test('a changed file is found without a signal', async (t) => {
+  const { write, live, clock } = scene(t, 'maxWatchers: 10\n')
+  write('maxWatchers: 20\n')
+  clock.advance(5_000)
+  t.equal(live.current.maxWatchers, 20)
+})
+
+void t.test('a running server takes a new limit and new hosts on SIGHUP', async (t) => {
+  const file = join(t.testdir(), 'config.yaml')
+  writeFileSync(file, 'maxWatchers: 1\n')
+  const server = await startServer(t, { flags: ['--config', file] })
+  const hostIsAllowed = async (): Promise<boolean> => {
+    const asked = request(`${server.url}/version`, { headers: { host: 'a.example' }, agent: false }).end()
+    const [answer] = (await once(asked, 'response')) as [{ statusCode: number; resume(): void }]
+    answer.resume()
+    return answer.statusCode === 200
+  }
+  t.notOk(await hostIsAllowed())
+  writeFileSync(file, 'maxWatchers: 1\nallowedHosts: [a.example]\n')
+  process.kill(server.pid, 'SIGHUP')
+  await until(hostIsAllowed, 'the new host is allowed')
+  t.match(server.log(), 'the configuration was loaded again')
+  writeFileSync(file, 'maxWatchers: 1\nbindAddress: 127.0.0.2\n')
+  process.kill(server.pid, 'SIGHUP')
+  await until(() => server.log().includes('--bind-address cannot change without a restart'), 'it is refused')
+  t.ok(await hostIsAllowed(), 'and what was in force stays')
+  t.equal((await server.metrics()).get('distributary_config_last_reload_successful'), 0)
+})

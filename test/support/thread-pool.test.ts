@@ -1,0 +1,89 @@
+/** Threads for work that might not end: a job that is too much ends alone, and nobody waits for it. */
+import t, { type Test } from 'tap'
+import { systemClock } from '../../src/support/clock.js'
+import { type JobCalls, ThreadEndedError, ThreadPool } from '../../src/support/thread-pool.js'
+
+const program = new URL('thread-program.js', import.meta.url)
+
+function pool(t: Test, deadlineMs: number) {
+  const replaced: string[] = []
+  const threads = new ThreadPool({
+    program,
+    deadlineMs,
+    maxHeapMegabytes: 32,
+    clock: { ...systemClock, setTimer: heldTimer },
+    onReplaced: (reason) => replaced.push(reason),
+  })
+  t.teardown(() => threads.close())
+  const run = (message: readonly unknown[], calls: JobCalls = {}): Promise<unknown> =>
+    threads.run({ message: () => message, calls })
+  return { threads, run, replaced }
+}
+
+/** A server's sockets hold the process; here the timer does. */
+function heldTimer(delayMs: number, callback: () => void) {
+  const handle = setTimeout(callback, delayMs)
+  return { cancel: () => clearTimeout(handle) }
+}
+
+const LONG_MS = 60_000
+
+void t.test('a thread does one job after the other, and calls back', async (t) => {
+  const { threads, run, replaced } = pool(t, LONG_MS)
+  t.same(await run(['echo', 1]), [1])
+  t.equal(await run(['call', 2], { ask: (value) => Promise.resolve(`asked ${String(value)}`) }), 'asked 2')
+  t.equal(threads.size, 1, 'one thread did both')
+  t.same(await Promise.all([run(['echo', 3]), run(['echo', 4])]), [[3], [4]])
+  t.equal(threads.size, 2, 'two at one time need two')
+  t.same(replaced, [])
+})
+
+void t.test('what a thread knows is kept for it alone', async (t) => {
+  const { threads } = pool(t, LONG_MS)
+  const sizes: number[] = []
+  const job = {
+    calls: {},
+    message: (known: Set<unknown>) => {
+      sizes.push(known.size)
+      known.add(sizes.length)
+      return ['echo']
+    },
+  }
+  await threads.run(job)
+  await threads.run(job)
+  await Promise.all([threads.run(job), threads.run(job)])
+  t.same(sizes, [0, 1, 2, 0], 'the fourth ran in a new thread')
+})
+
+void t.test('a job that is too much ends with its thread; the next has another', async (t) => {
+  const rows = [
+    ['hang', 'deadline', 500],
+    ['fill', 'memory', LONG_MS],
+    ['exit', 'crash', LONG_MS],
+    ['nonsense', 'crash', LONG_MS],
+  ] as const
+  for (const [what, reason, deadlineMs] of rows) {
+    const { threads, run, replaced } = pool(t, deadlineMs)
+    await t.rejects(run([what]), { name: 'ThreadEndedError', reason }, what)
+    t.same(replaced, [reason], what)
+    t.equal(threads.size, 0, `${what}: the thread is gone`)
+    t.same(await run(['echo', what]), [what], `after ${what}`)
+  }
+})
+
+void t.test('the time that a job waits for this side is not its own', async (t) => {
+  const { run } = pool(t, 500)
+  const ask = () => new Promise((resolve) => setTimeout(() => resolve('late'), 700))
+  t.equal(await run(['call'], { ask }), 'late')
+})
+
+void t.test('closing ends jobs and threads', async (t) => {
+  const { threads, run, replaced } = pool(t, LONG_MS)
+  const hanging = run(['hang'])
+  const refused = t.rejects(hanging, { name: 'ThreadEndedError', reason: 'closed' })
+  await threads.close()
+  await refused
+  await t.rejects(run(['echo']), ThreadEndedError, 'nothing begins after that')
+  t.equal(threads.size, 0)
+  t.same(replaced, [], 'nothing is replaced')
+})

@@ -1,0 +1,20 @@
+/** A thread that does as its message says: good jobs, and all ways in which a job can be too much. */
+import { serveJobs } from '../../src/support/serve-jobs.js'
+
+serveJobs(async (message, call) => {
+  const [what, ...values] = message as readonly unknown[]
+  switch (what) {
+    case 'echo':
+      return values
+    case 'call':
+      return await call('ask', ...values)
+    case 'hang':
+      for (;;);
+    case 'fill':
+      for (const kept: unknown[] = []; ;) kept.push({ kept: kept.length })
+    case 'exit':
+      return process.exit(3)
+    default:
+      throw new Error(`what is ${String(what)}?`)
+  }
+})
