@@ -53,6 +53,7 @@ const CROSS_CUTTING: ReadonlySet<string> = new Set([
   'conformance',
   'data',
   'docs',
+  'etcd',
   'fault',
   'fuzz',
   'guarantees',

@@ -32,6 +32,7 @@ export class WatchedFiles<T> {
   #value: T
   #seen: readonly Buffer[]
   #timer: Timer
+  #isUnreadable = false
   readonly #listeners = new Set<(value: T) => void>()
   readonly #options: WatchedFilesOptions
   readonly #parse: (...contents: Buffer[]) => T
@@ -72,10 +73,13 @@ export class WatchedFiles<T> {
     try {
       contents = this.#read()
     } catch (error) {
-      // While files are swapped, one can be missing for a moment. A file that stays missing is logged at every poll.
+      // While files are swapped, one can be missing for a moment. A file that stays missing is logged once.
+      if (this.#isUnreadable) return
+      this.#isUnreadable = true
       logger.warn({ paths, reason: messageOf(error) }, 'a watched file cannot be read; its last content stays in force')
       return
     }
+    this.#isUnreadable = false
     if (contents.every((content, i) => content.equals(this.#seen[i] ?? Buffer.alloc(0)))) return
     this.#seen = contents
     try {

@@ -190,6 +190,12 @@ export class Dispatcher implements CacheListener, CursorOwner {
     }
   }
 
+  /** Objects are read differently from now on: every watcher ends cleanly, and selectors look at all of them again. */
+  reread(): void {
+    for (const cursor of this.#cursors) this.#endings.remove(cursor)
+    this.facts.forget()
+  }
+
   /** The resource is no longer served: every watcher ends cleanly. */
   close(): void {
     this.#isClosed = true

@@ -112,6 +112,11 @@ export class FactRegistry {
     }
   }
 
+  /** What was extracted holds no longer: each object is read again when it is next looked at. */
+  forget(): void {
+    this.#plan = planFacts(this.#users.keys())
+  }
+
   #assertRoom(paths: readonly string[]): void {
     if (this.#users.size + paths.length <= MAX_PATHS) return
     let added = 0

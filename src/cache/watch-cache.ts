@@ -82,6 +82,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   #toldCutMs = Number.NEGATIVE_INFINITY
   #revision: Revision = ZERO_REVISION
   #history: number
+  /** The revision at which objects were last read anew; null: they never were. */
+  #rereadAt: Revision | null = null
   #readiness: Readiness = { kind: 'pending' }
   readonly #pendingSinceMs: number
   readonly #listeners: CacheListener[] = []
@@ -296,8 +298,20 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#snapshot
   }
 
+  /**
+   * The same objects are shown differently from now on. Watches must not go on from before: their clients hold what is no
+   * longer shown, so they are told to list again.
+   */
+  reread(): void {
+    this.#history++
+    this.#rereadAt = this.#readiness.kind === 'pending' ? null : this.#revision
+  }
+
   /** @throws ExpiredError when events after `afterRevision` are gone. */
   assertResumable(afterRevision: Revision): void {
+    if (this.#rereadAt !== null && afterRevision <= this.#rereadAt) {
+      throw ExpiredError.tooOld(afterRevision, (this.#rereadAt + 1) as Revision)
+    }
     const floor = this.#ring.floorRevision
     if (afterRevision < floor) throw ExpiredError.tooOld(afterRevision, (floor + 1) as Revision)
     const gap = this.#gaps.around(afterRevision)

@@ -7,10 +7,17 @@
  * changes the apiVersion, so every version is served. A conversion webhook cannot be called from here, so then only the
  * stored version is served.
  */
+import { createHash } from 'node:crypto'
 import { keyFromText } from '../model/event.js'
 import type { Resource } from '../model/resource.js'
 import { compareVersions } from './discovery.js'
-import { type PrinterColumn, servedResource, type ServedResource, type Subresources } from './resource-registry.js'
+import {
+  type CustomDefinition,
+  type PrinterColumn,
+  servedResource,
+  type ServedResource,
+  type Subresources,
+} from './resource-registry.js'
 import { conditionOf, countAt, field, has, listAt, textAt } from './table/fields.js'
 import { normalizeEtcdPrefix } from './well-known-resources.js'
 
@@ -68,6 +75,11 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
     etcdPrefix: keyFromText(`${normalizeEtcdPrefix(etcdPrefix)}/${group}/${plural}/`),
     wholeKeyNames: false,
   }
+  const shared: CustomDefinition = {
+    fingerprint: fingerprintOf(definition),
+    schemas: Object.fromEntries(versions.map(({ name, schema }) => [name, schema])),
+    preservesUnknownFields: preservesUnknownFields(definition),
+  }
   const resources = versions
     .filter((version) => version.served && (conversion === 'None' || version === stored))
     .map((version) =>
@@ -75,6 +87,7 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
         printerColumns: version.printerColumns,
         selectableFields: version.selectableFields,
         schema: version.schema,
+        definition: shared,
         subresources: version.subresources,
         deprecation: deprecationOf(version, versions, group, kind),
         storageVersion: stored.name,
@@ -82,6 +95,18 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
       }),
     )
   return { kind: 'defined', resources, storageVersion: stored.name, conversion }
+}
+
+/** The API server serves a resource anew when one of these changes, and not for anything else. */
+function fingerprintOf(definition: unknown): string {
+  const said = [field(definition, 'spec'), field(definition, 'status', 'acceptedNames')]
+  return createHash('sha256').update(JSON.stringify(said)).digest('hex')
+}
+
+/** In v1beta1 that is so unless it says otherwise. */
+function preservesUnknownFields(definition: unknown): boolean {
+  const given = field(definition, 'spec', 'preserveUnknownFields')
+  return given === undefined ? textAt(definition, 'apiVersion').endsWith('/v1beta1') : given === true
 }
 
 /** The API server names a version to use instead where the definition gives no text. */

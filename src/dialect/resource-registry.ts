@@ -6,6 +6,7 @@
  * belongs to another owner is refused, so a CustomResourceDefinition cannot shadow a built-in resource.
  */
 import type { ViewTarget } from '../codec/object-views.js'
+import { ReadRules } from '../codec/read-rules.js'
 import { apiVersion, type Resource } from '../model/resource.js'
 
 /** A column of a CRD's `additionalPrinterColumns`. */
@@ -36,6 +37,16 @@ export interface Subresources {
 
 const NO_SUBRESOURCES: Subresources = { status: false, scale: null }
 
+/** What the versions of one definition have in common. */
+export interface CustomDefinition {
+  /** Changes with anything that the definition says of its resource. */
+  readonly fingerprint: string
+  /** The schema of each version, also of those that are not served: objects may still be stored in them. */
+  readonly schemas: Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>>
+  /** Whether members that no schema declares are kept, as definitions from before apiextensions.k8s.io/v1 may say. */
+  readonly preservesUnknownFields: boolean
+}
+
 export interface ServedResource {
   readonly resource: Resource
   readonly origin: 'well-known' | 'declared' | 'custom'
@@ -43,6 +54,8 @@ export interface ServedResource {
   readonly printerColumns: readonly PrinterColumn[] | undefined
   /** The OpenAPI v3 schema of the CRD; undefined when there is none. */
   readonly schema: Readonly<Record<string, unknown>> | undefined
+  /** null for what no definition defines. */
+  readonly definition: CustomDefinition | null
   /** Paths that a field selector may name beyond those every resource has. Only discovery uses them. */
   readonly selectableFields: readonly string[]
   /** The parts of an object that are written by themselves, where writes are served. */
@@ -70,6 +83,7 @@ export function servedResource(
     origin,
     printerColumns: extras.printerColumns,
     schema: extras.schema,
+    definition: extras.definition ?? null,
     selectableFields: extras.selectableFields ?? [],
     subresources: extras.subresources ?? NO_SUBRESOURCES,
     storageVersion: extras.storageVersion,
@@ -86,9 +100,26 @@ export function hasSubresource({ subresources }: ServedResource, name: string): 
 const pathOf = (group: string, version: string, plural: string): string => `${group}/${version}/${plural}`
 const pathOfEntry = ({ resource }: ServedResource): string => pathOf(resource.group, resource.version, resource.plural)
 
-/** Custom resources convert by name: `None` is the only conversion that can be made here. */
-export function viewTargetOf({ resource, origin, convertsByWebhook }: ServedResource): ViewTarget {
-  return { apiVersion: apiVersion(resource), convertsByName: origin !== 'well-known' && !convertsByWebhook }
+const targets = new WeakMap<ServedResource, ViewTarget>()
+const rules = new WeakMap<CustomDefinition, ReadRules>()
+
+/** Custom resources convert by name: `None` is the only conversion that can be made here. One object per resource. */
+export function viewTargetOf(served: ServedResource): ViewTarget {
+  let target = targets.get(served)
+  if (target === undefined) {
+    const { resource, origin, convertsByWebhook, definition } = served
+    const convertsByName = origin !== 'well-known' && !convertsByWebhook
+    const read = definition === null ? null : readRulesOf(definition, resource)
+    targets.set(served, (target = { apiVersion: apiVersion(resource), convertsByName, rules: read }))
+  }
+  return target
+}
+
+/** The versions of one definition share them. */
+function readRulesOf(definition: CustomDefinition, { group, kind }: Resource): ReadRules {
+  let read = rules.get(definition)
+  if (read === undefined) rules.set(definition, (read = new ReadRules({ ...definition, group, kind })))
+  return read
 }
 
 export class ResourceRegistry {
@@ -168,5 +199,10 @@ export class ResourceRegistry {
 
 /** Compares by value: a CRD is written again whenever its status changes, and watchers must not notice. */
 function isSame(a: ServedResource, b: ServedResource): boolean {
-  return JSON.stringify(a) === JSON.stringify(b)
+  return valueOf(a) === valueOf(b)
+}
+
+/** The fingerprint stands for the schemas, which are large. */
+function valueOf({ schema, definition, ...rest }: ServedResource): string {
+  return JSON.stringify([rest, definition === null ? schema : definition.fingerprint])
 }

@@ -318,6 +318,12 @@ export class Metrics {
     RESOURCE,
   )
 
+  readonly #certificates = this.#set.gauge(
+    'certificate_expiry_timestamp_seconds',
+    'End of a certificate that the server shows (the first in its chain), in seconds since the epoch, by whom it is shown to.',
+    ['use', 'file'],
+    'min',
+  )
   readonly #reloadOk = this.#set.gauge(
     'config_last_reload_successful',
     '1 when the last attempt to load the configuration succeeded, otherwise 0.',
@@ -364,6 +370,11 @@ export class Metrics {
         'first',
       )
       .set(memoryLimit())
+  }
+
+  /** Sets when the certificate in `file` ends; `use` names whom it is shown to. */
+  certificateEnds(use: string, file: string, seconds: number): void {
+    this.#certificates.set({ use, file }, seconds)
   }
 
   /** Sets what a scrape reads about each resource. */

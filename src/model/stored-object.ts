@@ -12,6 +12,8 @@ export class StoredObject {
    * still valid.
    */
   facts: object | null = null
+  /** The rules of a definition that its bytes satisfy as they are, kept by `codec/object-views.ts` alone. */
+  conformsTo: object | null = null
 
   constructor(
     readonly key: Key,

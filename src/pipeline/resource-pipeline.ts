@@ -116,6 +116,12 @@ export class ResourcePipeline {
     return { kind: 'live', served, cache, dispatcher, metrics }
   }
 
+  /** What the resource's objects are has changed with its definition. */
+  reread(): void {
+    this.cache.reread()
+    this.dispatcher.reread()
+  }
+
   start(): void {
     this.feed.start()
   }

@@ -75,12 +75,16 @@ export class Resources {
   #follow({ added, removed }: RegistryChange): void {
     const addedPaths = new Set(added.map(pathOf))
     for (const served of added) this.#byPath.set(pathOf(served), this.#open(served))
+    const reread = new Set<ResourcePipeline>()
     for (const served of removed) {
       const isReplaced = addedPaths.has(pathOf(served))
+      const pipeline = this.#pipelines.get(served.resource.etcdPrefix)?.pipeline
+      if (isReplaced && served.definition !== null && pipeline !== undefined) reread.add(pipeline)
       if (!isReplaced) this.#byPath.delete(pathOf(served))
       if (!this.#isUncached(served)) this.#release(served, isReplaced)
-      else if (!isReplaced) this.#uncached.end(served.resource)
+      else if (!isReplaced || served.definition !== null) this.#uncached.end(served.resource)
     }
+    for (const pipeline of reread) pipeline.reread()
   }
 
   #open(served: ServedResource): LiveResource | UncachedResource {

@@ -54,8 +54,14 @@ export class ServedViews {
       const served = this.#registry.find(group, name, resource.plural)
       return served === undefined ? null : (this.viewOf(served)(object)?.bytes ?? null)
     }
-    if (onlyMetadata && object.encoding === 'protobuf') return metadataJson(object)
-    return this.#views.json(object, { apiVersion: object.apiVersion, convertsByName: false })?.bytes ?? null
+    if (onlyMetadata) return object.encoding === 'protobuf' ? metadataJson(object) : object.bytes
+    // Its fields are what its own version shows, where that is served.
+    const [name = '', group = ''] = object.apiVersion.split('/').toReversed()
+    const own = group === resource.group ? this.#registry.find(group, name, resource.plural) : undefined
+    if (own?.origin === 'custom') return this.json(own, object)
+    return (
+      this.#views.json(object, { apiVersion: object.apiVersion, convertsByName: false, rules: null })?.bytes ?? null
+    )
   }
 }
 

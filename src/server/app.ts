@@ -18,6 +18,7 @@ import type { ServerOptions } from '../transports/server/server.js'
 import { feedLine, type ProcessStatus, processStatus, type ServerStatus, serverStatus } from '../ui/status.js'
 import { registerUi } from '../ui/ui-routes.js'
 import type { Basis } from './basis.js'
+import { followCertificateExpiry } from './certificate-expiry.js'
 import { drainWatches } from './drain-watches.js'
 import { followServed } from './follow-served.js'
 import type { CurrentConfig } from './live-config.js'
@@ -71,6 +72,7 @@ export class App {
   readonly #outages: OutageLog
   readonly #checkConsistency: () => Promise<ConsistencyReport>
   readonly #ports: Ports
+  readonly #stopFollowingCertificates: () => void
   #isShuttingDown = false
   #isDraining = false
   #isStopped = false
@@ -127,6 +129,7 @@ export class App {
     this.#checkConsistency = options.checkConsistency ?? (() => onRequest.run())
     metrics.observe(() => [...pipelines()].map((pipeline) => pipeline.gauges()))
 
+    this.#stopFollowingCertificates = followCertificateExpiry(config, clock, metrics)
     this.#ports = new Ports({ config, live: basis.live, clock, logger, server: this.#serverOptions(api) })
   }
 
@@ -191,6 +194,7 @@ export class App {
     this.#stopping.abort()
     this.#readiness.stop()
     this.#outages.stop()
+    this.#stopFollowingCertificates()
     this.#limits.memory.stop()
     await this.#stage.remote?.stop()
     await this.#stage.resources.stop()

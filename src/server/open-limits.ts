@@ -7,6 +7,7 @@ import { MemoryGate } from '../transports/limits/memory-gate.js'
 import { WatcherLimits } from '../transports/limits/watcher-limits.js'
 import type { Basis } from './basis.js'
 import { isOpenToAll } from './open-gate.js'
+import { defaultMemoryTarget } from './memory-target.js'
 
 /** As many as an API server takes at once by default (`--max-mutating-requests-inflight`). */
 const MAX_WRITES = 200
@@ -39,7 +40,8 @@ export function openLimits(basis: Basis, resources: Resources): Limits {
     writes: fairGate(basis, 'writes', MAX_WRITES),
     writeThreads: fairGate(basis, 'write-threads', WRITE_THREADS),
     memory: new MemoryGate({
-      targetBytes: config.memoryTarget,
+      // With workers, the primary and each of them share what the container has.
+      targetBytes: config.memoryTarget ?? defaultMemoryTarget(config.workers > 1 ? config.workers + 1 : 1),
       residentBytes: () => process.memoryUsage.rss(),
       clock,
       relieve: () => {

@@ -22,6 +22,7 @@ import { runPrimary } from './primary.js'
 import { runWorker } from './worker.js'
 import { systemClock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
+import type { Upstream } from '../upstream/upstream.js'
 
 export interface ServeOptions {
   readonly argv: readonly string[]
@@ -49,7 +50,13 @@ export async function serve(options: ServeOptions): Promise<void> {
     logger,
   })
   if (cluster.isWorker) return await runWorker({ config, live, logger, version, metrics, schema, traces })
-  const upstream = openUpstream(config, logger, metrics)
+  let upstream: Upstream
+  try {
+    upstream = openUpstream(config, logger, metrics)
+  } catch (error) {
+    process.stderr.write(`distributary cannot start: ${error instanceof Error ? error.message : String(error)}\n`)
+    process.exit(2)
+  }
   if (config.workers > 1) return await runPrimary({ config, live, upstream, logger, version, metrics, print, traces })
   let app: App
   let ports: PortNumbers

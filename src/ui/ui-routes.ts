@@ -73,7 +73,7 @@ function source(name: string): Buffer {
   }
 }
 
-/** Its rights are checked once a second, so that a revoked permission hides at once what it showed. */
+/** The rights of a caller are checked once a second, so that a revoked permission hides at once what it showed. */
 function readerOf(caller: Caller): Reader {
   const may = async (attributes: Attributes): Promise<boolean> => {
     try {

@@ -6,10 +6,10 @@
  * Source: "Extend the Kubernetes API with CustomResourceDefinitions" of the Kubernetes documentation.
  */
 import { LRUCache } from 'lru-cache'
-import { cloneTree, isRecord, type Json, joinPath, type JsonRecord, plainCopy, treeFrom } from '../codec/json-tree.js'
+import { isRecord, type Json, joinPath, type JsonRecord, plainCopy, treeFrom } from '../codec/json-tree.js'
 import { duplicate, type FieldProblem } from './field-errors.js'
 import { elementOf } from './field-set.js'
-import { isSchema, type Schema, SchemaNode } from './schema-node.js'
+import { type Schema, SchemaNode } from './schema-node.js'
 import { schemaProblems } from './schema-validator.js'
 import type { Shape } from './shape.js'
 
@@ -74,40 +74,4 @@ function findRepeatedItems(
 function keysOf(item: Json, { keys, list }: Shape): Json {
   if (list === 'set' || !isRecord(item)) return item
   return treeFrom(Object.fromEntries(keys.map((key) => [key, item[key]])))
-}
-
-/** Fills in what the schema says of members that are not there; a null where null is not allowed counts as not there. */
-export function fillDefaults(value: Json, schema: Schema): void {
-  if (Array.isArray(value)) {
-    const items = schema['items']
-    if (isSchema(items)) for (const item of value) fillDefaults(item, items)
-    return
-  }
-  if (!isRecord(value)) return
-  for (const [name, inner] of propertiesWithDefaults(schema)) {
-    const present = Object.hasOwn(value, name) ? value[name] : undefined
-    const isMissing = present === undefined || (present === null && inner['nullable'] !== true)
-    if (isMissing) value[name] = cloneTree(treeFrom(inner['default']))
-  }
-  const { properties, additionalProperties } = schema
-  for (const name in value) {
-    const isDeclared = isSchema(properties) && Object.hasOwn(properties, name)
-    const inner = isDeclared ? properties[name] : additionalProperties
-    if (isSchema(inner)) fillDefaults(value[name]!, inner)
-  }
-}
-
-/** Each schema is looked through once: it may have tens of thousands of properties, and stand for as many items. */
-const withDefaults = new WeakMap<Schema, readonly (readonly [name: string, schema: Schema])[]>()
-
-function propertiesWithDefaults(schema: Schema): readonly (readonly [name: string, schema: Schema])[] {
-  let found = withDefaults.get(schema)
-  if (found === undefined) {
-    const properties = isSchema(schema['properties']) ? schema['properties'] : {}
-    found = Object.entries(properties).filter(
-      (entry): entry is [string, Schema] => isSchema(entry[1]) && entry[1]['default'] !== undefined,
-    )
-    withDefaults.set(schema, found)
-  }
-  return found
 }

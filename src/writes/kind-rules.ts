@@ -15,13 +15,15 @@ import {
   record,
   textMember,
 } from '../codec/json-tree.js'
+import { fillDefaults, pruneNulls, pruneUnknown } from '../codec/structural-change.js'
+import { type OpenApiSchema, structuralOf } from '../codec/structural-schema.js'
 import { readDefinition } from '../dialect/crd.js'
 import type { ScalePaths, ServedResource } from '../dialect/resource-registry.js'
 import { apiVersion, resourceId } from '../model/resource.js'
 import type { BuiltInDefaults } from './built-in-defaults.js'
-import { fillDefaults } from './custom-schema.js'
 import { type FieldProblem, forbiddenField, invalid } from './field-errors.js'
 import { schemaProblem } from './schema-node.js'
+import { dropUnknownFields } from './known-fields.js'
 import { type BuiltInShapes, customShape, type Shape } from './shape.js'
 
 export interface KindRules {
@@ -34,6 +36,8 @@ export interface KindRules {
   readonly createsOnUpdate: boolean
   /** Strategic merge patches exist only for kinds whose shape is built in. */
   readonly takesStrategicPatch: boolean
+  /** Takes out of an object what it may not hold. @returns the paths of that. */
+  readonly dropUnknown: (object: JsonRecord) => readonly string[]
   /** Fills in the defaults of an object, which is changed. */
   readonly fillDefaults: (object: JsonRecord) => void
 }
@@ -67,19 +71,40 @@ export class KindRulebook {
   }
 
   #make(served: ServedResource): KindRules {
-    const { resource, origin, schema, subresources } = served
+    const { resource, origin, subresources } = served
     const version = apiVersion(resource)
     const builtIn = origin === 'well-known' ? this.shapes.ofKind(version, resource.kind) : undefined
+    const schema = origin === 'custom' ? served.schema : undefined
+    const shape = builtIn ?? customShape(schema, this.shapes.objectMeta)
     return {
-      shape: builtIn ?? customShape(origin === 'custom' ? schema : undefined, this.shapes.objectMeta),
-      schema: origin === 'custom' ? schema : undefined,
+      ...(schema === undefined
+        ? {
+            dropUnknown: (object) => dropUnknownFields(object, shape),
+            fillDefaults: (object) => builtIn !== undefined && this.defaults.fill(version, resource.kind, object),
+          }
+        : this.#bySchema(schema, served.definition?.preservesUnknownFields ?? false)),
+      shape,
+      schema,
       hasStatus: subresources.status,
       scale: subresources.scale,
       createsOnUpdate: origin === 'declared' || CREATED_ON_UPDATE.has(resourceId(resource)),
       takesStrategicPatch: builtIn !== undefined,
+    }
+  }
+
+  /** The same as what reads do to objects of a definition (`codec/read-rules.ts`); what goes is told. */
+  #bySchema(schema: OpenApiSchema, keepsUnknown: boolean): Pick<KindRules, 'dropUnknown' | 'fillDefaults'> {
+    const structural = structuralOf(schema)
+    return {
+      dropUnknown: (object) => {
+        const inMetadata = dropUnknownFields(object['metadata'] ?? null, this.shapes.objectMeta)
+        const unknown = { path: [], found: inMetadata.map((path) => `metadata.${path}`) }
+        if (!keepsUnknown) pruneUnknown(object, structural, true, unknown)
+        return unknown.found
+      },
       fillDefaults: (object) => {
-        if (builtIn !== undefined) this.defaults.fill(version, resource.kind, object)
-        else if (origin === 'custom' && schema !== undefined) fillDefaults(object, schema)
+        if (!keepsUnknown) pruneNulls(object, structural)
+        fillDefaults(object, structural)
       },
     }
   }

@@ -20,7 +20,6 @@ import { BadRequestError, InvalidError } from '../model/status.js'
 import type { CustomSchemas } from './custom-schema.js'
 import { type FieldProblem, invalid } from './field-errors.js'
 import { type KindRulebook, kindProblems, type KindRules, prepareNew, prepareUpdate } from './kind-rules.js'
-import { dropUnknownFields } from './known-fields.js'
 import { type Manager, recordUpdate } from './managed-fields.js'
 import { finalizersOf, metadataProblems, newFinalizerProblems } from './metadata-rules.js'
 import { timeToLiveProblems } from './time-to-live.js'
@@ -126,9 +125,13 @@ export class ObjectChange {
   }
 
   /** Removes undeclared fields and fills in defaults. @throws BadRequestError when undeclared fields are forbidden. */
-  #complete(body: JsonRecord, { fieldValidation, warn }: ChangeRequest, { shape, fillDefaults }: KindRules): void {
+  #complete(
+    body: JsonRecord,
+    { fieldValidation, warn }: ChangeRequest,
+    { dropUnknown, fillDefaults }: KindRules,
+  ): void {
     refuseOrWarn(
-      dropUnknownFields(body, shape).map((path) => `unknown field "${path}"`),
+      dropUnknown(body).map((path) => `unknown field "${path}"`),
       fieldValidation,
       warn,
     )

@@ -7,7 +7,7 @@ import { BadRequestError, NotFoundError } from '../model/status.js'
 import { bareValueOf } from './bare-value.js'
 import { makeObject } from './create.js'
 import { applyJsonPatch } from './json-patch.js'
-import { dropUnknownFields } from './known-fields.js'
+import type { KindRules } from './kind-rules.js'
 import { applyConfiguration, type Manager } from './managed-fields.js'
 import { applyMergePatch } from './merge-patch.js'
 import { metadataOf, refuseOrWarn } from './object-change.js'
@@ -82,7 +82,7 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
     warnings.add,
   )
   const manager = managerOf(context, apiVersion(resource), options, subresource)
-  const configuration = isApply ? readConfiguration(body.patch, request, rules.shape, options, warnings) : null
+  const configuration = isApply ? readConfiguration(body.patch, request, rules.dropUnknown, options, warnings) : null
   if (configuration !== null && rules.hasStatus) keepOwnPart(configuration, subresource)
   const lease = new RequestLease(context, options.ttlSeconds)
   const decide = (held: Held | null): Change => {
@@ -125,7 +125,7 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
 function readConfiguration(
   patch: Json,
   { served, namespace, name }: WriteRequest,
-  shape: Shape,
+  dropUnknown: KindRules['dropUnknown'],
   options: WriteOptions,
   warnings: Warnings,
 ): JsonRecord {
@@ -147,7 +147,7 @@ function readConfiguration(
     throw new BadRequestError('metadata.managedFields must be nil')
   }
   delete metadata['managedFields']
-  const unknown = dropUnknownFields(patch, shape)
+  const unknown = dropUnknown(patch)
   refuseOrWarn(
     unknown.map((path) => `unknown field "${path}"`),
     options.fieldValidation,

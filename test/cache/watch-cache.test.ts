@@ -755,3 +755,22 @@ void t.test('memory shared between batches or with the store counts once in the 
   t.ok(cache.ring.bytes >= 9 * length, 'nine versions that only the history holds')
   t.ok(cache.ring.bytes < 10 * length, 'and not the one that the store holds, nor any twice')
 })
+
+void t.test('after objects are shown differently nobody resumes from before, and the state is as it was', async (t) => {
+  const { cache } = setUp({ revision: 10, objects: [podKeyValue('x', 'a', 5)] })
+  cache.apply([batch(11, put('x', 'b', 11))])
+  const { history } = cache
+  cache.assertResumable(rev(10))
+  cache.reread()
+  t.not(cache.history, history, 'bodies of lists are made anew')
+  for (const revision of [10, 11]) t.throws(() => cache.assertResumable(rev(revision)), ExpiredError, `${revision}`)
+  t.equal(cache.size, 2)
+  cache.apply([batch(12, put('x', 'c', 12))])
+  cache.assertResumable(rev(12))
+})
+
+void t.test('before the first list there is nothing to be shown differently', async (t) => {
+  const { cache } = setUp({ isListed: false })
+  cache.reread()
+  t.doesNotThrow(() => cache.assertResumable(rev(1)))
+})

@@ -160,3 +160,32 @@ void t.test('a definition comes, changes and goes as one', async (t) => {
   registry.remove(owner)
   t.equal(registry.hasGroup('edge.example.com'), false)
 })
+
+void t.test('the versions of a definition share what it says, whose fingerprint changes with it alone', async (t) => {
+  const schema = { openAPIV3Schema: { type: 'object' } }
+  const read = (spec: object, more: object = {}): DefinitionReading =>
+    readDefinition(
+      { spec: { group: 'edge.example.com', names, versions: [{ ...version('v1', true), schema }], ...spec }, ...more },
+      '/registry',
+    )
+  const definitionOf = (reading: DefinitionReading): unknown => defined(reading).resources[0]?.definition
+  const first = read({
+    versions: [{ ...version('v1', true), schema }, version('v2'), { ...version('v0'), served: false, schema }],
+  })
+  const [v1, v2] = defined(first).resources
+  t.equal(v1?.definition, v2?.definition)
+  t.match(v1?.definition, { schemas: { v1: { type: 'object' }, v2: undefined, v0: { type: 'object' } } })
+
+  const fingerprint = (reading: DefinitionReading): unknown =>
+    (definitionOf(reading) as { fingerprint: string }).fingerprint
+  t.equal(fingerprint(read({})), fingerprint(read({}, { metadata: { labels: { a: 'b' } } })))
+  t.equal(fingerprint(read({})), fingerprint(read({}, { status: { conditions: [] } })))
+  t.not(fingerprint(read({})), fingerprint(read({}, { status: { acceptedNames: { plural: 'x' } } })))
+  t.not(fingerprint(read({})), fingerprint(read({ conversion: { strategy: 'None' } })))
+
+  t.match(definitionOf(read({})), { preservesUnknownFields: false })
+  t.match(definitionOf(read({ preserveUnknownFields: true })), { preservesUnknownFields: true })
+  const old = { apiVersion: 'apiextensions.k8s.io/v1beta1' }
+  t.match(definitionOf(read({}, old)), { preservesUnknownFields: true }, 'in v1beta1 that is the default')
+  t.match(definitionOf(read({ preserveUnknownFields: false }, old)), { preservesUnknownFields: false })
+})

@@ -16,12 +16,20 @@ export type How =
 
 /** The first that fits counts. */
 const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
-  [/…|\bFLAGS\b|<[a-z]+>|\bNAME\b|\bvX\.Y\.Z\b/, { not: 'a pattern, with something left open' }],
+  [/…|\bFLAGS\b|<[a-z]+>|\b(NAME|POD|URL)\b|\bvX\.Y\.Z\b/, { not: 'a pattern, with something left open' }],
   [/^docker /, { not: 'no container engine here; test/ops/deploy.test.ts runs what the container runs' }],
   [/^helm /, { not: 'no cluster here; test/ops/helm.test.ts renders the chart with these values' }],
   [
     /^kubectl (apply|rollout|annotate|create|label|delete|logs) /,
     { not: 'no cluster here; test/ops/deploy.test.ts renders the overlays' },
+  ],
+  [
+    /^kubectl get (servicemonitor|pods -l app\.kubernetes\.io)/,
+    { not: 'no cluster here; test/ops/helm.test.ts renders what it would find' },
+  ],
+  [
+    /^distributary config check .*(\/etc\/|\.crt)/,
+    { not: 'names files of another machine; test/server/check-config.test.ts runs it on its own' },
   ],
   [/^systemctl |^kill /, { not: 'of the machine that runs it; test/ops/deploy.test.ts checks the unit' }],
   [/^apt-get /, { not: 'installs on the machine' }],

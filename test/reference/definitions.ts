@@ -363,6 +363,71 @@ const zones: Definition = {
   ],
 }
 
+/** Everything that a schema does to an object when it is read, in both of two versions. */
+const shapes: Definition = {
+  group: 'shape.example.com',
+  kind: 'Shape',
+  plural: 'shapes',
+  scope: 'Cluster',
+  versions: [
+    {
+      name: 'v1',
+      storage: true,
+      schema: {
+        openAPIV3Schema: object({
+          spec: object(
+            {
+              port: { 'x-kubernetes-int-or-string': true, default: 80 },
+              ratio: { type: 'number', default: 1.5 },
+              count: { ...integer, nullable: true, default: 3 },
+              name: text,
+              maybe: { ...text, nullable: true },
+              anything: { type: 'object', additionalProperties: true },
+              texts: { type: 'object', additionalProperties: text },
+              counts: { type: 'object', additionalProperties: { ...integer, default: 7 } },
+              nested: { type: 'object', additionalProperties: object({ on: { type: 'boolean', default: true } }) },
+              items: listOf(object({ name: text, weight: { ...integer, default: 1 } })),
+              numbers: listOf({ ...integer, default: 5 }),
+              words: listOf(text),
+              matrix: listOf(listOf(object({ x: integer }))),
+              open: {
+                type: 'object',
+                'x-kubernetes-preserve-unknown-fields': true,
+                properties: { closed: object({ a: { ...text, default: 'a' } }), list: listOf(object({ b: text })) },
+              },
+              template: object(
+                { spec: object({ a: text }), replicas: { ...integer, default: 2 } },
+                { 'x-kubernetes-embedded-resource': true },
+              ),
+              templates: listOf(object({ spec: object({}) }, { 'x-kubernetes-embedded-resource': true })),
+              made: object({ deep: object({ er: { ...text, default: 'x' } }, { default: {} }) }, { default: {} }),
+            },
+            { default: { name: 'by default' } },
+          ),
+          status: object({ replicas: integer }),
+        }),
+      },
+      subresources: { scale: { specReplicasPath: '.spec.count', statusReplicasPath: '.status.replicas' } },
+      selectableFields: [{ jsonPath: '.spec.name' }, { jsonPath: '.spec.count' }, { jsonPath: '.spec.made.deep.er' }],
+      additionalPrinterColumns: [
+        column('Port', 'string', '.spec.port'),
+        column('Count', 'integer', '.spec.count'),
+        column('Deep', 'string', '.spec.made.deep.er'),
+      ],
+    },
+    {
+      name: 'v1beta1',
+      deprecated: true,
+      schema: {
+        openAPIV3Schema: object({
+          spec: object({ name: { ...text, default: 'of beta' }, count: integer, maybe: text, texts: object({}) }),
+        }),
+      },
+      selectableFields: [{ jsonPath: '.spec.name' }],
+    },
+  ],
+}
+
 /** No object of this definition has been created yet. */
 const policies: Definition = {
   group: 'none.example.com',
@@ -404,6 +469,7 @@ export const definitions: readonly Definition[] = [
   samples,
   records,
   zones,
+  shapes,
   policies,
   hooks,
   pretenders,

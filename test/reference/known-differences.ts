@@ -110,22 +110,6 @@ export const knownDifferences: readonly Row[] = [
       /\.object\.(columnDefinitions|rows)/.test(where) || where.endsWith('.object.metadata.annotations'),
   },
   {
-    name: '16.1 objects stored in another version are missing',
-    reason: 'A watch of it is silent, a list leaves it out and a get is 406 once a selector was asked for.',
-    matches: ({ where, ours }, { path }) =>
-      /\/(certificates|gateways|zones|records)/.test(path) &&
-      (ours.includes('stored in a form that cannot be read') ||
-        (where === 'code' && ours.startsWith('406')) ||
-        /^stream body \.length|\(others\)$/.test(where) ||
-        where === 'stream'),
-  },
-  {
-    name: '16.3 structural schemas are not applied on read',
-    reason: 'Defaults are missing, unknown fields stand, and field selectors and columns see neither.',
-    matches: ({ where }, { path }) =>
-      /\/(certificates|gateways|rollouts|zones|records)/.test(path) && /^(stream )?body /.test(where),
-  },
-  {
     name: '16.13 a list of one name with limit and resourceVersion',
     reason:
       'fieldSelector=metadata.name reads that one object: the revision is then one that the answer is not older than.',

@@ -275,6 +275,15 @@ export function storedObjects(): readonly Stored[] {
     key: `data.example.com/zones/${name}`,
     value: `{"apiVersion":"data.example.com/${version}","kind":"Zone","metadata":{"name":"${name}","uid":"uid-${name}","generation":3,"creationTimestamp":"2026-01-01T00:00:00Z"},${rest}}\n`,
   })
+  let shapesMade = 0
+  const shape = (spec: string, version = 'v1', more = '"generation":1'): Stored => {
+    const name = `shape-${shapesMade++}`
+    const metadata = `{"name":"${name}","uid":"uid-${name}","creationTimestamp":"2026-01-01T00:00:00Z",${more}}`
+    return {
+      key: `shape.example.com/shapes/${name}`,
+      value: `{"apiVersion":"shape.example.com/${version}","kind":"Shape","metadata":${metadata}${spec === '' ? '' : `,"spec":${spec}`}}\n`,
+    }
+  }
   const hook = (name: string, version: string): Stored => ({
     key: `conv.example.com/hooks/default/${name}`,
     value: `{"apiVersion":"conv.example.com/${version}","kind":"Hook","metadata":{"name":"${name}","namespace":"default","uid":"uid-${name}","generation":1,"creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"n":1}}\n`,
@@ -297,6 +306,42 @@ export function storedObjects(): readonly Stored[] {
     zone('by-hand-new', 'v1', '"spec":{"region":null,"quota":{},"tags":["x"]}'),
     zone('by-hand-bare', 'v1beta1', '"spec":{"note":null,"limits":{"a":1,"b":9223372036854775807},"tags":null}'),
     zone('by-hand-spaces', 'v1beta1', ' "spec" : { "region" : "wide" , "weight" : 1.0 }'),
+    shape(''),
+    shape('{}'),
+    shape('null'),
+    shape('"text"'),
+    shape('[1]'),
+    shape('{"port":null,"ratio":null,"count":null,"name":null,"maybe":null,"words":null,"made":null}'),
+    shape('{"port":"http","ratio":2,"count":9223372036854775807,"name":"whole","extra":1}'),
+    shape('{"anything":{"a":1,"b":{"c":2},"d":[{"e":3}],"f":null}}'),
+    shape('{"texts":{"a":"x","b":null,"c":{"d":1}},"counts":{"a":null,"b":2},"nested":{"a":{},"b":null,"c":{"x":1}}}'),
+    shape('{"items":[{"name":"a"},{"weight":null},null,{"x":1},7],"numbers":[1,null],"words":["a",null]}'),
+    shape('{"matrix":[[{"x":1,"y":2},[{"x":1}]],[],{"x":1},null]}'),
+    shape('{"open":{"x":{"y":1},"closed":{"z":1},"list":[{"b":"","c":1}],"n":null}}'),
+    shape('{"open":null,"template":null,"templates":null,"items":null,"nested":null}'),
+    shape(
+      '{"template":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","labels":{"a":"b"},"x":1},"spec":{"a":"","b":1},"y":2}}',
+    ),
+    shape('{"template":{"apiVersion":1,"kind":null,"metadata":{"labels":{"a":1},"name":"p"},"spec":null}}'),
+    shape('{"template":{"metadata":{"creationTimestamp":null,"annotations":{},"generation":0,"name":""}}}'),
+    shape('{"templates":[{"apiVersion":"v1","spec":{"gone":1}},{"metadata":{"uid":5}}]}'),
+    shape('{"made":{"deep":{"er":null,"x":1}},"name":"nulls inside"}'),
+    shape('{"name":"by beta","count":1,"maybe":null,"texts":{"a":"b"},"port":1}', 'v1beta1'),
+    shape('{}', 'v1beta1'),
+    shape('{"name":5,"count":1.5,"words":"one","items":{},"nested":[]}'),
+    shape('{"name":"no generation"}', 'v1', '"x":1'),
+    shape(
+      '{"name":"odd metadata"}',
+      'v1',
+      '"generation":0,"labels":{"a":1},"annotations":{},"finalizers":[],"selfLink":""',
+    ),
+    shape('{"name":"owners"}', 'v1', '"generation":1,"labels":{"b":"c"},"ownerReferences":[{"name":"n","x":1}]'),
+    shape(
+      '{"name":"times"}',
+      'v1',
+      '"generation":1,"deletionGracePeriodSeconds":null,"managedFields":[{"manager":"m","time":"2026-01-01T00:00:00Z","fieldsV1":{"f:a":{}},"x":1}]',
+    ),
+    shape('{"ratio":1.0,"count":1e3,"counts":{"big":9007199254740993},"gone":true}'),
     hook('by-hand-v1', 'v1'),
   ]
 }

@@ -1,8 +1,7 @@
 /** A definition's schema at work: what is filled in, what goes, what is refused and in which words. */
 import t from 'tap'
-import { encodeJsonTree, type JsonRecord, parseJsonTree, treeFrom } from '../../src/codec/json-tree.js'
-import { CustomSchemas, fillDefaults } from '../../src/writes/custom-schema.js'
-import { dropUnknownFields } from '../../src/writes/known-fields.js'
+import { type JsonRecord, treeFrom } from '../../src/codec/json-tree.js'
+import { CustomSchemas } from '../../src/writes/custom-schema.js'
 import { schemaProblem } from '../../src/writes/schema-node.js'
 import { ANY, customShape } from '../../src/writes/shape.js'
 
@@ -100,48 +99,6 @@ void t.test('what a schema refuses', (t) => {
   for (const [schema, object] of fine) t.same(causes(schema, object), [], JSON.stringify(schema))
   t.match(schemaProblem(of({ a: { type: 'string', pattern: '(' } })), /regular expression|pattern/i)
   t.equal(schemaProblem(of({ a: { type: 'string' } })), null)
-  t.end()
-})
-
-void t.test('defaults', (t) => {
-  const schema = of({
-    a: { type: 'integer', default: 1 },
-    nested: of({ b: { type: 'string', default: 'x' } }),
-    made: { ...of({ c: { type: 'boolean', default: true } }), default: {} },
-    items: { type: 'array', items: of({ d: { type: 'string', default: 'y' } }) },
-    map: { type: 'object', additionalProperties: of({ e: { type: 'integer', default: 2 } }) },
-    nullable: { type: 'string', nullable: true, default: 'z' },
-  })
-  const object = tree({ items: [{}], map: { k: {} }, nullable: null, a: null })
-  fillDefaults(object, schema)
-  t.same(JSON.parse(encodeJsonTree(object).toString()), {
-    items: [{ d: 'y' }],
-    map: { k: { e: 2 } },
-    nullable: null,
-    a: 1,
-    made: { c: true },
-  })
-  t.end()
-})
-
-void t.test('members that are not declared go', (t) => {
-  const schema = of({
-    spec: of({ known: { type: 'string' }, free: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } }),
-    embedded: { ...of({ spec: of({}) }), 'x-kubernetes-embedded-resource': true },
-  })
-  const object = tree({
-    apiVersion: 'g/v1',
-    kind: 'K',
-    metadata: { name: 'a' },
-    spec: { known: '1', other: 2, free: { any: { thing: 1 } } },
-    embedded: { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, more: 1, spec: { x: 1 } },
-    __proto: 1,
-  })
-  const dropped = dropUnknownFields(object, customShape(schema, ANY))
-  t.same([...dropped].sort(), ['__proto', 'embedded.more', 'embedded.spec.x', 'spec.other'])
-  t.match(encodeJsonTree(object).toString(), /"free":\{"any":\{"thing":1\}\}/)
-  const everything = parseJsonTree(Buffer.from('{"a":{"b":1}}')).value
-  t.same(dropUnknownFields(everything, customShape(undefined, ANY)), [], 'a definition without a schema keeps all')
   t.end()
 })
 

@@ -47,7 +47,8 @@ export function writerOver(upstream: Upstream, now = (): number => Date.now()): 
     clock: { ...systemClock, now, setTimer: heldTimer },
     random: systemRandom,
     jsonOf: ({ resource, origin }, object) =>
-      views.json(object, { apiVersion: apiVersion(resource), convertsByName: origin !== 'well-known' })?.bytes ?? null,
+      views.json(object, { apiVersion: apiVersion(resource), convertsByName: origin !== 'well-known', rules: null })
+        ?.bytes ?? null,
     maxValueBytes: 8 * 1024 * 1024,
     schema: kubernetesSchema(),
     etcdPrefix: '/registry',

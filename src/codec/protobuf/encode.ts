@@ -63,7 +63,7 @@ export function encodedMetadataItem(objectMeta: Buffer): ListItem {
 
 /** Encodes one object that has nothing but metadata, in its envelope. @param item of a PartialObjectMetadataList. */
 export function encodePartialObjectMetadata(item: ListItem, apiVersion = 'meta.k8s.io/v1'): Buffer {
-  return encodeEnvelope(apiVersion, 'PartialObjectMetadata', item.length, item.write)
+  return encodeEnvelope(apiVersion, 'PartialObjectMetadata', item.length, (out, offset) => item.write(out, offset))
 }
 
 /**

@@ -45,7 +45,7 @@ export const limitsOptions = {
     default: null,
     min: 128 * MiB,
     max: 1_024 * GiB,
-    doc: 'Resident memory of a process above which new lists and watches get 429; above 85 % of it the caches shrink. Set it below the container limit. Default: none.',
+    doc: 'Resident memory of a process above which new lists and watches get 429; above 85 % of it the caches shrink. Set it below the container limit. Default: 85 % of the container limit, shared among the processes of --workers; none without such a limit.',
   }),
   requestsPerSecond: integer({
     flag: '--requests-per-second',

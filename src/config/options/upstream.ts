@@ -23,12 +23,12 @@ export const upstreamOptions = {
   etcdCafile: file({
     flag: '--etcd-cafile',
     group: 'Upstream',
-    doc: "PEM file of the certificate authorities that verify etcd's certificate. Default: the system's.",
+    doc: "PEM file of the certificate authorities that verify etcd's certificate. Default: the system's. The server reloads it when it changes, for its next connection.",
   }),
   etcdCertfile: file({
     flag: '--etcd-certfile',
     group: 'Upstream',
-    doc: 'PEM file of the client certificate for etcd. Needs --etcd-keyfile.',
+    doc: 'PEM file of the client certificate for etcd. Needs --etcd-keyfile. The server reloads both when they change, for its next connection.',
   }),
   etcdKeyfile: file({
     flag: '--etcd-keyfile',
@@ -44,7 +44,7 @@ export const upstreamOptions = {
   etcdPasswordFile: file({
     flag: '--etcd-password-file',
     group: 'Upstream',
-    doc: 'File with the password of the etcd user; the server drops a newline at its end.',
+    doc: 'File with the password of the etcd user; the server drops a newline at its end, and reloads it when it changes.',
   }),
   etcdPassword: secret({
     flag: '--etcd-password',

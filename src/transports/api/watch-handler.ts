@@ -10,7 +10,7 @@ import type { Cursor } from '../../broadcast/cursor.js'
 import { errorUnit } from '../../broadcast/wire-format.js'
 import type { WatchParameters } from '../../dialect/list-options.js'
 import { ZERO_REVISION } from '../../model/revision.js'
-import { ExpiredError, StatusError, TooLargeResourceVersionError } from '../../model/status.js'
+import { ExpiredError, StatusError, TooLargeResourceVersionError, TooManyRequestsError } from '../../model/status.js'
 import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
 import type { ApiContext } from './api-context.js'
 import { readSnapshot } from './read-state.js'
@@ -33,6 +33,7 @@ export async function handleWatch(context: ApiContext, request: Watch, transport
   const { live, exchange, caller, options } = request
   live.cache.assertReadable()
   context.memory.admit()
+  const { history } = live.cache
   const held = holdPlace(context.watchers.enter(caller.identity))
   try {
     if (options.start.kind === 'initial-state') {
@@ -42,12 +43,18 @@ export async function handleWatch(context: ApiContext, request: Watch, transport
     // The value that was waited for may itself be one that cannot be read.
     live.cache.assertReadable()
     if (exchange.signal.aborted) return held.release()
+    // What it is to be shown as may have changed with the definition meanwhile.
+    if (live.cache.history !== history) throw changedMeanwhile()
     const cursor = begin(context, request, transport, start, held)
     if (cursor !== null && cursor.state !== 'ended') keepChecking(request, cursor, held)
   } catch (error) {
     held.release()
     throw error
   }
+}
+
+function changedMeanwhile(): StatusError {
+  return new TooManyRequestsError('the resource has changed while the watch was being opened', 1)
 }
 
 function holdPlace(leave: () => void): Held {

@@ -15,7 +15,7 @@ export type Authenticate = (user: EtcdUser) => Promise<string>
 const NO_METADATA: Readonly<Record<string, string>> = {}
 
 export class AuthToken {
-  readonly #user: EtcdUser | null
+  #user: EtcdUser | null
   readonly #authenticate: Authenticate
   #metadata: Readonly<Record<string, string>> = NO_METADATA
   #isKnown: boolean
@@ -30,6 +30,11 @@ export class AuthToken {
   /** Whether a refused token can be replaced. */
   get canRefresh(): boolean {
     return this.#user !== null
+  }
+
+  /** Takes another password from now on: the token that is there stays until etcd refuses it. */
+  use(user: EtcdUser): void {
+    if (this.#user !== null) this.#user = user
   }
 
   /** Returns the metadata of a call. The object itself identifies the token for `refuse`. @throws UpstreamError */

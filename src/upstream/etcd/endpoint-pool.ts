@@ -45,12 +45,6 @@ export class EndpointPool {
     if (this.endpoints.length > 1) this.#suspectUntil.set(endpoint, this.clock.monotonic() + SUSPECT_MS)
   }
 
-  /** Those that may be expected to answer; all of them when none is above suspicion. */
-  get trusted(): readonly GrpcEndpoint[] {
-    const trusted = this.endpoints.filter((endpoint) => !this.#isSuspect(endpoint))
-    return trusted.length === 0 ? this.endpoints : trusted
-  }
-
   close(): void {
     this.#isClosed = true
     for (const endpoint of this.endpoints) endpoint.close()

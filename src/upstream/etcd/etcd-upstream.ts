@@ -53,12 +53,20 @@ import { PageSizes } from './page-sizes.js'
 import { isProgressTrusted } from './progress-trust.js'
 import { SilentMembers } from './silent-members.js'
 
-export interface EtcdUpstreamOptions {
+export interface EtcdCredentials {
+  /** For the https endpoints. */
+  readonly tls?: EtcdTls
+  readonly user?: EtcdUser
+}
+
+export interface EtcdUpstreamOptions extends EtcdCredentials {
   /** At least one `http://host:port` or `https://host:port`; the port defaults to 2379. */
   readonly endpoints: readonly string[]
   /** The TLS settings of the https endpoints. */
   readonly tls?: EtcdTls
   readonly user?: EtcdUser
+  /** Calls its listener whenever there are others. What runs keeps its connection; the next one is made with them. */
+  readonly followCredentials?: (listener: (credentials: EtcdCredentials) => void) => () => void
   /** The time limit of one call to one endpoint, in milliseconds. Default 10 s: etcd itself gives up after 7. */
   readonly requestTimeoutMs?: number
   /** The time limit for connecting to any endpoint, in milliseconds. Default 5 s. */
@@ -134,6 +142,7 @@ class EtcdUpstream implements Upstream {
   readonly #watches = new Set<EtcdWatch>()
   readonly #lagging: LaggingMembers<GrpcEndpoint>
   readonly #silent: SilentMembers<GrpcEndpoint>
+  readonly #stopFollowing: () => void
   #probeKey: Key | null
   #trustsProgress = false
 
@@ -178,6 +187,11 @@ class EtcdUpstream implements Upstream {
       deadlineMs: SILENCE_MS,
     })
     this.#token = new AuthToken(options.user ?? null, (user) => this.#authenticate(user))
+    const use = ({ tls, user }: EtcdCredentials): void => {
+      if (tls !== undefined) for (const endpoint of endpoints) endpoint.renew(tls)
+      if (user !== undefined) this.#token.use(user)
+    }
+    this.#stopFollowing = options.followCredentials?.(use) ?? ((): void => {})
   }
 
   async read(options: ReadOptions): Promise<Page> {
@@ -225,11 +239,12 @@ class EtcdUpstream implements Upstream {
   }
 
   async status(signal?: AbortSignal): Promise<UpstreamStatus> {
-    const { endpoints, trusted } = this.#pool
-    let results = await this.#statusOfAll(trusted, signal)
+    const { endpoints } = this.#pool
+    const audible = endpoints.filter((endpoint) => !this.#silent.isSilent(endpoint))
+    let results = await this.#statusOfAll(audible, signal)
     const isAnswer = (result: StatusAnswer | UpstreamError): result is StatusAnswer =>
       !(result instanceof UpstreamError)
-    if (!results.some(isAnswer) && trusted.length < endpoints.length) {
+    if (!results.some(isAnswer) && audible.length < endpoints.length) {
       results = await this.#statusOfAll(endpoints, signal)
     }
     const answers = results.filter(isAnswer)
@@ -296,6 +311,7 @@ class EtcdUpstream implements Upstream {
   }
 
   close(): Promise<void> {
+    this.#stopFollowing()
     this.#lagging.stop()
     this.#silent.stop()
     for (const watch of this.#watches) watch.close()

@@ -71,52 +71,27 @@ const identity = (bytes: Buffer): Buffer => bytes
 const toBuffer = (bytes: Uint8Array): Buffer =>
   Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
+/** A client with the credentials that were there when it was made, and the calls and streams that run over it. */
+interface Connection {
+  readonly client: Client
+  uses: number
+}
+
 export class GrpcEndpoint {
   readonly url: string
-  readonly #client: Client
+  readonly #options: GrpcEndpointOptions
+  #connection: Connection
   readonly #calls = new Map<ClientUnaryCall, boolean>()
   #heard = 0
 
   constructor(options: GrpcEndpointOptions) {
     this.url = options.url
-    const { protocol, hostname, port } = new URL(options.url)
+    const { protocol } = new URL(options.url)
     if (protocol !== 'http:' && protocol !== 'https:') {
       throw new TypeError(`etcd endpoint ${options.url} is neither http:// nor https://`)
     }
-    const channelOptions: ClientOptions = {
-      'grpc.max_receive_message_length': options.maxReceivedBytes,
-      'grpc.max_send_message_length': -1,
-      'grpc.keepalive_time_ms': options.keepAliveTimeMs,
-      'grpc.keepalive_timeout_ms': options.keepAliveTimeoutMs,
-      // etcd answers pings without a call with GOAWAY.
-      'grpc.keepalive_permit_without_calls': 0,
-      // A restarted etcd is found again within a second; callers back off by themselves.
-      'grpc.initial_reconnect_backoff_ms': 100,
-      'grpc.max_reconnect_backoff_ms': 1_000,
-      // Only the caller knows whether a call may be repeated.
-      'grpc.enable_retries': 0,
-      'grpc.service_config_disable_resolution': 1,
-      'grpc.use_local_subchannel_pool': 1,
-      'grpc.enable_http_proxy': 0,
-      'grpc.enable_channelz': 0,
-      // HTTP/2's default of 64 KB delays every page of a list by round trips.
-      'grpc-node.flow_control_window': 4 * 1024 * 1024,
-    }
-    const { ca, cert, key } = options.tls ?? {}
-    let channelCredentials = credentials.createInsecure()
-    if (protocol === 'https:') {
-      const address = hostname.replace(/^\[(.*)\]$/, '$1')
-      const isAddress = isIP(address) !== 0
-      // TLS's server name must not be an address (RFC 6066), yet the certificate must be valid for the address.
-      if (isAddress) channelOptions['grpc.ssl_target_name_override'] = 'localhost'
-      const verification = isAddress
-        ? {
-            checkServerIdentity: (_: string, certificate: PeerCertificate) => checkServerIdentity(address, certificate),
-          }
-        : {}
-      channelCredentials = credentials.createSsl(ca ?? null, key ?? null, cert ?? null, verification)
-    }
-    this.#client = new Client(`dns:${hostname}:${port || 2379}`, channelCredentials, channelOptions)
+    this.#options = options
+    this.#connection = { client: openClient(options), uses: 0 }
   }
 
   /** How many messages have come from it, of whatever kind. */
@@ -124,9 +99,20 @@ export class GrpcEndpoint {
     return this.#heard
   }
 
+  /**
+   * Uses other credentials for whatever begins from now on. What runs goes on over the connection that it has, which is
+   * closed after the last of it.
+   */
+  renew(tls: EtcdTls): void {
+    if (!this.url.startsWith('https:')) return
+    const previous = this.#connection
+    this.#connection = { client: openClient({ ...this.#options, tls }), uses: 0 }
+    if (previous.uses === 0) previous.client.close()
+  }
+
   /** Whether it is connected. A peer that vanished silently is noticed only by keepalive or by a deadline. */
   isReady(): boolean {
-    return this.#client.getChannel().getConnectivityState(false) === connectivityState.READY
+    return this.#connection.client.getChannel().getConnectivityState(false) === connectivityState.READY
   }
 
   /**
@@ -134,7 +120,7 @@ export class GrpcEndpoint {
    * the channel goes on trying by itself.
    */
   async connect(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
-    const channel = this.#client.getChannel()
+    const channel = this.#connection.client.getChannel()
     const deadline = Date.now() + timeoutMs
     for (;;) {
       const state = channel.getConnectivityState(true)
@@ -158,7 +144,8 @@ export class GrpcEndpoint {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(new RpcError(status.CANCELLED, 'the caller went away'))
       const abort = (): void => call.cancel()
-      const call = this.#client.makeUnaryRequest(
+      const release = this.#use()
+      const call = this.#connection.client.makeUnaryRequest(
         path,
         toBuffer,
         identity,
@@ -167,6 +154,7 @@ export class GrpcEndpoint {
         { deadline: Date.now() + timeoutMs },
         (error, response) => {
           this.#calls.delete(call)
+          release()
           if (response) this.#heard++
           signal?.removeEventListener('abort', abort)
           if (error) return reject(new RpcError(error.code, error.details))
@@ -180,11 +168,13 @@ export class GrpcEndpoint {
   }
 
   stream(path: string, metadata: Readonly<Record<string, string>>, handlers: StreamHandlers): GrpcStream {
-    const call = this.#client.makeBidiStreamRequest(path, toBuffer, identity, toMetadata(metadata))
+    const release = this.#use()
+    const call = this.#connection.client.makeBidiStreamRequest(path, toBuffer, identity, toMetadata(metadata))
     let isOver = false
     const end = (error: RpcError | null): void => {
       if (isOver) return
       isOver = true
+      release()
       handlers.onEnd(error)
     }
     call.on('data', (message: Buffer) => {
@@ -200,6 +190,7 @@ export class GrpcEndpoint {
         if (!isOver) call.write(message)
       },
       cancel() {
+        if (!isOver) release()
         isOver = true
         call.cancel()
       },
@@ -216,8 +207,55 @@ export class GrpcEndpoint {
    */
   close(): void {
     for (const call of this.#calls.keys()) call.cancel()
-    this.#client.close()
+    this.#connection.client.close()
   }
+
+  #use(): () => void {
+    const connection = this.#connection
+    connection.uses++
+    return () => {
+      connection.uses--
+      if (connection.uses === 0 && connection !== this.#connection) connection.client.close()
+    }
+  }
+}
+
+function openClient(options: GrpcEndpointOptions): Client {
+  const { protocol, hostname, port } = new URL(options.url)
+  const channelOptions: ClientOptions = {
+    'grpc.max_receive_message_length': options.maxReceivedBytes,
+    'grpc.max_send_message_length': -1,
+    'grpc.keepalive_time_ms': options.keepAliveTimeMs,
+    'grpc.keepalive_timeout_ms': options.keepAliveTimeoutMs,
+    // etcd answers pings without a call with GOAWAY.
+    'grpc.keepalive_permit_without_calls': 0,
+    // A restarted etcd is found again within a second; callers back off by themselves.
+    'grpc.initial_reconnect_backoff_ms': 100,
+    'grpc.max_reconnect_backoff_ms': 1_000,
+    // Only the caller knows whether a call may be repeated.
+    'grpc.enable_retries': 0,
+    'grpc.service_config_disable_resolution': 1,
+    'grpc.use_local_subchannel_pool': 1,
+    'grpc.enable_http_proxy': 0,
+    'grpc.enable_channelz': 0,
+    // HTTP/2's default of 64 KB delays every page of a list by round trips.
+    'grpc-node.flow_control_window': 4 * 1024 * 1024,
+  }
+  const { ca, cert, key } = options.tls ?? {}
+  let channelCredentials = credentials.createInsecure()
+  if (protocol === 'https:') {
+    const address = hostname.replace(/^\[(.*)\]$/, '$1')
+    const isAddress = isIP(address) !== 0
+    // TLS's server name must not be an address (RFC 6066), yet the certificate must be valid for the address.
+    if (isAddress) channelOptions['grpc.ssl_target_name_override'] = 'localhost'
+    const verification = isAddress
+      ? {
+          checkServerIdentity: (_: string, certificate: PeerCertificate) => checkServerIdentity(address, certificate),
+        }
+      : {}
+    channelCredentials = credentials.createSsl(ca ?? null, key ?? null, cert ?? null, verification)
+  }
+  return new Client(`dns:${hostname}:${port || 2379}`, channelCredentials, channelOptions)
 }
 
 function toMetadata(entries: Readonly<Record<string, string>>): Metadata {

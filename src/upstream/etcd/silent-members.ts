@@ -29,6 +29,7 @@ export class SilentMembers<E> {
   readonly #timers = new Map<E, Timer>()
   /** When each answered last, in monotonic milliseconds. */
   readonly #answeredAt = new Map<E, number>()
+  readonly #silent = new Set<E>()
   #isStarted = false
   #isStopped = false
 
@@ -50,6 +51,11 @@ export class SilentMembers<E> {
     for (const timer of this.#timers.values()) timer.cancel()
   }
 
+  /** Whether it was silent when it was last asked. */
+  isSilent(member: E): boolean {
+    return this.#silent.has(member)
+  }
+
   #plan(member: E): void {
     const { clock, everyMs } = this.#options
     this.#timers.set(
@@ -65,9 +71,12 @@ export class SilentMembers<E> {
     const isThere = await answers(member, deadlineMs)
     if (this.#isStopped) return
     const now = clock.monotonic()
+    const isInTime = now - askedAt <= deadlineMs + OWN_DELAY_MS
     if (isThere) this.#answeredAt.set(member, now)
-    else if (now - askedAt <= deadlineMs + OWN_DELAY_MS && heardFrom(member) === heard) {
-      if (this.#hasAnotherAnswered(member, askedAt)) onSilent(member)
+    if (isThere || heardFrom(member) !== heard) this.#silent.delete(member)
+    else if (isInTime && this.#hasAnotherAnswered(member, askedAt)) {
+      this.#silent.add(member)
+      onSilent(member)
     }
     this.#plan(member)
   }

@@ -55,9 +55,12 @@ void t.test('a member that lets the deadline pass is silent, and no other is', a
   t.same(h.silent, [`a at ${startedAt + EVERY_MS + DEADLINE_MS}`])
   await h.pass(EVERY_MS + DEADLINE_MS)
   t.equal(h.silent.length, 2, 'it is told for as long as it lasts')
+  t.ok(h.watch.isSilent('a'))
+  t.notOk(h.watch.isSilent('b'))
   h.states.a.mode = 'answers'
   await h.pass(10_000)
   t.equal(h.silent.length, 2)
+  t.notOk(h.watch.isSilent('a'), 'and it is welcome again')
 })
 
 void t.test('a member that sends something else meanwhile is not silent', async (t) => {

@@ -1,0 +1,197 @@
+/**
+ * What a structural schema does to an object, step by step and in place, for reads and writes alike: members that are not
+ * declared go, nulls go where none may be, the metadata of embedded objects is put in order, and defaults are filled in.
+ *
+ * It works on a lossless tree, and as well on what `JSON.parse` gives, where that is only to be looked at: each step says
+ * whether it changed anything.
+ *
+ * Source: the packages `pruning`, `defaulting` and `objectmeta` of k8s.io/apiextensions-apiserver.
+ */
+import { cloneTree, isRecord, type Json, joinPath, type JsonRecord } from './json-tree.js'
+import { orderlyMetadata } from './object-metadata.js'
+
+/** A schema as far as it changes objects; `structural-schema.ts` makes it. */
+export interface Structural {
+  readonly properties: ReadonlyMap<string, Structural>
+  /** Of all other members. `nothing`: they are allowed, and whatever is inside them is not. null: they are not allowed. */
+  readonly additional: Structural | 'nothing' | null
+  readonly items: Structural | null
+  readonly keepsUnknown: boolean
+  /** It holds an object with a type and metadata of its own. */
+  readonly isEmbedded: boolean
+  readonly isNullable: boolean
+  /** undefined: there is none. */
+  readonly defaultValue: Json | undefined
+  /** Members that have a default. */
+  readonly defaulted: readonly (readonly [name: string, value: Json, isNullable: boolean])[]
+  /** Anywhere inside. */
+  readonly hasDefaults: boolean
+  readonly hasEmbedded: boolean
+}
+
+const META = new Set(['apiVersion', 'kind', 'metadata'])
+
+/** The paths of what was taken out. */
+export interface UnknownFields {
+  readonly path: string[]
+  readonly found: string[]
+}
+
+/** Paths told of one object: a broken client must not get megabytes back. */
+const MAX_TOLD = 64
+
+/** @param isRoot a whole object, whose type and metadata stay. @param unknown told of what goes. @returns whether something went. */
+export function pruneUnknown(
+  value: Json,
+  schema: Structural | null,
+  isRoot = false,
+  unknown: UnknownFields | null = null,
+): boolean {
+  if (schema?.keepsUnknown === true) return pruneDeclared(value, schema, isRoot, unknown)
+  let isChanged = false
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) {
+      unknown?.path.push(`[${i}]`)
+      isChanged = pruneUnknown(value[i]!, schema?.items ?? null, false, unknown) || isChanged
+      unknown?.path.pop()
+    }
+    return isChanged
+  }
+  if (!isRecord(value)) return false
+  const keepsMeta = isRoot || schema?.isEmbedded === true
+  for (const name of Object.keys(value)) {
+    if (keepsMeta && META.has(name)) continue
+    const inner = memberSchema(schema, name)
+    unknown?.path.push(name)
+    if (inner !== undefined) isChanged = pruneUnknown(value[name]!, inner, false, unknown) || isChanged
+    else {
+      delete value[name]
+      isChanged = true
+      if (unknown !== null && unknown.found.length < MAX_TOLD) unknown.found.push(joinPath(unknown.path))
+    }
+    unknown?.path.pop()
+  }
+  return isChanged
+}
+
+/** Under `x-kubernetes-preserve-unknown-fields`: what is declared is pruned inside, and everything else stays. */
+function pruneDeclared(value: Json, schema: Structural, isRoot: boolean, unknown: UnknownFields | null): boolean {
+  let isChanged = false
+  if (Array.isArray(value)) {
+    if (schema.items === null) return false
+    for (let i = 0; i < value.length; i++) {
+      unknown?.path.push(`[${i}]`)
+      isChanged = pruneDeclared(value[i]!, schema.items, false, unknown) || isChanged
+      unknown?.path.pop()
+    }
+    return isChanged
+  }
+  if (!isRecord(value) || (schema.properties.size === 0 && schema.additional === null)) return false
+  for (const name of Object.keys(value)) {
+    if ((isRoot || schema.isEmbedded) && META.has(name)) continue
+    const inner = memberSchema(schema, name)
+    if (inner === undefined) continue
+    unknown?.path.push(name)
+    isChanged = pruneUnknown(value[name]!, inner, false, unknown) || isChanged
+    unknown?.path.pop()
+  }
+  return isChanged
+}
+
+/** Takes out nulls where null is not allowed and nothing is filled in. */
+export function pruneNulls(value: Json, schema: Structural): boolean {
+  let isChanged = false
+  if (Array.isArray(value)) {
+    if (schema.items === null) return false
+    for (const item of value) isChanged = pruneNulls(item, schema.items) || isChanged
+    return isChanged
+  }
+  if (!isRecord(value)) return false
+  for (const name in value) {
+    const inner = memberSchema(schema, name)
+    if (inner === undefined || inner === null) continue
+    const member = value[name]!
+    if (member !== null) isChanged = pruneNulls(member, inner) || isChanged
+    else if (!inner.isNullable && inner.defaultValue === undefined) {
+      delete value[name]
+      isChanged = true
+    }
+  }
+  return isChanged
+}
+
+/** Puts the type and the metadata of embedded objects in order. */
+export function coerceEmbedded(value: Json, schema: Structural): boolean {
+  if (!schema.hasEmbedded) return false
+  let isChanged = false
+  if (Array.isArray(value)) {
+    if (schema.items === null) return false
+    for (const item of value) isChanged = coerceEmbedded(item, schema.items) || isChanged
+    return isChanged
+  }
+  if (!isRecord(value)) return false
+  if (schema.isEmbedded) isChanged = coerceObject(value)
+  for (const name in value) {
+    const inner = memberSchema(schema, name)
+    if (inner !== undefined && inner !== null) isChanged = coerceEmbedded(value[name]!, inner) || isChanged
+  }
+  return isChanged
+}
+
+function coerceObject(object: JsonRecord): boolean {
+  let isChanged = false
+  for (const name of ['apiVersion', 'kind']) {
+    if (!Object.hasOwn(object, name) || typeof object[name] === 'string') continue
+    delete object[name]
+    isChanged = true
+  }
+  const metadata = object['metadata']
+  // What is no object is passed through, as it is there.
+  if (!Object.hasOwn(object, 'metadata') || (metadata !== null && !isRecord(metadata))) return isChanged
+  const orderly = orderlyMetadata(metadata ?? {})
+  if (orderly === metadata) return isChanged
+  object['metadata'] = orderly
+  return true
+}
+
+/** Fills in what the schema says of members that are not there; a null where null is not allowed counts as not there. */
+export function fillDefaults(value: Json, schema: Structural): boolean {
+  if (!schema.hasDefaults) return false
+  let isChanged = false
+  if (Array.isArray(value)) {
+    const { items } = schema
+    if (items === null) return false
+    for (let i = 0; i < value.length; i++) {
+      if (value[i] === null && !items.isNullable && items.defaultValue !== undefined) {
+        value[i] = cloneTree(items.defaultValue)
+        isChanged = true
+      }
+      isChanged = fillDefaults(value[i]!, items) || isChanged
+    }
+    return isChanged
+  }
+  if (!isRecord(value)) return false
+  for (const [name, given, isNullable] of schema.defaulted) {
+    if (Object.hasOwn(value, name) && (isNullable || value[name] !== null)) continue
+    value[name] = cloneTree(given)
+    isChanged = true
+  }
+  for (const name in value) {
+    const inner = memberSchema(schema, name)
+    if (inner === undefined || inner === null) continue
+    if (value[name] === null && !inner.isNullable && inner.defaultValue !== undefined) {
+      value[name] = cloneTree(inner.defaultValue)
+      isChanged = true
+    }
+    isChanged = fillDefaults(value[name]!, inner) || isChanged
+  }
+  return isChanged
+}
+
+/** undefined: the member is not declared; null: it is, and nothing inside it is. */
+function memberSchema(schema: Structural | null, name: string): Structural | null | undefined {
+  if (schema === null) return undefined
+  const declared = schema.properties.get(name)
+  if (declared !== undefined) return declared
+  return schema.additional === 'nothing' ? null : (schema.additional ?? undefined)
+}

@@ -1,0 +1,59 @@
+/**
+ * The schema of a definition as far as it changes objects: which members are kept, which nulls are, and what is filled in
+ * where nothing is. Compiled once per schema. What a value must be to be valid is not looked at here.
+ *
+ * Source: k8s.io/apiextensions-apiserver, which calls this a structural schema.
+ */
+import { treeFrom } from './json-tree.js'
+import { pruneUnknown, type Structural } from './structural-change.js'
+
+/** A schema as `JSON.parse` gives it. */
+export type OpenApiSchema = Readonly<Record<string, unknown>>
+
+const compiled = new WeakMap<OpenApiSchema, Structural>()
+
+export function structuralOf(schema: OpenApiSchema): Structural {
+  let structural = compiled.get(schema)
+  if (structural === undefined) compiled.set(schema, (structural = compile(schema)))
+  return structural
+}
+
+function compile(schema: OpenApiSchema): Structural {
+  const properties = new Map<string, Structural>()
+  const given = schema['properties']
+  if (isSchema(given)) {
+    for (const [name, inner] of Object.entries(given)) if (isSchema(inner)) properties.set(name, compile(inner))
+  }
+  const { additionalProperties, items } = schema
+  const additional = isSchema(additionalProperties)
+    ? compile(additionalProperties)
+    : additionalProperties === undefined
+      ? null
+      : 'nothing'
+  const inItems = isSchema(items) ? compile(items) : null
+  const inner = [...properties.values(), ...(additional === 'nothing' ? [] : [additional]), inItems]
+  const isEmbedded = schema['x-kubernetes-embedded-resource'] === true
+  const structural: Structural = {
+    properties,
+    additional,
+    items: inItems,
+    keepsUnknown: schema['x-kubernetes-preserve-unknown-fields'] === true,
+    isEmbedded,
+    isNullable: schema['nullable'] === true,
+    defaultValue: undefined,
+    defaulted: [...properties].flatMap(([name, { defaultValue, isNullable }]) =>
+      defaultValue === undefined ? [] : [[name, defaultValue, isNullable] as const],
+    ),
+    hasDefaults: inner.some((one) => one !== null && (one.hasDefaults || one.defaultValue !== undefined)),
+    hasEmbedded: isEmbedded || inner.some((one) => one?.hasEmbedded === true),
+  }
+  const byDefault = schema['default']
+  if (byDefault === undefined || byDefault === null) return structural
+  const defaultValue = treeFrom(byDefault)
+  pruneUnknown(defaultValue, structural)
+  return { ...structural, defaultValue }
+}
+
+function isSchema(value: unknown): value is OpenApiSchema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,42 @@
+/**
+ * The files that say who this server is to etcd: authorities, certificate, key, password. They are read again when they
+ * change, and taken only when they can be used: a half-written or broken file leaves the ones before in force.
+ */
+import { X509Certificate } from 'node:crypto'
+import { createSecureContext } from 'node:tls'
+import { WatchedFiles } from '../auth/watched-file.js'
+import type { Config } from '../config/load.js'
+import type { Clock } from '../support/clock.js'
+import type { Logger } from '../support/log.js'
+import type { EtcdCredentials } from '../upstream/etcd/etcd-upstream.js'
+import type { EtcdTls } from '../upstream/etcd/grpc-endpoint.js'
+
+/** @throws Error for a file that cannot be used. */
+export function watchEtcdCredentials(config: Config, clock: Clock, logger: Logger): WatchedFiles<EtcdCredentials> {
+  const { etcdCafile, etcdCertfile, etcdKeyfile, etcdPasswordFile, etcdUsername } = config
+  const files = [etcdCafile, etcdCertfile, etcdKeyfile, etcdPasswordFile]
+  const paths = files.filter((path) => path !== null)
+  return new WatchedFiles<EtcdCredentials>({ paths, clock, logger }, (...contents) => {
+    const [ca, cert, key, password] = files.map((path) => (path === null ? undefined : contents.shift()))
+    const tls = {
+      ...(ca === undefined ? {} : { ca }),
+      ...(cert === undefined ? {} : { cert }),
+      ...(key === undefined ? {} : { key }),
+    }
+    check(tls)
+    const secret = password?.toString('utf8').replace(/\r?\n$/, '') ?? config.etcdPassword ?? ''
+    return { tls, ...(etcdUsername === null ? {} : { user: { name: etcdUsername, password: secret } }) }
+  })
+}
+
+/** OpenSSL says whether a key belongs to its certificate; it says nothing of a file of authorities without any. */
+function check(tls: EtcdTls): void {
+  try {
+    createSecureContext(tls)
+    if (tls.ca !== undefined && new X509Certificate(tls.ca).subject === '')
+      throw new Error('an authority without a name')
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new Error(`--etcd-cafile, --etcd-certfile or --etcd-keyfile cannot be used: ${reason}`, { cause: error })
+  }
+}
