@@ -1,6 +1,5 @@
-/** What a server serves, and which of it somebody means by `po`, `deployment` or `deploy.apps`. */
-import { WatchFailure } from '../reflector/failure.js'
 /** Finds out what a server serves, and which resource `po`, `deployment` or `deploy.apps` means. */
+import { WatchFailure } from '../reflector/failure.js'
 import { nearestName } from '../support/nearest-name.js'
 import type { Connection } from './connection.js'
 import { CommandError } from './exit-code.js'
