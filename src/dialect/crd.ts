@@ -90,7 +90,7 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
         definition: shared,
         subresources: version.subresources,
         deprecation: deprecationOf(version, versions, group, kind),
-        storageVersion: stored.name,
+        storageVersion: stored.served ? stored.name : null,
         convertsByWebhook: conversion === 'Webhook',
       }),
     )

@@ -206,7 +206,13 @@ export class Discovery {
 
   /** Left out where it is not known in which of several versions a kind is stored, and for definitions, of which the API server says none. */
   #storageJson({ resource, origin, storageVersion }: ServedResource): object {
-    if (origin === 'declared' || resource.etcdPrefix === NOWHERE || resource.group === 'apiextensions.k8s.io') return {}
+    if (
+      origin === 'declared' ||
+      storageVersion === null ||
+      resource.etcdPrefix === NOWHERE ||
+      resource.group === 'apiextensions.k8s.io'
+    )
+      return {}
     const { group, version, kind, etcdPrefix } = resource
     const stored = storageVersion ?? version
     if (storageVersion === undefined) {

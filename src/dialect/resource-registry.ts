@@ -60,8 +60,8 @@ export interface ServedResource {
   readonly selectableFields: readonly string[]
   /** The parts of an object that are written by themselves, where writes are served. */
   readonly subresources: Subresources
-  /** The version in which its objects are stored; undefined where that is not known. */
-  readonly storageVersion: string | undefined
+  /** The version in which its objects are stored; null where that one is not served, undefined where it is not known. */
+  readonly storageVersion: string | null | undefined
   /** The warning that every answer in this version carries; null: it is not deprecated. */
   readonly deprecation: string | null
   /** Whether a webhook converts between its versions: objects stored in another version cannot be shown from here. */

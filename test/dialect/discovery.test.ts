@@ -56,6 +56,9 @@ void t.test('discovery says by a hash in which version a kind is stored, where t
   )
   t.equal(hashIn('two.example.com', 'v1', 'caches'), undefined, 'either may be the stored one')
   t.equal(hashIn('edge.example.com', 'v1beta1', 'caches'), hashIn('edge.example.com', 'v1', 'caches'))
+  const withdrawn = servedResource(custom('gone.example.com', 'v2').resource, 'custom', { storageVersion: null })
+  registry.set('withdrawn', [withdrawn])
+  t.equal(hashIn('gone.example.com', 'v2', 'caches'), undefined, 'the stored version is not served')
   t.match(hashIn('edge.example.com', 'v1', 'caches'), /^[\w+/]{11}=$/)
 })
 

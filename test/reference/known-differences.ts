@@ -55,7 +55,7 @@ export const knownDifferences: readonly Row[] = [
     reason: 'The API server answers 404, or takes the slash as one of the path.',
     matches: ({ ours }, { path }) =>
       /has an empty segment|segment\\?"|may not contain|the request cannot be read/.test(ours) ||
-      /^\/\/|%2F|%00|\/\.\.?(\?|$)|\/[^/]*ü/.test(path) ||
+      /^\/\/|%2F|%2E|%00|\/\.\.?(\?|$)|\/[^/]*ü/.test(path) ||
       /\/\//.test(path),
   },
   {
