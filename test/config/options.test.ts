@@ -21,14 +21,14 @@ function readSources(): string {
 
 void t.test('code reads every option of the table', async (t) => {
   const text = readSources()
-  // `{ a, b: c } = config`, `({ a }: Config)`.
+  // `{ a, b: c } = config`, `({ a }: Config)`; `live.current` is the configuration as it is after a reload.
   const blocks = [...text.matchAll(/\{([^{}]*)\}(?:: Config\b| = (?:[\w.#]*\.)?config\b)/g)].map(
     ([, block]) => block ?? '',
   )
   for (const name of optionNames) {
     if (RULES_ONLY.includes(name) || LOADER_ONLY.includes(name)) continue
     const isRead =
-      new RegExp(`\\b(config|options)\\.${name}\\b`).test(text) ||
+      new RegExp(`\\b(config|options|current)\\.${name}\\b`).test(text) ||
       blocks.some((block) => new RegExp(`\\b${name}\\b`).test(block))
     t.ok(isRead, `${name} is read`)
   }

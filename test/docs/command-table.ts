@@ -24,7 +24,7 @@ const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
     { not: 'no cluster here; test/ops/deploy.test.ts renders the overlays' },
   ],
   [
-    /^kubectl get (servicemonitor|pods -l app\.kubernetes\.io)/,
+    /^kubectl (describe certificate$|get (servicemonitor|pods -l app\.kubernetes\.io))/,
     { not: 'no cluster here; test/ops/helm.test.ts renders what it would find' },
   ],
   [
