@@ -148,7 +148,7 @@ void t.test('a replica says how old its data is, and is not ready when that is t
   await until(() => !edge.app.isReady, 'it is no longer ready')
   t.not(await ready(), 200)
   await until(() => [...edge.app.sources][0]?.cache.disconnectedReason !== null, 'and knows why')
-  t.match(await (await fetch(`${edge.url}/readyz?verbose`)).text(), /staleness.*last confirmed.*(NATS|no publisher)/)
+  t.match(await (await fetch(`${edge.url}/readyz?verbose`)).text(), /staleness.*last confirmed.*(NATS|publisher)/)
   const { status, headers, body } = await list(edge.url, 'resourceVersion=0')
   t.same([status, names(body)], [200, ['a']], 'what it has stays served')
   t.ok(Number(headers.get('x-distributary-staleness-seconds')) >= 1)
