@@ -47,7 +47,7 @@ async function assertRefused(t: Test, app: AppHarness, token: string | null): Pr
         await held.ended
         const what = `${transport} ${path} ${JSON.stringify(headers)}`
         t.equal(held.status, 403, what)
-        t.match(held.text, /impersonation is not possible here/, what)
+        t.match(held.text, /an anonymous caller cannot impersonate anybody/, what)
       }
     }
   }

@@ -91,7 +91,7 @@ function run(
   const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'], env: { ...inherited, ...environment } })
   const output = { text: '' }
   const keep = (chunk: Buffer): void => {
-    output.text = (output.text + chunk.toString()).slice(-20_000)
+    output.text = (output.text + chunk.toString()).slice(-100_000)
   }
   child.stdout.on('data', keep)
   child.stderr.on('data', keep)
