@@ -46,12 +46,14 @@ export class ReadRules {
 
   #prune(object: JsonRecord, apiVersion: string): boolean {
     const schema = this.#schemaOf(apiVersion)
+    // Definitions of v1 have a schema for every version; where there is none, nothing says what is unknown.
+    if (schema === null) return false
     let isChanged = false
     if (!this.#options.preservesUnknownFields) {
       isChanged = pruneUnknown(object, schema, true)
-      if (schema !== null) isChanged = pruneNulls(object, schema) || isChanged
+      isChanged = pruneNulls(object, schema) || isChanged
     }
-    return schema === null ? isChanged : coerceEmbedded(object, schema) || isChanged
+    return coerceEmbedded(object, schema) || isChanged
   }
 
   #tidy(object: JsonRecord): boolean {

@@ -122,6 +122,12 @@ export const exceptions: readonly Row[] = [
         ((headers['accept'] ?? '').includes('as=Table') && where.startsWith('body '))),
   },
   {
+    name: 'a watch of one second ends among its initial events',
+    reason: 'How many of hundreds arrive within the second is a matter of speed; each that did was compared.',
+    matches: ({ where }, { path }) =>
+      where === 'body .length' && /[?&]watch=/.test(path) && path.includes('timeoutSeconds=1'),
+  },
+  {
     name: 'a list form of one object is 406 and not 500',
     reason: 'The API server fails on its own conversion; ours says that the form cannot be had.',
     matches: ({ where, theirs, ours }) =>
