@@ -78,7 +78,7 @@ async function route(options: ApiOptions, exchange: Exchange, counted: Counted):
   begin(options, counted, 'discovery')
   const checking = options.gate.check(exchange, pathAttributes(exchange.request.method ?? '', exchange.path))
   if (checking instanceof Promise) await checking
-  answerDocument(options, exchange, path)
+  await answerDocument(options, exchange, path)
 }
 
 /** A request that meets an object which cannot be shown here is passed on where there is an API server. */

@@ -2,8 +2,9 @@
  * The body of a large answer as pieces of bytes that are made once, on demand of whoever is furthest, and shared by all
  * who are sent the same. No answer is ever one giant string.
  */
+import { turns } from '../../support/turns.js'
 
-/** Pieces in order. A null piece means: nothing yet, ask again in the next turn of the event loop. */
+/** Pieces in order. A null piece means: nothing yet, ask again in another turn (`support/turns.ts`). */
 export type Pieces = Iterator<Buffer | null, void, void> | AsyncIterator<Buffer | null, void, void>
 
 export class SharedBody {
@@ -58,12 +59,14 @@ export class SharedBody {
 
   async #makeOne(source: Pieces): Promise<void> {
     try {
+      if (turns.isOver) await turns.take()
+      if (this.#source === null) return
       const next = await source.next()
       if (this.#source === null) return
       if (next.done) {
         this.#source = null
         this.#onComplete(this)
-      } else if (next.value === null) await new Promise((resolve) => setImmediate(resolve))
+      } else if (next.value === null) await turns.take()
       else {
         this.#pieces.push(next.value)
         this.#bytes += next.value.length
