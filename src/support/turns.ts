@@ -22,6 +22,27 @@ export class Slice {
   }
 }
 
+/** One slice in each iteration of the event loop, for work that comes by itself and is cut short where it takes longer. */
+export class LoopSlice {
+  readonly #ms: number
+  #slice: Slice | null = null
+  readonly #forget = (): void => {
+    this.#slice = null
+  }
+
+  constructor(ms = SLICE_MS) {
+    this.#ms = ms
+  }
+
+  get isOver(): boolean {
+    if (this.#slice === null) {
+      this.#slice = new Slice(this.#ms)
+      setImmediate(this.#forget)
+    }
+    return this.#slice.isOver
+  }
+}
+
 export class Turns {
   readonly #sliceMs: number
   #waiting: (() => void)[] = []

@@ -20,6 +20,8 @@ export interface ApiContext {
   hasGroup(group: string, version: string): boolean
   readonly forms: ResourceForms
   readonly bodies: BodyCache
+  /** Slots for making states of the past, which lists at an exact revision and later pages are read from. */
+  readonly pastStates: FairGate
   /** Slots for initial states, each of which holds a state's bytes while it is sent. */
   readonly initialStates: FairGate
   readonly watchers: WatcherLimits
