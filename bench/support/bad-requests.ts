@@ -2,9 +2,8 @@
  * Requests that have blocked a server's event loop, here or elsewhere, and their kin: what each costs is measured by
  * `bench -- loop`, and that each is answered is tested.
  *
- * They expect the pods of `objects.ts`, of which `bench-000000` is changed, and what `preparations` make.
+ * They expect many pods outside of the namespace `bad`, and what `preparations` make.
  */
-import { POD_PREFIX } from './objects.js'
 
 export interface HttpRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -18,7 +17,7 @@ export interface HttpRequest {
 export interface BadRequest {
   readonly name: string
   /** @param scale 1: as it is measured; below it, smaller in proportion. */
-  request(scale: number): HttpRequest
+  readonly request: (scale: number) => HttpRequest
   /** What the answer may be, at any scale. */
   readonly answers: readonly number[]
   /** Made before it, once. */
@@ -32,13 +31,13 @@ export type User = 'admin' | 'mallory'
 /** The tokens are the names. A line of a token file: token, user, uid, groups. */
 export const TOKEN_FILE = 'admin,admin,1,system:masters\nmallory,mallory,2\n'
 
-const PODS = '/api/v1/namespaces/bench/pods'
-const FIRST_POD = `${PODS}/bench-000000`
-const CONFIG_MAPS = '/api/v1/namespaces/bench/configmaps'
+const PODS = '/api/v1/namespaces/bad/pods'
+const VICTIM = `${PODS}/victim`
+const CONFIG_MAPS = '/api/v1/namespaces/bad/configmaps'
 const ROLES = '/apis/rbac.authorization.k8s.io/v1/clusterroles'
 const BINDINGS = '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings'
 const DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
-const WIDGETS = '/apis/bench.example/v1/namespaces/bench/widgets'
+const WIDGETS = '/apis/bench.example/v1/namespaces/bad/widgets'
 
 const JSON_TYPE = 'application/json'
 const JSON_PATCH = 'application/json-patch+json'
@@ -132,7 +131,13 @@ export const preparations: readonly HttpRequest[] = [
   sending('POST', '/api/v1/namespaces', JSON_TYPE, {
     apiVersion: 'v1',
     kind: 'Namespace',
-    metadata: { name: 'bench' },
+    metadata: { name: 'bad' },
+  }),
+  sending('POST', PODS, JSON_TYPE, {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: 'victim' },
+    spec: { containers: [{ name: 'main', image: 'x' }] },
   }),
   definition('widgets', 'Widget', {
     text: { type: 'string', pattern: '^([a-z0-9]+-?)+$' },
@@ -152,7 +157,7 @@ export const badRequests: readonly BadRequest[] = [
     name: 'JSON Patch: copies that double, and a test of them',
     request: (scale) => {
       const doubling = times(count(scale, 120), (i) => ({ op: 'copy', from: '/metadata', path: `/metadata/a${i}` }))
-      return sending('PATCH', FIRST_POD, JSON_PATCH, [...doubling, { op: 'test', path: '/metadata', value: {} }])
+      return sending('PATCH', VICTIM, JSON_PATCH, [...doubling, { op: 'test', path: '/metadata', value: {} }])
     },
     answers: REFUSED,
   },
@@ -162,7 +167,7 @@ export const badRequests: readonly BadRequest[] = [
       const items = times(count(scale, 9_000), (i) => i)
       const add = { op: 'add', path: '/metadata/annotations', value: items }
       const moves = items.map(() => ({ op: 'move', from: '/metadata/annotations/0', path: '/metadata/annotations/-' }))
-      return sending('PATCH', FIRST_POD, JSON_PATCH, [add, ...moves])
+      return sending('PATCH', VICTIM, JSON_PATCH, [add, ...moves])
     },
     answers: REFUSED,
   },
@@ -170,7 +175,7 @@ export const badRequests: readonly BadRequest[] = [
     name: 'JSON Patch: 9,000 items put in front',
     request: (scale) => {
       const adds = times(count(scale, 9_000), (i) => ({ op: 'add', path: '/metadata/finalizers/0', value: `x.y/${i}` }))
-      return sending('PATCH', FIRST_POD, JSON_PATCH, [{ op: 'add', path: '/metadata/finalizers', value: [] }, ...adds])
+      return sending('PATCH', VICTIM, JSON_PATCH, [{ op: 'add', path: '/metadata/finalizers', value: [] }, ...adds])
     },
     answers: [...WRITTEN, ...REFUSED],
   },
@@ -229,7 +234,7 @@ export const badRequests: readonly BadRequest[] = [
     name: 'strategic merge of 40,000 containers',
     request: (scale) => {
       const containers = times(count(scale, 40_000), (i) => ({ name: `c${i}`, image: 'x' }))
-      return sending('PATCH', FIRST_POD, STRATEGIC_PATCH, { spec: { containers } })
+      return sending('PATCH', VICTIM, STRATEGIC_PATCH, { spec: { containers } })
     },
     answers: [...WRITTEN, ...REFUSED],
   },
@@ -237,8 +242,8 @@ export const badRequests: readonly BadRequest[] = [
     name: 'apply of 60,000 containers',
     request: (scale) => {
       const containers = times(count(scale, 60_000), (i) => ({ name: `c${i}`, image: 'x' }))
-      const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'bench-000000' }, spec: { containers } }
-      return sending('PATCH', `${FIRST_POD}?fieldManager=bench&force=true`, APPLY, object)
+      const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'victim' }, spec: { containers } }
+      return sending('PATCH', `${VICTIM}?fieldManager=bench&force=true`, APPLY, object)
     },
     answers: [...WRITTEN, ...REFUSED],
   },
@@ -246,8 +251,8 @@ export const badRequests: readonly BadRequest[] = [
     name: 'apply of 20,000 equal containers',
     request: (scale) => {
       const containers = times(count(scale, 20_000), () => ({ name: 'same', image: 'x' }))
-      const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'bench-000000' }, spec: { containers } }
-      return sending('PATCH', `${FIRST_POD}?fieldManager=bench&force=true`, APPLY, object)
+      const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'victim' }, spec: { containers } }
+      return sending('PATCH', `${VICTIM}?fieldManager=bench&force=true`, APPLY, object)
     },
     answers: [...WRITTEN, ...REFUSED],
   },
@@ -343,7 +348,7 @@ export const badRequests: readonly BadRequest[] = [
       ),
       boundToMallory('gather-0'),
     ],
-    request: () => ({ method: 'GET', path: FIRST_POD, user: 'mallory' }),
+    request: () => ({ method: 'GET', path: VICTIM, user: 'mallory' }),
     answers: [200, 403],
   },
   {
@@ -474,6 +479,3 @@ export const badRequests: readonly BadRequest[] = [
     answers: [200],
   },
 ]
-
-/** Where the pods of the test lie, which have no writer of the bench. */
-export const FIRST_POD_KEY = `${POD_PREFIX}bench/bench-000000`
