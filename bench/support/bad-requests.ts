@@ -123,7 +123,7 @@ function emptyMessages(messages: number): Buffer {
 
 const absentLabels = (n: number): string => encodeURIComponent(times(n, (i) => `!absent-${i}`).join(','))
 
-const large = { data: { text: `${'line "one"\n'.repeat(60_000)}` } }
+const large = { data: { text: 'line "one"\n'.repeat(60_000) } }
 const LARGE = `${CONFIG_MAPS}/large`
 
 /** Created before all of them. */

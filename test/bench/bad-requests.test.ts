@@ -14,7 +14,8 @@ void t.test('each known-bad request is answered, and nobody after it is refused'
   const flags = ['--enable-writes=true', `--token-auth-file=${tokens}`, '--authorization-mode=RBAC']
   const pods = Array.from({ length: 20 }, (_, i) => [`pods/bench/p${i}`, pod(`p${i}`, { namespace: 'bench' })])
   const objects = Object.fromEntries(pods) as Record<string, object>
-  const { url, upstream, put } = await startApp(t, { flags, objects })
+  const app = await startApp(t, { flags, objects })
+  const { url, upstream } = app
   const past = upstream.revision - 5
   const send = async ({ method, path, headers, body, user = 'admin' }: HttpRequest): Promise<number> => {
     const filledIn = path.replaceAll('{now}', String(upstream.revision)).replaceAll('{past}', String(past))
@@ -30,7 +31,7 @@ void t.test('each known-bad request is answered, and nobody after it is refused'
     return answer.status
   }
   for (const request of preparations) t.equal(await send(request), 201, request.path)
-  put('pods/bench/last', pod('last', { namespace: 'bench' }))
+  app.put('pods/bench/last', pod('last', { namespace: 'bench' }))
   t.ok(badRequests.length >= 40, `${badRequests.length} requests`)
   t.equal(new Set(badRequests.map(({ name }) => name)).size, badRequests.length, 'each has a name of its own')
   for (const { name, before, request, answers } of badRequests) {
