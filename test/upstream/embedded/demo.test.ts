@@ -2,14 +2,9 @@ import t, { type Test } from 'tap'
 import { type Batch, type Key, keyFromText } from '../../../src/model/event.js'
 import { seededRandom } from '../../../src/support/random.js'
 import { startDemoCluster } from '../../../src/upstream/embedded/demo/demo-cluster.js'
-import {
-  isCounted,
-  isReady,
-  type KubeObject,
-  kindPrefix,
-  type Pod,
-  type Workload,
-} from '../../../src/upstream/embedded/demo/kube-objects.js'
+import { type KubeObject, kindPrefix } from '../../../src/upstream/embedded/demo/kube-object.js'
+import type { Workload } from '../../../src/upstream/embedded/demo/workloads.js'
+import { isCounted, isReady, type Pod } from '../../../src/upstream/embedded/demo/pods.js'
 import { createEmbeddedUpstream } from '../../../src/upstream/embedded/embedded-upstream.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 
