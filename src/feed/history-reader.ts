@@ -82,6 +82,7 @@ export class HistoryReader {
         replacement.add(page.keyValues)
         fingerprint.listed(page.keyValues)
       }
+      signal.throwIfAborted()
       // This comes first, for a sink that passes the state on together with its origin.
       this.#learned(status)
       replacement?.commit()
