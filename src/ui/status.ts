@@ -6,7 +6,7 @@
  * not a step back of the whole.
  */
 import type { Cursor } from '../broadcast/cursor.js'
-import type { ResourceGauges } from '../metrics/metrics.js'
+import type { ResourceGauges } from '../metrics/resource-gauges.js'
 import { type Resource, resourceId } from '../model/resource.js'
 
 /** The state of one resource's feed; `part` is its part in a fleet. */

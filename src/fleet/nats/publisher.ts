@@ -13,7 +13,7 @@
  * When snapshots are taken is `snapshot-taker.ts`, what is said of the stream's age `status-sender.ts`.
  */
 import type { FeedStatus } from '../../feed/feed-options.js'
-import type { FeedResume } from '../../feed/feed.js'
+import type { FeedResume } from '../../feed/history-reader.js'
 import type { FeedSink, Replacement, ReplaceReason } from '../../model/feed-sink.js'
 import type { FleetMetrics } from '../../model/stage-metrics.js'
 import { HistoryFingerprint } from '../../feed/history-fingerprint.js'
