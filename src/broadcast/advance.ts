@@ -124,7 +124,7 @@ export class CursorAdvance implements Advance {
     const hasRoom = cursor.writeInitial(unit)
     const waitMs = cursor.options.pace(unit.bytes.length)
     if (waitMs <= 0) return hasRoom
-    cursor.pause()
+    cursor.pause(waitMs)
     this.#options.clock.setTimer(waitMs, () => cursor.resume())
     return false
   }

@@ -72,6 +72,8 @@ export class Cursor {
   #initial: InitialFrames | null = null
   #initialAt = 0
   #isPaced = false
+  #initialSinceMs = 0
+  #initialBytes = 0
   #marksInitialEnd = false
 
   constructor(
@@ -134,8 +136,9 @@ export class Cursor {
   // Transitions
 
   /** @param marksEnd the end of the state is told by a bookmark. */
-  beginInitial(frames: InitialFrames, marksEnd: boolean): void {
+  beginInitial(frames: InitialFrames, marksEnd: boolean, nowMs: number): void {
     this.#step('begin-initial')
+    this.#initialSinceMs = nowMs
     this.#initial = frames
     this.#revision = frames.revision
     this.#marksInitialEnd = marksEnd
@@ -242,13 +245,15 @@ export class Cursor {
   /** @returns whether more can be written. */
   writeInitial(unit: EventUnit): boolean {
     this.#initialAt++
+    this.#initialBytes += unit.bytes.length
     // The shared units carry a Table's columns in their first event.
     return this.writeEvents(unit)
   }
 
-  /** Its initial state rests until `resume`. */
-  pause(): void {
+  /** Its initial state rests until `resume`. The time does not count as its own. */
+  pause(ms: number): void {
     this.#isPaced = true
+    this.#initialSinceMs += ms
   }
 
   resume(): void {
@@ -300,6 +305,18 @@ export class Cursor {
     }
     if (this.#stuckSinceMs === 0) this.#stuckSinceMs = nowMs
     return nowMs - this.#stuckSinceMs >= limitMs
+  }
+
+  /**
+   * Whether it has taken its initial state more slowly than so many bytes a second, after a time in which that is allowed: it
+   * holds one of the few places for initial states.
+   */
+  isTooSlow(nowMs: number, bytesPerSecond: number, allowedMs: number): boolean {
+    if (this.#state !== 'initial' || !this.#isBlocked) return false
+    const takenMs = nowMs - this.#initialSinceMs
+    if (takenMs < allowedMs) return false
+    const taken = this.#initialBytes - this.sink.pendingBytes
+    return taken < (takenMs / 1000) * bytesPerSecond
   }
 
   #writtenTo(headRevision: Revision): Revision {

@@ -71,6 +71,10 @@ export interface CursorRequest extends GroupRequest {
 /** A peer that takes nothing and has fallen out of the ring cannot even be told. */
 const STUCK_LIMIT_MS = 30_000
 const STUCK_CHECK_MS = 5_000
+/** Half a megabit, on average: below it an initial state would hold its place for ever. */
+const MIN_INITIAL_BYTES_PER_SECOND = 64 * 1024
+/** A list may take as long by default, and is then cut off whatever its rate. */
+const SLOW_INITIAL_MS = 60_000
 
 export class Dispatcher implements CacheListener, CursorOwner {
   readonly facts: FactRegistry
@@ -163,7 +167,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     if (start.kind === 'initial') {
       const prefix = this.#prefixOf(request.namespace)
       const oldest = start.minRevision === null ? null : maxRevision(start.minRevision, this.#cache.floorRevision)
-      cursor.beginInitial(group.initialFrames(start.snapshot, prefix, oldest, nowMs), start.marksEnd)
+      cursor.beginInitial(group.initialFrames(start.snapshot, prefix, oldest, nowMs), start.marksEnd, nowMs)
       this.wake(cursor)
     } else {
       this.#advance.follow(cursor)
@@ -362,8 +366,9 @@ export class Dispatcher implements CacheListener, CursorOwner {
       if (!isDirty && members.active.every((cursor) => cursor.offset >= log.endOffset)) log.release(revision)
     }
     for (const cursor of this.#cursors) {
-      if (!cursor.isStuck(nowMs, floorRevision, revision, STUCK_LIMIT_MS)) continue
-      this.finish(cursor, 'stuck')
+      const isStuck = cursor.isStuck(nowMs, floorRevision, revision, STUCK_LIMIT_MS)
+      if (!isStuck && !cursor.isTooSlow(nowMs, MIN_INITIAL_BYTES_PER_SECOND, SLOW_INITIAL_MS)) continue
+      this.finish(cursor, isStuck ? 'stuck' : 'slow')
       cursor.sink.destroy()
     }
   }

@@ -6,6 +6,7 @@ export type EndReason =
   | 'drain'
   | 'closed'
   | 'stuck'
+  | 'slow'
   | 'revoked'
   | 'removed'
   | 'error'

@@ -3,7 +3,7 @@ import type { BodyEncoder } from '../../src/model/body-encoder.js'
 import { ExpiredError, NotAcceptableError, ServiceUnavailableError } from '../../src/model/status.js'
 import type { StoredObject } from '../../src/model/stored-object.js'
 import { batch, columnsEncoder, del, plainEncoder, podKeyValue, put, rev, specEncoder } from '../support/objects.js'
-import { TestSink, createHarness } from './harness.js'
+import { TestSink, type Watcher, createHarness } from './harness.js'
 
 void t.test(
   'watchers for whom there is no time when an event comes get it from the ring, like everything else',
@@ -485,6 +485,37 @@ void t.test('slow readers', (t) => {
     clock.advance(15_000)
     t.equal(watcher.endReason, 'stuck')
   })
+  void t.test(
+    'who takes an initial state in drips gives its place back, whoever takes it slowly by our own pace keeps it',
+    async (t) => {
+      const { watch, apply, clock, settle } = createHarness({ revision: 10 })
+      // 200 units of about 64 KB.
+      const padding = 64 * 1024
+      for (let i = 11; i < 211; i++) await apply(batch(i, put('x', `p${i}`, i, { padding })))
+      const open = (pace?: () => number): Watcher =>
+        watch({ start: 'initial', timeoutMs: 1e7, ...(pace === undefined ? {} : { pace }) })
+      const [drip, steady] = [open(), open()]
+      let waits = 0
+      const paced = open(() => (waits++ < 20 ? 25_000 : 0))
+      drip.sink.isFull = true
+      steady.sink.isFull = true
+      await settle()
+      for (let second = 5; second <= 120 && drip.endReason === null; second += 5) {
+        clock.advance(5_000)
+        if (second % 25 === 0) drip.cursor.drained()
+        // So many bytes that it is well above what is asked for.
+        for (let i = 0; i < 8; i++) {
+          steady.cursor.drained()
+          await settle()
+        }
+      }
+      t.equal(drip.endReason, 'slow')
+      t.ok(drip.sink.isDestroyed)
+      t.notOk(drip.isInitialComplete)
+      t.equal(steady.endReason, null)
+      t.equal(paced.endReason, null)
+    },
+  )
   void t.test('stuck below the floor for 30 s are destroyed; stuck above it never', async (t) => {
     const { watch, apply, clock, settle, dispatcher } = createHarness({ revision: 10, ring: { maxItems: 5 } })
     const below = watch({ timeoutMs: 1e7 })

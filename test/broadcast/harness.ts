@@ -68,6 +68,8 @@ export interface WatchOptions {
   readonly bookmarks?: boolean
   readonly timeoutMs?: number
   readonly sink?: TestSink
+  /** Milliseconds to wait before more of an initial state is sent. Default: none. */
+  readonly pace?: (bytes: number) => number
 }
 
 export interface HarnessOptions {
@@ -151,7 +153,7 @@ export function createHarness(options: HarnessOptions = {}) {
       start: startOf(cache, watchOptions.start),
       bookmarks: watchOptions.bookmarks ?? false,
       deadlineMs: clock.monotonic() + (watchOptions.timeoutMs ?? 3_600_000),
-      pace: () => 0,
+      pace: watchOptions.pace ?? (() => 0),
       onInitialComplete: () => {
         if (isInitialComplete) throw new Error('complete twice')
         isInitialComplete = true
