@@ -38,8 +38,6 @@ export interface DispatcherOptions {
   readonly allLogBytes: number
   /** Frames of ring batches kept for lagging cursors, bytes. */
   readonly replayBytes: number
-  /** A selector was refused: its labels and fields would have been too many with those of others. */
-  readonly onSelectorRefused?: () => void
   /** An encoder failed on one of our bugs. */
   readonly onInternalError: (error: StatusError) => void
 }
@@ -96,7 +94,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     const { cache, clock, random, metrics, replayBytes, onInternalError } = options
     this.#options = options
     this.#cache = cache
-    this.facts = new FactRegistry(options.jsonOf, options.onSelectorRefused)
+    this.facts = new FactRegistry(options.jsonOf)
     this.#groups = new Groups(this.facts)
     this.#endings = new Endings({ cache, owner: this, onInternalError })
     this.#bookmarks = new Bookmarks({

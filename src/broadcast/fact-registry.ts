@@ -5,16 +5,15 @@
  * Names, namespaces and labels are the same in every version, and are read from what is stored. Other fields are as the
  * version has them that was asked for, so an object that is stored in another one is looked at twice.
  *
- * When a selector brings a new path, objects extracted before lack it; they are read again when they are next looked at
- * (a list filters in slices, an event looks at two versions). So a missing fact always means *look at the object*, never
- * *no match*.
+ * The facts that are kept are a table of so many columns, because every object has room for each of them. One identity
+ * brings at most a share of them; the fields that every cluster selects by do not count. What a selector needs beyond that
+ * is read anew from each object that it looks at, which takes longer and keeps nothing.
  *
- * How many different ones there are has a bound, because every object has room for each of them: a selector that would
- * bring one more is refused.
+ * A new path is a new column at the end: what was extracted before stays, and an object that lacks the column is read for
+ * the new ones alone when it is looked at for them. So a missing fact always means *look at the object*, never *no match*.
  */
 import { type FactPlan, Facts, extractFacts, planFacts } from '../codec/json-facts.js'
 import { labelKeyOfPath } from '../codec/field-path.js'
-import { BadRequestError, TooManyRequestsError } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
 
 /**
@@ -25,19 +24,61 @@ import type { StoredObject } from '../model/stored-object.js'
  */
 export type JsonOf = (object: StoredObject, onlyMetadata: boolean, apiVersion: string) => Buffer | null
 
+/** How a selector sees objects. */
+export interface FactUse {
+  /** The facts are kept with the objects: an index may ask for them at every event. */
+  readonly isKept: boolean
+  /** @param apiVersion the version that was asked for; '': none of the paths differs between versions. */
+  subject(object: StoredObject, apiVersion: string): Facts
+  release(): void
+}
+
 const EMPTY = Buffer.from('{}')
 
 /** Controllers of a busy cluster use some twenty. At this many an object takes 2 KB more. */
 export const MAX_PATHS = 256
-const RETRY_AFTER_SECONDS = 5
+/** What one identity may bring: others find room. */
+export const MAX_PATHS_PER_IDENTITY = MAX_PATHS / 4
+/** Columns that are out of use stay until there are so many of all: then the table begins anew. */
+const MAX_COLUMNS = 2 * MAX_PATHS
 
-/** The fact that the key itself gives. */
+/** The facts that the key itself gives. */
 export const NAMESPACE_PATH = 'metadata.namespace'
 export const NAME_PATH = 'metadata.name'
+
+/** Fields of built-in kinds that kubelets, schedulers and controllers select by. */
+const RESERVED: ReadonlySet<string> = new Set([
+  NAMESPACE_PATH,
+  NAME_PATH,
+  'spec.nodeName',
+  'spec.schedulerName',
+  'spec.serviceAccountName',
+  'spec.serviceAccount',
+  'spec.restartPolicy',
+  'spec.hostNetwork',
+  'spec.unschedulable',
+  'spec.signerName',
+  'spec.type',
+  'status.phase',
+  'status.podIP',
+  'status.nominatedNodeName',
+  'status.replicas',
+  'status.succeeded',
+  'type',
+  'reason',
+  'involvedObject.kind',
+  'involvedObject.namespace',
+  'involvedObject.name',
+  'involvedObject.uid',
+])
 
 /** Whether all that is read is the same in every version of an object. */
 export function isSameInEveryVersion(path: string): boolean {
   return path === NAME_PATH || path === NAMESPACE_PATH || labelKeyOfPath(path) !== null
+}
+
+function isLabel(path: string): boolean {
+  return path.startsWith('metadata.labels[')
 }
 
 /** An object as another version than the stored one: its fields are read when the first is asked for. */
@@ -59,105 +100,175 @@ class FactsOfVersion extends Facts {
   }
 }
 
-/**
- * The facts of an object that selectors read in other versions than the stored one. There are as many as the resource
- * has versions.
- */
-class FactsOfVersions {
+/** What is kept with an object: its columns, and its fields in other versions, of which there are as many as the resource has. */
+class KeptFacts {
   readonly others: FactsOfVersion[] = []
 
-  constructor(readonly stored: Facts) {}
+  constructor(
+    /** Of which table. */
+    readonly table: object,
+    readonly stored: Facts,
+  ) {}
+}
+
+/** A path in use. */
+interface Column {
+  users: number
+  /** Who brought it; null: it does not count. */
+  readonly identity: string | null
 }
 
 export class FactRegistry {
-  readonly #users = new Map<string, number>()
+  readonly #inUse = new Map<string, Column>()
+  /** Columns that count, by the identity that brought them. */
+  readonly #shares = new Map<string, number>()
   readonly #jsonOf: JsonOf
-  readonly #onRefused: () => void
+  #counted = 0
   #plan: FactPlan = planFacts([])
-  #onlyMetadata = true
+  /** Another one when the columns are others. */
+  #table: object = {}
+  /** What an object lacks that has so many columns. */
+  #additions = new Map<number, FactPlan>()
 
-  /** @param onRefused a selector would have brought too many. */
-  constructor(jsonOf: JsonOf, onRefused: () => void = () => {}) {
+  constructor(jsonOf: JsonOf) {
     this.#jsonOf = jsonOf
-    this.#onRefused = onRefused
   }
 
+  /** Labels and fields in use that are kept with objects. */
   get pathsInUse(): number {
-    return this.#users.size
+    return this.#inUse.size
   }
 
-  /**
-   * @returns what takes the paths out of use again.
-   * @throws BadRequestError when they are too many by themselves; TooManyRequestsError with those in use.
-   */
-  use(paths: readonly string[]): () => void {
-    this.#assertRoom(paths)
-    let isNew = false
-    for (const path of paths) {
-      const users = this.#users.get(path) ?? 0
-      this.#users.set(path, users + 1)
-      isNew ||= users === 0 && !this.#plan.slotOf.has(path)
-    }
-    if (isNew) {
-      this.#plan = planFacts(this.#users.keys())
-      this.#onlyMetadata = this.#plan.paths.every((path) => path.startsWith('metadata.labels['))
-    }
-    return () => {
-      for (const path of paths) {
-        const users = this.#users.get(path)! - 1
-        if (users === 0) this.#users.delete(path)
-        else this.#users.set(path, users)
-      }
-      // The plan keeps paths that are out of use until the next new one: dropping them would only cost extractions.
-    }
+  /** @param identity whoever selects: it has a share of what is kept. */
+  use(paths: readonly string[], identity = ''): FactUse {
+    const wanted = [...new Set(paths)]
+    return this.#hasRoomFor(wanted, identity) ? this.#keep(wanted, identity) : this.#readEachTime(wanted)
   }
 
   /** What was extracted holds no longer: each object is read again when it is next looked at. */
   forget(): void {
-    this.#plan = planFacts(this.#users.keys())
+    this.#setColumns([...this.#inUse.keys()])
+    this.#table = {}
   }
 
-  #assertRoom(paths: readonly string[]): void {
-    if (this.#users.size + paths.length <= MAX_PATHS) return
-    let added = 0
-    for (const path of new Set(paths)) if (!this.#users.has(path)) added++
-    if (this.#users.size + added <= MAX_PATHS) return
-    this.#onRefused()
-    const message = `labels and fields that selectors of one resource may name at one time: ${MAX_PATHS}`
-    if (new Set(paths).size > MAX_PATHS) throw new BadRequestError(`the selector is too large; ${message}`)
-    throw new TooManyRequestsError(`too many different selectors are in use; ${message}`, RETRY_AFTER_SECONDS)
+  #hasRoomFor(paths: readonly string[], identity: string): boolean {
+    const added = paths.filter((path) => !this.#inUse.has(path) && !RESERVED.has(path)).length
+    if (added === 0) return true
+    return this.#counted + added <= MAX_PATHS && (this.#shares.get(identity) ?? 0) + added <= MAX_PATHS_PER_IDENTITY
   }
 
-  /**
-   * The object as selectors see it.
-   *
-   * @param apiVersion the version that was asked for; '': none of the paths differs between versions.
-   */
-  subject(object: StoredObject, apiVersion = ''): Facts {
+  #keep(paths: readonly string[], identity: string): FactUse {
+    const added: string[] = []
+    for (const path of paths) {
+      const column = this.#inUse.get(path)
+      if (column === undefined) this.#bring(path, identity)
+      else column.users++
+      if (!this.#plan.slotOf.has(path)) added.push(path)
+    }
+    this.#add(added)
+    let table: object | null = null
+    let columns = 0
+    return {
+      isKept: true,
+      subject: (object, apiVersion) => {
+        if (table !== this.#table) {
+          table = this.#table
+          columns = Math.max(0, ...paths.map((path) => this.#plan.slotOf.get(path)! + 1))
+        }
+        return this.#subject(object, apiVersion, columns)
+      },
+      release: () => {
+        for (const path of paths) this.#leave(path)
+        // Columns stay in the table until there are too many: an object keeps what was extracted.
+      },
+    }
+  }
+
+  #bring(path: string, identity: string): void {
+    const counts = !RESERVED.has(path)
+    this.#inUse.set(path, { users: 1, identity: counts ? identity : null })
+    if (!counts) return
+    this.#counted++
+    this.#shares.set(identity, (this.#shares.get(identity) ?? 0) + 1)
+  }
+
+  #leave(path: string): void {
+    const column = this.#inUse.get(path)!
+    if (--column.users > 0) return
+    this.#inUse.delete(path)
+    if (column.identity === null) return
+    this.#counted--
+    const share = this.#shares.get(column.identity)! - 1
+    if (share === 0) this.#shares.delete(column.identity)
+    else this.#shares.set(column.identity, share)
+  }
+
+  #add(paths: readonly string[]): void {
+    if (paths.length === 0) return
+    if (this.#plan.paths.length + paths.length <= MAX_COLUMNS) this.#setColumns([...this.#plan.paths, ...paths])
+    else this.forget()
+  }
+
+  #setColumns(paths: readonly string[]): void {
+    this.#plan = planFacts(paths)
+    this.#additions = new Map()
+  }
+
+  /** Of a selector beyond the table. */
+  #readEachTime(paths: readonly string[]): FactUse {
+    const plan = planFacts(paths)
+    const onlyMetadata = paths.every(isLabel)
+    return {
+      isKept: false,
+      subject: (object, apiVersion) => {
+        const stored = this.#extract(object, onlyMetadata, '', plan)
+        if (isStoredAs(object, apiVersion)) return stored
+        return new FactsOfVersion(stored, apiVersion, () => this.#extract(object, false, apiVersion, plan))
+      },
+      release: () => {},
+    }
+  }
+
+  /** @param columns how many of them are needed. */
+  #subject(object: StoredObject, apiVersion: string, columns: number): Facts {
     const { facts } = object
-    const kept = facts instanceof FactsOfVersions ? facts.stored : facts
-    const isApt = kept instanceof Facts && kept.plan === this.#plan
-    const stored = isApt ? kept : this.#extract(object, this.#onlyMetadata, '')
-    if (!isApt) object.facts = stored
-    // A value that does not say its version is of whatever is served.
-    if (apiVersion === '' || object.apiVersion === '' || object.apiVersion === apiVersion) return stored
-    return this.#otherVersion(object, stored, apiVersion)
+    let kept = facts instanceof KeptFacts && facts.table === this.#table ? facts : null
+    if (kept === null || kept.stored.values.length < columns) {
+      kept = new KeptFacts(this.#table, this.#complete(object, kept?.stored ?? null))
+      object.facts = kept
+    }
+    return isStoredAs(object, apiVersion) ? kept.stored : this.#otherVersion(object, kept, apiVersion)
   }
 
-  #otherVersion(object: StoredObject, stored: Facts, apiVersion: string): Facts {
-    const kept = object.facts
-    const versions = kept instanceof FactsOfVersions ? kept : new FactsOfVersions(stored)
-    object.facts = versions
-    let found = versions.others.find((one) => one.apiVersion === apiVersion)
+  /** All columns of an object. @param before those that it has. */
+  #complete(object: StoredObject, before: Facts | null): Facts {
+    const from = before?.values.length ?? 0
+    let addition = this.#additions.get(from)
+    if (addition === undefined) {
+      addition = from === 0 ? this.#plan : planFacts(this.#plan.paths.slice(from))
+      this.#additions.set(from, addition)
+    }
+    const added = this.#extract(object, addition.paths.every(isLabel), '', addition)
+    return new Facts(this.#plan, [...(before?.values ?? []), ...added.values], null, added.known)
+  }
+
+  #otherVersion(object: StoredObject, kept: KeptFacts, apiVersion: string): Facts {
+    let found = kept.others.find((one) => one.apiVersion === apiVersion)
     if (found === undefined) {
+      const { stored } = kept
       found = new FactsOfVersion(stored, apiVersion, () => this.#extract(object, false, apiVersion, stored.plan))
-      versions.others.push(found)
+      kept.others.push(found)
     }
     return found
   }
 
-  #extract(object: StoredObject, onlyMetadata: boolean, apiVersion: string, plan = this.#plan): Facts {
+  #extract(object: StoredObject, onlyMetadata: boolean, apiVersion: string, plan: FactPlan): Facts {
     const json = plan.paths.length === 0 ? EMPTY : (this.#jsonOf(object, onlyMetadata, apiVersion) ?? EMPTY)
     return extractFacts(json, plan, { namespace: object.namespace, name: object.name })
   }
+}
+
+/** A value that does not say its version is of whatever is served. */
+function isStoredAs(object: StoredObject, apiVersion: string): boolean {
+  return apiVersion === '' || object.apiVersion === '' || object.apiVersion === apiVersion
 }

@@ -19,6 +19,8 @@ export interface GroupRequest {
   readonly selector: WatchSelector
   readonly encoder: BodyEncoder
   readonly wire: WireFormat
+  /** Whoever asks, for a share of the facts that are kept for selectors. */
+  readonly identity: string
 }
 
 export class GroupMatcher extends Matcher {
@@ -38,7 +40,7 @@ export class Groups {
 
   constructor(facts: FactRegistry) {
     this.#facts = facts
-    this.index = new MatcherIndex(facts)
+    this.index = new MatcherIndex()
   }
 
   get size(): number {
@@ -80,11 +82,11 @@ export class Groups {
     matcher.close()
   }
 
-  #matcherFor({ namespace, selector, encoder: { apiVersion } }: GroupRequest): GroupMatcher {
+  #matcherFor({ namespace, selector, encoder: { apiVersion }, identity }: GroupRequest): GroupMatcher {
     const key = matcherKey(namespace, selector, apiVersion)
     let matcher = this.#matchers.get(key)
     if (matcher === undefined) {
-      matcher = new GroupMatcher(namespace, selector, this.#facts, apiVersion)
+      matcher = new GroupMatcher(namespace, selector, this.#facts, apiVersion, identity)
       this.#matchers.set(key, matcher)
       this.index.add(matcher)
     }
@@ -92,6 +94,6 @@ export class Groups {
   }
 }
 
-function groupKey({ namespace, selector, encoder, wire }: GroupRequest): string {
+function groupKey({ namespace, selector, encoder, wire }: Omit<GroupRequest, 'identity'>): string {
   return `${matcherKey(namespace, selector, encoder.apiVersion)}\n${encoder.key}\n${wire.key}`
 }

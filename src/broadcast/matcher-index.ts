@@ -6,7 +6,7 @@
 import type { CacheEvent } from '../cache/cache-batch.js'
 import { labelKeyOfPath } from '../codec/field-path.js'
 import type { StoredObject } from '../model/stored-object.js'
-import { type FactRegistry, NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
+import { NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
 import type { Matcher } from './matcher.js'
 
 /** The matchers that are found by one field of one version, by its value. */
@@ -64,14 +64,9 @@ class NamespaceIndex<M extends Matcher> {
 }
 
 export class MatcherIndex<M extends Matcher> {
-  readonly #facts: FactRegistry
   /** By namespace; '' for those that see all. */
   readonly #namespaces = new Map<string, NamespaceIndex<M>>()
   readonly #found: M[] = []
-
-  constructor(facts: FactRegistry) {
-    this.#facts = facts
-  }
 
   add(matcher: M): void {
     let index = this.#namespaces.get(matcher.namespace)
@@ -119,11 +114,17 @@ export class MatcherIndex<M extends Matcher> {
     if (matchers !== undefined) for (const matcher of matchers) this.#found.push(matcher)
   }
 
-  #valueOf(object: StoredObject, { path, apiVersion }: Field<M>): string | undefined {
+  #valueOf(object: StoredObject, { path, apiVersion, byValue }: Field<M>): string | undefined {
     if (path === NAME_PATH) return object.name
     if (path === NAMESPACE_PATH) return object.namespace
-    const subject = this.#facts.subject(object, apiVersion)
+    const subject = anyOf(byValue).facts.subject(object, apiVersion)
     const label = labelKeyOfPath(path)
     return label === null ? subject.field(path) : subject.label(label)
   }
+}
+
+/** One of the matchers of a field, all of which read it alike. */
+function anyOf<M extends Matcher>(byValue: ReadonlyMap<string, ReadonlySet<M>>): M {
+  for (const matchers of byValue.values()) for (const matcher of matchers) return matcher
+  throw new RangeError('a field without matchers')
 }

@@ -6,7 +6,7 @@ import type { CacheEvent } from '../cache/cache-batch.js'
 import type { Facts } from '../codec/json-facts.js'
 import type { EqualityTerm } from '../model/equality-term.js'
 import type { StoredObject } from '../model/stored-object.js'
-import { type FactRegistry, isSameInEveryVersion, NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
+import { type FactRegistry, type FactUse, isSameInEveryVersion, NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
 
 /** The dialect's selectors satisfy it by shape. */
 export interface WatchSelector {
@@ -36,32 +36,37 @@ export class Matcher {
   readonly indexTerm: EqualityTerm | null
   /** The version its fields are read as; '' when it reads none that differs between versions. */
   readonly apiVersion: string
-  readonly #facts: FactRegistry
-  readonly #release: () => void
+  /** How the selector sees objects; an index reads the fact of `indexTerm` from it. */
+  readonly facts: FactUse
 
-  /** @param apiVersion the version that was asked for. */
+  /**
+   * @param apiVersion the version that was asked for.
+   * @param identity whoever asks for it first.
+   */
   constructor(
     /** '' for all. */
     readonly namespace: string,
     readonly selector: WatchSelector,
     facts: FactRegistry,
     apiVersion: string,
+    identity = '',
   ) {
     this.apiVersion = versionRead(selector, apiVersion)
     this.key = matcherKey(namespace, selector, apiVersion)
-    this.#facts = facts
-    this.#release = facts.use(selector.paths)
-    this.indexTerm = chooseTerm(selector.equalityTerms())
+    this.facts = facts.use(selector.paths, identity)
+    const terms = selector.equalityTerms()
+    // Without kept facts, each event would be read for each such field.
+    this.indexTerm = chooseTerm(this.facts.isKept ? terms : terms.filter(({ path }) => isNamePath(path)))
   }
 
   /** Its facts are no longer needed by it. */
   close(): void {
-    this.#release()
+    this.facts.release()
   }
 
   matches(object: StoredObject): boolean {
     if (this.namespace !== '' && object.namespace !== this.namespace) return false
-    return this.selector.isEmpty || this.selector.matches(this.#facts.subject(object, this.apiVersion))
+    return this.selector.isEmpty || this.selector.matches(this.facts.subject(object, this.apiVersion))
   }
 
   /** out→in is ADDED, in→in MODIFIED, in→out DELETED with the previous object; null: not seen at all. */
@@ -77,6 +82,10 @@ export class Matcher {
 /** Watchers of several versions share what reads nothing but what these have in common. */
 export function matcherKey(namespace: string, selector: WatchSelector, apiVersion: string): string {
   return `${versionRead(selector, apiVersion)}\n${namespace}\n${selector.canonical}`
+}
+
+function isNamePath(path: string): boolean {
+  return path === NAME_PATH || path === NAMESPACE_PATH
 }
 
 function versionRead({ paths }: WatchSelector, apiVersion: string): string {

@@ -10,7 +10,6 @@ export const LIMITS = [
   'write-threads',
   'memory',
   'passthrough',
-  'selectors',
   'status-pages',
   'hosts',
   'headers',

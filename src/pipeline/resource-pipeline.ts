@@ -98,7 +98,6 @@ export class ResourcePipeline {
       cache: this.cache,
       jsonOf: (object, onlyMetadata, version) => options.jsonOf(resource, object, onlyMetadata, version),
       onInternalError: options.onInternalError,
-      onSelectorRefused: () => options.metrics.rejected('selectors'),
       pump: options.pump,
       clock,
       random,

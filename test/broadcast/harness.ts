@@ -150,6 +150,7 @@ export function createHarness(options: HarnessOptions = {}) {
       selector: parseSelector(watchOptions.labels, watchOptions.fields),
       encoder: watchOptions.encoder ?? plainEncoder,
       wire: lineWire,
+      identity: '',
       start: startOf(cache, watchOptions.start),
       bookmarks: watchOptions.bookmarks ?? false,
       deadlineMs: clock.monotonic() + (watchOptions.timeoutMs ?? 3_600_000),

@@ -1,6 +1,6 @@
 /** Which events which watchers see, and that the index finds just those who might. */
 import t from 'tap'
-import { FactRegistry, MAX_PATHS } from '../../src/broadcast/fact-registry.js'
+import { FactRegistry, MAX_PATHS, MAX_PATHS_PER_IDENTITY } from '../../src/broadcast/fact-registry.js'
 import { Matcher } from '../../src/broadcast/matcher.js'
 import { MatcherIndex } from '../../src/broadcast/matcher-index.js'
 import { CacheEvent } from '../../src/cache/cache-batch.js'
@@ -71,7 +71,7 @@ void t.test('every kind of selector looks at the right thing', (t) => {
 
 void t.test('the index asks those who might be concerned, and nobody else', (t) => {
   const registry = facts()
-  const index = new MatcherIndex<Matcher>(registry)
+  const index = new MatcherIndex<Matcher>()
   const matchers = new Map<string, Matcher>()
   for (let i = 0; i < 100; i++) {
     const matcher = new Matcher('', parseSelector('', `spec.nodeName=n${i}`), registry, 'v1')
@@ -91,7 +91,7 @@ void t.test('the index asks those who might be concerned, and nobody else', (t) 
 
 void t.test('watchers of one namespace are not asked about the events of another, whatever else they select', (t) => {
   const registry = facts()
-  const index = new MatcherIndex<Matcher>(registry)
+  const index = new MatcherIndex<Matcher>()
   for (let i = 0; i < 50; i++) {
     index.add(new Matcher(`ns${i}`, parseSelector('app=web', ''), registry, 'v1'))
     index.add(new Matcher(`ns${i}`, parseSelector('', ''), registry, 'v1'))
@@ -107,7 +107,7 @@ void t.test('with any mix of selectors the index misses nobody and names nobody 
   const random = seededRandom(11)
   const oneOf = <T>(list: readonly T[]): T => list[randomInteger(random, 0, list.length - 1)]!
   const registry = facts()
-  const index = new MatcherIndex<Matcher>(registry)
+  const index = new MatcherIndex<Matcher>()
   const labels = ['', 'app=web', 'app=db', 'app!=web', 'app in (web)', 'app', '!app', 'app=web,tier=a']
   const fields = [
     '',
@@ -176,48 +176,74 @@ void t.test('facts', (t) => {
       reads++
       return object.bytes
     })
-    registry.use(['spec.nodeName'])
+    const use = registry.use(['spec.nodeName'])
     const pod = podObject('x', 'a', 5, { nodeName: 'n1' })
-    t.equal(registry.subject(pod).field('spec.nodeName'), 'n1')
-    t.equal(registry.subject(pod).field('spec.nodeName'), 'n1')
+    t.equal(use.subject(pod, '').field('spec.nodeName'), 'n1')
+    t.equal(registry.use(['spec.nodeName']).subject(pod, '').field('spec.nodeName'), 'n1')
     t.equal(reads, 1)
     t.end()
   })
-  void t.test('of a new path are looked for in objects that were read before it was asked for', (t) => {
+  void t.test('of a new path are looked for in objects that were read before, and for no others', (t) => {
+    let reads = 0
+    const registry = new FactRegistry((object) => {
+      reads++
+      return object.bytes
+    })
+    const node = registry.use(['spec.nodeName'])
+    const pod = podObject('x', 'a', 5, { nodeName: 'n1', phase: 'Running', labels: { app: 'web' } })
+    node.subject(pod, '')
+    const phase = registry.use(['status.phase', 'spec.nodeName'])
+    t.equal(node.subject(pod, '').field('spec.nodeName'), 'n1')
+    t.equal(reads, 1, 'what was extracted is not lost')
+    t.equal(phase.subject(pod, '').field('status.phase'), 'Running')
+    t.equal(phase.subject(pod, '').field('spec.nodeName'), 'n1')
+    t.equal(reads, 2)
+    node.release()
+    const label = registry.use(['metadata.labels[app]'])
+    t.equal(label.subject(pod, '').label('app'), 'web')
+    t.equal(phase.subject(pod, '').field('status.phase'), 'Running', 'still in use')
+    t.equal(reads, 3)
+    t.end()
+  })
+  void t.test('outlive any number of paths that come and go', (t) => {
     const registry = facts()
-    const release = registry.use(['spec.nodeName'])
-    const pod = podObject('x', 'a', 5, { nodeName: 'n1', phase: 'Running' })
-    registry.subject(pod)
-    registry.use(['status.phase'])
-    t.equal(registry.subject(pod).field('status.phase'), 'Running')
-    t.equal(registry.subject(pod).field('spec.nodeName'), 'n1')
-    release()
-    registry.use(['metadata.labels[app]'])
-    t.equal(registry.subject(pod).field('status.phase'), 'Running', 'still in use')
-    t.equal(registry.subject(pod).label('app'), undefined)
+    const pod = podObject('x', 'a', 5, { nodeName: 'n1', labels: { l1999: 'yes' } })
+    const node = registry.use(['spec.nodeName', 'metadata.name'])
+    for (let i = 0; i < 2_000; i++) {
+      const label = registry.use([`metadata.labels[l${i}]`])
+      t.equal(label.subject(pod, '').label(`l${i}`), i === 1_999 ? 'yes' : undefined)
+      t.equal(node.subject(pod, '').field('spec.nodeName'), 'n1')
+      label.release()
+    }
+    registry.forget()
+    t.equal(node.subject(pod, '').field('spec.nodeName'), 'n1')
     t.end()
   })
   void t.test('cost nothing where nobody selects', (t) => {
     const registry = new FactRegistry(() => {
       throw new Error('nobody should look')
     })
-    t.equal(registry.subject(podObject('x', 'a', 5)).field('metadata.name'), 'a')
+    t.equal(
+      registry
+        .use([])
+        .subject(podObject('x', 'a', 5), '')
+        .field('metadata.name'),
+      'a',
+    )
     t.end()
   })
   void t.test('paths are counted by users', (t) => {
     const registry = facts()
-    const releases = [registry.use(['a', 'b']), registry.use(['b', 'c'])]
+    const uses = [registry.use(['a', 'b']), registry.use(['b', 'c'])]
     t.equal(registry.pathsInUse, 3)
-    releases[0]!()
+    uses[0]!.release()
     t.equal(registry.pathsInUse, 2)
-    releases[1]!()
+    uses[1]!.release()
     t.equal(registry.pathsInUse, 0)
     t.end()
   })
   void t.test('an object that cannot be read as JSON has its name and no other fact', (t) => {
-    const registry = new FactRegistry(() => null)
-    registry.use(['spec.nodeName'])
-    const subject = registry.subject(podObject('x', 'a', 5))
+    const subject = new FactRegistry(() => null).use(['spec.nodeName']).subject(podObject('x', 'a', 5), '')
     t.equal(subject.field('spec.nodeName'), '')
     t.equal(subject.field('metadata.name'), 'a')
     t.end()
@@ -225,25 +251,55 @@ void t.test('facts', (t) => {
   t.end()
 })
 
-void t.test('different labels and fields of selectors in use are bounded, and given back', (t) => {
-  let refused = 0
-  const registry = new FactRegistry(
-    () => null,
-    () => refused++,
+void t.test(
+  'labels and fields of selectors are kept up to a share for each identity, and read each time beyond it',
+  (t) => {
+    let reads = 0
+    const registry = new FactRegistry((object) => {
+      reads++
+      return object.bytes
+    })
+    const pod = podObject('x', 'a', 5, { nodeName: 'n1', labels: { app: 'web' } })
+    const many = (from: number, count: number): string[] => Array.from({ length: count }, (_, i) => `spec.x${from + i}`)
+    const greedy = registry.use(many(0, MAX_PATHS_PER_IDENTITY), 'greedy')
+    t.ok(greedy.isKept)
+    const beyond = registry.use(['metadata.labels[app]', 'spec.nodeName'], 'greedy')
+    t.notOk(beyond.isKept)
+    for (let i = 1; i <= 2; i++) {
+      t.equal(beyond.subject(pod, '').label('app'), 'web')
+      t.equal(beyond.subject(pod, '').field('spec.nodeName'), 'n1')
+      t.equal(reads, 2 * i)
+    }
+    t.equal(registry.pathsInUse, MAX_PATHS_PER_IDENTITY, 'nothing of it is kept')
+    t.ok(registry.use(['spec.nodeName', 'status.phase'], 'greedy').isKept, 'well-known fields do not count')
+    t.ok(registry.use(many(0, 5), 'other').isKept, 'what is in use may be used by others')
+    const others = Array.from({ length: 3 }, (_, i) =>
+      registry.use(many(1_000 * (i + 1), MAX_PATHS_PER_IDENTITY), `other ${i}`),
+    )
+    t.ok(
+      others.every(({ isKept }) => isKept),
+      'others have their share',
+    )
+    t.notOk(registry.use(['spec.more'], 'late').isKept, 'all together have a bound')
+    t.ok(registry.use(['spec.nodeName'], 'late').isKept)
+    others[0]!.release()
+    t.ok(registry.use(['spec.more'], 'late').isKept, 'what is given back is free again')
+    t.equal(MAX_PATHS, 4 * MAX_PATHS_PER_IDENTITY)
+    t.end()
+  },
+)
+
+void t.test('a matcher beyond the table sees the same events, in any version', (t) => {
+  const registry = facts()
+  registry.use(
+    Array.from({ length: MAX_PATHS_PER_IDENTITY }, (_, i) => `spec.x${i}`),
+    'greedy',
   )
-  const many = (from: number, count: number): string[] => Array.from({ length: count }, (_, i) => `spec.x${from + i}`)
-  t.throws(() => registry.use(many(0, MAX_PATHS + 1)), { code: 400 }, 'one selector is too large')
-  const first = registry.use(many(0, MAX_PATHS - 1))
-  const last = registry.use(many(MAX_PATHS - 1, 1))
-  t.throws(() => registry.use(['spec.more']), { code: 429, details: { retryAfterSeconds: 5 } })
-  t.equal(refused, 2)
-  t.equal(registry.pathsInUse, MAX_PATHS, 'a refused one leaves nothing behind')
-  const again = registry.use(many(0, MAX_PATHS))
-  t.equal(registry.pathsInUse, MAX_PATHS, 'what is in use may be used by others')
-  first()
-  last()
-  again()
-  t.equal(registry.pathsInUse, 0)
-  registry.use(['spec.more'])()
+  const matcher = new Matcher('', parseSelector('app=web', 'spec.nodeName=n1'), registry, 'v1', 'greedy')
+  t.equal(matcher.indexTerm, null, 'no index reads each object for it')
+  t.ok(matcher.matches(podObject('x', 'a', 5, { nodeName: 'n1', labels: { app: 'web' } })))
+  t.notOk(matcher.matches(podObject('x', 'a', 5, { nodeName: 'n2', labels: { app: 'web' } })))
+  const named = new Matcher('', parseSelector('app=web', 'metadata.name=a'), registry, 'v1', 'greedy')
+  t.equal(named.indexTerm?.path, 'metadata.name', 'what the key says is indexed all the same')
   t.end()
 })

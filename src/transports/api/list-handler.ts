@@ -93,7 +93,7 @@ function useBody(
   layout: Layout,
 ): Promise<BodyUse> {
   return bodies.use(key, { identity: caller.identity, signal: exchange.signal }, () =>
-    layout.pieces(selectedPieces(page, options.selector, live.dispatcher.facts)),
+    layout.pieces(selectedPieces(page, options.selector, live.dispatcher.facts, caller.identity)),
   )
 }
 
@@ -107,9 +107,14 @@ async function payDebt({ clock }: ApiContext, { caller, exchange }: ListRequest)
 }
 
 /** The selector's facts are in use from the first piece to the last, or until nobody wants the rest. */
-function* selectedPieces(page: Page, selector: Selector, facts: FactRegistry): Generator<Buffer | null, void, void> {
+function* selectedPieces(
+  page: Page,
+  selector: Selector,
+  facts: FactRegistry,
+  identity: string,
+): Generator<Buffer | null, void, void> {
   if (selector.isEmpty) return yield* listPieces({ ...page, matches: null })
-  const matcher = new Matcher('', selector, facts, page.encoder.apiVersion)
+  const matcher = new Matcher('', selector, facts, page.encoder.apiVersion, identity)
   try {
     yield* listPieces({ ...page, matches: (object) => matcher.matches(object) })
   } finally {

@@ -106,6 +106,7 @@ function watchRequest(
 ): CursorRequest {
   return {
     namespace: path.namespace,
+    identity: caller.identity,
     selector: options.selector,
     encoder,
     wire,
