@@ -4,6 +4,7 @@ export const LIMITS = [
   'watchers-per-client',
   'requests',
   'lists',
+  'list-bytes',
   'past-states',
   'initial-states',
   'writes',

@@ -2,6 +2,7 @@
 import { FairGate } from '../auth/fair-gate.js'
 import type { Limit } from '../model/limit.js'
 import type { Resources } from '../pipeline/resources.js'
+import { BodyBudget } from '../transports/bodies/body-budget.js'
 import { BodyCache } from '../transports/bodies/body-cache.js'
 import { MemoryGate } from '../transports/limits/memory-gate.js'
 import { WatcherLimits } from '../transports/limits/watcher-limits.js'
@@ -15,6 +16,9 @@ const MAX_WRITES = 200
 const PAST_STATES = 4
 /** One identity has one of them at most, where identities are told apart. */
 const WRITE_THREADS = 2
+/** Of the memory target, for the bodies of lists that are being sent; without a target, as many bytes. */
+const SENT_SHARE = 1 / 4
+const SENT_BYTES = 512 * 1024 * 1024
 /** How long a list or an initial state may wait for its slot: as long as the API server lets a read wait for its state. */
 const GATE_WAIT_MS = 3_000
 /** Requests that wait for each slot: they hold a connection and no object. */
@@ -37,7 +41,15 @@ export function openLimits(basis: Basis, resources: Resources): Limits {
   const lists = fairGate(basis, 'lists', config.maxInitialStates)
   const initialStates = fairGate(basis, 'initial-states', config.maxInitialStates)
   metrics.observeInitialStates(() => initialStates.running + lists.running)
-  const bodies = new BodyCache({ maxBytes: config.listCacheBytes, gate: lists })
+  // With workers, the primary and each of them share what the container has.
+  const targetBytes = config.memoryTarget ?? defaultMemoryTarget(config.workers > 1 ? config.workers + 1 : 1)
+  const budget = new BodyBudget({
+    maxBytes: targetBytes === null ? SENT_BYTES : Math.floor(targetBytes * SENT_SHARE),
+    maxWaitMs: GATE_WAIT_MS,
+    clock,
+    onRejected: () => metrics.rejected('list-bytes'),
+  })
+  const bodies = new BodyCache({ maxBytes: config.listCacheBytes, gate: lists, budget })
   return {
     bodies,
     pastStates: fairGate(basis, 'past-states', PAST_STATES),
@@ -45,8 +57,7 @@ export function openLimits(basis: Basis, resources: Resources): Limits {
     writes: fairGate(basis, 'writes', MAX_WRITES),
     writeThreads: fairGate(basis, 'write-threads', WRITE_THREADS),
     memory: new MemoryGate({
-      // With workers, the primary and each of them share what the container has.
-      targetBytes: config.memoryTarget ?? defaultMemoryTarget(config.workers > 1 ? config.workers + 1 : 1),
+      targetBytes,
       residentBytes: () => process.memoryUsage.rss(),
       clock,
       relieve: () => {

@@ -5,7 +5,8 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { FairGate } from '../../auth/fair-gate.js'
-import { type Pieces, SharedBody } from './shared-body.js'
+import type { BodyBudget } from './body-budget.js'
+import { type BodyReader, type Pieces, SharedBody } from './shared-body.js'
 
 interface Entry {
   readonly body: SharedBody
@@ -14,7 +15,9 @@ interface Entry {
 }
 
 export interface BodyUse {
-  readonly body: SharedBody
+  readonly body: BodyReader
+  /** The body itself, for what reads it at a pace of its own. */
+  readonly shared: SharedBody
   /** To be called when the answer is sent or given up. */
   release(): void
 }
@@ -33,9 +36,12 @@ export class BodyCache {
   /** Requests that wait for a slot to make a body, by key: they are told when another has begun to make it. */
   readonly #awaiting = new Map<string, Set<AbortController>>()
   readonly #gate: FairGate
+  readonly #budget: BodyBudget
 
-  constructor(options: { readonly maxBytes: number; readonly gate: FairGate }) {
+  /** @param options `budget`: of the bodies that are being sent. */
+  constructor(options: { readonly maxBytes: number; readonly gate: FairGate; readonly budget: BodyBudget }) {
     this.#gate = options.gate
+    this.#budget = options.budget
     this.#finished = new LRUCache({
       maxSize: options.maxBytes,
       // One body may take half of the cache and no more.
@@ -61,6 +67,10 @@ export class BodyCache {
     while (true) {
       const there = this.#there(key)
       if (there !== null) return there
+      if (this.#budget.isSpent) {
+        await this.#budget.enter(asker.signal)
+        continue
+      }
       const leave = this.#gate.tryEnter(asker.identity) ?? (await this.#waitFor(key, asker))
       if (leave === null) continue
       const begun = this.#there(key)
@@ -104,13 +114,16 @@ export class BodyCache {
 
   #there(key: string): BodyUse | null {
     const finished = this.#finished.get(key)
-    if (finished !== undefined) return { body: finished, release: nothing }
+    if (finished !== undefined) return readerOf(finished, nothing)
     const entry = this.#inUse.get(key)
-    return entry === undefined ? null : this.#join(key, entry)
+    return entry === undefined || !entry.body.isWhole ? null : this.#join(key, entry)
   }
 
   #begin(key: string, make: () => Pieces, leave: () => void): BodyUse {
-    const body = new SharedBody(make(), (complete) => this.#finished.set(key, complete))
+    const body = new SharedBody(make(), this.#budget, (complete) => {
+      this.#finished.set(key, complete)
+      return this.#finished.has(key)
+    })
     const entry: Entry = { body, users: 0, leave }
     this.#inUse.set(key, entry)
     for (const begun of this.#awaiting.get(key) ?? []) begun.abort()
@@ -119,19 +132,29 @@ export class BodyCache {
 
   #join(key: string, entry: Entry): BodyUse {
     entry.users++
-    let isReleased = false
-    return {
-      body: entry.body,
-      release: () => {
-        if (isReleased) return
-        isReleased = true
-        entry.users--
-        if (entry.users > 0) return
-        entry.body.abandon()
-        entry.leave()
-        if (this.#inUse.get(key) === entry) this.#inUse.delete(key)
-      },
-    }
+    return readerOf(entry.body, () => {
+      entry.users--
+      if (entry.users > 0) return
+      entry.body.abandon()
+      entry.body.settle()
+      entry.leave()
+      if (this.#inUse.get(key) === entry) this.#inUse.delete(key)
+    })
+  }
+}
+
+function readerOf(shared: SharedBody, onRelease: () => void): BodyUse {
+  const body = shared.open()
+  let isReleased = false
+  return {
+    body,
+    shared,
+    release: () => {
+      if (isReleased) return
+      isReleased = true
+      body.close()
+      onRelease()
+    },
   }
 }
 

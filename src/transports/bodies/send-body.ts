@@ -4,7 +4,7 @@ import { type Clock, sleep } from '../../support/clock.js'
 import { turns } from '../../support/turns.js'
 import type { BodyCache, BodyUse } from './body-cache.js'
 import type { Exchange } from '../server/exchange.js'
-import type { SharedBody } from './shared-body.js'
+import type { BodyReader, SharedBody } from './shared-body.js'
 
 /** The API server compresses from here on: below it the network is cheaper than the CPU. */
 const GZIP_FROM_BYTES = 128 * 1024
@@ -54,7 +54,7 @@ export async function sendBody(
       await writePieces(exchange, use.body, answer)
       return use.body.bytes
     }
-    const gzipped = cache.useDerived(`${key}\ngzip`, () => gzip(use.body))
+    const gzipped = cache.useDerived(`${key}\ngzip`, () => gzip(use.shared))
     try {
       exchange.writeHead(200, { 'content-type': answer.contentType, 'content-encoding': 'gzip', ...headers })
       await writePieces(exchange, gzipped.body, answer)
@@ -67,7 +67,7 @@ export async function sendBody(
   }
 }
 
-async function writePieces(exchange: Exchange, body: SharedBody, { pace, clock }: BodyAnswer): Promise<void> {
+async function writePieces(exchange: Exchange, body: BodyReader, { pace, clock }: BodyAnswer): Promise<void> {
   const { response } = exchange
   for (let i = 0; !exchange.isGone; i++) {
     const next = body.piece(i)
@@ -95,7 +95,12 @@ async function drained({ response, signal }: Exchange): Promise<void> {
   })
 }
 
-async function* gzip(body: SharedBody): AsyncGenerator<Buffer, void, void> {
+/** A reader of its own: whoever asked first may be gone before the last. */
+function gzip(shared: SharedBody): AsyncGenerator<Buffer, void, void> {
+  return gzipped(shared.open())
+}
+
+async function* gzipped(body: ReturnType<SharedBody['open']>): AsyncGenerator<Buffer, void, void> {
   const stream = createGzip({ level: GZIP_LEVEL, chunkSize: 64 * 1024 })
   const feeding = feed(body, stream)
   try {
@@ -103,10 +108,11 @@ async function* gzip(body: SharedBody): AsyncGenerator<Buffer, void, void> {
   } finally {
     stream.destroy()
     await feeding.catch(() => {})
+    body.close()
   }
 }
 
-async function feed(body: SharedBody, stream: ReturnType<typeof createGzip>): Promise<void> {
+async function feed(body: BodyReader, stream: ReturnType<typeof createGzip>): Promise<void> {
   try {
     for (let i = 0; !stream.destroyed; i++) {
       const piece = await body.piece(i)

@@ -1,16 +1,19 @@
 import t from 'tap'
 import { BodyCache } from '../../../src/transports/bodies/body-cache.js'
-import type { SharedBody } from '../../../src/transports/bodies/shared-body.js'
+import { BodyBudget } from '../../../src/transports/bodies/body-budget.js'
+import type { BodyReader } from '../../../src/transports/bodies/shared-body.js'
 import { FairGate } from '../../../src/auth/fair-gate.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 
 const asker = (identity = 'ann') => ({ identity, signal: new AbortController().signal })
 
-function setUp(slots: number) {
+function setUp(slots: number, { maxBytes = 1e9, cacheBytes = 1_000_000 } = {}) {
   const most = { maxSlotsPerIdentity: slots, maxWaiting: 10, maxWaitingPerIdentity: 10, maxWaitMs: 1_000 }
   const clock = new VirtualClock()
   const gate = new FairGate({ slots, ...most, clock, onRejected: () => {} })
-  return { gate, clock, bodies: new BodyCache({ maxBytes: 1_000_000, gate }) }
+  const told = { rejected: 0 }
+  const budget = new BodyBudget({ maxBytes, maxWaitMs: 3_000, clock, onRejected: () => told.rejected++ })
+  return { gate, clock, budget, told, bodies: new BodyCache({ maxBytes: cacheBytes, gate, budget }) }
 }
 
 /** Notes when it is made and when it is let go. */
@@ -26,7 +29,7 @@ function source(count = 3) {
   return { made, pieces }
 }
 
-async function readAll(body: SharedBody): Promise<number> {
+async function readAll(body: BodyReader): Promise<number> {
   let bytes = 0
   for (let i = 0; ; i++) {
     const piece = await body.piece(i)
@@ -109,4 +112,67 @@ void t.test('a failure reaches every request that shares the body, and none afte
   for (const { body } of uses) await t.rejects(readAll(body), { message: 'broken' })
   for (const use of uses) use.release()
   t.equal(await readAll((await bodies.use('a', asker(), source().pieces)).body), 30)
+})
+
+void t.test('the bytes of bodies that are being sent are bounded, however long they are', async (t) => {
+  const { bodies, budget } = setUp(8, { maxBytes: 100, cacheBytes: 50 })
+  const uses = await Promise.all(['a', 'b', 'c'].map((key) => bodies.use(key, asker(), source(1_000).pieces)))
+  let most = 0
+  const read = async ({ body }: (typeof uses)[number]): Promise<number> => {
+    let bytes = 0
+    for (let i = 0; ; i++) {
+      const piece = await body.piece(i)
+      most = Math.max(most, budget.bytes)
+      if (piece === undefined) return bytes
+      bytes += piece.length
+    }
+  }
+  t.same(await Promise.all(uses.map(read)), [10_000, 10_000, 10_000], 'each reader has everything')
+  t.ok(most <= 100 + 3 * 20, `${most} bytes at the most`)
+  for (const use of uses) use.release()
+  t.equal(budget.bytes, 0, 'all is given back')
+})
+
+void t.test(
+  'when too many bytes are being sent, a fast reader waits for the slowest, and nobody joins from the middle',
+  async (t) => {
+    const { bodies, budget } = setUp(8, { maxBytes: 100, cacheBytes: 50 })
+    const [fast, slow] = [
+      await bodies.use('a', asker(), source(60).pieces),
+      await bodies.use('a', asker('bob'), source(60).pieces),
+    ]
+    await slow.body.piece(0)
+    let isDone = false
+    const reading = readAll(fast.body).finally(() => (isDone = true))
+    for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve))
+    t.notOk(isDone)
+    t.ok(budget.bytes <= 10 * 18, `${budget.bytes} bytes`)
+    t.same(await Promise.all([reading, readAll(slow.body)]), [600, 600])
+    const other = source(5)
+    fast.release()
+    slow.release()
+    const again = await bodies.use('a', asker(), other.pieces)
+    t.equal(await readAll(again.body), 50, 'it is made anew')
+  },
+)
+
+void t.test('while too many bytes are being sent, a new body waits, and is then refused', async (t) => {
+  const { bodies, clock, told } = setUp(8, { maxBytes: 100, cacheBytes: 50 })
+  const use = await bodies.use('a', asker(), source(60).pieces)
+  const slow = await bodies.use('a', asker('bob'), source(60).pieces)
+  for (let i = 0; i < 10; i++) await use.body.piece(i)
+  const waiting = bodies.use('b', asker('carol'), source().pieces)
+  const refused = t.rejects(waiting, { code: 429 })
+  clock.advance(3_000)
+  await refused
+  t.equal(told.rejected, 1)
+  const gone = new AbortController()
+  const given = bodies.use('b', { identity: 'dora', signal: gone.signal }, source().pieces)
+  const givenUp = t.rejects(given)
+  gone.abort()
+  await givenUp
+  const next = bodies.use('b', asker('carol'), source().pieces)
+  use.release()
+  slow.release()
+  t.equal(await readAll((await next).body), 30, 'it goes on as soon as there is room')
 })
