@@ -6,7 +6,7 @@ import t from 'tap'
 import { badRequests, type HttpRequest, preparations, TOKEN_FILE } from '../../bench/support/bad-requests.js'
 import { pod, startApp } from '../support/app.js'
 
-const SCALE = 0.02
+const SCALE = 0.005
 
 void t.test('each known-bad request is answered, and nobody after it is refused', async (t) => {
   const tokens = join(mkdtempSync(join(tmpdir(), 'tokens-')), 'tokens.csv')

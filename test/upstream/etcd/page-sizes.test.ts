@@ -32,7 +32,7 @@ void t.test('progress on demand is believed from 3.4.31 and 3.5.13 on', async (t
   }
 })
 
-void t.test('pages grow and shrink towards 4 MB, in bounds', async (t) => {
+void t.test('pages grow and shrink towards 1 MB, in bounds', async (t) => {
   const prefix = keyFromText('/p/')
   const sizes = new PageSizes()
   t.equal(sizes.keysFor(prefix), 100)
@@ -40,15 +40,15 @@ void t.test('pages grow and shrink towards 4 MB, in bounds', async (t) => {
   t.equal(sizes.keysFor(prefix), 400, 'at most four times the last')
   sizes.observe(prefix, 400, 400 * 1_024)
   sizes.observe(prefix, 1_600, 1_600 * 1_024)
-  t.equal(sizes.keysFor(prefix), 4_096)
-  sizes.observe(prefix, 4_096, 4_096 * 100_000)
-  t.equal(sizes.keysFor(prefix), 41, 'and down at once')
+  t.equal(sizes.keysFor(prefix), 1_024)
+  sizes.observe(prefix, 1_024, 1_024 * 100_000)
+  t.equal(sizes.keysFor(prefix), 10, 'and down at once')
   sizes.observe(prefix, 1, 100_000_000)
   t.equal(sizes.keysFor(prefix), 1)
   for (let i = 0; i < 20; i++) sizes.observe(prefix, 10, 10)
-  t.equal(sizes.keysFor(prefix), 10_000)
+  t.equal(sizes.keysFor(prefix), 4_000)
   sizes.observe(prefix, 0, 50)
-  t.equal(sizes.keysFor(prefix), 10_000, 'an empty page teaches nothing')
+  t.equal(sizes.keysFor(prefix), 4_000, 'an empty page teaches nothing')
   t.equal(sizes.halve(prefix, 501), true)
   t.equal(sizes.keysFor(prefix), 250)
   t.equal(sizes.halve(prefix, 2), true)
