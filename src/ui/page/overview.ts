@@ -133,6 +133,10 @@ export function followStatus(onResources: (resources: readonly ResourceStatus[])
     byId('slow-hint').textContent = `${formatNumber(status.slowCount)} are behind or have a full socket.`
     onResources(status.resources)
   })
+  events.addEventListener('trouble', (event: MessageEvent<string>) => {
+    const { reason } = JSON.parse(event.data) as { readonly reason: string }
+    byId('summary').replaceChildren(marked(`no figures: ${reason}`, 'bad'))
+  })
   events.addEventListener('error', () => {
     byId('summary').replaceChildren(marked('no connection; trying again', 'bad'))
   })
