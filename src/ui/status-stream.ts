@@ -12,7 +12,8 @@ import type { Clock, Timer } from '../support/clock.js'
 import { EVENT_STREAM_START } from '../transports/framing/server-sent-events.js'
 import type { Caller } from '../transports/limits/request-gate.js'
 import type { Exchange } from '../transports/server/exchange.js'
-import { type Reader, type ServerStatus, statusFor } from './status.js'
+import type { ServerStatus, Trouble } from './page/figures.js'
+import { type Reader, statusFor } from './status.js'
 
 export interface StatusStreamOptions {
   readonly status: () => Promise<ServerStatus>
@@ -74,7 +75,9 @@ export class StatusStream {
 }
 
 /** A page that does not read gets the next figures instead, because those of a second ago are of no use. */
-function send({ response }: Exchange, event: 'status' | 'trouble', data: object): void {
+function send({ response }: Exchange, event: 'status', data: ServerStatus): void
+function send({ response }: Exchange, event: 'trouble', data: Trouble): void
+function send({ response }: Exchange, event: string, data: ServerStatus | Trouble): void {
   if (response.writableNeedDrain || response.writableEnded) return
   response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
 }

@@ -46,14 +46,14 @@ const assets: Readonly<Record<string, Asset>> = {
     read: () => readFileSync(`${uPlotFolder()}/uPlot.iife.min.js`),
   },
   ...Object.fromEntries(
-    ['main.js', 'overview.js', 'browser.js', 'elements.js', 'yaml-difference.js'].map((name) => [
+    ['main.js', 'overview.js', 'chart.js', 'browser.js', 'elements.js', 'yaml-difference.js'].map((name) => [
       name,
       { type: 'text/javascript; charset=utf-8', read: () => readFileSync(new URL(`page/${name}`, import.meta.url)) },
     ]),
   ),
 }
 
-/** Files that the compiler does not copy are read from the sources, which are in the package too: one folder up, or two in a test build. */
+/** Files that the compiler does not copy are read from the sources: two folders up from `dist/ui`, three in a test build. */
 function source(name: string): Buffer {
   try {
     return readFileSync(new URL(`../../src/ui/page/${name}`, import.meta.url))
