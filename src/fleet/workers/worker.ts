@@ -27,15 +27,15 @@ import { Silence } from './silence.js'
 export interface WorkerChannelOptions {
   readonly socket: Duplex
   readonly clock: Clock
-  /** Called with what the primary says first. */
+  /** Called with the first message of the primary. */
   readonly onHello: (text: string) => void
   /** Called when the primary wants this worker to end its watches, and then itself. */
   readonly onDrain: () => void
   /** Called once, when nothing more comes. */
   readonly onClosed: (reason: string) => void
-  /** This worker's metrics, as JSON. */
+  /** Returns this worker's metrics as JSON. */
   readonly collectMetrics: () => Promise<string>
-  /** What this worker does now, as JSON. */
+  /** Returns this worker's status as JSON. */
   readonly collectStatus: () => Promise<string>
 }
 
@@ -120,17 +120,17 @@ export class WorkerChannel {
   readonly callUpstream = (request: string, signal?: AbortSignal): Promise<string> =>
     this.#ask((writer) => writer.byte(Question.upstream).text(request), onlyText, signal)
 
-  /** The metrics of the primary and of all its workers. @throws UpstreamError */
+  /** Returns the metrics of the primary and of all its workers. @throws UpstreamError */
   exposeMetrics(): Promise<string> {
     return this.#ask((writer) => writer.byte(Question.metrics), onlyText)
   }
 
-  /** What all processes do now: the primary first, as a JSON array. @throws UpstreamError */
+  /** Returns the statuses of all processes as a JSON array, the primary's first. @throws UpstreamError */
   exposeStatus(): Promise<string> {
     return this.#ask((writer) => writer.byte(Question.status), onlyText)
   }
 
-  /** Has the primary compare what it watches with etcd; the report as JSON. @throws UpstreamError */
+  /** Lets the primary compare what it watches with etcd, and returns the report as JSON. @throws UpstreamError */
   checkConsistency(): Promise<string> {
     return this.#ask((writer) => writer.byte(Question.checkConsistency), onlyText)
   }

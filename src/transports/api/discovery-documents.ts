@@ -1,4 +1,4 @@
-/** The documents that say what is served: discovery, OpenAPI and `/version`. */
+/** Answers the documents that say what is served: discovery, OpenAPI and `/version`. */
 import { JSON_MEDIA_TYPE, isPretty, negotiate, negotiateDiscovery, negotiateOpenApiV2 } from '../../dialect/accept.js'
 import type { Discovery, Document } from '../../dialect/discovery.js'
 import type { OpenApi } from '../../dialect/openapi.js'
@@ -52,7 +52,7 @@ export function answerDocument(options: DocumentOptions, exchange: Exchange, pat
   }
 }
 
-/** A document must not leave out groups that are still to be read: it would say that they do not exist. */
+/** Why a document cannot be answered yet: one that left out groups still to be read would say that they do not exist. */
 function whyIncomplete(
   { context }: DocumentOptions,
   path: Exclude<DocumentPath, { kind: 'version' }>,
@@ -72,7 +72,7 @@ function whyIncomplete(
   }
 }
 
-/** A document asked for by its hash never changes and may be kept for ever; an old hash is redirected to the present one. */
+/** A document that is asked for by its hash never changes and may be cached for ever; an old hash is redirected to the present one. */
 function sendOpenApi(
   exchange: Exchange,
   openApi: OpenApi,
