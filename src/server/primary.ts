@@ -67,7 +67,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     },
     clock,
   })
-  metrics.observeWorkers(() => {
+  metrics.process.observeWorkers(() => {
     let serving = 0
     let queuedBytes = 0
     for (const link of primary.links) {
@@ -84,7 +84,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     clock,
     random,
     graceMs: config.shutdownDelayDuration + config.shutdownGracePeriod + GRACE_MS,
-    onRestart: () => metrics.workerRestarted(),
+    onRestart: () => metrics.process.workerRestarted(),
     onServing: () => {
       const { workers, embedded } = config
       logger.info({ version, address, ...ports, embedded, workers }, 'serving')

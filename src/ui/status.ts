@@ -6,7 +6,7 @@
  * look like a drop of the total.
  */
 import type { Cursor } from '../broadcast/cursor.js'
-import type { ResourceGauges } from '../metrics/metrics.js'
+import type { ResourceGauges } from '../metrics/resource-gauges.js'
 import { type Resource, resourceId } from '../model/resource.js'
 import type {
   ClientFigures,

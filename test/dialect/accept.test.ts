@@ -141,13 +141,10 @@ void t.test('a transform is served in the version that was asked for', async (t)
   t.throws(() => negotiate('application/json;as=Table;g=meta.k8s.io;v=v2', 'get'), { code: 406 })
 })
 
-void t.test('a header of many clauses takes time in proportion', async (t) => {
-  const started = performance.now()
-  for (let i = 0; i < 50; i++) {
-    t.equal(brief(negotiate(`${'a/b;q="\\"",'.repeat(680)}*/*`, 'list')), 'json')
-    negotiate(`${';'.repeat(8_000)},*/*`, 'list')
-  }
-  t.ok(performance.now() - started < 2_000, 'a hundred of the longest ones in two seconds')
+void t.test('a header of many clauses is read, up to a length', async (t) => {
+  t.equal(brief(negotiate(`${'a/b;q="\\"",'.repeat(680)}*/*`, 'list')), 'json')
+  t.equal(brief(negotiate(`${';'.repeat(8_000)},*/*`, 'list')), 'json')
+  t.throws(() => negotiate(`${'a/b;q="\\"",'.repeat(6_800)}*/*`, 'list'), { code: 400 })
 })
 
 void t.test('errors are encoded as asked, else as JSON', async (t) => {

@@ -193,11 +193,11 @@ void t.test('any path at all is answered or refused, in time that its length bou
       if (!(error instanceof StatusError) || error.code >= 500) t.fail(`${encodeURI(path)}: ${String(error)}`)
     }
   }
-  const started = performance.now()
+  // Twenty times the longest path that Node takes: the square of that would not end within the time of a test.
   for (const long of [
-    '/api/v1/' + 'a/'.repeat(8_000),
-    `/api/v1/${'a'.repeat(16_000)}-`,
-    `/apis/distributary.io/v1/flags/${'%2F'.repeat(5_000)}`,
+    '/api/v1/' + 'a/'.repeat(160_000),
+    `/api/v1/${'a'.repeat(320_000)}-`,
+    `/apis/distributary.io/v1/flags/${'%2F'.repeat(100_000)}`,
   ]) {
     try {
       parse(long)
@@ -205,5 +205,4 @@ void t.test('any path at all is answered or refused, in time that its length bou
       t.ok(error instanceof StatusError)
     }
   }
-  t.ok(performance.now() - started < 500)
 })

@@ -1,5 +1,5 @@
 /** The failures of NATS as the rest of the fleet distinguishes them; errors of the package are converted here. */
-import { NatsError } from 'nats'
+import type { NatsError } from 'nats'
 
 export type BrokerErrorCode =
   /** Another writer was first. */
@@ -31,7 +31,7 @@ export const WRONG_LAST_MESSAGE = 10_070
 export function asBrokerError(error: unknown): BrokerError {
   if (error instanceof BrokerError) return error
   const cause = error instanceof Error ? error : new Error(String(error))
-  const api = error instanceof NatsError ? error.api_error : undefined
+  const api = isNatsError(cause) ? cause.api_error : undefined
   const code: BrokerErrorCode =
     api?.err_code === WRONG_LAST_SEQUENCE || cause.message.includes('wrong last sequence')
       ? 'conflict'
@@ -41,6 +41,11 @@ export function asBrokerError(error: unknown): BrokerError {
           ? 'corrupt'
           : 'unavailable'
   return new BrokerError(code, cause.message, { cause })
+}
+
+/** By name: importing the class would load the whole package, also in a server without NATS. */
+function isNatsError(error: Error): error is NatsError {
+  return error.name === 'NatsError'
 }
 
 /** Matches refusals: error codes of NATS and of TLS, and the messages of the parsers of credentials. */

@@ -13,7 +13,7 @@
  * `snapshot-taker.ts` decides when snapshots are taken; `status-sender.ts` tells the subscribers how old the stream is.
  */
 import type { FeedStatus } from '../../feed/feed-options.js'
-import type { FeedResume } from '../../feed/feed.js'
+import type { FeedResume } from '../../feed/history-reader.js'
 import type { FeedSink, Replacement, ReplaceReason } from '../../model/feed-sink.js'
 import type { FleetMetrics } from '../../model/stage-metrics.js'
 import { HistoryFingerprint } from '../../feed/history-fingerprint.js'

@@ -9,7 +9,7 @@ import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import { BrokerError } from './broker-error.js'
-import { NatsClient, type NatsConnectOptions } from './nats-client.js'
+import type { NatsClient, NatsConnectOptions } from './nats-client.js'
 
 export interface SharedClientOptions {
   readonly connection: NatsConnectOptions
@@ -58,6 +58,8 @@ export class SharedClient {
 
   async #open(signal: AbortSignal): Promise<NatsClient | null> {
     const { connection, clock, random, logger } = this.#options
+    // Loaded only here: most servers run without NATS, and its package is a tenth of what a start has to load.
+    const { NatsClient } = await import('./nats-client.js')
     for (let attempt = 1; !signal.aborted; attempt++) {
       try {
         const onTrouble = (reason: string): void => this.#say(reason, 'refused')

@@ -222,7 +222,7 @@ void t.test('silent connections do not hold up a stop', async (t) => {
   const startedMs = performance.now()
   await h.app.stop()
   await closed
-  t.ok(performance.now() - startedMs < 5_000)
+  t.ok(performance.now() - startedMs < 9_000, 'sooner than their own time is over')
 })
 
 async function firstLine(socket: Socket): Promise<string> {
