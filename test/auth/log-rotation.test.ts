@@ -67,7 +67,7 @@ void t.test('the file is renamed with its time before it grows beyond the size, 
   t.same(names().toSorted(), Array.from({ length: 10 }, (_, n) => `n${n}`).toSorted())
 })
 
-void t.test('two renamed at one time have different names', async (t) => {
+void t.test('two files that are renamed at one time get different names', async (t) => {
   const { open, files, names } = scene(t, { maxBytes: 1 })
   const log = open()
   for (let n = 0; n < 4; n++) {
@@ -110,7 +110,7 @@ void t.test('old files are deleted by number, and by the time in their name', as
   for (const file of foreign) t.ok(files().includes(file), `${file} is left alone`)
 })
 
-void t.test('several processes append to one file: a line goes into it or into a renamed one, once', async (t) => {
+void t.test('several processes append to one file, and each line lands once, there or in a renamed one', async (t) => {
   const { clock, open, files, names } = scene(t)
   const logs = [open(), open(), open()]
   let written = 0

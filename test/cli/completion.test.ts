@@ -41,7 +41,7 @@ void t.test('a shell completes the names of objects', async (t) => {
   await eachAtOnce(without, async (words) => void t.equal(await names(...words), '', words.join(' ')))
 })
 
-void t.test('bash asks for them', async (t) => {
+void t.test('bash asks the server for the names of objects', async (t) => {
   const script = `distributary() { ${process.execPath} ${program} "$@"; }; source <(distributary completion bash)
     COMP_WORDS=(distributary get cm e); COMP_CWORD=3; _distributary; echo "\${COMPREPLY[@]}"
     COMP_WORDS=(distributary get po); COMP_CWORD=2; _distributary; echo "\${COMPREPLY[@]}"`

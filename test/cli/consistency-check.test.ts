@@ -7,7 +7,7 @@ import { pod, startApp } from '../support/app.js'
 import { withWatch } from '../support/with-watch.js'
 import { runCli } from './support/run-cli.js'
 
-void t.test('equal, different, not to be compared, and each in its exit code', async (t) => {
+void t.test('each outcome of a check (equal, different, not comparable) has its exit code', async (t) => {
   let isBroken = true
   const s = await startScenario(t, {
     wrap: (upstream) =>

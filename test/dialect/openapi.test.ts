@@ -186,7 +186,7 @@ void t.test('a custom resource has its definition’s schema, and the index chan
   t.same(paths(openApi), before)
 })
 
-void t.test('the v2 document is there and empty', async (t) => {
+void t.test('the v2 document exists and is empty', async (t) => {
   const { openApi } = start()
   t.match(JSON.parse(openApi.v2('json').body.toString()), { swagger: '2.0', paths: {} })
   t.equal(openApi.v2('protobuf').body.toString('latin1'), '\n\x032.0\x12\x17\n\x0cdistributary\x12\x07v1.32.0B\0')

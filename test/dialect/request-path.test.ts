@@ -17,7 +17,7 @@ registry.set(
 )
 const parse = (path: string): RequestPath => parseRequestPath(path, (...names) => registry.find(...names))
 
-void t.test('documents', async (t) => {
+void t.test('the paths of documents are recognised', async (t) => {
   const table: readonly (readonly [path: string, expected: RequestPath])[] = [
     ['/api', { kind: 'api-versions' }],
     ['/api/', { kind: 'api-versions' }],
@@ -55,7 +55,7 @@ type Expected = Partial<Pick<ResourcePath, 'namespace' | 'name' | 'subresource' 
   of: string | null
 }
 
-void t.test('resources', async (t) => {
+void t.test('the paths of resources are recognised', async (t) => {
   const table: readonly (readonly [path: string, expected: Expected])[] = [
     ['/api/v1/pods', { of: 'pods' }],
     ['/api/v1/pods/', { of: 'pods' }],

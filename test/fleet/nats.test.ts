@@ -46,7 +46,7 @@ void t.test('four replicas share one watch, and each has every batch whole and o
   }
 })
 
-void t.test('the publisher goes: another goes on exactly after the last published revision', async (t) => {
+void t.test('when the publisher goes, another continues exactly after the last published revision', async (t) => {
   const nats = await startNats(t)
   const proxy = await startFaultProxy({ targetPort: nats.port })
   t.teardown(() => proxy.close())
@@ -74,7 +74,7 @@ void t.test('the publisher goes: another goes on exactly after the last publishe
   }
 })
 
-void t.test('two that publish at one time: the stream takes one of them, and the chain holds', async (t) => {
+void t.test('of two processes that publish at once the stream accepts one, and the chain holds', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
   etcd.put('a')
@@ -104,7 +104,7 @@ void t.test('two that publish at one time: the stream takes one of them, and the
   }
 })
 
-void t.test('a batch larger than a message is put together again whole', async (t) => {
+void t.test('a batch larger than a message arrives whole', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
   const options = { servers: [nats.url], upstream: etcd.upstream }
@@ -157,7 +157,7 @@ void t.test(
   },
 )
 
-void t.test('NATS away: the replicas say so and catch up by themselves', async (t) => {
+void t.test('replicas report that NATS is away, and catch up by themselves when it is back', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
   etcd.put('a')
@@ -184,7 +184,7 @@ void t.test('NATS away: the replicas say so and catch up by themselves', async (
   }
 })
 
-void t.test('etcd compacted past the stream: a gap everywhere, never a hole', async (t) => {
+void t.test('a compaction past the end of the stream is a gap at every replica, never a hole', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
   etcd.put('a')
@@ -222,7 +222,7 @@ void t.test('a consistency check of an edge compares it with etcd through the pu
   t.match(await edge.feed.checkConsistency!(), { kind: 'skipped', reason: /the publisher/ })
 })
 
-void t.test('leases and the index of snapshots are read from the leader, whoever made their bucket', async (t) => {
+void t.test('leases and the snapshot index are read from the leader, whoever created their bucket', async (t) => {
   const password = 'p'
   const nats = await startNats(t, {
     config: `authorization { users: [
@@ -275,7 +275,7 @@ void t.test('consistent reads of a quiet resource share their marks, and make no
   t.equal(snapshots, before.snapshots)
 })
 
-void t.test('snapshots that nobody knows are swept, and no others', async (t) => {
+void t.test('snapshots that no index lists are deleted, and no others', async (t) => {
   const nats = await startNats(t)
   const { connection } = await natsAdmin(t, nats)
   const { snapshotBucket: bucket, snapshotPrefix } = namesOf('test', things)

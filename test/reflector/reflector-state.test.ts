@@ -40,7 +40,7 @@ void t.test('the state is streamed first, and the same answer goes on as the wat
   t.match(after([start, committed]), { state: { kind: 'watching', known: { position: '10' } }, effects: [] })
 })
 
-void t.test('a server that cannot stream is listed, now and for good', async (t) => {
+void t.test('a server that cannot stream the state is listed from then on', async (t) => {
   for (const no of [failed('unsupported'), { kind: 'cannot-stream', why: 'silence' } as const]) {
     t.match(after([start, no]), { state: { kind: 'listing' }, effects: [{ kind: 'list', resourceVersion: '0' }] })
     const listed = [start, no, committed] as const
@@ -91,7 +91,7 @@ void t.test('the wait that the server asks for is passed on', async (t) => {
   t.match(after([start, input]).effects, [{ kind: 'wait', retryAfterMs: 7_000 }])
 })
 
-void t.test('watches that never say a word, on a server that sends bookmarks, end in a new state', async (t) => {
+void t.test('silent watches on a server that sends bookmarks end, and the state is read anew', async (t) => {
   const silent: ReflectorInput = { kind: 'silent', at: 1 }
   t.match(after([start, committed, silent]).effects, [{ kind: 'watch' }])
   t.match(after([start, committed, silent, silent]).effects, [{ kind: 'watch' }])
@@ -111,7 +111,7 @@ void t.test('stop gives up everything, from every state', async (t) => {
 })
 
 void t.test(
-  'random servers: never two requests at once, never a hot loop, and a good one is always followed again',
+  'with random servers there are never two requests at once nor a hot loop, and a good server is always followed again',
   async (t) => {
     let most = 0
     const wrong: string[] = []

@@ -3,7 +3,7 @@ import { jsonWire } from '../../src/reflector/event-stream.js'
 import { StringPool } from '../../src/reflector/string-pool.js'
 import { treeCodec } from '../../src/reflector/tree-codec.js'
 
-void t.test('sharing changes nothing that can be seen', async (t) => {
+void t.test('sharing strings changes no decoded value', async (t) => {
   const pool = new StringPool()
   const tree = (): unknown => ({
     a: 'registry.example/image:1.0.0',

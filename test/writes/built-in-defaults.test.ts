@@ -43,7 +43,7 @@ void t.test('every manifest is filled in as by the API server', (t) => {
   t.end()
 })
 
-void t.test('no row is there that no manifest needs', (t) => {
+void t.test('every row of the table is needed by some manifest', (t) => {
   for (const [message, rows] of Object.entries(DEFAULT_FACTS)) {
     const touched = CASES.filter(({ filled }) => mayHold(message, filled))
     for (const [i, [path]] of rows.entries()) {

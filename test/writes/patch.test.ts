@@ -21,7 +21,7 @@ const podShape = shapes.ofKind('v1', 'Pod')!
 
 type Row = readonly [promise: string, before: string, patch: string, after: string]
 
-void t.test('merge patches', (t) => {
+void t.test('merge patches change what RFC 7386 says', (t) => {
   const rows: readonly Row[] = [
     ['a member is replaced', '{"a":1}', '{"a":2}', '{"a":2}'],
     ['null deletes', '{"a":1,"b":2}', '{"a":null}', '{"b":2}'],
@@ -45,7 +45,7 @@ void t.test('merge patches', (t) => {
   t.end()
 })
 
-void t.test('JSON patches', (t) => {
+void t.test('JSON patches change what RFC 6902 says', (t) => {
   const rows: readonly Row[] = [
     [
       'add',
@@ -140,7 +140,7 @@ void t.test('JSON patches', (t) => {
   t.end()
 })
 
-void t.test('what a JSON patch may cost', (t) => {
+void t.test('the cost of a JSON patch is bounded', (t) => {
   const numbers = (length: number, first: number): string => JSON.stringify(Array.from({ length }, (_, i) => first + i))
   const patchOf = (length: number, operation: (i: number) => object): Json =>
     tree(JSON.stringify(Array.from({ length }, (_, i) => operation(i))))
@@ -182,7 +182,7 @@ void t.test('what a JSON patch may cost', (t) => {
   t.end()
 })
 
-void t.test('strategic merge patches', (t) => {
+void t.test('strategic merge patches change what the API server changes', (t) => {
   const containers =
     '{"spec":{"containers":[{"name":"a","image":"a:1","env":[{"name":"X","value":"1"}]},{"name":"b","image":"b:1"}]}}'
   const rows: readonly Row[] = [
@@ -336,7 +336,7 @@ void t.test('an update takes what it changes from whoever had it', (t) => {
   t.end()
 })
 
-void t.test('lists of a strategic merge patch cost what they are long', (t) => {
+void t.test('the cost of a list in a strategic merge patch grows with its length only', (t) => {
   // As many as would take minutes if each were compared with each.
   const count = 60_000
   const podOf = (first: number, extra: object = {}): JsonRecord => {

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { compilePattern } from '../../src/writes/pattern.js'
 
-void t.test('what a pattern matches', (t) => {
+void t.test('a pattern matches what RE2 matches', (t) => {
   const rows: readonly (readonly [pattern: string, text: string, isMatch: boolean])[] = [
     ['^x', 'xy', true],
     ['^x', 'yx', false],

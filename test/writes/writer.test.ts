@@ -314,7 +314,7 @@ for (const [name, start] of upstreams) {
   void t.test(`over ${name}`, async (t) => {
     const { send, url } = await start(t)
     await setUp(send)
-    await t.test('what is refused', async (t) => {
+    await t.test('wrong requests are refused', async (t) => {
       for (const [promise, code, reason, method, path, body, headers] of REFUSED) {
         const answer = await send(method, path, body, headers)
         t.equal(answer.code, code, `${promise}: ${answer.text.slice(0, 300)}`)
@@ -358,7 +358,7 @@ async function setUp(send: Send): Promise<void> {
 }
 
 async function createsAndUpdates(t: Test, send: Send): Promise<void> {
-  await t.test('a create', async (t) => {
+  await t.test('a create stores the object', async (t) => {
     const { code, body } = await send('POST', CONFIG_MAPS, {
       metadata: { name: 'new', uid: 'mine', creationTimestamp: '2000-01-01T00:00:00Z', generation: 9 },
       data: { a: '1' },
@@ -398,7 +398,7 @@ async function createsAndUpdates(t: Test, send: Send): Promise<void> {
     t.match(table.body, { kind: 'Table', rows: [{ cells: ['in-a-table'] }] })
   })
 
-  await t.test('an update', async (t) => {
+  await t.test('an update replaces the object', async (t) => {
     const { body: first } = await send('POST', CONFIG_MAPS, configMap('up', { n: '1' }))
     const metadata = { resourceVersion: first.metadata?.resourceVersion }
     const { code, body: second } = await send('PUT', one('up'), configMap('up', { n: '2' }, metadata))
@@ -450,7 +450,7 @@ async function patches(t: Test, send: Send): Promise<void> {
     )
   })
 
-  await t.test('server-side apply', async (t) => {
+  await t.test('an apply merges and owns fields', async (t) => {
     const apply = (manager: string, data: Readonly<Record<string, string>>, query = ''): Promise<Answer> =>
       send('PATCH', `${one('applied')}?fieldManager=${manager}${query}`, configMap('applied', data), APPLY)
     t.equal((await apply('one', { a: '1', b: '1' })).code, 201, 'an apply makes what is not there')
@@ -474,7 +474,7 @@ async function patches(t: Test, send: Send): Promise<void> {
 }
 
 async function deletes(t: Test, send: Send): Promise<void> {
-  await t.test('deletes', async (t) => {
+  await t.test('a delete removes the object or marks it', async (t) => {
     const { body: made } = await send('POST', CONFIG_MAPS, configMap('victim'))
     const { code, body } = await send('DELETE', one('victim'), {
       kind: 'DeleteOptions',
@@ -538,7 +538,7 @@ async function deletes(t: Test, send: Send): Promise<void> {
 }
 
 async function subresources(t: Test, send: Send): Promise<void> {
-  await t.test('status and scale', async (t) => {
+  await t.test('status and scale are written apart from the object', async (t) => {
     const path = '/apis/apps/v1/namespaces/default/deployments/web'
     const update = { metadata: { name: 'web' }, spec: { replicas: 9 }, status: { readyReplicas: 2, replicas: 2 } }
     t.match((await send('PUT', `${path}/status`, update)).body, { spec: { replicas: 2 }, status: { readyReplicas: 2 } })

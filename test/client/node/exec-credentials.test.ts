@@ -172,7 +172,7 @@ void t.test('output that is not a credential is reported, and never printed', as
   t.same(await source.current(), { authorization: 'Bearer mended' }, 'a failure is not remembered')
 })
 
-void t.test('against a server: a token that was refused is fetched anew, and a certificate is shown', async (t) => {
+void t.test('a token that a server refuses is fetched anew, and a certificate is presented', async (t) => {
   const authority = createAuthority(t)
   const [server, jane] = [authority.server(), authority.client('jane')]
   writeFileSync(inFolder('tokens.csv'), 'good-token,robot,robot\n')

@@ -132,7 +132,7 @@ for (const kind of ['fetch', 'node'] as const) {
     t.equal(faults.requests.length, 1, 'one request brings the state and the stream')
   })
 
-  void t.test(`a connection that is cut, politely or not, and inside an object (${kind})`, async (t) => {
+  void t.test(`an informer survives a connection that is cut, also inside an object (${kind})`, async (t) => {
     const { app, proxy, informer, equalsServer, faults } = await scene(t, { kind })
     informer.start()
     await informer.whenSynced()
@@ -166,7 +166,7 @@ for (const kind of ['fetch', 'node'] as const) {
   })
 }
 
-void t.test('a cut while the initial events are coming', async (t) => {
+void t.test('an informer survives a cut among the initial events', async (t) => {
   const { app, proxy, informer, equalsServer, faults } = await scene(t, { pods: 300 })
   let cuts = 0
   faults.fault = ({ isWatch }) => {
@@ -179,7 +179,7 @@ void t.test('a cut while the initial events are coming', async (t) => {
   await equalsServer()
 })
 
-void t.test('410 at each watch: lists, ever more seldom, and the state keeps up', async (t) => {
+void t.test('an informer whose watches all end with 410 lists ever more seldom and keeps up', async (t) => {
   const { app, informer, equalsServer, faults } = await scene(t)
   faults.fault = ({ isWatch, isStream }) => {
     if (isStream) return { status: 422, body: '{"kind":"Status","code":422,"reason":"Invalid"}' }
@@ -199,7 +199,7 @@ void t.test('410 at each watch: lists, ever more seldom, and the state keeps up'
   t.equal(requests.filter(({ isStream }) => isStream).length, 1, 'what it cannot do was asked once')
 })
 
-void t.test('a storm of 429 is waited out as long as the server says', async (t) => {
+void t.test('an informer waits out a storm of 429 as long as the server says', async (t) => {
   const { app, informer, equalsServer, faults } = await scene(t)
   let isStorm = true
   faults.fault = () => (isStorm ? { status: 429, headers: { 'retry-after': '1' } } : null)
@@ -218,7 +218,7 @@ void t.test('a storm of 429 is waited out as long as the server says', async (t)
 })
 
 for (const status of [500, 502, 503, 504]) {
-  void t.test(`a while of ${status}`, async (t) => {
+  void t.test(`an informer survives a while of ${status}`, async (t) => {
     const { app, informer, proxy, equalsServer, faults } = await scene(t)
     informer.start()
     await informer.whenSynced()
@@ -235,7 +235,7 @@ for (const status of [500, 502, 503, 504]) {
   })
 }
 
-void t.test('a server that ends each watch after one event', async (t) => {
+void t.test('an informer keeps up with a server that ends each watch after one event', async (t) => {
   const { app, informer, equalsServer, faults } = await scene(t)
   faults.fault = ({ isWatch, isStream }) => (isWatch && !isStream ? { endAfterLines: 1 } : null)
   informer.start()
@@ -248,7 +248,7 @@ void t.test('a server that ends each watch after one event', async (t) => {
   t.ok(faults.requests.length / minutes <= 60, `${faults.requests.length} requests in ${minutes} minutes`)
 })
 
-void t.test('a server that does not know initial events, and ignores the parameters in silence', async (t) => {
+void t.test('an informer lists where the server ignores the parameters of initial events', async (t) => {
   const { app, informer, equalsServer, faults } = await scene(t)
   const { transport } = { transport: nodeTransport({ server: faults.url }) }
   t.teardown(() => transport.close())

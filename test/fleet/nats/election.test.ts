@@ -86,7 +86,7 @@ function world(t: Test, count: number): World {
   return { clock, register, candidates, leaders, pass }
 }
 
-void t.test('one of four is elected within a lease, and stays', async (t) => {
+void t.test('one of four candidates is elected within a lease, and stays elected', async (t) => {
   const w = world(t, 4)
   for (const { election } of w.candidates) election.start()
   await w.pass(LEASE_MS)
@@ -97,7 +97,7 @@ void t.test('one of four is elected within a lease, and stays', async (t) => {
   t.same(w.candidates[leader!]!.told, ['elected'])
 })
 
-void t.test('a candidate that stops gives the lease back, and the next one gets it at its next look', async (t) => {
+void t.test('a holder that stops gives the lease back, and another takes it at its next look', async (t) => {
   const w = world(t, 2)
   w.candidates[0]!.election.start()
   await w.pass(LEASE_MS)
@@ -109,7 +109,7 @@ void t.test('a candidate that stops gives the lease back, and the next one gets 
   t.same(w.leaders(), [1], 'before a lease has run out')
 })
 
-void t.test('a publisher that resigns may be elected again, and one is elected', async (t) => {
+void t.test('a publisher that resigns may be elected again, and one candidate is elected', async (t) => {
   const w = world(t, 2)
   for (const { election } of w.candidates) election.start()
   await w.pass(LEASE_MS)
@@ -122,7 +122,7 @@ void t.test('a publisher that resigns may be elected again, and one is elected',
 })
 
 for (const state of ['down', 'deaf'] as const) {
-  void t.test(`the holder is cut off (${state}): it stops before anybody else can begin`, async (t) => {
+  void t.test(`a holder that is cut off (${state}) stops before another candidate can begin`, async (t) => {
     const w = world(t, 3)
     for (const { election } of w.candidates) election.start()
     await w.pass(2 * LEASE_MS)
@@ -154,7 +154,7 @@ void t.test('a lease that was taken by force is lost at the next renewal', async
   t.ok(election.isLeader, 'the thief does not renew: it runs out')
 })
 
-void t.test('a replica of NATS that lags answers every other look: the lease still runs out', async (t) => {
+void t.test('the lease still runs out when a lagging replica of NATS answers every other read', async (t) => {
   const w = world(t, 2)
   w.register.entry = { value: Buffer.from('dead'), revision: 2_551 }
   w.register.lagging = { value: Buffer.from('dead'), revision: 2_539 }
@@ -166,7 +166,7 @@ void t.test('a replica of NATS that lags answers every other look: the lease sti
   t.same(w.leaders(), [first], 'and it stays')
 })
 
-void t.test('NATS loses writes that it had acknowledged: who holds the lease from then on keeps it', async (t) => {
+void t.test('when NATS loses writes that it had acknowledged, the holder that remains keeps the lease', async (t) => {
   const w = world(t, 3)
   for (const { election } of w.candidates) election.start()
   await w.pass(20 * LEASE_MS)
@@ -187,7 +187,7 @@ void t.test('NATS loses writes that it had acknowledged: who holds the lease fro
   )
 })
 
-void t.test('links that come and go at random: never two, and one in the end', async (t) => {
+void t.test('with links that come and go at random there are never two publishers, and one in the end', async (t) => {
   const w = world(t, 4)
   const random = seededRandom(11)
   for (const { election } of w.candidates) election.start()

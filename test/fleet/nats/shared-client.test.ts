@@ -93,7 +93,7 @@ for (const { name, config, flags } of [
     flags: ['--nats-cafile', authority.ca, '--nats-username', 'fleet', '--nats-password-file', file('s3cret')],
   },
 ] as const) {
-  void t.test(`let in with ${name}, at the second of two servers`, async (t) => {
+  void t.test(`the second of two servers accepts ${name}`, async (t) => {
     const nats = await startNats(t, { config })
     const scheme = name.includes('TLS') ? 'tls' : 'nats'
     const servers = `${scheme}://127.0.0.1:1,${scheme}://127.0.0.1:${nats.port}`
@@ -157,7 +157,7 @@ for (const { name, config, flags, says, scheme = 'nats', attempts = 3 } of [
     says: /TLS is asked for/,
   },
 ] as const) {
-  void t.test(`refused: ${name}: said once, for fifty resources, and tried again`, async (t) => {
+  void t.test(`${name}: the refusal is logged once for fifty resources, and tried again`, async (t) => {
     const nats = await startNats(t, { config })
     const opened = open(t, ['--nats-servers', `${scheme}://127.0.0.1:${nats.port}`, ...flags], 50)
     await until(() => opened.told.length >= 50 * attempts, 'tried so often, told to all')

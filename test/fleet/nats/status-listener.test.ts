@@ -4,7 +4,7 @@ import { StatusListener } from '../../../src/fleet/nats/status-listener.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { RecordingSink } from '../../feed/recording-sink.js'
 
-void t.test('what is no status is passed over, and the next status counts', async (t) => {
+void t.test('anything but a status is ignored, and the next status counts', async (t) => {
   const sink = new RecordingSink()
   const clock = new VirtualClock()
   let hear: (data: Buffer) => void = () => {}

@@ -92,7 +92,7 @@ const cases: readonly Case[] = [
   },
 ]
 
-void t.test('whatever is wrong with what is stored, nobody has a hole', { jobs: 4 }, async (t) => {
+void t.test('no replica has a hole, whatever is wrong with what NATS stores', { jobs: 4 }, async (t) => {
   for (const { name, harm, isMet } of cases) {
     void t.test(name, async (t) => {
       const nats = await startNats(t)
@@ -120,7 +120,7 @@ void t.test('whatever is wrong with what is stored, nobody has a hole', { jobs: 
       if (isMet !== undefined) t.ok(replicas.some(isMet), 'it was met')
     })
   }
-  void t.test('a consumer that lives and delivers nothing is given up for another', async (t) => {
+  void t.test('a consumer that is alive and delivers nothing is replaced', async (t) => {
     const nats = await startNats(t)
     const etcd = new CountedUpstream()
     etcd.put('a')
@@ -144,7 +144,7 @@ void t.test('whatever is wrong with what is stored, nobody has a hole', { jobs: 
 })
 
 void t.test(
-  'an edge that was away for longer than the stream reaches takes a snapshot: a gap, or made good',
+  'an edge that was away for longer than the stream reaches takes a snapshot, as a gap or coalesced',
   async (t) => {
     const nats = await startNats(t)
     const proxy = await startFaultProxy({ targetPort: nats.port })
@@ -177,7 +177,7 @@ void t.test(
   },
 )
 
-void t.test('a server with a small message size: batches, snapshots and answers go in parts', async (t) => {
+void t.test('batches, snapshots and answers go in parts through a server with a small message size', async (t) => {
   const nats = await startNats(t, { maxPayloadBytes: 16_384 })
   const etcd = new CountedUpstream()
   for (let i = 0; i < 100; i++) etcd.put(`k${i}`, Buffer.alloc(1_000, String(i)))
@@ -195,7 +195,7 @@ void t.test('a server with a small message size: batches, snapshots and answers 
   t.equal(keyValues.length, 102, 'a read by way of the publisher')
 })
 
-void t.test('writes that a deposed publisher has on their way are refused, all of them', async (t) => {
+void t.test('all writes that a deposed publisher has in flight are refused', async (t) => {
   const nats = await startNats(t)
   const connect = async (name: string): Promise<NatsClient> => {
     const client = await NatsClient.connect({ servers: [nats.url], name }, systemClock)

@@ -105,7 +105,7 @@ void t.test('a bookmark that was asked for is an event, and marks the end of the
   stream.response.destroy()
 })
 
-void t.test('Last-Event-ID beats the resourceVersion of the URL, and counts for nobody else', async (t) => {
+void t.test('Last-Event-ID takes precedence over the resourceVersion of the URL, in this framing only', async (t) => {
   const h = await startApp(t)
   const revisions = ['a', 'b', 'c'].map((name) => h.put(`pods/default/${name}`, pod(name)))
   const headers = { 'last-event-id': String(revisions[1]) }
@@ -132,9 +132,9 @@ void t.test('a position that is gone is answered with an ERROR, and cleared by a
 })
 
 void t.test(
-  'what another try can cure is an ERROR event with the time to wait, what it cannot is an answer',
+  'an error that another try can cure is an ERROR event with the time to wait; any other is an ordinary answer',
   async (t) => {
-    void t.test('too many watchers', async (t) => {
+    void t.test('too many watchers are told to wait', async (t) => {
       const h = await startApp(t, { flags: ['--max-watchers', '1'] })
       const first = await open(h, '&resourceVersion=1')
       const second = await open(h, '&resourceVersion=1')
@@ -144,14 +144,14 @@ void t.test(
       t.match(after?.retry, /^[1-9]\d*000$/)
       first.response.destroy()
     })
-    void t.test('draining', async (t) => {
+    void t.test('a draining server tells clients to wait', async (t) => {
       const h = await startApp(t, { flags: ['--shutdown-watch-termination-grace-period', '0s'] })
       await h.app.drain()
       const stream = await open(h, '')
       t.equal(stream.response.statusCode, 200)
       t.match(await stream.all(), [{}, { event: 'ERROR', data: { code: 503 } }, { retry: '1000' }])
     })
-    void t.test('not listed yet', async (t) => {
+    void t.test('a resource that is not listed yet tells clients to wait', async (t) => {
       const upstream = createEmbeddedUpstream()
       upstream.setUnavailable(true)
       const h = await startApp(t, { upstream, ready: false })
@@ -159,7 +159,7 @@ void t.test(
       t.equal(stream.response.statusCode, 200)
       t.match(await stream.all(), [{}, { event: 'ERROR', data: { code: 429 } }, { retry: /000$/ }])
     })
-    void t.test('a wrong request', async (t) => {
+    void t.test('a wrong request is refused with an ordinary answer', async (t) => {
       const h = await startApp(t)
       t.equal((await open(h, '&resourceVersion=x')).response.statusCode, 400)
       t.equal((await open(h, '&labelSelector=!!')).response.statusCode, 400)
@@ -167,7 +167,7 @@ void t.test(
   },
 )
 
-void t.test('a quiet stream says how far it has come, without an event', async (t) => {
+void t.test('a quiet stream tells its position without an event', async (t) => {
   const clock = new VirtualClock()
   const h = await startApp(t, { clock, objects: { 'pods/default/a': pod('a') } })
   const stream = await open(h, '')
@@ -198,7 +198,7 @@ void t.test('pages of other origins read it only where the operator named them',
 })
 
 void t.test("a browser's EventSource", async (t) => {
-  void t.test('goes on after a lost connection where it was', async (t) => {
+  void t.test('an EventSource goes on after a lost connection where it was', async (t) => {
     const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
     const page = await openPage(t, `${h.url}/livez`)
     await page.evaluate(watchInPage, `${PODS}?watch=1&timeoutSeconds=1`)
@@ -211,7 +211,7 @@ void t.test("a browser's EventSource", async (t) => {
     await until(async () => (await seen()).some((line) => line.startsWith('DELETED a')), 'the page sees it')
     t.same(await seen(), ['ADDED a', 'ADDED b', 'DELETED a'], 'nothing twice, nothing missing')
   })
-  void t.test('starts afresh after its position is gone', async (t) => {
+  void t.test('an EventSource starts afresh after its position is gone', async (t) => {
     const h = await startApp(t, {
       config: { watchCacheAge: 1 },
       objects: { 'pods/default/a': pod('a') },
@@ -228,7 +228,7 @@ void t.test("a browser's EventSource", async (t) => {
     await until(async () => (await seen()).length >= 4, 'the page sees it')
     t.same((await seen()).slice(0, 4), ['ADDED a', 'ERROR', 'ADDED a', 'ADDED b'])
   })
-  void t.test('comes again to a server that had no room', async (t) => {
+  void t.test('an EventSource comes again to a server that had no room', async (t) => {
     const h = await startApp(t, { flags: ['--max-watchers', '1'], objects: { 'pods/default/a': pod('a') } })
     const first = await open(h, '')
     const page = await openPage(t, `${h.url}/livez`)

@@ -107,7 +107,7 @@ void t.test('the :authority of HTTP/2 and the Host of a WebSocket and an EventSo
   answer.resume()
 })
 
-void t.test('two Host headers are a 400, with an authenticator too', async (t) => {
+void t.test('two Host headers are answered with 400, with an authenticator too', async (t) => {
   const h = await start(t, ['--allowed-hosts', '*'])
   const socket: Socket = connectSocket(h.port, '127.0.0.1')
   t.teardown(() => socket.destroy())

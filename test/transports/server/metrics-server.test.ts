@@ -37,7 +37,7 @@ void t.test('the metrics port answers metrics and health without credentials, an
   }
 })
 
-void t.test('over --passthrough too, where the other ports answer any path', async (t) => {
+void t.test('the metrics port answers nothing else with --passthrough either', async (t) => {
   const { metricsUrl } = await startApp(t, {
     flags: ['--metrics-bind-address', '127.0.0.1:0', '--passthrough', 'http://127.0.0.1:9'],
   })

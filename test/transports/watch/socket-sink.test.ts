@@ -128,7 +128,7 @@ void t.test('an answer that is still under way is not disturbed by a watch pipel
   t.match(dechunk(answers[1]!), `"resourceVersion":"${put}"`)
 })
 
-void t.test('a client of HTTP/1.0 gets lines without chunks, and the end of the connection as the end', async (t) => {
+void t.test('a client of HTTP/1.0 gets lines without chunks, and the connection ends with the watch', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   const { socket, text, ended } = await rawSocket(t, h.port)
   socket.write(`GET ${PODS}?watch=1&timeoutSeconds=1 HTTP/1.0\r\n\r\n`)

@@ -93,7 +93,7 @@ void t.test('bytes queued when the connection dies are given back, and nothing i
 })
 
 void t.test(
-  'HTTP/2: this Node has a handle to give once the headers are out, and both ways keep their order',
+  'this Node has a handle to give for an HTTP/2 stream once the headers are sent, and both ways keep their order',
   async (t) => {
     const server = createHttp2Server().listen(0, '127.0.0.1')
     await once(server, 'listening')

@@ -31,7 +31,7 @@ const transports: readonly { name: string; url: (h: AppHarness) => string }[] = 
 ]
 
 for (const { name, url } of transports) {
-  void t.test(`lists and watches on one connection ${name}`, async (t) => {
+  void t.test(`lists and watches share one connection ${name}`, async (t) => {
     const h = await startApp(t, { flags: SECURE, objects: { 'pods/default/a': pod('a') } })
     const client = session(t, url(h))
     const all = watch(client, '')
@@ -119,7 +119,7 @@ void t.test('TLS clients are given HTTP/2 before HTTP/1.1, and those that know o
   await until(() => h.watchers === 0, 'forgotten')
 })
 
-void t.test('one connection has as many streams as the option says', async (t) => {
+void t.test('one connection may have as many streams as the option says', async (t) => {
   const h = await startApp(t, { flags: [...SECURE, '--http2-max-streams-per-connection', '7'] })
   const client = session(t, h.secureUrl)
   await new Promise((resolve) => client.once('remoteSettings', resolve))

@@ -36,7 +36,7 @@ const FILLED = {
   },
 }
 
-void t.test('every verb fills in', async (t) => {
+void t.test('every verb fills in the defaults', async (t) => {
   const { url } = await startApp(t, { flags: ['--enable-writes'] })
   const send = clientOf(url)
   const made = await send('POST', DEPLOYMENTS, deployment('made'))
@@ -66,7 +66,7 @@ void t.test('every verb fills in', async (t) => {
   t.match(status.body, FILLED, 'status')
 })
 
-void t.test('an apply does not own what is filled in, a create does', async (t) => {
+void t.test('an apply does not own the defaults, a create does', async (t) => {
   const { url } = await startApp(t, { flags: ['--enable-writes'] })
   const send = clientOf(url)
   const applied = await send('PATCH', `${DEPLOYMENTS}/web?fieldManager=one`, deployment('web'), APPLY)

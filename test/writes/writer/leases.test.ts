@@ -63,7 +63,7 @@ void t.test('a lease of a write that is refused in the end is not left behind', 
   t.same(await h.running(), [])
 })
 
-void t.test('the lease of somebody else is left alone', async (t) => {
+void t.test('a lease that belongs to another client is left alone', async (t) => {
   const h = stage()
   const key = keyFromText('/registry/configmaps/default/a')
   const value = Buffer.from(JSON.stringify({ kind: 'ConfigMap', apiVersion: 'v1', ...configMap('a') }))
@@ -78,7 +78,7 @@ void t.test('the lease of somebody else is left alone', async (t) => {
   for (const foreign of ['0', '1', '7587862094709768000', '9223372036854775807']) t.notOk(isOwnLease(foreign), foreign)
 })
 
-void t.test('nobody is given more than a year', async (t) => {
+void t.test('a lease lasts at most a year', async (t) => {
   const h = stage()
   for (const ttl of ['367d', '31622401', '9000000000']) {
     const answer = await h.ask({ verb: 'create', query: `ttl=${ttl}`, body: configMap('a') })

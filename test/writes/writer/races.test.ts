@@ -61,14 +61,14 @@ async function patchTogether(t: Test, upstream: Upstream, times: number): Promis
   t.ok(retries > 0, `${retries} lost races`)
 }
 
-void t.test('8 writers, 10,000 increments, none lost', async (t) => {
+void t.test('8 writers make 10,000 increments and lose none', async (t) => {
   const upstream = createEmbeddedUpstream()
   t.teardown(() => upstream.close())
   await race(t, upstream, 10_000)
   await patchTogether(t, upstream, 100)
 })
 
-void t.test('the same over a real etcd', async (t) => {
+void t.test('8 writers lose no increment over a real etcd', async (t) => {
   const etcd = await startEtcd(t)
   const upstream = connectEtcd({ endpoints: [etcd.url], logger: silentLogger })
   t.teardown(() => upstream.close())

@@ -14,7 +14,7 @@ const STEPS = 600
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 const UID = /[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g
 
-void t.test(`random verbs, seed ${seed}`, async (t) => {
+void t.test(`random verbs have the same answers over both upstreams (seed ${seed})`, async (t) => {
   const embedded = createEmbeddedUpstream()
   t.teardown(() => embedded.close())
   const etcd = await startEtcd(t)

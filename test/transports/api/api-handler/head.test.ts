@@ -136,7 +136,7 @@ async function answersCleanly(t: Test, connection: Connection, promise: string):
   t.type((JSON.parse(body) as { gitVersion: unknown }).gitVersion, 'string', `${promise}: and is whole`)
 }
 
-void t.test('over HTTP/1.1, one request after the other', async (t) => {
+void t.test('over HTTP/1.1, HEAD requests are answered one after the other', async (t) => {
   const h = await startApp(t, { objects })
   const connection = await Connection.open(t, h.port)
   for (const [i, { promise, path, headers, code, contentType }] of rows.entries()) {
@@ -154,7 +154,7 @@ void t.test('over HTTP/1.1, one request after the other', async (t) => {
   t.ok(connection.isOpen)
 })
 
-void t.test('over HTTP/1.1, all at once', async (t) => {
+void t.test('over HTTP/1.1, pipelined HEAD requests are answered in order', async (t) => {
   const h = await startApp(t, { objects })
   const connection = await Connection.open(t, h.port)
   for (const { path, headers } of rows) {
@@ -169,7 +169,7 @@ void t.test('over HTTP/1.1, all at once', async (t) => {
   t.equal(connection.rest, '')
 })
 
-void t.test('a refusal that a GET would be told in its stream', async (t) => {
+void t.test('HEAD is refused where a GET would get the refusal in its stream', async (t) => {
   const upstream = createEmbeddedUpstream()
   upstream.setUnavailable(true)
   const h = await startApp(t, { upstream, ready: false })

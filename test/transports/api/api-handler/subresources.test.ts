@@ -197,7 +197,7 @@ for (const flags of [[], ['--enable-writes']]) {
   })
 }
 
-void t.test('the right is that to the subresource', async (t) => {
+void t.test('a subresource needs the permission for the subresource', async (t) => {
   const role = {
     kind: 'ClusterRole',
     apiVersion: 'rbac.authorization.k8s.io/v1',
