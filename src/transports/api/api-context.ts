@@ -21,6 +21,8 @@ export interface ApiContext {
   hasGroup(group: string, version: string): boolean
   readonly forms: ResourceForms
   readonly bodies: BodyCache
+  /** The slots for making states of the past, from which lists at an exact revision and later pages are read. */
+  readonly pastStates: FairGate
   /** The slots for initial states, each of which holds a state's bytes while it is sent. */
   readonly initialStates: FairGate
   readonly watchers: WatcherLimits

@@ -78,7 +78,7 @@ async function route(options: ApiOptions, exchange: Exchange, counted: Counted):
   begin(options, counted, 'discovery')
   const checking = options.gate.check(exchange, pathAttributes(exchange.request.method ?? '', exchange.path))
   if (checking instanceof Promise) await checking
-  answerDocument(options, exchange, path)
+  await answerDocument(options, exchange, path)
 }
 
 /** Answers from the resource; passes the request on to the API server, if there is one, when an object cannot be shown here. */

@@ -19,34 +19,34 @@ export type DocumentPath = Exclude<RequestPath, ResourcePath | { kind: 'other' }
 const YEAR_MS = 365 * 24 * 3_600_000
 
 /** @throws StatusError */
-export function answerDocument(options: DocumentOptions, exchange: Exchange, path: DocumentPath): void {
+export async function answerDocument(options: DocumentOptions, exchange: Exchange, path: DocumentPath): Promise<void> {
   requireRead(exchange)
   const { discovery, openApi } = options
   const why = path.kind === 'version' ? null : whyIncomplete(options, path)
   if (why !== null) throw why
   switch (path.kind) {
     case 'version':
-      return sendDocument(exchange, discovery.version())
+      return await sendDocument(exchange, discovery.version())
     case 'api-versions':
     case 'api-groups': {
       const root = path.kind === 'api-versions' ? 'api' : 'apis'
       const form = negotiateDiscovery(exchange.requestHeaders.accept)
       if (!form.aggregated)
-        return sendDocument(exchange, root === 'api' ? discovery.apiVersions() : discovery.apiGroups())
+        return await sendDocument(exchange, root === 'api' ? discovery.apiVersions() : discovery.apiGroups())
       const { body, etag } = discovery.aggregated(root)
       return exchange.sendTagged(form.contentType, body, etag)
     }
     case 'api-group':
-      return sendDocument(exchange, discovery.apiGroup(path.group))
+      return await sendDocument(exchange, discovery.apiGroup(path.group))
     case 'api-resources':
-      return sendDocument(exchange, discovery.apiResources(path.group, path.version))
+      return await sendDocument(exchange, discovery.apiResources(path.group, path.version))
     case 'openapi-v2': {
       const { encoding, contentType } = negotiateOpenApiV2(exchange.requestHeaders.accept)
       const { body, etag } = openApi.v2(encoding)
       return exchange.sendTagged(contentType, body, etag)
     }
     case 'openapi-v3-index':
-      return sendDocument(exchange, openApi.index())
+      return await sendDocument(exchange, openApi.index())
     case 'openapi-v3':
       return sendOpenApi(exchange, openApi, path)
   }
@@ -91,11 +91,11 @@ function sendOpenApi(
   exchange.send(301, 'text/plain; charset=utf-8', Buffer.alloc(0), { location: `${exchange.path}?hash=${current}` })
 }
 
-function sendDocument(exchange: Exchange, document: Document | null): void {
+async function sendDocument(exchange: Exchange, document: Document | null): Promise<void> {
   if (document === null) throw unknownResource()
   const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: false, hasObjects: false })
   const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
-  exchange.send(200, form.contentType, layout.whole(document.body), { vary: 'Accept' })
+  exchange.send(200, form.contentType, await layout.whole(document.body), { vary: 'Accept' })
 }
 
 function requireRead({ request }: Exchange): void {

@@ -22,5 +22,5 @@ export async function handleGet(request: ReadRequest<GetParameters>): Promise<vo
     throw new NotAcceptableError(
       `${served.resource.plural} ${JSON.stringify(path.name)} is stored in a form that cannot be read`,
     )
-  exchange.send(200, form.contentType, layout.whole(body))
+  exchange.send(200, form.contentType, await layout.whole(body))
 }

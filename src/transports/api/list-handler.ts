@@ -30,7 +30,9 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   cache.assertReadable()
   context.memory.admit()
   await payDebt(context, request)
-  const snapshot = await readListState(cache, options.read, exchange.signal)
+  const snapshot = await readListState(cache, options.read, exchange.signal, () =>
+    context.pastStates.enter(caller.identity, exchange.signal),
+  )
   // The read may have waited for the very value that cannot be read.
   cache.assertReadable()
   const page = pageOf(request, snapshot)

@@ -58,7 +58,7 @@ export async function passOn(
     const isAway = error instanceof BadGatewayError || error instanceof TimeoutError
     if (!isAway || path.kind === 'resource' || path.kind === 'other' || exchange.request.method !== 'GET') throw error
     await options.gate.check(exchange, attributes)
-    answerDocument(options, exchange, path)
+    await answerDocument(options, exchange, path)
   }
 }
 

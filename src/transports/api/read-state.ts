@@ -34,13 +34,22 @@ export async function readObject(
   return (await readSnapshot(cache, freshness, signal)).get(key)
 }
 
-/** Reads the state for a list, which may ask for an exact revision or continue an earlier page. @throws ExpiredError */
-export async function readListState(cache: WatchCache, read: ListRead, signal: AbortSignal): Promise<Snapshot> {
-  if (read.kind === 'exact') return await cache.snapshotAt(read.revision, signal)
+/**
+ * Reads the state for a list, which may ask for an exact revision or continue an earlier page.
+ * @param enter takes a slot for making a state of the past.
+ * @throws ExpiredError, TooManyRequestsError
+ */
+export async function readListState(
+  cache: WatchCache,
+  read: ListRead,
+  signal: AbortSignal,
+  enter: () => Promise<() => void>,
+): Promise<Snapshot> {
+  if (read.kind === 'exact') return await cache.snapshotAt(read.revision, signal, enter)
   if (read.kind !== 'continue') return await readSnapshot(cache, read, signal)
   if (read.revision === null) return await cache.consistentSnapshot(signal)
   try {
-    return await cache.snapshotAt(read.revision, signal)
+    return await cache.snapshotAt(read.revision, signal, enter)
   } catch (error) {
     throw error instanceof ExpiredError ? expiredTokenError(read) : error
   }

@@ -53,5 +53,5 @@ export async function handleReview(
     nowMs: context.clock.now(),
   })
   const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
-  exchange.send(201, form.contentType, layout.whole(Buffer.from(JSON.stringify(answer))))
+  exchange.send(201, form.contentType, await layout.whole(Buffer.from(JSON.stringify(answer))))
 }

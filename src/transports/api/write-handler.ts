@@ -56,7 +56,7 @@ export async function handleWrite(
       ...(givesRights(served.resource) ? { confirm: confirmRights(request) } : {}),
     }
     const answer = await performer.perform(verb, write, caller.identity, exchange.signal)
-    send(context, exchange, served, answer, form)
+    await send(context, exchange, served, answer, form)
   } finally {
     release()
   }
@@ -81,22 +81,22 @@ function requireWritable(writes: Writes | null, { exchange, path, verb }: Reques
   return [writes, verb]
 }
 
-function send(
+async function send(
   { forms }: ApiContext,
   exchange: Exchange,
   served: ServedResource,
   answer: WriteAnswer,
   form: Negotiated,
-): void {
+): Promise<void> {
   for (const warning of answer.warnings) exchange.warn(warning)
   const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
   if (answer.kind === 'document') {
     const contentType = form.encoding === 'yaml' ? 'application/yaml' : 'application/json'
-    return exchange.send(answer.code, contentType, layout.whole(answer.json))
+    return exchange.send(answer.code, contentType, await layout.whole(answer.json))
   }
   const { includeObject } = parseGetParameters(exchange.query)
   const encoder = forms.encoder({ served, cache: null }, form, { includeObject, projection: null })
   const body = encoder.single(answer.stored)
   if (body === null) throw new NotAcceptableError('what was written cannot be shown in that form')
-  exchange.send(answer.code, form.contentType, layout.whole(body))
+  exchange.send(answer.code, form.contentType, await layout.whole(body))
 }

@@ -2,8 +2,9 @@
  * The body of a large answer, in pieces of bytes. Each piece is made once, when the first reader needs it, and shared by all
  * clients that are sent the same. No answer is ever one giant string.
  */
+import { turns } from '../../support/turns.js'
 
-/** The pieces in order. A null piece means that the next one is not ready, and is asked for again in the next turn of the event loop. */
+/** The pieces in order. A null piece means that the next one is not ready: it is asked for again in another turn (`support/turns.ts`). */
 export type Pieces = Iterator<Buffer | null, void, void> | AsyncIterator<Buffer | null, void, void>
 
 export class SharedBody {
@@ -58,12 +59,14 @@ export class SharedBody {
 
   async #makeOne(source: Pieces): Promise<void> {
     try {
+      if (turns.isOver) await turns.take()
+      if (this.#source === null) return
       const next = await source.next()
       if (this.#source === null) return
       if (next.done) {
         this.#source = null
         this.#onComplete(this)
-      } else if (next.value === null) await new Promise((resolve) => setImmediate(resolve))
+      } else if (next.value === null) await turns.take()
       else {
         this.#pieces.push(next.value)
         this.#bytes += next.value.length
