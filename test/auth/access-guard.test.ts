@@ -145,7 +145,7 @@ interface Fake {
   mostRunning: number
 }
 
-/** Authenticator and authorizer that change in silence, as an API server does. */
+/** An authenticator and an authorizer that change without notice, as an API server does. */
 function silent(clock: VirtualClock, state: Fake): { authenticator: UnionAuthenticator; authorizer: Authorizer } {
   const rest = { changesSilently: true, onChange: () => () => {}, close() {} }
   return {

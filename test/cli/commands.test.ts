@@ -1,6 +1,6 @@
 /**
- * Tests of what all commands share: being found, `--help`, mistakes, exit codes. Each command's own test is beside this
- * one.
+ * Tests of what all commands share: their lookup, `--help`, mistakes and exit codes. Each command has its own test
+ * beside this one.
  */
 import { spawnSync } from 'node:child_process'
 import t from 'tap'

@@ -1,4 +1,6 @@
-/** `consistency-check` as a user runs it, against a server over a real etcd, and over one that tells it lies. */
+/**
+ * Tests of `consistency-check` as a user runs it, against a server over a real etcd, and against one that lies to it.
+ */
 import { createServer } from 'node:http'
 import t from 'tap'
 import { EXIT } from '../../src/cli/exit-code.js'

@@ -1,4 +1,4 @@
-/** `get` and `watch` as a user runs them, against a real server. */
+/** Tests of `get` and `watch` as a user runs them, against a real server. */
 import t from 'tap'
 import { EXIT } from '../../src/cli/exit-code.js'
 import { keyFromText } from '../../src/model/event.js'
@@ -23,7 +23,7 @@ const app = await startApp(t, {
     },
   },
 })
-// A number that JSON.parse would round, which only text can hold.
+// JSON.parse would round this number, so it is written as text.
 app.upstream.commit([
   {
     type: 'put',
@@ -212,7 +212,8 @@ void t.test(
     app.commit({ 'pods/f/x': pod('x', { namespace: 'f' }), 'pods/f/y': pod('y', { namespace: 'f' }) })
     const running = startCli(t, ['watch', 'pods', '-n', 'f', '-s', faults.url, '--color', 'never'], {})
     await until(() => running.stdout().includes('f/y'), 'it watches')
-    // Every watch is cut from now on, and while it is away one is changed and one goes; then its place is too old.
+    // Every watch is cut from now on; meanwhile one object changes and one is deleted, and then the watch's place is
+    // too old.
     faults.fault = ({ isWatch }) => (isWatch ? { status: 503 } : null)
     faults.cut()
     await until(() => running.stderr().includes('503'), 'it says what is wrong')

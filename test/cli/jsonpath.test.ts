@@ -52,7 +52,7 @@ void t.test('templates pick what kubectl picks', async (t) => {
     ['{.items[2].spec}', '{"none":null,"on":true}'],
     ['{range .items[*]}{.metadata.name}={.status.phase}{"\\n"}{end}', 'a=Running\nb=Pending\nc=\n'],
     ['{range .items[0:1]}{range .status.conditions[*]}{.type},{end};{end}', 'Ready,Other,;'],
-    // In client-go, `$` is no more than `@`.
+    // In client-go `$` means the same as `@`.
     ['{range .items[*]}{$.kind} {end}', '   '],
     ['before {.kind} after', 'before List after'],
     ['{.missing.deep}', ''],

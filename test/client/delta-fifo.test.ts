@@ -148,7 +148,7 @@ void t.test('in random histories a slow reader misses no deletion and ends with 
       for (const delta of item.deltas) {
         const held = reader.get(item.key)
         if (delta.type === 'Deleted') {
-          // Only the first of several deletions may be of what this reader never held: Added Deleted.
+          // Only the first of several deletions may follow an Added that this reader never saw.
           if (held === undefined) wrong ||= `a deletion of ${item.key}, which is not held`
           reader.delete(item.key)
         } else {
@@ -157,7 +157,7 @@ void t.test('in random histories a slow reader misses no deletion and ends with 
         }
       }
     }
-    // Cut off, changes are not told; a list tells of the outcome.
+    // While the feed is cut off, changes are not delivered; a list delivers their outcome.
     let isConnected = false
     for (let step = 0; step < 200; step++) {
       const key = `k${randomInteger(random, 0, 6)}`

@@ -1,4 +1,7 @@
-/** The informer by ways that its other tests do not go: server-sent events, a resync, a browser, a kube-apiserver. */
+/**
+ * Tests of the informer in settings that its other tests do not cover: server-sent events, a resync, a browser, a
+ * kube-apiserver.
+ */
 import { readFileSync } from 'node:fs'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'

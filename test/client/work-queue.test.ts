@@ -29,7 +29,7 @@ void t.test('failures wait longer each time, and a success forgets them', async 
   queue.add('a')
   await nextTurn()
   await clock.advanceInTurns(200, 1)
-  // 0, +10, +20, +35 (the cap), +35: well. Then nothing.
+  // The waits are 0, 10, 20, 35 (the cap) and 35; then the key succeeds.
   t.same(at, [0, 10, 30, 65, 100])
   queue.addRateLimited('a')
   await clock.advanceInTurns(30, 1)

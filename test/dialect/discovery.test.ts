@@ -47,7 +47,7 @@ void t.test('discovery tells by a hash in which version a kind is stored, where 
     }
     return resources.find(({ name }) => name === plural)?.storageVersionHash
   }
-  // As every API server says of them.
+  // Every API server answers the same for these.
   t.equal(hashIn('', 'v1', 'pods'), 'xPOwRZ+Yhw8=')
   t.equal(hashIn('apps', 'v1', 'deployments'), '8aSe+NMegvE=')
   registry.set(

@@ -11,7 +11,7 @@ import { natsAdmin } from '../support/nats-admin.js'
 import { startNats } from '../support/nats-process.js'
 import { CountedUpstream, type Replica, startReplica, stateOf, stateOfUpstream, things } from './nats-harness.js'
 
-/** Every replica has everything, and is ready. */
+/** Waits until every replica has everything and is ready. */
 async function caughtUp(etcd: CountedUpstream, replicas: readonly Replica[]): Promise<void> {
   const last = etcd.embedded.revision
   await until(
@@ -81,7 +81,7 @@ void t.test('of two processes that publish at once the stream accepts one, and t
   const options = { servers: [nats.url], upstream: etcd.upstream }
   const one = startReplica(t, options)
   await until(() => one.isPublishing && one.sink.isSynced, 'one publishes')
-  // The lease is taken from under it, again and again: for a while each believes that it is the one.
+  // The lease is taken from the publisher again and again, so for a while each candidate believes that it holds it.
   const other = startReplica(t, options)
   const edge = startReplica(t, { ...options, role: 'edge' })
   await caughtUp(etcd, [one, other, edge])
@@ -142,7 +142,7 @@ void t.test(
     await caughtUp(etcd, [edge])
     t.ok(edge.sink.batches.length >= 90, `${edge.sink.batches.length} revisions to resume at`)
     t.equal(unreachable.watches, 0)
-    // Another prefix moves etcd's revision: only a progress mark gets an edge there.
+    // A write under another prefix moves etcd's revision, which an edge reaches only by a progress mark.
     etcd.embedded.commit([{ type: 'put', key: '/registry/other/x' as never, value: Buffer.from('x') }])
     const now = etcd.embedded.revision
     t.equal(await edge.freshness.currentRevision(), now)
@@ -238,7 +238,7 @@ void t.test('leases and the snapshot index are read from the leader, whoever cre
   }
   const admin = await connect({ servers: nats.url, user: 'admin', pass: password })
   t.teardown(() => admin.close())
-  // As an earlier release did: any replica of the bucket may answer.
+  // An earlier release made the bucket like this: any replica of it may answer.
   const kv = await admin.jetstream().views.kv('old', { allow_direct: true })
   t.ok((await (await admin.jetstreamManager()).streams.info('KV_old')).config.allow_direct)
   await kv.put('lease.a', 'x')

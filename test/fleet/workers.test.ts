@@ -1,4 +1,7 @@
-/** `--workers 2` as its users run it: processes that are killed, a real etcd, and every guarantee over what clients saw. */
+/**
+ * Tests of `--workers 2` as its users run it: with processes that are killed, a real etcd, and every guarantee checked
+ * over what clients saw.
+ */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -40,7 +43,7 @@ async function startScene(t: Test, pods: number, flags: readonly string[] = []):
   return { etcd, writer, server }
 }
 
-/** Every worker serves, and every resource is ready in all of them. */
+/** Waits until every worker serves and every resource is ready in all of them. */
 async function isWhole(server: ServerProcess): Promise<boolean> {
   const samples = await server.metrics()
   if (samples.get('distributary_workers') !== WORKERS) return false
@@ -52,7 +55,7 @@ function workersOf({ pid }: ServerProcess): number[] {
   return text.split(' ').filter(Boolean).map(Number)
 }
 
-/** An orphan that nobody has asked for its exit code has ended as well. */
+/** Whether a process has ended; an orphan whose exit code nobody has read has ended, too. */
 function isRunning(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
@@ -61,7 +64,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** The process that holds the server's end of a client's connection: what `ss` shows. */
+/** Returns the process that holds the server's end of a client's connection, as `ss` shows it. */
 function connectionsOf(server: ServerProcess, pid: number): number {
   const lines = execFileSync('ss', ['-tnpH', `sport = :${server.port}`], { encoding: 'utf8' }).split('\n')
   return lines.filter((line) => line.includes(`pid=${pid},`)).length
@@ -85,7 +88,7 @@ void t.test('watchers of a killed worker resume on another, lose nothing, and ca
       running.delete(watch)
       if (watch.code !== undefined) codes.add(watch.code)
       if (isOver) return
-      // As a client does: at once, and again until somebody answers.
+      // Retries as a client does: at once, and again until a worker answers.
       setTimeout(() => {
         const next = recorder.resume(watch, 'event')
         if (next !== null && !isOver) follow(next)
@@ -99,7 +102,7 @@ void t.test('watchers of a killed worker resume on another, lose nothing, and ca
 
   const before = workersOf(server)
   t.equal(before.length, WORKERS)
-  // How they are shared out is the kernel's: a worker that is busy accepts less.
+  // The kernel shares the connections out: a busy worker accepts fewer.
   const held = before.map((pid) => connectionsOf(server, pid))
   t.ok(held.reduce((sum, count) => sum + count, 0) >= WATCHERS, `the workers hold ${held.join(' and ')} connections`)
   t.equal(connectionsOf(server, server.pid), 0, 'the primary holds none')
@@ -113,7 +116,8 @@ void t.test('watchers of a killed worker resume on another, lose nothing, and ca
   process.kill(before[0]!, 'SIGKILL')
   for (let i = 0; i < 100; i++) await write()
   await until(() => isWhole(server), 'another worker is ready')
-  // The one that took its place has the history too: kill the other, so that everybody has to resume there.
+  // The replacement has the history too: the other worker is killed, so that all watchers have to resume at the
+  // replacement.
   process.kill(before[1]!, 'SIGKILL')
   for (let i = 0; i < 100; i++) await write()
   await until(() => isWhole(server), 'both are there again')
@@ -171,7 +175,7 @@ void t.test('a page token of one worker is accepted by the other, and by one tha
       await delay(5)
     }
   })()
-  // A connection for each page: they go to the workers in turn.
+  // Each page uses a connection of its own, so the workers take turns.
   for (let i = 0; i < 3; i++) await recorder.list({ target: pods, limit: 31 })
   const url = `${server.url}/api/v1/pods?limit=150`
   const page = (await (await fetch(url)).json()) as { metadata: { continue: string; resourceVersion: string } }

@@ -17,7 +17,7 @@ const trouble = (kind: FailureKind, retryAfterMs: number | null = null): Trouble
   retryAfterMs,
 })
 
-/** All inputs in turn; the state and the effects of the last. */
+/** Applies all inputs in turn, and returns the state and the effects of the last. */
 function after(inputs: readonly ReflectorInput[], options = { canStream: true }): ReturnType<typeof next> {
   let transition: ReturnType<typeof next> = { state: idle(options), effects: [] }
   for (const input of inputs) transition = next(transition.state, input)
@@ -126,13 +126,13 @@ void t.test(
       if (world.committedBack > 0) wrong.push(`seed ${seed}: back in time`)
     }
     t.same(wrong, [])
-    // Short watches of use are the most frequent there are: one or two a second at first, then one in two seconds.
+    // Short useful watches come most often: one or two a second at first, then one in two seconds.
     t.ok(most <= 60, `${most} requests in a minute`)
     t.ok(most >= 10, 'and the servers were bad ones')
   },
 )
 
-/** A server at random, a clock, and the rule book: an effect is a request, and its answer an input some time later. */
+/** A random server with a clock: each effect is a request, and its answer is an input some time later. */
 class World {
   readonly #random: Random
   state: ReflectorState = idle({ canStream: true })
@@ -142,7 +142,7 @@ class World {
   #isGood = false
   #revision = 100
   #last = 0
-  /** The inputs that come next, and their times. */
+  /** The next inputs and their times. */
   #pending: { at: number; input: ReflectorInput }[] = []
   #running = false
   #mood: FailureKind | 'eof' | 'fine' = 'fine'
@@ -189,7 +189,7 @@ class World {
       this.#pending.shift()
       this.now = first.at
       if (['committed', 'failed', 'cannot-stream', 'watch-ended', 'silent'].includes(first.input.kind)) {
-        // A stream that was committed is the watch from then on.
+        // After its state is committed, a stream serves as the watch.
         this.#running = this.state.kind === 'streaming' && first.input.kind === 'committed'
       }
       send(first.input)

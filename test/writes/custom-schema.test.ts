@@ -1,4 +1,4 @@
-/** A definition's schema at work: what is filled in, what goes, what is refused and in which words. */
+/** Tests of a definition's schema: what it fills in, what it drops, and what it refuses with which message. */
 import t from 'tap'
 import { type JsonRecord, treeFrom } from '../../src/codec/json-tree.js'
 import { CustomSchemas } from '../../src/writes/custom-schema.js'

@@ -1,4 +1,4 @@
-/** Sets of owned fields, at sizes that a body of 3 MB can have: each of these ends at once, or never. */
+/** Tests of sets of owned fields, at sizes that a body of 3 MB can have: with a wrong algorithm they would not end. */
 import t from 'tap'
 import { type Json, type JsonRecord, treeFrom } from '../../src/codec/json-tree.js'
 import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'

@@ -1,4 +1,7 @@
-/** Writes in threads: the same answers as on the loop, and one that is too much harms nobody beside it. */
+/**
+ * Tests of writes in threads: they give the same answers as on the loop, and one that exceeds its bounds harms no
+ * other.
+ */
 import t, { type Test } from 'tap'
 import { FairGate } from '../../src/auth/fair-gate.js'
 import { ObjectViews } from '../../src/codec/object-views.js'
@@ -38,7 +41,7 @@ const WIDGETS = servedResource(
     schema: {
       type: 'object',
       properties: {
-        // So many times that a text of 3 MB takes minutes, and a short one no time.
+        // The pattern makes a text of 3 MB take minutes and a short one no time.
         text: { type: 'string', pattern: PATTERN, allOf: Array.from({ length: 1_000 }, () => ({ pattern: PATTERN })) },
         size: { type: 'integer', default: 7 },
       },

@@ -1,4 +1,6 @@
-/** Tables over the pure parts of patches: the object that each kind of patch makes, and the owners after an apply. */
+/**
+ * Tables for the pure parts of patches: the object that results from each kind of patch, and the owners after an apply.
+ */
 import t from 'tap'
 import { encodeJsonTree, type Json, type JsonRecord, parseJsonTree, record } from '../../src/codec/json-tree.js'
 import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
@@ -166,7 +168,7 @@ void t.test('the cost of a JSON patch is bounded', (t) => {
   })
   void t.test('a result too deep to be read again is refused, and no stack overflows', (t) => {
     const chain = (levels: number): string => `${'{"a":'.repeat(levels)}{}${'}'.repeat(levels)}`
-    // Each step puts what there is below four hundred levels more.
+    // Each step moves the whole object four hundred levels down.
     const steps = Array.from(
       { length: 60 },
       () => `{"op":"add","path":"/y","value":${chain(400)}},{"op":"move","from":"/x","path":"/y${'/a'.repeat(400)}/b"},
@@ -337,7 +339,7 @@ void t.test('an update takes what it changes from whoever had it', (t) => {
 })
 
 void t.test('the cost of a list in a strategic merge patch grows with its length only', (t) => {
-  // As many as would take minutes if each were compared with each.
+  // So many that comparing each with each other would take minutes.
   const count = 60_000
   const podOf = (first: number, extra: object = {}): JsonRecord => {
     const containers = Array.from({ length: count }, (_, i) => ({ name: `c${first + i}` }))

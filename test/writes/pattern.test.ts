@@ -1,4 +1,4 @@
-/** Patterns of definitions: RE2's grammar, in time linear in the text. */
+/** Tests of patterns in definitions: they follow RE2's grammar, and take time linear in the text. */
 import t from 'tap'
 import { compilePattern } from '../../src/writes/pattern.js'
 

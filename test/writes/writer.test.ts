@@ -1,4 +1,4 @@
-/** Every verb and the errors it has, as clients see them, over the in-process store and over a real etcd. */
+/** Tests of every verb and its errors, as clients see them, over the in-process store and over a real etcd. */
 import t, { type Test } from 'tap'
 import { silentLogger } from '../../src/support/log.js'
 import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
@@ -35,7 +35,7 @@ type Row = readonly [
 
 const one = (name: string): string => `${CONFIG_MAPS}/${name}`
 
-/** `there` exists; each row stands alone. */
+/** The object `there` exists; the rows are independent. */
 const REFUSED: readonly Row[] = [
   ['a name that is taken', 409, 'AlreadyExists', 'POST', CONFIG_MAPS, configMap('there')],
   ['no name', 422, 'Invalid', 'POST', CONFIG_MAPS, { metadata: {} }],
@@ -273,7 +273,7 @@ const REFUSED: readonly Row[] = [
   ['an etcd-like name', 400, 'BadRequest', 'PUT', `${CONFIG_MAPS}/a%2Fb`, configMap('a/b')],
 ]
 
-/** Each field that is wrong has a cause of its own. */
+/** Each wrong field has a cause of its own. */
 const CAUSES: readonly (readonly [object: object, fields: readonly string[]])[] = [
   [{ metadata: { name: 'a', labels: { 'x y': 'v' } } }, ['metadata.labels']],
   [{ metadata: { name: 'a', labels: { x: 'a b', y: 'v'.repeat(64) } } }, ['metadata.labels', 'metadata.labels']],
@@ -425,7 +425,7 @@ async function createsAndUpdates(t: Test, send: Send): Promise<void> {
 async function patches(t: Test, send: Send): Promise<void> {
   await t.test('patches keep numbers', async (t) => {
     const path = '/apis/apps/v1/namespaces/default/deployments'
-    // Annotations are text; a number of 19 digits has to be one.
+    // Annotations are text; a number of 19 digits has to stay a number.
     const object =
       '{"metadata":{"name":"numbers"},"spec":{"replicas":1,"template":{"spec":{"containers":[{"name":"a",' +
       '"securityContext":{"runAsUser":9223372036854775807}}],"terminationGracePeriodSeconds":9007199254740993}}}}'

@@ -21,7 +21,7 @@ async function makeKey(kid: string): Promise<Key> {
 
 const KEYS = { one: await makeKey('one'), two: await makeKey('two'), foreign: await makeKey('one') }
 
-/** A real issuer on loopback: discovery and key set over HTTP, keys that can be rotated. */
+/** An issuer on loopback, with discovery and a key set over HTTP, whose keys can be rotated. */
 async function issuer(t: Test, more: Partial<OidcOptions> = {}) {
   const state = { keys: [KEYS.one], away: false, discovery: {} as Record<string, unknown>, keysFail: false }
   const server = await jsonServer(t, (path) => {
@@ -33,7 +33,7 @@ async function issuer(t: Test, more: Partial<OidcOptions> = {}) {
     return { body: { keys: jwks(state.keys) } }
   })
   const { url, asked } = server
-  // jose keeps its own time for the key set; the claims are judged by ours, which begins with the real one.
+  // jose times the key set by its own clock; the claims are judged by ours, which begins at the real time.
   const clock = new VirtualClock(Date.now())
   const authenticator = oidc({
     issuerUrl: url,

@@ -217,7 +217,7 @@ const QUESTIONS: readonly Omit<Question, 'user' | 'groups'>[] = [
   { verb: 'get', path: '/' },
 ]
 
-/** By hand, so that reference and code cannot be wrong together. */
+/** Decisions that were judged by hand, so that reference and code cannot be wrong together. */
 const BY_HAND: readonly (readonly [keyof typeof CALLERS, string, boolean])[] = [
   ['root', 'watch pods', true],
   ['root', 'post /api', true],
@@ -518,7 +518,7 @@ void t.test('aggregation selects by expressions too', async (t) => {
 })
 
 void t.test('roles that aggregate each other, and stars by the thousand, slow nobody down', async (t) => {
-  // Before, each role was computed for all: 300 took 10 s, and these would take the hours that a test does not have.
+  // An earlier version computed each role for all others: 300 took 10 s, and these would take hours.
   const each = (make: (i: number) => RoleObject): RoleObject[] => Array.from({ length: 3_000 }, (_, i) => make(i))
   const entangled: World = {
     ...WORLD,

@@ -20,7 +20,7 @@ const app = await startApp(t, {
     },
   },
 })
-/** Numbers that JSON.parse would round, which only text can hold. */
+/** JSON.parse would round these numbers, so they are written as text. */
 const secretly = (name: string, count: string, size: string): void =>
   void app.upstream.commit([
     {

@@ -1,4 +1,7 @@
-/** Credential plugins of a kubeconfig: what they are given, how long what they print lasts, and against a server with TLS. */
+/**
+ * Tests of the credential plugins of a kubeconfig: what they are given, how long their output lasts, and how they work
+ * against a server with TLS.
+ */
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +21,7 @@ const folder = mkdtempSync(join(tmpdir(), 'distributary-exec-'))
 t.teardown(() => rmSync(folder, { recursive: true, force: true }))
 const inFolder = (name: string): string => join(folder, name)
 
-/** A command that notes what it was given, and prints what stands in `print`. */
+/** A command that notes what it was given, and prints the content of `print`. */
 const command = inFolder('plugin')
 writeFileSync(
   command,

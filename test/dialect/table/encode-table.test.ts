@@ -17,7 +17,7 @@ const found = findWellKnown(wellKnownResources(), 'configmaps')
 if (found === undefined) throw new Error('configmaps')
 const configmaps = servedResource(found.resource, 'well-known')
 
-/** Numbers and keys that JSON.parse and stringify would not bring back. */
+/** Numbers and keys that JSON.parse and JSON.stringify would change. */
 const TEXT =
   '{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"3","generation":12345678901234567890,' +
   '"annotations":{"__proto__":"p","n":"\\u0061","e":"é"},"dup":1,"dup":2},"data":{"x":"1.0","y":"}"}}'

@@ -30,7 +30,7 @@ interface RealTable {
   readonly objects: readonly { readonly metadata: { readonly creationTimestamp: string } }[]
 }
 
-/** Columns that API servers have added, or made text, after the 1.20 that wrote the data. */
+/** The columns that API servers added, or turned into text, after the 1.20 that wrote the data. */
 const ADDED_SINCE: ReadonlySet<string> = new Set([
   'jobs Status',
   'persistentvolumeclaims VolumeAttributesClass',

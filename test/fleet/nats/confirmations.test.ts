@@ -44,7 +44,7 @@ void t.test('statuses that come late make no data younger, whatever the clocks s
   }
   t.equal(hear(1_000_000, 50), 50)
   t.equal(hear(1_001_000, 1_050), 1_050)
-  // A server was stopped for eight seconds, and delivers what it held.
+  // A server that was stopped for eight seconds delivers what it held.
   const late = hear(1_002_000, 10_050)
   t.ok(late !== null && late >= 2_050 && late < 2_100, `${late}`)
   t.ok(hear(1_010_000, 10_060)! >= 10_050, 'the newest of them is nearly in time')

@@ -1,6 +1,6 @@
 /**
- * Tests of the lease, by a clock that the test moves: never do two candidates believe that they hold it, as long as
- * their clocks run at one pace, and in the end one does.
+ * Tests of the lease, with a clock that the test moves: two candidates never believe that they hold it at the same
+ * time, as long as their clocks run at the same pace, and in the end one holds it.
  */
 import t, { type Test } from 'tap'
 import { Election } from '../../../src/fleet/nats/election.js'
@@ -15,10 +15,10 @@ import { things } from '../nats-harness.js'
 
 const LEASE_MS = 1_000
 
-/** One register with compare-and-swap, as a bucket is one. */
+/** A register with compare-and-swap, in place of a bucket. */
 class Register {
   entry: KvEntry | null = null
-  /** The entry that a lagging replica still has: every other read is answered from there. */
+  /** The entry that a lagging replica still has; every other read returns it. */
   lagging: KvEntry | null = null
   #looks = 0
 
@@ -26,7 +26,7 @@ class Register {
     return this.lagging !== null && this.#looks++ % 2 === 1 ? this.lagging : this.entry
   }
 
-  /** @param link false: the way there is cut; what is asked is not answered. `deaf`: it is done, and not answered. */
+  /** @param link `false` cuts the link: requests are lost. With `deaf` they are performed, and the answers are lost. */
   buckets(link: { state: 'up' | 'down' | 'deaf' }): Pick<Buckets, 'kvGet' | 'kvUpdate'> {
     const unavailable = (): Promise<never> => Promise.reject(new BrokerError('unavailable', 'no answer'))
     return {
@@ -52,7 +52,7 @@ interface World {
   readonly register: Register
   readonly candidates: readonly Candidate[]
   readonly leaders: () => readonly number[]
-  /** Advances, and looks after every step that there are not two. */
+  /** Advances the clock, and checks after every step that there are not two holders. */
   pass(ms: number): Promise<void>
 }
 
@@ -173,7 +173,7 @@ void t.test('when NATS loses writes that it had acknowledged, the holder that re
   t.equal(w.leaders().length, 1)
   t.ok(w.register.entry!.revision > 20)
   w.register.entry = { value: w.register.entry!.value, revision: 3 }
-  // What either side was told before is now too old to be used.
+  // What either side learned before is now too old to be used.
   await w.pass(4 * LEASE_MS)
   const [second] = w.leaders()
   t.equal(w.leaders().length, 1)

@@ -1,4 +1,4 @@
-/** A message that is written to a stream comes out of it unchanged, and anything else is refused. */
+/** Tests that a message comes out of a stream as it was written, and that anything else is refused. */
 import t from 'tap'
 import { decodePart, encodeMessage, joinParts, type Message } from '../../../src/fleet/nats/message.js'
 import { BrokerError } from '../../../src/fleet/nats/broker-error.js'
@@ -73,7 +73,7 @@ const messages: readonly (readonly [name: string, message: Message])[] = [
 ]
 
 for (const [name, message] of messages) {
-  // A header and a checksum of 52 bytes: one byte of body a part, a few, and all in one.
+  // Header and checksum take 52 bytes, so a part holds one byte of the body, a few, or all.
   for (const maxBytes of [53, 100, 1_000_000]) {
     void t.test(`a message survives being written and read: ${name}, in parts of ${maxBytes} bytes`, async (t) => {
       const parts = encodeMessage(message, maxBytes)

@@ -28,11 +28,14 @@ async function caughtUp(etcd: CountedUpstream, replicas: readonly Replica[]): Pr
 interface Case {
   readonly name: string
   readonly harm: (admin: NatsAdmin, nats: NatsProcess, etcd: CountedUpstream) => Promise<unknown>
-  /** Whoever reads the stream anew meets it. */
+  /** Whether a replica that reads the stream anew has met the damage. */
   readonly isMet?: (replica: Replica) => boolean
 }
 
-/** One that nobody of ours has written: well-formed, of an epoch that never was, and says what never happened. */
+/**
+ * A message that no publisher has written: it is well-formed, of an epoch that never was, and tells what never
+ * happened.
+ */
 function foreign(epoch: number, at: number): Uint8Array {
   const revision = toRevision(at)
   return encodeMessage(
@@ -129,7 +132,7 @@ void t.test('no replica has a hole, whatever is wrong with what NATS stores', { 
     const edge = startReplica(t, { ...options, role: 'edge' })
     await caughtUp(etcd, [publisher, edge])
     await publisher.stop()
-    // As a publisher would tell that has written more than ever comes.
+    // The status of a publisher that has written more than ever arrives.
     const admin = await natsAdmin(t, nats)
     const sequence = (await admin.lastSequence(names.stream)) + 3
     const status = Buffer.from(JSON.stringify({ epoch: 9, sequence, trouble: null }))
@@ -209,7 +212,7 @@ void t.test('all writes that a deposed publisher has in flight are refused', asy
   t.equal(await deposed.write(text('one'), 0), 1)
   const elected = other.openWriter('subject')
   t.equal(await elected.write(text('claim'), 1), 2)
-  // Made before the claim was known: the second expects the very sequence of the claim.
+  // These writes are made before the claim is known: the second expects exactly the sequence of the claim.
   const late = await Promise.allSettled([1, 2, 3].map((expected) => deposed.write(text('late'), expected)))
   t.same(
     late.map((outcome) => outcome.status === 'rejected' && (outcome.reason as { code?: string }).code),

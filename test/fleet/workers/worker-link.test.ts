@@ -29,7 +29,7 @@ function replace(feed: ScriptedFeed, revision: number, keyValues: readonly KeyVa
   replacement.commit()
 }
 
-/** Everything that a cache holds goes over as text: a state is small here. */
+/** Returns the whole content of a cache as text; states are small here. */
 function view(state: ReadonlyMap<Key, KeyValue>): string[] {
   return [...state.values()].map(({ key, modRevision, value }) => `${key} ${modRevision} ${value.toString()}`).sort()
 }
@@ -355,7 +355,7 @@ void t.test('a worker that stops pinging is dropped, and one that never pinged i
   t.equal(former.dropped, null)
 })
 
-/** Time, with turns of the event loop in which what was sent arrives. */
+/** Advances the clock, with turns of the event loop in which frames arrive. */
 async function passes(clock: VirtualClock, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 500) {
     clock.advance(500)

@@ -13,7 +13,7 @@ function setUp(slots: number) {
   return { gate, clock, bodies: new BodyCache({ maxBytes: 1_000_000, gate }) }
 }
 
-/** Notes when it is made and when it is let go. */
+/** A source that notes when it is read and when it is ended. */
 function source(count = 3) {
   const made = { pieces: 0, isLetGo: false }
   function* pieces(): Generator<Buffer, void, void> {

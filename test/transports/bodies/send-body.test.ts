@@ -19,7 +19,7 @@ void t.test('a list that nobody reads is cut off after --request-timeout, and it
   asked.end()
   t.teardown(() => asked.destroy())
   await until(() => {
-    // A paused socket notices its end when it is read.
+    // A paused socket notices its end only when it is read.
     asked.socket?.read()
     return ended
   }, 'the connection is cut')

@@ -80,7 +80,7 @@ void t.test('events carry their type, their object, and an id only where a revis
     '- - id=-',
     'ADDED a id=-',
     'ADDED b id=-',
-    // The state is complete, which no event says to a client that asked for no bookmarks.
+    // The state is complete; a client that asked for no bookmarks gets no event that says so.
     '- - id=3',
     'ADDED c id=-',
     'ADDED d id=-',
@@ -173,7 +173,7 @@ void t.test('a quiet stream tells its position without an event', async (t) => {
   const stream = await open(h, '')
   await stream.has(3)
   const elsewhere = h.put('configmaps/default/x', { kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: 'x' } })
-  // Progress of the upstream comes every few seconds; the mark after it tells a revision without an event for pods.
+  // The upstream's progress comes every few seconds; the next mark tells a revision without an event for pods.
   for (let i = 0; i < 200 && stream.blocks.at(-1)?.id !== String(elsewhere); i++) {
     await clock.advanceInTurns(500, 100)
   }
@@ -222,7 +222,7 @@ void t.test("a browser's EventSource", async (t) => {
     await until(async () => (await seen()).includes('ADDED a'), 'the page sees it')
     await until(() => h.watchers === 0, 'the first connection has ended')
     for (let i = 0; i < 200; i++) h.put('pods/default/b', pod('b', { labels: { i: String(i) } }))
-    // All of these may be of one millisecond; history is cut when the next event comes.
+    // All these events may be of one millisecond; the history is cut when the next event comes.
     await pause(20)
     h.put('pods/default/b', pod('b', { labels: { i: 'last' } }))
     await until(async () => (await seen()).length >= 4, 'the page sees it')
@@ -240,7 +240,7 @@ void t.test("a browser's EventSource", async (t) => {
   })
 })
 
-// In the browser.
+// These functions run in the browser.
 
 interface PageWindow {
   seen: string[]

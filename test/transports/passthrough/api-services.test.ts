@@ -1,4 +1,4 @@
-/** Aggregated APIs without an API server in front: `--apiservice`, and APIService objects in etcd. */
+/** Tests of aggregated APIs without an API server in front: `--apiservice`, and APIService objects in etcd. */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -39,7 +39,7 @@ async function aggregated(h: AppHarness, group: string): Promise<readonly Versio
   return items.find(({ metadata }) => metadata.name === group)?.versions ?? []
 }
 
-/** Several rounds of discovery. */
+/** Long enough for several rounds of discovery. */
 const ROUNDS_MS = 60_000
 
 const freshness = (h: AppHarness, group: string, version: string, expected: string) => async (): Promise<boolean> =>
@@ -249,7 +249,7 @@ void t.test('a server that is away is answered for with 503 and listed as stale,
     const { status, body, headers } = await ask(h, path, { method })
     t.equal(status, 503, `${method} ${path}`)
     t.match(body, { kind: 'Status', status: 'Failure', reason: 'ServiceUnavailable', code: 503 })
-    // The first may have been on its way over a kept connection: not to be repeated by itself.
+    // The first request may have been sent over a kept connection, so it is not repeated.
     if (method === 'POST') t.equal(headers.get('retry-after'), '1', 'it was not sent')
   }
   t.same(

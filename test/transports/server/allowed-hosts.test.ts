@@ -1,4 +1,7 @@
-/** The names by which the server may be called: over HTTP/1.1, HTTP/2, WebSocket and server-sent events (issue 18). */
+/**
+ * Tests of the names by which clients may call the server, over HTTP/1.1, HTTP/2, WebSocket and server-sent events
+ * (issue 18).
+ */
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect } from 'node:http2'

@@ -1,4 +1,4 @@
-/** A server that drains sends its clients elsewhere, on every kind of port; what runs comes to its own end. */
+/** A draining server sends its clients elsewhere, on every kind of port; running answers end by themselves. */
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2'
 import { type Socket, connect as connectTcp } from 'node:net'
 import { connect as connectTls } from 'node:tls'
@@ -9,7 +9,7 @@ import { EventReader } from '../../support/event-reader.js'
 const SECURE = ['--tls-self-signed', '--secure-port', '0', '--shutdown-watch-termination-grace-period', '300ms']
 const PODS = '/api/v1/pods'
 
-/** A connection of HTTP/1.1, and what came on it. */
+/** A connection of HTTP/1.1, and what it has received. */
 class Talk {
   text = ''
   isEnded = false

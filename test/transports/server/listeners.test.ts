@@ -1,4 +1,4 @@
-/** Connections on which nothing happens, at the ports themselves: they end, and those that only look like it stay. */
+/** Tests of idle connections, at the ports themselves: they end, and those that only look idle stay. */
 import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { type AddressInfo, type Server, type Socket, connect } from 'node:net'
@@ -37,7 +37,7 @@ async function listen(
   return { port: (server.address() as AddressInfo).port, connections: count }
 }
 
-/** Over TLS, with the answer to what cannot be read that the whole server gives. */
+/** A TLS port that answers unreadable requests as the whole server does. */
 async function listenSecurely(
   t: Test,
   handshakeTimeout: number,

@@ -1,4 +1,4 @@
-/** `--metrics-bind-address` (issue 22): metrics and health on a port of their own, and nothing else there. */
+/** Tests of `--metrics-bind-address` (issue 22): a port that answers metrics and health, and nothing else. */
 import { writeFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { type IncomingMessage, type RequestOptions, request } from 'node:http'

@@ -1,4 +1,7 @@
-/** The live stream as gzip: right to every byte of its trailer, shared by a group, and read by real decoders as it comes. */
+/**
+ * Tests of a watch as gzip: it is correct to the last byte of its trailer, shared by a group, and readable by real
+ * decoders as it comes.
+ */
 import { execFile } from 'node:child_process'
 import { type IncomingMessage, get } from 'node:http'
 import { connect } from 'node:http2'

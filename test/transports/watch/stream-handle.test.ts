@@ -1,4 +1,7 @@
-/** Writes past `socket.write`: which sockets allow them, in which order bytes leave, and when they are not taken. */
+/**
+ * Tests of writes past `socket.write`: which sockets allow them, in which order bytes leave, and what happens when they
+ * are not taken.
+ */
 import { once } from 'node:events'
 import { type ServerHttp2Stream, connect as connectHttp2, createServer as createHttp2Server } from 'node:http2'
 import { type AddressInfo, type Socket, connect, createServer } from 'node:net'
@@ -13,7 +16,7 @@ import {
 
 setHandleUse({ sockets: true, http2: true })
 
-/** Both ends of a connection, the client's not read. */
+/** Returns both ends of a connection whose client does not read. */
 async function pair(t: Test): Promise<{ server: Socket; client: Socket }> {
   const listener = createServer().listen(0, '127.0.0.1')
   await once(listener, 'listening')

@@ -1,4 +1,7 @@
-/** Defaults of built-in kinds as a client meets them: with every verb, owned by whom, and never a change of their own. */
+/**
+ * Tests of the defaults of built-in kinds as clients see them: every verb fills them in, they have the right owner, and
+ * they change nothing by themselves.
+ */
 import t from 'tap'
 import { startApp } from '../../support/app.js'
 import { APPLY, clientOf, JSON_PATCH, MERGE, STRATEGIC } from '../client.js'

@@ -1,4 +1,7 @@
-/** The leases of objects that live for a while: none stays behind when its object is gone, written over or refused. */
+/**
+ * Tests of the leases of objects with a time to live: none stays behind when its object is gone, overwritten or
+ * refused.
+ */
 import t from 'tap'
 import { keyFromText } from '../../../src/model/event.js'
 import { createEmbeddedUpstream } from '../../../src/upstream/embedded/embedded-upstream.js'
@@ -6,7 +9,7 @@ import { isOwnLease, newLeaseId } from '../../../src/upstream/lease-id.js'
 import { configMap } from '../client.js'
 import { writerOver } from '../writer-over.js'
 
-/** A writer over a store that remembers every lease it has granted. */
+/** A writer over a store that remembers every lease that it has granted. */
 function stage() {
   const upstream = createEmbeddedUpstream()
   const granted: string[] = []
@@ -17,7 +20,7 @@ function stage() {
     return leaseId
   }
   const probe = keyFromText('/probe')
-  /** The leases that still run: a put takes no other. */
+  /** The leases that still run; a put accepts no other. */
   const running = async (): Promise<string[]> => {
     const found: string[] = []
     for (const leaseId of granted) {

@@ -46,7 +46,7 @@ const warningOf = async (url: string, init?: RequestInit): Promise<string | null
   const response = await fetch(url, init)
   const warning = response.headers.get('warning')
   await response.body?.cancel()
-  // Bytes of UTF-8, which fetch reads one by one.
+  // The header is UTF-8, of which fetch makes a character of each byte.
   return warning === null ? null : Buffer.from(warning, 'latin1').toString()
 }
 

@@ -102,7 +102,7 @@ class Connection {
     this.socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n`)
   }
 
-  /** All up to the empty line, taken off what was heard. */
+  /** Takes everything up to the empty line from what was received. */
   async head(): Promise<{ readonly code: number; readonly headers: ReadonlyMap<string, string> }> {
     await until(() => this.#heard.includes('\r\n\r\n'), 'an empty line')
     const end = this.#heard.indexOf('\r\n\r\n')
@@ -119,7 +119,7 @@ class Connection {
     return body
   }
 
-  /** The bytes that nobody has asked for. */
+  /** The received bytes that belong to no answer. */
   get rest(): string {
     return this.#heard
   }
