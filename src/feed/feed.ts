@@ -15,33 +15,20 @@ import type { Batch } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import { backoffMs } from '../support/backoff.js'
 import { sleep, type Timer } from '../support/clock.js'
-import { withDeadline } from '../support/deadline.js'
-import { inSpan, type Span } from '../support/tracing.js'
-import { UpstreamError, type UpstreamStatus, type UpstreamWatch, type WatchEnd } from '../upstream/upstream.js'
+import { UpstreamError, type UpstreamWatch, type WatchEnd } from '../upstream/upstream.js'
 import type { FeedOptions, FeedStatus } from './feed-options.js'
-import type { Replacement, ReplaceReason } from '../model/feed-sink.js'
-import { IDLE, next, type FeedEffect, type FeedInput, type FeedState, type FeedPlace } from './feed-state.js'
+import { IDLE, next, type FeedEffect, type FeedInput, type FeedState } from './feed-state.js'
 import { HeldBatches } from './held-batches.js'
-import { affordableReplay, learnCompactRevision, planList, SAMPLE_KEYS } from './list-plan.js'
-import { readPages, summariseKeys, type KeysSummary } from './read-pages.js'
-import { canBridge, compareHistory } from './same-history.js'
+import { asUpstreamError, type FeedResume, HistoryReader } from './history-reader.js'
+import { ListSlot } from './list-slot.js'
+import { summariseKeys, type KeysSummary } from './read-pages.js'
 import { screen } from './screen.js'
-import { HistoryFingerprint } from './history-fingerprint.js'
 
 /** etcd silently drops a request while the stream is behind, so it is repeated. */
 const PROGRESS_INTERVAL_MS = 100
 /** After this many unanswered requests the keys are compared as well. */
 const PROGRESS_REQUESTS = 50
 const COMPARE_RETRY_MS = 1_000
-/** A replay that takes longer no longer keeps the next feed from starting. */
-const TURN_MS = 30_000
-
-export interface FeedResume {
-  readonly place: FeedPlace
-  readonly clusterId: string
-  /** The fingerprint of everything delivered up to that place. */
-  readonly fingerprint: HistoryFingerprint
-}
 
 interface OpenWatch {
   watch: UpstreamWatch | null
@@ -64,19 +51,19 @@ export class Feed {
   #job: AbortController | null = null
   readonly #jobs = new Set<Promise<void>>()
   readonly #held = new HeldBatches()
-  #releaseTurn: (() => void) | null = null
-  #turnTimer: Timer | null = null
+  readonly #slot: ListSlot
+  readonly #history: HistoryReader
 
-  #fingerprint = new HistoryFingerprint()
-  #clusterId: string | null = null
-  #trustsProgress = false
   /** The later state that `catching-up` compares itself with. */
   #later: KeysSummary | null = null
   #initialisingSince: number | null = null
   #connectedSince: number | null = null
 
   constructor(options: FeedOptions) {
+    const { listSlots, clock } = options
     this.#options = options
+    this.#slot = new ListSlot(listSlots, clock)
+    this.#history = new HistoryReader(options, this.#slot, (input) => this.#send(input))
   }
 
   /**
@@ -85,8 +72,7 @@ export class Feed {
    */
   start(resume?: FeedResume): void {
     if (resume === undefined) return this.#send({ kind: 'start' })
-    this.#clusterId = resume.clusterId
-    this.#fingerprint = resume.fingerprint
+    this.#history.resume(resume)
     this.#send({ kind: 'start', place: resume.place })
   }
 
@@ -127,12 +113,12 @@ export class Feed {
 
   /** The cluster id of the etcd that was last compared or listed; null before. */
   get clusterId(): string | null {
-    return this.#clusterId
+    return this.#history.clusterId
   }
 
   /** The newest answer of etcd, whoever asked for it: see `UpstreamStatus`. */
   get trustsProgress(): boolean {
-    return this.#options.upstream.trustsProgress ?? this.#trustsProgress
+    return this.#options.upstream.trustsProgress ?? this.#history.trustsProgress
   }
 
   /** Asks etcd for the progress of the watch. The request may go unanswered: ask again. */
@@ -182,20 +168,20 @@ export class Feed {
     const { sink, clock, random, backoff, refusedRetryMs } = this.#options
     switch (effect.kind) {
       case 'apply':
-        this.#fingerprint.applied(effect.batches)
+        this.#history.fingerprint.applied(effect.batches)
         this.#options.metrics.received(effect.batches.length, countEvents(effect.batches))
         return sink.apply(effect.batches)
       case 'progress':
         return sink.progress(effect.revision)
       case 'list':
         this.#initialisingSince ??= clock.monotonic()
-        return this.#run((signal) => this.#tracedList(effect, signal))
+        return this.#run((signal) => this.#history.list(effect, signal))
       case 'watch':
         return this.#open(effect.startRevision)
       case 'close-watch':
         return this.#close()
       case 'verify':
-        return this.#run((signal) => this.#verify(effect, signal))
+        return this.#run((signal) => this.#history.verify(effect, signal))
       case 'seek':
         return this.#run((signal) => this.#seek(signal))
       case 'hold':
@@ -239,8 +225,8 @@ export class Feed {
     this.#connectedSince = state.kind === 'watching' ? clock.now() : null
     if (state.kind !== 'catching-up') this.#later = null
     if (state.kind === 'watching') this.#giveUpJob()
-    if (state.kind === 'catching-up') this.#turnTimer ??= clock.setTimer(TURN_MS, () => this.#endTurn())
-    else if (state.kind !== 'listing' && state.kind !== 'verifying') this.#endTurn()
+    if (state.kind === 'catching-up') this.#slot.limit()
+    else if (state.kind !== 'listing' && state.kind !== 'verifying') this.#slot.release()
 
     const fields = { resource: name, from: before.kind, to: state.kind, ...this.status }
     // The outcome is logged in one line elsewhere: by the cache of a resource that cannot be listed, and by the outage,
@@ -334,125 +320,6 @@ export class Feed {
     this.#job = null
   }
 
-  async #takeTurn(signal: AbortSignal): Promise<void> {
-    if (this.#releaseTurn !== null) return
-    const release = await this.#options.listSlots.acquire(signal)
-    if (signal.aborted) {
-      release()
-      throw signal.reason
-    }
-    this.#releaseTurn = release
-  }
-
-  #endTurn(): void {
-    this.#turnTimer?.cancel()
-    this.#turnTimer = null
-    this.#releaseTurn?.()
-    this.#releaseTurn = null
-  }
-
-  #tracedList(effect: Extract<FeedEffect, { kind: 'list' }>, signal: AbortSignal): Promise<void> {
-    const name = effect.reason === 'initial' ? 'first list' : 'relist'
-    const attributes = { 'distributary.resource': this.#options.name, 'distributary.reason': effect.reason }
-    // The watch outlives the span in the same asynchronous call, and nothing in it may become a child of the span.
-    const options = { kind: 'internal', attributes, isRoot: true } as const
-    return inSpan(name, options, (span) => this.#list(effect, signal, span))
-  }
-
-  async #list(effect: Extract<FeedEffect, { kind: 'list' }>, signal: AbortSignal, span: Span): Promise<void> {
-    const { name, upstream, prefix, sink, clock, logger, metrics, pageKeys, requestTimeoutMs } = this.#options
-    const { backfillRevisions } = this.#options
-    let replacement: Replacement | null = null
-    let revision: Revision | null = null
-    try {
-      await this.#takeTurn(signal)
-      const status = await this.#ask(signal, (inner) => upstream.status(inner))
-      // The probe reads this prefix, since the user may have no right to read anything else.
-      const probe = await this.#ask(signal, (inner) => upstream.read({ prefix, limit: SAMPLE_KEYS, signal: inner }))
-      const now = probe.currentRevision
-      const isSameCluster = this.#clusterId === null || this.#clusterId === status.clusterId
-      const affordable = effect.replay ?? affordableReplay(probe.keyValues)
-      const backfill = status.isHistoryDear === true ? 0 : Math.min(backfillRevisions, affordable)
-      const plan = planList({ ...effect, now, backfillRevisions: backfill, isSameCluster })
-      revision = plan.revision
-      const reason = await this.#confirm(effect, plan.reason, revision, signal)
-      span.note({ 'distributary.reason': reason, 'distributary.resource_version': revision })
-
-      const fingerprint = new HistoryFingerprint()
-      // The present is read without a revision: a source over HTTP has cheaper ways to it than to an exact revision.
-      const at = plan.revision === now ? null : plan.revision
-      const from = { upstream, prefix, revision: at, clock, signal, pageKeys, pageTimeoutMs: requestTimeoutMs }
-      for await (const page of readPages(from)) {
-        revision = page.revision
-        replacement ??= sink.replace(revision, reason)
-        replacement.add(page.keyValues)
-        fingerprint.listed(page.keyValues)
-      }
-      // This comes first, for a sink that passes the state on together with its origin.
-      this.#learned(status)
-      replacement?.commit()
-      replacement = null
-      this.#fingerprint = fingerprint
-      if (reason !== 'initial') {
-        metrics.relisted(reason)
-        logger.info({ resource: name, reason, revision }, 'listed anew')
-      }
-      this.#send({ kind: 'listed', revision })
-    } catch (cause) {
-      replacement?.abort()
-      const error = this.#asUpstreamError(cause)
-      span.fail(error.message)
-      if (signal.aborted) return
-      metrics.initialisationFailed(error.code)
-      if (error.code !== 'compacted')
-        return this.#send({ kind: 'list-failed', code: error.code, message: error.message })
-      metrics.compacted()
-      const compactRevision = error.compactRevision ?? (await this.#learnFloor(revision, signal))
-      if (!signal.aborted) this.#send({ kind: 'list-compacted', compactRevision })
-    }
-  }
-
-  /** A gap may be bridged by events only within one history. */
-  async #confirm(
-    effect: Extract<FeedEffect, { kind: 'list' }>,
-    reason: ReplaceReason,
-    revision: Revision,
-    signal: AbortSignal,
-  ): Promise<ReplaceReason> {
-    const { place } = effect
-    if (reason !== 'coalesce' || place === null) return reason
-    return (await canBridge(this.#comparison(place, signal), revision)) ? reason : 'history-changed'
-  }
-
-  async #learnFloor(revision: Revision | null, signal: AbortSignal): Promise<Revision | null> {
-    const { upstream, prefix, clock, requestTimeoutMs: timeoutMs } = this.#options
-    if (revision === null) return null
-    return learnCompactRevision(upstream, { prefix, revision, clock, timeoutMs, signal })
-  }
-
-  async #verify(effect: Extract<FeedEffect, { kind: 'verify' }>, signal: AbortSignal): Promise<void> {
-    const { place, startRevision } = effect
-    try {
-      if (startRevision > place.settled + 1) await this.#takeTurn(signal)
-      const verdict = await compareHistory({ ...this.#comparison(place, signal), startRevision })
-      if (signal.aborted) return
-      if (verdict.kind === 'same') {
-        this.#learned(verdict.status)
-        this.#send({ kind: 'same-history', now: verdict.now })
-      } else if (verdict.kind === 'other') {
-        this.#options.logger.error({ resource: this.#options.name, why: verdict.why }, 'not the same history')
-        this.#send({ kind: 'other-history', why: verdict.why })
-      } else {
-        this.#options.metrics.compacted()
-        this.#send({ kind: 'verify-compacted' })
-      }
-    } catch (cause) {
-      const { message } = this.#asUpstreamError(cause)
-      if (signal.aborted) return
-      this.#send({ kind: 'verify-failed', message, at: this.#options.clock.monotonic() })
-    }
-  }
-
   /** Ends with the state that began it. */
   async #seek(signal: AbortSignal): Promise<void> {
     const { upstream, prefix, clock, pageKeys, requestTimeoutMs: pageTimeoutMs } = this.#options
@@ -473,7 +340,7 @@ export class Feed {
         this.#compareWith(this.#later)
       } catch (cause) {
         if (signal.aborted) return
-        const { message } = this.#asUpstreamError(cause)
+        const { message } = asUpstreamError(cause, this.#options)
         this.#options.logger.debug({ resource: this.#options.name, message }, 'cannot compare keys yet')
       }
     }
@@ -482,30 +349,7 @@ export class Feed {
   /** When it has as many keys, and we are past their newest change, the delivered state is the later one. */
   #compareWith(later: KeysSummary): void {
     if (this.#state.kind !== 'catching-up' || later.maxModRevision > this.#state.place.settled) return
-    if (later.count === this.#fingerprint.keyCount) this.#send({ kind: 'state-equal' })
-  }
-
-  #comparison(place: { readonly settled: Revision; readonly position: Revision }, signal: AbortSignal) {
-    const { upstream, prefix, pageKeys, clock, requestTimeoutMs: timeoutMs } = this.#options
-    const clusterId = this.#clusterId ?? ''
-    return { upstream, prefix, clusterId, place, fingerprint: this.#fingerprint, pageKeys, timeoutMs, clock, signal }
-  }
-
-  #learned(status: UpstreamStatus): void {
-    this.#clusterId = status.clusterId
-    this.#trustsProgress = status.trustsProgress
-  }
-
-  #ask<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const { clock, requestTimeoutMs } = this.#options
-    const onTimeout = (): Error => new UpstreamError('unavailable', `no answer within ${requestTimeoutMs} ms`)
-    return withDeadline(clock, requestTimeoutMs, signal, onTimeout, work)
-  }
-
-  #asUpstreamError(cause: unknown): UpstreamError {
-    if (cause instanceof UpstreamError) return cause
-    this.#options.logger.error({ resource: this.#options.name, err: cause }, 'unexpected error in a feed')
-    return new UpstreamError('protocol', cause instanceof Error ? cause.message : String(cause), { cause })
+    if (later.count === this.#history.fingerprint.keyCount) this.#send({ kind: 'state-equal' })
   }
 }
 

@@ -42,7 +42,7 @@ export function followCertificateExpiry(config: Config, clock: Clock, metrics: M
       (content) => (isKubeconfig ? endOf(loadKubeconfig(file).cert) : endOf(content)),
     )
     const tell = (endsAtMs: number | null): void => {
-      if (endsAtMs !== null) metrics.certificateEnds(use, file, endsAtMs / 1_000)
+      if (endsAtMs !== null) metrics.process.certificateEnds(use, file, endsAtMs / 1_000)
     }
     watched.onChange(tell)
     tell(watched.value)

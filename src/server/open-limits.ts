@@ -11,6 +11,8 @@ import { defaultMemoryTarget } from './memory-target.js'
 
 /** As many as an API server takes at once by default (`--max-mutating-requests-inflight`). */
 const MAX_WRITES = 200
+/** They share the time of the event loop with all others, and each walks through the whole history. */
+const PAST_STATES = 4
 /** One identity has one of them at most, where identities are told apart. */
 const WRITE_THREADS = 2
 /** How long a list or an initial state may wait for its slot: as long as the API server lets a read wait for its state. */
@@ -20,6 +22,8 @@ const WAITING_PER_SLOT = 16
 
 export interface Limits {
   readonly bodies: BodyCache
+  /** Slots for making states of the past. */
+  readonly pastStates: FairGate
   readonly initialStates: FairGate
   readonly writes: FairGate
   /** Slots of the threads that compute the writes that are not small. */
@@ -36,6 +40,7 @@ export function openLimits(basis: Basis, resources: Resources): Limits {
   const bodies = new BodyCache({ maxBytes: config.listCacheBytes, gate: lists })
   return {
     bodies,
+    pastStates: fairGate(basis, 'past-states', PAST_STATES),
     initialStates,
     writes: fairGate(basis, 'writes', MAX_WRITES),
     writeThreads: fairGate(basis, 'write-threads', WRITE_THREADS),

@@ -29,7 +29,7 @@ export function openWrites(
     maxHeapMegabytes: MAX_HEAP_MEGABYTES,
     clock,
     onReplaced: (reason) => {
-      metrics.writeThreadReplaced(reason)
+      metrics.process.writeThreadReplaced(reason)
       logger.warn({ reason }, 'a write was too much for its thread, which is replaced')
     },
   })
@@ -37,7 +37,7 @@ export function openWrites(
     threads,
     gate: limits.writeThreads,
     deadlineMs: DEADLINE_MS,
-    onJob: (seconds) => metrics.writeJob(seconds),
+    onJob: (seconds) => metrics.process.writeJob(seconds),
     upstream,
     clock,
     random,

@@ -45,7 +45,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     config,
     reread: () => readAgain(options),
     onLogLevel: (level) => void (logger.level = level),
-    metrics,
+    metrics: metrics.process,
     clock: systemClock,
     logger,
   })

@@ -21,7 +21,7 @@ const of = (jsonName: string, type: string, label: SchemaField['label'] = 'value
   messageName: '',
 })
 
-/** A small table of messages, by shape that of the protobuf codec. */
+/** A small table of messages in the shape of the protobuf codec's. */
 const MESSAGES = new Map<string, Omit<SchemaMessage, 'fullName'>>([
   [META, { form: 'object', fields: [text('name'), of('creationTimestamp', 'time'), of('labels', 'string', 'map')] }],
   [
@@ -78,7 +78,7 @@ const spec = (openApi: OpenApi, group: string, version: string): Spec =>
 const paths = (openApi: OpenApi): Record<string, { serverRelativeURL: string }> =>
   (JSON.parse(openApi.index().body.toString()) as { paths: Record<string, { serverRelativeURL: string }> }).paths
 
-/** Every $ref of a document must lead somewhere: explain stops with an error otherwise. */
+/** Checks that every $ref of a document leads somewhere; otherwise `kubectl explain` fails. */
 function danglingReferences(document: Spec): string[] {
   const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/([^"]+)"/g)]
   return references.map(([, name = '']) => name).filter((name) => !Object.hasOwn(document.components.schemas, name))

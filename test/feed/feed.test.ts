@@ -3,6 +3,7 @@ import { toRevision as rev } from '../../src/model/revision.js'
 import { Limiter } from '../../src/support/limiter.js'
 import { UpstreamError } from '../../src/upstream/upstream.js'
 import type { Key } from '../../src/model/event.js'
+import type { FeedSink, Replacement } from '../../src/model/feed-sink.js'
 import { Feed } from '../../src/feed/feed.js'
 import { Outage } from '../../src/feed/outage.js'
 import { UpstreamFreshness } from '../../src/feed/upstream-freshness.js'
@@ -475,6 +476,30 @@ void t.test('after stop the sink hears nothing, whatever was under way', async (
     t.equal(etcd.watchCount, 0)
     t.equal(clock.pending, 0, 'no timer is left')
   }
+})
+
+void t.test('a feed that is stopped while its last page is taken commits nothing', async (t) => {
+  class StoppingSink extends RecordingSink {
+    stop = (): void => {}
+
+    override replace(...[revision, reason]: Parameters<FeedSink['replace']>): Replacement {
+      const replacement = super.replace(revision, reason)
+      return {
+        ...replacement,
+        add: (page) => {
+          replacement.add(page)
+          this.stop()
+        },
+      }
+    }
+  }
+  const sink = new StoppingSink()
+  const { feed, write, settle } = harness(t, { sink })
+  sink.stop = () => void feed.stop()
+  write(put('a'))
+  feed.start()
+  await settle()
+  t.strictSame(sink.calls, ['abort 1 initial'])
 })
 
 void t.test('feeds list a few at a time', async (t) => {

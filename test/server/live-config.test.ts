@@ -29,7 +29,7 @@ function scene(t: Test, yaml: string) {
     config: read(),
     reread: read,
     onLogLevel: (level) => levels.push(level),
-    metrics,
+    metrics: metrics.process,
     clock,
     logger: { debug: note, info: note, warn: note, error: note },
   })

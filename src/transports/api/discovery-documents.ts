@@ -1,4 +1,4 @@
-/** The documents that say what is served: discovery, OpenAPI and `/version`. */
+/** Answers the documents that say what is served: discovery, OpenAPI and `/version`. */
 import { indentJson } from '../../codec/json-indent.js'
 import { encodePlain } from '../../codec/protobuf/encode-plain.js'
 import { kubernetesSchema } from '../../codec/protobuf/schema.js'
@@ -22,7 +22,7 @@ export type DocumentPath = Exclude<RequestPath, ResourcePath | { kind: 'other' }
 const YEAR_MS = 365 * 24 * 3_600_000
 
 /** @throws StatusError */
-export function answerDocument(options: DocumentOptions, exchange: Exchange, path: DocumentPath): void {
+export async function answerDocument(options: DocumentOptions, exchange: Exchange, path: DocumentPath): Promise<void> {
   requireRead(exchange)
   const { discovery, openApi } = options
   const why = path.kind === 'version' ? null : whyIncomplete(options, path)
@@ -31,22 +31,22 @@ export function answerDocument(options: DocumentOptions, exchange: Exchange, pat
     case 'paths':
       return exchange.send(200, JSON_MEDIA_TYPE, indentJson(discovery.paths().body))
     case 'version':
-      return sendDocument(exchange, discovery.version(), null)
+      return await sendDocument(exchange, discovery.version(), null)
     case 'api-versions':
     case 'api-groups': {
       const root = path.kind === 'api-versions' ? 'api' : 'apis'
       const form = negotiateDiscovery(exchange.requestHeaders.accept)
       if (!form.aggregated)
         return root === 'api'
-          ? sendDocument(exchange, discovery.apiVersions(), 'APIVersions')
-          : sendDocument(exchange, discovery.apiGroups(), 'APIGroupList')
+          ? await sendDocument(exchange, discovery.apiVersions(), 'APIVersions')
+          : await sendDocument(exchange, discovery.apiGroups(), 'APIGroupList')
       const { body, etag } = discovery.aggregated(root)
       return exchange.sendTagged(form.contentType, body, etag)
     }
     case 'api-group':
-      return sendDocument(exchange, discovery.apiGroup(path.group), 'APIGroup')
+      return await sendDocument(exchange, discovery.apiGroup(path.group), 'APIGroup')
     case 'api-resources':
-      return sendDocument(exchange, discovery.apiResources(path.group, path.version), 'APIResourceList')
+      return await sendDocument(exchange, discovery.apiResources(path.group, path.version), 'APIResourceList')
     case 'openapi-v2': {
       const { encoding, contentType } = negotiateOpenApiV2(exchange.requestHeaders.accept)
       const { body, etag } = openApi.v2(encoding)
@@ -60,7 +60,7 @@ export function answerDocument(options: DocumentOptions, exchange: Exchange, pat
   }
 }
 
-/** A document must not leave out groups that are still to be read: it would say that they do not exist. */
+/** Why a document cannot be answered yet: one that left out groups still to be read would say that they do not exist. */
 function whyIncomplete(
   { context }: DocumentOptions,
   path: Exclude<DocumentPath, { kind: 'version' }>,
@@ -81,7 +81,7 @@ function whyIncomplete(
   }
 }
 
-/** A document asked for by its hash never changes and may be kept for ever; an old hash is redirected to the present one. */
+/** A document that is asked for by its hash never changes and may be cached for ever; an old hash is redirected to the present one. */
 function sendOpenApi(
   exchange: Exchange,
   openApi: OpenApi,
@@ -101,7 +101,7 @@ function sendOpenApi(
 }
 
 /** @param kind its kind in protobuf; null: it has none. */
-function sendDocument(exchange: Exchange, document: Document | null, kind: string | null): void {
+async function sendDocument(exchange: Exchange, document: Document | null, kind: string | null): Promise<void> {
   if (document === null) throw unknownResource()
   const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: kind !== null, hasObjects: false })
   const headers = { vary: 'Accept' }
@@ -110,7 +110,7 @@ function sendDocument(exchange: Exchange, document: Document | null, kind: strin
     return exchange.send(200, form.contentType, encodePlain(kubernetesSchema(), 'v1', kind, content), headers)
   }
   const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
-  exchange.send(200, form.contentType, layout.whole(document.body), headers)
+  exchange.send(200, form.contentType, await layout.whole(document.body), headers)
 }
 
 function requireRead({ request }: Exchange): void {

@@ -17,7 +17,7 @@ export class Exchange {
   readonly query: URLSearchParams
   #abort: AbortController | null = null
   readonly startedMs = performance.now()
-  /** Sent with every answer, unless it says otherwise itself. */
+  /** The headers of every answer, unless the answer sets another value. */
   readonly headers: OutgoingHttpHeaders = { 'cache-control': 'no-cache, private' }
   statusCode = 0
   readonly #onClose = (): void => this.#abort?.abort()
@@ -36,12 +36,12 @@ export class Exchange {
     return this.request.headers
   }
 
-  /** The answer ends with its headers: a byte behind them would be read as part of the next answer. */
+  /** Whether the answer ends with its headers: a byte after them would be read as part of the next answer. */
   get isHead(): boolean {
     return this.request.method === 'HEAD'
   }
 
-  /** Aborts when the client is gone or the answer is complete. Made when first asked for: most answers do without. */
+  /** Aborts when the client is gone or the answer is complete. It is made at its first use, because most answers do without. */
   get signal(): AbortSignal {
     if (this.#abort === null) {
       this.#abort = new AbortController()
@@ -51,7 +51,7 @@ export class Exchange {
     return this.#abort.signal
   }
 
-  /** Lets go of what a watch does not need while it runs, because thousands run at once. */
+  /** Releases what a watch does not need while it runs, because thousands run at once. */
   release(): void {
     this.response.off('close', this.#onClose)
     this.#abort = null
@@ -71,7 +71,7 @@ export class Exchange {
     return (this.response as { stream?: Writable }).stream ?? this.response
   }
 
-  /** One more warning for the client, which kubectl and client-go show to people. */
+  /** Adds a warning, which kubectl and client-go show to their users. */
   warn(text: string): void {
     const { warning } = this.headers
     const known = warning === undefined ? [] : [warning]
@@ -90,7 +90,7 @@ export class Exchange {
     this.response.end(this.isHead ? undefined : body)
   }
 
-  /** A document that the client keeps under its ETag: 304 when it has this one. */
+  /** Sends a document that the client caches under its ETag; a 304 when the client has this version. */
   sendTagged(contentType: string, body: Buffer, etag: string, headers: OutgoingHttpHeaders = {}): void {
     const kept = this.requestHeaders['if-none-match'] ?? ''
     const isKept = kept.trim() === '*' || kept.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag)
@@ -99,7 +99,7 @@ export class Exchange {
     this.response.end()
   }
 
-  /** The error as a Status in the form the client reads, with Retry-After where it names a time. Only before the headers. */
+  /** Sends the error as a Status in the form that the client reads, with Retry-After where it names a time. Only before the headers. */
   fail(error: StatusError): void {
     const { accept, 'user-agent': userAgent } = this.requestHeaders
     const pretty = wantsPretty(this.query, userAgent)
@@ -109,7 +109,7 @@ export class Exchange {
   }
 }
 
-/** RFC 9110's warn-text, in UTF-8 as the API server writes it: Node takes each character of a header for one byte. */
+/** Writes the warn-text of RFC 9110 in UTF-8, as the API server does: Node takes each character of a header for one byte. */
 function warningValue(text: string): string {
   const shown = Array.from(text.replaceAll(/\p{Cc}/gu, '?'))
     .slice(0, MAX_WARNING_CHARACTERS)

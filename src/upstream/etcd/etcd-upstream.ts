@@ -24,19 +24,15 @@ import {
   type WriteOperation,
   type WriteResult,
 } from '../upstream.js'
-import { AuthToken, type EtcdUser } from './auth-token.js'
+import type { EtcdUser } from './auth-token.js'
 import {
-  decodeAuthenticateAnswer,
   decodeLeaseGrantAnswer,
-  decodeStatusAnswer,
   decodeTxnAnswer,
-  encodeAuthenticateRequest,
   decodeIsEmptyLease,
   encodeLeaseGrantRequest,
   encodeLeaseRevokeRequest,
   encodeLeaseTimeToLiveRequest,
   encodeRangeRequest,
-  encodeStatusRequest,
   encodeTxnRequest,
   paths,
   type RangeRequest,
@@ -44,9 +40,9 @@ import {
 } from './control-messages.js'
 import { decodeRangeAnswer, type RangeAnswer } from './data-messages.js'
 import { EndpointPool } from './endpoint-pool.js'
-import { isTokenRejected, toUpstreamError } from './etcd-error.js'
+import { EtcdCalls } from './etcd-calls.js'
 import { EtcdWatch } from './etcd-watch.js'
-import { GrpcEndpoint, RpcError, type EtcdTls } from './grpc-endpoint.js'
+import { GrpcEndpoint, type EtcdTls } from './grpc-endpoint.js'
 import { newLeaseId } from '../lease-id.js'
 import { LaggingMembers } from './lagging-members.js'
 import { PageSizes } from './page-sizes.js'
@@ -62,9 +58,6 @@ export interface EtcdCredentials {
 export interface EtcdUpstreamOptions extends EtcdCredentials {
   /** At least one `http://host:port` or `https://host:port`; the port defaults to 2379. */
   readonly endpoints: readonly string[]
-  /** The TLS settings of the https endpoints. */
-  readonly tls?: EtcdTls
-  readonly user?: EtcdUser
   /** Calls its listener whenever there are others. What runs keeps its connection; the next one is made with them. */
   readonly followCredentials?: (listener: (credentials: EtcdCredentials) => void) => () => void
   /** The time limit of one call to one endpoint, in milliseconds. Default 10 s: etcd itself gives up after 7. */
@@ -132,10 +125,9 @@ export function connectEtcd(options: EtcdUpstreamOptions): Upstream {
 
 class EtcdUpstream implements Upstream {
   readonly #pool: EndpointPool
-  readonly #token: AuthToken
+  readonly #calls: EtcdCalls
   readonly #clock: Clock
   readonly #logger: Logger
-  readonly #metrics: EtcdRequestMetrics | undefined
   readonly #requestTimeoutMs: number
   readonly #pageSizes = new PageSizes()
   readonly #versions = new Map<GrpcEndpoint, string>()
@@ -149,7 +141,6 @@ class EtcdUpstream implements Upstream {
   constructor(options: EtcdUpstreamOptions) {
     this.#clock = options.clock ?? systemClock
     this.#logger = options.logger ?? silentLogger
-    this.#metrics = options.metrics
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS
     this.#probeKey = options.probeKey ?? null
     const endpoints = options.endpoints.map(
@@ -163,6 +154,11 @@ class EtcdUpstream implements Upstream {
         }),
     )
     this.#pool = new EndpointPool(endpoints, options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, this.#clock)
+    this.#calls = new EtcdCalls(this.#pool, {
+      user: options.user ?? null,
+      requestTimeoutMs: this.#requestTimeoutMs,
+      metrics: options.metrics,
+    })
     this.#lagging = new LaggingMembers({
       members: endpoints,
       revisionOf: async (endpoint) => {
@@ -186,10 +182,9 @@ class EtcdUpstream implements Upstream {
       everyMs: SILENCE_CHECK_MS,
       deadlineMs: SILENCE_MS,
     })
-    this.#token = new AuthToken(options.user ?? null, (user) => this.#authenticate(user))
     const use = ({ tls, user }: EtcdCredentials): void => {
       if (tls !== undefined) for (const endpoint of endpoints) endpoint.renew(tls)
-      if (user !== undefined) this.#token.use(user)
+      if (user !== undefined) this.#calls.token.use(user)
     }
     this.#stopFollowing = options.followCredentials?.(use) ?? ((): void => {})
   }
@@ -274,7 +269,7 @@ class EtcdUpstream implements Upstream {
     const watch = new EtcdWatch(
       {
         pool: this.#pool,
-        token: this.#token,
+        token: this.#calls.token,
         clock: this.#clock,
         logger: this.#logger,
         openTimeoutMs: this.#requestTimeoutMs,
@@ -292,22 +287,22 @@ class EtcdUpstream implements Upstream {
 
   async write(compares: readonly Compare[], operations: readonly WriteOperation[]): Promise<WriteResult> {
     const request = encodeTxnRequest(compares, operations)
-    const answer = decodeTxnAnswer(await this.#call(paths.txn, request, { isRepeatable: false }))
+    const answer = decodeTxnAnswer(await this.#calls.call(paths.txn, request, { isRepeatable: false }))
     const { revision, succeeded, found } = answer
     return succeeded ? { kind: 'written', revision } : { kind: 'conflict', revision, current: found }
   }
 
   async grantLease(ttlSeconds: number): Promise<string> {
     const request = encodeLeaseGrantRequest(ttlSeconds, newLeaseId())
-    return decodeLeaseGrantAnswer(await this.#call(paths.leaseGrant, request, { isRepeatable: false }))
+    return decodeLeaseGrantAnswer(await this.#calls.call(paths.leaseGrant, request, { isRepeatable: false }))
   }
 
   async dropLease(leaseId: string): Promise<void> {
-    const answer = await this.#call(paths.leaseTimeToLive, encodeLeaseTimeToLiveRequest(leaseId), {
+    const answer = await this.#calls.call(paths.leaseTimeToLive, encodeLeaseTimeToLiveRequest(leaseId), {
       isRepeatable: true,
     })
     if (!decodeIsEmptyLease(answer)) return
-    await this.#call(paths.leaseRevoke, encodeLeaseRevokeRequest(leaseId), { isRepeatable: false })
+    await this.#calls.call(paths.leaseRevoke, encodeLeaseRevokeRequest(leaseId), { isRepeatable: false })
   }
 
   close(): Promise<void> {
@@ -334,88 +329,12 @@ class EtcdUpstream implements Upstream {
     signal?: AbortSignal,
     attemptMs?: number,
   ): Promise<[answer: RangeAnswer, bytes: number]> {
-    const message = await this.#call(paths.range, encodeRangeRequest(request), {
+    const message = await this.#calls.call(paths.range, encodeRangeRequest(request), {
       isRepeatable: true,
       ...(attemptMs === undefined ? {} : { attemptMs }),
       ...(signal === undefined ? {} : { signal }),
     })
     return [decodeRangeAnswer(message), message.length]
-  }
-
-  /** @throws UpstreamError */
-  async #call(
-    path: string,
-    request: Uint8Array,
-    options: { isRepeatable: boolean; attemptMs?: number; signal?: AbortSignal },
-  ): Promise<Buffer> {
-    const startedMs = performance.now()
-    let outcome = 'ok'
-    try {
-      return await this.#attempt(path, request, options)
-    } catch (error) {
-      outcome = error instanceof UpstreamError ? error.code : 'error'
-      throw error
-    } finally {
-      // A caller that left says nothing about etcd.
-      if (options.signal?.aborted !== true) {
-        this.#metrics?.etcdAnswered(operationOf(path), outcome, (performance.now() - startedMs) / 1000)
-      }
-    }
-  }
-
-  /** @throws UpstreamError */
-  async #attempt(
-    path: string,
-    request: Uint8Array,
-    options: { isRepeatable: boolean; attemptMs?: number; signal?: AbortSignal },
-  ): Promise<Buffer> {
-    const { isRepeatable, attemptMs = this.#requestTimeoutMs, signal } = options
-    for (let attempts = isRepeatable ? this.#pool.endpoints.length : 1; ; attempts--) {
-      const endpoint = await this.#pool.pick(signal)
-      try {
-        return await this.#withToken((metadata) =>
-          endpoint.unary(path, request, {
-            metadata,
-            // The last endpoint gets the full time.
-            timeoutMs: attempts > 1 ? Math.min(attemptMs, this.#requestTimeoutMs) : this.#requestTimeoutMs,
-            isRepeatable: attempts > 1,
-            ...(signal === undefined ? {} : { signal }),
-          }),
-        )
-      } catch (error) {
-        const upstreamError = toUpstreamError(error, endpoint.url)
-        if (upstreamError.code !== 'unavailable' || signal?.aborted) throw upstreamError
-        this.#pool.suspect(endpoint)
-        if (attempts <= 1) throw upstreamError
-      }
-    }
-  }
-
-  /** Repeats the call once with a fresh token when etcd refused the old one, for then it has done nothing. */
-  async #withToken<T>(call: (metadata: Readonly<Record<string, string>>) => Promise<T>): Promise<T> {
-    const metadata = await this.#token.metadata()
-    try {
-      return await call(metadata)
-    } catch (error) {
-      if (!this.#token.canRefresh || !(error instanceof RpcError) || !isTokenRejected(error.details)) throw error
-      this.#token.refuse(metadata)
-      return call(await this.#token.metadata())
-    }
-  }
-
-  async #authenticate(user: EtcdUser): Promise<string> {
-    const endpoint = await this.#pool.pick()
-    try {
-      const answer = await endpoint.unary(paths.authenticate, encodeAuthenticateRequest(user.name, user.password), {
-        metadata: {},
-        timeoutMs: this.#requestTimeoutMs,
-      })
-      return decodeAuthenticateAnswer(answer)
-    } catch (error) {
-      const upstreamError = toUpstreamError(error, endpoint.url)
-      if (upstreamError.code === 'unavailable') this.#pool.suspect(endpoint)
-      throw upstreamError
-    }
   }
 
   #statusOfAll(
@@ -425,29 +344,15 @@ class EtcdUpstream implements Upstream {
     return Promise.all(endpoints.map((endpoint) => this.#statusOf(endpoint, signal)))
   }
 
-  /** Returns one endpoint's own answer, whether or not it is the one in use. `timeoutMs` is for connecting, and for the answer. */
+  /** Returns one endpoint's own answer, whether or not it is the one in use. */
   async #statusOf(
     endpoint: GrpcEndpoint,
     signal: AbortSignal | undefined,
     timeoutMs = STATUS_TIMEOUT_MS,
   ): Promise<StatusAnswer | UpstreamError> {
-    try {
-      if (!(await endpoint.connect(timeoutMs, signal))) {
-        return new UpstreamError('unavailable', `etcd ${endpoint.url} cannot be reached`)
-      }
-      const answer = await this.#withToken((metadata) =>
-        endpoint.unary(paths.status, encodeStatusRequest(), {
-          metadata,
-          timeoutMs,
-          ...(signal === undefined ? {} : { signal }),
-        }),
-      )
-      const status = decodeStatusAnswer(answer)
-      this.#learnVersion(endpoint, status.version)
-      return status
-    } catch (error) {
-      return toUpstreamError(error, endpoint.url)
-    }
+    const status = await this.#calls.statusOf(endpoint, timeoutMs, signal)
+    if (!(status instanceof UpstreamError)) this.#learnVersion(endpoint, status.version)
+    return status
   }
 
   /**
@@ -458,12 +363,4 @@ class EtcdUpstream implements Upstream {
     this.#versions.set(endpoint, version)
     this.#trustsProgress = this.#pool.endpoints.every((each) => isProgressTrusted(this.#versions.get(each) ?? ''))
   }
-}
-
-/** `range` of `/etcdserverpb.KV/Range`. */
-function operationOf(path: string): string {
-  return path
-    .slice(path.lastIndexOf('/') + 1)
-    .replaceAll(/\B[A-Z]/g, '-$&')
-    .toLowerCase()
 }

@@ -7,18 +7,9 @@
  */
 import { type Batch, type Key, type KeyValue, prefixEnd } from '../../../model/event.js'
 import type { WriteOperation } from '../../upstream.js'
-import {
-  type Condition,
-  isCounted,
-  isReady,
-  keyOf,
-  kindPrefix,
-  type KubeObject,
-  type Pod,
-  revisionOf,
-  timestamp,
-  type Workload,
-} from './kube-objects.js'
+import { keyOf, kindPrefix, type KubeObject, timestamp } from './kube-object.js'
+import { revisionOf, type Workload } from './workloads.js'
+import { type Condition, isCounted, isReady, type Pod } from './pods.js'
 
 /** The part of the embedded upstream that the demo uses. */
 export interface DemoStore {

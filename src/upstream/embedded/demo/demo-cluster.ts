@@ -18,28 +18,11 @@ import {
 } from './catalogue.js'
 import { ClusterView, type DemoStore } from './cluster-view.js'
 import { freeAddress, GentleWriter } from './gentle-writer.js'
-import {
-  type KubeObject,
-  type Mint,
-  nameSuffix,
-  newCanary,
-  newCanaryDefinition,
-  newConfigMap,
-  newEndpoints,
-  newNamespace,
-  newNode,
-  newNodeLease,
-  newPod,
-  newReplicaSet,
-  newSecret,
-  newService,
-  newServiceAccount,
-  newWorkload,
-  placePod,
-  type Pod,
-  runPod,
-  type Workload,
-} from './kube-objects.js'
+import { type KubeObject, type Mint, nameSuffix } from './kube-object.js'
+import { newConfigMap, newNamespace, newNode, newNodeLease, newSecret, newServiceAccount } from './cluster-objects.js'
+import { newEndpoints, newReplicaSet, newService, newWorkload, type Workload } from './workloads.js'
+import { newPod, placePod, type Pod, runPod } from './pods.js'
+import { newCanary, newCanaryDefinition } from './canaries.js'
 
 export interface DemoClusterOptions {
   readonly clock?: Clock

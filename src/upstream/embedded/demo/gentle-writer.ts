@@ -11,24 +11,10 @@ import type { Clock, Timer } from '../../../support/clock.js'
 import { randomInteger, type Random } from '../../../support/random.js'
 import { demoFlagPrefix, demoWorkloads } from './catalogue.js'
 import { ClusterView, type DemoStore } from './cluster-view.js'
-import {
-  crashPod,
-  isCounted,
-  isReady,
-  type KubeObject,
-  microTimestamp,
-  type Mint,
-  nameSuffix,
-  newEvent,
-  newPod,
-  newReplicaSet,
-  placePod,
-  type Pod,
-  revisionOf,
-  runPod,
-  timestamp,
-  type Workload,
-} from './kube-objects.js'
+import { type KubeObject, microTimestamp, type Mint, nameSuffix, timestamp } from './kube-object.js'
+import { newEvent } from './cluster-objects.js'
+import { newReplicaSet, revisionOf, type Workload } from './workloads.js'
+import { crashPod, isCounted, isReady, newPod, placePod, type Pod, runPod } from './pods.js'
 
 export interface GentleWriterOptions {
   readonly clock: Clock

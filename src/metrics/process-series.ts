@@ -1,0 +1,104 @@
+/** What Prometheus is told of the process: its configuration, certificates, memory, workers and threads. */
+import { totalmem } from 'node:os'
+import { getHeapStatistics } from 'node:v8'
+import type { MetricSet } from './metric-set.js'
+
+const NO_WORKERS = { serving: 0, queuedBytes: 0 }
+
+export class ProcessSeries {
+  readonly #certificates
+  readonly #reloadOk
+  readonly #reloadSeconds
+  readonly #workers
+  readonly #workerQueue
+  readonly #writeJobs
+  readonly #writeThreads
+  readonly #workerRestarts
+  #readWorkers: () => { readonly serving: number; readonly queuedBytes: number } = () => NO_WORKERS
+
+  constructor(set: MetricSet) {
+    this.#certificates = set.gauge(
+      'certificate_expiry_timestamp_seconds',
+      'End of a certificate that the server shows (the first in its chain), in seconds since the epoch, by whom it is shown to.',
+      ['use', 'file'],
+      'min',
+    )
+    this.#reloadOk = set.gauge(
+      'config_last_reload_successful',
+      '1 when the last attempt to load the configuration succeeded, otherwise 0.',
+      [],
+      'min',
+    )
+    this.#reloadSeconds = set.gauge(
+      'config_last_reload_success_timestamp_seconds',
+      'Time at which the configuration was last loaded, in seconds since 1970.',
+      [],
+      'min',
+    )
+    this.#workers = set.gauge('workers', 'Worker processes that serve clients; 0 without --workers.', [])
+    this.#workerQueue = set.gauge(
+      'worker_queue_bytes',
+      'Bytes that the primary process has not yet handed to its workers.',
+      [],
+    )
+    this.#writeJobs = set.histogram('write_job_seconds', 'Time that a write took in a worker thread.', [])
+    this.#writeThreads = set.counter(
+      'write_threads_replaced_total',
+      'Worker threads that a write was too much for (deadline, memory), or that ended by themselves (crash).',
+      ['reason'],
+    )
+    this.#workerRestarts = set.counter('worker_restarts_total', 'Workers that ended and were replaced.', [])
+    set
+      .gauge('heap_limit_bytes', 'Size to which the JavaScript heap may grow.', [])
+      .set(getHeapStatistics().heap_size_limit)
+    set
+      .gauge(
+        'memory_limit_bytes',
+        'Memory that the process may use: the limit of its container, or the memory of the machine.',
+        [],
+        'first',
+      )
+      .set(memoryLimit())
+    this.configLoaded(true, Date.now())
+  }
+
+  /** Sets when the certificate in `file` ends; `use` names whom it is shown to. */
+  certificateEnds(use: string, file: string, seconds: number): void {
+    this.#certificates.set({ use, file }, seconds)
+  }
+
+  /** @param atMs milliseconds since 1970. */
+  configLoaded(isSuccess: boolean, atMs: number): void {
+    this.#reloadOk.set(isSuccess ? 1 : 0)
+    if (isSuccess) this.#reloadSeconds.set(atMs / 1000)
+  }
+
+  /** Observes the workers, in the process that has them. */
+  observeWorkers(read: () => { readonly serving: number; readonly queuedBytes: number }): void {
+    this.#readWorkers = read
+  }
+
+  workerRestarted(): void {
+    this.#workerRestarts.inc()
+  }
+
+  writeJob(seconds: number): void {
+    this.#writeJobs.observe({}, seconds)
+  }
+
+  writeThreadReplaced(reason: string): void {
+    this.#writeThreads.inc({ reason })
+  }
+
+  readGauges(): void {
+    const { serving, queuedBytes } = this.#readWorkers()
+    this.#workers.set(serving)
+    this.#workerQueue.set(queuedBytes)
+  }
+}
+
+/** Without a limit the kernel's answer is a number larger than the machine. */
+function memoryLimit(): number {
+  const limit = process.constrainedMemory() ?? 0
+  return limit > 0 ? Math.min(limit, totalmem()) : totalmem()
+}

@@ -1,0 +1,146 @@
+/**
+ * Calls to etcd with one answer each: at the endpoint in use or the next one, with the user's token, and counted. Every
+ * kind of failure becomes an `UpstreamError`.
+ */
+import type { EtcdRequestMetrics } from '../../model/request-metrics.js'
+import { UpstreamError } from '../upstream.js'
+import { AuthToken, type EtcdUser } from './auth-token.js'
+import {
+  decodeAuthenticateAnswer,
+  decodeStatusAnswer,
+  encodeAuthenticateRequest,
+  encodeStatusRequest,
+  paths,
+  type StatusAnswer,
+} from './control-messages.js'
+import type { EndpointPool } from './endpoint-pool.js'
+import { isTokenRejected, toUpstreamError } from './etcd-error.js'
+import { type GrpcEndpoint, RpcError } from './grpc-endpoint.js'
+
+export interface EtcdCallsOptions {
+  /** null: etcd is asked without a token. */
+  readonly user: EtcdUser | null
+  /** The time limit of one call to one endpoint, in milliseconds. */
+  readonly requestTimeoutMs: number
+  readonly metrics: EtcdRequestMetrics | undefined
+}
+
+export interface CallOptions {
+  /** The call changes nothing: when one endpoint does not answer, the next one is asked. */
+  readonly isRepeatable: boolean
+  /** A shorter time limit for each endpoint but the last. */
+  readonly attemptMs?: number
+  readonly signal?: AbortSignal
+}
+
+export class EtcdCalls {
+  readonly token: AuthToken
+  readonly #pool: EndpointPool
+  readonly #options: EtcdCallsOptions
+
+  constructor(pool: EndpointPool, options: EtcdCallsOptions) {
+    this.#pool = pool
+    this.#options = options
+    this.token = new AuthToken(options.user, (user) => this.#authenticate(user))
+  }
+
+  /** @throws UpstreamError */
+  async call(path: string, request: Uint8Array, options: CallOptions): Promise<Buffer> {
+    const startedMs = performance.now()
+    let outcome = 'ok'
+    try {
+      return await this.#attempt(path, request, options)
+    } catch (error) {
+      outcome = error instanceof UpstreamError ? error.code : 'error'
+      throw error
+    } finally {
+      // A caller that left says nothing about etcd.
+      if (options.signal?.aborted !== true) {
+        this.#options.metrics?.etcdAnswered(operationOf(path), outcome, (performance.now() - startedMs) / 1000)
+      }
+    }
+  }
+
+  /** Returns one endpoint's own answer, whether or not it is the one in use. `timeoutMs` is for connecting, and for the answer. */
+  async statusOf(
+    endpoint: GrpcEndpoint,
+    timeoutMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<StatusAnswer | UpstreamError> {
+    try {
+      if (!(await endpoint.connect(timeoutMs, signal))) {
+        return new UpstreamError('unavailable', `etcd ${endpoint.url} cannot be reached`)
+      }
+      const answer = await this.#withToken((metadata) =>
+        endpoint.unary(paths.status, encodeStatusRequest(), {
+          metadata,
+          timeoutMs,
+          ...(signal === undefined ? {} : { signal }),
+        }),
+      )
+      return decodeStatusAnswer(answer)
+    } catch (error) {
+      return toUpstreamError(error, endpoint.url)
+    }
+  }
+
+  /** @throws UpstreamError */
+  async #attempt(path: string, request: Uint8Array, options: CallOptions): Promise<Buffer> {
+    const { requestTimeoutMs } = this.#options
+    const { isRepeatable, attemptMs = requestTimeoutMs, signal } = options
+    for (let attempts = isRepeatable ? this.#pool.endpoints.length : 1; ; attempts--) {
+      const endpoint = await this.#pool.pick(signal)
+      try {
+        return await this.#withToken((metadata) =>
+          endpoint.unary(path, request, {
+            metadata,
+            // The last endpoint gets the full time.
+            timeoutMs: attempts > 1 ? Math.min(attemptMs, requestTimeoutMs) : requestTimeoutMs,
+            isRepeatable: attempts > 1,
+            ...(signal === undefined ? {} : { signal }),
+          }),
+        )
+      } catch (error) {
+        const upstreamError = toUpstreamError(error, endpoint.url)
+        if (upstreamError.code !== 'unavailable' || signal?.aborted) throw upstreamError
+        this.#pool.suspect(endpoint)
+        if (attempts <= 1) throw upstreamError
+      }
+    }
+  }
+
+  /** Repeats the call once with a fresh token when etcd refused the old one, for then it has done nothing. */
+  async #withToken<T>(call: (metadata: Readonly<Record<string, string>>) => Promise<T>): Promise<T> {
+    const metadata = await this.token.metadata()
+    try {
+      return await call(metadata)
+    } catch (error) {
+      if (!this.token.canRefresh || !(error instanceof RpcError) || !isTokenRejected(error.details)) throw error
+      this.token.refuse(metadata)
+      return call(await this.token.metadata())
+    }
+  }
+
+  async #authenticate(user: EtcdUser): Promise<string> {
+    const endpoint = await this.#pool.pick()
+    try {
+      const answer = await endpoint.unary(paths.authenticate, encodeAuthenticateRequest(user.name, user.password), {
+        metadata: {},
+        timeoutMs: this.#options.requestTimeoutMs,
+      })
+      return decodeAuthenticateAnswer(answer)
+    } catch (error) {
+      const upstreamError = toUpstreamError(error, endpoint.url)
+      if (upstreamError.code === 'unavailable') this.#pool.suspect(endpoint)
+      throw upstreamError
+    }
+  }
+}
+
+/** `range` of `/etcdserverpb.KV/Range`. */
+function operationOf(path: string): string {
+  return path
+    .slice(path.lastIndexOf('/') + 1)
+    .replaceAll(/\B[A-Z]/g, '-$&')
+    .toLowerCase()
+}
