@@ -232,12 +232,21 @@ void t.test('objects that only a webhook could convert are named and not served'
     message: /widgets\.edge\.example\.com "a\/old" is stored as .*v1alpha1.* webhook/,
     details: { name: 'old' },
   }
-  await until(() => h.app.registry.find(GROUP, 'v1alpha1', 'widgets') === undefined, 'the definition is followed')
+  await until(
+    () => h.app.registry.find(GROUP, 'v1', 'widgets')?.convertsByWebhook === true,
+    'the definition is followed',
+  )
   for (const query of ['', '/old', '?labelSelector=app=db', '?fieldSelector=spec.size=7']) {
     t.match(await (await fetch(one + query)).json(), refusal, query)
   }
   t.match(await (await fetch(`${one}?labelSelector=app=web`)).json(), { items: [{ metadata: { name: 'new' } }] })
   t.equal((await fetch(`${one}/new`)).status, 200)
+  t.match(await (await fetch(`${h.url}${path('v1alpha1')}/old`)).json(), { apiVersion: `${GROUP}/v1alpha1` })
+  t.match(await (await fetch(`${h.url}${path('v1alpha1')}/new`)).json(), {
+    ...refusal,
+    message: /"a\/new"/,
+    details: { name: 'new' },
+  })
   const watches = await Promise.all(
     ['labelSelector=app=web', 'fieldSelector=spec.size=1'].map(async (query) => {
       const { metadata } = (await (await fetch(`${one}?labelSelector=app=web`)).json()) as {
