@@ -125,7 +125,7 @@ const decoded = (bytes: Buffer): unknown => JSON.parse(decodeObject(bytes, schem
 overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: false }, async (t, w) => {
   const revision = String(w.seeds.at(-1))
   const { resourceVersion: _, ...metadata } = (await w.ask(`${DEPLOYMENTS}/web`)).json.metadata
-  // Our decoder leaves it out, because it is put in last; on the wire it is field 6 of the metadata.
+  // Our decoder leaves out the resourceVersion, which is added last; on the wire it is field 6 of the metadata.
   const withoutVersion = { ...(await w.ask(`${DEPLOYMENTS}/web`)).json, metadata }
   const versionField = Buffer.concat([Buffer.from([0x32, revision.length]), Buffer.from(revision)])
   await checkRows(t, w, [
@@ -138,7 +138,7 @@ overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: fal
         t.ok(isProtobuf(body))
         t.same(decoded(body), withoutVersion)
         t.ok(body.includes(versionField))
-        // But for the resourceVersion it is what was stored.
+        // Except for the resourceVersion the object is as it was stored.
         t.ok(body.length - storedDeployment.length < 20)
       },
     },
@@ -198,7 +198,7 @@ overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: fal
       names: ['web'],
     },
   ])
-  await t.test('a watch of it: frames of length and WatchEvent, the object enveloped again', async (t) => {
+  await t.test('a watch in protobuf sends frames of length and WatchEvent around enveloped objects', async (t) => {
     const answer = await w.ask(`${DEPLOYMENTS}?watch=1&timeoutSeconds=1&resourceVersion=${Number(revision) - 1}`, {
       headers: { accept: `${PROTOBUF};stream=watch` },
     })
@@ -212,7 +212,7 @@ overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: fal
     t.same(decoded(event.subarray(at)), withoutVersion)
     t.ok(event.includes(versionField))
   })
-  await t.test('an expired watch of it ends with a Status in protobuf', async (t) => {
+  await t.test('an expired watch in protobuf ends with a Status in protobuf', async (t) => {
     const far = await w.ask(
       `${DEPLOYMENTS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999`,
       { headers: { accept: `${PROTOBUF};stream=watch` } },
@@ -321,11 +321,15 @@ overEveryUpstream(t, 'Table and PartialObjectMetadata', { seeds: SEEDS }, async 
     rowOf('Metadata', partial),
     rowOf('Object', { kind: 'Pod', spec: { nodeName: 'n1' } }),
     {
-      promise: 'an unknown includeObject is 400',
+      promise: 'an unknown includeObject is 400 for a Table',
       path: `${PODS}?includeObject=All`,
       headers: { accept: TABLE },
       code: 400,
-      has: status(400, 'BadRequest', 'unrecognized includeObject value: "All"'),
+      has: status(
+        400,
+        'BadRequest',
+        `Unable to convert to Table as requested: includeObject: Invalid value: "All": must be 'Metadata', 'Object', 'None', or empty`,
+      ),
     },
     {
       promise: 'a page of a Table has its token',
@@ -377,7 +381,7 @@ overEveryUpstream(t, 'Table and PartialObjectMetadata', { seeds: SEEDS }, async 
   const before = table(await w.ask(PODS, { headers: { accept: TABLE } })).rows[1]?.cells[4]
   t.equal(before, '<unknown>', 'what has no creation time has no age')
 
-  await t.test('in a watch only the first event brings columns', async (t) => {
+  await t.test('only the first event of a watch has the columns', async (t) => {
     const watch = await w.watch(`${PODS}?watch=1`, { accept: TABLE })
     await watch.events.first(2)
     await w.write({ 'pods/default/c': pod('c') })
@@ -388,7 +392,7 @@ overEveryUpstream(t, 'Table and PartialObjectMetadata', { seeds: SEEDS }, async 
     t.match(objects[2], { rows: [{ cells: ['c'], object: { kind: 'PartialObjectMetadata' } }] })
     watch.close()
   })
-  await t.test('a watch as PartialObjectMetadata', async (t) => {
+  await t.test('a watch sends PartialObjectMetadata when asked to', async (t) => {
     const watch = await w.watch(`${PODS}?watch=1&allowWatchBookmarks=true`, { accept: PARTIAL })
     const events = await watch.events.first(4)
     t.match(events[0], { type: 'ADDED', object: partial })
@@ -396,7 +400,7 @@ overEveryUpstream(t, 'Table and PartialObjectMetadata', { seeds: SEEDS }, async 
     t.match(events[3], { type: 'BOOKMARK', object: { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1' } })
     watch.close()
   })
-  await t.test('ages go on, though nothing is written', async (t) => {
+  await t.test('ages grow although nothing is written', async (t) => {
     const young = {
       ...podA,
       metadata: { ...podA.metadata, name: 'young', creationTimestamp: new Date(Date.now() - 1_000).toISOString() },

@@ -9,7 +9,7 @@ import { ask, overEveryUpstream } from './world.js'
 const PODS = '/api/v1/namespaces/default/pods'
 const NO_CACHE = { 'cache-control': 'no-cache, private' }
 
-/** Three pods, then the second changes, then a fourth. */
+/** Three pods are created, then the second changes, then a fourth is created. */
 const SEEDS = [
   { 'pods/default/a': pod('a', { labels: { app: 'web' } }) },
   { 'pods/default/b': pod('b') },
@@ -480,7 +480,7 @@ overEveryUpstream(t, 'how a body is written', { seeds: [LARGE, ...SEEDS.slice(0,
   t.equal(plain.body.length, (await w.ask(`${large}?pretty=false`)).body.length)
 })
 
-void t.test('before the first list is complete everybody is asked to come back', async (t) => {
+void t.test('before the first list is complete, clients are asked to come back', async (t) => {
   const upstream = createEmbeddedUpstream()
   upstream.setStalled(true)
   const h = await startApp(t, { upstream, ready: false })

@@ -1,4 +1,6 @@
-/** Three members of one etcd: a leader that dies, that stops, that hands over, and a member that is cut off from the others. */
+/**
+ * Faults of an etcd with three members: a leader dies, stops or hands over, and a member is cut off from the others.
+ */
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { until } from '../support/until.js'
@@ -10,7 +12,7 @@ interface MemberStatus {
   readonly leader: string
 }
 
-/** The member that our watches are on: it has one for each resource. */
+/** Returns the member that our watches are on, which has one for each resource. */
 async function watchedMember({ members, h }: Scenario): Promise<number> {
   const resources = [...h.app.sources].length
   for (let attempt = 0; attempt < 200; attempt++, await delay(50)) {
@@ -26,7 +28,7 @@ async function statusOf(member: EtcdProcess): Promise<MemberStatus> {
   return (await member.call('maintenance/status', {})) as unknown as MemberStatus
 }
 
-/** The leader and the others, as the first that answers sees it. */
+/** Returns the leader and the others, as the first member that answers sees them. */
 async function leaderOf({ members }: Scenario): Promise<{ leader: EtcdProcess; others: readonly EtcdProcess[] }> {
   for (let attempt = 0; attempt < 100; attempt++, await delay(50)) {
     for (const member of members) {
@@ -91,8 +93,8 @@ for (const [name, fault] of Object.entries(faults)) {
   })
 }
 
-void t.test('the member that our watches are on freezes: watches and reads go on at another', async (t) => {
-  // Pings and deadlines of calls would notice it after the test.
+void t.test('watches and reads go on at another member when the one that our watches are on freezes', async (t) => {
+  // Pings and deadlines of calls would notice the fault only after the test.
   const never = { keepAliveTimeMs: 300_000, keepAliveTimeoutMs: 300_000, requestTimeoutMs: 300_000 }
   const s = await startScenario(t, { members: 3, times: never })
   const watches = await s.watchAll()
@@ -117,8 +119,8 @@ void t.test('the member that our watches are on freezes: watches and reads go on
 })
 
 /**
- * Which role the member has that our watches are on, and what of its way to the other two breaks. `TEST_LONG` runs those that
- * are noticed in ways that the others show already.
+ * The role of the member that our watches are on, and the directions of its links to the others that break. `TEST_LONG`
+ * runs those that are noticed in ways that the others show already.
  */
 const all = [
   ['leader', 'out'],
@@ -131,32 +133,29 @@ const all = [
 const cuts = process.env['TEST_LONG'] === undefined ? all.slice(0, 2) : all
 for (const [role, which] of cuts) {
   const what = { both: 'and they from it', in: 'but is heard by them', out: 'but hears them' }[which]
-  void t.test(
-    `a ${role} that we reach is cut off from the others, ${what}: its watches do not stay silent`,
-    async (t) => {
-      const s = await startScenario(t, { hasPeerNetwork: true })
-      const watches = await s.watchAll()
-      const at = await watchedMember(s)
-      const { leader, others } = await leaderOf(s)
-      if ((leader === s.members[at]) !== (role === 'leader')) {
-        const { header } = await statusOf(role === 'leader' ? s.members[at]! : others.find((m) => m !== s.members[at])!)
-        await leader.call('maintenance/transfer-leadership', { targetID: header.member_id })
-      }
-      t.equal(await watchedMember(s), at)
-      s.peers!.isolate(at, which)
-      const startedAt = performance.now()
-      // Several: one may come through before what is asked for in return is missed.
-      let last = await s.writeElsewhere(at)
-      for (let i = 0; i < 20; i++) last = await s.writeElsewhere(at)
-      await s.reached(last)
-      t.comment(`${Math.round(performance.now() - startedAt)} ms`)
-      const list = await fetch(`${s.h.url}/api/v1/pods`)
-      t.equal(list.status, 200, 'consistent reads are answered meanwhile')
-      await list.arrayBuffer()
-      const settled = await s.settle()
-      t.same(ends(watches), [`open ×${watches.length}`])
-      t.equal(await s.relists(), 0, 'nothing was listed anew')
-      await s.judge(t, settled)
-    },
-  )
+  void t.test(`watches on a ${role} that is cut off from the others do not stay silent (${what})`, async (t) => {
+    const s = await startScenario(t, { hasPeerNetwork: true })
+    const watches = await s.watchAll()
+    const at = await watchedMember(s)
+    const { leader, others } = await leaderOf(s)
+    if ((leader === s.members[at]) !== (role === 'leader')) {
+      const { header } = await statusOf(role === 'leader' ? s.members[at]! : others.find((m) => m !== s.members[at])!)
+      await leader.call('maintenance/transfer-leadership', { targetID: header.member_id })
+    }
+    t.equal(await watchedMember(s), at)
+    s.peers!.isolate(at, which)
+    const startedAt = performance.now()
+    // Several writes are made, because the first may be delivered before its missing answer is noticed.
+    let last = await s.writeElsewhere(at)
+    for (let i = 0; i < 20; i++) last = await s.writeElsewhere(at)
+    await s.reached(last)
+    t.comment(`${Math.round(performance.now() - startedAt)} ms`)
+    const list = await fetch(`${s.h.url}/api/v1/pods`)
+    t.equal(list.status, 200, 'consistent reads are answered meanwhile')
+    await list.arrayBuffer()
+    const settled = await s.settle()
+    t.same(ends(watches), [`open ×${watches.length}`])
+    t.equal(await s.relists(), 0, 'nothing was listed anew')
+    await s.judge(t, settled)
+  })
 }

@@ -1,4 +1,6 @@
-/** History that etcd has forgotten before the server saw it: an explicit end or the difference, never a hole. */
+/**
+ * Etcd compacts history before the server has seen it: watchers get an explicit end or the difference, never a hole.
+ */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -27,7 +29,7 @@ void t.test('after a compaction while cut off, a watcher that missed something g
 })
 
 void t.test(
-  'compaction on a delete that the server has not seen (etcd #18089, #19179): the delete is not lost',
+  'a delete that the server has not seen is not lost by a compaction on it (etcd #18089, #19179)',
   async (t) => {
     for (const missed of [1, 2]) {
       const s = await startScenario(t)
@@ -51,7 +53,7 @@ void t.test(
   },
 )
 
-void t.test('a gap with --on-gap=coalesce: watches stay, and end in the state that etcd has', async (t) => {
+void t.test('with --on-gap=coalesce watches survive a gap, and end in the state that etcd has', async (t) => {
   const s = await startScenario(t, { flags: ['--on-gap', 'coalesce'] })
   const before = await s.write()
   await s.reached(before)
@@ -97,7 +99,7 @@ void t.test('a gap that leads to another history is not bridged, whichever key s
   const backup = join(directory, 'snapshot')
   await s.writer.put('/registry/pods/a/stays', pod('stays', { namespace: 'a' }))
   await s.etcd.saveSnapshot(backup)
-  // Not in the backup; what the feed remembers of the end is the next one, which the other history has as well.
+  // This key is not in the backup; the feed's fingerprint ends with the next key, which the other history has as well.
   const lost = await s.writer.put(
     '/registry/pods/a/differs',
     pod('differs', { namespace: 'a', labels: { app: 'old' } }),
@@ -109,7 +111,7 @@ void t.test('a gap that leads to another history is not bridged, whichever key s
   await until(() => s.h.watchers === 1, 'it watches')
   await whileCutOff(s, async () => {
     await s.etcd.restoreSnapshot(backup)
-    // One revision, as in the other history, but of another value; then the very same fingerprint at the same revision.
+    // One revision as in the other history, but with another value, and then the same last key at the same revision.
     for (;;) {
       const revision = await s.writer.put(
         '/registry/pods/a/differs',

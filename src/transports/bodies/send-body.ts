@@ -6,9 +6,9 @@ import type { BodyCache, BodyUse } from './body-cache.js'
 import type { Exchange } from '../server/exchange.js'
 import type { BodyReader, SharedBody } from './shared-body.js'
 
-/** The API server compresses from here on: below it the network is cheaper than the CPU. */
+/** The API server compresses from this size on: below it the network is cheaper than the CPU. */
 const GZIP_FROM_BYTES = 128 * 1024
-/** The API server's choice: a fraction of the default level's time for nearly its size. */
+/** The API server's choice: it takes a fraction of the default level's time for nearly its size. */
 const GZIP_LEVEL = 1
 
 export interface BodyAnswer {

@@ -1,12 +1,12 @@
 /**
- * The body of a large answer as pieces of bytes that are made once, on demand of whoever is furthest, and shared by all
- * who are sent the same. No answer is ever one giant string. When the bytes of all bodies are too many, it keeps only the
+ * The body of a large answer, in pieces of bytes. Each piece is made once, when the first reader needs it, and shared by all
+ * clients that are sent the same. No answer is ever one giant string. When the bytes of all bodies are too many, it keeps only the
  * pieces that one of its readers still has to take, and nobody new can join.
  */
 import { turns } from '../../support/turns.js'
 import type { BodyBudget } from './body-budget.js'
 
-/** Pieces in order. A null piece means: nothing yet, ask again in another turn (`support/turns.ts`). */
+/** The pieces in order. A null piece means that the next one is not ready: it is asked for again in another turn (`support/turns.ts`). */
 export type Pieces = Iterator<Buffer | null, void, void> | AsyncIterator<Buffer | null, void, void>
 
 /** One who takes the pieces in order. */
@@ -85,7 +85,7 @@ export class SharedBody {
     this.#heldBytes = 0
   }
 
-  /** Ends the source, which lets go of what it holds, because nobody wants the rest. */
+  /** Ends the source, so that it releases what it holds, because nobody wants the rest. */
   abandon(): void {
     const source = this.#source
     if (source === null) return

@@ -18,17 +18,19 @@ export interface ServerOptions extends BaseServerOptions {
   readonly metrics: () => Promise<Exposition>
   /** Compares what is cached with etcd. */
   readonly checkConsistency: () => Promise<object>
-  /** Whether `api` answers any path, by passing it on. */
+  /** Whether `api` gets every path that has no route, to pass it on. */
   readonly answersAll?: boolean
   readonly corsAllowedOrigins: readonly string[]
   /** Further routes, on every port. */
   readonly routes?: (server: FastifyInstance) => void
-  /** Everything is behind it but health, which reveals nothing. */
+  /** Every route passes it except health, which reveals nothing. */
   readonly gate: RequestGate
 }
 
 export function createServer(options: ServerOptions, makeListener: MakeListener): FastifyInstance {
   return createBaseServer(options, makeListener, (server) => {
+    server.all('/', answer)
+    server.all('/index.html', answer)
     server.all('/api', answer)
     server.all('/api/*', answer)
     server.all('/apis', answer)

@@ -16,7 +16,7 @@ function setUp(slots: number, { maxBytes = 1e9, cacheBytes = 1_000_000 } = {}) {
   return { gate, clock, budget, told, bodies: new BodyCache({ maxBytes: cacheBytes, gate, budget }) }
 }
 
-/** Notes when it is made and when it is let go. */
+/** A source that notes when it is read and when it is ended. */
 function source(count = 3) {
   const made = { pieces: 0, isLetGo: false }
   function* pieces(): Generator<Buffer, void, void> {
@@ -38,7 +38,7 @@ async function readAll(body: BodyReader): Promise<number> {
   }
 }
 
-void t.test('those who ask at once share one making, and those who come later its result', async (t) => {
+void t.test('requests that come at once share the making of a body, and later ones its result', async (t) => {
   const { bodies, gate } = setUp(1)
   const { made, pieces } = source()
   const uses = await Promise.all(Array.from({ length: 50 }, () => bodies.use('a', asker(), pieces)))
@@ -84,7 +84,7 @@ void t.test('a body made from another one needs no slot of its own', async (t) =
   t.equal(gate.running, 0)
 })
 
-void t.test('many of one identity that wait for the same body are one in the queue, and share it', async (t) => {
+void t.test('many requests of one identity for one body take one place in the queue', async (t) => {
   const { bodies, gate } = setUp(1)
   const first = await bodies.use('a', asker(), source().pieces)
   const { made, pieces } = source()
