@@ -1,7 +1,8 @@
 import t from 'tap'
 
 import { CodecError, type CodecErrorCode } from '../../../src/codec/protobuf/codec-error.js'
-import { decodeObject, MAX_MESSAGE_DEPTH } from '../../../src/codec/protobuf/decode.js'
+import { decodeObject } from '../../../src/codec/protobuf/decode.js'
+import { MAX_MESSAGE_DEPTH } from '../../../src/codec/protobuf/field-places.js'
 import { isProtobuf, openEnvelope, rawOf } from '../../../src/codec/protobuf/envelope.js'
 import { readMetadata } from '../../../src/codec/protobuf/metadata.js'
 import { withResourceVersion } from '../../../src/codec/protobuf/resource-version.js'
