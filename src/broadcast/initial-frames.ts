@@ -9,7 +9,7 @@ import type { Revision } from '../model/revision.js'
 import { type EventUnit, NO_EVENTS, type WriteUnit } from './wire-format.js'
 
 const UNIT_BYTES = 64 * 1024
-/** Objects looked at for one unit at the most, so that a selector that matches nothing does not stall the event loop. */
+/** The most objects looked at for one unit, so that a selector that matches nothing does not stall the event loop. */
 const OBJECTS_LOOKED_AT = 2_000
 
 export class InitialFrames {
@@ -33,14 +33,15 @@ export class InitialFrames {
     this.#objects = snapshot.objects(prefix)
   }
 
-  /** An object of it could not be encoded: nobody is to begin with it. */
+  /** One of its objects could not be encoded, so no further watcher may share it. */
   get hasFailed(): boolean {
     return this.#failure !== null
   }
 
   /**
-   * null: there is no such unit, the state is complete. An empty one: nothing yet, ask again in the next turn.
-   * @throws what the encoder threw, to everyone who comes so far: what was taken for that unit is not to be had again.
+   * Returns null when the state is complete, and an empty unit when nothing is ready yet: ask again in the next turn.
+   * @throws the encoder's error, to every watcher that comes so far: the objects taken for that unit cannot be had
+   * again.
    */
   unit(index: number): EventUnit | null {
     if (index < this.#units.length) return this.#units[index]!

@@ -16,7 +16,9 @@ function compareKeys(a: Key, b: Key): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
-/** How many objects are stored as protobuf, by `apiVersion kind`. As many entries as a resource has had storage versions. */
+/**
+ * The number of objects stored as protobuf, by `apiVersion kind`: one entry for each storage version there has been.
+ */
 export type ProtobufKinds = ReadonlyMap<string, number>
 
 function protobufKind(object: StoredObject): string {

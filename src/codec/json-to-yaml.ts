@@ -12,7 +12,11 @@ import { endOfString, endOfValue, skipSpace } from '../support/json-walk.js'
 /** A scalar is stored as its YAML text. */
 type Node = string | Node[] | Map<string, Node>
 
-/** @param json one valid JSON value, no deeper than `MAX_JSON_DEPTH` (this recurses). @returns text that ends in a new line. */
+/**
+ * @param json one valid JSON value, no deeper than `MAX_JSON_DEPTH` (this recurses).
+ *
+ * @returns text that ends in a new line.
+ */
 export function jsonToYaml(json: Buffer): string {
   const reader = new Reader(json)
   const lines: string[] = []

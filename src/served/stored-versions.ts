@@ -1,7 +1,7 @@
 /**
- * Versions that are found in etcd: where a kind is stored in an older version than the one served (API servers store some in
- * their beta for years), that version is served as well from the first such object on, as the API server in front of that
- * etcd does. It stays until the next start.
+ * Versions that are found in etcd: where a kind is stored in an older version than the one served (API servers store
+ * some in their beta for years), that version is served as well from the first such object on, as the API server in
+ * front of that etcd does. It stays until the next start.
  */
 import type { WatchCache } from '../cache/watch-cache.js'
 import { wellKnown } from '../dialect/declared-resource.js'

@@ -105,7 +105,7 @@ void t.test('definitions that may not be read are waited for by nobody, and that
   t.equal(await statusOf(`${h.url}/apis`), 200)
   t.same(
     lines.filter((line) => line.includes('custom resources')),
-    ['custom resources are not served: what names them cannot be read'],
+    ['custom resources are not served: the objects that name them cannot be read'],
   )
 })
 

@@ -40,13 +40,16 @@ export interface DecodedObject {
 }
 
 export interface DecodeOptions {
-  /** By default `metadata.resourceVersion` is left out: etcd's mod revision is the true one, put in when it is served. */
+  /**
+   * By default `metadata.resourceVersion` is left out: etcd's mod revision is the true one, put in when it is served.
+   */
   readonly keepResourceVersion?: boolean
   /** Whether to leave out what is not stored but added by API servers on reading. @see missingDefaults */
   readonly withoutDefaults?: boolean
   /**
-   * The most messages that are read before the value is refused as too large. A body of 3 MB can hold a million and a half
-   * empty ones, each of which is many times as long in JSON. Default: no bound, for values that etcd's own limit bounds.
+   * The most messages that are read before the value is refused as too large. A body of 3 MB can hold a million and a
+   * half empty ones, each of which is many times as long in JSON. Default: no bound, for values that etcd's own limit
+   * bounds.
    */
   readonly maxMessages?: number
   /** The kind of an envelope that names none, as in a frame of a watch: WatchEvent. */
