@@ -18,7 +18,10 @@ import { until } from './until.js'
 export { until }
 
 export interface AppHarnessOptions {
-  /** As on the command line. `--port 0` is given already; the upstream is the embedded one unless `upstream` says otherwise. */
+  /**
+   * As on the command line. `--port 0` is given already; the upstream is the embedded one unless `upstream` says
+   * otherwise.
+   */
   readonly flags?: readonly string[]
   /** Over what the flags give, unchecked: for values below an option's minimum. */
   readonly config?: Partial<Config>

@@ -23,7 +23,7 @@ function ringOf(bounds: Partial<RingBounds>, floor: number, ...items: RingItem[]
 const revisions = (ring: RingBuffer<RingItem>): number[] =>
   Array.from({ length: ring.length }, (_, i) => ring.at(i)!.revision)
 
-void t.test('the oldest go when there are too many, and the floor is the last that went', (t) => {
+void t.test('the oldest items are evicted when there are too many, and the floor is the last evicted', (t) => {
   const cases: [name: string, count: number, held: number[], floor: number][] = [
     ['empty', 0, [], 5],
     ['one', 1, [10], 5],
@@ -59,7 +59,7 @@ void t.test('the first item after a revision is found at every boundary', (t) =>
   t.end()
 })
 
-void t.test('bytes are bounded, but the newest stays however large it is', (t) => {
+void t.test('bytes are bounded, but the newest item stays however large it is', (t) => {
   const ring = ringOf({ maxBytes: 30 }, 0, item(1, 10), item(2, 10), item(3, 10))
   t.same(revisions(ring), [1, 2, 3], 'exactly full')
   ring.append(item(4, 1))
@@ -72,7 +72,7 @@ void t.test('bytes are bounded, but the newest stays however large it is', (t) =
   t.end()
 })
 
-void t.test('age is bounded when something comes and when the timer asks', (t) => {
+void t.test('age is bounded at each append and when the timer asks', (t) => {
   const ring = ringOf({ maxAgeMs: 100 }, 0, item(1, 1, 0), item(2, 1, 50), item(3, 1, 100))
   t.same(revisions(ring), [1, 2, 3], 'exactly that old')
   ring.append(item(4, 1, 101))
@@ -104,7 +104,7 @@ void t.test('history is kept for its time whatever the count, within the bytes',
   t.end()
 })
 
-void t.test('memory is given back down to nothing', (t) => {
+void t.test('memory can be given back down to nothing', (t) => {
   const ring = ringOf({}, 0, item(1, 10), item(2, 10), item(3, 10))
   ring.shrinkTo(20)
   checkRing(ring)
@@ -154,7 +154,7 @@ void t.test('the ring grows with its content and keeps the order while it is wra
   t.end()
 })
 
-void t.test('whatever is done to it, it holds the newest of what came', (t) => {
+void t.test('after any calls the ring holds the newest of the items that came', (t) => {
   const random = seededRandom(7)
   for (let round = 0; round < 20; round++) {
     const bounds = { maxItems: randomInteger(random, 1, 100), maxBytes: randomInteger(random, 1, 2_000), maxAgeMs: 50 }

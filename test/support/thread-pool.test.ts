@@ -38,7 +38,7 @@ void t.test('a thread does one job after the other, and calls back', async (t) =
   t.same(replaced, [])
 })
 
-void t.test('what a thread knows is kept for it alone', async (t) => {
+void t.test('each thread keeps its own memory between jobs', async (t) => {
   const { threads } = pool(t, LONG_MS)
   const sizes: number[] = []
   const job = {
@@ -55,7 +55,7 @@ void t.test('what a thread knows is kept for it alone', async (t) => {
   t.same(sizes, [0, 1, 2, 0], 'the fourth ran in a new thread')
 })
 
-void t.test('a job that is too much ends with its thread; the next has another', async (t) => {
+void t.test('a job over its limits ends with its thread, and the next job gets another thread', async (t) => {
   const rows = [
     ['hang', 'deadline', 500],
     ['fill', 'memory', LONG_MS],
@@ -71,7 +71,7 @@ void t.test('a job that is too much ends with its thread; the next has another',
   }
 })
 
-void t.test('the time that a job waits for this side is not its own', async (t) => {
+void t.test('the time that a job waits for its caller does not count against its deadline', async (t) => {
   const { run } = pool(t, 500)
   const ask = () => new Promise((resolve) => setTimeout(() => resolve('late'), 700))
   t.equal(await run(['call'], { ask }), 'late')

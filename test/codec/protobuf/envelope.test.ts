@@ -44,7 +44,7 @@ void t.test('an envelope gives its kind and the object, as a slice of the value'
   t.end()
 })
 
-void t.test('bad values and what is said of them', (t) => {
+void t.test('each bad value is refused with its reason', (t) => {
   const deep = (levels: number): Buffer => {
     // JSONSchemaProps.not, again and again.
     let schemaProps = lengthDelimited(5, Buffer.from('object'))
@@ -113,7 +113,7 @@ void t.test('bad values and what is said of them', (t) => {
   t.end()
 })
 
-void t.test('a value cut off anywhere is refused, or was whole up to there', (t) => {
+void t.test('a value that is cut off is refused, unless it is whole up to there', (t) => {
   for (const value of [storedPod, pod.protobuf]) {
     const whole = decodeObject(value, schema).bytes.length
     for (let length = 0; length < value.length; length++) {
