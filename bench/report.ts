@@ -29,6 +29,7 @@ export async function report(isLocal: boolean): Promise<void> {
     stormSection,
     workersSection,
     slowSection,
+    loopSection,
     ingestSection,
     informerSection,
   ]) {
@@ -304,6 +305,24 @@ async function slowSection(all: readonly Row[]): Promise<string> {
     plain('ratio', 'p99Ratio'),
   ]
   return `## Slow readers: what the others feel\n\n${table(rows, columns)}`
+}
+
+async function loopSection(all: readonly Row[]): Promise<string> {
+  const rows = latest(all, 'loop')
+  if (rows.length === 0) return ''
+  const text = (title: string, name: string): Column => ({ title, cell: (row) => String(row[name] ?? '–') })
+  const columns = [
+    text('request', 'request'),
+    text('answer', 'status'),
+    plain('block, CPU ms', 'blockCpuMs'),
+    plain('block, ms', 'blockMs'),
+    plain('p99 ms beside it', 'p99Ms'),
+    plain('p99 ms without', 'p99MsWithout'),
+    plain('answered after ms', 'answerMs'),
+  ]
+  const about =
+    'Each request twice, while 100 watchers are sent 50 events a second over 10,000 objects. A block is the longest time for which the event loop did nothing else: what its thread computed, and what passed, which on a busy machine includes what others took. The threads that compute writes share the core with the loop.'
+  return `## Loop: what a request can do to the others\n\n${about}\n\n${table(rows, columns)}`
 }
 
 async function ingestSection(all: readonly Row[]): Promise<string> {

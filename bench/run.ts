@@ -7,6 +7,7 @@ import { fanout } from './fanout.js'
 import { informer } from './informer.js'
 import { ingest } from './ingest.js'
 import { list } from './list.js'
+import { loop } from './loop.js'
 import { memory } from './memory.js'
 import { nats } from './nats.js'
 import { protobufDecode } from './protobuf-decode.js'
@@ -28,6 +29,7 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   restart: { ask: restart, about: 'what reading history back at a start costs etcd: the delay of its puts' },
   list: { ask: list, about: 'full lists asked for at once: CPU each, memory at the worst' },
   slow: { ask: slow, about: 'delay of the others while one in a hundred reads nothing' },
+  loop: { ask: loop, about: 'the longest block of the event loop that each known-bad request causes' },
   ingest: { ask: ingest, about: 'events a second that come in, and their lag' },
   'protobuf-decode': { ask: protobufDecode, about: 'a pod stored as protobuf until it is JSON' },
   workers: { ask: workers, about: 'CPU of a delivery with two workers, against one' },

@@ -97,6 +97,10 @@ const targets: readonly Target[] = [
       'ofOneWorker',
     ),
   ),
+  atMost('longest block of the event loop by a known-bad request, CPU', 20, ' ms', (of) => {
+    const blocks = of('loop').flatMap((row) => (typeof row['blockCpuMs'] === 'number' ? [row['blockCpuMs']] : []))
+    return blocks.length === 0 ? undefined : Math.max(...blocks)
+  }),
   atMost('idle watcher, HTTP/1.1: resident', 12, ' KB', (of) => value(of('memory'), OURS, 'kbPerIdleWatcher')),
 ]
 

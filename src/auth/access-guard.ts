@@ -10,6 +10,7 @@
 import type { AccessMetrics } from '../model/request-metrics.js'
 import { ForbiddenError, ServiceUnavailableError, StatusError, UnauthorizedError } from '../model/status.js'
 import type { Clock, Timer } from '../support/clock.js'
+import { turns } from '../support/turns.js'
 import type { AuthenticationRequest } from './authn/authenticator.js'
 import { bearerToken } from './authn/bearer-token.js'
 import type { UnionAuthenticator } from './authn/union-authenticator.js'
@@ -57,7 +58,6 @@ const TICK_MS = 1_000
 /** Changes come in bursts (a chart applies twenty bindings), so a pass waits this long and judges once. */
 const SETTLE_MS = 100
 const CONCURRENT = 16
-const SLICE = 256
 
 export class AccessGuard {
   readonly #options: AccessGuardOptions
@@ -225,7 +225,7 @@ export class AccessGuard {
     const work = async (): Promise<void> => {
       for (let entry = queue[next++]; entry !== undefined && !this.#closed; entry = queue[next++]) {
         await this.#judge(entry[0], entry[1])
-        if (next % SLICE === 0) await new Promise((resolve) => setImmediate(resolve))
+        if (turns.isOver) await turns.take()
       }
     }
     await Promise.all(Array.from({ length: CONCURRENT }, work))

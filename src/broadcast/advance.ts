@@ -7,6 +7,7 @@ import { LRUCache } from 'lru-cache'
 import type { CacheBatch } from '../cache/cache-batch.js'
 import type { WatchCache } from '../cache/watch-cache.js'
 import type { Clock } from '../support/clock.js'
+import { Slice } from '../support/turns.js'
 import type { BroadcastMetrics } from '../model/stage-metrics.js'
 import type { Cursor } from './cursor.js'
 import type { Endings } from './endings.js'
@@ -17,6 +18,7 @@ import type { EventUnit } from './wire-format.js'
 /** The most work that is done for one cursor in one turn of the pump. */
 const TURN_BYTES = 256 * 1024
 const TURN_BATCHES = 512
+const TURN_MS = 2
 
 export interface CursorAdvanceOptions {
   readonly cache: WatchCache
@@ -129,6 +131,7 @@ export class CursorAdvance implements Advance {
 
   #advanceLagging(cursor: Cursor): boolean {
     const cache = this.#cache
+    const slice = new Slice(TURN_MS)
     let bytes = 0
     // A parked cursor is at the head, however old the revision that it was written last.
     if (cursor.isAtHead) cursor.passTo(cache.revision)
@@ -149,9 +152,9 @@ export class CursorAdvance implements Advance {
       }
       const replay = this.#replayOf(cursor, batch)
       cursor.passTo(batch.revision)
-      if (replay.events === 0) continue
       bytes += replay.bytes.length
-      if (!cursor.writeEvents(replay)) return false
+      if (replay.events > 0 && !cursor.writeEvents(replay)) return false
+      if (slice.isOver) return true
     }
     return true
   }

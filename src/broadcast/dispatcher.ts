@@ -218,9 +218,15 @@ export class Dispatcher implements CacheListener, CursorOwner {
   onBatch(batch: CacheBatch): void {
     if (this.#waiting.size > 0) this.#activateWaiting((batch.revision - 1) as Revision)
     if (this.#groups.size === 0) return
+    const { dispatchSlice } = this.#options.pump
     const touched: GroupMatcher[] = []
+    const late = new Set<GroupMatcher>()
     for (const event of batch.events) {
       for (const matcher of this.#groups.index.candidates(event)) {
+        if (dispatchSlice.isOver) {
+          late.add(matcher)
+          continue
+        }
         const matchedEvent = this.#match(matcher, event, batch)
         if (matchedEvent === null) continue
         if (matcher.matchedEvents.length === 0) touched.push(matcher)
@@ -229,9 +235,15 @@ export class Dispatcher implements CacheListener, CursorOwner {
       }
     }
     for (const matcher of touched) {
-      for (const group of matcher.groups) this.#appendTo(group, batch, matcher.matchedEvents)
+      if (!late.has(matcher)) {
+        for (const group of matcher.groups) {
+          if (dispatchSlice.isOver) this.#lagBefore(group, batch)
+          else this.#appendTo(group, batch, matcher.matchedEvents)
+        }
+      }
       matcher.matchedEvents = []
     }
+    for (const matcher of late) for (const group of matcher.groups) this.#lagBefore(group, batch)
     for (const event of batch.events) event.bodies = null
   }
 
@@ -314,6 +326,13 @@ export class Dispatcher implements CacheListener, CursorOwner {
       log.trim()
     }
     pump.enqueueGroup(group, this.#advance)
+  }
+
+  /** There was no time left for the group: its watchers go on from the ring, before the batch. */
+  #lagBefore(group: Group<Cursor>, batch: CacheBatch): void {
+    const before = (batch.revision - 1) as Revision
+    for (const cursor of group.members.parked) cursor.unpark(before)
+    for (const cursor of group.members.active.slice()) cursor.lagFromLog(before)
   }
 
   /** The log is about to be trimmed up to `offset`: cursors that have not come so far go on from the ring. */

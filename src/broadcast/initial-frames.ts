@@ -6,11 +6,14 @@ import type { Snapshot } from '../cache/store.js'
 import type { Key } from '../model/event.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { Revision } from '../model/revision.js'
+import { Slice } from '../support/turns.js'
 import { type EventUnit, NO_EVENTS, type WriteUnit } from './wire-format.js'
 
 const UNIT_BYTES = 64 * 1024
-/** The most objects looked at for one unit, so that a selector that matches nothing does not stall the event loop. */
-const OBJECTS_LOOKED_AT = 2_000
+/**
+ * The time for one unit: a selector that matches nothing looks at all objects, and no unit says how long its own take.
+ */
+const UNIT_MS = 2
 
 export class InitialFrames {
   readonly revision: Revision
@@ -58,17 +61,19 @@ export class InitialFrames {
   #nextUnit(): EventUnit | null {
     const frames: Buffer[] = []
     let length = 0
-    for (let looked = 0; length < UNIT_BYTES && looked < OBJECTS_LOOKED_AT; looked++) {
+    const slice = new Slice(UNIT_MS)
+    while (length < UNIT_BYTES) {
       const next = this.#objects.next()
       if (next.done) {
         this.#isComplete = true
         break
       }
-      if (!this.matches(next.value)) continue
-      const frame = this.frame(next.value)
-      if (frame === null) continue
-      frames.push(frame)
-      length += frame.length
+      const frame = this.matches(next.value) ? this.frame(next.value) : null
+      if (frame !== null) {
+        frames.push(frame)
+        length += frame.length
+      }
+      if (slice.isOver) break
     }
     if (frames.length === 0) return this.#isComplete ? null : NO_EVENTS
     const unit = { ...this.pack(frames), events: frames.length }

@@ -11,10 +11,13 @@
  */
 import type { Cursor } from './cursor.js'
 import type { Group } from './group.js'
+import { LoopSlice } from '../support/turns.js'
 
 export interface PumpOptions {
   /** The length of one slice of work between two turns of the event loop, in milliseconds. */
   readonly sliceMs?: number
+  /** How long events may be handed to groups in one iteration of the event loop, milliseconds. */
+  readonly dispatchMs?: number
   readonly metrics: { passSlice(seconds: number): void }
 }
 
@@ -34,6 +37,11 @@ const SLICE_MS = 4
 const CURSORS_PER_CLOCK_READ = 16
 
 export class Pump {
+  /**
+   * The time for handing events to groups, of all resources together. Watchers of the groups that have had no turn when
+   * it is over go on from the ring, in slices of the pump.
+   */
+  readonly dispatchSlice: { readonly isOver: boolean }
   readonly #sliceMs: number
   readonly #metrics: PumpOptions['metrics']
   readonly #groups: { group: Group<Cursor>; advance: Advance }[] = []
@@ -46,6 +54,7 @@ export class Pump {
 
   constructor(options: PumpOptions) {
     this.#sliceMs = options.sliceMs ?? SLICE_MS
+    this.dispatchSlice = new LoopSlice(options.dispatchMs)
     this.#metrics = options.metrics
   }
 

@@ -9,6 +9,7 @@ import type { FreshnessSource, StateAtRevision } from '../model/freshness-source
 import type { Revision } from '../model/revision.js'
 import { ExpiredError, NotImplementedError, TimeoutError, TooLargeResourceVersionError } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
+import { turns } from '../support/turns.js'
 import { ENCRYPTED, HeldObjects, type Ingester } from './held-objects.js'
 import type { Snapshot } from './store.js'
 import type { Waiters } from './waiters.js'
@@ -19,6 +20,8 @@ const KEPT_SNAPSHOT_MS = 5 * 60_000
 
 /** With an etcd whose progress cannot be trusted, how long a read waits for events before it goes to etcd itself. */
 const UNTRUSTED_WAIT_MS = 200
+
+const withoutSlot = (): Promise<() => void> => Promise.resolve(() => {})
 
 const RETRY_SOON = { details: { retryAfterSeconds: 1 } } as const
 
@@ -34,12 +37,15 @@ export abstract class CacheReads {
   protected abstract readonly ingester: Ingester
   readonly #kept = new LRUCache<Revision, Snapshot>({ max: KEPT_SNAPSHOTS, ttl: KEPT_SNAPSHOT_MS })
   /** Reads at one time are handed the same state of the source, which is sorted once. */
-  readonly #states = new WeakMap<StateAtRevision, Snapshot>()
+  readonly #states = new WeakMap<StateAtRevision, Promise<Snapshot>>()
 
   /** The state at `revision`; the same object until something changes. */
   abstract snapshot(): Snapshot
-  /** The state at an earlier revision, by walking the ring back; null where it does not reach. */
-  protected abstract rebuild(revision: Revision): Snapshot | null
+  /**
+   * The state at an earlier revision, by walking the ring back in turns of the event loop; null where it does not
+   * reach.
+   */
+  protected abstract rebuild(revision: Revision): Promise<Snapshot | null>
 
   /**
    * Waits until everything at or before `revision` has arrived.
@@ -95,22 +101,40 @@ export abstract class CacheReads {
 
   /**
    * Returns the state at exactly `revision`: kept, rebuilt by walking the ring back, or read from etcd.
+   * @param enter takes a slot for what has to be rebuilt or read. @returns what gives it back.
    * @throws ExpiredError when it is gone everywhere; TooLargeResourceVersionError when it is still to come.
    */
-  async snapshotAt(revision: Revision, signal?: AbortSignal): Promise<Snapshot> {
+  async snapshotAt(
+    revision: Revision,
+    signal?: AbortSignal,
+    enter: () => Promise<() => void> = withoutSlot,
+  ): Promise<Snapshot> {
     if (revision > this.revision) {
       const read = await this.#reach(revision, signal)
       if (read !== null) return read
     }
-    if (revision === this.revision) return this.snapshot()
-    const kept = this.#kept.get(revision)
-    if (kept !== undefined) return kept
-    const rebuilt = this.rebuild(revision)
+    const here = this.#hereAt(revision)
+    if (here !== undefined) return here
+    const leave = await enter()
+    try {
+      // Meanwhile it may have been made for somebody else.
+      return this.#hereAt(revision) ?? (await this.#makeAt(revision, signal))
+    } finally {
+      leave()
+    }
+  }
+
+  #hereAt(revision: Revision): Snapshot | undefined {
+    return revision === this.revision ? this.snapshot() : this.#kept.get(revision)
+  }
+
+  async #makeAt(revision: Revision, signal: AbortSignal | undefined): Promise<Snapshot> {
+    const { history } = this
+    const rebuilt = await this.rebuild(revision)
     if (rebuilt !== null) {
       this.#kept.set(revision, rebuilt)
       return rebuilt
     }
-    const { history } = this
     const read = await this.#readState(revision, signal)
     // Meanwhile the cache may have gone over to another history, whose pages are not to be filled up from this one.
     if (this.history === history) this.#kept.set(revision, read)
@@ -172,7 +196,7 @@ export abstract class CacheReads {
     if (isHeld && state.revision === this.revision) return this.snapshot()
     let snapshot = this.#states.get(state)
     if (snapshot === undefined) this.#states.set(state, (snapshot = this.#snapshotOf(state, isHeld)))
-    return snapshot
+    return await snapshot
   }
 
   /**
@@ -180,11 +204,13 @@ export abstract class CacheReads {
    * etcd's history may be another one.
    * @throws NotImplementedError when something in it is encrypted: a list without that would be a lie.
    */
-  #snapshotOf({ revision, keyValues }: StateAtRevision, isHeld: boolean): Snapshot {
+  async #snapshotOf({ revision, keyValues }: StateAtRevision, isHeld: boolean): Promise<Snapshot> {
+    const { history } = this
     const state = new HeldObjects(this.ingester)
     for (const keyValue of keyValues) {
+      if (turns.isOver) await turns.take()
       // The very version we hold: share its bytes.
-      const held = isHeld ? this.held.store.get(keyValue.key) : undefined
+      const held = isHeld && this.history === history ? this.held.store.get(keyValue.key) : undefined
       if (held !== undefined && held.modRevision === keyValue.modRevision) state.keep(held)
       else state.put(keyValue)
     }

@@ -16,6 +16,9 @@ function compareKeys(a: Key, b: Key): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
+/** Some microseconds of counting. */
+const KEYS_PER_YIELD = 256
+
 /**
  * The number of objects stored as protobuf, by `apiVersion kind`: one entry for each storage version there has been.
  */
@@ -56,8 +59,8 @@ export class Snapshot implements ObjectState {
     }
   }
 
-  /** How many keys lie in [startKey, end of prefix). O(n) in that number. */
-  count(prefix: Key, startKey: Key = prefix): number {
+  /** How many keys lie in [startKey, end of prefix). O(n) in that number; it yields every few hundred. */
+  *count(prefix: Key, startKey: Key = prefix): Generator<void, number, void> {
     if (startKey <= prefix && this.#tree.size > 0 && this.#tree.minKey()!.startsWith(prefix)) {
       if (this.#tree.maxKey()!.startsWith(prefix)) return this.#tree.size
     }
@@ -65,7 +68,7 @@ export class Snapshot implements ObjectState {
     let count = 0
     for (const key of this.#tree.keys(startKey < prefix ? prefix : startKey)) {
       if (key >= end && end !== '\0') break
-      count++
+      if (++count % KEYS_PER_YIELD === 0) yield
     }
     return count
   }

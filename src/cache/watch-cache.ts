@@ -21,6 +21,7 @@ import { Gaps } from './gaps.js'
 import { ENCRYPTED, HeldObjects, Ingester } from './held-objects.js'
 import { CacheReads } from './reads.js'
 import { RingBuffer, type RingBounds } from '../support/ring-buffer.js'
+import { turns } from '../support/turns.js'
 import { SourceAge } from './source-age.js'
 import type { Snapshot } from './store.js'
 import { Waiters } from './waiters.js'
@@ -444,19 +445,27 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     this.#advanced()
   }
 
-  protected rebuild(revision: Revision): Snapshot | null {
-    if (!this.canResumeAfter(revision)) return null
-    const store = this.snapshot().toStore()
-    const first = this.#ring.indexAfter(revision)
-    for (let i = this.#ring.length - 1; i >= first; i--) {
-      const { events } = this.#ring.at(i)!
+  protected async rebuild(revision: Revision): Promise<Snapshot | null> {
+    const history = this.#history
+    const present = this.snapshot()
+    const { unservableCount } = present
+    const store = present.toStore()
+    // All batches at or before it are still in `store`.
+    let position = present.revision
+    while (true) {
+      if (turns.isOver) await turns.take()
+      // Meanwhile the ring may have let go of what is needed, or be another one.
+      if (this.#history !== history || !this.canResumeAfter(revision)) return null
+      const batch = this.#ring.at(this.#ring.indexAfter(position) - 1)
+      if (batch === undefined || batch.revision <= revision) return store.snapshot(revision, unservableCount)
+      position = (batch.revision - 1) as Revision
+      const { events } = batch
       for (let j = events.length - 1; j >= 0; j--) {
         const { object, previous } = events[j]!
         if (previous !== null) store.set(previous.key, previous)
         else if (object !== null) store.delete(object.key)
       }
     }
-    return store.snapshot(revision, this.unservableCount)
   }
 
   #connected(): void {

@@ -5,81 +5,187 @@
  *
  * Of duplicate keys the last is kept, because YAML readers refuse them. The layout is kubectl's: two spaces, lists not
  * indented.
+ *
+ * All of it can stop anywhere, because a large object takes a tenth of a second: the generators yield after some tens
+ * of microseconds of work, and go on when they are called again. None of them recurses.
  */
 import { decodeString } from './json-strings.js'
 import { endOfString, endOfValue, skipSpace } from '../support/json-walk.js'
 
-/** A scalar is stored as its YAML text. */
-type Node = string | Node[] | Map<string, Node>
+/** Values read, or lines written, between two places where the caller can make way for others. */
+const STEPS_PER_YIELD = 256
 
-/**
- * @param json one valid JSON value, no deeper than `MAX_JSON_DEPTH` (this recurses).
- *
- * @returns text that ends in a new line.
- */
+/** @param json one valid JSON value. @returns text that ends in a new line. */
 export function jsonToYaml(json: Buffer): string {
-  const reader = new Reader(json)
+  const steps = yamlSteps(json)
+  while (true) {
+    const step = steps.next()
+    if (step.done) return step.value
+  }
+}
+
+/** The same in steps, for what may be large. */
+export function* yamlSteps(json: Buffer): Generator<void, string, void> {
   const lines: string[] = []
-  const node = reader.read()
-  if (isBlock(node)) writeBlock(node, '', lines)
+  const node = yield* new Reader(json).read()
+  if (isBlock(node)) yield* writeBlock(node, lines)
   else lines.push(inline(node))
   return `${lines.join('\n')}\n`
 }
 
-class Reader {
-  private at = 0
+/** Writes an object with long lists as it comes, in parts that are cut between the items of its lists or not at all. */
+export class YamlWriter {
+  #hasStarted = false
+  /** The member whose list is being written. */
+  #list: { readonly name: string; isEmpty: boolean } | null = null;
 
-  constructor(private readonly json: Buffer) {}
+  /** @returns the lines of one more part. */
+  *push(part: Buffer): Generator<void, Buffer, void> {
+    const reader = new Reader(part)
+    const lines: string[] = []
+    if (!this.#hasStarted) reader.skip(OPEN_BRACE)
+    this.#hasStarted = true
+    while (!reader.isAtEnd) {
+      if (this.#list !== null) yield* this.#writeItems(reader, this.#list, lines)
+      else if (!reader.skip(CLOSE_BRACE)) yield* this.#writeMember(reader, lines)
+    }
+    return Buffer.from(lines.map((line) => `${line}\n`).join(''))
+  }
 
-  read(): Node {
-    const { json } = this
-    this.at = skipSpace(json, this.at)
-    const start = this.at
-    switch (json[start]) {
-      case 0x7b: {
-        const members = new Map<string, Node>()
-        while (this.nextItem(0x7d)) {
-          const keyEnd = endOfString(json, this.at)
-          const key = decodeString(json, this.at, keyEnd)
-          this.at = skipSpace(json, keyEnd) + 1
-          const value = this.read()
-          members.delete(key)
-          members.set(key, value)
-        }
-        return members
+  *#writeItems(
+    reader: Reader,
+    list: { readonly name: string; isEmpty: boolean },
+    lines: string[],
+  ): Generator<void, void, void> {
+    while (!reader.isAtEnd) {
+      if (reader.skip(CLOSE_BRACKET)) {
+        if (list.isEmpty) lines.push(`${list.name}: []`)
+        this.#list = null
+        return
       }
-      case 0x5b: {
-        const items: Node[] = []
-        while (this.nextItem(0x5d)) items.push(this.read())
-        return items
-      }
-      case 0x22:
-        this.at = endOfString(json, start)
-        return yamlString(decodeString(json, start, this.at))
-      default:
-        this.at = endOfValue(json, start)
-        return json.toString('latin1', start, this.at)
+      if (list.isEmpty) lines.push(`${list.name}:`)
+      list.isEmpty = false
+      yield* writeBlock([yield* reader.read()], lines)
     }
   }
 
-  /**
-   * Moves past the opening bracket or a comma to the next item. At the closing bracket it moves past that and returns
-   * false.
-   */
-  private nextItem(close: number): boolean {
-    this.at = skipSpace(this.json, this.at)
-    if (this.at >= this.json.length) return false
-    const byte = this.json[this.at]
-    this.at++
-    if (byte === close) return false
-    this.at = skipSpace(this.json, this.at)
-    if (this.json[this.at] !== close) return true
-    this.at++
-    return false
+  *#writeMember(reader: Reader, lines: string[]): Generator<void, void, void> {
+    const key = reader.key()
+    if (reader.skip(OPEN_BRACKET)) this.#list = { name: yamlString(key), isEmpty: true }
+    else yield* writeBlock(new Map([[key, yield* reader.read()]]), lines)
   }
 }
 
-function isBlock(node: Node): node is Node[] | Map<string, Node> {
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+const QUOTE = 0x22
+const COMMA = 0x2c
+
+/** A scalar is stored as its YAML text. */
+type Node = string | Block
+type Block = Node[] | Map<string, Node>
+
+/** A list or an object whose end has not been read. */
+interface Open {
+  readonly node: Block
+  /** Of the member that comes next. */
+  key: string
+}
+
+class Reader {
+  #at = 0
+
+  constructor(private readonly json: Buffer) {}
+
+  /** Nothing follows but white space and a comma. */
+  get isAtEnd(): boolean {
+    this.#toNext()
+    return this.#at >= this.json.length
+  }
+
+  /** Moves past `byte` if it is the next one. */
+  skip(byte: number): boolean {
+    this.#toNext()
+    if (this.json[this.#at] !== byte) return false
+    this.#at++
+    return true
+  }
+
+  /** Moves past a key and its colon. */
+  key(): string {
+    this.#toNext()
+    const end = endOfString(this.json, this.#at)
+    const key = decodeString(this.json, this.#at, end)
+    this.#at = skipSpace(this.json, end) + 1
+    return key
+  }
+
+  *read(): Generator<void, Node, void> {
+    const open: Open[] = []
+    for (let steps = 1; ; steps++) {
+      if (steps % STEPS_PER_YIELD === 0) yield
+      let node = this.#begin()
+      if (typeof node !== 'string' && !this.#skipEnd(node)) {
+        open.push({ node, key: Array.isArray(node) ? '' : this.key() })
+        continue
+      }
+      while (true) {
+        const parent = open.at(-1)
+        if (parent === undefined) return node
+        put(parent, node)
+        if (!this.#skipEnd(parent.node)) {
+          if (!Array.isArray(parent.node)) parent.key = this.key()
+          break
+        }
+        node = parent.node
+        open.pop()
+      }
+    }
+  }
+
+  /** A scalar, or a list or an object that is still empty. */
+  #begin(): Node {
+    const { json } = this
+    this.#toNext()
+    const start = this.#at
+    switch (json[start]) {
+      case OPEN_BRACE:
+        this.#at++
+        return new Map()
+      case OPEN_BRACKET:
+        this.#at++
+        return []
+      case QUOTE:
+        this.#at = endOfString(json, start)
+        return yamlString(decodeString(json, start, this.#at))
+      default:
+        this.#at = endOfValue(json, start)
+        return json.toString('latin1', start, this.#at)
+    }
+  }
+
+  #skipEnd(node: Block): boolean {
+    return this.isAtEnd || this.skip(Array.isArray(node) ? CLOSE_BRACKET : CLOSE_BRACE)
+  }
+
+  #toNext(): void {
+    this.#at = skipSpace(this.json, this.#at)
+    if (this.json[this.#at] === COMMA) this.#at = skipSpace(this.json, this.#at + 1)
+  }
+}
+
+function put({ node, key }: Open, value: Node): void {
+  if (Array.isArray(node)) {
+    node.push(value)
+    return
+  }
+  node.delete(key)
+  node.set(key, value)
+}
+
+function isBlock(node: Node): node is Block {
   return typeof node !== 'string' && (Array.isArray(node) ? node.length > 0 : node.size > 0)
 }
 
@@ -87,29 +193,53 @@ function inline(node: Node): string {
   return typeof node === 'string' ? node : Array.isArray(node) ? '[]' : '{}'
 }
 
-function writeBlock(node: Node[] | Map<string, Node>, indent: string, lines: string[]): void {
-  if (Array.isArray(node)) {
-    for (const item of node) {
-      if (!isBlock(item)) {
-        lines.push(`${indent}- ${inline(item)}`)
-        continue
-      }
-      const first = lines.length
-      writeBlock(item, `${indent}  `, lines)
-      // The dash replaces the indentation of the item's first line.
-      lines[first] = `${indent}- ${lines[first]!.slice(indent.length + 2)}`
-    }
-    return
+/** A list or an object whose lines are being written. */
+interface Writing {
+  readonly indent: string
+  /** What its next line begins with: the first line of an item begins with the dash of the item. */
+  lead: string
+  readonly items: Iterator<Node, void> | null
+  readonly members: Iterator<[string, Node], void> | null
+}
+
+function writingOf(node: Block, indent: string, lead: string): Writing {
+  return Array.isArray(node)
+    ? { indent, lead, items: node.values(), members: null }
+    : { indent, lead, items: null, members: node.entries() }
+}
+
+function* writeBlock(node: Block, lines: string[]): Generator<void, void, void> {
+  const open = [writingOf(node, '', '')]
+  for (let steps = 1; open.length > 0; steps++) {
+    if (steps % STEPS_PER_YIELD === 0) yield
+    const next = writeNext(open.at(-1)!, lines)
+    if (next === 'end') open.pop()
+    else if (next !== 'line') open.push(next)
   }
-  for (const [key, value] of node) {
-    const name = yamlString(key)
-    if (isBlock(value)) {
-      lines.push(`${indent}${name}:`)
-      writeBlock(value, Array.isArray(value) ? indent : `${indent}  `, lines)
-    } else {
-      lines.push(`${indent}${name}: ${inline(value)}`)
-    }
+}
+
+/** Writes one line, or says which list or object has to be written before the next one. */
+function writeNext(writing: Writing, lines: string[]): Writing | 'line' | 'end' {
+  const { indent, lead, items, members } = writing
+  writing.lead = indent
+  if (items !== null) {
+    const item = items.next()
+    if (item.done) return 'end'
+    if (isBlock(item.value)) return writingOf(item.value, `${indent}  `, `${lead}- `)
+    lines.push(`${lead}- ${inline(item.value)}`)
+    return 'line'
   }
+  const member = members!.next()
+  if (member.done) return 'end'
+  const [key, value] = member.value
+  const name = yamlString(key)
+  if (!isBlock(value)) {
+    lines.push(`${lead}${name}: ${inline(value)}`)
+    return 'line'
+  }
+  lines.push(`${lead}${name}:`)
+  const inner = Array.isArray(value) ? indent : `${indent}  `
+  return writingOf(value, inner, inner)
 }
 
 function yamlString(text: string): string {

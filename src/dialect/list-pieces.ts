@@ -8,6 +8,7 @@ import { formatResourceVersion } from '../model/resource-version.js'
 import type { StoredObject } from '../model/stored-object.js'
 import { encodeContinueToken, tokenAfter } from './continue-token.js'
 import type { ObjectEncoder } from './encoding/object-encoder.js'
+import { turns } from '../support/turns.js'
 
 export interface ListPage {
   readonly snapshot: ObjectState
@@ -23,9 +24,8 @@ export interface ListPage {
 }
 
 const PIECE_BYTES = 128 * 1024
-const OBJECTS_PER_TURN = 2_000
 
-/** A null piece lets the event loop turn. */
+/** A null piece asks for another turn of the event loop (`support/turns.ts`). */
 export function* listPieces(page: ListPage): Generator<Buffer | null, void, void> {
   if (page.limit !== null || page.encoder.list !== undefined) {
     return yield* gatheredPieces(page, page.limit ?? Number.POSITIVE_INFINITY)
@@ -34,9 +34,8 @@ export function* listPieces(page: ListPage): Generator<Buffer | null, void, void
   const pieces = new PieceWriter()
   pieces.add(encoder.listHead({ resourceVersion: formatResourceVersion(snapshot.revision) }))
   let isFirst = true
-  let looked = 0
   for (const object of snapshot.objects(prefix, startKey)) {
-    if (++looked % OBJECTS_PER_TURN === 0) yield null
+    if (turns.isOver) yield null
     if (matches !== null && !matches(object)) continue
     const item = encoder.listItem(object)
     if (item === null) continue
@@ -54,9 +53,8 @@ function* gatheredPieces(page: ListPage, limit: number): Generator<Buffer | null
   const { snapshot, prefix, startKey, matches, encoder } = page
   const objects: StoredObject[] = []
   let hasMore = false
-  let looked = 0
   for (const object of snapshot.objects(prefix, startKey)) {
-    if (++looked % OBJECTS_PER_TURN === 0) yield null
+    if (turns.isOver) yield null
     if (matches !== null && !matches(object)) continue
     if (objects.length === limit) {
       hasMore = true
@@ -72,13 +70,14 @@ function* gatheredPieces(page: ListPage, limit: number): Generator<Buffer | null
     // With a selector, the number of remaining objects is unknown.
     ...(next === '' || matches !== null
       ? {}
-      : { remainingItemCount: snapshot.count(prefix, startKey) - objects.length }),
+      : { remainingItemCount: (yield* inTurns(snapshot.count(prefix, startKey))) - objects.length }),
   }
   if (encoder.list !== undefined) return yield* encoder.list(metadata, objects)
   const pieces = new PieceWriter()
   pieces.add(encoder.listHead(metadata))
   let isFirst = true
   for (const object of objects) {
+    if (turns.isOver) yield null
     const item = encoder.listItem(object)
     if (item === null) continue
     if (!isFirst) pieces.add(encoder.separator)
@@ -88,6 +87,14 @@ function* gatheredPieces(page: ListPage, limit: number): Generator<Buffer | null
   }
   pieces.add(encoder.listTail)
   yield pieces.take()
+}
+
+function* inTurns<R>(work: Generator<void, R, void>): Generator<null, R, void> {
+  while (true) {
+    const step = work.next()
+    if (step.done) return step.value
+    if (turns.isOver) yield null
+  }
 }
 
 class PieceWriter {

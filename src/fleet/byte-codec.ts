@@ -1,6 +1,6 @@
 /**
- * Numbers, texts, keys and values as bytes, written and read in one order: the ground that the messages in NATS and the
- * frames between a primary and its workers share. Their byte orders differ, because releases of both are already out there.
+ * Writes and reads numbers, texts, keys and values as bytes, for the messages in NATS and for the frames between a primary and
+ * its workers. The byte orders of the two differ, because both formats have been released.
  */
 import type { Key } from '../model/event.js'
 
@@ -12,7 +12,7 @@ export class ByteWriter {
   #view: DataView
   #at = 0
 
-  /** @param expectedBytes the buffer grows when this was too little. */
+  /** @param expectedBytes the initial size of the buffer, which grows as needed. */
   constructor(order: ByteOrder, expectedBytes = 1_024) {
     this.#isLittleEndian = order === 'little'
     this.#buffer = Buffer.allocUnsafeSlow(expectedBytes)
@@ -29,7 +29,7 @@ export class ByteWriter {
     return this
   }
 
-  /** A whole number below 2^32. */
+  /** Writes a whole number below 2^32. */
   count(value: number): this {
     this.#reserve(4)
     this.#view.setUint32(this.#at, value, this.#isLittleEndian)
@@ -37,7 +37,7 @@ export class ByteWriter {
     return this
   }
 
-  /** Revisions, versions and times: whole numbers are exact up to 2^53. */
+  /** Writes a revision, a version or a time: whole numbers are exact up to 2^53. */
   number(value: number): this {
     this.#reserve(8)
     this.#view.setFloat64(this.#at, value, this.#isLittleEndian)
@@ -49,7 +49,7 @@ export class ByteWriter {
     return this.bytes(Buffer.from(value, 'utf8'))
   }
 
-  /** A binary string: each UTF-16 unit is one byte. */
+  /** Writes a binary string, of which each UTF-16 unit is one byte. */
   key(value: string): this {
     this.count(value.length)
     this.#reserve(value.length)
@@ -64,7 +64,7 @@ export class ByteWriter {
     return this
   }
 
-  /** Everything written, as a slice of the buffer: nothing may be written after it. */
+  /** Returns everything written, as a slice of the buffer: nothing may be written after the call. */
   done(): Buffer {
     return this.#buffer.subarray(0, this.#at)
   }
@@ -86,7 +86,7 @@ export class ByteReader {
   readonly #view: DataView
   #at = 0
 
-  /** @param values `copied` where a slice would keep a large message alive, `sliced` where the reader copies what it keeps. */
+  /** @param values `copied` where a slice would keep a large message alive, `sliced` where the caller copies what it keeps. */
   constructor(buffer: Buffer, order: ByteOrder, values: 'copied' | 'sliced') {
     this.#buffer = buffer
     this.#view = viewOf(buffer)
@@ -102,7 +102,7 @@ export class ByteReader {
     return this.#view.getUint8(this.#move(1))
   }
 
-  /** The next byte, which stays to be read. */
+  /** Returns the next byte without moving past it. */
   peekByte(): number {
     return this.#view.getUint8(this.#at)
   }

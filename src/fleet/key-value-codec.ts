@@ -1,9 +1,9 @@
-/** Key-values and batches as bytes, for streams, snapshots, and the sockets between a primary and its workers. */
+/** Writes and reads key-values and batches, in streams, in snapshots, and between a primary and its workers. */
 import type { Batch, KeyEvent, KeyValue } from '../model/event.js'
 import { toRevision } from '../model/revision.js'
 import type { ByteReader, ByteWriter } from './byte-codec.js'
 
-/** About what a batch takes besides its events, and an event besides its key and its value. */
+/** The approximate size of a batch besides its events, and of an event besides its key and its value. */
 const BATCH_BYTES = 16
 const EVENT_BYTES = 48
 
@@ -37,7 +37,7 @@ export function keyValueBytes({ key, value }: KeyValue): number {
   return EVENT_BYTES + key.length + value.length
 }
 
-/** Writes and reads batches, with the byte that names each kind of event: streams and sockets chose different ones. */
+/** Writes and reads batches. The bytes that name the kinds of events differ between streams and sockets. */
 export class BatchCodec {
   readonly #put: number
   readonly #delete: number

@@ -4,6 +4,7 @@ export const LIMITS = [
   'watchers-per-client',
   'requests',
   'lists',
+  'past-states',
   'initial-states',
   'writes',
   'write-threads',

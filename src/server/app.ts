@@ -15,7 +15,8 @@ import { type Random, systemRandom } from '../support/random.js'
 import type { ApiServices } from '../transports/passthrough/api-services.js'
 import type { Passthrough } from '../transports/passthrough/passthrough.js'
 import type { ServerOptions } from '../transports/server/server.js'
-import { feedLine, type ProcessStatus, processStatus, type ServerStatus, serverStatus } from '../ui/status.js'
+import type { ServerStatus } from '../ui/page/figures.js'
+import { feedFigures, type ProcessStatus, processStatus, serverStatus } from '../ui/status.js'
 import { registerUi } from '../ui/ui-routes.js'
 import type { Basis } from './basis.js'
 import { followCertificateExpiry } from './certificate-expiry.js'
@@ -218,7 +219,7 @@ export class App {
         cursors: source.dispatcher.cursors,
         ringBytes: config.watchCacheBytes,
         problem: problemOf(source.cache.readiness),
-        feed: feedLine(source.feed.status),
+        feed: feedFigures(source.feed.status),
       })),
       largestClients: (count) => this.#limits.watchers.largest(count),
       ...(await this.metrics.figures()),

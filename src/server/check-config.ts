@@ -14,7 +14,6 @@ import { ConfigError } from '../config/config-error.js'
 import { type Config, type Loaded, load } from '../config/load.js'
 import { optionNames, options } from '../config/options.js'
 import { hasAuthenticator } from '../config/relations.js'
-import { NatsClient } from '../fleet/nats/nats-client.js'
 import { keyFromText } from '../model/event.js'
 import { systemClock as clock } from '../support/clock.js'
 import { silentLogger as logger } from '../support/log.js'
@@ -187,6 +186,7 @@ async function askEtcd(config: Config): Promise<string | null> {
 async function askNats(config: Config): Promise<string | null> {
   if (config.natsServers.length === 0) return null
   try {
+    const { NatsClient } = await import('../fleet/nats/nats-client.js')
     const client = await NatsClient.connect(connectionOf(config), clock)
     await client.close()
     return 'NATS answers'

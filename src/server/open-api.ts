@@ -57,6 +57,7 @@ function contextOf({ config, clock, random }: Basis, { stage, known, limits, isD
     whyUnknown: (group) => (group === null ? known.problem : known.problemOf(group)),
     forms: new ResourceForms(views, clock),
     bodies: limits.bodies,
+    pastStates: limits.pastStates,
     initialStates: limits.initialStates,
     watchers: limits.watchers,
     memory: limits.memory,

@@ -11,6 +11,8 @@ import { defaultMemoryTarget } from './memory-target.js'
 
 /** As many as an API server takes at once by default (`--max-mutating-requests-inflight`). */
 const MAX_WRITES = 200
+/** The most past states that are rebuilt at one time: each walks through the history, in the event loop that all share. */
+const PAST_STATES = 4
 /** The number of threads for writes. One identity has at most one of them, where identities are told apart. */
 const WRITE_THREADS = 2
 /**
@@ -22,6 +24,8 @@ const WAITING_PER_SLOT = 16
 
 export interface Limits {
   readonly bodies: BodyCache
+  /** Slots for making states of the past. */
+  readonly pastStates: FairGate
   readonly initialStates: FairGate
   readonly writes: FairGate
   /** Slots of the threads that compute the writes that are not small. */
@@ -38,6 +42,7 @@ export function openLimits(basis: Basis, resources: Resources): Limits {
   const bodies = new BodyCache({ maxBytes: config.listCacheBytes, gate: lists })
   return {
     bodies,
+    pastStates: fairGate(basis, 'past-states', PAST_STATES),
     initialStates,
     writes: fairGate(basis, 'writes', MAX_WRITES),
     writeThreads: fairGate(basis, 'write-threads', WRITE_THREADS),

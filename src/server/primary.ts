@@ -18,7 +18,8 @@ import { resourceId } from '../model/resource.js'
 import { systemClock as clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import { systemRandom as random } from '../support/random.js'
-import { feedLine, type FeedLine, primaryStatus } from '../ui/status.js'
+import type { FeedFigures } from '../ui/page/figures.js'
+import { feedFigures, primaryStatus } from '../ui/status.js'
 import type { Upstream } from '../upstream/upstream.js'
 
 export interface PrimaryParts {
@@ -118,10 +119,10 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
   supervisor.start()
 }
 
-function feedLines(primary: Primary): readonly FeedLine[] {
+function feedLines(primary: Primary): readonly FeedFigures[] {
   return [...primary.relays()].map(({ resource, feed }) => ({
     resource: resourceId(resource),
-    ...feedLine(feed.status),
+    ...feedFigures(feed.status),
   }))
 }
 

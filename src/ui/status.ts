@@ -1,39 +1,42 @@
 /**
- * The figures of the status page: one plain object with what a process holds and does now, made while a page is open, and
- * one for all processes of a server together (`--workers`), whichever of them answers.
+ * Computes the figures of the status page while one is open: each process describes what it holds and does now, and the
+ * process that answers the page merges the descriptions of all processes of the server (`--workers`).
  *
- * Counters stay with their process: a page that looks twice takes the difference of each, so that one that began anew is
- * not a step back of the whole.
+ * Counters are not merged: the page takes the difference of each process's own, so that the restart of a worker does not
+ * look like a drop of the total.
  */
 import type { Cursor } from '../broadcast/cursor.js'
 import type { ResourceGauges } from '../metrics/resource-gauges.js'
 import { type Resource, resourceId } from '../model/resource.js'
+import type {
+  ClientFigures,
+  Delays,
+  FeedFigures,
+  GroupFigures,
+  ProcessFigures,
+  ResourceFigures,
+  ServerAbout,
+  ServerStatus,
+  SlowWatcherFigures,
+} from './page/figures.js'
 
-/** The state of one resource's feed; `part` is its part in a fleet. */
-export interface FeedLine {
-  readonly resource: string
+/** The figures of a feed, from the feed's own status. */
+export function feedFigures(status: {
   readonly state: string
   readonly reason: string | null
-  readonly part: 'publishes' | 'follows' | 'direct' | null
-}
-
-/** @param status a feed's own status. */
-export function feedLine(status: {
-  readonly state: string
-  readonly reason: string | null
-  readonly part?: Exclude<FeedLine['part'], null>
-}): Omit<FeedLine, 'resource'> {
+  readonly part?: Exclude<FeedFigures['part'], null>
+}): Omit<FeedFigures, 'resource'> {
   return { state: status.state, reason: status.reason, part: status.part ?? null }
 }
 
 export interface StatusSource {
   gauges(): ResourceGauges
   readonly cursors: Iterable<Cursor>
-  /** Most bytes of history. */
+  /** The most bytes of history that the resource may keep. */
   readonly ringBytes: number
   /** null: ready. */
   readonly problem: string | null
-  readonly feed: Omit<FeedLine, 'resource'>
+  readonly feed: Omit<FeedFigures, 'resource'>
 }
 
 export interface ProcessInput {
@@ -41,88 +44,36 @@ export interface ProcessInput {
   readonly name: string
   readonly ready: boolean
   readonly sources: Iterable<StatusSource>
-  /** Since the start. */
+  /** Events that entered the caches since the start. */
   readonly takenEvents: number
-  /** Cumulative counts by upper bound in seconds, of the segment cache-to-socket. */
-  readonly delays: readonly (readonly [upTo: number, count: number])[]
+  readonly delays: Delays
   /** The clients with the most watchers, the largest first. */
   readonly largestClients: (count: number) => readonly (readonly [client: string, watchers: number])[]
 }
 
-interface Client {
-  /** The user, or the address of a caller whom nobody authenticated. */
-  readonly client: string
-  readonly watchers: number
-}
-
-interface Group {
-  readonly resource: string
-  readonly transport: string
-  /** '' for everything; null: hidden from a reader who may not list the resource. */
-  readonly selector: string | null
-  readonly watchers: number
-}
-
-interface Slow {
-  readonly resource: string
-  readonly transport: string
-  readonly state: string
-  readonly behind: number
-  readonly pendingBytes: number
-}
-
-interface ResourceLine {
-  readonly resource: string
-  readonly path: string
-  readonly plural: string
-  readonly namespaced: boolean
-  readonly revision: number
-  readonly objects: number
-  readonly watchers: number
-  readonly ringFill: number
-  readonly ringBatches: number
-  readonly ringAgeSeconds: number
-  readonly stalenessSeconds: number
-  readonly problem: string | null
-}
-
-export interface ProcessStatus {
-  readonly name: string
-  readonly pid: number
-  readonly uptimeSeconds: number
-  readonly rssBytes: number
-  readonly ready: boolean
-  /** Events that entered the caches, since the start; null in a process without caches. */
-  readonly takenEvents: number | null
-  readonly sentEvents: number
-  readonly delays: readonly (readonly [upTo: number, count: number])[]
+/** What one process tells the one that answers the page. */
+export interface ProcessStatus extends Omit<ProcessFigures, 'watchers'> {
+  readonly delays: Delays
   /** By transport and state. */
   readonly watchers: Readonly<Record<string, number>>
-  readonly resources: readonly ResourceLine[]
-  readonly feeds: readonly FeedLine[]
-  readonly groups: readonly Group[]
-  readonly clients: readonly Client[]
-  readonly slow: readonly Slow[]
+  readonly resources: readonly ResourceFigures[]
+  readonly feeds: readonly FeedFigures[]
+  readonly groups: readonly GroupFigures[]
+  readonly clients: readonly ClientFigures[]
+  readonly slow: readonly SlowWatcherFigures[]
   readonly slowCount: number
 }
 
-export interface ServerAbout {
-  readonly version: string
-  /** Addresses, or what stands for them. */
-  readonly upstream: string
-  readonly fleet: { readonly servers: string; readonly role: string; readonly cluster: string } | null
-}
-
-/** Longer lists help nobody on a page, and are bounded here whatever the number of watchers. */
+/** The lists of groups, clients and slow watchers are no longer than this, whatever the number of watchers. */
 const TOP = 10
 
 export function processStatus(input: ProcessInput): ProcessStatus {
-  const groups = new Map<Cursor['group'], { -readonly [K in keyof Group]: Group[K] }>()
-  const slow: Slow[] = []
+  const groups = new Map<Cursor['group'], { -readonly [K in keyof GroupFigures]: GroupFigures[K] }>()
+  const slow: SlowWatcherFigures[] = []
   const watchers: Record<string, number> = {}
-  const feeds: FeedLine[] = []
+  const feeds: FeedFigures[] = []
   let sentEvents = 0
-  const resources = [...input.sources].map((source): ResourceLine => {
+  const resources = [...input.sources].map((source): ResourceFigures => {
     const gauges = source.gauges()
     const resource = resourceId(gauges.resource)
     feeds.push({ resource, ...source.feed })
@@ -170,8 +121,8 @@ export function processStatus(input: ProcessInput): ProcessStatus {
   }
 }
 
-/** The status of the process that has workers: it reads the upstream for all of them and serves nobody. */
-export function primaryStatus(feeds: readonly FeedLine[]): ProcessStatus {
+/** The status of the primary process: it reads the upstream for all workers and serves no clients. */
+export function primaryStatus(feeds: readonly FeedFigures[]): ProcessStatus {
   return {
     ...thisProcess('primary'),
     ready: true,
@@ -188,25 +139,17 @@ export function primaryStatus(feeds: readonly FeedLine[]): ProcessStatus {
   }
 }
 
-export interface ServerStatus extends ServerAbout {
-  readonly resources: readonly ResourceLine[]
-  readonly groups: readonly Group[]
-  /** null: hidden from a reader who may not see who watches. */
-  readonly clients: readonly Client[] | null
-  readonly [more: string]: unknown
-}
-
 /**
- * The status as one reader may see it. A selector names parts of objects (the node of a pod, a tenant's label), so that of a
- * resource is only for readers who may list that resource everywhere. The names and addresses of clients are only for readers
- * who may get `CLIENTS_PATH`.
+ * The status without what the reader may not see. A selector names parts of objects (the node of a pod, a tenant's label),
+ * so the selectors of a resource are shown only to readers who may list that resource in all namespaces. The names and
+ * addresses of clients are shown only to readers who may get `CLIENTS_PATH`.
  */
 export async function statusFor(status: ServerStatus, reader: Reader): Promise<ServerStatus> {
   const clients = (await reader.mayGet(CLIENTS_PATH)) ? status.clients : null
   return { ...status, clients, groups: await groupsFor(status, reader) }
 }
 
-/** Nothing is served there: it stands for a right, as `/metrics` and `/ui/` do. */
+/** Nothing is served at this path: rules name it to give the permission to see who watches. */
 export const CLIENTS_PATH = '/ui/clients'
 
 export interface Reader {
@@ -214,7 +157,7 @@ export interface Reader {
   readonly mayGet: (path: string) => Promise<boolean>
 }
 
-async function groupsFor(status: ServerStatus, { mayList }: Reader): Promise<readonly Group[]> {
+async function groupsFor(status: ServerStatus, { mayList }: Reader): Promise<readonly GroupFigures[]> {
   const hidden = new Set<string>()
   for (const id of new Set(status.groups.map(({ resource }) => resource))) {
     const line = status.resources.find(({ resource }) => resource === id)
@@ -223,12 +166,12 @@ async function groupsFor(status: ServerStatus, { mayList }: Reader): Promise<rea
   return status.groups.map((group) => (hidden.has(group.resource) ? { ...group, selector: null } : group))
 }
 
-function resourceOf({ path, plural }: ResourceLine): Pick<Resource, 'group' | 'version' | 'plural'> {
+function resourceOf({ path, plural }: ResourceFigures): Pick<Resource, 'group' | 'version' | 'plural'> {
   const [version = '', group = ''] = path.split('/').slice(2).toReversed()
   return { group, version, plural }
 }
 
-/** @param processes the one that reads the upstream first. */
+/** @param processes the process that reads the upstream comes first. */
 export function serverStatus(about: ServerAbout, processes: readonly ProcessStatus[]): ServerStatus {
   const serving = processes.filter(({ takenEvents }) => takenEvents !== null)
   return {
@@ -244,7 +187,7 @@ export function serverStatus(about: ServerAbout, processes: readonly ProcessStat
       sentEvents,
       watchers: Object.values(watchers).reduce((sum, count) => sum + count, 0),
     })),
-    // The process that reads the upstream knows the state of the feeds.
+    // Only the process that reads the upstream knows the state of the feeds, and it comes first.
     feeds: processes.find(({ feeds }) => feeds.length > 0)?.feeds ?? [],
     delays: summed(serving.map(({ delays }) => delays)),
     watchers: Object.fromEntries(summed(serving.map((one) => Object.entries(one.watchers)))),
@@ -268,7 +211,7 @@ function largest<T extends { readonly watchers: number }>(all: readonly T[]): re
   return all.toSorted((a, b) => b.watchers - a.watchers).slice(0, TOP)
 }
 
-function slowest(slow: readonly Slow[]): readonly Slow[] {
+function slowest(slow: readonly SlowWatcherFigures[]): readonly SlowWatcherFigures[] {
   return slow.toSorted((a, b) => b.behind - a.behind).slice(0, TOP)
 }
 
@@ -278,8 +221,8 @@ function summed<K>(counts: readonly (readonly (readonly [K, number])[])[]): [K, 
   return [...sums]
 }
 
-function mergedGroups(groups: readonly Group[]): readonly Group[] {
-  const merged = new Map<string, Group>()
+function mergedGroups(groups: readonly GroupFigures[]): readonly GroupFigures[] {
+  const merged = new Map<string, GroupFigures>()
   for (const group of groups) {
     const key = [group.resource, group.transport, group.selector].join('\n')
     const before = merged.get(key)
@@ -288,9 +231,9 @@ function mergedGroups(groups: readonly Group[]): readonly Group[] {
   return [...merged.values()]
 }
 
-/** Each process holds all objects and a history of its own: what is told is what a client can count on wherever it lands. */
-function mergedResources(lines: readonly ResourceLine[]): readonly ResourceLine[] {
-  const merged = new Map<string, ResourceLine>()
+/** Each process holds all objects and a history of its own: the page shows what a client can count on wherever it connects. */
+function mergedResources(lines: readonly ResourceFigures[]): readonly ResourceFigures[] {
+  const merged = new Map<string, ResourceFigures>()
   for (const line of lines) {
     const before = merged.get(line.resource)
     merged.set(line.resource, before === undefined ? line : { ...line, ...together(before, line) })
@@ -298,7 +241,7 @@ function mergedResources(lines: readonly ResourceLine[]): readonly ResourceLine[
   return [...merged.values()]
 }
 
-function together(a: ResourceLine, b: ResourceLine): Partial<ResourceLine> {
+function together(a: ResourceFigures, b: ResourceFigures): Partial<ResourceFigures> {
   return {
     revision: Math.min(a.revision, b.revision),
     objects: Math.max(a.objects, b.objects),

@@ -145,7 +145,7 @@ interface Fake {
   mostRunning: number
 }
 
-/** Authenticator and authorizer that change in silence, as an API server does. */
+/** An authenticator and an authorizer that change without notice, as an API server does. */
 function silent(clock: VirtualClock, state: Fake): { authenticator: UnionAuthenticator; authorizer: Authorizer } {
   const rest = { changesSilently: true, onChange: () => () => {}, close() {} }
   return {
@@ -206,7 +206,7 @@ void t.test('a credential that runs out ends its watch within a second', async (
   t.match(watch.ended, { code: 401 })
 })
 
-void t.test('a judge who is away ends nothing for a minute, then all', async (t) => {
+void t.test('an authorizer that is away ends no watch for a minute, and then all of them', async (t) => {
   const { state, guard, pass } = silentSetup(t)
   const watch = await start(guard, bearer('x'), watchPods(''))
   state.failing = true

@@ -33,7 +33,7 @@ const lines = (text: string): Record<string, unknown>[] =>
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as Record<string, unknown>)
 
-void t.test('one line for each request, appended, readable by its owner only', async (t) => {
+void t.test('each request appends one line to a file that only its owner can read', async (t) => {
   const file = path.join(new Folder(t).path, 'audit.log')
   const options = { path: file, clock: new VirtualClock(), logger: silentLogger, stdout: process.stdout }
   for (let i = 0; i < 2; i++) {
@@ -108,7 +108,7 @@ void t.test('after the file has been moved away, a new one is begun', async (t) 
   t.match(lines(readFileSync(`${file}.1`, 'utf8')), [{ name: 'before' }])
 })
 
-void t.test('a disk that does not keep up costs lines, which are counted and told, and no memory', async (t) => {
+void t.test('a disk that does not keep up costs lines, which are counted and logged, and no memory', async (t) => {
   const written: string[] = []
   let release: (() => void) | null = null
   const stdout = new Writable({

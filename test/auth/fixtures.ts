@@ -1,6 +1,4 @@
-/**
- * Helpers that several of these tests need: files in a folder of their own, requests, certificates, a server to ask.
- */
+/** Helpers for several of these tests: files in a temporary folder, requests, certificates, and a server to ask. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -38,7 +36,7 @@ export function request(
 
 export const bearer = (token: string): AuthenticationRequest => request([['Authorization', `Bearer ${token}`]])
 
-/** A file that only looks like one: its content changes when the test says so, and is seen at the next look. */
+/** A stand-in for a watched file: its content changes when the test says so, and is seen at the next look. */
 export function changeable<T>(parse: (text: string) => T, first: string, clock = new VirtualClock()) {
   let content = first
   const files = new WatchedFiles(
@@ -71,7 +69,7 @@ export function issue(
   })
 }
 
-/** As the TLS layer would hand it on; `verified` is its verdict. */
+/** Returns a certificate as the TLS layer would hand it on; `verified` is the layer's verdict. */
 export function peerOf(certificates: readonly IssuedCertificate[], verified = true): PeerCertificate {
   const peer = describePeer(
     certificates.map(({ cert }) => new X509Certificate(cert)),
@@ -81,7 +79,7 @@ export function peerOf(certificates: readonly IssuedCertificate[], verified = tr
   return peer
 }
 
-/** An HTTP server on loopback that answers as `answer` says and keeps what it was asked. */
+/** An HTTP server on loopback that answers as `answer` says and keeps the requests. */
 export async function jsonServer(
   t: Pick<Test, 'teardown'>,
   answer: (path: string, body: unknown) => { status?: number; body: unknown } | null,

@@ -10,7 +10,7 @@ function limits(clock: VirtualClock) {
   return new IdentityLimits({ clock, requestsPerSecond: () => 2, initialBytesPerSecond: () => 1_000 })
 }
 
-void t.test('requests: a burst, then the rate, and one identity does not use up another', async (t) => {
+void t.test('requests are allowed in a burst and then at the rate, for each identity separately', async (t) => {
   const clock = new VirtualClock()
   const limit = limits(clock)
   for (let i = 0; i < 20; i++) limit.countRequest('noisy')
@@ -26,7 +26,7 @@ void t.test('requests: a burst, then the rate, and one identity does not use up 
   t.throws(() => limit.countRequest('noisy'), TooManyRequestsError, 'rest does not add up beyond the burst')
 })
 
-void t.test('bytes: what is over is waited for', async (t) => {
+void t.test('bytes beyond the rate are waited for', async (t) => {
   const clock = new VirtualClock()
   const limit = limits(clock)
   t.equal(limit.spendInitialBytes('a', 1_000), 0)
@@ -51,7 +51,7 @@ function gateOf(options: Partial<FairGateOptions> & Pick<FairGateOptions, 'slots
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
 void t.test(
-  'slots go round between identities: one that asks for much waits behind one that asks for little',
+  'identities take slots in turns: one that asks for much waits behind one that asks for little',
   async (t) => {
     const gate = gateOf({ slots: 1, maxWaiting: 100, maxWaitingPerIdentity: 50 })
     const order: string[] = []
@@ -71,7 +71,7 @@ void t.test(
   },
 )
 
-void t.test('never more slots than allowed at one time', async (t) => {
+void t.test('there are never more slots in use than allowed', async (t) => {
   const gate = gateOf({ slots: 3, maxWaiting: 100, maxWaitingPerIdentity: 100 })
   let running = 0
   let most = 0

@@ -28,7 +28,7 @@ const record = (n: number): AuditRecord => ({
   rule: null,
 })
 
-/** Each line has about 290 bytes: three fit. */
+/** Each line has about 290 bytes, so three fit. */
 const LIMITS: RotationLimits = { maxBytes: 1_000, maxAgeMs: 0, maxBackups: 0 }
 const DAY_MS = 86_400_000
 
@@ -54,7 +54,7 @@ void t.test('the file is renamed with its time before it grows beyond the size, 
   const log = open()
   for (let n = 0; n < 10; n++) {
     log.write(record(n))
-    // A line is written when the file is open: streams open theirs a moment later.
+    // The file is opened a moment after the stream is made, so the first line is awaited.
     await until(() => names().length === n + 1, `line ${n} is there`)
     clock.advance(100)
   }
@@ -67,7 +67,7 @@ void t.test('the file is renamed with its time before it grows beyond the size, 
   t.same(names().toSorted(), Array.from({ length: 10 }, (_, n) => `n${n}`).toSorted())
 })
 
-void t.test('two renamed at one time have different names', async (t) => {
+void t.test('two files that are renamed at one time get different names', async (t) => {
   const { open, files, names } = scene(t, { maxBytes: 1 })
   const log = open()
   for (let n = 0; n < 4; n++) {
@@ -110,7 +110,7 @@ void t.test('old files are deleted by number, and by the time in their name', as
   for (const file of foreign) t.ok(files().includes(file), `${file} is left alone`)
 })
 
-void t.test('several processes append to one file: a line goes into it or into a renamed one, once', async (t) => {
+void t.test('several processes append to one file, and each line lands once, there or in a renamed one', async (t) => {
   const { clock, open, files, names } = scene(t)
   const logs = [open(), open(), open()]
   let written = 0
@@ -144,7 +144,7 @@ void t.test('a file that cannot be renamed is written to all the same, and the l
     error: (fields: object, message: string) => void errors.push({ ...fields, message }),
   }
   const { folder, clock } = scene(t)
-  // There is room for this name, and none for a time in it.
+  // The file system has room for this name, but not for one with a time in it.
   const file = path.join(folder, `${'a'.repeat(250)}.log`)
   const log = openAuditLog({ path: file, clock, logger, stdout: process.stdout, rotation: LIMITS })
   for (let n = 0; n < 8; n++) {

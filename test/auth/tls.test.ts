@@ -93,7 +93,7 @@ void t.test('a changed certificate is for new connections; a running stream goes
   stream.destroy()
 })
 
-void t.test('a certificate that does not fit its key is not put in: the old one stays', async (t) => {
+void t.test('a certificate that does not fit its key is not used, and the old one stays', async (t) => {
   const folder = new Folder(t)
   const { port, clock } = await serve(t, writePair(folder, serverCertificate('one')))
   folder.write('tls.crt', serverCertificate('two').cert)
@@ -130,7 +130,7 @@ void t.test('at start an unusable certificate is an error', async (t) => {
   t.throws(make(`${folder.path}/missing`, key), /ENOENT/)
 })
 
-void t.test('versions and ciphers', async (t) => {
+void t.test('old versions and weak ciphers are refused', async (t) => {
   const folder = new Folder(t)
   const files = writePair(folder, serverCertificate())
   const both = await serve(t, files)
@@ -190,7 +190,7 @@ const NONE: AuthenticationOptions = {
   anonymousAuth: false,
 }
 
-void t.test('over real connections: who is who by certificate, header and token', async (t) => {
+void t.test('callers are known by certificate, header and token over real connections', async (t) => {
   const folder = new Folder(t)
   const users = issue('user authority')
   const proxies = issue('proxy authority')

@@ -81,6 +81,8 @@ export interface HarnessOptions {
   /** The revision of the first state. */
   readonly revision?: number
   readonly objects?: readonly KeyValue[]
+  /** Of the pump, milliseconds. Default: so long that it never ends. */
+  readonly dispatchMs?: number
   /** Default: each watcher has its own. */
   readonly pump?: Pump
 }
@@ -111,7 +113,7 @@ export function createCache(options: HarnessOptions = {}): { cache: WatchCache; 
 
 export function createHarness(options: HarnessOptions = {}) {
   const { cache, clock } = createCache(options)
-  const pump = options.pump ?? new Pump({ metrics: { passSlice: () => {} } })
+  const pump = options.pump ?? new Pump({ dispatchMs: options.dispatchMs ?? 60_000, metrics: { passSlice: () => {} } })
   const ended: EndReason[] = []
   const errors: StatusError[] = []
   const dispatcher = new Dispatcher({

@@ -121,6 +121,8 @@ export async function runHistory({ seed, steps = 150, spoil }: HistoryOptions): 
     allLogBytes: oneOf([LOG_BYTES, 64 * LOG_BYTES]),
     replayBytes: LOG_BYTES,
     bookmarkIntervalMs: 10_000,
+    // In one of three there is never time, and everything comes from the ring.
+    dispatchMs: seed % 3 === 0 ? 0 : 60_000,
     random,
     revision: FIRST_REVISION,
     freshness: {

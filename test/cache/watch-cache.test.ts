@@ -584,6 +584,38 @@ void t.test('a read at exactly a revision', (t) => {
     }
     t.same(namesIn(cache.snapshot()), states.at(-1)![1], 'the present is untouched')
   })
+  void t.test('takes a slot while it is made, and none when it is kept or the present one', async (t) => {
+    const { cache } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+    cache.apply(history)
+    let taken = 0
+    let held = 0
+    const enter = async (): Promise<() => void> => {
+      taken++
+      held++
+      return () => held--
+    }
+    const snapshot = await cache.snapshotAt(rev(12), undefined, enter)
+    t.same([taken, held], [1, 0], 'and gives it back')
+    t.equal(await cache.snapshotAt(rev(12), undefined, enter), snapshot)
+    await cache.snapshotAt(cache.revision, undefined, enter)
+    t.equal(taken, 1)
+    const refused = new TooManyRequestsError('no slot', 1)
+    await t.rejects(
+      cache.snapshotAt(rev(13), undefined, () => Promise.reject(refused)),
+      refused,
+    )
+  })
+  void t.test('is not rebuilt from a ring that has let go of it meanwhile', async (t) => {
+    const { cache } = setUp({
+      ring: { maxItems: 8 },
+      objects: [podKeyValue('x', 'a', 5)],
+      freshness: { readState: async (revision) => ({ revision: revision!, keyValues: [podKeyValue('x', 'z', 9)] }) },
+    })
+    cache.apply(history)
+    const read = cache.snapshotAt(rev(11))
+    for (let i = 30; i < 50; i++) cache.apply([batch(i, put('x', 'a', i))])
+    t.same(namesIn(await read), ['z@9'], 'it is read from etcd')
+  })
   void t.test(
     'a state below the ring is read from etcd, and answered with 410 when etcd has lost it too',
     async (t) => {
@@ -621,8 +653,8 @@ void t.test('a read at exactly a revision', (t) => {
     const { cache, clock } = setUp()
     const read = watched(cache.snapshotAt(rev(12)))
     cache.apply([batch(12, put('x', 'a', 12)), batch(13, put('x', 'b', 13))])
-    await nextTurn()
-    t.same(namesIn(read.value!), ['a@12'], 'exactly, although more has come since')
+    while (read.value === undefined) await nextTurn()
+    t.same(namesIn(read.value), ['a@12'], 'exactly, although more has come since')
     const never = watched(cache.snapshotAt(rev(99)))
     clock.advance(3_100)
     await nextTurn()

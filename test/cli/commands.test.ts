@@ -1,6 +1,6 @@
 /**
- * Tests of what all commands share: being found, `--help`, mistakes, exit codes. Each command's own test is beside this
- * one.
+ * Tests of what all commands share: their lookup, `--help`, mistakes and exit codes. Each command has its own test
+ * beside this one.
  */
 import { spawnSync } from 'node:child_process'
 import t from 'tap'
@@ -15,7 +15,7 @@ const commands = createCommands(
   async () => ({ outcome: 'valid', lines: [], problems: [] }),
 )
 
-void t.test('a mistake exits with 2 and says what is meant, all of it at once', async (t) => {
+void t.test('a wrong command line exits with 2 and lists all its mistakes at once', async (t) => {
   for (const [args, expected] of [
     [['hepl'], /unknown command "hepl"; did you mean help\?/],
     [['nothing-like-it'], /unknown command "nothing-like-it": there are .*completion/],
@@ -43,7 +43,7 @@ void t.test('help of every command has examples, every flag and every exit code'
   }
 })
 
-void t.test('help by word and by flag is the same, and goes to stdout', async (t) => {
+void t.test('the help command and the help flag print the same to stdout', async (t) => {
   const byWord = await runCli(t, ['help', 'completion'])
   t.match(byWord, { code: 0, stderr: '', stdout: commandHelp(commands.find(({ name }) => name === 'completion')!) })
   t.same(await runCli(t, ['completion', '--help']), byWord)
@@ -67,7 +67,7 @@ function complete(...words: string[]): string[] {
   return stdout.split('\n').filter((word) => word !== '')
 }
 
-void t.test('bash completes commands, flags and choices from the table', async (t) => {
+void t.test('bash completes commands, flags and choices', async (t) => {
   t.same(
     complete('distributary', ''),
     commands.map(({ name }) => name),
@@ -82,7 +82,7 @@ void t.test('bash completes commands, flags and choices from the table', async (
   }
 })
 
-void t.test('zsh and fish are told every command and flag', async (t) => {
+void t.test('zsh and fish complete every command and flag', async (t) => {
   for (const shell of ['zsh', 'fish'] as const) {
     const { code, stdout } = await runCli(t, ['completion', shell])
     t.equal(code, 0)

@@ -25,7 +25,7 @@ void t.test('a shell completes the names of objects', async (t) => {
   }
   const found: readonly (readonly [words: readonly string[], names: string])[] = [
     [['get', 'pods'], 'a b c'],
-    // Not what stands there already.
+    // Names that the command line contains already are left out.
     [['get', 'pods', 'b'], 'a c'],
     [['watch', 'cm', '-n', 'default', '-o', 'json'], 'a exact less more'],
   ]
@@ -41,12 +41,12 @@ void t.test('a shell completes the names of objects', async (t) => {
   await eachAtOnce(without, async (words) => void t.equal(await names(...words), '', words.join(' ')))
 })
 
-void t.test('bash asks for them', async (t) => {
+void t.test('bash asks the server for the names of objects', async (t) => {
   const script = `distributary() { ${process.execPath} ${program} "$@"; }; source <(distributary completion bash)
     COMP_WORDS=(distributary get cm e); COMP_CWORD=3; _distributary; echo "\${COMPREPLY[@]}"
     COMP_WORDS=(distributary get po); COMP_CWORD=2; _distributary; echo "\${COMPREPLY[@]}"`
   const { NODE_OPTIONS: _, ...inherited } = process.env
-  // The server is in this process: it must go on while the shell runs.
+  // The server runs in this process, which must go on while the shell runs.
   const bash = spawn('bash', ['-c', script], {
     env: { ...inherited, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,4 +1,6 @@
-/** `consistency-check` as a user runs it, against a server over a real etcd, and over one that tells it lies. */
+/**
+ * Tests of `consistency-check` as a user runs it, against a server over a real etcd, and against one that lies to it.
+ */
 import { createServer } from 'node:http'
 import t from 'tap'
 import { EXIT } from '../../src/cli/exit-code.js'
@@ -7,7 +9,7 @@ import { pod, startApp } from '../support/app.js'
 import { withWatch } from '../support/with-watch.js'
 import { runCli } from './support/run-cli.js'
 
-void t.test('equal, different, not to be compared, and each in its exit code', async (t) => {
+void t.test('each outcome of a check (equal, different, not comparable) has its exit code', async (t) => {
   let isBroken = true
   const s = await startScenario(t, {
     wrap: (upstream) =>

@@ -1,4 +1,4 @@
-/** `get` and `watch` as a user runs them, against a real server. */
+/** Tests of `get` and `watch` as a user runs them, against a real server. */
 import t from 'tap'
 import { EXIT } from '../../src/cli/exit-code.js'
 import { keyFromText } from '../../src/model/event.js'
@@ -23,7 +23,7 @@ const app = await startApp(t, {
     },
   },
 })
-// A number that JSON.parse would round, which only text can hold.
+// JSON.parse would round this number, so it is written as text.
 app.upstream.commit([
   {
     type: 'put',
@@ -37,7 +37,7 @@ const environment = { DISTRIBUTARY_SERVER: app.url }
 const cli = async (...args: string[]): Promise<CliResult> => await runCli(t, args, { environment })
 const fine = (stdout: string): CliResult => ({ code: 0, stdout, stderr: '' })
 
-void t.test('get: every form of name, every choice of objects, every output', async (t) => {
+void t.test('get takes every form of name, every choice of objects and every output', async (t) => {
   const table = (text: string): RegExp => new RegExp(`^${text.replaceAll(' ', ' +')}$`, 'm')
   const cases: readonly (readonly [readonly string[], readonly RegExp[], readonly RegExp[]])[] = [
     [
@@ -69,7 +69,7 @@ void t.test('get: every form of name, every choice of objects, every output', as
   })
 })
 
-void t.test('get: what cannot be done is one line on stderr and an exit code', async (t) => {
+void t.test('get reports a failure in one line on stderr and by its exit code', async (t) => {
   const cases: readonly (readonly [number, readonly string[], RegExp])[] = [
     [1, ['get', 'pods', 'nobody'], /^distributary get: pods "nobody" not found \(NotFound\)\n$/],
     [1, ['get', 'pds'], /the server has no resource "pds"; did you mean pods\?/],
@@ -146,36 +146,39 @@ void t.test('get -w prints each change, in every output', async (t) => {
   for (const { ended } of running) t.equal((await ended).code, EXIT.interrupted)
 })
 
-void t.test('watch: a line for each event, since a resourceVersion, coloured only when asked in a pipe', async (t) => {
-  const since = app.put('pods/s/x', pod('x', { namespace: 's' }))
-  app.put('pods/s/x', pod('x', { namespace: 's', labels: { n: '1' }, status: { phase: 'Failed' } }))
-  app.delete('pods/s/x')
-  const line = (type: string, rest: string): string => `\\d\\d:\\d\\d:\\d\\d\\.\\d{3}  ${type} +\\d+ +s/x${rest}\\n`
-  const [plain, coloured, json, none] = await Promise.all([
-    cli(
-      'watch',
-      'pods',
-      '-n',
-      's',
-      '--resource-version',
-      String(since),
-      '--timeout',
-      '700ms',
-      '-o',
-      'jsonpath={.status.phase}',
-    ),
-    cli('watch', 'pods', '-n', 's', '--resource-version', String(since), '--timeout', '700ms', '--color', 'always'),
-    cli('watch', 'pods', '-n', 'shop', '-o', 'json', '--timeout', '700ms'),
-    cli('watch', 'pods', '-n', 'shop', '--only-changes', '--timeout', '700ms'),
-  ])
-  t.match(plain, fine(plain.stdout))
-  t.match(plain.stdout, new RegExp(`^${line('MODIFIED', '  Failed')}${line('DELETED', '  Failed')}$`))
-  for (const part of ['\u001b[33mMODIFIED\u001b[0m', '\u001b[31mDELETED']) t.ok(coloured.stdout.includes(part))
-  t.match(JSON.parse(json.stdout), { type: 'ADDED', object: { kind: 'Pod', metadata: { name: 'c' } } })
-  t.same(none, fine(''))
-})
+void t.test(
+  'watch prints a line for each event since a resourceVersion, in a pipe without colour unless asked',
+  async (t) => {
+    const since = app.put('pods/s/x', pod('x', { namespace: 's' }))
+    app.put('pods/s/x', pod('x', { namespace: 's', labels: { n: '1' }, status: { phase: 'Failed' } }))
+    app.delete('pods/s/x')
+    const line = (type: string, rest: string): string => `\\d\\d:\\d\\d:\\d\\d\\.\\d{3}  ${type} +\\d+ +s/x${rest}\\n`
+    const [plain, coloured, json, none] = await Promise.all([
+      cli(
+        'watch',
+        'pods',
+        '-n',
+        's',
+        '--resource-version',
+        String(since),
+        '--timeout',
+        '700ms',
+        '-o',
+        'jsonpath={.status.phase}',
+      ),
+      cli('watch', 'pods', '-n', 's', '--resource-version', String(since), '--timeout', '700ms', '--color', 'always'),
+      cli('watch', 'pods', '-n', 'shop', '-o', 'json', '--timeout', '700ms'),
+      cli('watch', 'pods', '-n', 'shop', '--only-changes', '--timeout', '700ms'),
+    ])
+    t.match(plain, fine(plain.stdout))
+    t.match(plain.stdout, new RegExp(`^${line('MODIFIED', '  Failed')}${line('DELETED', '  Failed')}$`))
+    for (const part of ['\u001b[33mMODIFIED\u001b[0m', '\u001b[31mDELETED']) t.ok(coloured.stdout.includes(part))
+    t.match(JSON.parse(json.stdout), { type: 'ADDED', object: { kind: 'Pod', metadata: { name: 'c' } } })
+    t.same(none, fine(''))
+  },
+)
 
-void t.test('watch --for: 0 when all have come to it, 124 when it does not come in time', async (t) => {
+void t.test('watch --for exits with 0 when all objects reach the goal, and else with 124', async (t) => {
   const met = async (...args: string[]): Promise<number | string> => (await cli('watch', ...args)).code
   t.same(
     await Promise.all([
@@ -203,13 +206,14 @@ void t.test('watch --for: 0 when all have come to it, 124 when it does not come 
 })
 
 void t.test(
-  'a broken connection is told of and resumed; a history that is gone is listed anew, with its difference',
+  'a broken connection is reported and resumed, and after a lost history the difference to a new list is printed',
   async (t) => {
     const faults = await startHttpFaults(t, app.port)
     app.commit({ 'pods/f/x': pod('x', { namespace: 'f' }), 'pods/f/y': pod('y', { namespace: 'f' }) })
     const running = startCli(t, ['watch', 'pods', '-n', 'f', '-s', faults.url, '--color', 'never'], {})
     await until(() => running.stdout().includes('f/y'), 'it watches')
-    // Every watch is cut from now on, and while it is away one is changed and one goes; then its place is too old.
+    // Every watch is cut from now on; meanwhile one object changes and one is deleted, and then the watch's place is
+    // too old.
     faults.fault = ({ isWatch }) => (isWatch ? { status: 503 } : null)
     faults.cut()
     await until(() => running.stderr().includes('503'), 'it says what is wrong')

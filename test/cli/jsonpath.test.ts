@@ -52,7 +52,7 @@ void t.test('templates pick what kubectl picks', async (t) => {
     ['{.items[2].spec}', '{"none":null,"on":true}'],
     ['{range .items[*]}{.metadata.name}={.status.phase}{"\\n"}{end}', 'a=Running\nb=Pending\nc=\n'],
     ['{range .items[0:1]}{range .status.conditions[*]}{.type},{end};{end}', 'Ready,Other,;'],
-    // In client-go, `$` is no more than `@`.
+    // In client-go `$` means the same as `@`.
     ['{range .items[*]}{$.kind} {end}', '   '],
     ['before {.kind} after', 'before List after'],
     ['{.missing.deep}', ''],
@@ -62,7 +62,7 @@ void t.test('templates pick what kubectl picks', async (t) => {
   }
 })
 
-void t.test('a template that is none is refused with its place', async (t) => {
+void t.test('a malformed template is refused with the place of the mistake', async (t) => {
   for (const [template, expected] of [
     ['{.kind', /unclosed action at 6/],
     ['{.items[0}', /unterminated array/],
@@ -77,7 +77,7 @@ void t.test('a template that is none is refused with its place', async (t) => {
   }
 })
 
-void t.test('ranges and lenient rendering, against what client-go answers', async (t) => {
+void t.test('ranges and missing fields are rendered as client-go renders them', async (t) => {
   const recorded = parseJsonTree(readFileSync(new URL('../../../test/data/json-path.json', import.meta.url))).value
   const object = member(recorded, 'object')!
   let ranges = 0

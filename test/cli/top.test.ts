@@ -1,4 +1,4 @@
-/** `top` and `bench` as a user runs them, against a real server; their arithmetic by itself. */
+/** Tests of `top` and `bench` as a user runs them, against a real server, and of their arithmetic alone. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import http from 'node:http'
@@ -16,7 +16,7 @@ import { program, runCli, startCli } from './support/run-cli.js'
 const app = await startApp(t, { objects: { 'pods/default/a': pod('a'), 'pods/default/b': pod('b') } })
 const environment = { DISTRIBUTARY_SERVER: app.url }
 
-void t.test('top in a pipe prints one look: the server, what is watched, what is held', async (t) => {
+void t.test('top in a pipe prints once: the server, its watchers and its caches', async (t) => {
   const watching = startCli(t, ['watch', 'pods', '-A'], { environment })
   await until(() => app.watchers === 1, 'somebody watches')
   const { code, stdout, stderr } = await runCli(t, ['top', '--interval', '200ms'], { environment })
@@ -58,7 +58,7 @@ void t.test('top on a terminal takes the screen, and gives it back on q and Ctrl
   }
 })
 
-void t.test('top tells all processes of a server with --workers as one', async (t) => {
+void t.test('top shows all processes of a server with --workers as one', async (t) => {
   const server = await startServer(t, { flags: ['--workers', '2', '--log-level', 'info'] })
   const { stdout } = await runCli(t, ['top', '-s', server.url, '--interval', '200ms'])
   t.match(stdout, /, 2 workers$/m)
@@ -67,7 +67,7 @@ void t.test('top tells all processes of a server with --workers as one', async (
   t.ok(Math.abs(Number(first?.[1]) - list.items.length) <= 3, 'objects are not counted once for each process')
 })
 
-void t.test('top of something else says so', async (t) => {
+void t.test('top says when the server is not a distributary', async (t) => {
   const other = http.createServer((_request, response) => response.end('up 1\n')).listen(0, '127.0.0.1')
   t.teardown(() => {
     other.closeAllConnections()
@@ -78,7 +78,7 @@ void t.test('top of something else says so', async (t) => {
   t.match(await runCli(t, ['top', '-s', url]), { code: 1, stderr: /is not that of a distributary/ })
 })
 
-void t.test('bench counts what every watcher is delivered, over HTTP/1.1 and HTTP/2', async (t) => {
+void t.test('bench counts what every watcher receives, over HTTP/1.1 and HTTP/2', async (t) => {
   const common = ['bench', 'pods', '-A', '--watchers', '40', '--burst', '7', '--duration', '4s', '-o', 'json']
   const ways = [
     { flags: [], connections: 40 },
@@ -105,7 +105,7 @@ function annotatedNow(name: string): object {
   return { name, namespace: 'default', uid: `uid-default-${name}`, annotations }
 }
 
-void t.test('bench: initial states, text, failures and Ctrl-C', async (t) => {
+void t.test('bench measures initial states, prints text, and handles failures and Ctrl-C', async (t) => {
   const initial = await runCli(t, ['bench', '/api/v1/pods', '--initial', '--watchers', '10', '--duration', '300ms'], {
     environment,
   })

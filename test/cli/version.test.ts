@@ -6,7 +6,7 @@ const app = await startApp(t)
 const environment = { DISTRIBUTARY_SERVER: app.url }
 const cli = async (...args: string[]): Promise<CliResult> => await runCli(t, args, { environment })
 
-void t.test('version: ours, the server’s, and ours alone', async (t) => {
+void t.test('version prints the client’s and the server’s version, or the client’s alone', async (t) => {
   const both = await cli('version')
   t.match(both, { code: 0, stderr: '', stdout: /^client: \d+\.\d+\.\d+\nserver: v\d.*\n$/ })
   t.match(JSON.parse((await cli('version', '-o', 'json')).stdout) as object, {

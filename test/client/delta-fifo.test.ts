@@ -93,14 +93,14 @@ void t.test('a list without an object deletes it, with the last state that is kn
   t.same(all, ['b Updated:2 Deleted?:2', 'c Added:1 Deleted?:1', 'd Replaced:5', 'a Deleted?:1'])
 })
 
-void t.test('a deletion that was seen is kept in place of one that is guessed', async (t) => {
+void t.test('a deletion that was seen is kept instead of one that a list implies', async (t) => {
   const fifo = fifoOver(new Map([['a', { key: 'a', version: 1 }]]))
   fifo.change({ type: 'DELETED', key: 'a', object: { key: 'a', version: 2 }, resourceVersion: '' })
   fifo.replace([])
   t.equal(told(fifo.pop()?.deltas ?? []), 'Deleted:2')
 })
 
-void t.test('the deletion of what nobody was told of is not told', async (t) => {
+void t.test('the deletion of an object that no handler has seen is not reported', async (t) => {
   const fifo = fifoOver(new Map())
   fifo.change({ type: 'DELETED', key: 'a', object: { key: 'a', version: 2 }, resourceVersion: '' })
   t.equal(fifo.length, 0)
@@ -133,7 +133,7 @@ void t.test('a resync covers the known objects without pending deltas', async (t
   t.same([told(fifo.pop()?.deltas ?? []), told(fifo.pop()?.deltas ?? [])], ['Updated:2', 'Sync:1'])
 })
 
-void t.test('random histories: a reader that is slow misses no deletion and ends with the same state', async (t) => {
+void t.test('in random histories a slow reader misses no deletion and ends with the same state', async (t) => {
   for (let seed = 1; seed <= 400; seed++) {
     const random = seededRandom(seed)
     const server = new Map<string, Thing>()
@@ -148,7 +148,7 @@ void t.test('random histories: a reader that is slow misses no deletion and ends
       for (const delta of item.deltas) {
         const held = reader.get(item.key)
         if (delta.type === 'Deleted') {
-          // Only the first of several deletions may be of what this reader never held: Added Deleted.
+          // Only the first of several deletions may follow an Added that this reader never saw.
           if (held === undefined) wrong ||= `a deletion of ${item.key}, which is not held`
           reader.delete(item.key)
         } else {
@@ -157,7 +157,7 @@ void t.test('random histories: a reader that is slow misses no deletion and ends
         }
       }
     }
-    // Cut off, changes are not told; a list tells of the outcome.
+    // While the feed is cut off, changes are not delivered; a list delivers their outcome.
     let isConnected = false
     for (let step = 0; step < 200; step++) {
       const key = `k${randomInteger(random, 0, 6)}`

@@ -1,4 +1,7 @@
-/** The informer by ways that its other tests do not go: server-sent events, a resync, a browser, a kube-apiserver. */
+/**
+ * Tests of the informer in settings that its other tests do not cover: server-sent events, a resync, a browser, a
+ * kube-apiserver.
+ */
 import { readFileSync } from 'node:fs'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -19,7 +22,7 @@ import { openPage } from '../support/chromium.js'
 
 const PODS = '/api/v1/pods'
 
-void t.test('over server-sent events: the state, what follows, a cut, a 410', async (t) => {
+void t.test('an informer over server-sent events survives a cut and a 410', async (t) => {
   const app = await startApp(t, { objects: { 'pods/default/a': pod('a'), 'pods/default/b': pod('b') } })
   const faults = await startHttpFaults(t, app.port)
   const informer = new SharedInformer<KubeObject>({
@@ -59,7 +62,7 @@ void t.test('over server-sent events: the state, what follows, a cut, a 410', as
   t.ok(faults.requests.length < 30, `${faults.requests.length} requests`)
 })
 
-void t.test('a resync tells every handler of every object again, and asks the server nothing', async (t) => {
+void t.test('a resync calls every handler for every object again, and asks the server nothing', async (t) => {
   const app = await startApp(t, { objects: { 'pods/default/a': pod('a'), 'pods/default/b': pod('b') } })
   const faults = await startHttpFaults(t, app.port)
   const informer = new SharedInformer<KubeObject>({
@@ -82,7 +85,7 @@ void t.test('a resync tells every handler of every object again, and asks the se
   t.equal(faults.requests.length, 1)
 })
 
-void t.test('in a browser: the same modules, over its own fetch', async (t) => {
+void t.test('the same modules run in a browser, over its own fetch', async (t) => {
   const modules = fileURLToPath(new URL('../../src/', import.meta.url))
   const site = http.createServer((request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://x')
@@ -131,7 +134,7 @@ void t.test('in a browser: the same modules, over its own fetch', async (t) => {
 
 const kubeconfig = process.env['KUBE_APISERVER_KUBECONFIG']
 const skip = kubeconfig === undefined ? 'KUBE_APISERVER_KUBECONFIG names no server to try it on' : false
-void t.test('a kube-apiserver: its namespaces, by WatchList and by list', { skip }, async (t) => {
+void t.test('an informer reads the namespaces of a kube-apiserver, by WatchList and by list', { skip }, async (t) => {
   const { namespace: _namespace, ...options } = await loadKubeconfig(kubeconfig!)
   for (const watchList of [true, false]) {
     const informer = new SharedInformer<KubeObject>({

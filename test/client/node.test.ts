@@ -94,7 +94,7 @@ async function names(options: NodeTransportOptions): Promise<string> {
   }
 }
 
-void t.test('an informer over TLS: with a certificate, with a token, and refused without', async (t) => {
+void t.test('an informer connects over TLS with a certificate or a token, and is refused without', async (t) => {
   const ca = readFileSync(authority.ca)
   const [cert, key] = [readFileSync(jane.cert), readFileSync(jane.key)]
   t.equal(await names({ server: url, ca, cert, key }), 'a b')
@@ -107,7 +107,7 @@ void t.test('an informer over TLS: with a certificate, with a token, and refused
   t.match(await names(strange), /^network: .*(altnames|elsewhere)/i, 'a name the certificate has not')
 })
 
-void t.test('kubeconfig: every way to say who one is', async (t) => {
+void t.test('every kind of credentials in a kubeconfig is used', async (t) => {
   const tokenFile = inFolder('token', 'bad-token\n')
   mkdirSync(join(folder, 'sub'))
   for (const [what, parts] of [
@@ -138,7 +138,7 @@ void t.test('kubeconfig: every way to say who one is', async (t) => {
   t.equal((await loadKubeconfig(kubeconfig('config', { context: { namespace: 'shop' } }))).namespace, 'shop')
 })
 
-void t.test('kubeconfig: what is not done is refused in words, and so is what is missing', async (t) => {
+void t.test('an unsupported or incomplete kubeconfig is refused with its reason', async (t) => {
   for (const [parts, expected] of [
     [{ user: { 'auth-provider': { name: 'gcp' } } }, /auth-provider is not supported/],
     [{ user: { as: 'root' } }, /as is not supported/],
@@ -154,7 +154,7 @@ void t.test('kubeconfig: what is not done is refused in words, and so is what is
   await t.rejects(loadKubeconfig(join(folder, 'none')), /none/)
 })
 
-void t.test('the command line takes the same, by flags, files and the environment', async (t) => {
+void t.test('the command line takes the same credentials by flags, files and the environment', async (t) => {
   const token = { user: { token: 'good-token' } }
   const config = kubeconfig('cli', { ...token, context: { namespace: 'shop' } })
   const other = kubeconfig('other', { more: { 'current-context': 'gone' }, ...token })

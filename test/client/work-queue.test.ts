@@ -29,7 +29,7 @@ void t.test('failures wait longer each time, and a success forgets them', async 
   queue.add('a')
   await nextTurn()
   await clock.advanceInTurns(200, 1)
-  // 0, +10, +20, +35 (the cap), +35: well. Then nothing.
+  // The waits are 0, 10, 20, 35 (the cap) and 35; then the key succeeds.
   t.same(at, [0, 10, 30, 65, 100])
   queue.addRateLimited('a')
   await clock.advanceInTurns(30, 1)
@@ -51,7 +51,7 @@ void t.test('the shortest of several delays of one key counts', async (t) => {
   t.equal(clock.pending, 0)
 })
 
-void t.test('no more than so many at once', async (t) => {
+void t.test('no more keys than allowed are worked on at once', async (t) => {
   const clock = new VirtualClock()
   const queue = new WorkQueue({ clock })
   const abort = new AbortController()
@@ -70,7 +70,7 @@ void t.test('no more than so many at once', async (t) => {
   t.equal(count, 20)
 })
 
-void t.test('all keys together keep to the rate', async (t) => {
+void t.test('all keys together keep within the rate', async (t) => {
   const clock = new VirtualClock()
   const limiter = tokenBucket({ perSecond: 10, burst: 2, clock })
   t.same([limiter.delayMs('a'), limiter.delayMs('b'), limiter.delayMs('c'), limiter.delayMs('d')], [0, 0, 100, 200])

@@ -28,7 +28,7 @@ async function main(names: readonly string[]): Promise<number> {
   const lack = provideRequirements()
   if (lack !== null) return fail(lack)
   const files = runnable.map(({ test }) => `.build/${test.replace(/\.ts$/, '.js')}`)
-  const { passed, failed } = await runTap(files, [`--timeout=${TIMEOUT_SECONDS}`, '--jobs=1'])
+  const { passed, failed } = await runTap(files, { seconds: TIMEOUT_SECONDS, jobs: 1 })
   print(`${passed} passed, ${failed} failed`)
   return failed === 0 ? 0 : 1
 }

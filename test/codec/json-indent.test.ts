@@ -2,7 +2,7 @@ import t from 'tap'
 import { parse } from 'yaml'
 
 import { indentJson } from '../../src/codec/json-indent.js'
-import { jsonToYaml } from '../../src/codec/json-to-yaml.js'
+import { jsonToYaml, yamlSteps, YamlWriter } from '../../src/codec/json-to-yaml.js'
 import { scanObject } from '../../src/codec/json-scan.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
 
@@ -66,6 +66,42 @@ void t.test('JSON is indented as JSON.stringify does it, and nothing but white s
   }
   const odd = '{"n":9007199254740993,"d":1.10,"d":1E+2,"s":"\\u0041"}'
   t.equal(scanObject(indentJson(Buffer.from(odd)))?.bytes.toString(), odd)
+})
+
+void t.test('a list that comes in parts is the same YAML as the whole', async (t) => {
+  const seed = 7
+  const random = seededRandom(seed)
+  for (let round = 0; round < 500; round++) {
+    const items = Array.from({ length: randomInteger(random, 0, 6) }, () => JSON.stringify(randomValue(random, 3)))
+    const head = '{"kind":"List","metadata":{"resourceVersion":"5"},"columns":[1,{"a":[]}],"items":['
+    const parts = [head]
+    for (const [i, item] of items.entries()) {
+      const text = `${i === 0 ? '' : ','}${item}`
+      if (random.next() < 0.5) parts.push(text)
+      else parts[parts.length - 1] += text
+    }
+    if (random.next() < 0.5) parts.push(']}')
+    else parts[parts.length - 1] += ']}'
+    const writer = new YamlWriter()
+    const written = parts.map((part) => lastOf(writer.push(Buffer.from(part))).toString()).join('')
+    if (written !== yaml(parts.join(''))) t.fail(`seed ${seed} round ${round}: ${parts.join('|')}`)
+  }
+})
+
+function lastOf<R>(steps: Generator<void, R, void>): R {
+  while (true) {
+    const step = steps.next()
+    if (step.done) return step.value
+  }
+}
+
+void t.test('a large object is written in many steps', async (t) => {
+  const json = Buffer.from(JSON.stringify({ spec: Array.from({ length: 10_000 }, (_, i) => ({ a: i })) }))
+  let steps = 0
+  for (const _ of yamlSteps(json)) steps++
+  t.ok(steps > 50, `${steps} steps`)
+  const deep = `${'{"a":['.repeat(400)}1${']}'.repeat(400)}`
+  t.same(parse(yaml(deep), { maxAliasCount: 0 }), JSON.parse(deep))
 })
 
 void t.test('YAML means what the JSON meant, to a reader of YAML 1.2 and of 1.1', async (t) => {

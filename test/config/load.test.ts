@@ -12,7 +12,7 @@ const FILES: Readonly<Record<string, string>> = {
   '/pw': 'geheim\n',
 }
 
-/** An item of each list that does not take any text. */
+/** An example item of each list that does not accept every text. */
 const LIST_ITEMS: Readonly<Record<string, string>> = {
   etcdServers: 'http://127.0.0.1:2379',
   apiservice: 'metrics.k8s.io/v1beta1=https://10.0.0.9:443',
@@ -131,7 +131,7 @@ void t.test('values are read from text', async (t) => {
   for (const [arg, name, expected] of rows) t.same(config({ args: [arg] })[name], expected, arg)
 })
 
-void t.test('bounds: both ends are allowed, and the step beyond is refused with both ends named', async (t) => {
+void t.test('both ends of a range are allowed, and the step beyond is refused with both ends named', async (t) => {
   const rows: readonly (readonly [string, string, boolean])[] = [
     ['--port', '65535', true],
     ['--port', '65536', false],
@@ -199,7 +199,7 @@ void t.test('a password in an etcd URL is not printed', async (t) => {
   t.notMatch(problems({ args: ['--etcd-servers=http://root:geheim@a:2379'] }).join(), /geheim/)
 })
 
-void t.test('all problems are told at once', async (t) => {
+void t.test('all problems are reported at once', async (t) => {
   const found = problems({
     args: ['--config', 'c.yaml', '--port=http', '--ectd-servers', 'http://a:1', '--tls-cert-file=/cert.pem', 'stray'],
     env: { DISTRIBUTARY_WORKERS: 'many' },
@@ -216,7 +216,7 @@ void t.test('all problems are told at once', async (t) => {
   ])
 })
 
-void t.test('command line', async (t) => {
+void t.test('the command line is parsed as people write it', async (t) => {
   const rows: readonly (readonly [readonly string[], readonly string[]])[] = [
     [['--port'], ['--port needs a value']],
     [['--port', '--watch-cache'], ['--port needs a value']],
@@ -252,7 +252,7 @@ void t.test('the variables that Kubernetes puts into the environment of a pod do
   t.equal(config({ env: { DISTRIBUTARY_PORT: '' } }).port, 8_001, 'an empty variable is as good as none')
 })
 
-void t.test('YAML', async (t) => {
+void t.test('a YAML file is read', async (t) => {
   t.match(
     config(
       yaml(`
@@ -309,7 +309,7 @@ void t.test('bad YAML is reported with file, line and column, and does not stop 
   t.equal(problems(yaml('port: [', ['--workers=x'])).length > 1, true)
 })
 
-void t.test('the resource table: the file and the flags together', async (t) => {
+void t.test('file and flags together make up the resource table', async (t) => {
   const c = config(
     yaml(
       `
@@ -365,7 +365,7 @@ void t.test('known resources lie under the etcd prefix that was given', async (t
   t.equal(resources.find(({ resource }) => resource.plural === 'nodes')?.resource.etcdPrefix, '/other/minions/')
 })
 
-void t.test('bad entries of the resource table', async (t) => {
+void t.test('bad entries of the resource table are refused', async (t) => {
   const rows: readonly (readonly [string, RegExp])[] = [
     ['resources: secrets', /^c\.yaml:1:1: resources must be a list/],
     ['resources: [secrets]', /^c\.yaml:1:13: resources: each entry must be a mapping/],

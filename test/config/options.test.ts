@@ -6,12 +6,12 @@ import t from 'tap'
 import { optionNames } from '../../src/config/options.js'
 
 const SOURCE = fileURLToPath(new URL('../../../src', import.meta.url))
-/** Their whole meaning is a rule between options. */
+/** The options whose only meaning is a relation between options. */
 const RULES_ONLY = ['requireUpstream', 'insecureBindAny']
-/** The loader itself reads it. */
+/** The options that the loader itself reads. */
 const LOADER_ONLY = ['config', 'resource']
 
-/** Every source outside of the option table. */
+/** All sources outside the option table. */
 function readSources(): string {
   return readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts') && !file.startsWith('config/'))

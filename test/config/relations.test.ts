@@ -16,7 +16,7 @@ function problems(args: string): readonly string[] {
 
 const TLS = '--tls-cert-file=/c --tls-private-key-file=/k'
 
-void t.test('relations: each row is accepted, or refused with one problem that matches', async (t) => {
+void t.test('each combination of options is accepted, or refused with one matching problem', async (t) => {
   const rows: readonly (readonly [string, RegExp | null])[] = [
     ['--require-upstream', /no upstream is named/],
     ['--require-upstream --etcd-servers=http://a:1', null],
@@ -118,7 +118,7 @@ void t.test('a relation is not checked on a value already found wrong', async (t
   t.same(problems('--bind-address=everywhere'), ['--bind-address: "everywhere" is not an IP address'])
 })
 
-void t.test('loopback', async (t) => {
+void t.test('loopback addresses are recognised', async (t) => {
   for (const address of ['127.0.0.1', '127.255.255.255', '::1']) t.ok(isLoopback(address), address)
   for (const address of [
     '0.0.0.0',

@@ -198,7 +198,7 @@ overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: fal
       names: ['web'],
     },
   ])
-  await t.test('a watch of it: frames of length and WatchEvent, the object enveloped again', async (t) => {
+  await t.test('a watch in protobuf sends frames of length and WatchEvent around enveloped objects', async (t) => {
     const answer = await w.ask(`${DEPLOYMENTS}?watch=1&timeoutSeconds=1&resourceVersion=${Number(revision) - 1}`, {
       headers: { accept: `${PROTOBUF};stream=watch` },
     })
@@ -212,7 +212,7 @@ overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: fal
     t.same(decoded(event.subarray(at)), withoutVersion)
     t.ok(event.includes(versionField))
   })
-  await t.test('an expired watch of it ends with a Status in protobuf', async (t) => {
+  await t.test('an expired watch in protobuf ends with a Status in protobuf', async (t) => {
     const far = await w.ask(
       `${DEPLOYMENTS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999`,
       { headers: { accept: `${PROTOBUF};stream=watch` } },
@@ -377,7 +377,7 @@ overEveryUpstream(t, 'Table and PartialObjectMetadata', { seeds: SEEDS }, async 
   const before = table(await w.ask(PODS, { headers: { accept: TABLE } })).rows[1]?.cells[4]
   t.equal(before, '<unknown>', 'what has no creation time has no age')
 
-  await t.test('in a watch only the first event brings columns', async (t) => {
+  await t.test('only the first event of a watch has the columns', async (t) => {
     const watch = await w.watch(`${PODS}?watch=1`, { accept: TABLE })
     await watch.events.first(2)
     await w.write({ 'pods/default/c': pod('c') })
@@ -388,7 +388,7 @@ overEveryUpstream(t, 'Table and PartialObjectMetadata', { seeds: SEEDS }, async 
     t.match(objects[2], { rows: [{ cells: ['c'], object: { kind: 'PartialObjectMetadata' } }] })
     watch.close()
   })
-  await t.test('a watch as PartialObjectMetadata', async (t) => {
+  await t.test('a watch sends PartialObjectMetadata when asked to', async (t) => {
     const watch = await w.watch(`${PODS}?watch=1&allowWatchBookmarks=true`, { accept: PARTIAL })
     const events = await watch.events.first(4)
     t.match(events[0], { type: 'ADDED', object: partial })
@@ -396,7 +396,7 @@ overEveryUpstream(t, 'Table and PartialObjectMetadata', { seeds: SEEDS }, async 
     t.match(events[3], { type: 'BOOKMARK', object: { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1' } })
     watch.close()
   })
-  await t.test('ages go on, though nothing is written', async (t) => {
+  await t.test('ages grow although nothing is written', async (t) => {
     const young = {
       ...podA,
       metadata: { ...podA.metadata, name: 'young', creationTimestamp: new Date(Date.now() - 1_000).toISOString() },

@@ -28,7 +28,7 @@ overEveryUpstream(
     const revisions = new Map(stored.map(({ key }, i) => [key, String(w.seeds[i])]))
     while ((await w.ask('/apis/edge.example.com/v1/caches')).code !== 200)
       await new Promise((resolve) => setImmediate(resolve))
-    await t.test('every object', async (t) => {
+    await t.test('every object is answered as the API server answered it', async (t) => {
       for (const [key, { path, object }] of answers) {
         const { selfLink: _, ...metadata } = object.metadata
         const expected = { ...object, metadata: { ...metadata, resourceVersion: revisions.get(key) } }
@@ -38,7 +38,7 @@ overEveryUpstream(
       }
       t.ok(answers.size > 25)
     })
-    await t.test('every object in protobuf, where it is stored so', async (t) => {
+    await t.test('every object stored in protobuf is answered in protobuf as the API server answered it', async (t) => {
       let compared = 0
       for (const { key, value } of stored) {
         const answer = answers.get(key)
@@ -56,7 +56,7 @@ overEveryUpstream(
       }
       t.ok(compared > 20, `${compared}`)
     })
-    await t.test('every list holds the objects, in a list kind of its own', async (t) => {
+    await t.test('every list contains the objects, in its own list kind', async (t) => {
       for (const [, { path, object }] of answers) {
         const list = await w.ask(path.slice(0, path.lastIndexOf('/')))
         t.match(list.json, { kind: `${object.kind}List`, apiVersion: object.apiVersion })
@@ -66,7 +66,7 @@ overEveryUpstream(
         )
       }
     })
-    await t.test('every Table has its columns, and more at the most', async (t) => {
+    await t.test('every Table has the columns of the API server, and perhaps more', async (t) => {
       for (const { path, columns, rows } of tables) {
         const { code, json } = await w.ask(path, {
           headers: { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io' },

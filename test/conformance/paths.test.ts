@@ -305,7 +305,7 @@ overEveryUpstream(
     while ((await w.ask('/readyz/cache-caches.edge.example.com')).code !== 200)
       await new Promise((resolve) => setImmediate(resolve))
     await checkRows(t, w, ROWS)
-    await t.test('aggregated discovery, kept by its ETag', async (t) => {
+    await t.test('clients cache aggregated discovery by its ETag', async (t) => {
       for (const path of ['/api', '/apis']) {
         const first = await w.ask(path, { headers: { accept: `${V2},application/json` } })
         t.equal(first.code, 200)
@@ -337,7 +337,7 @@ overEveryUpstream(
         ],
       })
     })
-    await t.test('OpenAPI documents are kept by their ETag and their hash', async (t) => {
+    await t.test('clients cache OpenAPI documents by their ETag and their hash', async (t) => {
       const { json } = await w.ask('/openapi/v3')
       const { serverRelativeURL } = (json['paths'] as Record<string, { serverRelativeURL: string }>)['apis/apps/v1']!
       const immutable = await w.ask(serverRelativeURL)
@@ -352,7 +352,7 @@ overEveryUpstream(
         t.equal(again.code, 304, path)
       }
     })
-    await t.test('a definition that goes takes its resource with it', async (t) => {
+    await t.test('the resource of a deleted definition is no longer served', async (t) => {
       await w.write({ 'apiextensions.k8s.io/customresourcedefinitions/caches.edge.example.com': null })
       const end = performance.now() + 5_000
       let code = 200

@@ -242,7 +242,7 @@ function complaint({ method }: RandomRequest, answer: Answer): string | null {
   return null
 }
 
-void t.test(`${REQUESTS} random requests, seed ${seed}`, async (t) => {
+void t.test(`${REQUESTS} random requests are answered as the reference says (seed ${seed})`, async (t) => {
   const objects = Object.fromEntries(
     ['a', 'b', 'c'].map((name) => [`pods/default/${name}`, pod(name, { labels: { a: 'b' } })]),
   )

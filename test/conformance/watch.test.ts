@@ -330,7 +330,7 @@ overEveryUpstream(t, 'what changes while it runs', { seeds: SEEDS.slice(0, 2) },
   const gone = await w.write({ 'pods/default/b': null })
   const other = await w.write({ 'pods/n/z': pod('z', { namespace: 'n' }), 'pods/default/a': null })
 
-  await t.test('into the selector ADDED, within it MODIFIED, out of it DELETED', async (t) => {
+  await t.test('an object is ADDED when it enters the selector, and DELETED when it leaves it', async (t) => {
     for (const watch of [web, node]) {
       const events = await watch.events.first(3)
       t.same(events.map(brief), [`ADDED b@${into}`, `MODIFIED b@${within}`, `DELETED b@${out}`])
@@ -384,7 +384,7 @@ overEveryUpstream(t, 'bookmarks', { seeds: SEEDS, config: { bookmarkInterval: 40
 
 overEveryUpstream(t, 'the end of a watch', { seeds: SEEDS, config: { minRequestTimeout: 1_000 } }, async (t, w) => {
   const from = w.seeds.at(-1)!
-  await t.test('2 s before the deadline a last bookmark, then a clean end', async (t) => {
+  await t.test('a watch gets a last bookmark 2 s before its deadline, and then ends cleanly', async (t) => {
     const started = performance.now()
     const { events } = await w.watch(`${PODS}?watch=1&resourceVersion=${from}&${BOOKMARKS}&timeoutSeconds=3`)
     const [bookmark] = await events.first(1)

@@ -19,7 +19,7 @@ function brief({ encoding, transform, stream }: Negotiated): string {
   return [encoding, transform, stream].filter((word) => word !== 'none').join(' ')
 }
 
-void t.test('get and list: the best clause that can be honoured', async (t) => {
+void t.test('get and list answer in the form of the best clause that can be honoured', async (t) => {
   const cases: [string | undefined, 'get' | 'list', string][] = [
     [undefined, 'list', 'json'],
     ['', 'list', 'json'],
@@ -65,7 +65,7 @@ void t.test('get and list: the best clause that can be honoured', async (t) => {
   for (const [accept, verb, expected] of cases) t.equal(brief(negotiate(accept, verb)), expected, `${verb} ${accept}`)
 })
 
-void t.test('watch: lines of JSON, frames of protobuf, or server-sent events', async (t) => {
+void t.test('a watch is sent as lines of JSON, frames of protobuf, or server-sent events', async (t) => {
   const cases: [string | undefined, string, string][] = [
     [undefined, 'json json-lines', 'application/json'],
     ['application/json', 'json json-lines', 'application/json'],
@@ -121,7 +121,7 @@ void t.test('a form that is not available gets a 406 that lists the available on
 })
 
 void t.test(
-  'a resource without protobuf passes such clauses over for objects and not for their metadata, a document for both',
+  'clauses for protobuf are skipped for objects without it but not for their metadata; for a document they always are',
   async (t) => {
     const accept = `${protobuf};${partial},application/json;${partial},${protobuf},application/json`
     t.equal(brief(negotiate(accept, 'get', { protobufObjects: false })), 'protobuf partial')
@@ -141,13 +141,10 @@ void t.test('a transform is served in the version that was asked for', async (t)
   t.throws(() => negotiate('application/json;as=Table;g=meta.k8s.io;v=v2', 'get'), { code: 406 })
 })
 
-void t.test('a header of many clauses takes time in proportion', async (t) => {
-  const started = performance.now()
-  for (let i = 0; i < 50; i++) {
-    t.equal(brief(negotiate(`${'a/b;q="\\"",'.repeat(680)}*/*`, 'list')), 'json')
-    negotiate(`${';'.repeat(8_000)},*/*`, 'list')
-  }
-  t.ok(performance.now() - started < 2_000, 'a hundred of the longest ones in two seconds')
+void t.test('a header of many clauses is read up to a length', async (t) => {
+  t.equal(brief(negotiate(`${'a/b;q="\\"",'.repeat(680)}*/*`, 'list')), 'json')
+  t.equal(brief(negotiate(`${';'.repeat(8_000)},*/*`, 'list')), 'json')
+  t.throws(() => negotiate(`${'a/b;q="\\"",'.repeat(6_800)}*/*`, 'list'), { code: 400 })
 })
 
 void t.test('errors are encoded as asked, else as JSON', async (t) => {
@@ -162,7 +159,7 @@ void t.test('errors are encoded as asked, else as JSON', async (t) => {
   for (const [accept, expected] of cases) t.equal(negotiateStatus(accept), expected, String(accept).slice(0, 40))
 })
 
-void t.test('discovery: aggregated when asked for as v2', async (t) => {
+void t.test('discovery is aggregated when it is asked for as v2', async (t) => {
   const v2 = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
   const beta = 'application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList'
   t.match(negotiateDiscovery(`${v2},${beta},application/json`), { aggregated: true, contentType: v2 })
@@ -173,7 +170,7 @@ void t.test('discovery: aggregated when asked for as v2', async (t) => {
   t.throws(() => negotiateDiscovery(beta), { code: 406, name: 'NotAcceptableError' })
 })
 
-void t.test('openapi: protobuf under both of its names, else JSON', async (t) => {
+void t.test('OpenAPI is sent as protobuf under both of its names, else as JSON', async (t) => {
   for (const separator of ['@', '.']) {
     const name = `application/com.github.proto-openapi.spec.v2${separator}v1.0+protobuf`
     t.strictSame(negotiateOpenApiV2(name), {
@@ -186,7 +183,7 @@ void t.test('openapi: protobuf under both of its names, else JSON', async (t) =>
   t.throws(() => negotiateOpenApiV2('application/yaml'), { code: 406, name: 'NotAcceptableError' })
 })
 
-void t.test('indented for people, never in a watch', async (t) => {
+void t.test('answers are indented for people, but never in a watch', async (t) => {
   const list = negotiate('*/*', 'list')
   const cases: [Negotiated, string, string | undefined, boolean][] = [
     [list, '', undefined, false],

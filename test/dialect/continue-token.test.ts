@@ -35,7 +35,7 @@ void t.test('every key comes back exactly, and is under the prefix', async (t) =
   t.throws(() => tokenAfter(prefix, keyFromText('/registry/nodes/a'), revision), RangeError)
 })
 
-void t.test('a text that is not a token gets 400', async (t) => {
+void t.test('a text that is not a token is refused with 400', async (t) => {
   const v = 'meta.k8s.io/v1'
   const bad = [
     'x',

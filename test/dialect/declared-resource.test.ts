@@ -3,7 +3,7 @@ import { resolveResources, type ResourceDeclaration } from '../../src/dialect/de
 import { keyFromText } from '../../src/model/event.js'
 import { nameOfKey, resourceId } from '../../src/model/resource.js'
 
-void t.test('with nothing said, everything of the table is served but Secrets', async (t) => {
+void t.test('by default everything in the table is served except Secrets', async (t) => {
   const { resources, problems } = resolveResources({})
   const ids = resources.map(({ resource }) => resourceId(resource))
   t.same(problems, [])
@@ -43,7 +43,7 @@ void t.test('--resource flags=/config/flags/ declares a prefix', async (t) => {
     t.same(nameOfKey(flags.resource, keyFromText('/config/flags/eu/checkout')), { namespace: '', name: 'eu/checkout' })
 })
 
-void t.test('the kind is made from the name', async (t) => {
+void t.test('the kind is derived from the name', async (t) => {
   for (const [name, kind, singular] of [
     ['flags', 'Flag', 'flag'],
     ['feature-flags', 'FeatureFlag', 'feature-flag'],
@@ -63,7 +63,7 @@ void t.test('the kind is made from the name', async (t) => {
   }
 })
 
-void t.test('an entry of the config says the rest', async (t) => {
+void t.test('an entry of the config sets the rest', async (t) => {
   const declaration: ResourceDeclaration = {
     name: 'routes',
     prefix: '/edge/routes/',

@@ -33,7 +33,7 @@ function start(options: ConstructorParameters<typeof Discovery>[1] = {}): {
 
 const json = (document: Document | null): unknown => JSON.parse(document?.body.toString() ?? 'null')
 
-void t.test('discovery says by a hash in which version a kind is stored, where that is known', async (t) => {
+void t.test('discovery tells by a hash in which version a kind is stored, where that is known', async (t) => {
   const { registry, discovery } = start()
   const older = custom('edge.example.com', 'v1beta1').resource
   const versions = [older, { ...older, version: 'v1' }]
@@ -47,7 +47,7 @@ void t.test('discovery says by a hash in which version a kind is stored, where t
     }
     return resources.find(({ name }) => name === plural)?.storageVersionHash
   }
-  // As every API server says of them.
+  // Every API server answers the same for these.
   t.equal(hashIn('', 'v1', 'pods'), 'xPOwRZ+Yhw8=')
   t.equal(hashIn('apps', 'v1', 'deployments'), '8aSe+NMegvE=')
   registry.set(
@@ -62,7 +62,7 @@ void t.test('discovery says by a hash in which version a kind is stored, where t
   t.match(hashIn('edge.example.com', 'v1', 'caches'), /^[\w+/]{11}=$/)
 })
 
-void t.test('the old documents', async (t) => {
+void t.test('the old documents list every group and resource', async (t) => {
   const { discovery } = start()
   t.match(json(discovery.apiVersions()), { kind: 'APIVersions', versions: ['v1'] })
   const groups = json(discovery.apiGroups()) as { groups: { name: string; preferredVersion: object }[] }

@@ -57,14 +57,14 @@ void t.test('a selector promises only what every match has', async (t) => {
   t.strictSame(terms('pods', 'spec.nodeName=n1'), [{ path: 'spec.nodeName', value: 'n1' }])
 })
 
-void t.test('a term of nothing selects everything, and so it does beside others', async (t) => {
+void t.test('an empty term selects everything, also beside others', async (t) => {
   t.ok(parseFieldSelector('=').isEmpty)
   t.ok(parseFieldSelector('!=').isEmpty)
   t.equal(parseFieldSelector('=,a=1').canonical, 'a=1')
   t.throws(() => parseFieldSelector('=x'), /field label not supported/)
 })
 
-void t.test('lists and watches of the server select by them', async (t) => {
+void t.test('lists and watches of the server select by field labels', async (t) => {
   const node = (name: string, spec: object): object => ({ apiVersion: 'v1', kind: 'Node', metadata: { name }, spec })
   const app = await startApp(t, {
     objects: { 'minions/a': node('a', {}), 'minions/b': node('b', { unschedulable: true }) },

@@ -71,7 +71,7 @@ void t.test('a bad field selector is a 400 that names the place', async (t) => {
   }
 })
 
-void t.test('both selectors together: one key, one list of terms, labels never taken for fields', async (t) => {
+void t.test('both selectors together have one key and one list of terms, labels apart from fields', async (t) => {
   const selector = parseSelector('app=web', 'metadata.labels.app=web,status.phase!=Failed')
   t.strictSame(selector.equalityTerms(), [
     { path: 'metadata.labels.app', value: 'web' },
@@ -91,7 +91,7 @@ void t.test('both selectors together: one key, one list of terms, labels never t
   t.ok(parseSelector(undefined, '').isEmpty)
 })
 
-void t.test('the number of terms is bounded, what is said twice counts once', async (t) => {
+void t.test('the number of terms is bounded, and a repeated term counts once', async (t) => {
   const terms = Array.from({ length: MAX_SELECTOR_TERMS + 1 }, (_, i) => `k${i}=1`)
   t.throws(() => parseFieldSelector(terms.join(',')), { code: 400, message: /at most 256 are allowed/ })
   t.ok(parseFieldSelector([...terms.slice(1), terms[1]].join(',')))

@@ -58,7 +58,7 @@ void t.test('values that need escapes in JSON come back unchanged', async (t) =>
   t.equal(wrap('flags', '/flags/é"\\', 'x')['key'], '/flags/é"\\')
 })
 
-void t.test('bytes that are not UTF-8 are base64', async (t) => {
+void t.test('bytes that are not UTF-8 are shown in base64', async (t) => {
   const value = Buffer.from([0xff, 0x00, 0xfe])
   const object = wrap('flags', '/flags/a', value)
   t.equal(object['text'], undefined)

@@ -132,7 +132,7 @@ void t.test('a bad selector is a 400 that says what was expected and where', asy
   t.ok(parseLabelSelector(`${'a.'.repeat(126)}a/b`), 'the longest prefix')
 })
 
-void t.test('the number of terms is bounded, what is said twice counts once', async (t) => {
+void t.test('the number of terms is bounded, and a repeated term counts once', async (t) => {
   const terms = Array.from({ length: MAX_SELECTOR_TERMS + 1 }, (_, i) => `!k${i}`)
   t.throws(() => parseLabelSelector(terms.join(',')), { code: 400, message: /at most 256 are allowed/ })
   t.ok(parseLabelSelector([...terms.slice(1), terms[1]].join(',')))

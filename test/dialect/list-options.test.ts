@@ -18,7 +18,7 @@ const five = toRevision(5)
 const token = encodeContinueToken({ revision: toRevision(3), start: keyFromText('a\0') })
 const freshToken = encodeContinueToken({ revision: null, start: keyFromText('a\0') })
 
-void t.test('get: how fresh', async (t) => {
+void t.test('the resourceVersion of a get decides how fresh the answer is', async (t) => {
   t.strictSame(parseGetParameters(query('')).read, { kind: 'consistent' })
   t.strictSame(parseGetParameters(query('resourceVersion=')).read, { kind: 'consistent' })
   t.strictSame(parseGetParameters(query('resourceVersion=0')).read, { kind: 'cached' })
@@ -29,7 +29,7 @@ void t.test('get: how fresh', async (t) => {
   })
 })
 
-void t.test('list: every cell of the table', async (t) => {
+void t.test('every combination of the parameters of a list is understood as by the API server', async (t) => {
   const exact = { kind: 'exact', revision: five }
   const notOlder = { kind: 'not-older-than', revision: five }
   const table: [string, object, number | null][] = [
@@ -68,7 +68,7 @@ void t.test('list: every cell of the table', async (t) => {
   }
 })
 
-void t.test('list: forbidden combinations are 422 with the API server’s causes', async (t) => {
+void t.test('forbidden combinations for a list are refused with 422 and the API server’s causes', async (t) => {
   const table: [string, [string, RegExp][]][] = [
     ['resourceVersionMatch=Exact', [['resourceVersionMatch', /forbidden unless resourceVersion is provided/]]],
     ['resourceVersionMatch=NotOlderThan', [['resourceVersionMatch', /forbidden unless resourceVersion is provided/]]],
@@ -113,7 +113,7 @@ void t.test('list: forbidden combinations are 422 with the API server’s causes
   }
 })
 
-void t.test('list: text that cannot be read is a 400', async (t) => {
+void t.test('malformed parameters of a list are refused with 400', async (t) => {
   const table: [string, RegExp][] = [
     ['limit=x', /^limit: strconv.ParseInt: parsing "x": invalid syntax$/],
     ['limit=', /parsing "": invalid syntax/],
@@ -135,7 +135,7 @@ void t.test('list: text that cannot be read is a 400', async (t) => {
   }
 })
 
-void t.test('watch: where it starts', async (t) => {
+void t.test('the parameters of a watch decide where it starts', async (t) => {
   const initial = (freshness: object, endBookmark = false): object => ({
     kind: 'initial-state',
     freshness,
@@ -161,7 +161,7 @@ void t.test('watch: where it starts', async (t) => {
   for (const [text, start] of table) t.strictSame(parseWatchParameters(query(text)).start, start, text)
 })
 
-void t.test('watch: forbidden combinations are 422', async (t) => {
+void t.test('forbidden combinations for a watch are refused with 422', async (t) => {
   const table: [string, RegExp[]][] = [
     ['sendInitialEvents=true', [/requires setting resourceVersionMatch to NotOlderThan/]],
     ['sendInitialEvents=false&resourceVersion=5', [/requires setting resourceVersionMatch/]],
@@ -188,7 +188,7 @@ void t.test('watch: forbidden combinations are 422', async (t) => {
   }
 })
 
-void t.test('watch: timeout, bookmarks, compression and what cannot be read', async (t) => {
+void t.test('timeout, bookmarks and compression of a watch are read, and malformed ones are refused', async (t) => {
   const plain = parseWatchParameters(query('resourceVersion=5'))
   t.match(plain, {
     bookmarks: false,
@@ -213,7 +213,7 @@ void t.test('watch: timeout, bookmarks, compression and what cannot be read', as
   }
 })
 
-void t.test('watch: Last-Event-ID beats the URL', async (t) => {
+void t.test('the Last-Event-ID of a watch takes precedence over the URL', async (t) => {
   const resume = { kind: 'after', revision: 5 }
   t.strictSame(parseWatchParameters(query('resourceVersion=3'), { lastEventId: '5' }).start, resume)
   t.strictSame(parseWatchParameters(query(''), { lastEventId: '5' }).start, resume)
@@ -237,7 +237,7 @@ void t.test('a name in the path is a field selector, and must not contradict one
   t.equal(parseWatchParameters(query('resourceVersion=5'), { name: 'x' }).selector.requiredValue('metadata.name'), 'x')
 })
 
-void t.test('watch is asked for as Go reads a flag', async (t) => {
+void t.test('the watch parameter is read as Go reads a flag', async (t) => {
   for (const text of ['watch=1', 'watch=true', 'watch=', 'watch', 'watch=yes', 'watch=1&watch=0'])
     t.ok(isWatch(query(text)), text)
   for (const text of ['', 'watch=0', 'watch=false', 'watch=False', 'watch=0&watch=1', 'Watch=1'])

@@ -2,7 +2,7 @@ import t from 'tap'
 
 import { acceptsGzip, bodyMediaType, parseAccept, parseMediaType } from '../../src/dialect/media-type.js'
 
-void t.test('clauses are sorted by quality, then breadth, then as written', async (t) => {
+void t.test('clauses are sorted by quality, then by breadth, then in the order written', async (t) => {
   const order = (header: string): string[] => parseAccept(header).map(({ type, subtype }) => `${type}/${subtype}`)
   t.strictSame(order('*/*, a/*, a/b, c/d'), ['a/b', 'c/d', 'a/*', '*/*'])
   t.strictSame(order('a/b;q=0.1, */*;q=0.9, c/d;q=0.9'), ['c/d', '*/*', 'a/b'])
@@ -10,7 +10,7 @@ void t.test('clauses are sorted by quality, then breadth, then as written', asyn
   t.strictSame(order('a, /b, a/, a/b/c, a b/c, , e/f'), ['e/f'])
 })
 
-void t.test('parameters: quoted strings may hold separators, the first of a name counts', async (t) => {
+void t.test('quoted parameters may contain separators, and the first of a name counts', async (t) => {
   const parsed = parseMediaType('a/B; X="1,;\\"2" ;y=3;y=4; z')
   t.strictSame(
     [parsed?.type, parsed?.subtype, [...parsed!.parameters]],
@@ -26,7 +26,7 @@ void t.test('parameters: quoted strings may hold separators, the first of a name
   t.equal(parseAccept('a/b;x="1,2", c/d').length, 2)
 })
 
-void t.test('a body in a media type that is not read is a 415', async (t) => {
+void t.test('a body in an unknown media type is refused with 415', async (t) => {
   const readable = ['application/json', 'application/yaml'] as const
   t.equal(bodyMediaType(undefined, readable), 'application/json')
   t.equal(bodyMediaType(' ', readable), 'application/json')
@@ -48,7 +48,7 @@ void t.test('a body in a media type that is not read is a 415', async (t) => {
   }
 })
 
-void t.test('gzip only for those who take it', async (t) => {
+void t.test('gzip is used only for clients that accept it', async (t) => {
   const cases: [string | undefined, boolean][] = [
     [undefined, false],
     ['', false],

@@ -20,7 +20,7 @@ const of = (jsonName: string, type: string, label: SchemaField['label'] = 'value
   messageName: '',
 })
 
-/** A small table of messages, by shape that of the protobuf codec. */
+/** A small table of messages in the shape of the protobuf codec's. */
 const MESSAGES = new Map<string, Omit<SchemaMessage, 'fullName'>>([
   [META, { form: 'object', fields: [text('name'), of('creationTimestamp', 'time'), of('labels', 'string', 'map')] }],
   [
@@ -77,7 +77,7 @@ const spec = (openApi: OpenApi, group: string, version: string): Spec =>
 const paths = (openApi: OpenApi): Record<string, { serverRelativeURL: string }> =>
   (JSON.parse(openApi.index().body.toString()) as { paths: Record<string, { serverRelativeURL: string }> }).paths
 
-/** Every $ref of a document must lead somewhere: explain stops with an error otherwise. */
+/** Checks that every $ref of a document leads somewhere; otherwise `kubectl explain` fails. */
 function danglingReferences(document: Spec): string[] {
   const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/([^"]+)"/g)]
   return references.map(([, name = '']) => name).filter((name) => !Object.hasOwn(document.components.schemas, name))
@@ -186,7 +186,7 @@ void t.test('a custom resource has its definition’s schema, and the index chan
   t.same(paths(openApi), before)
 })
 
-void t.test('the v2 document is there and empty', async (t) => {
+void t.test('the v2 document exists and is empty', async (t) => {
   const { openApi } = start()
   t.match(JSON.parse(openApi.v2('json').body.toString()), { swagger: '2.0', paths: {} })
   t.equal(openApi.v2('protobuf').body.toString('latin1'), '\n\x032.0\x12\x17\n\x0cdistributary\x12\x07v1.32.0B\0')

@@ -10,7 +10,7 @@ function projected(json: string, fields: string): string {
   return project(scanObject(Buffer.from(json))!.bytes, parseProjection(fields)).bytes.toString()
 }
 
-void t.test('only the chosen parts, copied as they are, in the order of the document', async (t) => {
+void t.test('a projection contains only the chosen parts, unchanged and in the order of the document', async (t) => {
   const pod =
     '{"kind":"Pod","apiVersion":"v1","metadata":{"uid":"u","name":"a","labels":{"x":"1"},"namespace":"n"},' +
     '"spec":{"containers":[{"image":"i","n":9007199254740993}],"nodeName":"n1"},"status":{"phase":"Running","n":1.10}}'
@@ -36,7 +36,7 @@ void t.test('only the chosen parts, copied as they are, in the order of the docu
   for (const [fields, expected] of table) t.equal(projected(pod, fields), expected, fields)
 })
 
-void t.test('odd objects', async (t) => {
+void t.test('odd objects are projected without failure', async (t) => {
   const table: [string, string, string][] = [
     ['{}', 'a', '{}'],
     ['{"metadata":{"x":1}}', 'a', '{"metadata":{}}'],
@@ -94,7 +94,7 @@ void t.test('equal choices have one canonical text', async (t) => {
   t.equal(canonical(canonical('a\\,b,c\\.d')), 'a\\,b,c\\.d')
 })
 
-void t.test('a text that is not a list of paths gets 400', async (t) => {
+void t.test('a text that is not a list of paths is refused with 400', async (t) => {
   const bad = [
     ',',
     'a,',
@@ -111,7 +111,7 @@ void t.test('a text that is not a list of paths gets 400', async (t) => {
     t.throws(() => parseProjection(text), { code: 400, name: 'BadRequestError' }, text.slice(0, 40))
 })
 
-void t.test('random objects: each chosen value is there unchanged, and nothing else is', async (t) => {
+void t.test('a projection of a random object contains each chosen value unchanged, and nothing else', async (t) => {
   const seed = 99
   const random = seededRandom(seed)
   const keys = ['a', 'b', 'c', 'metadata', 'name']

@@ -17,7 +17,7 @@ registry.set(
 )
 const parse = (path: string): RequestPath => parseRequestPath(path, (...names) => registry.find(...names))
 
-void t.test('documents', async (t) => {
+void t.test('the paths of documents are recognised', async (t) => {
   const table: readonly (readonly [path: string, expected: RequestPath])[] = [
     ['/api', { kind: 'api-versions' }],
     ['/api/', { kind: 'api-versions' }],
@@ -55,7 +55,7 @@ type Expected = Partial<Pick<ResourcePath, 'namespace' | 'name' | 'subresource' 
   of: string | null
 }
 
-void t.test('resources', async (t) => {
+void t.test('the paths of resources are recognised', async (t) => {
   const table: readonly (readonly [path: string, expected: Expected])[] = [
     ['/api/v1/pods', { of: 'pods' }],
     ['/api/v1/pods/', { of: 'pods' }],
@@ -79,7 +79,7 @@ void t.test('resources', async (t) => {
     ['/api/v1/watch/namespaces', { of: 'namespaces', legacyWatch: true }],
     ['/api/v1/watch/namespaces/a', { of: 'namespaces', name: 'a', legacyWatch: true }],
     ['/apis/apps/v1/watch/deployments', { of: 'deployments', legacyWatch: true }],
-    // A scope that the resource does not have is not the resource.
+    // A path with a scope that the resource does not have is not the resource.
     ['/api/v1/pods/p', { of: null, name: 'p' }],
     ['/api/v1/namespaces/a/nodes', { of: null, namespace: 'a' }],
     ['/apis/apps/v1/namespaces/a', { of: null, name: 'a' }],
@@ -87,7 +87,7 @@ void t.test('resources', async (t) => {
     ['/api/v1/nope', { of: null }],
     ['/apis/nope/v1/pods', { of: null }],
     ['/apis/apps/v1/pods', { of: null }],
-    // Names that are whole keys.
+    // Resources whose names are whole keys.
     ['/apis/distributary.io/v1/flags', { of: 'flags' }],
     ['/apis/distributary.io/v1/flags/a%2Fb', { of: 'flags', name: 'a/b' }],
     ['/apis/distributary.io/v1/flags/a%2fb%2f', { of: 'flags', name: 'a/b/' }],
@@ -97,7 +97,7 @@ void t.test('resources', async (t) => {
     ['/apis/distributary.io/v1/flags/a/b', { of: 'flags', name: 'a', subresource: 'b' }],
     ['/apis/distributary.io/v1/watch/flags/a%2Fb', { of: 'flags', name: 'a/b', legacyWatch: true }],
     ['/apis/distributary.io/v1/namespaces/eu/routes/a%2Fb', { of: 'routes', namespace: 'eu', name: 'a/b' }],
-    // A colon, as some names of roles have it, plainly and encoded.
+    // Some names of roles contain a colon, plain or encoded.
     ['/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node', { of: 'clusterroles', name: 'system:node' }],
     ['/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode', { of: 'clusterroles', name: 'system:node' }],
   ]
@@ -144,7 +144,7 @@ void t.test('a path that could be read in two ways is refused', async (t) => {
   ]
   for (const path of bad) t.throws(() => parse(path), BadRequestError, path)
   for (const path of [
-    // As in the API server, an empty segment leads nowhere.
+    // A path with an empty segment leads nowhere, as in the API server.
     '/api/v1//pods',
     '/api//v1/pods',
     '/api/v1/pods//',
@@ -193,11 +193,11 @@ void t.test('any path at all is answered or refused, in time that its length bou
       if (!(error instanceof StatusError) || error.code >= 500) t.fail(`${encodeURI(path)}: ${String(error)}`)
     }
   }
-  const started = performance.now()
+  // The path is twenty times as long as the longest that Node accepts: quadratic time would exceed that of a test.
   for (const long of [
-    '/api/v1/' + 'a/'.repeat(8_000),
-    `/api/v1/${'a'.repeat(16_000)}-`,
-    `/apis/distributary.io/v1/flags/${'%2F'.repeat(5_000)}`,
+    '/api/v1/' + 'a/'.repeat(160_000),
+    `/api/v1/${'a'.repeat(320_000)}-`,
+    `/apis/distributary.io/v1/flags/${'%2F'.repeat(100_000)}`,
   ]) {
     try {
       parse(long)
@@ -205,5 +205,4 @@ void t.test('any path at all is answered or refused, in time that its length bou
       t.ok(error instanceof StatusError)
     }
   }
-  t.ok(performance.now() - started < 500)
 })

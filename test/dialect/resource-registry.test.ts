@@ -61,7 +61,7 @@ void t.test('an owner’s entries come, change and go together, and each change 
   t.equal(changes.length, 4, 'removing what is not there tells nobody')
 })
 
-void t.test('nobody takes the path of another owner', async (t) => {
+void t.test('no owner can take the path of another', async (t) => {
   const { registry, changes } = start()
   const pods = registry.find('', 'v1', 'pods')
   const imposter = servedResource(cache('v1', { group: '', plural: 'pods', kind: 'Pod' }), 'custom')

@@ -28,7 +28,7 @@ void t.test('every key that a real API server wrote belongs to the resource and 
   }
 })
 
-void t.test('the historic places', async (t) => {
+void t.test('resources with historic prefixes are found there', async (t) => {
   const places: readonly (readonly [string, string])[] = [
     ['nodes', '/registry/minions/'],
     ['services', '/registry/services/specs/'],

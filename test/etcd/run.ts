@@ -21,9 +21,6 @@ const SUITES = [
   'test/etcd',
 ]
 
-/** For one file: some start three etcds a dozen times. */
-const TIMEOUT_SECONDS = 300
-
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
     options: { version: { type: 'string', multiple: true } },
@@ -45,7 +42,7 @@ async function main(): Promise<number> {
     print(`== etcd ${version}`)
     // It is read by the tests' own processes, which inherit it.
     process.env['ETCD_BIN'] = program
-    const outcome = await runTap(files, [`--timeout=${TIMEOUT_SECONDS}`])
+    const outcome = await runTap(files)
     print(`etcd ${version}: ${outcome.passed} passed, ${outcome.failed} failed`)
     passed += outcome.passed
     failed += outcome.failed

@@ -58,7 +58,7 @@ const tooFew =
   descriptors > CROWD + 500 ? false : `a process may open ${descriptors} files here, ${CROWD + 500} are needed`
 
 void t.test(
-  `${CROWD} connections that ask and never read: memory stays near the target`,
+  `memory stays near the target with ${CROWD} connections that ask and never read`,
   { skip: tooFew },
   async (t) => {
     const target = isLong ? 512 * MiB : 320 * MiB

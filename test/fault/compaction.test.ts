@@ -27,7 +27,7 @@ void t.test('after a compaction while cut off, a watcher that missed something g
 })
 
 void t.test(
-  'compaction on a delete that the server has not seen (etcd #18089, #19179): the delete is not lost',
+  'a delete that the server has not seen is not lost by a compaction on it (etcd #18089, #19179)',
   async (t) => {
     for (const missed of [1, 2]) {
       const s = await startScenario(t)
@@ -51,7 +51,7 @@ void t.test(
   },
 )
 
-void t.test('a gap with --on-gap=coalesce: watches stay, and end in the state that etcd has', async (t) => {
+void t.test('with --on-gap=coalesce watches survive a gap, and end in the state that etcd has', async (t) => {
   const s = await startScenario(t, { flags: ['--on-gap', 'coalesce'] })
   const before = await s.write()
   await s.reached(before)

@@ -16,7 +16,7 @@ import { pause } from '../support/until.js'
 const WATCHERS = 1_000
 
 void t.test(
-  `kill -9 under load: ${WATCHERS} watchers come back and resume where they were, and none lists again`,
+  `after kill -9 under load, ${WATCHERS} watchers come back and resume where they were, and none lists again`,
   async (t) => {
     const etcd = await startEtcd(t)
     const control = await recordEtcdHistory(etcd)

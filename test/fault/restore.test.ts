@@ -13,7 +13,7 @@ const restores = [
   { name: 'it is another cluster, and has overtaken us', overtakes: true, isSameCluster: false },
 ]
 for (const { name, overtakes, isSameCluster } of restores) {
-  void t.test(`etcd restored from an older backup, ${name}: no two histories are served as one`, async (t) => {
+  void t.test(`no two histories are served as one after etcd is restored from an older backup, ${name}`, async (t) => {
     const s = await startScenario(t)
     for (let i = 0; i < 5; i++) await s.write()
     const directory = await mkdtemp(join(tmpdir(), 'distributary-backup-'))

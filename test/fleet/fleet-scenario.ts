@@ -36,7 +36,7 @@ export interface Replica {
   readonly name: string
   readonly role: 'auto' | 'edge'
   readonly recorder: WatchRecorder
-  /** One for each nats-server. */
+  /** One proxy for each nats-server. */
   readonly toNats: readonly FaultProxy[]
   readonly toEtcd: FaultProxy | null
   server: ServerProcess
@@ -110,7 +110,7 @@ export class FleetScenario {
     return from[randomInteger(this.random, 0, from.length - 1)] as T
   }
 
-  /** Besides the one of the test's own record. */
+  /** The watches on etcd besides the test's own. */
   async etcdWatches(): Promise<number> {
     return ((await this.etcd.metrics()).get('etcd_debugging_mvcc_watcher_total') ?? 0) - 1
   }
@@ -132,7 +132,7 @@ export class FleetScenario {
     return this.replicas.filter(({ role }) => role === 'edge')
   }
 
-  // What the world does
+  // What happens in the world
 
   async write(): Promise<void> {
     const change: Record<string, Written> = {}
@@ -157,7 +157,7 @@ export class FleetScenario {
     })()
   }
 
-  /** One watcher goes to another replica, at its last bookmark; who was cut or has to start afresh does so. */
+  /** Moves one watcher to another replica, at its last bookmark; one that was cut off or expired starts afresh. */
   hop(): void {
     const entry = this.pick(this.#running)
     const { watch, at } = entry
@@ -175,7 +175,10 @@ export class FleetScenario {
         : next.recorder.watch({ ...scope, resourceVersion: String(bookmark) })
   }
 
-  /** On some replica: consistent, or at least as new as the last write, which a replica that is behind has to wait for. */
+  /**
+   * Lists on some replica: consistently, or at least as new as the last write, for which a replica that is behind has
+   * to wait.
+   */
   list(): void {
     const { recorder } = this.pick(this.replicas.filter((replica) => !this.#stopped.has(replica)))
     const resourceVersion = String(this.#last ?? 1)
@@ -189,7 +192,7 @@ export class FleetScenario {
       .then(
         () => {},
         (error: unknown) => {
-          // Somebody is away: an honest answer, or a connection that went with its process.
+          // Something is away: the list gets an honest answer, or its connection ended with the process.
           if (error instanceof ListError && ![410, 429, 500, 503, 504].includes(error.status)) {
             this.unexpected.push(String(error))
           }
@@ -207,13 +210,13 @@ export class FleetScenario {
     await replica.server.kill('SIGKILL')
   }
 
-  /** At the same port, as a new process. */
+  /** Starts a new process at the same port. */
   async restart(replica: Replica): Promise<void> {
     replica.server = await startServer(this.#t, { program, ready: false, flags: this.#flags(replica) })
     this.#stopped.delete(replica)
   }
 
-  /** Past its lease: somebody else publishes before it wakes up. */
+  /** Stops a replica for longer than its lease, so that another publishes before it wakes up. */
   async freeze(replica: Replica, forMs = LEASE_MS * 2.5): Promise<void> {
     this.#stopped.add(replica)
     process.kill(replica.server.pid, 'SIGSTOP')
@@ -238,7 +241,7 @@ export class FleetScenario {
     }
   }
 
-  /** All there are between two nats-servers. */
+  /** Returns all links between two nats-servers. */
   between(a: number, b: number): readonly FaultProxy[] {
     return [this.routes.get(a)?.get(b), this.routes.get(b)?.get(a)].filter((link) => link !== undefined)
   }
@@ -261,7 +264,7 @@ export class FleetScenario {
     const name = 'last'
     const labels = { note: String(randomInteger(this.random, 0, 1e9)) }
     const last = await this.writer.put(`/registry/pods/default/${name}`, pod(name, { labels }))
-    // Whoever was cut comes back, as a client would.
+    // A watcher that was cut off comes back, as a client would.
     const isThere = ({ watch }: Running): boolean =>
       watch.end === 'open' && Math.max(watch.items.at(-1)?.revision ?? 0, watch.lastBookmark ?? 0) >= last
     await this.eventually(async () => {
@@ -306,7 +309,7 @@ export class FleetScenario {
     }
   }
 
-  /** For who has to find out what it waits for. */
+  /** Describes the state for whoever has to find out why a wait failed. */
   async #state(): Promise<string> {
     const watches = this.#running.map(({ watch, at }) => {
       return `${at.name} ${watch.end} ${watch.code ?? ''} at ${watch.lastRevision}, bookmark ${watch.lastBookmark}`
@@ -319,7 +322,7 @@ export class FleetScenario {
     return [...(await Promise.all(replicas)), ...watches].join('\n')
   }
 
-  /** To where it was, or to the next. */
+  /** Returns a watcher to its replica, or to the next one. */
   #return(entry: Running): void {
     const { watch, at } = entry
     const { sendInitialEvents: _, resourceVersion: __, ...scope } = watch.request

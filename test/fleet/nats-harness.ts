@@ -155,7 +155,7 @@ export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions)
   }
 }
 
-/** An etcd in process that counts the watches it has. */
+/** An in-process etcd that counts its watches. */
 export class CountedUpstream {
   readonly embedded: EmbeddedControls
   readonly upstream: Upstream
@@ -211,7 +211,7 @@ export class CountedUpstream {
   }
 }
 
-/** Returns the final state of a sink, to be compared with etcd. */
+/** Returns the final state of a sink, for a comparison with etcd. */
 export function stateOf(sink: RecordingSink): string[] {
   return [...sink.state.values()]
     .sort((a, b) => (a.key < b.key ? -1 : 1))

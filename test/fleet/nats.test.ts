@@ -11,7 +11,7 @@ import { natsAdmin } from '../support/nats-admin.js'
 import { startNats } from '../support/nats-process.js'
 import { CountedUpstream, type Replica, startReplica, stateOf, stateOfUpstream, things } from './nats-harness.js'
 
-/** Every replica has everything, and is ready. */
+/** Waits until every replica has everything and is ready. */
 async function caughtUp(etcd: CountedUpstream, replicas: readonly Replica[]): Promise<void> {
   const last = etcd.embedded.revision
   await until(
@@ -46,7 +46,7 @@ void t.test('four replicas share one watch, and each has every batch whole and o
   }
 })
 
-void t.test('the publisher goes: another goes on exactly after the last published revision', async (t) => {
+void t.test('when the publisher goes, another continues exactly after the last published revision', async (t) => {
   const nats = await startNats(t)
   const proxy = await startFaultProxy({ targetPort: nats.port })
   t.teardown(() => proxy.close())
@@ -74,14 +74,14 @@ void t.test('the publisher goes: another goes on exactly after the last publishe
   }
 })
 
-void t.test('two that publish at one time: the stream takes one of them, and the chain holds', async (t) => {
+void t.test('of two processes that publish at once the stream accepts one, and the chain holds', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
   etcd.put('a')
   const options = { servers: [nats.url], upstream: etcd.upstream }
   const one = startReplica(t, options)
   await until(() => one.isPublishing && one.sink.isSynced, 'one publishes')
-  // The lease is taken from under it, again and again: for a while each believes that it is the one.
+  // The lease is taken from the publisher again and again, so for a while each candidate believes that it holds it.
   const other = startReplica(t, options)
   const edge = startReplica(t, { ...options, role: 'edge' })
   await caughtUp(etcd, [one, other, edge])
@@ -104,7 +104,7 @@ void t.test('two that publish at one time: the stream takes one of them, and the
   }
 })
 
-void t.test('a batch larger than a message is put together again whole', async (t) => {
+void t.test('a batch larger than a message arrives whole', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
   const options = { servers: [nats.url], upstream: etcd.upstream }
@@ -142,7 +142,7 @@ void t.test(
     await caughtUp(etcd, [edge])
     t.ok(edge.sink.batches.length >= 90, `${edge.sink.batches.length} revisions to resume at`)
     t.equal(unreachable.watches, 0)
-    // Another prefix moves etcd's revision: only a progress mark gets an edge there.
+    // A write under another prefix moves etcd's revision, which an edge reaches only by a progress mark.
     etcd.embedded.commit([{ type: 'put', key: '/registry/other/x' as never, value: Buffer.from('x') }])
     const now = etcd.embedded.revision
     t.equal(await edge.freshness.currentRevision(), now)
@@ -157,7 +157,7 @@ void t.test(
   },
 )
 
-void t.test('NATS away: the replicas say so and catch up by themselves', async (t) => {
+void t.test('replicas report that NATS is away, and catch up by themselves when it is back', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
   etcd.put('a')
@@ -184,7 +184,7 @@ void t.test('NATS away: the replicas say so and catch up by themselves', async (
   }
 })
 
-void t.test('etcd compacted past the stream: a gap everywhere, never a hole', async (t) => {
+void t.test('a compaction past the end of the stream is a gap at every replica, never a hole', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
   etcd.put('a')
@@ -222,7 +222,7 @@ void t.test('a consistency check of an edge compares it with etcd through the pu
   t.match(await edge.feed.checkConsistency!(), { kind: 'skipped', reason: /the publisher/ })
 })
 
-void t.test('leases and the index of snapshots are read from the leader, whoever made their bucket', async (t) => {
+void t.test('leases and the snapshot index are read from the leader, whoever created their bucket', async (t) => {
   const password = 'p'
   const nats = await startNats(t, {
     config: `authorization { users: [
@@ -238,7 +238,7 @@ void t.test('leases and the index of snapshots are read from the leader, whoever
   }
   const admin = await connect({ servers: nats.url, user: 'admin', pass: password })
   t.teardown(() => admin.close())
-  // As an earlier release did: any replica of the bucket may answer.
+  // An earlier release made the bucket like this: any replica of it may answer.
   const kv = await admin.jetstream().views.kv('old', { allow_direct: true })
   t.ok((await (await admin.jetstreamManager()).streams.info('KV_old')).config.allow_direct)
   await kv.put('lease.a', 'x')
@@ -275,7 +275,7 @@ void t.test('consistent reads of a quiet resource share their marks, and make no
   t.equal(snapshots, before.snapshots)
 })
 
-void t.test('snapshots that nobody knows are swept, and no others', async (t) => {
+void t.test('snapshots that no index lists are deleted, and no others', async (t) => {
   const nats = await startNats(t)
   const { connection } = await natsAdmin(t, nats)
   const { snapshotBucket: bucket, snapshotPrefix } = namesOf('test', things)

@@ -1,4 +1,4 @@
-/** A primary and workers in one process, joined by real sockets; the source is the test's own, call by call. */
+/** A primary and workers in one process, joined by real sockets; the test plays the source, call by call. */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
@@ -60,16 +60,16 @@ export interface TestWorker {
   readonly sink: RecordingSink
   readonly feed: ResourceFeed
   readonly socket: Socket
-  /** The primary's end. */
+  /** The primary's end of the link. */
   readonly primarySocket: Socket
-  /** Why the primary dropped it; null while it has not. */
+  /** Why the primary dropped the worker; null while it has not. */
   readonly dropped: string | null
 }
 
 export interface PrimaryHarness {
   readonly primary: Primary
   readonly feeds: readonly ScriptedFeed[]
-  /** Linked, and subscribed to `resource`. */
+  /** Links a worker that subscribes to `resource`. */
   worker(clock?: Clock): Promise<TestWorker>
 }
 

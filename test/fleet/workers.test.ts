@@ -1,4 +1,7 @@
-/** `--workers 2` as its users run it: processes that are killed, a real etcd, and every guarantee over what clients saw. */
+/**
+ * Tests of `--workers 2` as its users run it: with processes that are killed, a real etcd, and every guarantee checked
+ * over what clients saw.
+ */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -40,7 +43,7 @@ async function startScene(t: Test, pods: number, flags: readonly string[] = []):
   return { etcd, writer, server }
 }
 
-/** Every worker serves, and every resource is ready in all of them. */
+/** Waits until every worker serves and every resource is ready in all of them. */
 async function isWhole(server: ServerProcess): Promise<boolean> {
   const samples = await server.metrics()
   if (samples.get('distributary_workers') !== WORKERS) return false
@@ -52,7 +55,7 @@ function workersOf({ pid }: ServerProcess): number[] {
   return text.split(' ').filter(Boolean).map(Number)
 }
 
-/** An orphan that nobody has asked for its exit code has ended as well. */
+/** Whether a process has ended; an orphan whose exit code nobody has read has ended, too. */
 function isRunning(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
@@ -61,85 +64,83 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** The process that holds the server's end of a client's connection: what `ss` shows. */
+/** Returns the process that holds the server's end of a client's connection, as `ss` shows it. */
 function connectionsOf(server: ServerProcess, pid: number): number {
   const lines = execFileSync('ss', ['-tnpH', `sport = :${server.port}`], { encoding: 'utf8' }).split('\n')
   return lines.filter((line) => line.includes(`pid=${pid},`)).length
 }
 
-void t.test(
-  'a worker killed with its watchers: they resume on another, and nothing is read or lost anew',
-  async (t) => {
-    const { etcd, writer, server } = await startScene(t, 300)
-    const control = await recordEtcdHistory(etcd)
-    t.teardown(() => control.close())
-    const recorder = new WatchRecorder({ url: server.url })
-    t.teardown(() => recorder.close())
+void t.test('watchers of a killed worker resume on another, lose nothing, and cause no new read of etcd', async (t) => {
+  const { etcd, writer, server } = await startScene(t, 300)
+  const control = await recordEtcdHistory(etcd)
+  t.teardown(() => control.close())
+  const recorder = new WatchRecorder({ url: server.url })
+  t.teardown(() => recorder.close())
 
-    const watches = (await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total')
-    const first = await writer.put(podKey(0), podAt(0, 'before'))
-    const running = new Set<RecordedWatch>()
-    let resumed = 0
-    const codes = new Set<number>()
-    const follow = (watch: RecordedWatch): void => {
-      running.add(watch)
-      void watch.ended.then(() => {
-        running.delete(watch)
-        if (watch.code !== undefined) codes.add(watch.code)
-        if (isOver) return
-        // As a client does: at once, and again until somebody answers.
-        setTimeout(() => {
-          const next = recorder.resume(watch, 'event')
-          if (next !== null && !isOver) follow(next)
-        }, 20)
-        resumed++
-      })
-    }
-    let isOver = false
-    for (let i = 0; i < WATCHERS; i++) follow(recorder.watch({ target: pods, resourceVersion: String(first) }))
-    await until(async () => total(await server.metrics(), 'distributary_broadcast_watchers') === WATCHERS, 'all watch')
+  const watches = (await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total')
+  const first = await writer.put(podKey(0), podAt(0, 'before'))
+  const running = new Set<RecordedWatch>()
+  let resumed = 0
+  const codes = new Set<number>()
+  const follow = (watch: RecordedWatch): void => {
+    running.add(watch)
+    void watch.ended.then(() => {
+      running.delete(watch)
+      if (watch.code !== undefined) codes.add(watch.code)
+      if (isOver) return
+      // Retries as a client does: at once, and again until a worker answers.
+      setTimeout(() => {
+        const next = recorder.resume(watch, 'event')
+        if (next !== null && !isOver) follow(next)
+      }, 20)
+      resumed++
+    })
+  }
+  let isOver = false
+  for (let i = 0; i < WATCHERS; i++) follow(recorder.watch({ target: pods, resourceVersion: String(first) }))
+  await until(async () => total(await server.metrics(), 'distributary_broadcast_watchers') === WATCHERS, 'all watch')
 
-    const before = workersOf(server)
-    t.equal(before.length, WORKERS)
-    // How they are shared out is the kernel's: a worker that is busy accepts less.
-    const held = before.map((pid) => connectionsOf(server, pid))
-    t.ok(held.reduce((sum, count) => sum + count, 0) >= WATCHERS, `the workers hold ${held.join(' and ')} connections`)
-    t.equal(connectionsOf(server, server.pid), 0, 'the primary holds none')
+  const before = workersOf(server)
+  t.equal(before.length, WORKERS)
+  // The kernel shares the connections out: a busy worker accepts fewer.
+  const held = before.map((pid) => connectionsOf(server, pid))
+  t.ok(held.reduce((sum, count) => sum + count, 0) >= WATCHERS, `the workers hold ${held.join(' and ')} connections`)
+  t.equal(connectionsOf(server, server.pid), 0, 'the primary holds none')
 
-    let written = 0
-    const write = async (): Promise<void> => {
-      written++
-      await writer.put(podKey(written % 300), podAt(written % 300, `n${written}`))
-    }
-    for (let i = 0; i < 100; i++) await write()
-    process.kill(before[0]!, 'SIGKILL')
-    for (let i = 0; i < 100; i++) await write()
-    await until(() => isWhole(server), 'another worker is ready')
-    // The one that took its place has the history too: kill the other, so that everybody has to resume there.
-    process.kill(before[1]!, 'SIGKILL')
-    for (let i = 0; i < 100; i++) await write()
-    await until(() => isWhole(server), 'both are there again')
+  let written = 0
+  const write = async (): Promise<void> => {
+    written++
+    await writer.put(podKey(written % 300), podAt(written % 300, `n${written}`))
+  }
+  for (let i = 0; i < 100; i++) await write()
+  process.kill(before[0]!, 'SIGKILL')
+  for (let i = 0; i < 100; i++) await write()
+  await until(() => isWhole(server), 'another worker is ready')
+  // The replacement has the history too: the other worker is killed, so that all watchers have to resume at the
+  // replacement.
+  process.kill(before[1]!, 'SIGKILL')
+  for (let i = 0; i < 100; i++) await write()
+  await until(() => isWhole(server), 'both are there again')
 
-    const last = await writer.put(podKey(0), podAt(0, 'last'))
-    await until(() => running.size === WATCHERS, 'everybody watches again')
-    await Promise.all([...running].map((watch) => watch.untilRevision(last)))
-    await recorder.list({ target: pods })
-    await recorder.list({ target: pods, limit: 7 })
-    isOver = true
-    const samples = await server.metrics()
-    t.ok(resumed >= WATCHERS, `${resumed} watches were taken up again`)
-    t.same([...codes], [], 'none was refused: no 410, so nobody listed')
-    t.equal(total(samples, 'distributary_feed_relists_total'), 0)
-    t.equal(samples.get('distributary_worker_restarts_total'), 2)
-    t.equal(total(samples, 'distributary_broadcast_watchers'), WATCHERS)
-    t.equal((await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total'), watches, 'etcd saw nothing of it')
+  const last = await writer.put(podKey(0), podAt(0, 'last'))
+  await until(() => running.size === WATCHERS, 'everybody watches again')
+  await Promise.all([...running].map((watch) => watch.untilRevision(last)))
+  await recorder.list({ target: pods })
+  await recorder.list({ target: pods, limit: 7 })
+  isOver = true
+  const samples = await server.metrics()
+  t.ok(resumed >= WATCHERS, `${resumed} watches were taken up again`)
+  t.same([...codes], [], 'none was refused: no 410, so nobody listed')
+  t.equal(total(samples, 'distributary_feed_relists_total'), 0)
+  t.equal(samples.get('distributary_worker_restarts_total'), 2)
+  t.equal(total(samples, 'distributary_broadcast_watchers'), WATCHERS)
+  t.equal((await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total'), watches, 'etcd saw nothing of it')
 
-    const reference = await control.finish()
-    assertGuarantees(t, recorder.history(writer.writes), reference, { settledRevision: last })
-  },
-)
+  const reference = await control.finish()
+  assertGuarantees(t, recorder.history(writer.writes), reference, { settledRevision: last })
+})
 
-void t.test('metrics of all workers are one scrape: shares summed, replicas not', async (t) => {
+void t.test('a scrape merges the metrics of all workers: it sums shares and does not sum replicas', async (t) => {
   const { server } = await startScene(t, 50, ['--metrics-bind-address', '127.0.0.1:0'])
   const recorder = new WatchRecorder({ url: server.url })
   t.teardown(() => recorder.close())
@@ -162,7 +163,7 @@ void t.test('metrics of all workers are one scrape: shares summed, replicas not'
   t.equal((await fetch(`${server.metricsUrl}/api/v1/pods`)).status, 404)
 })
 
-void t.test('a page token of one worker is good at the other, and at one that came later', async (t) => {
+void t.test('a page token of one worker is accepted by the other, and by one that came later', async (t) => {
   const { etcd, writer, server } = await startScene(t, 200)
   const control = await recordEtcdHistory(etcd)
   const recorder = new WatchRecorder({ url: server.url })
@@ -174,7 +175,7 @@ void t.test('a page token of one worker is good at the other, and at one that ca
       await delay(5)
     }
   })()
-  // A connection for each page: they go to the workers in turn.
+  // Each page uses a connection of its own, so the workers take turns.
   for (let i = 0; i < 3; i++) await recorder.list({ target: pods, limit: 31 })
   const url = `${server.url}/api/v1/pods?limit=150`
   const page = (await (await fetch(url)).json()) as { metadata: { continue: string; resourceVersion: string } }

@@ -58,7 +58,7 @@ async function startScene(t: Test, flags: readonly string[] = []): Promise<Scene
   return { etcd, writer, server }
 }
 
-void t.test('kubectl over 2,000 pods that another program wrote', async (t) => {
+void t.test('kubectl reads and watches 2,000 pods that another program wrote', async (t) => {
   const { etcd, server } = await startScene(t)
   const home = await mkdtemp(join(tmpdir(), 'distributary-kubectl-'))
   t.teardown(() => rm(home, { recursive: true, force: true }))
@@ -121,7 +121,7 @@ void t.test('kubectl over 2,000 pods that another program wrote', async (t) => {
   t.ok(delays[2]! < 100, `what etcdctl wrote is in kubectl get -w within 100 ms (${delays.map(Math.round).join(', ')})`)
 })
 
-void t.test(`${WATCHERS} watchers: one watch on etcd, ${BURST} events in a burst reach all of them`, async (t) => {
+void t.test(`${WATCHERS} watchers share one watch on etcd, and all receive a burst of ${BURST} events`, async (t) => {
   const { etcd, writer, server } = await startScene(t)
   const control = await recordEtcdHistory(etcd)
   const watchersOf = async (): Promise<number> =>
@@ -254,7 +254,7 @@ void t.test('without a reachable etcd the server says so, is not ready, and serv
   t.match(server.log(), /"level":40/)
 })
 
-void t.test('SIGTERM drains: a last bookmark, clean ends spread over the grace, exit 0 in time', async (t) => {
+void t.test('SIGTERM ends watches with a last bookmark, spread over the grace period, and exits with 0', async (t) => {
   const { etcd, writer, server } = await startScene(t, ['--shutdown-watch-termination-grace-period', '1s'])
   const control = await recordEtcdHistory(etcd)
   const recorder = new WatchRecorder({ url: server.url })

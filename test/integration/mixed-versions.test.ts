@@ -69,18 +69,18 @@ const messages: readonly Message[] = [
 ]
 
 for (const message of messages) {
-  void t.test(`messages of a stream: ${message.kind}`, async (t) => {
+  void t.test(`both releases read each other's messages of a stream: ${message.kind}`, async (t) => {
     t.same(joinParts(bytesOf(message.kind).map(decodePart)), message, 'today reads what the last release wrote')
     t.same(hex(encodeMessage(message, 1_000_000)), written[message.kind], 'and writes the same')
   })
 }
 
-void t.test('a message in parts', async (t) => {
+void t.test("both releases read each other's messages in parts", async (t) => {
   t.same(joinParts(bytesOf('parts').map(decodePart)), messages[0])
   t.same(hex(encodeMessage(messages[0]!, 120)), written['parts'])
 })
 
-void t.test('snapshots', async (t) => {
+void t.test("both releases read each other's snapshots", async (t) => {
   const writer = new SnapshotWriter()
   writer.add(state)
   t.same(hex(writer.finish()), written['snapshot'])
@@ -91,14 +91,14 @@ void t.test('snapshots', async (t) => {
   t.same(read, state)
 })
 
-void t.test('a status of the last release, which tells neither its time nor its age', async (t) => {
+void t.test('a status of the last release counts, although it tells neither its time nor its age', async (t) => {
   const confirmations = new Confirmations()
   confirmations.heard({ epoch: 7, sequence: 3, trouble: null }, 1_000)
   t.ok(confirmations.reached(3, 7))
   t.equal(confirmations.confirmedMs, 1_000)
 })
 
-void t.test('answers to questions of an edge', async (t) => {
+void t.test("both releases answer each other's edges", async (t) => {
   const upstream = {
     read: async () => ({ revision: 44, currentRevision: 50, more: true, count: 9, keyValues: [state[1]] }),
     readKey: async () => state[1],
@@ -116,7 +116,7 @@ void t.test('answers to questions of an edge', async (t) => {
   t.same(hex(answers), written['answers'])
 })
 
-void t.test('frames between a primary and its workers', async (t) => {
+void t.test("both releases read each other's frames between a primary and its workers", async (t) => {
   t.same(hex(batchFrames(9, batches)), written['batchFrames'])
   t.same(hex([replaceFrame(9, toRevision(44), 'gap')]), written['replaceFrame'])
   t.same(hex([writePage(new FrameWriter(ToWorker.page).count(9), [state[0]!]).done()]), written['pageFrame'])

@@ -17,7 +17,7 @@ import { startFleetNats } from './support/chart-nats.js'
 const FLEET = { ...RELEASE, Name: 'fleet' }
 const pem = (path: string): string => readFileSync(path, 'utf8')
 
-void t.test('candidates and edges over a NATS that lets nobody else in', async (t) => {
+void t.test('candidates and edges share a NATS that accepts no other client', async (t) => {
   const authority = createAuthority(t)
   const server = authority.server()
   const etcd = await startEtcd(t, { tls: { ...server, clientCa: authority.ca } })
@@ -79,7 +79,7 @@ void t.test('candidates and edges over a NATS that lets nobody else in', async (
     t.ok(reserved < 20 * 2 ** 30 * 0.5, 'and they leave room for the snapshots')
   })
 
-  await t.test('an edge’s password forges nothing', async (t) => {
+  await t.test('an edge’s password does not allow writing to a stream', async (t) => {
     const connection = await user('edge', auth['edge-password']!)
     t.teardown(() => connection.close())
     const js = connection.jetstream({ timeout: 1_000 })

@@ -8,14 +8,14 @@ void t.test('the modes that read an etcd without TLS become ready, without any k
   const etcd = await startEtcd(t)
   const etcdServers = [etcd.url]
 
-  await t.test('sidecar-plaintext', async (t) => {
+  await t.test('sidecar-plaintext serves', async (t) => {
     const metricsBindAddress = `127.0.0.1:${await freePort()}`
     const { url } = await startMode(t, 'sidecar-plaintext', {}, { ...plain, etcdServers, metricsBindAddress })
     t.equal((await fetch(`${url}/api/v1/pods`)).status, 200)
     t.equal((await fetch(`http://${metricsBindAddress}/metrics`)).status, 200)
   })
 
-  await t.test('writes: what is written is read', async (t) => {
+  await t.test('the mode with writes reads what it has written', async (t) => {
     const { url } = await startMode(t, 'writes', {}, { ...plain, etcdServers })
     const collection = `${url}/apis/distributary.io/v1/flags`
     const body = { apiVersion: 'distributary.io/v1', kind: 'Flag', metadata: { name: 'a' }, spec: { on: true } }
@@ -28,7 +28,7 @@ void t.test('the modes that read an etcd without TLS become ready, without any k
     t.match(await (await fetch(`${collection}/a`)).json(), { metadata: { name: 'a' } })
   })
 
-  await t.test('upstream: fed by another server, without etcd', async (t) => {
+  await t.test('the upstream mode is fed by another server, without etcd', async (t) => {
     const { url: upstream } = await startMode(t, 'writes', {}, { ...plain, etcdServers })
     const kubeconfig = JSON.stringify({
       apiVersion: 'v1',

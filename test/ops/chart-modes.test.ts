@@ -56,23 +56,23 @@ void t.test('the modes that read an etcd over TLS become ready, by their own key
   const { authority, etcd, placement } = await setScene(t)
   const etcdServers = [etcd.url]
 
-  await t.test('standalone: clients are known by their certificates', async (t) => {
+  await t.test('standalone knows clients by their certificates', async (t) => {
     const { url } = await startMode(t, 'standalone', placement, { ...https, etcdServers })
     t.equal((await ask(url, '/api/v1/pods')).status, 401)
     t.equal((await ask(url, '/api/v1/pods', authority.client('reader'))).status, 200)
   })
 
-  await t.test('sidecar: by the keys of the node', async (t) => {
+  await t.test('sidecar reads etcd with the keys of the node', async (t) => {
     const { url } = await startMode(t, 'sidecar', placement, { ...plain, etcdServers })
     t.equal((await fetch(`${url}/api/v1/pods`)).status, 200)
   })
 
-  await t.test('sidecar-tls: by keys from a Secret', async (t) => {
+  await t.test('sidecar-tls reads etcd with keys from a Secret', async (t) => {
     const { url } = await startMode(t, 'sidecar-tls', placement, { ...https, etcdServers })
     t.equal((await ask(url, '/api/v1/pods', authority.client('reader'))).status, 200)
   })
 
-  await t.test('passthrough: what is not cached is the API server’s', async (t) => {
+  await t.test('passthrough leaves what is not cached to the API server', async (t) => {
     const { cert, key } = authority.server()
     const options = { cert: pem(cert), key: pem(key), ca: pem(authority.ca), requestCert: true }
     const apiServer = await startApiServer(t, options)

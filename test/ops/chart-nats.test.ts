@@ -49,7 +49,7 @@ void t.test('the sizes fit the disk, and each stream has three replicas', async 
   }
 })
 
-void t.test('origin: a NATS whose Secrets were there before', async (t) => {
+void t.test('a NATS with existing Secrets serves an origin', async (t) => {
   const authority = createAuthority(t)
   const server = authority.server()
   const etcd = await startEtcd(t, { tls: { ...server, clientCa: authority.ca } })
@@ -71,7 +71,7 @@ void t.test('origin: a NATS whose Secrets were there before', async (t) => {
   t.equal((await fetch(`${url}/api/v1/pods`)).status, 501, 'it publishes, and serves nobody')
 })
 
-void t.test('without TLS passwords are needed all the same', async (t) => {
+void t.test('passwords are required without TLS too', async (t) => {
   const values: Values = { config: open, nats: { enabled: true, tls: { enabled: false } } }
   const { objects } = renderChart(values, { release: FLEET })
   const { nats, secrets } = await startFleetNats(t, objects)

@@ -31,7 +31,7 @@ process.stdin.once('end', async () => {
 }).resume()
 `
 
-void t.test('the client installs alone, and follows a server with nothing of it there', async (t) => {
+void t.test('the client installs alone, and follows a server without the server’s code', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'distributary-client-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const made = join(folder, 'made')

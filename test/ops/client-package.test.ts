@@ -21,11 +21,11 @@ function importsOf(entry: string): { files: string[]; packages: string[] } {
   return { files: [...files].map((file) => relative(root, file)), packages: [...packages] }
 }
 
-void t.test('the browser’s client needs nothing of Node and no package', async (t) => {
+void t.test('the browser’s client needs no module of Node and no package', async (t) => {
   t.same(importsOf('src/client/browser.ts').packages, [])
 })
 
-void t.test('the client takes nothing from the server', async (t) => {
+void t.test('the client imports nothing of the server', async (t) => {
   const { files, packages } = importsOf('src/client/index.ts')
   t.same(
     files.filter((file) => !/^src\/(client|reflector|model|support)\//.test(file)),

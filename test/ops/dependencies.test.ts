@@ -88,7 +88,7 @@ void t.test('the shipped code uses every package it installs, and no other', asy
   )
 })
 
-void t.test('every development package is imported, or is a tool of a script, or types of one', async (t) => {
+void t.test('every development package is imported, or is a tool of a script, or has the types of one', async (t) => {
   const used = usedBy(['src', 'test', 'bench', 'deploy'])
   const development = names(manifest.devDependencies)
   const words = new Set(Object.values(manifest.scripts ?? {}).flatMap((script) => script.split(/\s+/)))
@@ -117,7 +117,7 @@ void t.test('every development package is imported, or is a tool of a script, or
   )
 })
 
-void t.test('docs/dependencies.md gives each its reason, and no other', async (t) => {
+void t.test('docs/dependencies.md gives the reason for each package, and names no other', async (t) => {
   const sections = text('docs/dependencies.md').split(/^## /m).slice(1)
   const expected = [manifest.dependencies, manifest.optionalDependencies, manifest.devDependencies]
   t.equal(sections.length, expected.length)

@@ -49,7 +49,7 @@ function instructions(dockerfile: string): Instruction[] {
     })
 }
 
-void t.test('the Dockerfile', async (t) => {
+void t.test('the Dockerfile makes an image that serves', async (t) => {
   const dockerfile = text('deploy/Dockerfile')
   const all = instructions(dockerfile)
   const last = all.slice(all.findLastIndex(({ name }) => name === 'FROM'))
@@ -70,7 +70,7 @@ void t.test('the Dockerfile', async (t) => {
       .map((pair) => pair.split('=') as [string, string]),
   )
 
-  await t.test('passes the linter', async (t) => {
+  await t.test('the Dockerfile passes the linter', async (t) => {
     const { validate } = createRequire(import.meta.url)('dockerfile-utils') as {
       readonly validate: (content: string) => readonly { message: string }[]
     }
@@ -78,7 +78,7 @@ void t.test('the Dockerfile', async (t) => {
     t.ok(validate('FROM a\nRUNN b\n').length > 0, 'which finds what is wrong')
   })
 
-  await t.test('ends in an image without root, shell or development dependencies', async (t) => {
+  await t.test('the image has no root user, no shell and no development dependencies', async (t) => {
     t.equal(value('USER'), '65532:65532', 'a number, which runAsNonRoot can judge')
     t.match(last[0]?.value, '${RUNTIME_IMAGE}')
     t.match(argument('RUNTIME_IMAGE'), /distroless\/nodejs24-.*:nonroot(@sha256:[0-9a-f]{64})?$/)
@@ -96,7 +96,7 @@ void t.test('the Dockerfile', async (t) => {
     t.match(dockerfile, /AS dependencies[^]*npm ci --omit=dev/)
   })
 
-  await t.test('copies only files that exist and that the ignore file lets through', async (t) => {
+  await t.test('the Dockerfile copies only files that exist and that the ignore file lets through', async (t) => {
     const ignore = text('deploy/Dockerfile.dockerignore')
     const sources = all
       .filter(({ name, value }) => name === 'COPY' && !value.includes('--from'))
@@ -108,13 +108,13 @@ void t.test('the Dockerfile', async (t) => {
     }
   })
 
-  await t.test('its command refuses to start without an upstream, which is exit code 2', async (t) => {
+  await t.test('the command of the image exits with 2 without an upstream', async (t) => {
     const { code, output } = await runToEnd(here(value('ENTRYPOINT')), { environment })
     t.equal(code, 2)
     t.match(output, /--require-upstream/)
   })
 
-  await t.test('its command serves, its health check passes, and fails once it is gone', async (t) => {
+  await t.test('the command of the image serves, and its health check passes until it is gone', async (t) => {
     const etcd = await startEtcd(t)
     const check = here(value('HEALTHCHECK').replace(/^.*?(?=CMD)/, ''))
     const folder = imageFolder(t)
@@ -222,7 +222,7 @@ const compositions: Readonly<Record<string, readonly string[]>> = {
 for (const [file, expected] of Object.entries(compositions)) {
   const { services, volumes = {} } = parse(text(`deploy/${file}`), { merge: true }) as Compose
 
-  void t.test(`${file}: what it names exists`, async (t) => {
+  void t.test(`${file} names only what exists`, async (t) => {
     const names = Object.keys(services)
     t.same(names.toSorted(), expected)
     for (const [name, service] of Object.entries(services)) {
@@ -243,7 +243,7 @@ for (const [file, expected] of Object.entries(compositions)) {
     t.equal(new Set(ports).size, ports.length, 'no port is published twice')
   })
 
-  void t.test(`${file}: distributary takes its settings`, async (t) => {
+  void t.test(`distributary accepts the settings of ${file}`, async (t) => {
     for (const [name, { build, entrypoint, environment = {}, command = [] }] of Object.entries(services)) {
       if (build === undefined || entrypoint !== undefined) continue
       for (const variable of Object.keys(environment)) {
@@ -258,7 +258,7 @@ for (const [file, expected] of Object.entries(compositions)) {
     }
   })
 
-  void t.test(`${file}: etcd and NATS take their command lines`, async (t) => {
+  void t.test(`etcd and NATS accept their command lines in ${file}`, async (t) => {
     for (const [name, { command = [] }] of Object.entries(services)) {
       if (name === 'etcd') {
         // Its addresses and its folder are the container's; the test's stand in for them.
@@ -280,7 +280,7 @@ for (const [file, expected] of Object.entries(compositions)) {
   })
 }
 
-void t.test('the fleet of compose.yaml: candidates reach etcd, edges cannot', async (t) => {
+void t.test('in the fleet of compose.yaml candidates reach etcd, and edges cannot', async (t) => {
   const { services } = parse(text('deploy/compose.yaml'), { merge: true }) as Compose
   for (const [name, role] of [
     ['candidate-1', 'auto'],
@@ -300,7 +300,7 @@ void t.test('the fleet of compose.yaml: candidates reach etcd, edges cannot', as
   t.same(services['etcd']!.networks, ['storage'])
 })
 
-void t.test('the systemd unit', async (t) => {
+void t.test('the systemd unit runs the server with its sample configuration', async (t) => {
   const unit = text('deploy/systemd/distributary.service')
   const command = /^ExecStart=(.*)$/m.exec(unit)![1]!.split(' ')
   t.match(command[1], /dist\/main\.js$/)
@@ -332,7 +332,7 @@ void t.test('the systemd unit', async (t) => {
 })
 
 for (const overlay of ['base', 'autoscaling', 'edge', 'static-pod', 'kubeadm']) {
-  void t.test(`kustomize: ${overlay}`, async (t) => {
+  void t.test(`kustomize builds ${overlay}`, async (t) => {
     const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', join(root, 'deploy/kubernetes', overlay)], {
       encoding: 'utf8',
     })
@@ -392,7 +392,7 @@ void t.test('base and edge can be applied together', async (t) => {
   t.same(new Set(levels), new Set(['privileged', 'restricted']), 'what one needs does not weaken the other')
 })
 
-void t.test('the static pod is beside etcd, the patch of kubeadm within it', async (t) => {
+void t.test('the static pod runs beside etcd, and the patch of kubeadm within it', async (t) => {
   const podOf = (overlay: string): KubernetesObject => {
     const { stdout } = spawnSync('kubectl', ['kustomize', join(root, 'deploy/kubernetes', overlay)], {
       encoding: 'utf8',

@@ -56,7 +56,7 @@ const KINDS: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-void t.test('every mode of the server has its values', async (t) => {
+void t.test('every mode of the server has a values file', async (t) => {
   t.same([...MODES.keys()].sort(), Object.keys(KINDS).sort())
 })
 
@@ -97,7 +97,7 @@ for (const [name, values] of MODES) {
     t.same(container.volumeMounts.map((mount) => mount.name).sort(), volumes.sort(), 'each volume is mounted')
   })
 
-  void t.test(`helm renders the same, and has nothing to say against it: ${name}`, { skip: noHelm }, async (t) => {
+  void t.test(`helm renders the same, and its linter is content: ${name}`, { skip: noHelm }, async (t) => {
     t.equal(lintWithHelm(name), null)
     const { objects, problem } = renderWithHelm(name)
     t.equal(problem, null)
@@ -113,7 +113,7 @@ const ingress = { enabled: true, hosts: [{ host: 'a.example' }] }
 const definitions = customKinds()
 const noDefinitions = definitions === null ? 'their definitions are not here (npm run test:helm)' : false
 
-void t.test('kinds of other projects are as their definitions want them', { skip: noDefinitions }, async (t) => {
+void t.test('objects of other projects match their definitions', { skip: noDefinitions }, async (t) => {
   const seen = new Set<string>()
   for (const [name, values] of MODES) {
     for (const object of renderChart(values).objects) {
@@ -216,7 +216,7 @@ void t.test('every option is reachable from the values, and every value under co
   for (const key of set) t.ok(names.includes(key), `the chart sets ${key}`)
 })
 
-void t.test('the schema takes the values as they are delivered and in use, and finds a typing error', async (t) => {
+void t.test('the schema accepts the default values and those in use, and finds a typing error', async (t) => {
   const validate = new Ajv({ strict: false }).compile(schema)
   for (const values of [{}, ...MODES.values()]) {
     t.ok(validate({ ...defaultValues(), ...values }), JSON.stringify(validate.errors))
@@ -259,7 +259,7 @@ function pathsOfSchema(schema: Schema, prefix = ''): string[] {
   )
 }
 
-void t.test('values and schema name the same things', async (t) => {
+void t.test('values and schema have the same members', async (t) => {
   const names = pathsOfSchema(schema).filter((name) => name !== 'global')
   t.same(names.sort(), pathsOfValues(defaultValues(), schema).sort())
   t.ok(names.includes('nats.auth.secretName'))
@@ -380,7 +380,7 @@ void t.test('values under config take precedence over those of the chart, even f
   if (helm !== null) t.match(serverConfig(renderWithHelm({ config }).objects), config, 'by helm too, as whole numbers')
 })
 
-void t.test('names follow the overrides, and fit', async (t) => {
+void t.test('names follow the overrides, and are not too long', async (t) => {
   const nameOf = (values: Values): string => specName(renderChart({ config: open, ...values }).objects, 'Deployment')
   t.equal(nameOf({}), 'try-distributary')
   t.equal(nameOf({ nameOverride: 'cache' }), 'try-cache')
@@ -430,7 +430,7 @@ void t.test('no pod names a user when the platform assigns one', async (t) => {
   if (helm !== null) t.notMatch(JSON.stringify(renderWithHelm('openshift')), /runAsUser|runAsGroup|fsGroup/)
 })
 
-void t.test("root only where the keys are the node's", async (t) => {
+void t.test("only modes that read the node's keys run as root", async (t) => {
   for (const [name, isRoot] of [
     ['sidecar', true],
     ['sidecar-plaintext', false],
@@ -443,7 +443,7 @@ void t.test("root only where the keys are the node's", async (t) => {
   }
 })
 
-void t.test('no Service becomes a variable that looks like an option', async (t) => {
+void t.test('no Service turns into an environment variable that looks like an option', async (t) => {
   for (const [name, values] of MODES) t.equal(podOf(renderChart(values).objects).enableServiceLinks, false, name)
 })
 

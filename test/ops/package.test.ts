@@ -15,7 +15,7 @@ function npm(cwd: string, ...args: string[]): string {
 const text = (path: string): string => readFileSync(join(root, path), 'utf8')
 const { version } = JSON.parse(text('package.json')) as { version: string }
 
-void t.test('one version everywhere', async (t) => {
+void t.test('all files have the same version', async (t) => {
   t.match(text('helm/distributary/Chart.yaml'), `\nversion: ${version}\nappVersion: ${version}\n`)
   t.equal((JSON.parse(text('package-lock.json')) as { version: string }).version, version)
   for (const overlay of ['base', 'edge', 'static-pod']) {

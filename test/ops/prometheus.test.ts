@@ -60,7 +60,7 @@ function promtool(...args: string[]): { status: number | null; output: string } 
   return { status, output: stdout + stderr }
 }
 
-void t.test('promtool takes the rules and the configuration', async (t) => {
+void t.test('promtool accepts the rules and the configuration', async (t) => {
   const { status, output } = promtool('check', 'rules', 'deploy/prometheus/rules.yaml')
   t.equal(status, 0, output)
   t.match(output, `SUCCESS: ${rules.length} rules found`)

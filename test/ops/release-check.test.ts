@@ -123,7 +123,7 @@ void t.test(
   },
 )
 
-void t.test('the bill of this package, from npm itself', async (t) => {
+void t.test('npm itself makes the bill of materials of this package', async (t) => {
   const { status, stdout, stderr } = spawnSync(process.execPath, ['deploy/release-check.js', '--offline'], {
     cwd: root,
     encoding: 'utf8',

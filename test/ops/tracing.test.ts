@@ -46,7 +46,7 @@ void t.test('lists, upstream lists and relists are traced within the trace of th
   const within = (trace: string): CollectedSpan[] => collector.spans.filter(({ traceId }) => traceId === trace)
   let last = await writer.put('/config/flags/a', 'on')
 
-  await t.test('the first list of each resource', async (t) => {
+  await t.test('the first list of each resource is a trace of its own', async (t) => {
     const ofFlags = () =>
       named('first list').find(({ attributes }) => attributes['distributary.resource'] === 'flags.distributary.io')
     await until(() => ofFlags() !== undefined, 'its span')

@@ -124,7 +124,7 @@ void t.test('a release publishes nothing before everything has passed, and signs
   t.same([...new Set([...release.matchAll(/secrets\.(\w+)/g)].map(([, name]) => name))], ['NPM_TOKEN'])
 })
 
-void t.test('dependabot looks where something is', async (t) => {
+void t.test('dependabot looks only at folders that have dependencies', async (t) => {
   const { updates } = parse(text('.github/dependabot.yml')) as {
     updates: {
       'package-ecosystem': string
@@ -149,7 +149,7 @@ void t.test('dependabot looks where something is', async (t) => {
   t.same(Object.keys(files).sort(), updates.map((update) => update['package-ecosystem']).sort())
 })
 
-void t.test('issue forms have what GitHub asks of one', async (t) => {
+void t.test('issue forms have what GitHub requires', async (t) => {
   for (const form of ['bug', 'feature']) {
     const { name, description, body } = parse(text(`.github/ISSUE_TEMPLATE/${form}.yml`)) as {
       name: string
@@ -166,7 +166,7 @@ void t.test('issue forms have what GitHub asks of one', async (t) => {
   }
 })
 
-void t.test('the notes of a release are cut from the changelog, and what disagrees stops it', async (t) => {
+void t.test('the notes of a release are cut from the changelog, and a mismatch stops the release', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'distributary-notes-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const write = (path: string, content: string): void => writeFileSync(join(folder, path), content)

@@ -1,6 +1,6 @@
 /**
- * An HTTP proxy that answers some requests itself: 410, 429, 5xx, or a watch that ends after some events. TCP's own faults
- * are `test/support/fault-proxy.ts`; the two stand behind one another where both are wanted.
+ * An HTTP proxy that answers some requests itself: 410, 429, 5xx, or a watch that ends after some events.
+ * `test/support/fault-proxy.ts` makes the faults of TCP; a test that wants both puts one behind the other.
  */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -15,7 +15,7 @@ export interface FaultAnswer {
 
 export type Fault =
   | FaultAnswer
-  /** Ends the answer, properly, after so many lines. */
+  /** Ends the answer properly after this many lines. */
   | { readonly endAfterLines: number }
   | null
 
@@ -30,9 +30,9 @@ export interface HttpFaults {
   readonly url: string
   readonly port: number
   readonly requests: SeenRequest[]
-  /** Called for each request; null lets it through. */
+  /** Decides about each request; null lets it through. */
   fault: (request: SeenRequest) => Fault
-  /** Breaks every connection there is. */
+  /** Breaks all connections. */
   cut(): void
 }
 
@@ -88,7 +88,7 @@ export async function startHttpFaults(t: Test, targetPort: number): Promise<Http
   t.teardown(() => {
     server.closeAllConnections()
     server.close()
-    // One whose client had gone before it was asked has nobody to end it.
+    // When the client was gone before the request was sent on, nothing else ends that request.
     for (const upstream of upstreams) upstream.destroy()
   })
   return Object.assign(faults, { port, url: `http://127.0.0.1:${port}` })

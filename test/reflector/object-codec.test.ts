@@ -32,7 +32,7 @@ function read<T>(
   return seen
 }
 
-void t.test('both wires and both codecs tell the same, however the bytes were cut', async (t) => {
+void t.test('both formats and both codecs yield the same, however the bytes were cut', async (t) => {
   for (const step of [1, 2, 7, 64, 10_000]) {
     for (const [wire, stream, ends] of [
       [jsonWire, lines, [null, null, null]],
@@ -70,7 +70,7 @@ void t.test('both wires and both codecs tell the same, however the bytes were cu
   }
 })
 
-void t.test('lists', async (t) => {
+void t.test('a list is read with its continue token and its revision', async (t) => {
   const list = `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9","continue":"more"},"items":[${awkward}, {"metadata":{"name":"b","resourceVersion":"2"}}]}`
   const trees = treeCodec<KubeObject>().decodeList(bytes(list))
   t.match(trees, {
@@ -108,7 +108,7 @@ void t.test('input that breaks the protocol is malformed and reported', async (t
   }
 })
 
-void t.test('an answer, by what is to be done next', async (t) => {
+void t.test('each answer of a server decides what is done next', async (t) => {
   const cases: readonly [object, number, string | null, string, number | null][] = [
     [{ reason: 'Expired' }, 410, null, 'expired', null],
     [{ reason: 'Gone' }, 200, null, 'expired', null],

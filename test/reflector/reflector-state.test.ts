@@ -17,7 +17,7 @@ const trouble = (kind: FailureKind, retryAfterMs: number | null = null): Trouble
   retryAfterMs,
 })
 
-/** All inputs in turn; the state and the effects of the last. */
+/** Applies all inputs in turn, and returns the state and the effects of the last. */
 function after(inputs: readonly ReflectorInput[], options = { canStream: true }): ReturnType<typeof next> {
   let transition: ReturnType<typeof next> = { state: idle(options), effects: [] }
   for (const input of inputs) transition = next(transition.state, input)
@@ -40,7 +40,7 @@ void t.test('the state is streamed first, and the same answer goes on as the wat
   t.match(after([start, committed]), { state: { kind: 'watching', known: { position: '10' } }, effects: [] })
 })
 
-void t.test('a server that cannot stream is listed, now and for good', async (t) => {
+void t.test('a server that cannot stream the state is listed from then on', async (t) => {
   for (const no of [failed('unsupported'), { kind: 'cannot-stream', why: 'silence' } as const]) {
     t.match(after([start, no]), { state: { kind: 'listing' }, effects: [{ kind: 'list', resourceVersion: '0' }] })
     const listed = [start, no, committed] as const
@@ -91,7 +91,7 @@ void t.test('the wait that the server asks for is passed on', async (t) => {
   t.match(after([start, input]).effects, [{ kind: 'wait', retryAfterMs: 7_000 }])
 })
 
-void t.test('watches that never say a word, on a server that sends bookmarks, end in a new state', async (t) => {
+void t.test('silent watches on a server that sends bookmarks end, and the state is read anew', async (t) => {
   const silent: ReflectorInput = { kind: 'silent', at: 1 }
   t.match(after([start, committed, silent]).effects, [{ kind: 'watch' }])
   t.match(after([start, committed, silent, silent]).effects, [{ kind: 'watch' }])
@@ -111,7 +111,7 @@ void t.test('stop gives up everything, from every state', async (t) => {
 })
 
 void t.test(
-  'random servers: never two requests at once, never a hot loop, and a good one is always followed again',
+  'with random servers there are never two requests at once nor a hot loop, and a good server is always followed again',
   async (t) => {
     let most = 0
     const wrong: string[] = []
@@ -126,13 +126,13 @@ void t.test(
       if (world.committedBack > 0) wrong.push(`seed ${seed}: back in time`)
     }
     t.same(wrong, [])
-    // Short watches of use are the most frequent there are: one or two a second at first, then one in two seconds.
+    // Short useful watches come most often: one or two a second at first, then one in two seconds.
     t.ok(most <= 60, `${most} requests in a minute`)
     t.ok(most >= 10, 'and the servers were bad ones')
   },
 )
 
-/** A server at random, a clock, and the rule book: an effect is a request, and its answer an input some time later. */
+/** A random server with a clock: each effect is a request, and its answer is an input some time later. */
 class World {
   readonly #random: Random
   state: ReflectorState = idle({ canStream: true })
@@ -142,7 +142,7 @@ class World {
   #isGood = false
   #revision = 100
   #last = 0
-  /** The inputs that come next, and their times. */
+  /** The next inputs and their times. */
   #pending: { at: number; input: ReflectorInput }[] = []
   #running = false
   #mood: FailureKind | 'eof' | 'fine' = 'fine'
@@ -189,7 +189,7 @@ class World {
       this.#pending.shift()
       this.now = first.at
       if (['committed', 'failed', 'cannot-stream', 'watch-ended', 'silent'].includes(first.input.kind)) {
-        // A stream that was committed is the watch from then on.
+        // After its state is committed, a stream serves as the watch.
         this.#running = this.state.kind === 'streaming' && first.input.kind === 'committed'
       }
       send(first.input)

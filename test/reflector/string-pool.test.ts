@@ -3,7 +3,7 @@ import { jsonWire } from '../../src/reflector/event-stream.js'
 import { StringPool } from '../../src/reflector/string-pool.js'
 import { treeCodec } from '../../src/reflector/tree-codec.js'
 
-void t.test('sharing changes nothing that can be seen', async (t) => {
+void t.test('sharing strings changes no decoded value', async (t) => {
   const pool = new StringPool()
   const tree = (): unknown => ({
     a: 'registry.example/image:1.0.0',
@@ -16,7 +16,7 @@ void t.test('sharing changes nothing that can be seen', async (t) => {
     pool.share(shared)
     t.same(shared, tree())
   }
-  // More than it holds: it forgets, and is still right.
+  // The pool is given more strings than it holds: it forgets some, and is still right.
   for (let i = 0; i < 10_000; i++) {
     const one = { text: `a text of its own ${i}` }
     pool.share(one)

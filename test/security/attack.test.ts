@@ -146,7 +146,7 @@ async function standOpen(stage: Stage, random: Random, count: number): Promise<S
   return sockets
 }
 
-void t.test(`a server under attack (seeds 9 and ${fresh})`, async (t) => {
+void t.test(`a server under attack goes on serving its clients (seeds 9 and ${fresh})`, async (t) => {
   t.setTimeout(300_000)
   const stage = await setStage(t)
   const { server } = stage
@@ -163,7 +163,7 @@ void t.test(`a server under attack (seeds 9 and ${fresh})`, async (t) => {
   const descriptors = stage.descriptors()
 
   for (const seed of [9, fresh]) {
-    await t.test(`seed ${seed}: nothing is served that should not be`, async (t) => {
+    await t.test(`nothing is served that should not be (seed ${seed})`, async (t) => {
       const judge = new Judge(t)
       const random = seededRandom(seed)
       await attackOnce(stage, random, judge)
@@ -177,7 +177,7 @@ void t.test(`a server under attack (seeds 9 and ${fresh})`, async (t) => {
   const under = honest.take()
   t.comment(`under attack: lists ${under.lists}; events ${under.events}; ${mebibytes(stage)} MiB`)
 
-  await t.test(`${halfOpen} connections that say nothing`, async (t) => {
+  await t.test(`${halfOpen} connections that send nothing harm no other client`, async (t) => {
     t.setTimeout(200_000)
     const sockets = await standOpen(stage, seededRandom(fresh), halfOpen)
     t.teardown(() => sockets.forEach((socket) => socket.destroy()))

@@ -110,7 +110,7 @@ void t.test(
   },
 )
 
-void t.test('somebody becomes whom they may become in Kubernetes', async (t) => {
+void t.test('a caller may impersonate whom they may impersonate in Kubernetes', async (t) => {
   const asked = answers.filter(({ impersonation }) => impersonation !== undefined)
   t.equal(asked.length, world.callers.length * world.impersonations.length)
   for (const answer of asked) {
@@ -130,7 +130,7 @@ void t.test('somebody becomes whom they may become in Kubernetes', async (t) => 
   }
 })
 
-void t.test('the table is large, and neither all yes nor all no', async (t) => {
+void t.test('the table is large, and its answers are mixed', async (t) => {
   t.ok(answers.length > 900)
   for (const kind of ['question', 'write', 'impersonation'] as const) {
     const some = answers.filter((answer) => answer[kind] !== undefined)

@@ -111,7 +111,7 @@ void t.test(
   },
 )
 
-void t.test('groups, initial states and compressed frames are shared only below the check of rights', async (t) => {
+void t.test('groups, initial states and compressed frames are shared only after permission checks', async (t) => {
   const app = await start(t)
   const forms = (transport: Transport) => (transport === 'SSE' || transport === 'WebSocket' ? FORMS.slice(0, 1) : FORMS)
   const all: { readonly what: string; readonly user: User; readonly held: Held }[] = []

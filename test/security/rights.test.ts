@@ -161,7 +161,7 @@ function pick<T>(random: Random, from: readonly T[]): T {
 }
 
 for (const seed of [4, fresh]) {
-  void t.test(`rights that change under load: no answer differs from the reference (seed ${seed})`, async (t) => {
+  void t.test(`no answer differs from the reference while permissions change under load (seed ${seed})`, async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'distributary-rights-'))
     t.teardown(() => rmSync(directory, { recursive: true, force: true }))
     const tokens = [...USERS, 'canary'].map((user, i) => `t-${user},${user},${i},"${(GROUPS[user] ?? []).join(',')}"`)

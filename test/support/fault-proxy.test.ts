@@ -77,7 +77,7 @@ void t.test('bytes go both ways unchanged, many at once and in order', async (t)
   t.equal(proxy.connectionCount, 0)
 })
 
-void t.test('a stall stops bytes and closes nothing; released, nothing is lost', async (t) => {
+void t.test('a stall stops bytes and closes nothing, and after it nothing is lost', async (t) => {
   const { proxy } = await setUp(t)
   const client = await connect(t, proxy)
   for (const direction of ['to-server', 'to-client'] as const) {
@@ -127,7 +127,7 @@ void t.test('a cut ends every connection, and a new one works', async (t) => {
   }
 })
 
-void t.test('a cut after N bytes lets exactly those through, in the middle of whatever it is', async (t) => {
+void t.test('a cut after N bytes lets exactly those through', async (t) => {
   const { proxy } = await setUp(t)
   for (const how of ['rst', 'fin'] as const) {
     const client = await connect(t, proxy)
@@ -142,7 +142,7 @@ void t.test('a cut after N bytes lets exactly those through, in the middle of wh
   }
 })
 
-void t.test('latency delays each way, and bytes do not overtake each other when it falls', async (t) => {
+void t.test('latency delays bytes each way, and they do not overtake each other when it falls', async (t) => {
   const { proxy } = await setUp(t)
   const client = await connect(t, proxy)
   proxy.setLatency(60)

@@ -23,7 +23,7 @@ function ringOf(bounds: Partial<RingBounds>, floor: number, ...items: RingItem[]
 const revisions = (ring: RingBuffer<RingItem>): number[] =>
   Array.from({ length: ring.length }, (_, i) => ring.at(i)!.revision)
 
-void t.test('the oldest items are evicted when there are too many, and the floor is the last evicted', (t) => {
+void t.test('the oldest of too many items are evicted, and the floor is the last one evicted', (t) => {
   const cases: [name: string, count: number, held: number[], floor: number][] = [
     ['empty', 0, [], 5],
     ['one', 1, [10], 5],
@@ -72,7 +72,7 @@ void t.test('bytes are bounded, but the newest item stays however large it is', 
   t.end()
 })
 
-void t.test('age is bounded at each append and when the timer asks', (t) => {
+void t.test('age is bounded at each append and whenever the timer asks', (t) => {
   const ring = ringOf({ maxAgeMs: 100 }, 0, item(1, 1, 0), item(2, 1, 50), item(3, 1, 100))
   t.same(revisions(ring), [1, 2, 3], 'exactly that old')
   ring.append(item(4, 1, 101))
@@ -88,7 +88,7 @@ void t.test('age is bounded at each append and when the timer asks', (t) => {
   t.end()
 })
 
-void t.test('history is kept for its time whatever the count, within the bytes', (t) => {
+void t.test('history is kept for its time whatever the count, within the bound of bytes', (t) => {
   const bounds = { maxItems: 2, keepAgeMs: 75, maxBytes: 60, maxAgeMs: 1_000 }
   const ring = ringOf(bounds, 0, item(1, 10, 0), item(2, 10, 10), item(3, 10, 20), item(4, 10, 74))
   t.same(revisions(ring), [1, 2, 3, 4], 'young enough')
@@ -154,7 +154,7 @@ void t.test('the ring grows with its content and keeps the order while it is wra
   t.end()
 })
 
-void t.test('after any calls the ring holds the newest of the items that came', (t) => {
+void t.test('whatever is done to the ring, it holds the newest items', (t) => {
   const random = seededRandom(7)
   for (let round = 0; round < 20; round++) {
     const bounds = { maxItems: randomInteger(random, 1, 100), maxBytes: randomInteger(random, 1, 2_000), maxAgeMs: 50 }

@@ -1,9 +1,7 @@
 /** Runs tap on some compiled tests, and tells of each file in a line, and of one that failed what went wrong. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { availableParallelism } from 'node:os'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { testPath } from './requirements.js'
@@ -13,14 +11,20 @@ export interface Outcome {
   readonly failed: number
 }
 
-const root = fileURLToPath(new URL('../../../', import.meta.url))
+export interface RunOptions {
+  /** How many files run at once. Default: two for every processor, since tests wait for half of their time. */
+  readonly jobs?: number
+  /** How long one file may take. Default: 300. */
+  readonly seconds?: number
+}
 
-/**
- * @param files compiled tests, relative to the root.
- * @param options further options of tap's.
- */
-export async function runTap(files: readonly string[], options: readonly string[] = []): Promise<Outcome> {
-  const child = spawn(process.execPath, [tapProgram(), '--reporter=tap', '--no-color', ...options, ...files], {
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+const program = fileURLToPath(new URL('test-files.js', import.meta.url))
+
+/** @param files compiled tests, relative to the root. */
+export async function runTap(files: readonly string[], options: RunOptions = {}): Promise<Outcome> {
+  const { jobs = 2 * availableParallelism(), seconds = 300 } = options
+  const child = spawn(process.execPath, [program, String(jobs), String(seconds), ...files], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, PATH: testPath },
@@ -101,10 +105,4 @@ class TapReport {
 function parseCounts(line: string): Outcome {
   const count = (name: string): number => Number(new RegExp(`\\b${name}: (\\d+)`).exec(line)?.[1] ?? 0)
   return { passed: count('pass'), failed: count('fail') }
-}
-
-function tapProgram(): string {
-  const manifest = createRequire(import.meta.url).resolve('tap/package.json')
-  const { bin } = JSON.parse(readFileSync(manifest, 'utf8')) as { bin: { tap: string } }
-  return join(dirname(manifest), bin.tap)
 }

@@ -38,7 +38,7 @@ void t.test('a thread does one job after the other, and calls back', async (t) =
   t.same(replaced, [])
 })
 
-void t.test('each thread keeps its own memory between jobs', async (t) => {
+void t.test('state that a job leaves in a thread stays in that thread', async (t) => {
   const { threads } = pool(t, LONG_MS)
   const sizes: number[] = []
   const job = {
@@ -55,7 +55,7 @@ void t.test('each thread keeps its own memory between jobs', async (t) => {
   t.same(sizes, [0, 1, 2, 0], 'the fourth ran in a new thread')
 })
 
-void t.test('a job over its limits ends with its thread, and the next job gets another thread', async (t) => {
+void t.test('a job that exceeds a bound ends with its thread, and the next one gets a new thread', async (t) => {
   const rows = [
     ['hang', 'deadline', 500],
     ['fill', 'memory', LONG_MS],
@@ -71,7 +71,7 @@ void t.test('a job over its limits ends with its thread, and the next job gets a
   }
 })
 
-void t.test('the time that a job waits for its caller does not count against its deadline', async (t) => {
+void t.test('the time for which a job waits for the caller does not count', async (t) => {
   const { run } = pool(t, 500)
   const ask = () => new Promise((resolve) => setTimeout(() => resolve('late'), 700))
   t.equal(await run(['call'], { ask }), 'late')

@@ -1,4 +1,4 @@
-/** Requests that are not answered here are answered by the API server: `--passthrough`. */
+/** Tests of `--passthrough`: the API server answers the requests that are not answered here. */
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
@@ -70,7 +70,7 @@ for (const [name, send] of [
   ['HTTP/1.1', overHttp1],
   ['HTTP/2', overHttp2],
 ] as const) {
-  void t.test(`over ${name}: cached reads are answered here, everything else there`, async (t) => {
+  void t.test(`over ${name}, cached reads are answered here and everything else by the API server`, async (t) => {
     const { h, behind } = await scene(t)
     for (const path of [
       '/api/v1/pods',
@@ -108,7 +108,7 @@ for (const [name, send] of [
   })
 
   void t.test(
-    `over ${name}: headers, trailers and bodies go through; what is between neighbours or forged does not`,
+    `over ${name}, headers, trailers and bodies go through; hop-by-hop and forged headers do not`,
     async (t) => {
       const { h, behind } = await scene(t)
       behind.answer = (_request, response) => {
@@ -179,7 +179,7 @@ void t.test('the end of a body is found, whatever the method and the framing', a
   t.equal(upgrade.status, 400)
 })
 
-/** `certificate` of the proxy; callers by certificate of the same authority. */
+/** The proxy certificate, and certificates of callers by the same authority. */
 async function secured(t: Test, hasProxyCertificate: boolean) {
   const authority = createAuthority(t)
   const server = authority.server()
@@ -216,7 +216,7 @@ async function secured(t: Test, hasProxyCertificate: boolean) {
 }
 
 void t.test(
-  'who asks: the own bearer token goes through; a certificate becomes a name from a proxy that proves itself',
+  "a caller's bearer token is passed on; a certificate becomes a name, sent with the proxy certificate",
   async (t) => {
     const { behind, ask } = await secured(t, true)
     const forged = { 'x-remote-user': 'system:admin', 'x-remote-group': 'system:masters' }
@@ -261,7 +261,7 @@ function echo(protocol: string): ApiServerStandIn['upgrade'] {
   }
 }
 
-void t.test('exec, attach and port-forward: a tunnel both ways, for SPDY by POST and WebSocket by GET', async (t) => {
+void t.test('exec, attach and port-forward get a tunnel, for SPDY by POST and WebSocket by GET', async (t) => {
   const { h, behind } = await scene(t)
   for (const [method, protocol] of [
     ['POST', 'SPDY/3.1'],
@@ -292,7 +292,7 @@ void t.test('exec, attach and port-forward: a tunnel both ways, for SPDY by POST
   await until(() => behind.connections === 0, 'nothing is left open')
 })
 
-void t.test('an upgrade that is refused there is an ordinary answer; a foreign page is refused here', async (t) => {
+void t.test('an upgrade may be refused by the API server, and a foreign page is refused here', async (t) => {
   const { h, behind } = await scene(t)
   const upgrade = { connection: 'Upgrade', upgrade: 'websocket' }
   const path = '/api/v1/namespaces/a/pods/x/exec'
@@ -338,7 +338,7 @@ void t.test(
 )
 
 void t.test(
-  'the API server is away: a Status, cached reads go on, and discovery tells what is served here',
+  'while the API server is away, requests get a Status, cached reads go on, and discovery lists what is served here',
   async (t) => {
     const { h, behind } = await scene(t, { config: { passthroughTimeout: 200 } })
     behind.answer = () => {}
@@ -354,7 +354,7 @@ void t.test(
   },
 )
 
-void t.test('after a write that went through, a consistent read sees it; too many at once are told so', async (t) => {
+void t.test('a consistent read sees a write that was passed on; too many at once are refused', async (t) => {
   const { h, behind } = await scene(t, { config: { passthroughMaxRequests: 2 } })
   behind.answer = (_request, response, body) => {
     const object = JSON.parse(body) as { metadata: { name: string } }

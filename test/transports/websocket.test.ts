@@ -55,7 +55,7 @@ function open(
   return client
 }
 
-void t.test('a message is an event, and what the client says is ignored', async (t) => {
+void t.test('each event is one message, and messages of the client are ignored', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   const client = open(t, h)
   await client.has(1)
@@ -81,7 +81,7 @@ void t.test('a message is an event, and what the client says is ignored', async 
   t.match(client.closed, { code: 1000 })
 })
 
-void t.test('selectors, bookmarks and timeouts are those of every watch; the end is a close frame', async (t) => {
+void t.test('selectors, bookmarks and timeouts work as for every watch; a close frame ends it', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a', { labels: { app: 'web' } }) } })
   h.put('pods/default/b', pod('b'))
   const query = '&labelSelector=app%3Dweb&allowWatchBookmarks=true&timeoutSeconds=1'
@@ -177,7 +177,7 @@ void t.test('a client that reads nothing holds up nobody and misses nothing', as
   t.same(slow.briefs, fast.briefs)
 })
 
-void t.test('over TLS too', async (t) => {
+void t.test('a watch on a WebSocket works over TLS too', async (t) => {
   const h = await startApp(t, {
     flags: ['--tls-self-signed', '--secure-port', '0'],
     objects: { 'pods/default/a': pod('a') },
@@ -191,7 +191,7 @@ void t.test('over TLS too', async (t) => {
   t.same(client.briefs, ['ADDED a@2', `ADDED b@${put}`])
 })
 
-void t.test('a request to upgrade that is no watch is answered as what it is', async (t) => {
+void t.test('a request to upgrade that is no watch is answered like an ordinary request', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   for (const upgrade of ['websocket', 'h2c']) {
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
@@ -204,7 +204,7 @@ void t.test('a request to upgrade that is no watch is answered as what it is', a
   }
 })
 
-void t.test('a browser watches', async (t) => {
+void t.test('a browser watches on a WebSocket', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   const page = await openPage(t, `${h.url}/livez`)
   await page.evaluate((path) => {

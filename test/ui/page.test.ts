@@ -9,7 +9,7 @@ import { openPage } from '../support/chromium.js'
 import { serverStatus } from '../../src/ui/status.js'
 import { startServerProcess } from '../ops/support/server-process.js'
 
-/** Whatever the browser complains about, a broken content security policy included. */
+/** Collects everything that the browser complains about, violations of the content security policy included. */
 function complaints(page: Page, isExpected: (text: string) => boolean = () => false): string[] {
   const all: string[] = []
   page.on('console', (message) => {
@@ -34,7 +34,7 @@ async function pageShows(page: Page, expression: string): Promise<void> {
 async function picture(page: Page, name: string): Promise<void> {
   const folder = process.env['SCREENSHOTS']
   if (folder === undefined) return
-  // For charts with something in them.
+  // The charts fill in this time.
   await setTimeout(8_000)
   await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true })
 }
@@ -228,7 +228,7 @@ void t.test('the page of a server with workers shows all of them, whichever answ
   for (const name of ['primary', 'worker 1', 'worker 2']) await page.getByRole('cell', { name, exact: true }).waitFor()
   const stop = new AbortController()
   t.teardown(() => stop.abort())
-  // Each on a connection of its own: the kernel gives them to the workers as it likes. The page itself watches another.
+  // Each watch has its own connection, which the kernel gives to any worker. The page itself watches another resource.
   await Promise.all(
     Array.from({ length: 6 }, () => fetch(`${server.url}/api/v1/nodes?watch=1`, { signal: stop.signal })),
   )

@@ -1,6 +1,6 @@
 /**
- * `npm run screenshots`: the pictures of the status page in docs/images, light and dark, taken from a running server with its
- * sample cluster, a writer and watchers of four kinds, so that nothing in them is drawn by hand.
+ * `npm run screenshots` takes the pictures of the status page in docs/images, light and dark, from a running server
+ * with its sample cluster, a writer and watchers of four kinds, so that nothing in them is drawn by hand.
  */
 import { once } from 'node:events'
 import http from 'node:http'
@@ -9,7 +9,7 @@ import t from 'tap'
 import { openPage } from '../support/chromium.js'
 import { root, startServerProcess } from '../ops/support/server-process.js'
 
-/** Until the charts, which show the last two minutes, have something in them. */
+/** The time after which the charts are filled. */
 const SECONDS = 45
 
 const WATCHES: readonly (readonly [count: number, path: string])[] = [

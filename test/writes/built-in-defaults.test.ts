@@ -1,4 +1,6 @@
-/** Defaults of built-in kinds, held against the API server's own functions and against what a real API server stored. */
+/**
+ * Compares the defaults of built-in kinds with the API server's own functions and with what a real API server stored.
+ */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import {
@@ -43,7 +45,7 @@ void t.test('every manifest is filled in as by the API server', (t) => {
   t.end()
 })
 
-void t.test('no row is there that no manifest needs', (t) => {
+void t.test('every row of the table is needed by some manifest', (t) => {
   for (const [message, rows] of Object.entries(DEFAULT_FACTS)) {
     const touched = CASES.filter(({ filled }) => mayHold(message, filled))
     for (const [i, [path]] of rows.entries()) {
@@ -58,7 +60,7 @@ void t.test('no row is there that no manifest needs', (t) => {
   t.end()
 })
 
-/** A message of another group than the object's own is in it only when it is of the core. */
+/** Messages of another group than the object's own are included only when they are of the core group. */
 function mayHold(message: string, object: JsonRecord): boolean {
   const group = message.split('.')[0]!
   const own = textMember(object, 'apiVersion')
@@ -87,7 +89,7 @@ void t.test('the answers of a real API server have all its defaults but those of
   t.end()
 })
 
-/** Paths that are in the second and not, or otherwise, in the first. */
+/** Returns the paths that are in the second object and missing or different in the first. */
 function difference(before: unknown, after: unknown): string[] {
   if (before === undefined) return ['']
   if (typeof after !== 'object' || after === null) return before === after ? [] : ['']

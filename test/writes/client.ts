@@ -1,9 +1,9 @@
-/** A client of the API that says what it sends and shows what came: for tables of requests. */
+/** A client of the API for tables of requests: the test names the request, and gets the whole answer. */
 export interface Answer {
   readonly code: number
   readonly headers: Headers
   readonly text: string
-  /** The body, parsed; its numbers as JavaScript has them. */
+  /** The parsed body, with numbers as JavaScript reads them. */
   readonly body: Body
 }
 
@@ -27,7 +27,7 @@ export const JSON_PATCH = { 'content-type': 'application/json-patch+json' }
 export const STRATEGIC = { 'content-type': 'application/strategic-merge-patch+json' }
 export const APPLY = { 'content-type': 'application/apply-patch+yaml' }
 
-/** @param url of the server. A body that is text is sent as it is. */
+/** @param url the server's URL. A body that is text is sent unchanged. */
 export function clientOf(url: string): Send {
   return async (method, path, body, headers = {}) => {
     const response = await fetch(`${url}${path}`, {
@@ -59,7 +59,7 @@ export interface WatchedEvent {
   readonly object: { readonly metadata: { readonly name: string; readonly resourceVersion: string } }
 }
 
-/** The events of a watch, one at a time; it ends with the test. @param from what the list before it said. */
+/** Yields the events of a watch, which ends with the test. @param from the resourceVersion of the list before it. */
 export async function* eventsOf(
   t: { teardown(end: () => void): unknown },
   url: string,

@@ -1,4 +1,4 @@
-/** A definition's schema at work: what is filled in, what goes, what is refused and in which words. */
+/** Tests of a definition's schema: what it fills in, what it drops, and what it refuses with which message. */
 import t from 'tap'
 import { type JsonRecord, treeFrom } from '../../src/codec/json-tree.js'
 import { CustomSchemas } from '../../src/writes/custom-schema.js'
@@ -18,7 +18,7 @@ function causes(schema: Schema, object: unknown): readonly string[] {
     .map(({ field, message, reason }) => `${field}: ${message} (${reason})`)
 }
 
-void t.test('what a schema refuses', (t) => {
+void t.test('a schema refuses what it does not allow', (t) => {
   const rows: readonly (readonly [schema: Schema, object: unknown, ...causes: readonly (string | RegExp)[]])[] = [
     [
       of({ a: { type: 'string' } }),
@@ -121,7 +121,7 @@ void t.test('only as many wrong items are reported as an answer may hold', (t) =
   t.end()
 })
 
-void t.test('a pattern takes time linear in the text, and one of no grammar of ours allows everything', (t) => {
+void t.test('a pattern takes time linear in the text, and an unusable one allows everything', (t) => {
   t.match(causes(of({ a: { type: 'string', pattern: '^([a-z0-9]+-?)+$' } }), { a: `${'a'.repeat(35)}!` }), [
     /should match/,
   ])
@@ -138,7 +138,7 @@ void t.test('a pattern takes time linear in the text, and one of no grammar of o
   t.end()
 })
 
-void t.test('schemas and objects at their largest', (t) => {
+void t.test('the largest schemas and objects are handled in time', (t) => {
   const many = of(
     Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`p${i}`, { type: 'string', pattern: 'x' }])),
   )
@@ -171,7 +171,7 @@ void t.test('schemas and objects at their largest', (t) => {
   t.end()
 })
 
-void t.test('formats', (t) => {
+void t.test('formats are checked as in the API server', (t) => {
   const rows: readonly (readonly [format: string, fine: readonly string[], wrong: readonly string[]])[] = [
     ['date', ['2024-02-29'], ['2023-02-29', '2024-13-01', '2024-1-1', 'x']],
     ['date-time', ['2024-01-01T00:00:00Z', '2024-01-01t23:59:60.5+01:00'], ['2024-01-01', '2024-01-01T24:00:00Z']],

@@ -1,4 +1,4 @@
-/** Sets of owned fields, at sizes that a body of 3 MB can have: each of these ends at once, or never. */
+/** Tests of sets of owned fields, at sizes that a body of 3 MB can have: with a wrong algorithm they would not end. */
 import t from 'tap'
 import { type Json, type JsonRecord, treeFrom } from '../../src/codec/json-tree.js'
 import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
@@ -24,7 +24,7 @@ void t.test('changes are reported field by field', (t) => {
   t.end()
 })
 
-void t.test('an apply of 60,000 containers over as many, and back', (t) => {
+void t.test('an apply of 60,000 containers replaces as many, and back', (t) => {
   const first = applyConfiguration(null, pod(60_000, 'one'), podShape, manager('a'), false).object
   const second = applyConfiguration(first, pod(60_000, 'two'), podShape, manager('a'), false).object
   const containers = (second['spec'] as JsonRecord)['containers'] as Json[]
@@ -46,7 +46,7 @@ void t.test('conflicts are counted, and the first are named', (t) => {
   t.end()
 })
 
-void t.test('values that lie deep and differ at the bottom', (t) => {
+void t.test('values that differ only at a great depth are compared', (t) => {
   const nested = (bottom: unknown): Json => {
     let value = bottom
     for (let level = 0; level < 500; level++) value = { m: value }

@@ -1,10 +1,10 @@
-/** A stored object can be read again. */
+/** Tests that a stored object can be read again. */
 import t from 'tap'
 import { MAX_JSON_DEPTH } from '../../src/codec/json-scan.js'
 import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
 import { writerOver } from './writer-over.js'
 
-/** An endpoint slice's condition or the like is no place for depth; a ControllerRevision's data is any JSON. */
+/** Few kinds allow deep objects; the data of a ControllerRevision is any JSON. */
 function revisionOf(levels: number): string {
   const data = `${'{"m":'.repeat(levels)}1${'}'.repeat(levels)}`
   return `{"metadata":{"name":"d${levels}"},"revision":1,"data":${data}}`

@@ -1,4 +1,7 @@
-/** Writes in threads: the same answers as on the loop, and one that is too much harms nobody beside it. */
+/**
+ * Tests of writes in threads: they give the same answers as on the loop, and one that exceeds its bounds harms no
+ * other.
+ */
 import t, { type Test } from 'tap'
 import { FairGate } from '../../src/auth/fair-gate.js'
 import { ObjectViews } from '../../src/codec/object-views.js'
@@ -38,7 +41,7 @@ const WIDGETS = servedResource(
     schema: {
       type: 'object',
       properties: {
-        // So many times that a text of 3 MB takes minutes, and a short one no time.
+        // The pattern makes a text of 3 MB take minutes and a short one no time.
         text: { type: 'string', pattern: PATTERN, allOf: Array.from({ length: 1_000 }, () => ({ pattern: PATTERN })) },
         size: { type: 'integer', default: 7 },
       },
@@ -210,14 +213,14 @@ void t.test('a write that computes for too long ends alone: events and other wri
   t.equal((await ask('create', 'widgets', JSON.stringify({ metadata: { name: 'after' } }))).code, 201)
 })
 
-void t.test('a write that takes too much memory is a 413', async (t) => {
+void t.test('a write that takes too much memory is refused with 413', async (t) => {
   const { ask, replaced } = world(t, { maxHeapMegabytes: 48 })
   const bad = `{"metadata":{"name":"bad"},"text":"a","list":[${'[],'.repeat(900_000)}1]}`
   t.match(await ask('create', 'widgets', bad), { code: 413, body: { message: /more memory.*nothing was written/ } })
   t.same(replaced, ['memory'])
 })
 
-void t.test('writes beyond the slots and the queue are 429', async (t) => {
+void t.test('writes beyond the slots and the queue are refused with 429', async (t) => {
   const { ask } = world(t, { slots: 1 })
   const made = await Promise.all(
     ['a', 'b', 'c'].map((name) => ask('create', 'widgets', JSON.stringify({ metadata: { name } }))),

@@ -1,4 +1,6 @@
-/** Tables over the pure parts of patches: the object that each kind of patch makes, and the owners after an apply. */
+/**
+ * Tables for the pure parts of patches: the object that results from each kind of patch, and the owners after an apply.
+ */
 import t from 'tap'
 import { encodeJsonTree, type Json, type JsonRecord, parseJsonTree, record } from '../../src/codec/json-tree.js'
 import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
@@ -21,7 +23,7 @@ const podShape = shapes.ofKind('v1', 'Pod')!
 
 type Row = readonly [promise: string, before: string, patch: string, after: string]
 
-void t.test('merge patches', (t) => {
+void t.test('merge patches change what RFC 7386 says', (t) => {
   const rows: readonly Row[] = [
     ['a member is replaced', '{"a":1}', '{"a":2}', '{"a":2}'],
     ['null deletes', '{"a":1,"b":2}', '{"a":null}', '{"b":2}'],
@@ -45,7 +47,7 @@ void t.test('merge patches', (t) => {
   t.end()
 })
 
-void t.test('JSON patches', (t) => {
+void t.test('JSON patches change what RFC 6902 says', (t) => {
   const rows: readonly Row[] = [
     [
       'add',
@@ -140,7 +142,7 @@ void t.test('JSON patches', (t) => {
   t.end()
 })
 
-void t.test('what a JSON patch may cost', (t) => {
+void t.test('the cost of a JSON patch is bounded', (t) => {
   const numbers = (length: number, first: number): string => JSON.stringify(Array.from({ length }, (_, i) => first + i))
   const patchOf = (length: number, operation: (i: number) => object): Json =>
     tree(JSON.stringify(Array.from({ length }, (_, i) => operation(i))))
@@ -166,7 +168,7 @@ void t.test('what a JSON patch may cost', (t) => {
   })
   void t.test('a result too deep to be read again is refused, and no stack overflows', (t) => {
     const chain = (levels: number): string => `${'{"a":'.repeat(levels)}{}${'}'.repeat(levels)}`
-    // Each step puts what there is below four hundred levels more.
+    // Each step moves the whole object four hundred levels down.
     const steps = Array.from(
       { length: 60 },
       () => `{"op":"add","path":"/y","value":${chain(400)}},{"op":"move","from":"/x","path":"/y${'/a'.repeat(400)}/b"},
@@ -182,7 +184,7 @@ void t.test('what a JSON patch may cost', (t) => {
   t.end()
 })
 
-void t.test('strategic merge patches', (t) => {
+void t.test('strategic merge patches change what the API server changes', (t) => {
   const containers =
     '{"spec":{"containers":[{"name":"a","image":"a:1","env":[{"name":"X","value":"1"}]},{"name":"b","image":"b:1"}]}}'
   const rows: readonly Row[] = [
@@ -336,8 +338,8 @@ void t.test('an update takes what it changes from whoever had it', (t) => {
   t.end()
 })
 
-void t.test('lists of a strategic merge patch cost what they are long', (t) => {
-  // As many as would take minutes if each were compared with each.
+void t.test('the cost of a list in a strategic merge patch grows with its length only', (t) => {
+  // So many that comparing each with each other would take minutes.
   const count = 60_000
   const podOf = (first: number, extra: object = {}): JsonRecord => {
     const containers = Array.from({ length: count }, (_, i) => ({ name: `c${first + i}` }))

@@ -1,8 +1,8 @@
-/** Patterns of definitions: RE2's grammar, in time linear in the text. */
+/** Tests of patterns in definitions: they follow RE2's grammar, and take time linear in the text. */
 import t from 'tap'
 import { compilePattern } from '../../src/writes/pattern.js'
 
-void t.test('what a pattern matches', (t) => {
+void t.test('a pattern matches what RE2 matches', (t) => {
   const rows: readonly (readonly [pattern: string, text: string, isMatch: boolean])[] = [
     ['^x', 'xy', true],
     ['^x', 'yx', false],

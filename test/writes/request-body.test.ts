@@ -1,4 +1,4 @@
-/** The bodies of writes, at the bounds of what is read. */
+/** Tests of bodies of writes at the bounds of what is read. */
 import t from 'tap'
 import { MAGIC } from '../../src/codec/protobuf/envelope.js'
 import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
@@ -8,7 +8,7 @@ import { lengthDelimited } from '../support/protobuf-sample.js'
 
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 
-/** A Pod of containers that say nothing: two bytes each, many times as long in JSON. */
+/** A Pod of empty containers, which take two bytes each in protobuf and many times as much in JSON. */
 function emptyContainers(count: number): Buffer {
   const spec = Buffer.concat(Array.from({ length: count }, () => lengthDelimited(2, Buffer.alloc(0))))
   const type = Buffer.concat([lengthDelimited(1, Buffer.from('v1')), lengthDelimited(2, Buffer.from('Pod'))])

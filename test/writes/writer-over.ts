@@ -1,4 +1,4 @@
-/** The verbs without a server around them: what one worker process has, over any upstream. */
+/** The verbs without a server around them, as in one worker process, over any upstream. */
 import { ObjectViews } from '../../src/codec/object-views.js'
 import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
 import { resolveResources } from '../../src/dialect/declared-resource.js'
@@ -26,12 +26,12 @@ export interface Said {
 }
 
 export interface WriterOver {
-  /** An error is an answer as well. */
+  /** Returns the answer, or the error as an answer. */
   ask(asked: Asked): Promise<Said>
   readonly retries: number
 }
 
-/** @param now wall clock, milliseconds. Default: the real one. */
+/** @param now the wall clock in milliseconds. Default: the real one. */
 export function writerOver(upstream: Upstream, now = (): number => Date.now()): WriterOver {
   const registry = new ResourceRegistry()
   registry.set('configured', resolveResources({}).resources)
@@ -91,7 +91,7 @@ export function writerOver(upstream: Upstream, now = (): number => Date.now()): 
   }
 }
 
-/** Holds the process, which a server's sockets do otherwise. */
+/** Keeps the process alive, as a server's sockets otherwise do. */
 function heldTimer(delayMs: number, callback: () => void): Timer {
   const handle = setTimeout(callback, delayMs)
   return { cancel: () => clearTimeout(handle) }

@@ -1,4 +1,4 @@
-/** Every verb and the errors it has, as clients see them, over the in-process store and over a real etcd. */
+/** Tests of every verb and its errors, as clients see them, over the in-process store and over a real etcd. */
 import t, { type Test } from 'tap'
 import { silentLogger } from '../../src/support/log.js'
 import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
@@ -35,7 +35,7 @@ type Row = readonly [
 
 const one = (name: string): string => `${CONFIG_MAPS}/${name}`
 
-/** `there` exists; each row stands alone. */
+/** The object `there` exists; the rows are independent. */
 const REFUSED: readonly Row[] = [
   ['a name that is taken', 409, 'AlreadyExists', 'POST', CONFIG_MAPS, configMap('there')],
   ['no name', 422, 'Invalid', 'POST', CONFIG_MAPS, { metadata: {} }],
@@ -273,7 +273,7 @@ const REFUSED: readonly Row[] = [
   ['an etcd-like name', 400, 'BadRequest', 'PUT', `${CONFIG_MAPS}/a%2Fb`, configMap('a/b')],
 ]
 
-/** Each field that is wrong has a cause of its own. */
+/** Each wrong field has a cause of its own. */
 const CAUSES: readonly (readonly [object: object, fields: readonly string[]])[] = [
   [{ metadata: { name: 'a', labels: { 'x y': 'v' } } }, ['metadata.labels']],
   [{ metadata: { name: 'a', labels: { x: 'a b', y: 'v'.repeat(64) } } }, ['metadata.labels', 'metadata.labels']],
@@ -314,7 +314,7 @@ for (const [name, start] of upstreams) {
   void t.test(`over ${name}`, async (t) => {
     const { send, url } = await start(t)
     await setUp(send)
-    await t.test('what is refused', async (t) => {
+    await t.test('wrong requests are refused', async (t) => {
       for (const [promise, code, reason, method, path, body, headers] of REFUSED) {
         const answer = await send(method, path, body, headers)
         t.equal(answer.code, code, `${promise}: ${answer.text.slice(0, 300)}`)
@@ -358,7 +358,7 @@ async function setUp(send: Send): Promise<void> {
 }
 
 async function createsAndUpdates(t: Test, send: Send): Promise<void> {
-  await t.test('a create', async (t) => {
+  await t.test('a create stores the object', async (t) => {
     const { code, body } = await send('POST', CONFIG_MAPS, {
       metadata: { name: 'new', uid: 'mine', creationTimestamp: '2000-01-01T00:00:00Z', generation: 9 },
       data: { a: '1' },
@@ -398,7 +398,7 @@ async function createsAndUpdates(t: Test, send: Send): Promise<void> {
     t.match(table.body, { kind: 'Table', rows: [{ cells: ['in-a-table'] }] })
   })
 
-  await t.test('an update', async (t) => {
+  await t.test('an update replaces the object', async (t) => {
     const { body: first } = await send('POST', CONFIG_MAPS, configMap('up', { n: '1' }))
     const metadata = { resourceVersion: first.metadata?.resourceVersion }
     const { code, body: second } = await send('PUT', one('up'), configMap('up', { n: '2' }, metadata))
@@ -425,7 +425,7 @@ async function createsAndUpdates(t: Test, send: Send): Promise<void> {
 async function patches(t: Test, send: Send): Promise<void> {
   await t.test('patches keep numbers', async (t) => {
     const path = '/apis/apps/v1/namespaces/default/deployments'
-    // Annotations are text; a number of 19 digits has to be one.
+    // Annotations are text; a number of 19 digits has to stay a number.
     const object =
       '{"metadata":{"name":"numbers"},"spec":{"replicas":1,"template":{"spec":{"containers":[{"name":"a",' +
       '"securityContext":{"runAsUser":9223372036854775807}}],"terminationGracePeriodSeconds":9007199254740993}}}}'
@@ -450,7 +450,7 @@ async function patches(t: Test, send: Send): Promise<void> {
     )
   })
 
-  await t.test('server-side apply', async (t) => {
+  await t.test('an apply merges and owns fields', async (t) => {
     const apply = (manager: string, data: Readonly<Record<string, string>>, query = ''): Promise<Answer> =>
       send('PATCH', `${one('applied')}?fieldManager=${manager}${query}`, configMap('applied', data), APPLY)
     t.equal((await apply('one', { a: '1', b: '1' })).code, 201, 'an apply makes what is not there')
@@ -474,7 +474,7 @@ async function patches(t: Test, send: Send): Promise<void> {
 }
 
 async function deletes(t: Test, send: Send): Promise<void> {
-  await t.test('deletes', async (t) => {
+  await t.test('a delete removes the object or marks it', async (t) => {
     const { body: made } = await send('POST', CONFIG_MAPS, configMap('victim'))
     const { code, body } = await send('DELETE', one('victim'), {
       kind: 'DeleteOptions',
@@ -538,7 +538,7 @@ async function deletes(t: Test, send: Send): Promise<void> {
 }
 
 async function subresources(t: Test, send: Send): Promise<void> {
-  await t.test('status and scale', async (t) => {
+  await t.test('status and scale are written apart from the object', async (t) => {
     const path = '/apis/apps/v1/namespaces/default/deployments/web'
     const update = { metadata: { name: 'web' }, spec: { replicas: 9 }, status: { readyReplicas: 2, replicas: 2 } }
     t.match((await send('PUT', `${path}/status`, update)).body, { spec: { replicas: 2 }, status: { readyReplicas: 2 } })

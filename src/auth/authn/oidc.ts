@@ -7,15 +7,7 @@
  * issuer. Without a prefix, names that begin with `system:` are refused: otherwise the issuer's owner could name an
  * administrator of the cluster.
  */
-import {
-  createRemoteJWKSet,
-  customFetch,
-  decodeJwt,
-  errors,
-  type JWTPayload,
-  jwtVerify,
-  type JWTVerifyGetKey,
-} from 'jose'
+import type { errors, JWTPayload, JWTVerifyGetKey } from 'jose'
 
 import { ServiceUnavailableError, UnauthorizedError } from '../../model/status.js'
 import type { Clock } from '../../support/clock.js'
@@ -48,6 +40,9 @@ const NEGATIVE_MS = 10_000
 const JWKS_COOLDOWN_MS = 30_000
 const JWKS_MAX_AGE_MS = 10 * 60_000
 
+/** The package is loaded by the first token, so that only servers with an issuer spend the time and memory. */
+const jose = async (): Promise<typeof import('jose')> => await import('jose')
+
 export function oidc(options: OidcOptions): Authenticator {
   let keys: Promise<JWTVerifyGetKey> | null = null
   let retryAt = 0
@@ -75,14 +70,15 @@ export function oidc(options: OidcOptions): Authenticator {
     changesSilently: true,
     close: () => options.client.close(),
     async judge(token) {
-      if (!isOurs(token, options.issuerUrl)) return null
+      if (!(await isOurs(token, options.issuerUrl))) return null
       return userOf(await verify(token, await keySet(), options), options)
     },
   })
 }
 
 /** The unverified claim tells this issuer's tokens from others: a false claim only leads to the verification. */
-function isOurs(token: string, issuerUrl: string): boolean {
+async function isOurs(token: string, issuerUrl: string): Promise<boolean> {
+  const { decodeJwt } = await jose()
   try {
     return decodeJwt(token).iss === issuerUrl
   } catch {
@@ -104,10 +100,11 @@ async function discover({ client, issuerUrl }: OidcOptions): Promise<JWTVerifyGe
   if (new URL(jwksUri).protocol !== 'https:' && issuerUrl.startsWith('https:')) {
     throw unavailable(`the key set ${jwksUri} is not at an https URL`)
   }
+  const { createRemoteJWKSet, customFetch } = await jose()
   return createRemoteJWKSet(new URL(jwksUri), {
     cooldownDuration: JWKS_COOLDOWN_MS,
     cacheMaxAge: JWKS_MAX_AGE_MS,
-    [customFetch]: async (url) => {
+    [customFetch]: async (url: string) => {
       const { status, body } = await client.get(url)
       return new Response(JSON.stringify(body ?? null), { status })
     },
@@ -115,6 +112,7 @@ async function discover({ client, issuerUrl }: OidcOptions): Promise<JWTVerifyGe
 }
 
 async function verify(token: string, keys: JWTVerifyGetKey, options: OidcOptions): Promise<JWTPayload> {
+  const { errors, jwtVerify } = await jose()
   try {
     const { payload } = await jwtVerify(token, keys, {
       issuer: options.issuerUrl,
@@ -126,19 +124,15 @@ async function verify(token: string, keys: JWTVerifyGetKey, options: OidcOptions
     })
     return payload
   } catch (error) {
-    if (isTokensFault(error)) throw new UnauthorizedError('Unauthorized', { cause: error })
+    if (error instanceof errors.JOSEError && !isAboutKeys(error))
+      throw new UnauthorizedError('Unauthorized', { cause: error })
     throw unavailable('the keys of the issuer cannot be fetched', error)
   }
 }
 
-/** jose's errors name the fault of the token, except those about fetching the key set. */
-function isTokensFault(error: unknown): boolean {
-  if (!(error instanceof errors.JOSEError)) return false
-  return !(
-    error instanceof errors.JWKSTimeout ||
-    error instanceof errors.JWKSInvalid ||
-    error.code === 'ERR_JOSE_GENERIC'
-  )
+/** jose's errors name the fault of the token, except these, about fetching the key set. */
+function isAboutKeys({ code }: errors.JOSEError): boolean {
+  return code === 'ERR_JWKS_TIMEOUT' || code === 'ERR_JWKS_INVALID' || code === 'ERR_JOSE_GENERIC'
 }
 
 function userOf(claims: JWTPayload, options: OidcOptions): User {

@@ -14,8 +14,8 @@ export interface ObjectEncoder extends BodyEncoder {
   listItem(object: StoredObject): Buffer | null
   readonly separator: Buffer
   readonly listTail: Buffer
-  /** Writes a whole list at once, for encodings whose lists begin with their length. */
-  readonly list?: (metadata: ListMetadata, objects: readonly StoredObject[]) => Iterable<Buffer>
+  /** Writes a whole list, for encodings whose lists begin with their length. A null asks for another turn of the event loop. */
+  readonly list?: (metadata: ListMetadata, objects: readonly StoredObject[]) => Iterable<Buffer | null>
   /** Writes one object as the whole answer; null as for `listItem`. */
   single(object: StoredObject): Buffer | null
 }

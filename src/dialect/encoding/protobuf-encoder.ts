@@ -2,23 +2,14 @@
  * Writes whole objects stored as Kubernetes protobuf for clients that read it: the stored bytes with the resourceVersion
  * inserted at wire level. Objects stored as JSON have no protobuf form here, since that would take a schema per kind.
  */
-import { encodeBookmark, encodeList, encodeStatus, objectItem } from '../../codec/protobuf/encode.js'
+import { encodeBookmark, encodeStatus, objectItem } from '../../codec/protobuf/encode.js'
 import { openStored, withResourceVersion } from '../../codec/protobuf/resource-version.js'
 import { hasSameMessage } from '../../codec/versions/convert.js'
 import { type Resource, apiVersion } from '../../model/resource.js'
 import { NotAcceptableError } from '../../model/status.js'
 import type { StoredObject } from '../../model/stored-object.js'
 import { INITIAL_EVENTS_END, type ObjectEncoder } from './object-encoder.js'
-
-const NOTHING = Buffer.alloc(0)
-
-/** A list in protobuf begins with its length, so only `list` can write it. */
-export const NO_PIECES = {
-  listHead: () => NOTHING,
-  listItem: () => NOTHING,
-  separator: NOTHING,
-  listTail: NOTHING,
-} as const
+import { NO_PIECES, protobufList } from './protobuf-list.js'
 
 /** Ends a stream that cannot go on in protobuf: the client asks again and is answered in JSON. */
 function notProtobuf(resource: Resource, object: StoredObject): NotAcceptableError {
@@ -50,10 +41,10 @@ export function protobufEncoder(resource: Resource): ObjectEncoder {
         initialEventsEnd ? { [INITIAL_EVENTS_END]: 'true' } : {},
       ),
     status: encodeStatus,
-    list: (metadata, objects) => {
-      const items = objects.map((object) => objectItem(openStored(stored(object)), String(object.modRevision)))
-      return encodeList(version, resource.listKind, metadata, items).chunks
-    },
+    list: (metadata, objects) =>
+      protobufList(version, resource.listKind, metadata, objects, (object) =>
+        objectItem(openStored(stored(object)), String(object.modRevision)),
+      ),
     single: (object) => encode(object, object.modRevision),
   }
 }

@@ -4,7 +4,6 @@
  */
 import {
   encodedMetadataItem,
-  encodeList,
   encodePartialObjectMetadata,
   encodeStatus,
   type ListItem,
@@ -19,7 +18,7 @@ import { endOfValue } from '../../support/json-walk.js'
 import type { MetaVersion } from '../accept.js'
 import type { JsonView } from './json-encoder.js'
 import { INITIAL_EVENTS_END, type ObjectEncoder } from './object-encoder.js'
-import { NO_PIECES } from './protobuf-encoder.js'
+import { NO_PIECES, protobufList } from './protobuf-list.js'
 
 export function protobufMetadataEncoder(resource: Resource, view: JsonView, metaVersion: MetaVersion): ObjectEncoder {
   const version = apiVersion(resource)
@@ -52,10 +51,10 @@ export function protobufMetadataEncoder(resource: Resource, view: JsonView, meta
       )
     },
     status: encodeStatus,
-    list: (metadata, objects) => {
-      const items = objects.map((object) => itemOf(object, object.modRevision)).filter((item) => item !== null)
-      return encodeList(metaVersion, 'PartialObjectMetadataList', metadata, items).chunks
-    },
+    list: (metadata, objects) =>
+      protobufList(metaVersion, 'PartialObjectMetadataList', metadata, objects, (object) =>
+        itemOf(object, object.modRevision),
+      ),
     single: (object) => encode(object, object.modRevision),
   }
 }

@@ -1,5 +1,5 @@
 /** The failures of NATS as the rest of the fleet distinguishes them; errors of the package are converted here. */
-import { NatsError } from 'nats'
+import type { NatsError } from 'nats'
 
 export type BrokerErrorCode =
   /** Another writer was first. */
@@ -24,14 +24,14 @@ export class BrokerError extends Error {
   }
 }
 
-/** The server's codes of a write that expected another sequence, or another message, before it. */
+/** The server's error codes for a write that expected another sequence, or another message, before it. */
 export const WRONG_LAST_SEQUENCE = 10_071
 export const WRONG_LAST_MESSAGE = 10_070
 
 export function asBrokerError(error: unknown): BrokerError {
   if (error instanceof BrokerError) return error
   const cause = error instanceof Error ? error : new Error(String(error))
-  const api = error instanceof NatsError ? error.api_error : undefined
+  const api = isNatsError(cause) ? cause.api_error : undefined
   const code: BrokerErrorCode =
     api?.err_code === WRONG_LAST_SEQUENCE || cause.message.includes('wrong last sequence')
       ? 'conflict'
@@ -43,18 +43,23 @@ export function asBrokerError(error: unknown): BrokerError {
   return new BrokerError(code, cause.message, { cause })
 }
 
-/** Found in the codes of NATS, in those of TLS, and in what the readers of credentials say. */
+/** By name: importing the class would load the whole package, also in a server without NATS. */
+function isNatsError(error: Error): error is NatsError {
+  return error.name === 'NatsError'
+}
+
+/** Matches refusals: error codes of NATS and of TLS, and the messages of the parsers of credentials. */
 const REFUSALS =
   /AUTHORIZATION_VIOLATION|AUTHENTICATION|BAD_AUTHENTICATION|BAD_CREDS|EXPIRED|CERT|SELF_SIGNED|TLS|SSL|SERVER_OPT|nkey|seed|credentials|certificate/i
 
-/** Sentences for what the package says in one word. */
+/** Sentences for the codes that tell an operator too little. */
 const EXPLANATIONS: Readonly<Record<string, string>> = {
   AUTHORIZATION_VIOLATION: 'the server does not accept these credentials, or wants some',
   BAD_CREDS: 'the credentials file cannot be read as one',
   SERVER_OPT_NA: 'TLS is asked for, and the server has none',
 }
 
-/** Tells the operator what to put right. */
+/** Converts an error of connecting into one that tells the operator what to put right. */
 export function asConnectError(error: unknown): BrokerError {
   const cause = error instanceof Error ? error : new Error(String(error))
   const { code } = cause as { readonly code?: unknown }

@@ -1,7 +1,7 @@
 /**
- * Key-value buckets and object stores, both made at their first use.
+ * Key-value buckets and object stores, both opened or created at their first use.
  *
- * Values are read from a stream's leader only: a direct get is answered by any replica, however far behind it is.
+ * Values are read from a stream's leader only, because any replica may answer a direct get, however far behind it is.
  */
 import type { JetStreamClient, JetStreamManager, KV, ObjectStore } from 'nats'
 import type { Clock, Timer } from '../../support/clock.js'
@@ -16,12 +16,12 @@ export interface KvEntry {
 export interface BucketsOptions {
   readonly jetStream: JetStreamClient
   readonly manager: () => Promise<JetStreamManager>
-  /** Most bytes of one message's data. */
+  /** Returns the most bytes that one message's data may have. */
   readonly maxPayloadBytes: () => number
   readonly clock: Clock
 }
 
-/** The next chunk of an object has to come within this time. */
+/** The longest wait for the next chunk of an object. */
 const CHUNK_TIMEOUT_MS = 5_000
 const CHUNK_BYTES = 128 * 1024
 
@@ -45,7 +45,7 @@ export class Buckets {
     })
   }
 
-  /** @param expected the revision that the value must have; 0 where there must be none. @throws BrokerError */
+  /** Writes a value. @param expected the revision that it must have before; 0 where there must be none. @throws BrokerError */
   async kvUpdate(bucket: string, key: string, value: Buffer, expected: number, replicas: number): Promise<number> {
     return this.#inBucket(this.#kvs, bucket, async () => {
       const kv = await this.#kv(bucket, replicas)
@@ -55,7 +55,7 @@ export class Buckets {
 
   // Objects
 
-  /** Writes an object; the library cuts it into chunks and adds a SHA-256 of the whole. @throws BrokerError */
+  /** Writes an object. The library cuts it into chunks and adds a SHA-256 of the whole. @throws BrokerError */
   async putObject(bucket: string, name: string, chunks: Iterable<Buffer>, replicas: number): Promise<void> {
     await this.#inBucket(this.#stores, bucket, async () => {
       const store = await this.#store(bucket, replicas)
@@ -75,7 +75,7 @@ export class Buckets {
   }
 
   /**
-   * The whole object, once its checksum is proven right; null when there is none.
+   * Reads a whole object and checks its checksum; null when there is no such object.
    *
    * @throws BrokerError `corrupt` when the checksum is wrong or chunks are missing.
    */
@@ -85,7 +85,7 @@ export class Buckets {
       const found = await store.get(name)
       if (found === null) return null
       const { info, data, error } = found
-      // The library waits for a first chunk for ever.
+      // The library would wait for the first chunk for ever.
       const isEmpty = info.size > 0 && !(await this.#hasSubject(`OBJ_${bucket}`, `$O.${bucket}.C.${info.nuid}`))
       void error.catch(() => {})
       const reader = data.getReader()
@@ -114,8 +114,8 @@ export class Buckets {
   }
 
   /**
-   * Deletes objects that `isOrphan` says nobody knows, and chunks without an object: a process that dies while it writes
-   * leaves them behind. Nothing younger than `minAgeMs` is touched, for it may be on its way.
+   * Deletes the objects that `isOrphan` names, and chunks without an object: a process that dies while it writes leaves them
+   * behind. Nothing younger than `minAgeMs` is touched, because it may still be being written.
    *
    * @returns how many were deleted. @throws BrokerError
    */
@@ -130,7 +130,7 @@ export class Buckets {
       const store = await this.#store(bucket, replicas)
       const { streams } = await manager()
       const stream = `OBJ_${bucket}`
-      // Chunks first: those of an object that is written meanwhile are not seen, or too young.
+      // Chunks are listed first, so that those of an object that is written meanwhile are not seen, or too young.
       const { subjects = {} } = (await streams.info(stream, { subjects_filter: `$O.${bucket}.C.>` })).state
       const objects = await this.#inTime(store.list(), `objects of ${bucket}: no list`)
       const isOld = (time: string): boolean => clock.now() - Date.parse(time) >= minAgeMs
@@ -152,7 +152,7 @@ export class Buckets {
     })
   }
 
-  /** A bucket that fails may have gone with its server: the next call looks for it, or makes it, anew. */
+  /** Forgets a bucket that fails, because it may have gone with its server: the next call opens or creates it anew. */
   async #inBucket<T>(opened: Map<string, unknown>, bucket: string, work: () => Promise<T>): Promise<T> {
     try {
       return await work()

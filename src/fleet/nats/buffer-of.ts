@@ -1,4 +1,4 @@
-/** The same bytes, as a Buffer; nothing is copied. */
+/** Returns a Buffer over the same bytes, without a copy. */
 export function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }

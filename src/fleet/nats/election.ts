@@ -1,11 +1,11 @@
 /**
  * Elects the publisher of a resource, by a lease in a key-value bucket.
  *
- * A lease runs out when its revision has not changed for its whole length *by the looker's own clock*, so that no two
- * machines' clocks are ever compared, and it is taken by compare-and-swap on that revision. Only a higher revision is a
- * renewal: a replica of NATS that lags, or has lost its latest writes, answers with an older one. The holder counts its time from
- * before it asked for the renewal, and gives up before anybody else can take over. That is to have one publisher most of
- * the time; what makes a second one harmless is the fence in the stream, not this.
+ * A lease has run out when its revision has not changed for its whole length *by the candidate's own clock*, so that the
+ * clocks of two machines are never compared. It is taken by compare-and-swap on that revision. Only a higher revision is a
+ * renewal: a replica of NATS that lags, or has lost its latest writes, answers with an older one. The holder counts its time
+ * from before it asked for the renewal, and gives up before anybody else can take over. So there is one publisher most of
+ * the time; what makes a second one harmless is the fence in the stream, not the lease.
  */
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
@@ -26,15 +26,15 @@ export interface ElectionOptions {
   readonly random: Random
   readonly logger: Logger
   readonly onElected: () => void
-  /** From now on another candidate may publish: publishing has to stop before this returns. */
+  /** Called when another candidate may publish from now on: publishing has to stop before this returns. */
   readonly onLost: (reason: string) => void
 }
 
 const RELEASED = ''
 
-interface MatchedEvent {
+interface SeenRevision {
   readonly revision: number
-  /** When it was met first. */
+  /** When it was seen first. */
   readonly sinceMs: number
 }
 
@@ -44,11 +44,12 @@ export class Election {
   #expiry: Timer | null = null
   #isStopped = true
   #isLeader = false
-  /** This process was elected before, and could not publish. */
+  /** Whether this process was elected before and could not publish. */
   #hasResigned = false
-  #seen: MatchedEvent | null = null
-  /** The highest of the revisions below `#seen` that were met since. */
-  #seenBelow: MatchedEvent | null = null
+  /** The highest revision of the lease that was seen. */
+  #seen: SeenRevision | null = null
+  /** The highest of the revisions below `#seen` that were seen since. */
+  #seenBelow: SeenRevision | null = null
   #revision = 0
   #working: Promise<void> = Promise.resolve()
 
@@ -77,16 +78,16 @@ export class Election {
     await this.#write(RELEASED, this.#revision).catch(() => {})
   }
 
-  /** Publishing goes well. */
+  /** Called when publishing has begun well. */
   succeeded(): void {
     this.#hasResigned = false
   }
 
-  /** This process cannot publish now: another may try. */
+  /** Gives the lease back, because this process cannot publish now and another may try. */
   resign(reason: string): void {
     if (!this.#isLeader || this.#isStopped) return
     const revision = this.#revision
-    // The caller logs the reason, and not at every try.
+    // The caller logs the reason, once for many attempts.
     this.#hasResigned = true
     this.#lose(reason)
     this.#working = this.#working.then(() => this.#write(RELEASED, revision).then(noop, noop))
@@ -143,9 +144,9 @@ export class Election {
   }
 
   /**
-   * When the lease was last renewed as far as can be known here. A revision that goes back and forth between two values
-   * renews nothing. But NATS can lose what it had acknowledged, and whoever holds the lease from then on renews it below
-   * what was seen before: there, too, each higher revision counts.
+   * Returns when the lease was last renewed, as far as this process can know. A revision that goes back and forth between two
+   * values renews nothing. But NATS can lose what it had acknowledged, and whoever holds the lease from then on renews it
+   * below what was seen before: there, too, each higher revision counts.
    */
   #unchangedSince(revision: number, nowMs: number): number {
     if (this.#seen === null || revision > this.#seen.revision) {

@@ -1,8 +1,8 @@
 /**
- * When etcd last answered: a publisher's status says nothing newer about etcd.
+ * Finds out when etcd last answered, which is the newest that a publisher's status can say about etcd.
  *
- * An open watch says nothing while nothing changes, and only keepalive notices a connection that died in silence, many
- * seconds later. So a process makes one small linearizable read a second, for all the resources that it publishes.
+ * An open watch sends nothing while nothing changes, and only keepalive notices a connection that died in silence, many
+ * seconds later. So a process makes one small linearizable read a second for all the resources that it publishes.
  */
 import { type Clock, sleep } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
@@ -14,7 +14,7 @@ export interface EtcdPulseOptions {
   readonly clock: Clock
 }
 
-/** A read that is not older than this serves every caller. */
+/** Callers share a read that is no older than this. */
 const FRESH_MS = 500
 const TIMEOUT_MS = 2_000
 
@@ -27,12 +27,12 @@ export class EtcdPulse {
     this.#options = options
   }
 
-  /** When the newest read that was answered was made, by the monotonic clock; null before the first. */
+  /** When the newest answered read was sent, by the monotonic clock; null before the first. */
   get askedAtMs(): number | null {
     return this.#askedAtMs
   }
 
-  /** Resolves when etcd has answered or `patienceMs` have passed. @param prefix keys that may be read. */
+  /** Resolves when etcd has answered or `patienceMs` have passed. @param prefix the keys that may be read. */
   async beat(prefix: Key, patienceMs: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options
     if (this.#askedAtMs !== null && clock.monotonic() - this.#askedAtMs < FRESH_MS) return
@@ -57,7 +57,7 @@ export class EtcdPulse {
       )
       this.#askedAtMs = askedAtMs
     } catch {
-      // The growing age shows it; the feed tells the reason.
+      // The growing age shows the failure, and the feed reports its reason.
     }
   }
 }

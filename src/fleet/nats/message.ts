@@ -1,10 +1,10 @@
 /**
  * The messages of a stream, and their bytes.
  *
- * Every message carries its own fence: the epoch of the publisher that wrote it and the revision it follows. A reader of
- * the stream thereby finds every hole, repetition and intruder in the data, whatever the broker does. A batch is never
- * split between messages as seen from outside: what is larger than a message goes in numbered parts, which mean nothing
- * before the last. JSON was rejected: values are bytes, and most of a message is values.
+ * Every message carries its own fence: the epoch of the publisher that wrote it and the revision it follows. So a reader of
+ * the stream finds every hole, every repetition and every foreign message in the data itself, whatever the broker does. A
+ * batch is never split between messages: a message that is too large for NATS goes in numbered parts, which mean nothing
+ * before the last has come. JSON was rejected, because most of a message is values, and values are bytes.
  *
  *     magic 'D' │ format │ kind │ flags │ part u16 │ parts u16 │ epoch f64 │ previous f64 │ revision f64 │ settled f64 │
  *     sentAt f64 │ body … │ crc32 u32
@@ -17,7 +17,7 @@ import { BatchCodec, readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import { BrokerError } from './broker-error.js'
 
 export interface Header {
-  /** Counts the publishers of this stream. */
+  /** The number of the publisher: each one that takes the stream over counts one more. */
   readonly epoch: number
   /** The revision that the stream stood at before. */
   readonly previous: Revision
@@ -33,9 +33,9 @@ export interface Header {
   readonly trustsProgress: boolean
 }
 
-/** The next publisher recognises etcd's history by this. */
+/** A part of the history's fingerprint, by which the next publisher recognises the history. */
 export interface Testimony {
-  /** The newest value that is still there, where it is not too large to repeat. */
+  /** The newest value that still exists, unless it is too large to repeat. */
   readonly newest: KeyValue | null
   readonly lastDelete: { readonly key: Key; readonly revision: Revision } | null
 }
@@ -74,10 +74,10 @@ const FORMAT = 1
 const HEADER_BYTES = 8 + 5 * 8
 const CRC_BYTES = 4
 const BATCHES = new BatchCodec({ put: 1, delete: 0 })
-/** A larger value is not repeated in marks: the next publisher then knows the history by less. */
+/** A larger value is not repeated in marks; the next publisher then recognises the history by less. */
 const TESTIMONY_BYTES = 64 * 1024
 
-/** @param maxBytes of one part, header included. @returns parts in the order to be written, at least one. */
+/** @param maxBytes the size of one part, header included. @returns at least one part, in the order to be written. */
 export function encodeMessage(message: Message, maxBytes: number): Buffer[] {
   const body = encodeBody(message, message.clusterId)
   const room = maxBytes - HEADER_BYTES - CRC_BYTES

@@ -1,4 +1,4 @@
-/** Names in NATS: each cluster and resource has one stream, snapshots, a lease and three subjects. */
+/** Chooses the names in NATS: each resource of a cluster has one stream, snapshots, a lease and three subjects. */
 import { createHash } from 'node:crypto'
 import type { Resource } from '../../model/resource.js'
 
@@ -8,22 +8,22 @@ export interface Names {
   readonly log: string
   /** The subject of questions to the publisher. */
   readonly ask: string
-  /** The subject on which the publisher says how the stream and etcd are. */
+  /** The subject of the publisher's statuses. */
   readonly status: string
-  /** Key-value bucket of leases and of the index of snapshots. */
+  /** The key-value bucket of leases and of the indexes of snapshots. */
   readonly bucket: string
   readonly leaseKey: string
   readonly indexKey: string
   readonly snapshotBucket: string
-  /** All snapshots of the resource begin with it, and no others do. */
+  /** The names of the resource's snapshots begin with this, and no others do. */
   readonly snapshotPrefix: string
-  /** @param madeAtMs by the publisher's clock, so that a snapshot that is made again has another name. */
+  /** @param madeAtMs the time by the publisher's clock, so that a snapshot that is made again has another name. */
   snapshot(epoch: number, revision: number, madeAtMs: number): string
 }
 
 /** @param cluster chosen by the operator: letters, digits, `-` and `_`. */
 export function namesOf(cluster: string, { plural, group, etcdPrefix }: Resource): Names {
-  // Two resources of one name may have different prefixes in two configurations: those must not share a stream.
+  // Resources of the same name may have different prefixes in two configurations, and must not share a stream.
   const digest = createHash('sha256').update(etcdPrefix, 'latin1').digest('hex').slice(0, 8)
   const name = `${plural}${group === '' ? '' : `_${group}`}`.replaceAll(/[^A-Za-z0-9_-]/g, '_')
   const token = `${name}_${digest}`

@@ -28,15 +28,15 @@ import { StreamWriter } from './stream-writer.js'
 export interface NatsConnectOptions {
   readonly servers: readonly string[]
   readonly name: string
-  /** Secrets are read at every connection, because they may have changed since the last. */
+  /** Secrets are read at each connection, because they may have changed since the last one. */
   readonly user?: { readonly name: string; readonly password: () => string }
   /** The contents of a credentials file. */
   readonly credentials?: () => Buffer
   /** An nkey's seed. */
   readonly nkeySeed?: () => Buffer
-  /** Paths; the files are read at every connection. */
+  /** Paths; the files are read at each connection. */
   readonly tls?: { readonly caFile?: string; readonly certFile?: string; readonly keyFile?: string }
-  /** An established connection is in trouble and is being retried; `reason` is what the server said. */
+  /** Called when an established connection is in trouble and is being retried; `reason` is what the server said. */
   readonly onTrouble?: (reason: string) => void
 }
 
@@ -50,14 +50,14 @@ export interface StreamState {
   /** The first message that is still in the stream; one beyond `last` when there is none. */
   readonly first: number
   readonly last: number
-  /** A stream that is made anew under the same name has another time, and counts from one again. */
+  /** When the stream was made. One made anew under the same name has another time, and counts from one again. */
   readonly created: string
 }
 
 const API_TIMEOUT_MS = 5_000
-/** Answers larger than a message come in parts; no answer of ours has more parts than this. */
+/** An answer larger than a message comes in parts; no publisher sends more parts than this. */
 const MAX_PARTS = 256
-/** Headers and protocol take so much of the server's message size. */
+/** The share of the server's message size that headers and protocol may take. */
 const ENVELOPE_BYTES = 4_096
 const PART_HEADER_BYTES = 4
 
@@ -65,13 +65,13 @@ export class NatsClient {
   readonly #connection: NatsConnection
   readonly #clock: Clock
   readonly #listeners = new Set<() => void>()
-  /** Values and objects. */
+  /** Key-value buckets and object stores. */
   readonly buckets: Buckets
   #jsm: Promise<JetStreamManager> | null = null
   #isConnected = true
 
   /**
-   * Tries each server once; an established connection that is lost comes back by itself, however long that takes.
+   * Tries each server once. A connection that is lost later is opened again by itself, however long that takes.
    *
    * @throws BrokerError `refused`, or `unavailable` when no server answers.
    */
@@ -140,7 +140,7 @@ export class NatsClient {
 
   // Streams
 
-  /** Makes the stream where it is not there yet; its oldest messages are discarded by bytes and age. @throws BrokerError */
+  /** Creates the stream if it is not there yet. It discards its oldest messages by bytes and age. @throws BrokerError */
   async ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void> {
     try {
       const { streams } = await this.#manager()
@@ -156,7 +156,7 @@ export class NatsClient {
         duplicate_window: nanos(Math.min(limits.maxAgeMs, 1_000)),
       })
     } catch (error) {
-      // The stream was made with other limits before: those stay.
+      // A stream that was created with other limits keeps them.
       const state = await this.streamState(name)
       if (state === null) throw asBrokerError(error)
     }
@@ -215,7 +215,7 @@ export class NatsClient {
     return { close: () => subscription.unsubscribe() }
   }
 
-  /** Answers the questions of a subject; an answer larger than a message goes in parts. `answer` never rejects. */
+  /** Answers the questions on a subject; an answer larger than a message goes in parts. `answer` must never reject. */
   respond(subject: string, answer: (question: Buffer) => Promise<Buffer>): Closable {
     const reply = async (message: Msg): Promise<void> => {
       const whole = await answer(bufferOf(message.data))
@@ -238,7 +238,7 @@ export class NatsClient {
     return { close: () => subscription.unsubscribe() }
   }
 
-  /** Asks whoever responds on the subject. @throws BrokerError when nobody answers in time. */
+  /** Asks a question on a subject, and resolves with the whole answer. @throws BrokerError when nobody answers in time. */
   ask(subject: string, question: Buffer, timeoutMs: number, signal?: AbortSignal): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       const parts: Buffer[] = []

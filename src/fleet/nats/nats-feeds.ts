@@ -2,11 +2,11 @@
  * The source of a replica's resources in a fleet: NATS streams feed all of them, and candidates also stand for election to
  * publish.
  *
- *     candidate   etcd ─▶ feed ─▶ publisher ─▶ stream          (the elected one of each resource)
- *     everybody                                stream ─▶ subscriber ─▶ cache
+ *     candidates     etcd ─▶ feed ─▶ publisher ─▶ stream          (the elected candidate of each resource)
+ *     all replicas                                stream ─▶ subscriber ─▶ cache
  *
- * The publisher's own cache is fed from the stream as well: no replica can serve what was never published, and there is one
- * way to be tested. That costs this replica one hop.
+ * The publisher's own cache is fed from the stream as well: no replica can serve what was never published, and only one
+ * path has to be tested. That costs this replica one hop.
  */
 import { resourceId } from '../../model/resource.js'
 import { ConsistencyCheck, type CheckOutcome } from '../../feed/consistency-check.js'
@@ -22,7 +22,7 @@ import type { Upstream, UpstreamReader } from '../../upstream/upstream.js'
 import { EtcdPulse } from './etcd-pulse.js'
 import { Election } from './election.js'
 import { type Names, namesOf } from './names.js'
-import { NatsClient, type NatsConnectOptions, type StreamLimits } from './nats-client.js'
+import type { NatsClient, NatsConnectOptions, StreamLimits } from './nats-client.js'
 import { PlacedSink } from './placed-sink.js'
 import { Publisher } from './publisher.js'
 import { RemoteReader } from './questions.js'
@@ -34,12 +34,12 @@ export type NatsRole = 'auto' | 'edge' | 'origin'
 
 export interface NatsFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'> {
   readonly connection: NatsConnectOptions
-  /** The name of the etcd behind the fleet: fleets of several etcds may share a NATS. */
+  /** The name of the etcd behind the fleet: the fleets of several etcds may share one NATS. */
   readonly cluster: string
   readonly role: NatsRole
   /** Not read where the role is `edge`. */
   readonly upstream: Upstream
-  /** With `etcd`, a candidate that has lost NATS goes on from etcd itself. */
+  /** With `etcd`, a candidate that has lost NATS feeds itself from etcd. */
   readonly fallback: 'none' | 'etcd'
   readonly fallbackAfterMs: number
   readonly leaseMs: number
@@ -55,12 +55,12 @@ const REVISION_TIMEOUT_MS = 3_000
 const STATE_TIMEOUT_MS = 30_000
 const EXACT_READS = 2
 const ASK_TIMEOUT_MS = 5_000
-/** Every replica reads all keys by way of the publisher, so they do so less often than a process that watches etcd alone. */
+/** Every replica reads all keys through the publisher, so it checks less often than a process that watches etcd alone. */
 const CHECK_INTERVAL_MS = 30 * 60_000
 const CHECK_VALUES = 20
 const CHECK_PAGE_TIMEOUT_MS = 15_000
 const RETRY = { firstMs: 200, capMs: 5_000 }
-/** After so many failures in a row another candidate may try. */
+/** After this many failures in a row the publisher resigns, and another candidate may try. */
 const FAILURES_BEFORE_RESIGNING = 3
 
 export function natsFeeds(options: NatsFeedOptions): OpenFeed {
@@ -82,7 +82,7 @@ const NO_METRICS: FleetMetrics = {
   publishing: () => {},
 }
 
-/** Progress as the publisher tells it: to be trusted as far as the subscriber has been told. */
+/** Progress as the publisher reports it; whether it can be trusted is what the publisher says in its messages. */
 class RemoteProgress implements ProgressSource {
   constructor(
     private readonly reader: RemoteReader,
@@ -97,7 +97,7 @@ class RemoteProgress implements ProgressSource {
     this.reader.requestProgress()
   }
 
-  /** The publisher's feed compares what etcd answers with its own position. */
+  /** null: the publisher's feed compares etcd's answers with its own position. */
   readonly position = null
 
   doubtHistory(): void {}
@@ -165,7 +165,7 @@ export class NatsFeed implements ResourceFeed {
     this.#check = this.#openCheck()
   }
 
-  /** The direct feed's while NATS is away, else by way of the publisher. */
+  /** Asks etcd while this replica is fed from etcd itself, and the publisher otherwise. */
   get freshness(): FreshnessSource {
     return this.#direct?.freshness ?? this.#remoteFreshness
   }
@@ -213,7 +213,7 @@ export class NatsFeed implements ResourceFeed {
     this.#shared.release(this.#onTrouble)
   }
 
-  /** What this replica holds, compared with etcd by way of the publisher: that the stream was right is not taken for granted. */
+  /** Compares what this replica holds with etcd, through the publisher, because the stream itself may have been wrong. */
   async checkConsistency(): Promise<CheckOutcome> {
     return this.#check === null ? { kind: 'skipped', reason: 'nothing is held here' } : await this.#check.run()
   }
@@ -314,7 +314,7 @@ export class NatsFeed implements ResourceFeed {
       onEnd: (reason) => {
         if (this.#publisher !== publisher) return
         this.#unpublish()
-        // It is tried again for as long as it takes, and logged once.
+        // Publishing is tried again for as long as it takes; each reason is logged once.
         const isNews = reason !== this.#saidInterruption
         this.#saidInterruption = reason
         logger[isNews ? 'warn' : 'debug']({ stream: this.#names.stream, reason }, 'publishing was interrupted')
@@ -345,7 +345,7 @@ export class NatsFeed implements ResourceFeed {
 
   // Without NATS
 
-  /** Nothing can come until somebody acts: the sink is told at once, even one that has nothing yet. */
+  /** NATS refuses the connection or is away: the sink is told at once, even when it holds nothing yet. */
   readonly #onTrouble = (reason: string): void => {
     this.#noteAway(reason)
     if (this.#direct === null && this.#options.role !== 'origin') this.#sink.disconnected(reason)
@@ -367,7 +367,7 @@ export class NatsFeed implements ResourceFeed {
     const { logger } = this.#options
     const { place } = this.#sink
     logger.warn({ resource: resourceId(resource) }, 'NATS is away: feeding from etcd itself')
-    // The feed itself tells when it loses etcd.
+    // The direct feed reports itself when it loses etcd, so the age needs no further confirmation.
     this.#sink.confirmed(this.#subscriber?.ageMs ?? 0, Number.POSITIVE_INFINITY)
     const direct = new UpstreamFeed({ resource, sink: this.#sink, metrics }, this.#options)
     this.#direct = direct

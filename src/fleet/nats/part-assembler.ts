@@ -1,8 +1,8 @@
-/** Puts the parts of messages together, in the order in which a stream has them. */
+/** Joins the parts of messages, which a stream delivers in order. */
 import { BrokerError } from './broker-error.js'
 import { decodePart, joinParts, type Message, type Part } from './message.js'
 
-/** Most bytes of one message that are held until its last part is there. */
+/** The most bytes of one message that are held until its last part has come. */
 const MOST_BYTES = 64 * 2 ** 20
 
 export class PartAssembler {
@@ -12,7 +12,7 @@ export class PartAssembler {
   /** @returns null while parts are missing. @throws BrokerError `corrupt`: the part does not follow the one before it. */
   add(data: Buffer): Message | null {
     const part = decodePart(data)
-    // An earlier publisher died before its last part.
+    // A first part after an incomplete message means that an earlier publisher died before its last part.
     if (part.index === 0) this.clear()
     if (part.index !== this.#parts.length) throw corrupt(`part ${part.index} without those before it`)
     const [first] = this.#parts

@@ -1,4 +1,4 @@
-/** A sink that knows how far it was brought, whoever brings it: the stream, or etcd itself while NATS is away. */
+/** A sink that knows its place, whatever feeds it: the stream, or etcd itself while NATS is away. */
 import type { FeedSink, Replacement, ReplaceReason } from '../../model/feed-sink.js'
 import { HistoryFingerprint } from '../../feed/history-fingerprint.js'
 import type { Batch } from '../../model/event.js'

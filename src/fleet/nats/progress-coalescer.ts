@@ -1,20 +1,20 @@
 /**
- * Lets progress through to a stream at a bounded rate: the newest of many that come at once, and none that tells nothing new.
+ * Passes progress on to a stream at a bounded rate: of many that come at once only the newest, and none that is no news.
  *
  * Every consistent read of every replica asks for progress, and each answer would be a message: a busy edge would fill the
- * stream of a quiet resource, and push its history out. The first progress after a pause goes through at once, so that a
- * single read waits for nothing.
+ * stream of a quiet resource and push its history out. The first progress after a pause is passed on at once, so that a
+ * single read does not wait.
  */
 import { type Revision, ZERO_REVISION } from '../../model/revision.js'
 import type { Clock, Timer } from '../../support/clock.js'
 
-/** At most twenty marks a second, whatever the number of reads; a read waits no longer than this for its mark. */
+/** The time between two marks: at most twenty a second, and no read waits longer than this for its mark. */
 const GAP_MS = 50
 
 export class ProgressCoalescer {
   readonly #clock: Clock
   readonly #let: (revision: Revision) => void
-  /** What the stream tells already. */
+  /** The revision that the stream tells already. */
   #told: Revision = ZERO_REVISION
   #waiting: Revision = ZERO_REVISION
   #toldMs = Number.NEGATIVE_INFINITY
@@ -34,12 +34,12 @@ export class ProgressCoalescer {
     else this.#timer = this.#clock.setTimer(leftMs, () => this.#release())
   }
 
-  /** Events tell this revision; progress up to it is no news. */
+  /** Called when events reach this revision: progress up to it is no news. */
   reached(revision: Revision): void {
     if (revision > this.#told) this.#told = revision
   }
 
-  /** A whole state begins at this revision, which may be an earlier one. */
+  /** Called when a whole state begins at this revision, which may be an earlier one. */
   reset(revision: Revision): void {
     this.stop()
     this.#told = revision

@@ -3,13 +3,31 @@ export interface PublisherStatus {
   readonly epoch: number
   /** The stream has everything up to this message. */
   readonly sequence: number
-  /** When this was written, by a clock that only the publisher knows. The first release does not say it. */
+  /** When this was written, by a clock that only the publisher knows. The first release does not send it. */
   readonly at?: number
   /**
-   * All that etcd had so long ago is in the stream up to that message; null when the publisher cannot say. The first release
-   * does not say it.
+   * The stream up to that message has everything that etcd had this many milliseconds ago; null when the publisher cannot
+   * say. The first release does not send it.
    */
   readonly ageMs?: number | null
   /** Why etcd is away; null while it is there. */
   readonly trouble: { readonly reason: string; readonly isRefusal: boolean } | null
+}
+
+/** Reads a status; null for anything else, because whoever may publish in NATS may publish on this subject. */
+export function readPublisherStatus(data: Buffer): PublisherStatus | null {
+  let value: Partial<Record<keyof PublisherStatus, unknown>> | null
+  try {
+    value = JSON.parse(data.toString('utf8')) as typeof value
+  } catch {
+    return null
+  }
+  if (typeof value !== 'object' || value === null) return null
+  const { epoch, sequence, at = 0, ageMs = null, trouble } = value
+  const areNumbers = [epoch, sequence, at, ageMs ?? 0].every((number) => typeof number === 'number')
+  return areNumbers && (trouble === null || isTrouble(trouble)) ? (value as unknown as PublisherStatus) : null
+}
+
+function isTrouble(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'reason' in value && typeof value.reason === 'string'
 }

@@ -1,16 +1,16 @@
 /**
- * Writes one resource's feed to its stream, for as long as this process is the one elected to.
+ * Publishes one resource's feed to its stream, for as long as this process is the elected publisher.
  *
- *     etcd ─▶ feed ─▶ queue ─▶ messages on their way (each expects the sequence before it) ─▶ stream
- *                       └─ while too many are on their way, batches gather and share a message
+ *     etcd ─▶ feed ─▶ queue ─▶ messages in flight (each expects the sequence before it) ─▶ stream
+ *                       └─ while too many are in flight, batches gather and share a message
  *
- * It goes on exactly after the stream's last message: the feed compares the history and watches etcd from there.
+ * A session goes on exactly after the stream's last message: the feed compares the history and watches etcd from there.
  * The first write of a session (a claim, or a whole state) raises the epoch; from then on every write of an earlier
- * publisher expects a sequence that is gone, and is refused. Any write that fails ends the session, because all after it
- * fail too: the next one reads the tail again, whoever's it is. A retry of single messages was rejected, for it can only
- * guess whether the first try was written.
+ * publisher expects a sequence that is gone, and is refused. The first write that fails ends the session, because all later
+ * ones fail too: the next session reads the tail again, whoever wrote it. Retrying single messages was rejected, because a
+ * retry can only guess whether the first try was written.
  *
- * When snapshots are taken is `snapshot-taker.ts`, what is said of the stream's age `status-sender.ts`.
+ * `snapshot-taker.ts` decides when snapshots are taken; `status-sender.ts` tells the subscribers how old the stream is.
  */
 import type { FeedStatus } from '../../feed/feed-options.js'
 import type { FeedResume } from '../../feed/history-reader.js'
@@ -22,15 +22,15 @@ import { type Revision, ZERO_REVISION } from '../../model/revision.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { UpstreamReader } from '../../upstream/upstream.js'
-import { batchBytes } from '../key-value-codec.js'
-import { encodeMessage, type Body, type Header, type Message, type StateReason, type Testimony } from './message.js'
+import type { Body, Message, Testimony } from './message.js'
+import { MessageWriter, type StreamPlace } from './message-writer.js'
 import type { Names } from './names.js'
 import { BrokerError } from './broker-error.js'
 import type { Closable } from './closable.js'
 import type { NatsClient, StreamLimits } from './nats-client.js'
-import type { StreamWriter } from './stream-writer.js'
 import type { EtcdPulse } from './etcd-pulse.js'
 import { ProgressCoalescer } from './progress-coalescer.js'
+import { PublishQueue, type QueuedState } from './publish-queue.js'
 import { answerQuestions } from './questions.js'
 import { SnapshotWriter } from './snapshot-store.js'
 import { type SnapshotPlace, SnapshotTaker } from './snapshot-taker.js'
@@ -60,64 +60,35 @@ export interface PublisherOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly metrics: PublisherMetrics
-  /** A snapshot is due after so many messages, or as many bytes as this and as the last snapshot had. */
+  /** A snapshot is due after this many messages, or after as many bytes as the larger of this and the last snapshot. */
   readonly snapshotMessages: number
   readonly snapshotBytes: number
-  /** Called once, when the session is over: nothing is written any more. */
+  /** Called once, when the session is over and nothing more is written. */
   readonly onEnd: (reason: string) => void
 }
 
-/** No more than this is on its way without an acknowledgement. */
-const WINDOW_MESSAGES = 64
-const WINDOW_BYTES = 4 * 2 ** 20
-/** Waiting batches share messages up to this size. */
-const MESSAGE_BYTES = 256 * 1024
 /** Beyond this the session ends, and the next one reads from etcd what this one could not keep. */
 const QUEUE_BYTES = 64 * 2 ** 20
-type Queued = Unpublished &
-  (
-    | { readonly kind: 'batches'; readonly batches: Batch[]; bytes: number }
-    | { readonly kind: 'progress'; readonly revision: Revision }
-    | { readonly kind: 'synced' }
-    | {
-        readonly kind: 'state'
-        readonly revision: Revision
-        readonly reason: StateReason
-        readonly snapshot: SnapshotWriter
-        readonly fingerprint: HistoryFingerprint
-      }
-  )
-
-/** A message without batches counts as so much in the queue. */
-const MARK_BYTES = 64
 
 export class Publisher {
   readonly #options: PublisherOptions
   readonly #snapshots: SnapshotTaker
   readonly #status: StatusSender
   readonly #progress: ProgressCoalescer
+  readonly #queue: PublishQueue
   #feed: PublishedFeed | null = null
-  #writer: StreamWriter | null = null
+  /** null until the end of the stream has been read. */
+  #messages: MessageWriter | null = null
   #answering: Closable | null = null
   readonly #stopping = new AbortController()
-
-  readonly #queue: Queued[] = []
-  #queuedBytes = 0
   #isUploading = false
-  #inFlight = 0
-  #inFlightBytes = 0
-
-  #epoch = 0
   #clusterId = ''
+  /** The messages so far say that the stream has everything that etcd had when the feed began. */
   #isSynced = false
-  #hasSaidSynced = false
+  /** The message that says so is written or queued. */
+  #hasQueuedSynced = false
   /** Recognises what was written, not what is queued: a mark testifies to its own revision. */
   #fingerprint = new HistoryFingerprint()
-  /** Where the stream will stand when everything written has arrived. */
-  #written = { sequence: 0, revision: ZERO_REVISION, settled: ZERO_REVISION }
-  /** Where it stands for certain. */
-  #acknowledged = { sequence: 0, revision: ZERO_REVISION, settled: ZERO_REVISION }
-  #lastWriteMs = 0
 
   constructor(options: PublisherOptions) {
     this.#options = options
@@ -130,29 +101,30 @@ export class Publisher {
       prefix,
       pulse,
       clock,
-      position: () => ({ epoch: this.#epoch, sequence: this.#acknowledged.sequence }),
+      position: () => ({ epoch: this.epoch, sequence: this.#messages?.acknowledged.sequence ?? 0 }),
       onTold: () => this.#keepAlive(),
     })
+    this.#queue = new PublishQueue((item) => this.#status.received(item))
   }
 
   get epoch(): number {
-    return this.#epoch
+    return this.#messages?.epoch ?? 0
   }
 
   /** The revision up to which the stream has acknowledged everything. */
   get revision(): Revision {
-    return this.#acknowledged.revision
+    return this.#messages?.acknowledged.revision ?? ZERO_REVISION
   }
 
   get queuedBytes(): number {
-    return this.#queuedBytes
+    return this.#queue.bytes
   }
 
   get feedStatus(): FeedStatus | null {
     return this.#feed?.status ?? null
   }
 
-  /** Takes the stream over and begins to feed it. Trouble ends the session (`onEnd`), it is not thrown. */
+  /** Takes the stream over and begins to feed it. A failure ends the session (`onEnd`) and is not thrown. */
   async start(): Promise<void> {
     try {
       await this.#begin()
@@ -162,59 +134,87 @@ export class Publisher {
     }
   }
 
-  /** Nothing is written after the call; resolves when nothing of it runs. */
+  /** Nothing is written after the call. Resolves when nothing of the session runs any more. */
   async stop(): Promise<void> {
     this.#halt()
     await Promise.all([this.#feed?.stop(), this.#snapshots.stop()])
   }
 
   async #begin(): Promise<void> {
-    const { client, names, limits, clock } = this.#options
+    const { client, names, limits } = this.#options
     await client.ensureStream(names.stream, names.log, limits)
     const { sequence, first, message } = await readTail(client, names)
     if (this.#stopping.signal.aborted) return
-    this.#writer = client.openWriter(names.log)
-    // With nothing left to count from, the sequence is at least as high as any epoch: each has written a message.
-    this.#epoch = (message?.epoch ?? sequence) + 1
-    this.#written.sequence = this.#acknowledged.sequence = sequence
+    this.#messages = this.#openWriter(sequence, message)
     const feed = this.#options.openFeed(this.#sink())
     this.#feed = feed
     if (message?.isSynced !== true) {
       feed.start()
     } else {
-      const { revision, settled, clusterId } = message
-      this.#written = { sequence, revision, settled }
-      this.#acknowledged = { ...this.#written }
-      this.#clusterId = clusterId
-      this.#isSynced = this.#hasSaidSynced = true
-      this.#progress.reset(revision)
-      this.#fingerprint = fingerprintOf(message)
-      await this.#write({ kind: 'claim', testimony: this.#testimony() }, revision, settled)
+      await this.#claim(message)
       if (this.#stopping.signal.aborted) return
+      const { settled, revision, clusterId } = message
       feed.start({ place: { settled, position: revision }, clusterId, fingerprint: fingerprintOf(message) })
       await this.#snapshots.requestUnlessUsable(first, sequence)
     }
-    const { prefix, upstream } = this.#options
-    const onProgressWanted = (): void => feed.requestProgress()
-    const onSnapshotWanted = (): void => this.#snapshots.request()
-    const maxBytes = client.maxPayloadBytes
-    const onStatusWanted = (): void => this.#status.request()
-    const answers = { upstream, prefix, maxBytes, onProgressWanted, onSnapshotWanted, onStatusWanted }
-    this.#answering = client.respond(names.ask, answerQuestions(answers))
-    this.#lastWriteMs = clock.monotonic()
+    this.#answer(feed)
     this.#status.start()
     this.#snapshots.consider()
   }
 
+  #openWriter(sequence: number, last: Message | null): MessageWriter {
+    const { client, names, clock, metrics } = this.#options
+    const isContinued = last?.isSynced === true
+    return new MessageWriter({
+      client,
+      writer: client.openWriter(names.log),
+      clock,
+      metrics,
+      // With nothing left to count from, the sequence is at least as high as any epoch: each has written a message.
+      epoch: (last?.epoch ?? sequence) + 1,
+      place: {
+        sequence,
+        revision: isContinued ? last.revision : ZERO_REVISION,
+        settled: isContinued ? last.settled : ZERO_REVISION,
+      },
+      onAcknowledged: (parts, bytes, kind) => {
+        this.#flush()
+        this.#snapshots.written(parts, bytes, kind !== 'progress')
+      },
+    })
+  }
+
+  /** Goes on after the last message of the publisher before this one. @throws BrokerError when another was faster. */
+  async #claim(last: Message): Promise<void> {
+    const { revision, settled, clusterId } = last
+    this.#clusterId = clusterId
+    this.#isSynced = this.#hasQueuedSynced = true
+    this.#progress.reset(revision)
+    this.#fingerprint = fingerprintOf(last)
+    await this.#write({ kind: 'claim', testimony: this.#testimony() }, revision, settled)
+  }
+
+  #answer(feed: PublishedFeed): void {
+    const { client, names, prefix, upstream } = this.#options
+    const answers = {
+      upstream,
+      prefix,
+      maxBytes: client.maxPayloadBytes,
+      onProgressWanted: () => feed.requestProgress(),
+      onSnapshotWanted: () => this.#snapshots.request(),
+      onStatusWanted: () => this.#status.request(),
+    }
+    this.#answering = client.respond(names.ask, answerQuestions(answers))
+  }
+
   #halt(): void {
     this.#stopping.abort(new BrokerError('unavailable', 'stopped'))
-    this.#writer?.close()
+    this.#messages?.close()
     this.#answering?.close()
     this.#status.stop()
     this.#progress.stop()
     void this.#snapshots.stop()
-    this.#queue.length = 0
-    this.#queuedBytes = 0
+    this.#queue.clear()
     this.#options.metrics.queued(0)
   }
 
@@ -224,7 +224,7 @@ export class Publisher {
     this.#options.onEnd(reason)
   }
 
-  // What the feed tells
+  // What the feed hands over
 
   #sink(): FeedSink {
     return {
@@ -233,10 +233,10 @@ export class Publisher {
       progress: (revision) => this.#progress.offer(revision),
       synced: () => {
         this.#status.caughtUp()
-        if (!this.#hasSaidSynced) {
-          this.#hasSaidSynced = true
-          this.#enqueue({ kind: 'synced', sinceMs: this.#options.clock.monotonic() }, MARK_BYTES)
-        }
+        if (this.#hasQueuedSynced) return
+        this.#hasQueuedSynced = true
+        this.#queue.add({ kind: 'synced', sinceMs: this.#options.clock.monotonic() })
+        this.#queueGrew()
       },
       disconnected: (reason) => this.#status.troubled(reason, false),
       refused: (reason) => this.#status.troubled(reason, true),
@@ -252,64 +252,45 @@ export class Publisher {
         fingerprint.listed(keyValues)
       },
       commit: () => {
-        this.#hasSaidSynced = false
+        this.#hasQueuedSynced = false
         this.#status.fellBehind()
         const sinceMs = this.#options.clock.monotonic()
         this.#progress.reset(revision)
         const stateReason = reason === 'initial' ? 'gap' : reason
-        this.#enqueue({ kind: 'state', revision, reason: stateReason, snapshot, fingerprint, sinceMs }, MARK_BYTES)
+        this.#queue.add({ kind: 'state', revision, reason: stateReason, snapshot, fingerprint, sinceMs })
+        this.#queueGrew()
       },
       abort: () => {},
     }
   }
 
   #enqueueBatches(batches: readonly Batch[]): void {
-    const last = this.#queue.at(-1)
-    let into = last?.kind === 'batches' ? last : null
-    const sinceMs = this.#options.clock.monotonic()
-    for (const batch of batches) {
-      const bytes = batchBytes(batch)
-      if (into === null || into.bytes + bytes > MESSAGE_BYTES) {
-        into = { kind: 'batches', batches: [], bytes: 0, sinceMs }
-        this.#queue.push(into)
-        this.#status.received(into)
-      }
-      into.batches.push(batch)
-      into.bytes += bytes
-      this.#queuedBytes += bytes
-      this.#progress.reached(batch.revision)
-    }
+    this.#queue.addBatches(batches, this.#options.clock.monotonic())
+    for (const { revision } of batches) this.#progress.reached(revision)
     this.#queueGrew()
   }
 
   #enqueueProgress(revision: Revision): void {
-    this.#enqueue({ kind: 'progress', revision, sinceMs: this.#options.clock.monotonic() }, MARK_BYTES)
-  }
-
-  #enqueue(item: Queued, bytes: number): void {
-    this.#queue.push(item)
-    this.#status.received(item)
-    this.#queuedBytes += bytes
+    this.#queue.add({ kind: 'progress', revision, sinceMs: this.#options.clock.monotonic() })
     this.#queueGrew()
   }
 
   #queueGrew(): void {
-    if (this.#queuedBytes > QUEUE_BYTES) {
+    if (this.#queue.bytes > QUEUE_BYTES) {
       return this.#end(`more than ${QUEUE_BYTES} bytes wait to be published`)
     }
-    this.#options.metrics.queued(this.#queuedBytes)
+    this.#options.metrics.queued(this.#queue.bytes)
     this.#flush()
   }
 
   // Writing
 
   #flush(): void {
-    while (!this.#isUploading && this.#inFlight < WINDOW_MESSAGES && this.#inFlightBytes < WINDOW_BYTES) {
+    while (!this.#isUploading && this.#messages?.hasRoom === true && !this.#stopping.signal.aborted) {
       const item = this.#queue.shift()
-      if (item === undefined || this.#stopping.signal.aborted) return
-      this.#queuedBytes -= item.kind === 'batches' ? item.bytes : MARK_BYTES
-      this.#options.metrics.queued(this.#queuedBytes)
-      const { revision, settled } = this.#written
+      if (item === undefined) return
+      this.#options.metrics.queued(this.#queue.bytes)
+      const { revision, settled } = this.#messages.written
       switch (item.kind) {
         case 'batches': {
           const last = item.batches.at(-1) as Batch
@@ -338,22 +319,21 @@ export class Publisher {
     }
   }
 
-  /** The snapshot first: whoever reads the mark finds it. */
-  async #publishState(item: Extract<Queued, { kind: 'state' }>): Promise<void> {
+  /** Uploads the snapshot before it writes the mark, so that whoever reads the mark finds the snapshot. */
+  async #publishState(item: QueuedState): Promise<void> {
     const { revision, reason, snapshot } = item
     const { names, clock } = this.#options
     try {
-      const name = names.snapshot(this.#epoch, revision, clock.now())
+      const name = names.snapshot(this.epoch, revision, clock.now())
       this.#clusterId = this.#feed?.clusterId ?? this.#clusterId
       await this.#snapshots.put(name, snapshot)
       if (this.#stopping.signal.aborted) return
       const body: Body = { kind: 'state', reason, snapshot: name, testimony: this.#testimony() }
-      const sequence = await this.#write(body, revision, revision)
+      const place = await this.#write(body, revision, revision)
       this.#status.published(item)
       this.#isUploading = false
       this.#flush()
-      const place = { ...this.#describe({ sequence, revision, settled: revision }), isSynced: false }
-      await this.#snapshots.publishState(name, snapshot, place)
+      await this.#snapshots.publishState(name, snapshot, { ...this.#describe(place), isSynced: false })
     } catch (error) {
       this.#end(error instanceof Error ? error.message : String(error))
     }
@@ -366,39 +346,12 @@ export class Publisher {
     )
   }
 
-  /** Resolves when the message and everything before it is in the stream. @throws BrokerError */
-  async #write(body: Body, revision: Revision, settled: Revision): Promise<number> {
-    const { client, clock, metrics } = this.#options
-    const writer = this.#writer
-    if (writer === null) throw new BrokerError('unavailable', 'not started')
-    const header: Header = {
-      epoch: this.#epoch,
-      previous: this.#written.revision,
-      revision,
-      settled,
-      sentAt: clock.now(),
-      isSynced: this.#isSynced,
-      trustsProgress: this.#feed?.trustsProgress ?? false,
-    }
-    const parts = encodeMessage({ ...header, ...body, clusterId: this.#clusterId }, client.maxPayloadBytes)
-    const bytes = parts.reduce((sum, part) => sum + part.length, 0)
-    this.#inFlight++
-    this.#inFlightBytes += bytes
-    this.#lastWriteMs = clock.monotonic()
-    const expected = this.#written.sequence
-    this.#written = { sequence: expected + parts.length, revision, settled }
-    const reached = this.#written
-    const acknowledgements = await Promise.all(parts.map((part, index) => writer.write(part, expected + index)))
-    if (acknowledgements.at(-1) !== reached.sequence) {
-      throw new BrokerError('conflict', `written at ${acknowledgements.at(-1)} instead of ${reached.sequence}`)
-    }
-    this.#inFlight--
-    this.#inFlightBytes -= bytes
-    if (reached.sequence > this.#acknowledged.sequence) this.#acknowledged = reached
-    metrics.published(parts.length, body.kind === 'batches' ? countEvents(body.batches) : 0, bytes)
-    this.#flush()
-    this.#snapshots.written(parts.length, bytes, body.kind !== 'progress')
-    return reached.sequence
+  /** Resolves when the stream has the message and everything before it. @throws BrokerError */
+  async #write(body: Body, revision: Revision, settled: Revision): Promise<StreamPlace> {
+    if (this.#messages === null) throw new BrokerError('unavailable', 'not started')
+    const trustsProgress = this.#feed?.trustsProgress ?? false
+    const stamp = { revision, settled, isSynced: this.#isSynced, trustsProgress, clusterId: this.#clusterId }
+    return await this.#messages.write(body, stamp)
   }
 
   #testimony(): Testimony {
@@ -406,33 +359,28 @@ export class Publisher {
   }
 
   #snapshotPlace(): SnapshotPlace | null {
-    if (!this.#isSynced || this.#isUploading || this.#acknowledged.revision === ZERO_REVISION) return null
-    return this.#describe(this.#acknowledged)
+    if (!this.#isSynced || this.#isUploading || this.#messages === null) return null
+    const { acknowledged } = this.#messages
+    return acknowledged.revision === ZERO_REVISION ? null : this.#describe(acknowledged)
   }
 
-  #describe(at: { sequence: number; revision: Revision; settled: Revision }): SnapshotPlace {
+  #describe(place: StreamPlace): SnapshotPlace {
     const trustsProgress = this.#feed?.trustsProgress ?? false
-    return { ...at, epoch: this.#epoch, clusterId: this.#clusterId, isSynced: this.#isSynced, trustsProgress }
+    return { ...place, epoch: this.epoch, clusterId: this.#clusterId, isSynced: this.#isSynced, trustsProgress }
   }
 
-  /** A stream whose last message is discarded for its age could not be gone on from. */
+  /** Writes a mark before the last message grows too old to be kept: no publisher can go on after a discarded message. */
   #keepAlive(): void {
     const { clock, limits } = this.#options
-    const isQuiet = clock.monotonic() - this.#lastWriteMs > limits.maxAgeMs / 4
-    if (!isQuiet || !this.#isSynced || this.#status.trouble !== null) return
+    if (this.#messages === null || !this.#isSynced || this.#status.trouble !== null) return
+    if (clock.monotonic() - this.#messages.lastWriteMs <= limits.maxAgeMs / 4) return
     this.#enqueueProgress(ZERO_REVISION)
-    // What stood in the stream before goes with its age, and the snapshots that stand there with it.
+    // The older messages will be discarded for their age, and with them the places of the snapshots taken there.
     this.#snapshots.request()
   }
 }
 
-function countEvents(batches: readonly Batch[]): number {
-  let events = 0
-  for (const batch of batches) events += batch.events.length
-  return events
-}
-
-/** What the publisher before this one had handed on last. */
+/** Recognises the history by the last message of the publisher before this one. */
 function fingerprintOf(message: Message): HistoryFingerprint {
   const fingerprint = new HistoryFingerprint()
   if (message.kind === 'batches') fingerprint.applied(message.batches)

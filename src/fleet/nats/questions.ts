@@ -1,8 +1,8 @@
 /**
- * Reads of etcd by way of the publisher, for edges that have no route to etcd and whose cache cannot tell.
+ * Reads of etcd through the publisher, for edges that have no route to etcd and whose cache cannot answer.
  *
- * A question and its answer are one page, one key or one revision, so that nothing is held between them. Only keys of the
- * resource are read, whoever asks.
+ * Each question asks for one page, one key or one revision, so that the publisher keeps nothing between two questions. It
+ * reads only keys of its resource, whoever asks, and few pages at a time: the others wait, until their edges give up.
  */
 import type { Key, KeyValue } from '../../model/event.js'
 import { type Revision, toRevision } from '../../model/revision.js'
@@ -14,6 +14,7 @@ import {
   type UpstreamReader,
   type UpstreamStatus,
 } from '../../upstream/upstream.js'
+import { Limiter } from '../../support/limiter.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import { BrokerError } from './broker-error.js'
@@ -39,6 +40,7 @@ export interface AnswerOptions {
   readonly prefix: Key
   /** Most bytes of one message; an answer may take several messages. */
   readonly maxBytes: number
+  /** Called when an edge wants etcd's progress, a snapshot, or a status. */
   readonly onProgressWanted: () => void
   readonly onSnapshotWanted: () => void
   readonly onStatusWanted: () => void
@@ -47,17 +49,20 @@ export interface AnswerOptions {
 const OK = 1
 const FAILED = 0
 const ANSWER_TIMEOUT_MS = 10_000
-/** A publisher holds no larger page for an edge. */
+/** The largest page that a publisher holds for an edge. */
 const MOST_KEYS = 1_000
 const MOST_PAGE_BYTES = 8 * 2 ** 20
-/** Values of one answer take no more messages than this: the client refuses answers of many more. */
+/** Pages that a publisher reads and encodes at one time, so that many edges together cost it a bounded amount of memory. */
+const PAGES_AT_ONCE = 8
+/** The values of one answer take at most this many messages: the client refuses answers of many more. */
 const MOST_PARTS = 200
 
 export function answerQuestions(options: AnswerOptions): (question: Buffer) => Promise<Buffer> {
+  const pages = new Limiter(PAGES_AT_ONCE)
   return async (question) => {
     const writer = new ByteWriter('big')
     try {
-      const answer = await answerTo(JSON.parse(question.toString('utf8')) as Question, options)
+      const answer = await answerTo(JSON.parse(question.toString('utf8')) as Question, options, pages)
       writer.byte(OK)
       answer(writer)
       return writer.done()
@@ -73,22 +78,25 @@ export function answerQuestions(options: AnswerOptions): (question: Buffer) => P
   }
 }
 
-async function answerTo(question: Question, options: AnswerOptions): Promise<(writer: ByteWriter) => void> {
+async function answerTo(
+  question: Question,
+  options: AnswerOptions,
+  pages: Limiter,
+): Promise<(writer: ByteWriter) => void> {
   const { upstream, prefix } = options
   const signal = AbortSignal.timeout(ANSWER_TIMEOUT_MS)
   switch (question.kind) {
     case 'page': {
-      const { startKey, revision, limit, keysOnly } = question
-      if (startKey !== null && !startKey.startsWith(prefix)) throw new UpstreamError('protocol', 'not of this resource')
-      const page = await upstream.read({
-        prefix,
-        limit: Math.min(limit ?? MOST_KEYS, MOST_KEYS),
-        keysOnly,
-        signal,
-        ...(startKey === null ? {} : { startKey: startKey as Key }),
-        ...(revision === null ? {} : { revision: toRevision(revision) }),
-      })
-      return (writer) => writePage(writer, cutPage(page, Math.min(MOST_PAGE_BYTES, options.maxBytes * MOST_PARTS)))
+      if (question.startKey !== null && !question.startKey.startsWith(prefix)) {
+        throw new UpstreamError('protocol', 'not of this resource')
+      }
+      const release = await pages.acquire(signal)
+      try {
+        const page = await readPage(question, options, signal)
+        return (writer) => writePage(writer, page)
+      } finally {
+        release()
+      }
     }
     case 'key': {
       const { key, revision } = question
@@ -122,6 +130,22 @@ async function answerTo(question: Question, options: AnswerOptions): Promise<(wr
   }
 }
 
+async function readPage(
+  { startKey, revision, limit, keysOnly }: Extract<Question, { kind: 'page' }>,
+  { upstream, prefix, maxBytes }: AnswerOptions,
+  signal: AbortSignal,
+): Promise<Page> {
+  const page = await upstream.read({
+    prefix,
+    limit: Math.min(limit ?? MOST_KEYS, MOST_KEYS),
+    keysOnly,
+    signal,
+    ...(startKey === null ? {} : { startKey: startKey as Key }),
+    ...(revision === null ? {} : { revision: toRevision(revision) }),
+  })
+  return cutPage(page, Math.min(MOST_PAGE_BYTES, maxBytes * MOST_PARTS))
+}
+
 /** Cuts a page that is too large, to one key-value at least; the asker goes on after its last key. */
 function cutPage(page: Page, maxBytes: number): Page {
   let bytes = 0
@@ -141,13 +165,13 @@ function writePage(writer: ByteWriter, { revision, currentRevision, keyValues, m
   for (const keyValue of keyValues) writeKeyValue(writer, keyValue)
 }
 
-/** etcd as the publisher sees it. */
+/** Reads etcd through the publisher. */
 export class RemoteReader implements UpstreamReader {
   readonly #client: () => NatsClient | null
   readonly #subject: string
   readonly #timeoutMs: number
 
-  /** @param client null while there is none. */
+  /** @param client returns the connection; null while there is none. */
   constructor(client: () => NatsClient | null, subject: string, timeoutMs: number) {
     this.#client = client
     this.#subject = subject
@@ -187,7 +211,7 @@ export class RemoteReader implements UpstreamReader {
     return JSON.parse((await this.#ask({ kind: 'status' }, signal)).text()) as UpstreamStatus
   }
 
-  /** Asks the publisher to write etcd's progress to the stream; the request may be lost: ask again. */
+  /** Asks the publisher to write etcd's progress to the stream. The request may be lost, so the caller repeats it. */
   requestProgress(): void {
     this.#client()?.publish(this.#subject, Buffer.from(JSON.stringify({ kind: 'progress' })))
   }

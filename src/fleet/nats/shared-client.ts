@@ -1,15 +1,15 @@
 /**
  * One connection for all resources of a process, open while one of them is fed.
  *
- * A server that refuses the connection is asked again, as one that is away is: passwords and certificates are changed on one
- * side before the other. A reason is logged once, whatever the number of resources and attempts.
+ * A server that refuses the connection is tried again, like one that is away, because passwords and certificates are changed
+ * on one side before the other. Each reason is logged once, whatever the number of resources and attempts.
  */
 import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import { BrokerError } from './broker-error.js'
-import { NatsClient, type NatsConnectOptions } from './nats-client.js'
+import type { NatsClient, NatsConnectOptions } from './nats-client.js'
 
 export interface SharedClientOptions {
   readonly connection: NatsConnectOptions
@@ -34,7 +34,7 @@ export class SharedClient {
   /**
    * Resolves at the first connection, or with null when every user has released it before.
    *
-   * @param onTrouble told why there is no connection yet; a later user is told at once.
+   * @param onTrouble called with the reason why there is no connection yet; at once, if a reason is known already.
    */
   use(onTrouble: (reason: string) => void): Promise<NatsClient | null> {
     this.#users.add(onTrouble)
@@ -58,6 +58,8 @@ export class SharedClient {
 
   async #open(signal: AbortSignal): Promise<NatsClient | null> {
     const { connection, clock, random, logger } = this.#options
+    // Loaded only here: most servers run without NATS, and its package is a tenth of what a start has to load.
+    const { NatsClient } = await import('./nats-client.js')
     for (let attempt = 1; !signal.aborted; attempt++) {
       try {
         const onTrouble = (reason: string): void => this.#say(reason, 'refused')

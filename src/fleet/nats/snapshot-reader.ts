@@ -1,10 +1,10 @@
-/** Snapshots as a subscriber reads them: one that cannot be read is remembered, and not tried again. */
+/** Reads snapshots for a subscriber. It remembers the snapshots that could not be read, and does not try them again. */
 import type { Batch, Key, KeyValue } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
 import { BrokerError } from './broker-error.js'
 import type { SnapshotEntry, SnapshotStore } from './snapshot-store.js'
 
-/** Snapshots that are remembered as unreadable. */
+/** The most snapshots that are remembered as unreadable. */
 const MOST_UNUSABLE = 64
 
 export class SnapshotReader {
@@ -21,7 +21,7 @@ export class SnapshotReader {
     return !this.#unusable.has(name)
   }
 
-  /** Those that may be read, by sequence, ascending. @throws BrokerError */
+  /** The snapshots that may be readable, in ascending order of sequence. @throws BrokerError */
   async index(): Promise<readonly SnapshotEntry[]> {
     return (await this.#store.index()).filter(({ name }) => this.isUsable(name))
   }
@@ -40,8 +40,8 @@ export class SnapshotReader {
   }
 
   /**
-   * Whether the snapshot can be a later state of the history that the batch is of: none of the batch's keys is older there, and
-   * what the batch deleted is not there from before. @throws BrokerError
+   * Whether the snapshot can be a later state of the history that the batch belongs to: it holds none of the batch's keys at
+   * an older revision, and no key that the batch deleted from before the batch. @throws BrokerError
    */
   async canFollow(entry: SnapshotEntry, batch: Batch): Promise<boolean> {
     const expected = new Map<Key, Revision | null>()

@@ -1,7 +1,7 @@
 /**
- * Whole states in the object store, and the index that lists them with the place of each in the stream.
+ * Keeps whole states in the object store, and an index that lists them with the place of each in the stream.
  *
- * The index is one value beside the leases, so that a new edge reads it with one question. Its order is that of the stream.
+ * The index is one value beside the leases, so that a new edge reads it with one request. It is in the order of the stream.
  * The oldest snapshot that the stream still reaches is kept: from there an edge replays as much history as there is.
  */
 import type { KeyValue } from '../../model/event.js'
@@ -24,12 +24,13 @@ export interface SnapshotEntry {
   readonly keys: number | null
   readonly isSynced: boolean
   readonly trustsProgress: boolean
-  /** When it was taken, by the publisher's clock. The first release does not say it. */
+  /** When it was taken, by the publisher's clock. The first release does not store it. */
   readonly takenAt?: number
 }
 
-/** So many snapshots are kept: the oldest useful one and the newest ones. */
+/** The number of snapshots that are kept: the oldest useful one and the newest ones. */
 const KEPT = 4
+const PAGE_KEYS = 1_000
 const CHUNK_BYTES = 128 * 1024
 const INDEX_ATTEMPTS = 5
 
@@ -77,7 +78,7 @@ export class SnapshotStore {
     await this.#buckets.putObject(this.#names.snapshotBucket, name, snapshot.finish(), this.#replicas)
   }
 
-  /** The pages of a snapshot, all checked before the first. @throws BrokerError `corrupt` or `not-found` too. */
+  /** Yields the pages of a snapshot, once the checksum of the whole is right. @throws BrokerError `corrupt` or `not-found` too. */
   async *read(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
     const blob = await this.#buckets.getObject(this.#names.snapshotBucket, entry.name, this.#replicas)
     if (blob === null) throw new BrokerError('not-found', `there is no snapshot ${entry.name}`)
@@ -101,13 +102,13 @@ export class SnapshotStore {
     yield page
   }
 
-  /** All snapshots, by sequence, ascending. @throws BrokerError */
+  /** All snapshots, in ascending order of sequence. @throws BrokerError */
   async index(): Promise<readonly SnapshotEntry[]> {
     return (await this.#readIndex()).entries
   }
 
   /**
-   * Adds a snapshot to the index, and drops those that are of no more use.
+   * Adds a snapshot to the index, and deletes the snapshots that are of no more use.
    *
    * @param replacesAll the snapshot is a whole state, after which no earlier one helps.
    * @throws BrokerError
@@ -134,7 +135,7 @@ export class SnapshotStore {
     }
   }
 
-  /** Deletes what processes that died have left behind: snapshots that no index lists, and pieces of some. @throws BrokerError */
+  /** Deletes what processes that died have left behind: snapshots that no index lists, and stray chunks. @throws BrokerError */
   async sweep(minAgeMs: number): Promise<number> {
     const { snapshotBucket, snapshotPrefix } = this.#names
     const known = new Set((await this.index()).map(({ name }) => name))
@@ -154,5 +155,3 @@ export class SnapshotStore {
     return { entries, revision: found.revision }
   }
 }
-
-const PAGE_KEYS = 1_000

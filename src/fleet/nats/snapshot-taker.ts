@@ -1,5 +1,5 @@
 /**
- * A publisher's snapshots: when one is due, and taking it.
+ * Decides when a publisher's next snapshot is due, and takes it.
  *
  * A snapshot is read from etcd at a revision whose message is acknowledged, rather than from a copy kept here: that costs
  * etcd one paged read for each stretch of stream at least as long as the state itself, and no memory.
@@ -22,10 +22,10 @@ export interface SnapshotTakerOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly metrics: { snapshot(seconds: number, bytes: number): void }
-  /** A snapshot is due after so many messages, or after as many bytes as this and as the last snapshot had. */
+  /** A snapshot is due after this many messages, or after as many bytes as the larger of this and the last snapshot. */
   readonly snapshotMessages: number
   readonly snapshotBytes: number
-  /** Where the stream stands for certain; null while no snapshot may be taken there. */
+  /** Returns where the stream stands for certain; null while no snapshot may be taken there. */
   readonly place: () => SnapshotPlace | null
 }
 
@@ -34,11 +34,11 @@ export type SnapshotPlace = Omit<SnapshotEntry, 'name' | 'keys' | 'takenAt'>
 const PAGE_KEYS = 1_000
 const PAGE_TIMEOUT_MS = 15_000
 const RETRY_MS = 2_000
-/** Orphans are looked for after the first snapshot, and then at most once in so long: the list of a bucket is of all resources. */
+/** Orphans are looked for after the first snapshot and then no more often than this, because a bucket lists all resources. */
 const SWEEP_INTERVAL_MS = 3_600_000
-/** No upload takes so long, and no two clocks differ by as much. */
+/** The age from which a snapshot that no index lists is an orphan: no upload takes as long, and no two clocks differ by as much. */
 const ORPHAN_AGE_MS = 3_600_000
-/** The stream discards its oldest messages by bytes: a snapshot is due long before it discards the newest one's place. */
+/** A snapshot is due after this share of the stream's bytes, long before the stream discards the place of the last one. */
 const STREAM_SHARE = 0.5
 const NOTHING = { messages: 0, bytes: 0, allBytes: 0 }
 
@@ -59,7 +59,7 @@ export class SnapshotTaker {
     this.#store = new SnapshotStore(options.client.buckets, options.names, options.limits.replicas)
   }
 
-  /** Resolves when nothing of it runs. */
+  /** Resolves when nothing runs any more. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#retryTimer?.cancel()
@@ -72,13 +72,13 @@ export class SnapshotTaker {
     this.consider()
   }
 
-  /** Takes a first one where no edge could begin with those that are there. @throws BrokerError */
+  /** Makes a snapshot due where no edge could begin with the existing ones. @throws BrokerError */
   async requestUnlessUsable(firstSequence: number, lastSequence: number): Promise<void> {
     const entries = await this.#store.index()
     if (!entries.some(({ sequence }) => sequence + 1 >= firstSequence && sequence <= lastSequence)) this.#isDue = true
   }
 
-  /** So much was written to the stream. @param isHistory false where it tells nothing that a snapshot would save a replica. */
+  /** Counts what was written to the stream. @param isHistory false for progress, which a snapshot saves nobody from replaying. */
   written(messages: number, bytes: number, isHistory: boolean): void {
     const { messages: before, bytes: bytesBefore, allBytes } = this.#since
     this.#since = {
@@ -89,12 +89,12 @@ export class SnapshotTaker {
     this.consider()
   }
 
-  /** Stores a whole state that the feed has read; it is made known once the stream has it. @throws BrokerError */
+  /** Stores a whole state that the feed has read. `publishState` lists it once the stream has it. @throws BrokerError */
   async put(name: string, snapshot: SnapshotWriter): Promise<void> {
     await this.#store.put(name, snapshot)
   }
 
-  /** No earlier snapshot helps after such a state. @throws BrokerError */
+  /** Lists a stored state in the index, and drops all earlier snapshots, which are of no more use. @throws BrokerError */
   async publishState(name: string, snapshot: SnapshotWriter, place: SnapshotPlace): Promise<void> {
     this.#lastBytes = snapshot.bytes
     await this.#publish(name, snapshot, place, true)
@@ -139,7 +139,7 @@ export class SnapshotTaker {
     }
   }
 
-  /** What cannot be swept now is swept another time. */
+  /** Deletes left-over snapshots from time to time. A failure is logged, and the next sweep tries again. */
   async #sweep(): Promise<void> {
     const { clock, logger, names } = this.#options
     if (clock.monotonic() - this.#sweptMs < SWEEP_INTERVAL_MS) return

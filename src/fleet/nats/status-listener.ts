@@ -1,16 +1,16 @@
 /**
- * What a subscriber hears of its publisher's signs of life, and what its sink is told of them: how old the content is, that
- * reads may be answered (`synced`), and who is away.
+ * Listens to the publisher's statuses, and tells the subscriber's sink how old its content is, when reads may be answered
+ * (`synced`), and who is away.
  *
- * NATS' own signs of life say nothing about etcd: only the publisher's count. A consumer may live and deliver nothing (its
- * server has lost touch with the others), so what the publisher says is in the stream is compared with what has come.
+ * Heartbeats of NATS say nothing about etcd: only the publisher's statuses count. A consumer may be alive and deliver nothing
+ * (its server has lost touch with the others), so the place of the stream in each status is compared with what has come.
  */
 import type { FeedSink } from '../../model/feed-sink.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Closable } from './closable.js'
 import { Confirmations } from './confirmations.js'
 import type { NatsClient } from './nats-client.js'
-import type { PublisherStatus } from './publisher-status.js'
+import { type PublisherStatus, readPublisherStatus } from './publisher-status.js'
 
 interface StreamPosition {
   readonly sequence: number
@@ -22,35 +22,35 @@ export interface StatusListenerOptions {
   readonly subject: string
   readonly sink: FeedSink
   readonly clock: Clock
-  /** How far the sink was brought by the stream; null before it was. */
+  /** Returns how far the stream has brought the sink; null before it has. */
   readonly position: () => StreamPosition | null
   readonly isFollowing: () => boolean
-  /** The stream may answer reads, and the sink has all that was in it when the following began. */
+  /** Whether the stream may answer reads, and the sink has everything that was in it when the following began. */
   readonly isCurrent: () => boolean
-  /** Messages were written, and do not come. */
+  /** Called when messages were written and do not come. */
   readonly onStuck: (reason: string) => void
 }
 
-/** So long without a word that counts (three of the publisher's statuses) makes a source silent. */
+/** A source is silent after this long without a status that counts: three of the publisher's statuses. */
 const SILENT_MS = 3_500
 const CHECK_MS = 500
-/** The content is called old when the publisher's last word about etcd is: less than two of its statuses. */
+/** A confirmation of the age holds for this long, which is less than two of the publisher's statuses. */
 export const CONFIRMED_FOR_MS = 1_800
 
 export class StatusListener {
   readonly #options: StatusListenerOptions
   readonly #confirmations = new Confirmations()
-  /** When somebody last spoke who may publish. */
+  /** When the last status of the present publisher came. */
   #heardMs: number
   #trouble: PublisherStatus['trouble'] = null
   #followingMs = 0
-  /** When the newest of what is held was written, by its publisher's clock. */
+  /** When the newest message or snapshot that is held was written, by its publisher's clock. */
   #writtenAt: number | null = null
-  /** The sink was told that all is well, and nothing else since. */
+  /** The last that the sink was told is that all is well. */
   #isTold = false
   /** The sink was told once that reads may be answered. */
   #wasTold = false
-  /** The stream has more than has come, and this is where it stands still. */
+  /** The message after which nothing has come although the stream has more; null while nothing is missing. */
   #behind: { readonly at: number; readonly sinceMs: number } | null = null
   #subscription: Closable | null = null
   #timer: Timer | null = null
@@ -60,7 +60,7 @@ export class StatusListener {
     this.#heardMs = options.clock.monotonic()
   }
 
-  /** For how long it is not known that etcd has no more than what is held; null when nobody has said so yet. */
+  /** The milliseconds for which etcd may have had more than the sink holds; null before the publisher has told it. */
   get ageMs(): number | null {
     const { confirmedMs } = this.#confirmations
     return confirmedMs === null ? null : this.#options.clock.monotonic() - confirmedMs
@@ -78,23 +78,23 @@ export class StatusListener {
     this.#timer?.cancel()
   }
 
-  /** The stream is another one: what was said of messages counts no more. */
+  /** The stream was made anew: statuses about the messages of the old one no longer count. */
   forget(): void {
     this.#confirmations.forget()
   }
 
-  /** A following begins. */
+  /** Called when the stream begins to be followed. */
   following(): void {
     this.#followingMs = this.#options.clock.monotonic()
     this.consider()
   }
 
-  /** The stream is not followed any more. */
+  /** Called when the stream is not followed any more. */
   away(): void {
     this.#isTold = false
   }
 
-  /** The sink was brought there. @param writtenAt when that was written; absent where the sink was there already. */
+  /** Called when the stream has brought the sink there. @param writtenAt when that was written; absent where the sink was there before. */
   moved({ sequence, epoch }: StreamPosition, writtenAt?: number | null): void {
     if (writtenAt !== undefined) this.#writtenAt = writtenAt
     if (this.#confirmations.reached(sequence, epoch)) this.#tellAge()
@@ -109,7 +109,7 @@ export class StatusListener {
       return sink.synced()
     }
     if (this.#wasTold) return
-    // Nobody may publish for long: what there is can be served, with its age. No better one is known than by two clocks.
+    // There may be no publisher for long: what is held can be served with its age, for which only two machines' clocks are left.
     if (this.#trouble === null && clock.monotonic() - this.#followingMs <= SILENT_MS) return
     this.#wasTold = true
     if (this.ageMs === null) {
@@ -121,10 +121,11 @@ export class StatusListener {
 
   #heard(data: Buffer): void {
     const { clock, position } = this.#options
-    const status = JSON.parse(data.toString('utf8')) as PublisherStatus
+    const status = readPublisherStatus(data)
+    if (status === null) return
     const { trouble, epoch, sequence } = status
     const place = position()
-    // Another has taken over from whoever says this.
+    // Another publisher has taken over from the one that sent this.
     if (epoch < (place?.epoch ?? 0)) return
     const nowMs = clock.monotonic()
     this.#heardMs = nowMs

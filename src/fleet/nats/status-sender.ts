@@ -1,9 +1,9 @@
 /**
- * The publisher's signs of life: once a second, and when an edge asks, it says how far the stream is, how old that is, and
- * whether etcd is there.
+ * Sends the publisher's status once a second, and when an edge asks: how far the stream is, how old that is, and whether etcd
+ * is there.
  *
- * The age counts from the newest of etcd's answers (`etcd-pulse.ts`) since which the feed has been where etcd is, or from when
- * the oldest event that is not yet in the stream came in, whichever is earlier.
+ * The age counts from etcd's newest answer (`etcd-pulse.ts`) at which the feed had caught up with etcd, or from the arrival of
+ * the oldest event that is not yet in the stream, whichever is earlier.
  */
 import type { Key } from '../../model/event.js'
 import type { Clock, Timer } from '../../support/clock.js'
@@ -19,20 +19,20 @@ export interface Unpublished {
 export interface StatusSenderOptions {
   readonly client: Pick<NatsClient, 'publish'>
   readonly subject: string
-  /** Keys that the pulse may read. */
+  /** The keys that the pulse may read. */
   readonly prefix: Key
   readonly pulse: EtcdPulse
   readonly clock: Clock
-  /** Returns the position up to which the stream is known to have everything. */
+  /** Returns the message up to which the stream is known to have everything. */
   readonly position: () => { readonly epoch: number; readonly sequence: number }
-  /** Called after each status of the regular rhythm. */
+  /** Called after each regular status. */
   readonly onTold: () => void
 }
 
 const INTERVAL_MS = 1_000
-/** A status does not wait longer for etcd. */
+/** A status waits no longer than this for etcd's answer. */
 const PULSE_PATIENCE_MS = 300
-/** Edges that come all at once ask for a status all at once. */
+/** The shortest time between two statuses: edges that start together all ask for one at once. */
 const REQUEST_GAP_MS = 200
 
 export class StatusSender {
@@ -41,9 +41,9 @@ export class StatusSender {
   #timer: Timer | null = null
   #saidMs = Number.NEGATIVE_INFINITY
   #trouble: PublisherStatus['trouble'] = null
-  /** The feed has proven that it is where etcd is; a stream that is gone on from does not prove it. */
+  /** Whether the feed has proven that it has caught up with etcd. Continuing a stream does not prove it. */
   #isCaughtUp = false
-  /** All that etcd had then has been handed over by the feed. */
+  /** The feed has handed over everything that etcd had at this time, by the monotonic clock. */
   #vouchedMs: number | null = null
   /** Oldest first. */
   readonly #unpublished = new Set<Unpublished>()
@@ -65,36 +65,36 @@ export class StatusSender {
     this.#timer?.cancel()
   }
 
-  /** An edge asked. */
+  /** Sends a status soon, because an edge asked. */
   request(): void {
     this.#tellIn(Math.max(0, this.#saidMs + REQUEST_GAP_MS - this.#options.clock.monotonic()))
   }
 
-  /** The feed is where etcd is. */
+  /** Called when the feed has caught up with etcd. */
   caughtUp(): void {
     this.#trouble = null
     this.#isCaughtUp = true
     if (this.#timer !== null) this.#tellIn(0)
   }
 
-  /** The feed lists anew: it has to prove again that it is where etcd is. */
+  /** Called when the feed lists anew: it has to prove again that it has caught up. */
   fellBehind(): void {
     this.#isCaughtUp = false
   }
 
-  /** etcd is away, or refuses. */
+  /** Called when etcd is away, or refuses. */
   troubled(reason: string, isRefusal: boolean): void {
     this.#trouble = { reason, isRefusal }
     this.#isCaughtUp = false
     this.#publish()
   }
 
-  /** Something came from etcd that is to be published. */
+  /** Called when something has come from etcd that is to be published. */
   received(item: Unpublished): void {
     this.#unpublished.add(item)
   }
 
-  /** The stream has it. */
+  /** Called when the stream has it. */
   published(item: Unpublished): void {
     this.#unpublished.delete(item)
   }
@@ -129,7 +129,7 @@ export class StatusSender {
     client.publish(subject, Buffer.from(JSON.stringify(status)))
   }
 
-  /** null before the feed was ever where etcd is. */
+  /** The age of the stream; null before the feed has caught up for the first time. */
   #ageMs(): number | null {
     const { askedAtMs } = this.#options.pulse
     if (this.#isCaughtUp && askedAtMs !== null) this.#vouchedMs = Math.max(this.#vouchedMs ?? askedAtMs, askedAtMs)

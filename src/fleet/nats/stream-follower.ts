@@ -1,8 +1,8 @@
 /**
- * Follows a stream by an ephemeral push consumer.
+ * Follows a stream with an ephemeral push consumer.
  *
  * The library's ordered consumer was rejected: its iterator has no bound, and it recovers in silence. Here every doubt (a gap,
- * a heartbeat that does not come) ends the following, and the subscriber decides where to go on.
+ * a missing heartbeat) ends the following, and the subscriber decides where to go on.
  */
 import {
   AckPolicy,
@@ -21,15 +21,15 @@ import type { Closable } from './closable.js'
 import { bufferOf } from './buffer-of.js'
 
 const HEARTBEAT_MS = 1_000
-/** After so many heartbeats that did not come, the following ends. */
+/** The number of missing heartbeats after which the following ends. */
 const MISSED_HEARTBEATS = 3
 
 export interface FollowHandlers {
   /** Messages come in order; the stream's sequence has no gap except where the stream has discarded messages. */
   onMessage(sequence: number, data: Buffer): void
-  /** The server is alive and has nothing new. */
+  /** Called when the server is alive and has nothing new. */
   onIdle(): void
-  /** Called once; nothing is told after it. */
+  /** Called once; no other call follows. */
   onEnd(reason: string): void
 }
 

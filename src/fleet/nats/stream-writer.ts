@@ -1,15 +1,15 @@
 /**
- * Many writes to a stream on their way at once, in the order they were made.
+ * Writes to a stream without waiting for each answer, in the order of the calls.
  *
- * Each write names the sequence and the message that it expects to follow. The sequence alone was not enough of a fence: of
- * several messages on their way, one that expects the sequence at which another publisher has just written would be taken
- * after all. The first write has to be answered before the second is made: it decides whose turn it is.
+ * Each write names the sequence and the message that it expects to follow. The sequence alone is not enough of a fence: of
+ * several messages in flight, one that expects just the sequence at which another publisher has written would be taken
+ * after all. The first write has to be answered before the second is made, because it decides which publisher writes on.
  */
 import { createInbox, headers as createHeaders, type Msg, type NatsConnection, type Subscription } from 'nats'
 import type { Clock, Timer } from '../../support/clock.js'
 import { BrokerError, WRONG_LAST_MESSAGE, WRONG_LAST_SEQUENCE } from './broker-error.js'
 
-/** A write that is not answered in this time has failed. */
+/** A write that is not answered within this time has failed. */
 const WRITE_TIMEOUT_MS = 5_000
 
 interface Unacknowledged {
@@ -24,7 +24,7 @@ export class StreamWriter {
   readonly #clock: Clock
   readonly #inbox = createInbox()
   readonly #subscription: Subscription
-  /** Unlike that of any other writer, so that no message of another is taken for one of ours. */
+  /** Unique, so that no message of another writer is taken for one of this one. */
   readonly #session = this.#inbox.slice(this.#inbox.lastIndexOf('.') + 1)
   readonly #pending = new Map<number, Unacknowledged>()
   #next = 0

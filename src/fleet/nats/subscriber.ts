@@ -1,27 +1,24 @@
 /**
  * Brings one replica's sink up to a resource's stream: a snapshot, then every message after it, by one consumer.
  *
- * The order of messages is checked, not trusted: each must follow the revision that the one before it left, under the same
- * epoch or a later one that begins with a claim or a state. A message that does not breaks the chain, and the sink takes a
- * newer snapshot as a gap: it never has a hole. A new replica begins at the oldest snapshot that the stream still reaches,
- * so that its ring is filled with history from before it started.
+ * `message-chain.ts` checks that nothing is missing between two messages. When it finds a hole, the sink takes a newer
+ * snapshot as a gap, so the sink itself never has a hole. A new replica begins at the oldest snapshot that the stream still
+ * reaches, so that its ring is filled with history from before the replica started.
  *
- * The sink may be ahead of the place in the stream, because etcd itself fed it meanwhile or the stream was made anew. Then
- * batches that it has are passed over, and its last one is compared with the stream's: the stream may be another history.
+ * A sink that is ahead of the snapshots keeps what it has: the chain begins behind it, at a snapshot from which the stream
+ * leads up to it.
  */
-import type { Batch, KeyValue } from '../../model/event.js'
-import { type Revision, ZERO_REVISION } from '../../model/revision.js'
+import type { KeyValue } from '../../model/event.js'
 import type { ReplaceReason } from '../../model/feed-sink.js'
 import type { FleetMetrics } from '../../model/stage-metrics.js'
 import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
-import type { Message } from './message.js'
+import { type ChainEnd, MessageChain, type StateMessage } from './message-chain.js'
 import type { Names } from './names.js'
 import { BrokerError } from './broker-error.js'
 import type { NatsClient } from './nats-client.js'
-import { PartAssembler } from './part-assembler.js'
 import type { PlacedSink } from './placed-sink.js'
 import { SnapshotReader } from './snapshot-reader.js'
 import { type SnapshotEntry, SnapshotStore } from './snapshot-store.js'
@@ -57,24 +54,7 @@ export interface SubscriberOptions {
   readonly directClusterId: () => string | null
 }
 
-/** Where the following stands in the stream. */
-interface Place {
-  readonly sequence: number
-  readonly epoch: number
-  readonly revision: Revision
-  readonly clusterId: string
-}
-
-type Outcome =
-  | { readonly kind: 'ended'; readonly reason: string }
-  | {
-      readonly kind: 'broken'
-      readonly reason: string
-      readonly sequence: number
-      /** The stream contradicts what the sink has. */
-      readonly isOtherHistory?: true
-    }
-  | { readonly kind: 'state'; readonly message: Extract<Message, { kind: 'state' }>; readonly sequence: number }
+type Outcome = ChainEnd | { readonly kind: 'ended'; readonly reason: string }
 
 const BACKOFF = { firstMs: 100, capMs: 2_000 }
 
@@ -84,27 +64,23 @@ export class Subscriber {
   readonly #status: StatusListener
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
-  #place: Place | null = null
-  /** The chain broke at this message: snapshots before it do not help. */
+  readonly #chain: MessageChain
+  /** The message at which the chain broke: snapshots before it do not help. */
   #brokenAt = 0
   #isOtherHistory = false
   /** When the stream that is followed was made: one made anew under its name is another. */
   #created = ''
   /** The cluster id of the etcd that the sink's content comes from. */
   #heldClusterId: string | null = null
-  #trustsProgress = false
-  #isSynced = false
   #isFollowing = false
+  /** The last message that was in the stream when the following began. */
   #target = 0
-  readonly #parts = new PartAssembler()
-  /** The sink's last batch, while the sink is ahead of the stream and has not been proven to be of the same history. */
-  #expected: Batch | null = null
   /** Ends the following. */
   #end: ((outcome: Outcome) => void) | null = null
 
   constructor(options: SubscriberOptions) {
     this.#options = options
-    const { client, names, replicas, sink, clock } = options
+    const { client, names, replicas, sink, clock, metrics } = options
     const store = new SnapshotStore(client.buckets, names, replicas)
     this.#snapshots = new SnapshotReader(store, (name, reason) => this.#unusable(name, reason))
     this.#status = new StatusListener({
@@ -112,10 +88,16 @@ export class Subscriber {
       subject: names.status,
       sink,
       clock,
-      position: () => this.#place,
+      position: () => this.#chain.place,
       isFollowing: () => this.#isFollowing,
-      isCurrent: () => this.#isSynced && (this.#place?.sequence ?? 0) >= this.#target,
+      isCurrent: () => this.#chain.isSynced && this.#sequence >= this.#target,
       onStuck: (reason) => this.#end?.({ kind: 'ended', reason }),
+    })
+    this.#chain = new MessageChain({
+      sink,
+      clock,
+      metrics,
+      onMoved: (place, writtenAt) => this.#status.moved(place, writtenAt),
     })
   }
 
@@ -131,28 +113,33 @@ export class Subscriber {
     await this.#running
   }
 
-  /** For how long it is not known that etcd has no more than what is held; null when nobody has said so yet. */
+  /** The milliseconds for which etcd may have had more than the sink holds; null before the publisher has told it. */
   get ageMs(): number | null {
     return this.#status.ageMs
   }
 
   get trustsProgress(): boolean {
-    return this.#trustsProgress
+    return this.#chain.trustsProgress
   }
 
   /** The cluster id of the etcd behind the stream; null before anything was read. */
   get clusterId(): string | null {
-    return this.#place?.clusterId ?? this.#heldClusterId
+    return this.#chain.place?.clusterId ?? this.#heldClusterId
   }
 
   /** The content of the sink is wrong, so it takes the next snapshot. */
   rebuild(reason: string): void {
-    this.#end?.({ kind: 'broken', reason, sequence: this.#place?.sequence ?? 0 })
+    this.#end?.({ kind: 'broken', reason, sequence: this.#sequence })
     this.#options.requestSnapshot()
   }
 
   get isFollowing(): boolean {
     return this.#isFollowing
+  }
+
+  /** The last message that the sink was given; 0 before the first. */
+  get #sequence(): number {
+    return this.#chain.place?.sequence ?? 0
   }
 
   async #run(signal: AbortSignal): Promise<void> {
@@ -162,9 +149,9 @@ export class Subscriber {
       try {
         await this.#findPlace()
         if (signal.aborted) return
-        const before = this.#place?.sequence ?? 0
+        const before = this.#sequence
         outcome = await this.#follow(signal)
-        if ((this.#place?.sequence ?? 0) > before) attempt = 1
+        if (this.#sequence > before) attempt = 1
         if (outcome.kind === 'state' && !signal.aborted) {
           outcome = await this.#tryState(outcome.message, outcome.sequence)
           if (outcome === null) continue
@@ -181,8 +168,7 @@ export class Subscriber {
         metrics.broken()
         this.#brokenAt = outcome.sequence
         this.#isOtherHistory ||= outcome.isOtherHistory === true
-        this.#place = null
-        this.#expected = null
+        this.#chain.forget()
       } else if (outcome?.kind === 'ended') {
         this.#away(outcome.reason)
       }
@@ -192,7 +178,7 @@ export class Subscriber {
 
   // Where to begin
 
-  /** Sets `#place`, with the sink brought there. @throws BrokerError */
+  /** Begins the chain, unless the stream still has what comes after its place. @throws BrokerError */
   async #findPlace(): Promise<void> {
     const { client, names, sink } = this.#options
     const state = await client.streamState(names.stream)
@@ -202,10 +188,10 @@ export class Subscriber {
       // A stream made anew counts from one again.
       this.#created = state.created
       this.#status.forget()
-      this.#place = null
+      this.#chain.forget()
       this.#brokenAt = 0
     }
-    const place = this.#place
+    const { place } = this.#chain
     if (place !== null && place.sequence <= state.last && place.sequence + 1 >= state.first) return
     const reachable = (await this.#snapshots.index()).filter(
       ({ sequence }) => sequence <= state.last && sequence + 1 >= state.first && sequence >= this.#brokenAt,
@@ -234,7 +220,7 @@ export class Subscriber {
 
   async #load(entry: SnapshotEntry, reason: ReplaceReason): Promise<void> {
     const { sink, metrics, logger, names } = this.#options
-    const { sequence, epoch, revision, clusterId } = entry
+    const { sequence, revision } = entry
     const pages: (readonly KeyValue[])[] = []
     for await (const page of this.#snapshots.pages(entry)) pages.push(page)
     if (this.#stopping.signal.aborted) return
@@ -246,28 +232,19 @@ export class Subscriber {
     logger.info({ stream: names.stream, revision, sequence, reason }, 'snapshot taken')
     this.#brokenAt = 0
     this.#isOtherHistory = false
-    this.#expected = null
-    this.#trustsProgress = entry.trustsProgress
-    this.#isSynced = entry.isSynced
-    this.#moved({ sequence, epoch, revision, clusterId }, entry.takenAt ?? null)
-    this.#heldClusterId = clusterId
+    this.#chain.beginAt(entry, entry.takenAt ?? null)
+    this.#heldClusterId = entry.clusterId
   }
 
-  /** The sink keeps what it has; the stream is read from before that, and has to tell the same. */
+  /** Begins behind the sink, which keeps what it has; the stream has to tell the same again. @throws BrokerError */
   async #bridge(entry: SnapshotEntry): Promise<void> {
-    const { sink } = this.#options
-    const last = sink.lastBatch
-    this.#expected = null
-    if (last !== null && last.revision > entry.revision) {
-      this.#expected = last
-    } else if (last !== null && !(await this.#snapshots.canFollow(entry, last))) {
+    const last = this.#options.sink.lastBatch
+    const isAhead = last !== null && last.revision > entry.revision
+    if (!isAhead && last !== null && !(await this.#snapshots.canFollow(entry, last))) {
       return await this.#load(entry, 'history-changed')
     }
-    const { sequence, epoch, revision, clusterId } = entry
-    this.#moved({ sequence, epoch, revision, clusterId })
-    this.#heldClusterId = clusterId
-    this.#isSynced = entry.isSynced
-    this.#trustsProgress = entry.trustsProgress
+    this.#chain.beginBehind(entry, isAhead ? last : null)
+    this.#heldClusterId = entry.clusterId
   }
 
   /** Whether the sink's content came from that etcd; true where that is not known. */
@@ -276,8 +253,8 @@ export class Subscriber {
     return held === null || held === clusterId
   }
 
-  /** Takes a state; where its snapshot cannot be read, a later one has to do. */
-  async #tryState(message: Extract<Message, { kind: 'state' }>, sequence: number): Promise<Outcome | null> {
+  /** Takes a state; where its snapshot cannot be read, the chain is broken there and a later snapshot has to do. */
+  async #tryState(message: StateMessage, sequence: number): Promise<Outcome | null> {
     try {
       await this.#takeState(message, sequence)
       return null
@@ -288,8 +265,8 @@ export class Subscriber {
     }
   }
 
-  /** Takes a state from the stream: its snapshot is there, because it was written first. */
-  async #takeState(message: Extract<Message, { kind: 'state' }>, sequence: number): Promise<void> {
+  /** Takes a state from the stream: its snapshot is there, because the publisher wrote it first. */
+  async #takeState(message: StateMessage, sequence: number): Promise<void> {
     const { revision, settled, epoch, clusterId, snapshot: name, reason, isSynced, trustsProgress } = message
     const entry = { name, revision, settled, sequence, epoch, clusterId, isSynced, trustsProgress }
     const at = this.#options.sink.place?.position ?? null
@@ -306,9 +283,9 @@ export class Subscriber {
 
   #follow(signal: AbortSignal): Promise<Outcome> {
     const { client, names } = this.#options
-    const place = this.#place
+    const { place } = this.#chain
     if (place === null) return Promise.resolve({ kind: 'ended', reason: 'no place' })
-    this.#parts.clear()
+    this.#chain.resume()
     return new Promise((resolve) => {
       const finish = (outcome: Outcome): void => {
         signal.removeEventListener('abort', onAbort)
@@ -320,8 +297,8 @@ export class Subscriber {
       this.#end = finish
       const onAbort = (): void => finish({ kind: 'ended', reason: 'stopped' })
       let isFirst = true
-      // NATS is alive. Only the publisher can say whether it is, too, and how etcd is.
-      const isHeard = (): void => {
+      // NATS is alive. Whether the publisher and etcd are, only the publisher's status can say.
+      const onHeard = (): void => {
         if (!isFirst) return
         isFirst = false
         this.#isFollowing = true
@@ -331,77 +308,18 @@ export class Subscriber {
       }
       const following = client.follow(names.stream, place.sequence + 1, {
         onMessage: (sequence, data) => {
-          isHeard()
-          const outcome = this.#receive(sequence, data)
-          if (outcome !== null) finish(outcome)
+          onHeard()
+          const end = this.#chain.receive(sequence, data)
+          if (end === null) this.#status.consider()
+          else finish(end)
         },
-        onIdle: isHeard,
+        onIdle: onHeard,
         onEnd: (reason) => finish({ kind: 'ended', reason }),
       })
       signal.addEventListener('abort', onAbort, { once: true })
-      // Nothing is missing: the first heartbeat need not be waited for.
-      if (place.sequence >= this.#target && client.isConnected) isHeard()
+      // Nothing is missing, so the first heartbeat need not be awaited.
+      if (place.sequence >= this.#target && client.isConnected) onHeard()
     })
-  }
-
-  #receive(sequence: number, data: Buffer): Outcome | null {
-    const broken = (reason: string): Outcome => ({ kind: 'broken', reason, sequence })
-    const place = this.#place
-    if (place === null) return broken('no place')
-    try {
-      const message = this.#parts.add(data)
-      return message === null ? null : this.#follows(sequence, message, place)
-    } catch (error) {
-      if (!(error instanceof BrokerError)) throw error
-      return broken(error.message)
-    }
-  }
-
-  #follows(sequence: number, message: Message, place: Place): Outcome | null {
-    const { kind, epoch, previous, revision, clusterId } = message
-    const broken = (reason: string): Outcome => ({ kind: 'broken', reason, sequence })
-    if (epoch < place.epoch) return broken(`epoch ${epoch} after ${place.epoch}`)
-    if (kind === 'state') return { kind: 'state', message, sequence }
-    if (epoch > place.epoch && kind !== 'claim') return broken(`epoch ${epoch} without a claim`)
-    if (clusterId !== place.clusterId) return broken(`etcd ${clusterId} instead of ${place.clusterId}`)
-    if (previous !== place.revision) return broken(`follows revision ${previous} instead of ${place.revision}`)
-    if (kind === 'batches') {
-      const outcome = this.#apply(sequence, message.batches)
-      if (outcome !== null) return outcome
-      this.#options.metrics.hop(Math.max(0, (this.#options.clock.now() - message.sentAt) / 1_000))
-    } else if (kind === 'progress' && revision > (this.#options.sink.place?.position ?? ZERO_REVISION)) {
-      this.#options.sink.progress(revision)
-    }
-    this.#trustsProgress = message.trustsProgress
-    this.#isSynced = message.isSynced
-    this.#moved({ sequence, epoch, revision, clusterId }, message.sentAt)
-    this.#status.consider()
-    return null
-  }
-
-  #moved(place: Place, writtenAt?: number | null): void {
-    this.#place = place
-    this.#status.moved(place, writtenAt)
-  }
-
-  #apply(sequence: number, batches: readonly Batch[]): Outcome | null {
-    const { sink, metrics } = this.#options
-    const at = sink.place?.position ?? ZERO_REVISION
-    const fresh = (batches[0]?.revision ?? 0) > at ? batches : batches.filter(({ revision }) => revision > at)
-    if (this.#expected !== null) {
-      const { revision } = this.#expected
-      const told = batches.find((batch) => batch.revision >= revision)
-      if (told !== undefined && !isSameBatch(told, this.#expected)) {
-        return { kind: 'broken', reason: `revision ${revision} is not what was held`, sequence, isOtherHistory: true }
-      }
-      if (told !== undefined) this.#expected = null
-    }
-    if (fresh.length > 0) sink.apply(fresh)
-    metrics.received(
-      1,
-      fresh.reduce((sum, { events }) => sum + events.length, 0),
-    )
-    return null
   }
 
   #unusable(name: string, reason: string): void {
@@ -415,15 +333,4 @@ export class Subscriber {
     this.#status.away()
     this.#options.onAway(`NATS: ${reason}`)
   }
-}
-
-function isSameBatch(a: Batch, b: Batch): boolean {
-  if (a.revision !== b.revision || a.events.length !== b.events.length) return false
-  return a.events.every((event, i) => {
-    const other = b.events[i]
-    if (event.type === 'delete') return other?.type === 'delete' && event.key === other.key
-    if (other?.type !== 'put') return false
-    const [mine, theirs] = [event.keyValue, other.keyValue]
-    return mine.key === theirs.key && mine.version === theirs.version && mine.value.equals(theirs.value)
-  })
 }

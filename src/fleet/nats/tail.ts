@@ -7,15 +7,15 @@ import type { NatsClient } from './nats-client.js'
 export interface Tail {
   /** The next write must expect this sequence; 0 where nothing was ever written. */
   readonly sequence: number
-  /** The first message that is still there. */
+  /** The first message that the stream still has. */
   readonly first: number
   /** null when no message is left after which a publisher could go on. */
   readonly message: Message | null
 }
 
 /**
- * Parts that a dead publisher left behind without the last one are passed over. Nobody goes on after a message that cannot be
- * read, or that something else wrote.
+ * Skips the parts of a message whose publisher died before the last part. After a message that cannot be read, or that
+ * something else wrote, no publisher can go on.
  *
  * @throws BrokerError
  */

@@ -1,18 +1,18 @@
 /**
- * The bytes between primary and workers: frames of `length (4) | type (1) | body`, little endian. Both ends are the same
- * build of the same program, so there is no versioning; a frame that does not make sense is a bug and ends the link.
+ * The frames between the primary and its workers: `length (4) | type (1) | body`, little endian. Both ends are the same build
+ * of the same program, so there is no versioning; a frame that makes no sense is a bug and ends the link.
  */
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 
-/** A whole batch is one frame; etcd's largest transaction is far below. Beyond it the stream is out of step. */
+/** A whole batch is one frame, and etcd's largest transaction is far below this: a longer frame means that the bytes are out of step. */
 const MAX_FRAME_BYTES = 256 * 1024 * 1024
 const LENGTH_BYTES = 4
 
 export class FrameWriter extends ByteWriter {
-  /** @param expectedBytes of the body; the buffer grows when this was too little. */
+  /** @param expectedBytes the expected size of the body; the buffer grows as needed. */
   constructor(type: number, expectedBytes = 60) {
     super('little', LENGTH_BYTES + 1 + expectedBytes)
-    // The length, known at the end.
+    // `done` fills in the length.
     this.count(0)
     this.byte(type)
   }
@@ -24,7 +24,7 @@ export class FrameWriter extends ByteWriter {
   }
 }
 
-/** Reads the body of a frame. Values are slices of it: whoever keeps one copies it, as `codec/ingest.ts` does. */
+/** Reads the body of a frame. Values are slices of it, so whoever keeps one has to copy it, as `codec/ingest.ts` does. */
 export class FrameReader extends ByteReader {
   readonly type: number
 
@@ -34,7 +34,7 @@ export class FrameReader extends ByteReader {
   }
 }
 
-/** Chunks of a socket, as frames: those within one chunk are slices of it, others are put together in a buffer of their own. */
+/** Cuts the chunks of a socket into frames. A frame within one chunk is a slice of it; any other gets a buffer of its own. */
 export class FrameSplitter {
   readonly #length = Buffer.alloc(LENGTH_BYTES)
   #lengthFilled = 0

@@ -1,6 +1,6 @@
 /**
- * What primary and worker say to each other. A feed is named by a number that the primary gives it, the same for all
- * workers, so that a batch is encoded once however many workers there are.
+ * The messages between primary and workers. The primary gives each feed a number, the same for all workers, so that a batch
+ * is encoded once however many workers there are.
  *
  *     worker → primary   subscribe, unsubscribe, request-progress, ask, cancel, collected, started
  *     primary → worker   hello, subscribed, replace … page … commit, batches, progress, synced, confirmed, disconnected,
@@ -40,7 +40,7 @@ export const ToPrimary = {
   started: 7,
 } as const
 
-/** What a worker can ask: the first three are about one feed, the others about the primary's upstream or the primary itself. */
+/** The questions of a worker: the first three are about one feed, the others about the primary's upstream or the primary itself. */
 export const Question = {
   currentRevision: 1,
   readState: 2,
@@ -49,11 +49,11 @@ export const Question = {
   metrics: 5,
   checkConsistency: 6,
   status: 7,
-  /** Asks for nothing: any answer is a sign of life, even an earlier release's that it knows no such question. */
+  /** Asks for nothing: any answer is a sign of life, even the error of an earlier release that does not know the question. */
   ping: 8,
 } as const
 
-/** What the primary collects from its workers. */
+/** The texts that the primary collects from its workers. */
 export const Collection = {
   metrics: 1,
   status: 2,
@@ -63,9 +63,9 @@ export type CollectionKind = (typeof Collection)[keyof typeof Collection]
 export const Answer = {
   failed: 0,
   revision: 1,
-  /** Some of a state's keys; another page follows. */
+  /** Some keys of a state; another page follows. */
   page: 2,
-  /** The last of them. */
+  /** The last page of a state. */
   lastPage: 3,
   keyValue: 4,
   nothing: 5,
@@ -74,7 +74,7 @@ export const Answer = {
 
 const REASONS: readonly ReplaceReason[] = ['initial', 'gap', 'coalesce', 'history-changed']
 const BATCHES = new BatchCodec({ put: 0, delete: 1 })
-/** A frame of many parts is about as large: a few of the socket's buffers, so that a long state does not hold up live frames. */
+/** The size at which batches and pages are cut: a few of the socket's buffers, so that a long state does not hold up live frames. */
 export const PAGE_BYTES = 256 * 1024
 
 export function replaceFrame(feed: number, revision: Revision, reason: ReplaceReason): Buffer {
@@ -88,7 +88,7 @@ export function readReplace(reader: FrameReader): { readonly revision: Revision;
   return { revision, reason }
 }
 
-/** Whole batches in frames of about `PAGE_BYTES`. */
+/** Writes whole batches into frames of about `PAGE_BYTES`. */
 export function* batchFrames(feed: number, batches: readonly Batch[]): Generator<Buffer, void, void> {
   let first = 0
   let bytes = 0
@@ -109,7 +109,7 @@ export function readBatches(reader: FrameReader): Batch[] {
   return batches
 }
 
-/** Key-values in runs of about `PAGE_BYTES`. */
+/** Cuts key-values into pages of about `PAGE_BYTES`. */
 export function* pagesOf(keyValues: Iterable<KeyValue>): Generator<readonly KeyValue[], void, void> {
   let page: KeyValue[] = []
   let bytes = 0
@@ -136,7 +136,7 @@ export function readPage(reader: FrameReader): KeyValue[] {
   return keyValues
 }
 
-/** An error as the worker is to see it; any that is no `UpstreamError` is a bug of the primary. */
+/** Writes an error for the worker. Any other than an `UpstreamError` is a bug of the primary, and arrives as `unavailable`. */
 export function failureFrame(id: number, error: unknown): Buffer {
   const writer = new FrameWriter(ToWorker.answer).count(id).byte(Answer.failed)
   const known = error instanceof UpstreamError ? error : null

@@ -1,12 +1,12 @@
 /**
- * The primary's share of a server with workers: it owns the upstream's watches, one for each prefix that any worker wants, and
- * a link to each worker. It caches no objects and serves no clients.
+ * The primary process of a server with workers: it owns the watches on the upstream, one for each prefix that any worker
+ * wants, and a link to each worker. It caches no objects and serves no clients.
  *
  *     upstream ─▶ feed ─▶ relay ─┬▶ link ═▶ worker
  *                                └▶ link ═▶ worker
  *
- * The workers say which prefixes there are: they see the definitions of custom resources in their own caches. `supervisor.ts`
- * starts and ends the processes.
+ * The workers decide which prefixes are watched, because they see the definitions of custom resources in their own caches.
+ * `supervisor.ts` starts and ends the worker processes.
  */
 import type { Duplex } from 'node:stream'
 import type { Key } from '../../model/event.js'
@@ -25,28 +25,28 @@ import { WorkerLink } from './worker-link.js'
 
 export interface PrimaryOptions {
   readonly openFeed: OpenFeed
-  /** Answers what workers ask besides their feeds. */
+  /** Answers the workers' questions that are not about a feed. */
   readonly upstream: Upstream
   readonly feedMetrics: (resource: Resource) => FeedMetrics
-  /** The primary's own metrics and those of the workers that answered, as one scrape. */
+  /** Merges the primary's own metrics with those of the workers that answered into one scrape. */
   readonly mergeMetrics: (workers: readonly string[]) => Promise<string>
-  /** What the primary itself does now, as JSON. */
+  /** Returns the primary's own status as JSON. */
   readonly status: () => string
   readonly history: RingBounds
   readonly clock: Clock
-  /** Most bytes on their way to one worker; beyond it the worker is dropped. */
+  /** The most bytes that may wait for one worker; beyond it the worker is dropped. */
   readonly maxQueuedBytes?: number
 }
 
-/** A worker that reads nothing for a second of a busy cluster (100,000 events of 1 KiB) is still within it. */
+/** Enough for a worker that reads nothing during one second of a busy cluster (100,000 events of 1 KiB). */
 const MAX_QUEUED_BYTES = 128 * 1024 * 1024
-/** A feed that no worker wants goes on for so long, because a worker may be on its way back. */
+/** A feed that no worker wants runs on for this long, because a worker that restarts may want it again. */
 const LINGER_MS = 60_000
 
 export interface LinkEvents {
-  /** Clients can connect to the worker. */
+  /** Called when clients can connect to the worker. */
   readonly onStarted: () => void
-  /** Called once, with the reason: the process behind the socket is of no more use. */
+  /** Called once, with the reason, when the process behind the socket is of no more use. */
   readonly onClosed: (reason: string) => void
 }
 
@@ -60,7 +60,7 @@ export class Primary {
   readonly #relays = new Map<Key, OpenRelay>()
   readonly #links = new Set<WorkerLink>()
   readonly #stopping = new Set<Promise<void>>()
-  /** Each worker whose status page is looked at asks once a second. */
+  /** Shared by the workers: each one with an open status page asks once a second. */
   readonly #statuses = new SingleFlight(() => this.#exposeStatus())
   readonly #checks = new ConsistencyOnRequest(() => this.relays())
   #nextId = 1
@@ -100,7 +100,7 @@ export class Primary {
     return link
   }
 
-  /** Compares what is held here for the workers with etcd; one check at a time. */
+  /** Compares what the primary holds for the workers with etcd; one check runs at a time. */
   checkConsistency(): Promise<ConsistencyReport> {
     return this.#checks.run()
   }

@@ -1,9 +1,9 @@
 /**
- * One feed of the primary, handed on to the workers that want it: what the feed says goes to each of them once, encoded
- * once; a worker that comes later is first told the state and the history kept here.
+ * Hands one feed of the primary on to the workers that want it. Each frame is encoded once for all of them; a worker that
+ * comes later is first sent the state and the history that are kept here.
  *
- * The state is kept raw, as etcd has it, and answers no reads: those that a worker's cache cannot answer go to the feed's own
- * freshness. The link of each worker sees to it that the worker keeps up.
+ * The state is kept raw, as etcd has it, and answers no reads: a read that a worker's cache cannot answer goes to the feed's
+ * own freshness. The link of each worker drops a worker that does not keep up.
  */
 import type { Batch, Key, KeyValue } from '../../model/event.js'
 import type { Resource } from '../../model/resource.js'
@@ -35,7 +35,7 @@ export interface RelayOptions {
   readonly clock: Clock
 }
 
-/** Reasons of replacements, the worst last: a worker that has seen neither of two whole is told the worse one. */
+/** The reasons of replacements, the worst last: a worker that has received neither of two completely is told the worse one. */
 const SEVERITY: readonly ReplaceReason[] = ['coalesce', 'gap', 'history-changed', 'initial']
 
 export class Relay implements FeedSink {
@@ -45,12 +45,12 @@ export class Relay implements FeedSink {
   readonly feed: ResourceFeed
   readonly #clock: Clock
   readonly #state: ReplayableState
-  /** Each subscriber with the reason of the replacement that is still on its way to it, null when there is none. */
+  /** Each subscriber with the reason of the replacement that is still being sent to it; null when there is none. */
   readonly #subscribers = new Map<RelaySubscriber, ReplaceReason | null>()
   #position: Revision = ZERO_REVISION
   #hasState = false
   #isSynced = false
-  /** `at` is by the machine's clock, which the workers share, so that the time in a queue counts. */
+  /** `at` is by the machine's clock, which the workers share, so that time spent in a queue counts too. */
   #confirmation: { readonly at: number; readonly validMs: number } | null = null
   #trouble: { readonly kind: 'disconnected' | 'refused'; readonly reason: string } | null = null
 
@@ -72,7 +72,7 @@ export class Relay implements FeedSink {
     this.feed = openFeed({ resource, sink: this, metrics, checked })
   }
 
-  /** Why nothing new comes, while what there is stays served; null when all is well or nothing was ever listed. */
+  /** Why nothing new comes while the old state stays served; null when all is well, or when nothing was ever listed. */
   get disconnectedReason(): string | null {
     if (this.#trouble === null || (this.#trouble.kind === 'refused' && !this.#hasState)) return null
     return this.#trouble.reason
@@ -99,7 +99,7 @@ export class Relay implements FeedSink {
     this.#subscribers.delete(subscriber)
   }
 
-  // What the feed tells (FeedSink).
+  // What the feed hands over (FeedSink)
 
   replace(revision: Revision, reason: ReplaceReason): Replacement {
     let keyValues: KeyValue[] = []
@@ -167,7 +167,7 @@ export class Relay implements FeedSink {
     subscriber.sendAll(this.id, this.#whole(subscriber, reason))
   }
 
-  /** All that is known at the time of the call, as the feed would have told it. */
+  /** Yields the frames of everything that is known at the time of the call, as if the feed had just handed it over. */
   #whole(subscriber: RelaySubscriber, reason: ReplaceReason): Generator<Buffer, void, void> {
     const { id } = this
     const { revision, keyValues, batches } = this.#state.replay()
@@ -211,7 +211,7 @@ export class Relay implements FeedSink {
   }
 }
 
-/** The reason to give to a worker to which an earlier replacement is still on its way. */
+/** Returns the reason for a worker to which an earlier replacement is still being sent. */
 function worse(unfinished: ReplaceReason | null, reason: ReplaceReason): ReplaceReason {
   if (unfinished === null) return reason
   return SEVERITY.indexOf(unfinished) > SEVERITY.indexOf(reason) ? unfinished : reason

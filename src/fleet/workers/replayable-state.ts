@@ -1,6 +1,6 @@
 /**
- * What a worker that starts later needs of one prefix: a state, and the batches after it. The same shape in which a feed
- * begins (a list at an earlier revision, then a replay), so the worker's ring is as full as the others'.
+ * Keeps what a worker that starts later needs of one prefix: a state, and the batches after it. That is how a feed begins, too
+ * (with a list at an earlier revision, then a replay), so the new worker's ring is as full as the others'.
  *
  *     base state ──────▶ │ b1 │ b2 │ … │ bn │   newest
  *        ▲               └──┬─┘
@@ -19,7 +19,7 @@ interface Kept extends RingItem {
 export interface StateWithHistory {
   readonly revision: Revision
   readonly keyValues: Iterable<KeyValue>
-  /** Ascending, all after `revision`. */
+  /** In ascending order, all after `revision`. */
   readonly batches: readonly Batch[]
 }
 
@@ -40,7 +40,7 @@ export class ReplayableState {
     return this.#history.bytes
   }
 
-  /** Forgets everything: another state, without the history before it. */
+  /** Replaces the state, and forgets the history before it. */
   reset(revision: Revision, keyValues: Iterable<KeyValue>): void {
     this.#base = createSortedMap<Key, KeyValue>()
     for (const keyValue of keyValues) this.#base.set(keyValue.key, keyValue)
@@ -51,7 +51,7 @@ export class ReplayableState {
     this.#history.append({ batch, revision: batch.revision, bytes: batchBytes(batch), receivedAtMs })
   }
 
-  /** As it is now, whatever comes later: the tree is copied on write. */
+  /** Returns the content of now, which later calls do not change: the tree is copied on write. */
   replay(): StateWithHistory {
     const base = this.#base.clone()
     return { revision: this.#history.floorRevision, keyValues: base.values(), batches: [...this.#batches()] }

@@ -1,18 +1,18 @@
 /**
- * Notices that the other end of a link says nothing any more.
+ * Notices that the other end of a link has fallen silent.
  *
- * It counts its own ticks rather than time: between two ticks the event loop has read what had come. A process that was
- * itself held up (or a machine that slept) finds one late tick, not silence.
+ * It counts its own ticks rather than time, because between two ticks the event loop has read what had come. A process that
+ * was itself held up (or a machine that slept) finds one late tick, not silence.
  */
 import type { Clock, Timer } from '../../support/clock.js'
 
 export interface SilenceOptions {
   readonly clock: Clock
   readonly tickMs: number
-  /** After so many ticks without a word the other end is silent. */
+  /** The number of ticks without a frame after which the other end counts as silent. */
   readonly ticks: number
   readonly onTick?: () => void
-  /** Called once for each silence, with its length so far. */
+  /** Called once for each silence, with its length until then. */
   readonly onSilent: (silentMs: number) => void
 }
 

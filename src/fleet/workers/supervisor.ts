@@ -1,9 +1,10 @@
 /**
- * The worker processes: started, replaced when they end, ended together. They listen through `node:cluster`, so they share
- * ports; their data comes over a socket pair of its own (descriptor 4), because the cluster's channel writes JSON.
+ * Starts the worker processes, replaces those that end, and ends them all together. The workers listen through
+ * `node:cluster`, so they share ports; their data comes over a socket pair (descriptor 4), because the cluster's own channel
+ * writes JSON.
  *
- * A worker that dies is replaced at once, one that dies young after a pause that grows. As long as none has ever served,
- * a worker that gives up takes the server with it: the reason (a taken port, a bad file) would be the same for the next.
+ * A worker that dies is replaced at once, and one that dies young after a growing pause. Until a worker has served, a worker
+ * that gives up ends the server: the reason (a taken port, a bad file) would be the same for the next.
  */
 import cluster, { type Worker } from 'node:cluster'
 import type { Duplex } from 'node:stream'
@@ -20,17 +21,17 @@ export const LINK_DESCRIPTOR = 4
 export interface SupervisorOptions {
   readonly workers: number
   readonly primary: Primary
-  /** What a worker is told first. @param isReplacement other workers serve already, so that this one may take its time. */
+  /** Returns what a worker is told first. @param isReplacement other workers serve already, so this one may take its time. */
   readonly hello: (isReplacement: boolean) => string
   readonly logger: Logger
   readonly clock: Clock
   readonly random: Random
-  /** Workers have so long to end by themselves. */
+  /** Workers that have not ended after this time are killed. */
   readonly graceMs: number
   readonly onRestart: () => void
-  /** Clients can connect to the first worker. */
+  /** Called when clients can connect to the first worker. */
   readonly onServing: () => void
-  /** No worker could begin. */
+  /** Called when no worker could begin to serve. */
   readonly onGivenUp: () => void
 }
 
@@ -41,7 +42,7 @@ interface Running {
 }
 
 const RESTART = { firstMs: 100, capMs: 10_000 }
-/** A worker that lived so long was healthy. */
+/** A worker that lived this long was healthy. */
 const HEALTHY_MS = 10_000
 
 export class Supervisor {
@@ -60,8 +61,8 @@ export class Supervisor {
   }
 
   start(): void {
-    // Round robin accepts in the primary: a connection on its way to a worker that dies stays open there and is answered
-    // by nobody, ever. So workers accept for themselves, from the same socket.
+    // With round robin the primary accepts, and a connection that it hands to a worker that is dying stays open and is never
+    // answered. So the workers accept for themselves, from the same socket.
     cluster.schedulingPolicy = cluster.SCHED_NONE
     cluster.setupPrimary({ stdio: ['inherit', 'inherit', 'inherit', 'ipc', 'pipe'] })
     for (let i = 0; i < this.#options.workers; i++) this.#fork(false)
@@ -71,7 +72,7 @@ export class Supervisor {
     for (const { worker } of this.#running.values()) worker.process.kill(signal)
   }
 
-  /** Workers end their watches, spread over the grace period, and then themselves; what is left after it is killed. */
+  /** Asks the workers to end their watches, spread over the grace period, and then themselves; kills those that are left. */
   async stop(): Promise<void> {
     this.#isStopping = true
     const { clock, graceMs, logger } = this.#options
@@ -114,7 +115,7 @@ export class Supervisor {
     link.hello(hello(isReplacement))
   }
 
-  /** @throws Error when it is the first, and nothing is served yet: that is for whoever started this to see. */
+  /** @throws Error while nothing is served yet, because whoever started the server has to see it. */
   #notMade(isReplacement: boolean): void {
     const { clock, logger, random } = this.#options
     if (!isReplacement && !this.#hasServed) throw new Error('a worker process could not be made')

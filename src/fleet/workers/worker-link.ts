@@ -1,11 +1,11 @@
 /**
- * The primary's end of one worker's socket: sends frames in order, answers questions, and cuts a worker that does not
+ * The primary's end of one worker's socket: it sends frames in order, answers questions, and drops a worker that does not
  * keep up.
  *
- * Two ways out. What is live is handed to the socket at once. A whole state is made frame by frame while the socket has
- * room, and what is live for the same feed waits behind it. Everything that waits, here or in the socket, counts against
- * one bound. A worker beyond it is dropped, and the one that takes its place is told everything anew, so there is never a
- * hole; leaving out what a slow worker has no room for would make one.
+ * Frames leave in two ways. Live frames are handed to the socket at once. A whole state is made frame by frame while the
+ * socket has room, and live frames of the same feed wait behind it. Everything that waits, here or in the socket, counts
+ * against one bound. A worker beyond the bound is dropped, and the one that takes its place is sent everything anew, so
+ * there is never a hole; leaving out what a slow worker has no room for would make one.
  */
 import type { Duplex } from 'node:stream'
 import type { Key } from '../../model/event.js'
@@ -32,41 +32,41 @@ import { Silence } from './silence.js'
 export interface WorkerLinkOptions {
   readonly socket: Duplex
   readonly clock: Clock
-  /** The relay of the resource's prefix, begun if it is the first to ask for it. */
+  /** Returns the relay of the resource's prefix, and opens it for the first worker that asks. */
   readonly open: (resource: Resource) => Relay
-  /** The relay of a prefix; undefined where no worker has subscribed to it. */
+  /** Returns the relay of a prefix; undefined where no worker has subscribed to it. */
   readonly find: (prefix: Key) => Relay | undefined
-  /** A worker's call of the upstream, as JSON. @throws UpstreamError */
+  /** Performs a worker's call of the upstream; request and answer are JSON. @throws UpstreamError */
   readonly callUpstream: (request: string, signal: AbortSignal) => Promise<string>
-  /** The metrics of all processes, as one scrape. */
+  /** Returns the metrics of all processes as one scrape. */
   readonly exposeMetrics: () => Promise<string>
-  /** What every process does now, as a JSON array. */
+  /** Returns the status of every process, as a JSON array. */
   readonly exposeStatus: () => Promise<string>
-  /** Compares what the primary watches with etcd; the report as JSON. */
+  /** Compares what the primary watches with etcd, and returns the report as JSON. */
   readonly checkConsistency: () => Promise<string>
-  /** Clients can connect to the worker. */
+  /** Called when clients can connect to the worker. */
   readonly onStarted: () => void
-  /** Most bytes on their way to the worker; beyond it the worker is cut. */
+  /** The most bytes that may wait for the worker; beyond it the worker is dropped. */
   readonly maxQueuedBytes: number
-  /** The worker does not want that relay any more. */
+  /** Called when the worker does not want a relay any more. */
   readonly onRelayLeft: (relay: Relay) => void
   /** Called once, when either side has cut the link. */
   readonly onClosed: (reason: string) => void
 }
 
-/** States and answers can wait: no more than so many bytes of them are in the socket at once. */
+/** States and answers wait while more bytes than this are in the socket. */
 const ROOM_BYTES = 1024 * 1024
-/** More questions at once than any worker has (`QUESTIONS_AT_ONCE`). */
+/** Beyond this many questions at once further ones fail; a worker asks fewer (`QUESTIONS_AT_ONCE`). */
 const MAX_QUESTIONS = 1_024
 const COLLECT_TIMEOUT_MS = 2_000
-/** A worker asks twice a second; one that says nothing for so many seconds is stopped or stuck, and its clients wait for nothing. */
+/** A worker pings twice a second; one that is silent for so many seconds is stopped or stuck, and its clients wait in vain. */
 const TICK_MS = 1_000
 const SILENT_TICKS = 30
 
 interface Whole {
   readonly feed: number
   readonly frames: Iterator<Buffer>
-  /** Live frames that came meanwhile. */
+  /** Live frames that came while the state was being sent. */
   readonly behind: Buffer[]
 }
 
@@ -82,7 +82,7 @@ export class WorkerLink implements RelaySubscriber {
   #behindBytes = 0
   #isClosed = false
   #isServing = false
-  /** A worker of an earlier release does not ping: its silence means nothing. */
+  /** null before the first ping: a worker of an earlier release does not ping, and its silence means nothing. */
   #silence: Silence | null = null
 
   constructor(options: WorkerLinkOptions) {
@@ -95,7 +95,7 @@ export class WorkerLink implements RelaySubscriber {
     socket.on('end', () => this.close('its end of the socket closed'))
   }
 
-  /** The worker has said that clients can connect. */
+  /** Whether clients can connect to the worker. */
   get isServing(): boolean {
     return this.#isServing && !this.#isClosed
   }
@@ -104,7 +104,7 @@ export class WorkerLink implements RelaySubscriber {
     return this.#isClosed ? 0 : this.#behindBytes + this.#options.socket.writableLength
   }
 
-  /** Tells the worker what it has to know before it begins. */
+  /** Sends the worker what it has to know before it begins. */
   hello(text: string): void {
     this.#write(new FrameWriter(ToWorker.hello).text(text).done())
   }
@@ -114,14 +114,14 @@ export class WorkerLink implements RelaySubscriber {
     this.#write(new FrameWriter(ToWorker.drain).done())
   }
 
-  /** The worker's metrics, or what it does now, as JSON; null when it does not answer in time. */
+  /** Resolves with the worker's metrics or status as JSON; with null when the worker does not answer in time. */
   collect(kind: CollectionKind): Promise<string | null> {
     if (this.#isClosed) return Promise.resolve(null)
     const id = this.#nextCollection++
     return new Promise((resolve) => {
-      const timer = setTimeout(() => finish(null), COLLECT_TIMEOUT_MS)
+      const timer = this.#options.clock.setTimer(COLLECT_TIMEOUT_MS, () => finish(null))
       const finish = (text: string | null): void => {
-        clearTimeout(timer)
+        timer.cancel()
         this.#collections.delete(id)
         resolve(text)
       }
@@ -153,7 +153,7 @@ export class WorkerLink implements RelaySubscriber {
 
   sendAll(feed: number, frames: Iterator<Buffer>): void {
     const before = this.#wholes.get(feed)
-    // A newer state takes the place of one that is not told yet, and of what was to come after it.
+    // A newer state replaces one that is still being sent, and everything that waits behind it.
     if (before !== undefined) for (const frame of before.behind) this.#behindBytes -= frame.length
     this.#wholes.delete(feed)
     this.#wholes.set(feed, { feed, frames, behind: [] })
@@ -264,7 +264,7 @@ export class WorkerLink implements RelaySubscriber {
       .finally(() => this.#questions.delete(id))
   }
 
-  /** Answered at once, ahead of every question that takes a turn. */
+  /** Answers a ping at once, ahead of every question that waits. */
   #pinged(id: number): void {
     this.#silence ??= new Silence({
       clock: this.#options.clock,
@@ -303,29 +303,23 @@ export class WorkerLink implements RelaySubscriber {
         await this.#room()
         return this.#write(writer.done())
       }
-      case Question.upstream: {
-        const text = await this.#options.callUpstream(reader.text(), signal)
-        await this.#room()
-        return this.#write(begin(Answer.text).text(text).done())
-      }
-      case Question.metrics: {
-        const text = await this.#options.exposeMetrics()
-        await this.#room()
-        return this.#write(begin(Answer.text).text(text).done())
-      }
-      case Question.status: {
-        const text = await this.#options.exposeStatus()
-        await this.#room()
-        return this.#write(begin(Answer.text).text(text).done())
-      }
-      case Question.checkConsistency: {
-        const text = await this.#options.checkConsistency()
-        await this.#room()
-        return this.#write(begin(Answer.text).text(text).done())
-      }
+      case Question.upstream:
+        return await this.#answerText(id, this.#options.callUpstream(reader.text(), signal))
+      case Question.metrics:
+        return await this.#answerText(id, this.#options.exposeMetrics())
+      case Question.status:
+        return await this.#answerText(id, this.#options.exposeStatus())
+      case Question.checkConsistency:
+        return await this.#answerText(id, this.#options.checkConsistency())
       default:
         throw new RangeError(`no question has the number ${question}`)
     }
+  }
+
+  async #answerText(id: number, answer: Promise<string>): Promise<void> {
+    const text = await answer
+    await this.#room()
+    this.#write(new FrameWriter(ToWorker.answer, text.length + 8).count(id).byte(Answer.text).text(text).done())
   }
 
   #freshness(prefix: Key): FreshnessSource {

@@ -1,8 +1,10 @@
 /**
- * A worker's end of the socket: its resources are fed through it, and questions that its caches cannot answer go through it.
+ * A worker's end of the socket: it feeds the worker's resources, and carries the questions that the worker's caches cannot
+ * answer.
  *
- * A primary that says nothing for three seconds (stopped, or starved) counts as away: the resources grow old by its last word,
- * and what is asked ends at once. It is back when it has answered a question that was asked after it spoke again.
+ * A primary that sends nothing for three seconds (stopped, or starved) counts as away: the age of the resources counts from
+ * its last frame, and every question fails at once. It is back when it has answered a question that was asked after its
+ * first frame since.
  *
  * A link that breaks is not mended. The worker has lost its place, and its process ends; the primary starts another,
  * which begins with the primary's state and history.
@@ -13,43 +15,31 @@ import type { Revision } from '../../model/revision.js'
 import type { Clock } from '../../support/clock.js'
 import { Limiter } from '../../support/limiter.js'
 import { SingleFlight } from '../../support/single-flight.js'
-import type { FeedStatus } from '../../feed/feed-options.js'
-import type { FeedSink, Replacement } from '../../model/feed-sink.js'
 import type { StateAtRevision } from '../../model/freshness-source.js'
-import type { FreshnessSource } from '../../model/freshness-source.js'
-import type { FeedRequest, OpenFeed, ResourceFeed } from '../../feed/resource-feed.js'
+import type { OpenFeed } from '../../feed/resource-feed.js'
 import { UpstreamError } from '../../upstream/upstream.js'
 import { readKeyValue } from '../key-value-codec.js'
 import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
-import {
-  Answer,
-  Collection,
-  Question,
-  readBatches,
-  readFailure,
-  readPage,
-  readReplace,
-  ToPrimary,
-  ToWorker,
-} from './messages.js'
+import { Answer, Collection, Question, readFailure, readPage, ToPrimary, ToWorker } from './messages.js'
+import { PrimaryFeed } from './primary-feed.js'
 import { Silence } from './silence.js'
 
 export interface WorkerChannelOptions {
   readonly socket: Duplex
   readonly clock: Clock
-  /** Called with what the primary says first. */
+  /** Called with the first message of the primary. */
   readonly onHello: (text: string) => void
-  /** The primary wants this worker to end its watches, and then itself. */
+  /** Called when the primary wants this worker to end its watches, and then itself. */
   readonly onDrain: () => void
-  /** Called once; nothing more comes. */
+  /** Called once, when nothing more comes. */
   readonly onClosed: (reason: string) => void
-  /** This worker's metrics, as JSON. */
+  /** Returns this worker's metrics as JSON. */
   readonly collectMetrics: () => Promise<string>
-  /** What this worker does now, as JSON. */
+  /** Returns this worker's status as JSON. */
   readonly collectStatus: () => Promise<string>
 }
 
-/** Questions on their way at once; further ones wait here. */
+/** Questions that wait for an answer at one time; further ones wait here to be asked. */
 const QUESTIONS_AT_ONCE = 256
 const TICK_MS = 500
 const SILENT_TICKS = 6
@@ -70,7 +60,7 @@ export class WorkerChannel {
   readonly #slots = new Limiter(QUESTIONS_AT_ONCE)
   #nextQuestion = 1
   readonly #silence: Silence
-  /** Counts only a ping that was sent after the primary had spoken again. */
+  /** The ping that waits for its answer. It proves that the primary is back only if it was sent after the primary's first frame. */
   #ping: { readonly id: number; readonly isProof: boolean } | null = null
   #isPrimaryAway = false
   #closed: UpstreamError | null = null
@@ -97,7 +87,7 @@ export class WorkerChannel {
 
   /** Opens a resource that the primary feeds. */
   readonly openFeed: OpenFeed = (request) => {
-    // Everything in this process that asks while an answer is on its way shares the next one.
+    // All callers in this process that ask while an answer is awaited share the next one.
     const revisions = new SingleFlight(() => this.#currentRevision(feed.prefix))
     const states = new SingleFlight(() => this.#readState(feed.prefix, null))
     const feed: PrimaryFeed = new PrimaryFeed(request, {
@@ -130,17 +120,17 @@ export class WorkerChannel {
   readonly callUpstream = (request: string, signal?: AbortSignal): Promise<string> =>
     this.#ask((writer) => writer.byte(Question.upstream).text(request), onlyText, signal)
 
-  /** The metrics of the primary and of all its workers. @throws UpstreamError */
+  /** Returns the metrics of the primary and of all its workers. @throws UpstreamError */
   exposeMetrics(): Promise<string> {
     return this.#ask((writer) => writer.byte(Question.metrics), onlyText)
   }
 
-  /** What all processes do now: the primary first, as a JSON array. @throws UpstreamError */
+  /** Returns the statuses of all processes as a JSON array, the primary's first. @throws UpstreamError */
   exposeStatus(): Promise<string> {
     return this.#ask((writer) => writer.byte(Question.status), onlyText)
   }
 
-  /** Has the primary compare what it watches with etcd; the report as JSON. @throws UpstreamError */
+  /** Lets the primary compare what it watches with etcd, and returns the report as JSON. @throws UpstreamError */
   checkConsistency(): Promise<string> {
     return this.#ask((writer) => writer.byte(Question.checkConsistency), onlyText)
   }
@@ -292,126 +282,6 @@ export class WorkerChannel {
     for (const question of this.#questions.values()) question.failed(this.#closed)
     this.#options.socket.destroy()
     this.#options.onClosed(reason)
-  }
-}
-
-interface PrimaryFeedLink {
-  /** Questions to the primary, which says whether progress can be trusted when it says that the feed is synced. */
-  readonly freshness: FreshnessSource & { trustsProgress: boolean }
-  readonly clock: Clock
-  start(): void
-  stop(): void
-}
-
-/** One resource, fed by the primary. */
-class PrimaryFeed implements ResourceFeed {
-  readonly prefix: Key
-  readonly freshness: FreshnessSource
-  /** The number that the primary gave the feed; null before it has said so. */
-  id: number | null = null
-  readonly #sink: FeedSink
-  readonly #link: PrimaryFeedLink
-  #replacement: Replacement | null = null
-  #replacingAt: Revision | null = null
-  #revision: Revision | null = null
-  #status: Omit<FeedStatus, 'revision'> = { state: 'idle', connectedSince: null, reason: null }
-  /** The source tells its age, and for how long that stands: silence needs no other. */
-  #tellsAge = false
-  /** As it was before the primary fell silent; null while it speaks, or has told something else since. */
-  #lost: Omit<FeedStatus, 'revision'> | null = null
-
-  constructor({ resource, sink }: FeedRequest, link: PrimaryFeedLink) {
-    this.prefix = resource.etcdPrefix
-    this.#sink = sink
-    this.#link = link
-    this.freshness = link.freshness
-  }
-
-  get status(): FeedStatus {
-    return { ...this.#status, revision: this.#revision }
-  }
-
-  start(): void {
-    this.#status = { ...this.#status, state: 'listing' }
-    this.#link.start()
-  }
-
-  async stop(): Promise<void> {
-    this.#replacement?.abort()
-    this.#replacement = null
-    this.#status = { state: 'idle', connectedSince: null, reason: null }
-    this.#link.stop()
-  }
-
-  /** The primary has fallen silent: what is held was confirmed by its last word. */
-  lose(reason: string, silentMs: number): void {
-    this.#lost ??= this.#status
-    this.#status = { ...this.#status, state: 'backing-off', connectedSince: null, reason }
-    this.#sink.disconnected(reason)
-    if (!this.#tellsAge) this.#sink.confirmed?.(silentMs, Number.POSITIVE_INFINITY)
-  }
-
-  /** The primary speaks again, and all it had to say before has come. */
-  back(): void {
-    if (this.#lost === null) return
-    this.#status = this.#lost
-    this.#lost = null
-    if (this.#status.state === 'watching') this.#sink.synced()
-    else if (this.#status.reason !== null) this.#sink.disconnected(this.#status.reason)
-  }
-
-  heard(reader: FrameReader): void {
-    const sink = this.#sink
-    switch (reader.type) {
-      case ToWorker.batches: {
-        const batches = readBatches(reader)
-        this.#moved(batches.at(-1)?.revision ?? null)
-        return sink.apply(batches)
-      }
-      case ToWorker.progress: {
-        const revision = reader.number() as Revision
-        this.#moved(revision)
-        return sink.progress(revision)
-      }
-      case ToWorker.replace: {
-        const { revision, reason } = readReplace(reader)
-        this.#replacement?.abort()
-        this.#replacement = sink.replace(revision, reason)
-        this.#replacingAt = revision
-        return
-      }
-      case ToWorker.page:
-        return this.#replacement?.add(readPage(reader))
-      case ToWorker.commit:
-        this.#replacement?.commit()
-        this.#replacement = null
-        return this.#moved(this.#replacingAt)
-      case ToWorker.synced:
-        this.#lost = null
-        this.#link.freshness.trustsProgress = reader.byte() === 1
-        this.#status = { ...this.#status, state: 'watching', connectedSince: this.#link.clock.now(), reason: null }
-        return sink.synced()
-      case ToWorker.confirmed: {
-        const ageMs = Math.max(0, this.#link.clock.now() - reader.number())
-        const validMs = reader.number()
-        this.#tellsAge = validMs !== Number.POSITIVE_INFINITY
-        return sink.confirmed?.(ageMs, validMs)
-      }
-      case ToWorker.disconnected:
-      case ToWorker.refused: {
-        const reason = reader.text()
-        this.#lost = null
-        const isRefused = reader.type === ToWorker.refused
-        this.#status = { ...this.#status, state: isRefused ? 'refused' : 'backing-off', connectedSince: null, reason }
-        return isRefused ? sink.refused(reason) : sink.disconnected(reason)
-      }
-      default:
-        throw new RangeError(`no message has the type ${reader.type}`)
-    }
-  }
-
-  #moved(revision: Revision | null): void {
-    this.#revision = revision ?? this.#revision
   }
 }
 

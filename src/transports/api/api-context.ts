@@ -13,23 +13,26 @@ import type { WatcherLimits } from '../limits/watcher-limits.js'
 import type { ResourceForms } from './resource-forms.js'
 
 export interface ApiContext {
+  /** Returns a resource that is served here; undefined for any other. */
   find(group: string, version: string, plural: string): LiveResource | UncachedResource | undefined
-  /** Why it is not known yet whether a group is served (null: which groups are); null: it is known. */
+  /** Why the server does not know yet whether it serves a group (for null: which groups it serves); null when it knows. */
   whyUnknown(group: string | null): StatusError | null
   /** Whether any resource of that version is served here. */
   hasGroup(group: string, version: string): boolean
   readonly forms: ResourceForms
   readonly bodies: BodyCache
-  /** Slots for initial states, each of which holds a state's bytes while it is sent. */
+  /** The slots for making states of the past, from which lists at an exact revision and later pages are read. */
+  readonly pastStates: FairGate
+  /** The slots for initial states, each of which holds a state's bytes while it is sent. */
   readonly initialStates: FairGate
   readonly watchers: WatcherLimits
   /** Called before a list, a watch or a write begins. */
   readonly memory: Pick<MemoryGate, 'admit'>
   readonly clock: Clock
   readonly random: Random
-  /** A watch without `timeoutSeconds` ends at a random time in [this, twice this), milliseconds. */
+  /** A watch without `timeoutSeconds` ends after a random time in [this, twice this), in milliseconds. */
   readonly minRequestTimeoutMs: number
-  /** A list that is not sent by then is cut off, milliseconds. */
+  /** The longest time that a list may take to be answered and a body to arrive, in milliseconds. */
   readonly requestTimeoutMs: number
   /** Whether watches are compressed for every client that accepts gzip, not only for those that ask. */
   readonly compressesWatches: boolean

@@ -1,6 +1,6 @@
 /**
- * Everything under `/api`, `/apis`, `/version` and `/openapi`: routes a request to discovery, to a resource or to another
- * server. Each request has one answer; an error before the headers is a Status.
+ * Answers everything under `/api`, `/apis`, `/version` and `/openapi`: routes a request to discovery, to a resource or to
+ * another server. Each request gets one answer; an error before the headers becomes a Status.
  */
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import { parseRequestPath, type ResourcePath, unknownResource } from '../../dialect/request-path.js'
@@ -29,12 +29,12 @@ export interface ApiMetrics {
   answered(request: AnsweredRequest): void
 }
 
-/** How a request counts in metrics. */
+/** The labels under which metrics count a request. */
 interface Counted {
   verb: Verb | 'discovery' | 'passed'
   group: string
   resource: string
-  /** null: a watch, which is counted by itself. */
+  /** null for a watch, which is counted separately. */
   kind: RequestKind | null
   reason: string | null
 }
@@ -71,20 +71,20 @@ async function route(options: ApiOptions, exchange: Exchange, counted: Counted):
   if (path.kind === 'resource') {
     const review = reviewOf(path)
     if (review === undefined) return await answer(options, exchange, path, counted)
-    // It asks and stores nothing, so it counts as no write.
+    // A review stores nothing, so it does not count as a write.
     begin(options, counted, 'other')
     return await handleReview(options, exchange, path, review)
   }
   begin(options, counted, 'discovery')
   const checking = options.gate.check(exchange, pathAttributes(exchange.request.method ?? '', exchange.path))
   if (checking instanceof Promise) await checking
-  answerDocument(options, exchange, path)
+  await answerDocument(options, exchange, path)
 }
 
-/** A request that meets an object which cannot be shown here is passed on where there is an API server. */
+/** Answers from the resource; passes the request on to the API server, if there is one, when an object cannot be shown here. */
 async function answer(options: ApiOptions, exchange: Exchange, path: ResourcePath, counted: Counted): Promise<void> {
   const verb = verbOf(exchange, path)
-  // Only what is served here names a series: clients may ask for any path.
+  // Only served resources become labels, because clients may ask for any path.
   if (path.served !== undefined) {
     counted.group = path.group
     counted.resource = path.plural
@@ -100,7 +100,7 @@ async function answer(options: ApiOptions, exchange: Exchange, path: ResourcePat
   }
 }
 
-/** A request that turns out to be another server's counts as that from then on. */
+/** Counts a request by its verb. One that turns out to be for another server is counted as `passed` from then on. */
 function begin({ metrics }: ApiOptions, counted: Counted, verb: Counted['verb']): void {
   if (counted.kind !== null) metrics.ended(counted.kind)
   counted.verb = verb
@@ -115,7 +115,7 @@ function kindOf(verb: Counted['verb']): RequestKind | null {
 }
 
 function fail({ onInternalError }: ApiOptions, exchange: Exchange, error: unknown, counted: Counted): void {
-  // A client that left while something was waited for needs no answer.
+  // A client that left while the request waited needs no answer.
   if (exchange.isGone && error instanceof Error && error.name === 'AbortError') return
   const status = StatusError.from(error)
   counted.reason = status.reason

@@ -1,4 +1,4 @@
-/** The documents that say what is served: discovery, OpenAPI and `/version`. */
+/** Answers the documents that say what is served: discovery, OpenAPI and `/version`. */
 import { JSON_MEDIA_TYPE, isPretty, negotiate, negotiateDiscovery, negotiateOpenApiV2 } from '../../dialect/accept.js'
 import type { Discovery, Document } from '../../dialect/discovery.js'
 import type { OpenApi } from '../../dialect/openapi.js'
@@ -19,40 +19,40 @@ export type DocumentPath = Exclude<RequestPath, ResourcePath | { kind: 'other' }
 const YEAR_MS = 365 * 24 * 3_600_000
 
 /** @throws StatusError */
-export function answerDocument(options: DocumentOptions, exchange: Exchange, path: DocumentPath): void {
+export async function answerDocument(options: DocumentOptions, exchange: Exchange, path: DocumentPath): Promise<void> {
   requireRead(exchange)
   const { discovery, openApi } = options
   const why = path.kind === 'version' ? null : whyIncomplete(options, path)
   if (why !== null) throw why
   switch (path.kind) {
     case 'version':
-      return sendDocument(exchange, discovery.version())
+      return await sendDocument(exchange, discovery.version())
     case 'api-versions':
     case 'api-groups': {
       const root = path.kind === 'api-versions' ? 'api' : 'apis'
       const form = negotiateDiscovery(exchange.requestHeaders.accept)
       if (!form.aggregated)
-        return sendDocument(exchange, root === 'api' ? discovery.apiVersions() : discovery.apiGroups())
+        return await sendDocument(exchange, root === 'api' ? discovery.apiVersions() : discovery.apiGroups())
       const { body, etag } = discovery.aggregated(root)
       return exchange.sendTagged(form.contentType, body, etag)
     }
     case 'api-group':
-      return sendDocument(exchange, discovery.apiGroup(path.group))
+      return await sendDocument(exchange, discovery.apiGroup(path.group))
     case 'api-resources':
-      return sendDocument(exchange, discovery.apiResources(path.group, path.version))
+      return await sendDocument(exchange, discovery.apiResources(path.group, path.version))
     case 'openapi-v2': {
       const { encoding, contentType } = negotiateOpenApiV2(exchange.requestHeaders.accept)
       const { body, etag } = openApi.v2(encoding)
       return exchange.sendTagged(contentType, body, etag)
     }
     case 'openapi-v3-index':
-      return sendDocument(exchange, openApi.index())
+      return await sendDocument(exchange, openApi.index())
     case 'openapi-v3':
       return sendOpenApi(exchange, openApi, path)
   }
 }
 
-/** A document must not leave out groups that are still to be read: it would say that they do not exist. */
+/** Why a document cannot be answered yet: one that left out groups still to be read would say that they do not exist. */
 function whyIncomplete(
   { context }: DocumentOptions,
   path: Exclude<DocumentPath, { kind: 'version' }>,
@@ -72,7 +72,7 @@ function whyIncomplete(
   }
 }
 
-/** A document asked for by its hash never changes and may be kept for ever; an old hash is redirected to the present one. */
+/** A document that is asked for by its hash never changes and may be cached for ever; an old hash is redirected to the present one. */
 function sendOpenApi(
   exchange: Exchange,
   openApi: OpenApi,
@@ -91,11 +91,11 @@ function sendOpenApi(
   exchange.send(301, 'text/plain; charset=utf-8', Buffer.alloc(0), { location: `${exchange.path}?hash=${current}` })
 }
 
-function sendDocument(exchange: Exchange, document: Document | null): void {
+async function sendDocument(exchange: Exchange, document: Document | null): Promise<void> {
   if (document === null) throw unknownResource()
   const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: false, hasObjects: false })
   const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
-  exchange.send(200, form.contentType, layout.whole(document.body), { vary: 'Accept' })
+  exchange.send(200, form.contentType, await layout.whole(document.body), { vary: 'Accept' })
 }
 
 function requireRead({ request }: Exchange): void {

@@ -1,4 +1,4 @@
-/** GET of one object. */
+/** Answers GET of one object. */
 import { isPretty } from '../../dialect/accept.js'
 import type { GetParameters } from '../../dialect/list-options.js'
 import { objectNotFoundError } from '../../dialect/status-body.js'
@@ -13,7 +13,7 @@ export async function handleGet(request: ReadRequest<GetParameters>): Promise<vo
   const { cache, served } = live
   cache.assertReadable()
   const object = await readObject(cache, keyOfName(served.resource, path), options.read, exchange.signal)
-  // The value that was waited for may itself be one that cannot be read.
+  // The read may have waited for the very value that cannot be read.
   cache.assertReadable()
   if (object === undefined) throw objectNotFoundError(served.resource, path.name)
   const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
@@ -22,5 +22,5 @@ export async function handleGet(request: ReadRequest<GetParameters>): Promise<vo
     throw new NotAcceptableError(
       `${served.resource.plural} ${JSON.stringify(path.name)} is stored in a form that cannot be read`,
     )
-  exchange.send(200, form.contentType, layout.whole(body))
+  exchange.send(200, form.contentType, await layout.whole(body))
 }

@@ -1,4 +1,4 @@
-/** GET of a collection that is no watch: which state, which page of it, and its shared body. */
+/** Answers a list: finds the state, chooses the page of it, and sends a body that equal requests share. */
 import type { FactRegistry } from '../../broadcast/fact-registry.js'
 import { Matcher } from '../../broadcast/matcher.js'
 import type { Snapshot } from '../../cache/store.js'
@@ -18,7 +18,7 @@ import type { ApiContext } from './api-context.js'
 import { readListState } from './read-state.js'
 import type { ReadRequest } from './request.js'
 
-/** A longer wait is left to the client, which waits better than a held connection does. */
+/** A longer wait is left to the client, because waiting there holds no connection. */
 const MAX_DEBT_WAIT_MS = 5_000
 
 type ListRequest = ReadRequest<ListParameters>
@@ -30,8 +30,10 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   cache.assertReadable()
   context.memory.admit()
   await payDebt(context, request)
-  const snapshot = await readListState(cache, options.read, exchange.signal)
-  // The value that was waited for may itself be one that cannot be read.
+  const snapshot = await readListState(cache, options.read, exchange.signal, () =>
+    context.pastStates.enter(caller.identity, exchange.signal),
+  )
+  // The read may have waited for the very value that cannot be read.
   cache.assertReadable()
   const page = pageOf(request, snapshot)
   if (page.limit !== null) cache.keep(snapshot)
@@ -66,7 +68,7 @@ function pageOf({ live, path, options, encoder }: ListRequest, snapshot: Snapsho
 
 /** Everything that the bytes of the body depend on. */
 function bodyKey({ clock }: ApiContext, { live, form, options }: ListRequest, page: Page, layout: Layout): string {
-  // The ages in a table are those at the second in which it was asked for.
+  // A table shows ages, which change every second.
   const second = form.transform === 'table' ? Math.floor(clock.now() / 1000) : null
   return [
     live.cache.name,
@@ -95,7 +97,7 @@ function useBody(
   )
 }
 
-/** Waits until the bytes that were sent beyond the identity's rate are paid for. @throws TooManyRequestsError */
+/** Waits until the identity is within its rate of bytes again. @throws TooManyRequestsError */
 async function payDebt({ clock }: ApiContext, { caller, exchange }: ListRequest): Promise<void> {
   const waitMs = caller.pace(0)
   if (waitMs > MAX_DEBT_WAIT_MS) {
@@ -104,7 +106,7 @@ async function payDebt({ clock }: ApiContext, { caller, exchange }: ListRequest)
   if (waitMs > 0) await sleep(clock, waitMs, exchange.signal)
 }
 
-/** The selector's facts are in use from the first piece to the last, or until nobody wants the rest. */
+/** Keeps the selector's facts registered from the first piece to the last, or until nobody wants the rest. */
 function* selectedPieces(page: Page, selector: Selector, facts: FactRegistry): Generator<Buffer | null, void, void> {
   if (selector.isEmpty) return yield* listPieces({ ...page, matches: null })
   const matcher = new Matcher('', selector, facts, page.encoder.apiVersion)

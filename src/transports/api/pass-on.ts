@@ -1,6 +1,6 @@
 /**
- * Requests that another server answers: everything that is not cached, with `--passthrough`; the group versions of
- * aggregated APIs, with `--apiservice`. What the client may do is decided by the other server.
+ * Hands requests to the server that answers them: with `--passthrough` everything that is not cached, with `--apiservice` the
+ * group versions of aggregated APIs. The other server decides what the client may do.
  */
 import { type Attributes, pathAttributes } from '../../auth/authz/authorizer.js'
 import type { RequestPath } from '../../dialect/request-path.js'
@@ -19,13 +19,13 @@ export interface PassOnOptions extends DocumentOptions {
   readonly gate: RequestGate
   /** Origins whose pages may open a WebSocket, besides the server's own. */
   readonly webSocketAllowedOrigins: readonly string[]
-  /** Answers everything that is not answered here; null: nobody does. */
+  /** Answers everything that is not answered here; null: there is no such server. */
   readonly passthrough: Passthrough | null
   /** Group versions of other servers, where there is no passthrough; null: there are none. */
   readonly apiServices: ApiServices | null
 }
 
-/** @returns sends the request on; null when it is answered here. */
+/** @returns a function that sends the request on; null when it is answered here. */
 export function whoElseAnswers(
   options: PassOnOptions,
   exchange: Exchange,
@@ -40,8 +40,8 @@ export function whoElseAnswers(
 }
 
 /**
- * Discovery is passed on too: only the API server knows what can be written, and which groups are not cached. While it is
- * away, the documents of this server are answered instead, so that readers live on.
+ * Passes a request on to the API server. Discovery is passed on too, because only the API server knows what can be written and
+ * which groups are not cached. While it is away, this server answers with its own documents, so that readers can go on.
  */
 export async function passOn(
   options: PassOnOptions,
@@ -58,7 +58,7 @@ export async function passOn(
     const isAway = error instanceof BadGatewayError || error instanceof TimeoutError
     if (!isAway || path.kind === 'resource' || path.kind === 'other' || exchange.request.method !== 'GET') throw error
     await options.gate.check(exchange, attributes)
-    answerDocument(options, exchange, path)
+    await answerDocument(options, exchange, path)
   }
 }
 
@@ -77,7 +77,7 @@ async function passToService(
   await service.pass(exchange, await options.gate.checkForwarded(exchange, attributes))
 }
 
-/** Gets, lists and watches of what is cached are answered here; a resource that cannot be cached (encrypted at rest) is not. */
+/** Whether this server answers: it does for gets, lists and watches, unless the resource cannot be cached (encrypted at rest). */
 function isAnsweredHere({ context }: PassOnOptions, exchange: Exchange, path: RequestPath): boolean {
   if (path.kind !== 'resource' || path.subresource !== '' || path.served === undefined) return false
   if (!isRead(verbOf(exchange, path))) return false
@@ -85,7 +85,7 @@ function isAnsweredHere({ context }: PassOnOptions, exchange: Exchange, path: Re
   return found !== undefined && (found.kind === 'uncached' || found.cache.readiness.kind !== 'refused')
 }
 
-/** undefined: no other server has it. What is served here is never another server's, whatever an APIService says. */
+/** Returns the server of an aggregated API; undefined where there is none. What is served here is never another server's, whatever an APIService says. */
 function apiServiceOf(
   { apiServices, context }: PassOnOptions,
   path: RequestPath,

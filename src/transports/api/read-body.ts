@@ -1,4 +1,4 @@
-/** The body of a request, whole and bounded, on HTTP/1.1 and HTTP/2. Only writes have one. */
+/** Reads the whole body of a request up to a bound, on HTTP/1.1 and HTTP/2. Only writes and reviews have one. */
 import {
   BadRequestError,
   RequestEntityTooLargeError,
@@ -8,11 +8,11 @@ import {
 import type { Clock } from '../../support/clock.js'
 import type { Exchange } from '../server/exchange.js'
 
-/** The API server's limit: twice what etcd takes by default, so that etcd itself refuses an object that is too large for it. */
+/** The API server's limit. It is twice what etcd takes by default, so etcd itself refuses an object that is too large for it. */
 export const MAX_BODY_BYTES = 3 * 1024 * 1024
 
 /**
- * @param timeoutMs a client that sends slowly holds a slot for no longer.
+ * @param timeoutMs the longest that a client that sends slowly may hold its slot.
  * @throws RequestEntityTooLargeError, UnsupportedMediaTypeError, TimeoutError, BadRequestError when the client is gone.
  */
 export async function readBody(
@@ -51,7 +51,7 @@ export async function readBody(
   })
 }
 
-/** Unread bytes of the body must not be taken for the next request, so the connection ends with the answer. */
+/** Ends the connection with the answer, because the unread rest of the body would be taken for the next request. */
 function tooLarge({ response, request }: Exchange, maxBytes: number): RequestEntityTooLargeError {
   if (request.httpVersionMajor === 1) response.setHeader('connection', 'close')
   return new RequestEntityTooLargeError(`Request entity too large: limit is ${maxBytes}`)

@@ -1,4 +1,4 @@
-/** Reads a cache as fresh as a request asks: once for gets, lists and watches. */
+/** Reads a cache with the freshness that a request asks for; gets, lists and watches all read through here. */
 import type { Snapshot } from '../../cache/store.js'
 import type { WatchCache } from '../../cache/watch-cache.js'
 import { expiredTokenError } from '../../dialect/continue-token.js'
@@ -23,7 +23,7 @@ export async function readSnapshot(
   }
 }
 
-/** One object: a consistent read of it may cost the upstream one key, not the whole prefix. */
+/** Reads one object. A consistent read of it may cost the upstream one key instead of the whole prefix. */
 export async function readObject(
   cache: WatchCache,
   key: Key,
@@ -34,13 +34,22 @@ export async function readObject(
   return (await readSnapshot(cache, freshness, signal)).get(key)
 }
 
-/** The state of a list, which may also be an exact revision or that of an earlier page. @throws ExpiredError */
-export async function readListState(cache: WatchCache, read: ListRead, signal: AbortSignal): Promise<Snapshot> {
-  if (read.kind === 'exact') return await cache.snapshotAt(read.revision, signal)
+/**
+ * Reads the state for a list, which may ask for an exact revision or continue an earlier page.
+ * @param enter takes a slot for making a state of the past.
+ * @throws ExpiredError, TooManyRequestsError
+ */
+export async function readListState(
+  cache: WatchCache,
+  read: ListRead,
+  signal: AbortSignal,
+  enter: () => Promise<() => void>,
+): Promise<Snapshot> {
+  if (read.kind === 'exact') return await cache.snapshotAt(read.revision, signal, enter)
   if (read.kind !== 'continue') return await readSnapshot(cache, read, signal)
   if (read.revision === null) return await cache.consistentSnapshot(signal)
   try {
-    return await cache.snapshotAt(read.revision, signal)
+    return await cache.snapshotAt(read.revision, signal, enter)
   } catch (error) {
     throw error instanceof ExpiredError ? expiredTokenError(read) : error
   }

@@ -1,6 +1,6 @@
 /**
- * The attributes by which a request for a resource is authorized and logged. They are derived here and nowhere else, so that
- * every authorizer and the access log see the request that is then performed.
+ * Derives the attributes by which a request for a resource is authorized and logged. They are derived only here, so that every
+ * authorizer and the access log see the request that is then performed.
  *
  * The verb comes from the method; only a read may turn into a watch. The name comes from the path. A field selector
  * `metadata.name=x` names an object for the verbs that apply selectors and for no other: a create takes its name from the
@@ -47,7 +47,7 @@ export function verbOf({ request: { method = '' }, query }: AskedRequest, path: 
   return isWatch(query) ? 'watch' : 'list'
 }
 
-/** @param verb of the request, or one that it needs as well: a PUT that makes an object needs `create`. */
+/** @param verb the verb of the request, or another that it needs as well: a PUT that creates an object needs `create`. */
 export function attributesOf(asked: AskedRequest, path: ResourcePath, verb: Verb): Attributes {
   const attributes = resourceAttributes({
     verb,
@@ -63,7 +63,7 @@ export function attributesOf(asked: AskedRequest, path: ResourcePath, verb: Verb
   return takesSelector ? { ...attributes, name: selectedName(asked.query) } : attributes
 }
 
-/** '' when the selector does not name exactly one object, or is malformed, which is refused later. */
+/** Returns the name that a field selector requires; '' when it requires none, or is malformed, which is refused later. */
 function selectedName(query: URLSearchParams): string {
   const text = parameter(query, 'fieldSelector') ?? ''
   if (text === '') return ''

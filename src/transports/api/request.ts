@@ -1,6 +1,7 @@
 /**
- * A request for a resource on its way down the API path. `Request` is what is known once it has passed the gate;
- * `ReadRequest` adds the live resource and everything that was negotiated and parsed, so that a handler looks nothing up.
+ * Describes a request for a resource as the API handlers pass it down. `Request` holds what is known once the request has passed
+ * the gate; `ReadRequest` adds the live resource and everything that was negotiated and parsed, so that a handler looks
+ * nothing up.
  */
 import { type Negotiated, negotiate } from '../../dialect/accept.js'
 import type { ObjectEncoder } from '../../dialect/encoding/object-encoder.js'
@@ -28,7 +29,7 @@ export interface Request {
   readonly path: ResourcePath
   readonly verb: Verb
   readonly caller: Caller
-  /** The span of a traced list. */
+  /** The span of a traced list; null for all other requests. */
   readonly span: Span | null
 }
 
@@ -108,7 +109,7 @@ function withEncoder<Options extends FormOptions>(
   return { form, options, encoder: forms.encoder(resource, form, options) }
 }
 
-/** The name in a path that names one object and still lists or watches. */
+/** The name in the path of a list or watch of one object. */
 function nameOf({ path }: Request): string | undefined {
   return path.name === '' ? undefined : path.name
 }

@@ -1,4 +1,4 @@
-/** The forms in which a resource can be answered, by what is stored of it: JSON, YAML, protobuf, tables. */
+/** Decides in which forms a resource can be answered (JSON, YAML, protobuf, tables), and chooses the encoder of each. */
 import type { WatchCache } from '../../cache/watch-cache.js'
 import { hasSameMessage } from '../../codec/versions/convert.js'
 import type { Negotiated, Servable } from '../../dialect/accept.js'
@@ -14,7 +14,7 @@ import { NotAcceptableError } from '../../model/status.js'
 import type { StoredObject } from '../../model/stored-object.js'
 import type { Clock } from '../../support/clock.js'
 
-/** A resource, and the cache that a request reads; null: there is none, as for what is only written. */
+/** A resource, and the cache that a request reads; null where it reads none, as for a write. */
 export interface FormedResource {
   readonly served: ServedResource
   readonly cache: WatchCache | null
@@ -44,7 +44,7 @@ export class ResourceForms {
     this.#clock = clock
   }
 
-  /** The scales of its objects, in the place of these. */
+  /** Returns the resource whose objects are the scales of these objects. */
   scalesOf({ served }: FormedResource): FormedResource {
     const { scale } = served.subresources
     if (scale === null) throw new RangeError(`${served.resource.plural} have no scale`)

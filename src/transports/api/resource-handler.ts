@@ -1,4 +1,4 @@
-/** One request for a resource: through the gate, to the resource, and on to the handler of its verb. */
+/** Leads a request for a resource through the gate, to the resource, and on to the handler of its verb. */
 import { unknownResource } from '../../dialect/request-path.js'
 import { hasSubresource } from '../../dialect/resource-registry.js'
 import { objectNotFoundError } from '../../dialect/status-body.js'
@@ -36,7 +36,7 @@ export async function answerResource(options: ResourceHandlerOptions, asked: Ask
   await (asked.verb === 'list' ? tracedList(options, asked) : passGate(options, { ...asked, span: null }))
 }
 
-/** A client that traces sends its `traceparent`. */
+/** Answers a list in a span, which continues the client's trace if the client sent its `traceparent`. */
 function tracedList(options: ResourceHandlerOptions, asked: Asked): Promise<void> {
   const { exchange, path } = asked
   const { request, requestHeaders } = exchange
@@ -135,7 +135,7 @@ function checkWebSocket({ webSocketAllowedOrigins }: ResourceHandlerOptions, exc
   checkHandshake(exchange)
 }
 
-/** A watch begins with the state at its revision. Parameters that cannot be read are refused later, where they are parsed. */
+/** A watch begins with the state at its revision. Malformed parameters are refused later, where they are parsed. */
 function uncachedRequest({ exchange, path, verb }: Request): UncachedRequest {
   const { query, requestHeaders } = exchange
   const last = requestHeaders['last-event-id']
@@ -148,10 +148,10 @@ function uncachedRequest({ exchange, path, verb }: Request): UncachedRequest {
   }
 }
 
-/** While the upstream is away, a header says how old the answer may be. */
+/** Adds a header that says how old the answer may be, while the upstream is away. */
 function exposeStaleness(exchange: Exchange, { cache }: LiveResource): void {
   const { stalenessMs } = cache
-  // Another distributary that is about to feed from here must know whether it can ask for bookmarks.
+  // Another distributary that is about to feed itself from here has to know whether it can ask for bookmarks.
   if (exchange.requestHeaders['x-distributary-ask'] === 'progress') {
     exchange.headers['x-distributary-trusts-progress'] = String(cache.trustsProgress)
   }

@@ -1,4 +1,4 @@
-/** POST of an access review: reads the question, answers it from this server's own authorizer, stores nothing. */
+/** Answers POST of an access review from this server's own authorizer, and stores nothing. */
 import { answerReview, findReview, type ReviewKind } from '../../auth/authz/reviews.js'
 import type { Schema } from '../../codec/protobuf/schema.js'
 import { isPretty, negotiate } from '../../dialect/accept.js'
@@ -19,7 +19,7 @@ export interface ReviewOptions {
   readonly schema: Schema
 }
 
-/** A review is a question of a few names; the largest list of groups is far below this. */
+/** A review contains a few names; the largest list of groups is far below this. */
 const MAX_REVIEW_BYTES = 64 * 1024
 
 export function reviewOf(path: ResourcePath): ReviewKind | undefined {
@@ -53,5 +53,5 @@ export async function handleReview(
     nowMs: context.clock.now(),
   })
   const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
-  exchange.send(201, form.contentType, layout.whole(Buffer.from(JSON.stringify(answer))))
+  exchange.send(201, form.contentType, await layout.whole(Buffer.from(JSON.stringify(answer))))
 }

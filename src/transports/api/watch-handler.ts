@@ -1,9 +1,9 @@
 /**
- * A watch, up to the moment when a cursor takes over: where it starts, and what is held for it until it has started. It is
- * the same for all transports; what differs between them is a `WatchTransport`.
+ * Opens a watch: finds where it starts, holds a place for it, and hands it over to a cursor. This is the same for all
+ * transports; what differs between them is a `WatchTransport`.
  *
- * A revision that is gone or too far ahead is told in the stream, after a 200, because clients of the API server look for
- * it there. Every other refusal is an ordinary answer.
+ * The error for a revision that is gone or too far ahead comes in the stream, after a 200, because clients of the API server
+ * look for it there. Every other refusal is an ordinary answer.
  */
 import type { CursorRequest, CursorStart } from '../../broadcast/dispatcher.js'
 import type { Cursor } from '../../broadcast/cursor.js'
@@ -18,7 +18,7 @@ import type { ReadRequest } from './request.js'
 
 type Watch = ReadRequest<WatchParameters>
 
-/** The place, the slot and the checks that are held for a watch. */
+/** What is held for a watch: its place among the watchers, the slot for its initial state, and the checks of its permission. */
 interface Held {
   /** Gives back the slot for its initial state. */
   releaseInitial: () => void
@@ -40,10 +40,10 @@ export async function handleWatch(context: ApiContext, request: Watch, transport
       held.releaseInitial = await context.initialStates.enter(caller.identity, exchange.signal)
     }
     const start = await startOf(request)
-    // The value that was waited for may itself be one that cannot be read.
+    // The read may have waited for the very value that cannot be read.
     live.cache.assertReadable()
     if (exchange.signal.aborted) return held.release()
-    // What it is to be shown as may have changed with the definition meanwhile.
+    // The definition, and with it the form of the objects, may have changed meanwhile.
     if (live.cache.history !== history) throw changedMeanwhile()
     const cursor = begin(context, request, transport, start, held)
     if (cursor !== null && cursor.state !== 'ended') keepChecking(request, cursor, held)
@@ -70,12 +70,12 @@ function holdPlace(leave: () => void): Held {
   return held
 }
 
-/** A function of its own: what it makes lives as long as the watch, and must not hold the request for so long. */
+/** A function of its own, because its closure lives as long as the watch and must not keep the request alive for as long. */
 function keepChecking({ caller, live: { dispatcher } }: Watch, cursor: Cursor, held: Held): void {
   held.stopKeeping = caller.keep((error) => dispatcher.fail(cursor, error, 'revoked'))
 }
 
-/** null: it ended with an error at once. @param start an error is told in the stream. */
+/** @param start an error is sent in the stream. @returns null when the watch has ended with an error already. */
 function begin(
   context: ApiContext,
   request: Watch,
@@ -96,7 +96,7 @@ function begin(
   }
 }
 
-/** No function of this scope is in it: for as long as the watch runs it would keep everything that the request was made of. */
+/** The result contains no function of this scope, which would keep everything of the request alive as long as the watch runs. */
 function watchRequest(
   context: ApiContext,
   { path, caller, options, encoder }: Watch,

@@ -1,4 +1,4 @@
-/** POST, PUT, PATCH and DELETE: reads the body, performs one verb, sends the answer. */
+/** Answers POST, PUT, PATCH and DELETE: reads the body, performs one verb, and sends the answer. */
 import { givesRights } from '../../auth/authz/escalation.js'
 import type { FairGate } from '../../auth/fair-gate.js'
 import { type Negotiated, isPretty, negotiate } from '../../dialect/accept.js'
@@ -18,9 +18,9 @@ import type { Request } from './request.js'
 import { attributesOf, isRead } from './request-attributes.js'
 
 export interface Writes {
-  /** @param identity whoever asks, for a fair share of the threads. */
+  /** @param identity the caller's name, for a fair share of the threads. */
   perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer>
-  /** Slots for writes under way, each of which holds its body. */
+  /** The slots for writes in progress, each of which holds its body. */
   readonly gate: Pick<FairGate, 'enter'>
 }
 
@@ -56,13 +56,13 @@ export async function handleWrite(
       ...(givesRights(served.resource) ? { confirm: confirmRights(request) } : {}),
     }
     const answer = await performer.perform(verb, write, caller.identity, exchange.signal)
-    send(context, exchange, served, answer, form)
+    await send(context, exchange, served, answer, form)
   } finally {
     release()
   }
 }
 
-/** Nothing is given away where only owners, finalizers and managed fields change: whoever cleans up must not need rights. */
+/** A write that changes only owners, finalizers and managed fields gives nothing away, so that garbage collectors need no rights. */
 function confirmRights({ caller, path: { plural, namespace, name } }: Request): ConfirmPut {
   return async (before, after) => {
     if (before !== null && isSameButOwnership(before, after)) return
@@ -81,22 +81,22 @@ function requireWritable(writes: Writes | null, { exchange, path, verb }: Reques
   return [writes, verb]
 }
 
-function send(
+async function send(
   { forms }: ApiContext,
   exchange: Exchange,
   served: ServedResource,
   answer: WriteAnswer,
   form: Negotiated,
-): void {
+): Promise<void> {
   for (const warning of answer.warnings) exchange.warn(warning)
   const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
   if (answer.kind === 'document') {
     const contentType = form.encoding === 'yaml' ? 'application/yaml' : 'application/json'
-    return exchange.send(answer.code, contentType, layout.whole(answer.json))
+    return exchange.send(answer.code, contentType, await layout.whole(answer.json))
   }
   const { includeObject } = parseGetParameters(exchange.query)
   const encoder = forms.encoder({ served, cache: null }, form, { includeObject, projection: null })
   const body = encoder.single(answer.stored)
   if (body === null) throw new NotAcceptableError('what was written cannot be shown in that form')
-  exchange.send(answer.code, form.contentType, layout.whole(body))
+  exchange.send(answer.code, form.contentType, await layout.whole(body))
 }

@@ -1,7 +1,8 @@
 /**
- * Bodies of lists, made once and shared: a body that is being made is shared by all requests that come meanwhile, finished
- * ones are kept in an LRU bounded by bytes. The number of different bodies that are made or sent at one time is bounded by
- * slots that go round between identities, so that a storm of different lists costs its sender a 429 and not our memory.
+ * Makes the body of a list once and shares it. A body that is being made is shared by all requests that come meanwhile;
+ * finished bodies are kept in an LRU bounded by bytes. The number of different bodies that are made or sent at one time is
+ * bounded by slots that identities take in turns, so that a storm of different lists costs its sender a 429 and not our
+ * memory.
  */
 import { LRUCache } from 'lru-cache'
 import type { FairGate } from '../../auth/fair-gate.js'
@@ -15,11 +16,11 @@ interface Entry {
 
 export interface BodyUse {
   readonly body: SharedBody
-  /** To be called when the answer is sent or given up. */
+  /** Gives the body back; the caller calls it when the answer is sent or given up. */
   release(): void
 }
 
-/** The client whose slot is taken to make a body that is not there. */
+/** The client that needs a slot to have a body made. */
 export interface Asker {
   readonly identity: string
   readonly signal: AbortSignal
@@ -28,9 +29,9 @@ export interface Asker {
 export class BodyCache {
   readonly #finished: LRUCache<string, SharedBody>
   readonly #inUse = new Map<string, Entry>()
-  /** The first request of each identity that waits for a slot to make a body: the others of the identity wait behind it. */
+  /** The first request of each identity that waits for a slot for a body; the identity's other requests wait behind it. */
   readonly #ahead = new Map<string, Promise<void>>()
-  /** Requests that wait for a slot to make a body, by key: they are told when another has begun to make it. */
+  /** The requests that wait for a slot, by the key of the body: they stop waiting when another has begun to make it. */
   readonly #awaiting = new Map<string, Set<AbortController>>()
   readonly #gate: FairGate
 
@@ -70,7 +71,7 @@ export class BodyCache {
     }
   }
 
-  /** A slot; null when another request begins to make the body, or when one of the same identity waited in front. */
+  /** Waits for a slot; null when another request begins to make the body, or when one of the same identity waited in front. */
   async #waitFor(key: string, { identity, signal }: Asker): Promise<(() => void) | null> {
     const place = `${identity}\n${key}`
     const ahead = this.#ahead.get(place)
@@ -97,7 +98,7 @@ export class BodyCache {
     }
   }
 
-  /** A body made from another that is in use, whose slot is enough for both. */
+  /** Uses a body made from another that is in use, whose slot is enough for both. */
   useDerived(key: string, make: () => Pieces): BodyUse {
     return this.#there(key) ?? this.#begin(key, make, nothing)
   }

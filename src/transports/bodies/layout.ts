@@ -1,41 +1,73 @@
 /** The layout of an answer that has been encoded as compact JSON: compact, indented, or YAML. */
 import type { Negotiated } from '../../dialect/accept.js'
-import { JsonIndenter, indentJson } from '../../codec/json-indent.js'
-import { jsonToYaml } from '../../codec/json-to-yaml.js'
+import { JsonIndenter } from '../../codec/json-indent.js'
+import { YamlWriter, yamlSteps } from '../../codec/json-to-yaml.js'
+import { turns } from '../../support/turns.js'
 import type { Pieces } from './shared-body.js'
 
 export interface Layout {
   readonly key: string
-  whole(body: Buffer): Buffer
+  /** A whole answer, in turns of the event loop where it is large. */
+  whole(body: Buffer): Promise<Buffer>
+  /** @param source each piece but the last ends with a whole item of the list. */
   pieces(source: Generator<Buffer | null, void, void>): Pieces
 }
 
 const NEW_LINE = Buffer.from('\n')
+/** Indented in a millisecond or two. */
+const PART_BYTES = 64 * 1024
 
-const asItIs: Layout = { key: 'compact', whole: (body) => body, pieces: (source) => source }
+const asItIs: Layout = { key: 'compact', whole: (body) => Promise.resolve(body), pieces: (source) => source }
 
 const indented: Layout = {
   key: 'indented',
-  whole: (body) => Buffer.concat([indentJson(body), NEW_LINE]),
+  async whole(body) {
+    const indenter = new JsonIndenter()
+    const parts: Buffer[] = []
+    for (let at = 0; at < body.length; at += PART_BYTES) {
+      if (at > 0 && turns.isOver) await turns.take()
+      parts.push(indenter.push(body.subarray(at, at + PART_BYTES)))
+    }
+    return Buffer.concat([...parts, NEW_LINE])
+  },
   *pieces(source) {
     const indenter = new JsonIndenter()
-    for (const piece of source) yield piece === null ? null : indenter.push(piece)
+    for (const piece of source) {
+      if (piece === null) {
+        yield null
+        continue
+      }
+      for (let at = 0; at < piece.length; at += PART_BYTES) yield indenter.push(piece.subarray(at, at + PART_BYTES))
+    }
     yield NEW_LINE
   },
 }
 
-/** YAML is for people, who ask for few objects, so the whole answer is converted at once. */
 const yaml: Layout = {
   key: 'yaml',
-  whole: (body) => Buffer.from(jsonToYaml(body)),
+  async whole(body) {
+    const steps = yamlSteps(body)
+    while (true) {
+      const step = steps.next()
+      if (step.done) return Buffer.from(step.value)
+      if (turns.isOver) await turns.take()
+    }
+  },
   *pieces(source) {
-    const pieces: Buffer[] = []
+    const writer = new YamlWriter()
     for (const piece of source) {
       if (piece === null) yield null
-      else pieces.push(piece)
+      else yield yield* inTurns(writer.push(piece))
     }
-    yield Buffer.from(jsonToYaml(Buffer.concat(pieces)))
   },
+}
+
+function* inTurns<R>(steps: Generator<void, R, void>): Generator<null, R, void> {
+  while (true) {
+    const step = steps.next()
+    if (step.done) return step.value
+    if (turns.isOver) yield null
+  }
 }
 
 export function layOut(form: Negotiated, pretty: boolean): Layout {

@@ -1,16 +1,15 @@
 /** Writes a shared body to one client, in pieces and at the client's pace. */
 import { createGzip } from 'node:zlib'
 import { type Clock, sleep } from '../../support/clock.js'
+import { turns } from '../../support/turns.js'
 import type { BodyCache, BodyUse } from './body-cache.js'
 import type { Exchange } from '../server/exchange.js'
 import type { SharedBody } from './shared-body.js'
 
-/** The API server compresses from here on: below it the network is cheaper than the CPU. */
+/** The API server compresses from this size on: below it the network is cheaper than the CPU. */
 const GZIP_FROM_BYTES = 128 * 1024
-/** The API server's choice: a fraction of the default level's time for nearly its size. */
+/** The API server's choice: it takes a fraction of the default level's time for nearly its size. */
 const GZIP_LEVEL = 1
-/** Pieces written in one turn of the event loop to a client that takes everything. */
-const PIECES_PER_TURN = 8
 
 export interface BodyAnswer {
   readonly contentType: string
@@ -78,7 +77,7 @@ async function writePieces(exchange: Exchange, body: SharedBody, { pace, clock }
     const waitMs = pace(piece.length)
     if (waitMs > 0) await sleep(clock, waitMs, exchange.signal)
     if (!hasRoom && exchange.needsDrain) await drained(exchange)
-    else if (i % PIECES_PER_TURN === PIECES_PER_TURN - 1) await new Promise((resolve) => setImmediate(resolve))
+    else if (turns.isOver) await turns.take()
   }
   if (!exchange.isGone) response.end()
 }

@@ -1,9 +1,10 @@
 /**
- * The body of a large answer as pieces of bytes that are made once, on demand of whoever is furthest, and shared by all
- * who are sent the same. No answer is ever one giant string.
+ * The body of a large answer, in pieces of bytes. Each piece is made once, when the first reader needs it, and shared by all
+ * clients that are sent the same. No answer is ever one giant string.
  */
+import { turns } from '../../support/turns.js'
 
-/** Pieces in order. A null piece means: nothing yet, ask again in the next turn of the event loop. */
+/** The pieces in order. A null piece means that the next one is not ready: it is asked for again in another turn (`support/turns.ts`). */
 export type Pieces = Iterator<Buffer | null, void, void> | AsyncIterator<Buffer | null, void, void>
 
 export class SharedBody {
@@ -24,19 +25,19 @@ export class SharedBody {
     return this.#source === null
   }
 
-  /** Made so far; all of it once complete. */
+  /** The bytes made so far. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** The piece at `index`, undefined after the last. Synchronous where it has been made. @throws what the source throws. */
+  /** Returns the piece at `index`, undefined after the last; synchronously where it has been made. @throws what the source throws. */
   piece(index: number): Buffer | undefined | Promise<Buffer | undefined> {
     if (index < this.#pieces.length) return this.#pieces[index]
     if (this.#source === null && this.#error === null) return undefined
     return this.#make(index)
   }
 
-  /** Ends the source, which lets go of what it holds, because nobody wants the rest. */
+  /** Ends the source, so that it releases what it holds, because nobody wants the rest. */
   abandon(): void {
     const source = this.#source
     if (source === null) return
@@ -58,12 +59,14 @@ export class SharedBody {
 
   async #makeOne(source: Pieces): Promise<void> {
     try {
+      if (turns.isOver) await turns.take()
+      if (this.#source === null) return
       const next = await source.next()
       if (this.#source === null) return
       if (next.done) {
         this.#source = null
         this.#onComplete(this)
-      } else if (next.value === null) await new Promise((resolve) => setImmediate(resolve))
+      } else if (next.value === null) await turns.take()
       else {
         this.#pieces.push(next.value)
         this.#bytes += next.value.length

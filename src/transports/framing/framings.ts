@@ -1,6 +1,6 @@
 /**
- * A wire is a framing (how an event looks: a JSON line, a server-sent event, a protobuf message) on a carrier (what the
- * frames travel in). Each pair is made once, so that watchers of one pair share a group.
+ * A wire format is a framing (the form of an event: a JSON line, a server-sent event, a protobuf message) on a carrier (what
+ * the frames travel in). Each pair is made once, so that the watchers of one pair share a group.
  */
 import { type WireFormat, chunkEnvelope } from '../../broadcast/wire-format.js'
 import type { Stream } from '../../dialect/accept.js'

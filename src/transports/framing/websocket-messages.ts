@@ -1,6 +1,6 @@
 /**
- * One WebSocket message per event, in one frame (RFC 6455, 5.2): text for JSON, binary for protobuf, never masked, since
- * only clients mask. So the bytes are the same for every client, and a group shares them.
+ * Writes each event as one WebSocket message in one frame (RFC 6455, 5.2): text for JSON, binary for protobuf. Only clients
+ * mask, so the bytes are the same for every client, and a group shares them.
  */
 import { encodeWatchEvent } from '../../codec/protobuf/encode.js'
 import type { Framing } from './framing.js'
@@ -8,9 +8,9 @@ import { jsonEvent } from './json-lines.js'
 
 const TEXT = 0x81
 const BINARY = 0x82
-/** An empty ping: a sign of life through proxies, which the client's side answers by itself. */
+/** An empty ping, which keeps proxies from closing a quiet connection; the client's library answers it by itself. */
 const PING = Buffer.from([0x89, 0])
-/** The idle times of proxies begin at 30 s; most have 60. */
+/** Proxies close idle streams after 30 s at the earliest; most after 60. */
 const PING_EVERY_MS = 25_000
 
 const pings = { frame: () => PING, everyMs: PING_EVERY_MS }

@@ -1,11 +1,11 @@
 /**
- * Aggregated APIs without an API server in front: `/apis/{group}/{version}` is handed to the server that has it. The
- * configuration gives its address. APIService objects name such servers too, and a group version that is named there
- * without an address is answered with a 503 that says what is missing.
+ * Serves aggregated APIs without an API server in front: `/apis/{group}/{version}` is handed to the server that has it, whose
+ * address is in the configuration. APIService objects name such servers too; a group version that only an object names is
+ * answered with a 503 that says what is missing.
  *
- * Each server is asked for its resources now and then, so that discovery can be answered at once; while one is away, its
- * resources stay listed as they were last, marked as stale. Requests are tried all the same. Addresses and authorities in
- * the objects are ignored: whoever may write one could send our callers elsewhere.
+ * Each server is asked for its resources at intervals, so that discovery can be answered at once. While a server is away, its
+ * last known resources stay listed and are marked as stale; requests are tried all the same. Addresses and authorities in the
+ * objects are ignored, because whoever may write one could send our callers elsewhere.
  */
 import { ALL_AUTHENTICATED, type User } from '../../auth/user.js'
 import { readResourceList, type RemoteGroups, type RemoteGroupVersion } from '../../dialect/remote-group.js'
@@ -33,7 +33,7 @@ export interface NamedService {
   readonly service: string
 }
 
-/** The interval at which a kube-aggregator reads them too. */
+/** kube-aggregator reads the resources at the same interval. */
 const REFRESH_MS = 30_000
 const BACKOFF = { firstMs: 500, capMs: 5_000 }
 const ASK_TIMEOUT_MS = 5_000
@@ -51,7 +51,7 @@ const ASKING: User = {
 export class ApiServices implements RemoteGroups {
   readonly #options: ApiServicesOptions
   readonly #services: ReadonlyMap<string, ApiService>
-  /** By the name of the object. */
+  /** The services that APIService objects name, by the name of the object. */
   readonly #named = new Map<string, NamedService>()
   readonly #stopping = new AbortController()
   #running: Promise<unknown> | null = null
@@ -76,12 +76,12 @@ export class ApiServices implements RemoteGroups {
     return [...this.#services.values()]
   }
 
-  /** undefined: nobody else is said to have it. */
+  /** Returns the server of a group version; undefined where none is configured. */
   find(group: string, version: string): ApiService | undefined {
     return this.#services.get(`${group}/${version}`)
   }
 
-  /** The error for a group version that is named without an address; null for any other. */
+  /** Returns the error for a group version that an object names and no address is configured for; null for any other. */
   missing(group: string, version: string): ServiceUnavailableError | null {
     if (this.#named.size === 0) return null
     for (const [name, named] of this.#named) {
@@ -94,7 +94,7 @@ export class ApiServices implements RemoteGroups {
     return null
   }
 
-  /** @param named null: the object is gone, or names no service. */
+  /** Notes what an APIService object names. @param named null when the object is gone, or names no service. */
   name(object: string, named: NamedService | null): void {
     const before = this.#named.get(object)
     if (named === null) return void this.#named.delete(object)
@@ -126,12 +126,12 @@ interface ApiServiceOptions extends Omit<ApiServicesOptions, 'addresses'> {
   readonly onChange: () => void
 }
 
-/** One of them. */
+/** The server of one group version. */
 export class ApiService implements RemoteGroupVersion {
   readonly #options: ApiServiceOptions
   #resources: readonly object[] = []
   #isCurrent = false
-  /** Why it does not say what it has; '' before it was asked. */
+  /** Why its resources are not known; '' before it was asked, null when they are. */
   #problem: string | null = ''
   #wake = new AbortController()
 
@@ -160,7 +160,7 @@ export class ApiService implements RemoteGroupVersion {
     try {
       await this.#options.passthrough.pass(exchange, caller)
     } catch (error) {
-      // Known before the next look at it, which comes sooner now.
+      // The loss is known before the next refresh, which now comes sooner.
       if (error instanceof ServiceUnavailableError && this.#isCurrent) {
         this.#lose(error.message)
         this.#wake.abort()

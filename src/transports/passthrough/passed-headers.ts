@@ -1,12 +1,13 @@
 /**
- * Which headers of a request and an answer go through a proxy, and which are between two neighbours only (RFC 9110, 7.6.1).
+ * Chooses the headers of a request and of an answer that are passed on; others are meant for the next hop only (RFC 9110,
+ * 7.6.1).
  *
- * Names that a caller gives itself (`X-Remote-*`) never go through: an API server that trusts our certificate would believe
- * them. What it is told of a caller is what was found out here.
+ * Identities that a caller claims (`X-Remote-*`) are never passed on: an API server that trusts our certificate would believe
+ * them. It is told the identity that was authenticated here.
  */
 import type { User } from '../../auth/user.js'
 
-/** Name, value, name, value… as Node has them raw: repeated ones stay apart. */
+/** Name, value, name, value… as in Node's `rawHeaders`, where repeated headers stay apart. */
 export type RawHeaders = readonly string[]
 
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
@@ -36,26 +37,26 @@ export interface PassedRequest {
   readonly asUser: User | null
   /** The protocol to upgrade to; null: none. */
   readonly upgrade: string | null
-  /** The body has no length of its own. */
+  /** Whether the body has no declared length. */
   readonly isChunked: boolean
   /** Matches the lower-case names of further headers that are not passed on. */
   readonly isStripped: (key: string) => boolean
 }
 
 /**
- * Never between two neighbours, whatever Connection says: without them the other server would see somebody else asking. A
+ * Whether a header is passed on even if Connection lists it, because without it the other server would see another caller. A
  * gateway that adds Impersonate-User and forwards its client's Connection would act with its own rights.
  */
 function isEndToEnd(key: string): boolean {
   return key === 'authorization' || key.startsWith('impersonate-')
 }
 
-/** Servers behind a CGI-like gateway read `_` as `-`. */
+/** Whether a header claims an identity. Servers behind a CGI-like gateway read `_` as `-`. */
 function isName(key: string): boolean {
   return REMOTE.test(key.replaceAll('_', '-'))
 }
 
-/** @param patterns names, with `*` at the end for any end; case does not matter. */
+/** @param patterns names of headers in any case; a `*` at the end stands for any end. */
 export function headerMatcher(patterns: readonly string[]): (key: string) => boolean {
   const lower = patterns.map((pattern) => pattern.toLowerCase().replaceAll('_', '-'))
   const names = new Set(lower)
@@ -66,7 +67,7 @@ export function headerMatcher(patterns: readonly string[]): (key: string) => boo
   }
 }
 
-/** For `http.request`. */
+/** Returns the headers of the request to the other server, for `http.request`. */
 export function requestHeaders({
   rawHeaders,
   address,
@@ -86,7 +87,7 @@ export function requestHeaders({
     if (key.startsWith(':') || key === 'host' || isName(key) || isStripped(key)) continue
     if (key === 'te' && /\btrailers\b/i.test(value)) acceptsTrailers = true
     if (HOP_BY_HOP.has(key) || (listed.has(key) && !isEndToEnd(key))) continue
-    // Node answers that itself.
+    // Node answers `Expect` itself.
     if (key === 'expect') continue
     if (key === 'x-forwarded-for') forwarded.push(value)
     else if (key === 'authorization' && asUser !== null) continue
@@ -100,7 +101,7 @@ export function requestHeaders({
   return passed
 }
 
-/** The headers of an answer, in the order they came. */
+/** Returns the headers of the answer that are passed on, in the order in which they came. */
 export function responseHeaders(rawHeaders: RawHeaders): string[] {
   const listed = listedInConnection(rawHeaders)
   const passed: string[] = []
@@ -122,7 +123,7 @@ function listedInConnection(rawHeaders: RawHeaders): ReadonlySet<string> {
   return listed
 }
 
-/** Source: Kubernetes' request header authentication; keys of extras are percent-encoded, for they become header names. */
+/** Source: Kubernetes' request header authentication. The keys of extras are percent-encoded, because they become header names. */
 function remoteHeaders({ name, uid, groups, extra }: User): string[] {
   const headers = ['X-Remote-User', headerText(name)]
   if (uid !== '') headers.push('X-Remote-Uid', headerText(uid))
@@ -133,7 +134,7 @@ function remoteHeaders({ name, uid, groups, extra }: User): string[] {
   return headers
 }
 
-/** A header is bytes: UTF-8 as Go writes it. @throws TypeError by Node for what no header may hold. */
+/** Encodes a header's value in UTF-8, as Go does. Node throws a TypeError for what no header may contain. */
 function headerText(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1')
 }

@@ -1,13 +1,13 @@
 /**
- * Requests that are not answered here, handed to another server and its answers back: as they are, streaming both ways, each
- * side read only as fast as the other takes it. Requests to upgrade become a tunnel once the other has agreed (101).
+ * Hands requests that are not answered here to another server, and its answers back. Both are streamed unchanged, each side read
+ * only as fast as the other takes it. A request to upgrade becomes a tunnel once the other server has agreed (101).
  *
- * The other server authenticates the caller by the caller's own bearer token, or, where the caller proved itself here by
- * something that cannot be handed on (a certificate), by our proxy certificate with the caller's name in headers. Connections
- * with that certificate carry no other requests: without a name in the headers the other server might take the certificate
- * itself for the caller. The other server also decides what the caller may do.
+ * The other server authenticates the caller by the caller's own bearer token. Where the caller proved its identity here by
+ * something that cannot be handed on (a certificate), it is authenticated by our proxy certificate with the caller's name in
+ * headers. Connections with that certificate carry no other requests, because without a name in the headers the other server
+ * might take the certificate itself for the caller. The other server also decides what the caller may do.
  *
- * A request is never sent twice: whether a write was done before the connection broke cannot be known.
+ * A request is never sent twice, because nobody can know whether a write was done before the connection broke.
  */
 import http from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'
@@ -35,26 +35,26 @@ export interface PassthroughOptions {
   readonly url: string
   /** Names the other server in messages: `the API server`. */
   readonly name: string
-  /** PEM. Default: the system's authorities. */
+  /** The trusted authorities, as PEM. Default: those of the system. */
   readonly ca?: string | Buffer
   readonly insecureSkipTlsVerify?: boolean
   /** The name that its certificate must have, where that is not the host of the URL. */
   readonly tlsServerName?: string
-  /** Used for requests in a user's name, and only for those; null: callers without a bearer token cannot be passed on. */
+  /** Used only for requests in a user's name; null where callers without a bearer token cannot be passed on. */
   readonly proxyCertificate: { readonly cert: string | Buffer; readonly key: string | Buffer } | null
-  /** With that certificate every authenticated caller goes by its name, and no token is handed on. Default false. */
+  /** Whether tokens are never handed on: with the proxy certificate every authenticated caller goes by its name. Default: false. */
   readonly keepsTokens?: boolean
-  /** Names of headers that are not passed on; `*` at the end stands for any end. Default: only those that are never passed on. */
+  /** The names of further headers that are not passed on; `*` at the end stands for any end. Default: none. */
   readonly stripHeaders?: readonly string[]
-  /** 503 where the other server answers for a part of the API served here; default 502. */
+  /** The code while the other server is away: 503 where it answers for a part of the API served here. Default: 502. */
   readonly awayIs?: 502 | 503
-  /** Requests and tunnels at one time. */
+  /** The most requests and tunnels at one time. */
   readonly maxRequests: number
   /** The longest time from the request to the head of the answer. A stream may then last as long as it likes. */
   readonly responseTimeoutMs: number
   readonly clock: Clock
   readonly onRejected: () => void
-  /** The answer of the other server began, or there was none and the client was told so. */
+  /** Called when the answer of the other server begins, or when there is none and the client is told so. */
   readonly onAnswered?: (code: number, seconds: number) => void
 }
 
@@ -92,13 +92,13 @@ export class Passthrough {
     }
   }
 
-  /** Requests and tunnels that run. */
+  /** The number of requests and tunnels that run. */
   get running(): number {
     return this.#running
   }
 
   /**
-   * Resolves when the answer has been given, whatever it was.
+   * Resolves when the client has been answered, whatever the answer was.
    * @throws StatusError while nothing has been answered: 403, 429, 502 (or 503, as `awayIs` says), 504.
    */
   async pass(exchange: Exchange, caller: ForwardedCaller): Promise<void> {
@@ -122,7 +122,7 @@ export class Passthrough {
   }
 
   /**
-   * Reads a document of the other server for this server itself: as `asUser` with the proxy certificate, anonymously without.
+   * Reads a document of the other server for this server itself: as `asUser` with the proxy certificate, anonymously without it.
    * @throws StatusError when there is no answer; Error when it is longer than `maxBytes`.
    */
   ask(path: string, asUser: User, { maxBytes, timeoutMs, signal }: AskOptions): Promise<Answered> {
@@ -174,7 +174,7 @@ export class Passthrough {
     this.#agents.proxy?.destroy()
   }
 
-  /** The user whose name goes into the headers; null: the caller's own credentials are passed on, or there are none. */
+  /** Returns the user whose name goes into the headers; null where the caller's own credentials are passed on, or there are none. */
   #nameOf({ user, isAnonymous, hasBearerToken }: ForwardedCaller): User | null {
     const { proxy } = this.#agents
     if (user === null || isAnonymous) return null
@@ -203,7 +203,7 @@ export class Passthrough {
         response.destroy()
         resolve()
       }
-      // A client that leaves takes its request with it.
+      // When the client leaves, its request to the other server ends too.
       response.once('close', () => {
         timer.cancel()
         if (!response.writableFinished) outgoing.destroy()
@@ -277,7 +277,7 @@ export class Passthrough {
     const { response, request } = exchange
     const code = incoming.statusCode ?? 502
     exchange.statusCode = code
-    // A name that repeats becomes one header with several values.
+    // A header that repeats becomes one with several values.
     const headers = responseHeaders(incoming.rawHeaders)
     const grouped: Record<string, string | string[]> = {}
     for (let i = 0; i < headers.length; i += 2) {
@@ -291,7 +291,7 @@ export class Passthrough {
       if (key.startsWith('access-control-') && value !== undefined) grouped[key] = String(value)
     }
     response.writeHead(code, grouped)
-    // A watch or a log may be silent for long, so its head is sent now.
+    // A watch or a log may be silent for a long time, so its head is sent now.
     response.flushHeaders()
     incoming.once('end', () => {
       const { trailers } = incoming
@@ -378,8 +378,8 @@ export class Passthrough {
 type Body = 'none' | 'counted' | 'chunked'
 
 /**
- * How the end of the body is marked. It must be marked on the way out too, whatever the method: unframed bytes would be
- * another request to the next server, on a connection that may carry our certificate.
+ * Returns how the end of the body is marked. It must be marked in the outgoing request too, whatever the method: the next
+ * server would take unframed bytes for another request, on a connection that may carry our certificate.
  */
 function bodyOf(request: http.IncomingMessage): Body {
   const { stream } = request as { stream?: ServerHttp2Stream }

@@ -3,7 +3,7 @@
  * then takes this server for the page's own origin, sends whatever the page asks for, and lets it read the answers. An IP
  * address and a loopback name cannot be rebound; any other name has to be one that the operator allowed.
  *
- * Where clients are authenticated the page has no credentials that work here, so any name is allowed by default.
+ * Where clients are authenticated, a page has no credentials that work here, so any name is allowed by default.
  */
 import { isIP } from 'node:net'
 import type { IncomingMessage } from 'node:http'

@@ -17,12 +17,12 @@ const LIMITS: Readonly<Record<string, Limit>> = {
   ERR_TLS_HANDSHAKE_TIMEOUT: 'handshake-time',
 }
 
-/** The limit that was broken; undefined: the error has another cause. */
+/** Returns the limit that the error says was broken; undefined when the error has another cause. */
 export function limitBroken({ code = '' }: { readonly code?: string }): Limit | undefined {
   return LIMITS[code]
 }
 
-/** Listens for `clientError`, which is for broken handshakes too: those have no layer that an answer could go through. */
+/** Handles `clientError`. A broken TLS handshake raises it too, and has no layer through which an answer could go. */
 export function answerUnreadable(error: Error & { readonly code?: string }, socket: Socket): void {
   const { code: reason = '' } = error
   if ((!reason.startsWith('HPE_') && ANSWERS[reason] === undefined) || !socket.writable) return void socket.destroy()

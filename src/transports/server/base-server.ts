@@ -1,6 +1,6 @@
 /**
- * The common part of every port: the life cycle, the check of the host, and answers to requests that cannot be read or
- * routed. Fastify routes and answers the small documents.
+ * The common part of all ports: the life cycle, the check of the host, and the answers to requests that cannot be read or
+ * routed. Fastify routes, and answers the small documents.
  */
 import type { RequestListener, Server } from 'node:http'
 import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
@@ -12,7 +12,7 @@ import { answerUnreadable, limitBroken } from './answer-unreadable.js'
 import { isHealthPath } from './health.js'
 
 export interface BaseServerOptions {
-  /** Called when a connection broke a limit before there was a request. */
+  /** Called when a connection breaks a limit before there is a request, and when a host is refused. */
   readonly onRejected: (limit: Limit) => void
   readonly onInternalError: (error: StatusError) => void
   /** The names by which clients may call this server, besides addresses and loopback names; null: any. */
@@ -30,12 +30,14 @@ export function createBaseServer(
   makeListener: MakeListener,
   register: (server: FastifyInstance) => void,
 ): FastifyInstance {
-  /** Sockets that were refused: what else arrives on them is unreadable again, and counts as the same refusal. */
+  /** Refused sockets: whatever else arrives on one is unreadable again, and counts as the same refusal. */
   const refused = new WeakSet<object>()
   const server = fastify({
     logger: false,
     exposeHeadRoutes: false,
     forceCloseConnections: true,
+    // No route has a schema. Fastify's own compilers would load 150 files at every start, to compile nothing.
+    schemaController: { compilersFactory: { buildValidator: noCompiler, buildSerializer: noCompiler } },
     serverFactory: (handler) => makeListener(handler),
     clientErrorHandler: (error, socket) => {
       const limit = limitBroken(error as { readonly code?: string })
@@ -73,6 +75,10 @@ export function createBaseServer(
     return await reply.code(status.code).type('application/json').send(encodeStatus(status.toStatus()))
   })
   return server
+}
+
+function noCompiler(): never {
+  throw new Error('routes here have no schemas')
 }
 
 function isClientError(error: unknown): error is Error {

@@ -2,8 +2,8 @@
  * Sends the clients of one port elsewhere when the server is about to end: over HTTP/2 by GOAWAY; over HTTP/1.1 by
  * `Connection: close` on every answer from then on, and by closing the connection after answers whose heads are out already.
  *
- * Running streams and answers are not cut. Without this a client whose watch has ended would ask again on the connection it
- * has, be answered with 503, and ask again there, for as long as the server drains.
+ * Running streams and answers are not cut. Without the drain, a client whose watch has ended would ask again on its open
+ * connection, be answered with 503, and ask again there for as long as the server drains.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { ServerHttp2Session } from 'node:http2'

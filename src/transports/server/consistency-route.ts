@@ -1,7 +1,7 @@
 /**
- * `POST /consistency-check` compares the caches with etcd now, and answers with a report. It is behind the same gate as
- * `/metrics`, as the verb `post` on its path. Its older name `/audit` is kept for one release, and so is the older kind of
- * the report there.
+ * `POST /consistency-check` compares the caches with etcd now, and answers with a report. It passes the same gate as
+ * `/metrics`, as the verb `post` on its path. The older name `/audit`, and the older kind of the report there, are kept for one
+ * release.
  *
  * The body is not read. Pages of other origins are refused: a browser sends such a POST without asking, and although the
  * page could not read the answer, etcd would have to list its keys for it.

@@ -16,7 +16,7 @@ export class Exchange {
   readonly query: URLSearchParams
   #abort: AbortController | null = null
   readonly startedMs = performance.now()
-  /** Sent with every answer, unless it says otherwise itself. */
+  /** The headers of every answer, unless the answer sets another value. */
   readonly headers: OutgoingHttpHeaders = { 'cache-control': 'no-cache, private' }
   statusCode = 0
   readonly #onClose = (): void => this.#abort?.abort()
@@ -35,12 +35,12 @@ export class Exchange {
     return this.request.headers
   }
 
-  /** The answer ends with its headers: a byte behind them would be read as part of the next answer. */
+  /** Whether the answer ends with its headers: a byte after them would be read as part of the next answer. */
   get isHead(): boolean {
     return this.request.method === 'HEAD'
   }
 
-  /** Aborts when the client is gone or the answer is complete. Made when first asked for: most answers do without. */
+  /** Aborts when the client is gone or the answer is complete. It is made at its first use, because most answers do without. */
   get signal(): AbortSignal {
     if (this.#abort === null) {
       this.#abort = new AbortController()
@@ -50,7 +50,7 @@ export class Exchange {
     return this.#abort.signal
   }
 
-  /** Lets go of what a watch does not need while it runs, because thousands run at once. */
+  /** Releases what a watch does not need while it runs, because thousands run at once. */
   release(): void {
     this.response.off('close', this.#onClose)
     this.#abort = null
@@ -70,7 +70,7 @@ export class Exchange {
     return (this.response as { stream?: Writable }).stream ?? this.response
   }
 
-  /** One more warning for the client, which kubectl and client-go show to people. */
+  /** Adds a warning, which kubectl and client-go show to their users. */
   warn(text: string): void {
     const { warning } = this.headers
     const known = warning === undefined ? [] : [warning]
@@ -89,7 +89,7 @@ export class Exchange {
     this.response.end(this.isHead ? undefined : body)
   }
 
-  /** A document that the client keeps under its ETag: 304 when it has this one. */
+  /** Sends a document that the client caches under its ETag; a 304 when the client has this version. */
   sendTagged(contentType: string, body: Buffer, etag: string, headers: OutgoingHttpHeaders = {}): void {
     const kept = this.requestHeaders['if-none-match'] ?? ''
     const isKept = kept.trim() === '*' || kept.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag)
@@ -98,7 +98,7 @@ export class Exchange {
     this.response.end()
   }
 
-  /** The error as a Status in the form the client reads, with Retry-After where it names a time. Only before the headers. */
+  /** Sends the error as a Status in the form that the client reads, with Retry-After where it names a time. Only before the headers. */
   fail(error: StatusError): void {
     const pretty = isReadByPeople(this.requestHeaders['user-agent'])
     const { code, headers, body } = statusResponse(error, negotiateStatus(this.requestHeaders.accept), { pretty })
@@ -107,7 +107,7 @@ export class Exchange {
   }
 }
 
-/** RFC 9110's warn-text, in UTF-8 as the API server writes it: Node takes each character of a header for one byte. */
+/** Writes the warn-text of RFC 9110 in UTF-8, as the API server does: Node takes each character of a header for one byte. */
 function warningValue(text: string): string {
   const shown = Array.from(text.replaceAll(/\p{Cc}/gu, '?'))
     .slice(0, MAX_WARNING_CHARACTERS)

@@ -1,14 +1,14 @@
-/** `/livez`, `/readyz`, `/healthz`, each with `?verbose` and with one path per check; the forms of the API server. */
+/** Answers `/livez`, `/readyz` and `/healthz`, each with `?verbose` and with one path per check, in the forms of the API server. */
 import type { FastifyInstance, FastifyReply } from 'fastify'
 
 export interface HealthCheck {
-  /** As in `/readyz/{name}`. */
+  /** The name in `/readyz/{name}`. */
   readonly name: string
-  /** null: well; else why not. */
+  /** Returns why the check fails; null when it passes. */
   readonly problem: () => string | null
-  /** Shown, and no reason to be unready. */
+  /** Whether a problem is only shown, and does not make the server unready. */
   readonly isInformational?: boolean
-  /** The meaning of a problem of this check, for `?verbose`. Default: `not served`. */
+  /** What a problem of an informational check means, for `?verbose`. Default: `not served`. */
   readonly informs?: string
 }
 
@@ -19,7 +19,7 @@ export interface HealthOptions {
 
 const ENDPOINTS = ['livez', 'healthz', 'readyz'] as const
 
-/** @param url of a request, with or without a query. */
+/** @param url the URL of a request, with or without a query. */
 export function isHealthPath(url: string): boolean {
   return ENDPOINTS.some((endpoint) => new RegExp(`^/${endpoint}(?:[/?]|$)`).test(url))
 }

@@ -1,9 +1,9 @@
 /**
- * The two kinds of port. Plain: HTTP/1.1, and HTTP/2 by those who know beforehand, told apart by the first bytes of the
- * connection. Secure: TLS, with HTTP/2 preferred to HTTP/1.1 by ALPN. Each is one of Node's own servers with its limits
- * set, which fastify listens on and routes for.
+ * Makes the two kinds of port. A plain port speaks HTTP/1.1, and HTTP/2 with clients that know beforehand; the first bytes of
+ * the connection tell which. A secure port speaks TLS, and prefers HTTP/2 to HTTP/1.1 by ALPN. Each is one of Node's own
+ * servers with its limits set, on which fastify listens and routes.
  *
- * A port of its own for h2c was rejected: one address is what goes into a client's configuration.
+ * A separate port for h2c was rejected, because a client's configuration has room for one address.
  */
 import { type RequestListener, type Server, ServerResponse, createServer } from 'node:http'
 import {
@@ -23,9 +23,9 @@ import { endSocket } from '../watch/linger.js'
 export interface ListenerLimits {
   /** Concurrent requests on one HTTP/2 connection. */
   readonly maxStreams: number
-  /** From the beginning of an HTTP/2 connection to its first request, milliseconds. Default: as for headers. */
+  /** The longest time from the beginning of an HTTP/2 connection to its first request, in milliseconds. Default: as for headers. */
   readonly firstRequestMs?: number
-  /** Silence on an HTTP/2 connection: without a request it ends, with one the peer is asked. Default: as for HTTP/1.1. */
+  /** The longest silence on an HTTP/2 connection: then an idle one is closed, and a busy one is probed. Default: as for HTTP/1.1. */
   readonly idleMs?: number
 }
 
@@ -36,7 +36,7 @@ export interface Listener {
   beginDrain(): void
 }
 
-/** Selectors travel in the URL: kube-proxies and controllers write long ones. Node's default is 16 KB. */
+/** Selectors travel in the URL, and kube-proxies and controllers write long ones. Node's default is 16 KB. */
 const MAX_HEADER_BYTES = 64 * 1024
 /** The longest TLS handshake, and the longest time for the headers of a request: a slow-loris client holds a socket no longer. */
 const HEADERS_TIMEOUT_MS = 20_000
@@ -47,9 +47,9 @@ const CHECK_INTERVAL_MS = 5_000
 const PING_MS = 10_000
 /** The time between the GOAWAY of an idle connection and its end. */
 const LAST_WORDS_MS = 1_000
-/** The first bytes of an HTTP/2 client (RFC 9113, 3.4); no HTTP/1.1 method begins like them. */
+/** The first bytes of an HTTP/2 client (RFC 9113, 3.4); no HTTP/1.1 method begins with them. */
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1')
-/** As many bytes of the preface as it takes to tell the protocols apart. */
+/** The number of bytes of the preface that tell the protocols apart. */
 const PREFACE_SIGN_BYTES = 4
 /**
  * The memory that one connection may hold, in megabytes: 250 watches with 128 KB each in flight. Beyond it new requests
@@ -74,12 +74,12 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
   const sessions = followSessions(http2, limits, drain)
   const [accept] = http1.listeners('connection') as [(socket: Socket) => void]
   http1.removeAllListeners('connection')
-  // Browsers open connections ahead of need, and these stay silent: neither server knows of them yet.
+  // Connections that neither server knows of yet: browsers open some ahead of need, which stay silent.
   const undecided = new Set<Socket>()
   http1.on('connection', (socket: Socket) => {
     sniff(socket, undecided, (isHttp2) => {
       if (!isHttp2) return accept.call(http1, socket)
-      // HTTP/1.1 lets a client half-close its connection; an HTTP/2 server would wait for a peer that is gone.
+      // A client of HTTP/1.1 may half-close its connection; an HTTP/2 server would then wait for a peer that is gone.
       socket.allowHalfOpen = false
       http2.emit('connection', socket)
     })
@@ -136,8 +136,8 @@ export function createSecureListener(
 }
 
 /**
- * Node's own bounds hold besides: invalid frames, refused streams, settings and pings in flight are counted by Node, a
- * storm of resets by nghttp2; a client that exceeds one loses its connection.
+ * Node's own bounds apply as well: Node counts invalid frames, refused streams, settings and pings in flight, and nghttp2
+ * counts resets; a client that exceeds a bound loses its connection.
  */
 function http2Options({ maxStreams }: ListenerLimits): ServerOptions {
   return {
@@ -169,7 +169,7 @@ function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) 
   socket.setTimeout(HEADERS_TIMEOUT_MS, giveUp)
   socket.on('error', giveUp)
   socket.on('close', forget)
-  // Half-open connections are allowed, so one whose client has left in silence must be ended here.
+  // Half-open connections are allowed, so one whose client has left without a word has to be ended here.
   socket.on('end', giveUp)
   let seen: Buffer | null = null
   const onData = (bytes: Buffer): void => {
@@ -184,7 +184,7 @@ function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) 
     forget()
     socket.setTimeout(0)
     socket.off('timeout', giveUp)
-    // The bytes go back to the socket, and the server that takes over reads them again once it is set up.
+    // The bytes go back to the socket; the server that takes over reads them again once it is set up.
     socket.pause()
     socket.unshift(seen)
     then(couldBe)
@@ -193,7 +193,7 @@ function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) 
   socket.on('data', onData)
 }
 
-/** Ends idle HTTP/2 connections: otherwise a client that goes away in silence would hold one for ever. */
+/** Ends idle HTTP/2 connections: a client that goes away without a word would hold one for ever. */
 function followSessions(
   server: { on(event: 'session', listener: (session: ServerHttp2Session) => void): unknown },
   { firstRequestMs = HEADERS_TIMEOUT_MS, idleMs = KEEP_ALIVE_TIMEOUT_MS }: ListenerLimits,
@@ -214,7 +214,7 @@ function followSessions(
       session.close()
       destroyLater(session, Math.min(idleMs, LAST_WORDS_MS))
     })
-    // A broken connection is normal, and its streams have been told.
+    // A broken connection is normal, and its streams have their own errors.
     session.on('error', () => {})
     session.once('close', () => sessions.delete(session))
   })
@@ -226,9 +226,9 @@ function followSessions(
 }
 
 /**
- * Watches may be silent for long, so the peer is asked by a PING whether it is still there. After an illegal frame Node's
- * session sends GOAWAY, reads no more and stays open with its watches, though the peer has long closed; only the PING finds
- * that out. A peer that has not yet taken what was sent before is slow, which is allowed.
+ * Sends a PING to find out whether the peer of silent watches is still there. After an illegal frame Node's session sends
+ * GOAWAY, reads no more and stays open with its watches, although the peer has long closed; only the PING finds that out. A
+ * peer that has not yet taken what was sent before is slow, which is allowed.
  */
 function probe(session: ServerHttp2Session, idleMs: number): void {
   const isThere = (): void => {
@@ -265,9 +265,9 @@ export function upgradeHead(request: object): Buffer | undefined {
 }
 
 /**
- * A request to upgrade goes the way of every request, so that it is authenticated, routed and refused like one. Whoever
- * does not take the upgrade simply answers (RFC 9110, 7.8: it may be ignored, as we do with h2c); the connection ends
- * with that answer, because Node's parser has let go of it.
+ * Hands a request to upgrade to the handler of all requests, so that it is authenticated, routed and refused like any other. A
+ * handler that does not take the upgrade simply answers (RFC 9110, 7.8: an upgrade may be ignored, as we do with h2c); the
+ * connection ends with that answer, because Node's parser has let go of it.
  */
 function upgradeAsRequest(handler: RequestListener) {
   return (...[request, socket, head]: [Parameters<RequestListener>[0], Socket, Buffer]): void => {

@@ -1,4 +1,4 @@
-/** `/metrics`, in the text format of Prometheus. */
+/** Answers `/metrics` in the text format of Prometheus. */
 import type { FastifyInstance } from 'fastify'
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import { StatusError } from '../../model/status.js'
@@ -13,7 +13,7 @@ export interface Exposition {
 
 export interface MetricsRouteOptions {
   readonly metrics: () => Promise<Exposition>
-  /** null: nobody is authenticated, and everybody may scrape. */
+  /** null where nobody is authenticated and everybody may scrape. */
   readonly gate: RequestGate | null
   readonly onInternalError: (error: StatusError) => void
 }

@@ -5,7 +5,7 @@
 import { ForbiddenError } from '../../model/status.js'
 import type { Exchange } from './exchange.js'
 
-/** @throws ForbiddenError for a page of another origin that the operator has not named. @param what the refused action, for the message. */
+/** @param what names the refused action in the message. @throws ForbiddenError for a page of another origin that the operator has not named. */
 export function requireOwnOrigin(exchange: Exchange, what: string): void {
   const { origin } = exchange.requestHeaders
   if (origin === undefined || exchange.headers['access-control-allow-origin'] === origin) return

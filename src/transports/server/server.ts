@@ -18,12 +18,12 @@ export interface ServerOptions extends BaseServerOptions {
   readonly metrics: () => Promise<Exposition>
   /** Compares what is cached with etcd. */
   readonly checkConsistency: () => Promise<object>
-  /** Whether `api` answers any path, by passing it on. */
+  /** Whether `api` gets every path that has no route, to pass it on. */
   readonly answersAll?: boolean
   readonly corsAllowedOrigins: readonly string[]
   /** Further routes, on every port. */
   readonly routes?: (server: FastifyInstance) => void
-  /** Everything is behind it but health, which reveals nothing. */
+  /** Every route passes it except health, which reveals nothing. */
   readonly gate: RequestGate
 }
 

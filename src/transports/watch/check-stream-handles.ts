@@ -11,7 +11,7 @@ import type { Readable, Writable } from 'node:stream'
 import type { Logger } from '../../support/log.js'
 import { type StreamHandle, findHttp2Handle, findSocketHandle, setHandleUse, writeTo } from './stream-handle.js'
 
-/** How the handles are found; a test gives one that loses bytes. */
+/** Finds the handles; a test replaces it by one that loses bytes. */
 export interface HandleFinders {
   readonly socket: (socket: Socket) => StreamHandle | null
   readonly http2: (stream: ServerHttp2Stream) => StreamHandle | null
@@ -19,23 +19,23 @@ export interface HandleFinders {
 
 const nodeHandles: HandleFinders = { socket: findSocketHandle, http2: findHttp2Handle }
 
-/** Why a kind of handle is not used; null where it is sound. */
+/** Why each kind of handle cannot be used; null where it works. */
 interface HandleProblems {
   readonly sockets: string | null
   readonly http2: string | null
 }
 
-/** Tried once in a process: several servers may start in it, one after the other. */
+/** The handles are tried once in a process, in which several servers may start one after the other. */
 let nodeProblems: Promise<HandleProblems> | undefined
 
-/** The loopback needs a few milliseconds; a machine under load may need more. */
+/** The loopback takes a few milliseconds; a machine under load may take more. */
 const TIMEOUT_MS = 5_000
 const PIECE_BYTES = 256 * 1024
 /** 32 MiB: far beyond what the kernel buffers for one connection, so that some write has to wait. */
 const MAX_PIECES = 128
 
 /**
- * Decides by which way this process writes to its watchers, and says so once in the log where it is not the direct one.
+ * Decides how this process writes to its watchers, and logs it when the direct way cannot be used.
  *
  * @param wanted `--stream-handles`
  */

@@ -1,4 +1,4 @@
-/** A watch as the body of an HTTP answer: chooses the wire and the sink. */
+/** Opens a watch as the body of an HTTP answer: chooses the wire format and the sink. */
 import type { ServerHttp2Stream } from 'node:http2'
 import type { WatcherSink } from '../../broadcast/cursor.js'
 import { errorUnit, writeUnit } from '../../broadcast/wire-format.js'
@@ -15,7 +15,7 @@ import { SocketSink, canWriteToSocket } from './socket-sink.js'
 import { StreamSink } from './stream-sink.js'
 import type { OpenStream, WatchTransport } from './watch-transport.js'
 
-/** Codes that an EventSource gives up on for good, though another try would succeed. */
+/** The codes at which an EventSource gives up for good, although another try could succeed. */
 const CURABLE: ReadonlySet<number> = new Set([429, 503, 504])
 
 export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport {
@@ -23,7 +23,7 @@ export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport 
 }
 
 /**
- * Answers an EventSource with the error as a stream of one event, because it never comes again after any status but 200.
+ * Answers an EventSource with a stream that contains only the error, because it never reconnects after any status but 200.
  * @returns false when the client or the error calls for an ordinary answer.
  */
 export function failAsEvents(exchange: Exchange, error: StatusError): boolean {
@@ -56,7 +56,7 @@ function sendHead(exchange: Exchange, form: Negotiated, compress: boolean): bool
   exchange.writeHead(200, {
     'content-type': isSse ? `${form.contentType}; charset=utf-8` : form.contentType,
     'cache-control': 'no-cache, private',
-    // Otherwise nginx gathers small events until its buffer is full.
+    // Without this nginx gathers small events until its buffer is full.
     ...(isSse ? { 'x-accel-buffering': 'no' } : {}),
     ...(compress ? { vary: 'Accept-Encoding' } : {}),
     ...(isGzip ? { 'content-encoding': 'gzip' } : {}),

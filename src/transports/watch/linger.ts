@@ -1,6 +1,6 @@
 /**
- * An ended stream is over when its peer has taken the last bytes. A peer that reads nothing would keep socket and bytes for
- * good, so its stream is destroyed after half a minute.
+ * Bounds how long an ended stream waits for its peer to take the last bytes. A peer that reads nothing would keep the socket
+ * and the bytes for ever, so its stream is destroyed after half a minute.
  */
 import type { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
@@ -9,7 +9,7 @@ const LINGER_MS = 30_000
 /** Long enough for the last bytes to arrive. Bytes that come from the peer meanwhile are ignored. */
 const CLOSE_MS = 5_000
 
-/** Call it after `end()`. */
+/** Destroys the stream if it does not finish in time. The caller has called `end()`. */
 export function lingerAtMost(stream: Pick<Writable, 'writableFinished' | 'destroyed' | 'once' | 'destroy'>): void {
   if (stream.writableFinished || stream.destroyed) return
   const timer = setTimeout(() => stream.destroy(), LINGER_MS)

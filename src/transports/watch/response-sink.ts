@@ -1,6 +1,6 @@
 /**
- * A watch written through Node's response: HTTP/1.0 clients, pipelined requests, and HTTP/2, whose response has the same
- * methods. Slower than the socket itself, and always right.
+ * Writes a watch through Node's response, for HTTP/1.0 clients and pipelined requests. This is slower than writing to the
+ * socket, and always right.
  */
 import type { ServerResponse } from 'node:http'
 import type { WatcherSink } from '../../broadcast/cursor.js'

@@ -58,7 +58,7 @@ export abstract class DirectSink extends Sink implements WriteOwner {
   protected abstract readonly stream: Socket | ServerHttp2Stream
   protected abstract get highWaterBytes(): number
 
-  /** null also while bytes wait in the stream: they have to leave first, so such a stream is written the slower way. */
+  /** null also while bytes wait in the stream: they have to leave first, so such a stream is written to the slower way. */
   protected abstract findHandle(): StreamHandle | null
 
   override attach(cursor: Cursor): void {

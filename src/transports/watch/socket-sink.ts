@@ -1,6 +1,6 @@
 /**
- * The fast path of HTTP/1.1: after the headers, chunks that the broadcast has framed already go straight to the socket,
- * past ServerResponse and its work per write.
+ * The fast path of HTTP/1.1: after the headers, chunks that the broadcast has framed already go straight to the socket, which
+ * saves the work of ServerResponse per write.
  *
  * It holds only while this response owns the socket (`res.socket === req.socket`: with pipelined requests an earlier
  * answer may still be under way, and bytes would land inside it) and the client speaks HTTP/1.1 (1.0 has no chunks).
@@ -13,7 +13,7 @@ import { lingerAtMost } from './linger.js'
 import { DirectSink } from './sink.js'
 import { type StreamHandle, socketHandle } from './stream-handle.js'
 
-/** A dead peer behind a silent network is noticed by the kernel after this. */
+/** After this much silence the kernel begins to probe whether the peer is still there. */
 const KEEPALIVE_MS = 30_000
 
 export function canWriteToSocket(request: IncomingMessage, response: ServerResponse): boolean {
@@ -22,7 +22,7 @@ export function canWriteToSocket(request: IncomingMessage, response: ServerRespo
 
 export class SocketSink extends DirectSink implements WatcherSink {
   protected readonly stream: Socket
-  /** The kernel's buffer is the queue. */
+  /** 0: the kernel's buffer is the queue, and a socket that does not take everything at once is full. */
   protected get highWaterBytes(): number {
     return 0
   }

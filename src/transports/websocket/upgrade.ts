@@ -1,6 +1,4 @@
-/**
- * `Upgrade: websocket` on the URL of a watch. Every refusal comes before the upgrade, as an ordinary answer.
- */
+/** Checks a request with `Upgrade: websocket` on the URL of a watch. Every refusal comes before the upgrade, as an ordinary answer. */
 import { BadRequestError, ForbiddenError, UnauthorizedError } from '../../model/status.js'
 import type { Exchange } from '../server/exchange.js'
 import { upgradeHead } from '../server/listeners.js'
@@ -14,7 +12,7 @@ export function isWebSocket({ request, requestHeaders }: Exchange): boolean {
 }
 
 /**
- * Browsers send a WebSocket's cookies and client certificates without asking CORS first.
+ * Checks the origin, because browsers send cookies and client certificates with a WebSocket without asking CORS first.
  *
  * @param allowedOrigins origins whose pages may connect, besides the server's own.
  * @throws ForbiddenError for a page of any other origin.
@@ -37,7 +35,7 @@ export function checkHandshake({ request, requestHeaders }: Exchange): void {
   }
   const protocols = protocolsOf(requestHeaders['sec-websocket-protocol'])
   const others = protocols.filter((protocol) => !protocol.startsWith(TOKEN_PROTOCOL))
-  // As the API server: a browser that names protocols takes no answer without one of them, and the token is no answer.
+  // As in the API server: a browser that names protocols accepts no answer without one of them, and the token is never echoed.
   if (others.length < protocols.length && others.length === 0) {
     throw new UnauthorizedError('a bearer token as a subprotocol needs another subprotocol beside it, to be echoed')
   }

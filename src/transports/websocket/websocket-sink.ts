@@ -18,7 +18,7 @@ const OPEN = 1
 
 export class WebSocketSink extends DirectSink implements WatcherSink {
   protected readonly stream: Socket
-  /** The kernel's buffer is the queue. */
+  /** 0: the kernel's buffer is the queue, and a socket that does not take everything at once is full. */
   protected get highWaterBytes(): number {
     return 0
   }
@@ -28,7 +28,7 @@ export class WebSocketSink extends DirectSink implements WatcherSink {
     super(socket, webSocket)
     this.stream = socket
     this.#webSocket = webSocket
-    // A client that breaks the protocol or the connection: `close` follows.
+    // After an error of the client or of the connection `close` follows.
     webSocket.on('error', () => {})
   }
 
@@ -37,7 +37,7 @@ export class WebSocketSink extends DirectSink implements WatcherSink {
   }
 
   write(bytes: Buffer): boolean {
-    // After a close frame nothing may follow; the end of the connection will tell the cursor.
+    // Nothing may follow a close frame; the cursor learns of the end when the connection closes.
     if (this.#webSocket.readyState !== OPEN) return false
     return this.writeStream(bytes)
   }

@@ -1,8 +1,8 @@
 /**
- * A watch on a WebSocket. `upgrade.ts` has checked the request; the handshake itself and everything that the client sends
- * afterwards are the library's.
+ * Opens a watch on a WebSocket. `upgrade.ts` has checked the request; the library makes the handshake and handles everything
+ * that the client sends afterwards.
  *
- * Not compressed: per-message deflate keeps a window for each client, so that no bytes could be shared.
+ * Events are not compressed: per-message deflate keeps a window for each client, so no bytes could be shared.
  */
 import { WebSocketServer, type WebSocket } from 'ws'
 import type { Negotiated } from '../../dialect/accept.js'
@@ -15,7 +15,7 @@ import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
 import { TOKEN_PROTOCOL } from './upgrade.js'
 import { WebSocketSink } from './websocket-sink.js'
 
-/** Messages of clients are read and forgotten; larger ones end the connection (1009). */
+/** Messages of clients are read and dropped; a larger one ends the connection (1009). */
 const MAX_MESSAGE_BYTES = 64 * 1024
 const KEEPALIVE_MS = 30_000
 const server = new WebSocketServer({
@@ -34,14 +34,14 @@ export function webSocketWatch(exchange: Exchange, form: Negotiated): WatchTrans
 function openWebSocket(exchange: Exchange, form: Negotiated): OpenStream {
   const { request, response } = exchange
   const { socket } = request
-  // The library would drop it in silence.
+  // The library would drop such a connection silently.
   if (!socket.readable || !socket.writable) throw new BadRequestError('the connection was closed before the upgrade')
   exchange.release()
   response.detachSocket(socket)
   exchange.statusCode = 101
   socket.setKeepAlive(true, KEEPALIVE_MS)
   const webSocket = upgrade(exchange)
-  // Listeners for the end of the answer are told of the end of the watch.
+  // Whoever listens for the end of the answer is told when the watch ends.
   if (response.listenerCount('close') > 0) webSocket.once('close', () => response.emit('close'))
   const framing = form.stream === 'protobuf-frames' ? webSocketProtobuf : webSocketJson
   return { wire: wireOf(framing, 'websocket'), sink: new WebSocketSink(webSocket, socket) }
@@ -49,7 +49,7 @@ function openWebSocket(exchange: Exchange, form: Negotiated): OpenStream {
 
 function upgrade({ request }: Exchange): WebSocket {
   let made: WebSocket | null = null
-  // Calls back before it returns: there is nothing to wait for once the request is valid.
+  // The library calls back before it returns, because a valid request leaves nothing to wait for.
   server.handleUpgrade(request, request.socket, upgradeHead(request)!, (webSocket) => (made = webSocket))
   if (made === null) throw new Error('a checked handshake was refused')
   return made

@@ -1,9 +1,9 @@
 /**
- * Lists and watches a resource over the same API as every client: an EventSource, which resumes by itself after a
- * break. When its position is gone (ERROR), the list is read again.
+ * Shows the objects of a resource, which it lists and watches over the same API as every client. The watch is an
+ * EventSource, which resumes by itself after a break; when its position is gone (ERROR), the list is read again.
  */
 import { byId, button, cell, line } from './elements.js'
-import type { ResourceStatus } from './overview.js'
+import type { ResourceFigures } from './figures.js'
 import { changedLines } from './yaml-difference.js'
 
 interface Shown {
@@ -20,13 +20,13 @@ interface List {
   readonly items: readonly Shown[]
 }
 
-/** A table with more rows is slow and of no use to a reader. */
+/** A table with more rows is slow, and nobody reads it. */
 const MOST_ROWS = 1_000
 const AGAIN_AFTER_MS = 2_000
 const MARK_MS = 1_500
 
 export class ObjectBrowser {
-  #resources: readonly ResourceStatus[] = []
+  #resources: readonly ResourceFigures[] = []
   #events: EventSource | null = null
   #generation = 0
   #rows = new Map<string, HTMLTableRowElement>()
@@ -49,9 +49,9 @@ export class ObjectBrowser {
     })
   }
 
-  /** Fills the selection once, and begins with the resource in the address. */
-  offer(resources: readonly ResourceStatus[]): void {
-    const names = (all: readonly ResourceStatus[]): string => all.map(({ resource }) => resource).join()
+  /** Fills the selection of resources, and begins with the one that the address of the page names. */
+  offer(resources: readonly ResourceFigures[]): void {
+    const names = (all: readonly ResourceFigures[]): string => all.map(({ resource }) => resource).join()
     if (names(resources) === names(this.#resources)) return
     const isFirst = this.#resources.length === 0
     this.#resources = resources
@@ -75,7 +75,7 @@ export class ObjectBrowser {
     location.replace(`#${new URLSearchParams(parts.filter(([, value]) => value !== '').map(([k, v]) => [k, v]))}`)
   }
 
-  #path(resource: ResourceStatus, namespace: string): string {
+  #path(resource: ResourceFigures, namespace: string): string {
     const scope = resource.namespaced && namespace !== '' ? `/namespaces/${encodeURIComponent(namespace)}` : ''
     return `${resource.path}${scope}/${resource.plural}`
   }
@@ -107,7 +107,7 @@ export class ObjectBrowser {
     if (comesAgain) setTimeout(() => generation === this.#generation && void this.#start(), AGAIN_AFTER_MS)
   }
 
-  #show(resource: ResourceStatus, list: List): void {
+  #show(resource: ResourceFigures, list: List): void {
     this.#rows.clear()
     const head = document.createElement('thead')
     const titles = [...(resource.namespaced ? ['Namespace'] : []), 'Name', 'Revision']
@@ -122,7 +122,7 @@ export class ObjectBrowser {
     byId('watch-state').textContent = `${this.#rows.size} objects${more}, watching`
   }
 
-  #watch(resource: ResourceStatus, path: string, query: URLSearchParams, after: string, generation: number): void {
+  #watch(resource: ResourceFigures, path: string, query: URLSearchParams, after: string, generation: number): void {
     const events = new EventSource(`${path}?${query}&watch=1&allowWatchBookmarks=1&resourceVersion=${after}`)
     this.#events = events
     const on = (type: string, act: (object: Shown) => void): void =>
@@ -152,7 +152,7 @@ export class ObjectBrowser {
     })
   }
 
-  #put(resource: ResourceStatus, object: Shown, isEvent: boolean): void {
+  #put(resource: ResourceFigures, object: Shown, isEvent: boolean): void {
     const key = keyOf(object)
     const { name, namespace = '', resourceVersion } = object.metadata
     const open = button(name, () => void this.#open(resource, object.metadata.name, namespace, key))
@@ -172,7 +172,7 @@ export class ObjectBrowser {
     if (isSelected) void this.#open(resource, name, namespace, key)
   }
 
-  async #open(resource: ResourceStatus, name: string, namespace: string, key: string): Promise<void> {
+  async #open(resource: ResourceFigures, name: string, namespace: string, key: string): Promise<void> {
     const isSame = this.#selected?.key === key
     if (!isSame) {
       this.#rows.get(this.#selected?.key ?? '')?.setAttribute('aria-selected', 'false')
@@ -196,8 +196,8 @@ export class ObjectBrowser {
   }
 }
 
-/** Most users look for pods; when there are none, another resource with objects is chosen. */
-function worthSeeing(resources: readonly ResourceStatus[]): string {
+/** Most users look for pods; where there are none, another resource with objects is chosen. */
+function worthSeeing(resources: readonly ResourceFigures[]): string {
   const filled = resources.filter(({ objects }) => objects > 0)
   return (filled.find(({ resource }) => resource === 'pods') ?? filled[0] ?? resources[0])?.resource ?? ''
 }

@@ -1,6 +1,6 @@
 /**
- * The few operations of the page on elements. Text is inserted as text, never as HTML, because names and values come
- * from others.
+ * The few operations on elements that the page needs. Text is inserted as text and never as HTML, because names and values
+ * come from whoever wrote the objects.
  */
 
 export function byId<E extends HTMLElement>(id: string): E {
@@ -15,7 +15,7 @@ export interface Column<R> {
   readonly cell: (row: R) => string | Node
 }
 
-/** Fills a table again. Rows that have the focus stay where they are, because nothing here takes the focus. */
+/** Replaces the content of a table. @param none the text of a table without rows. */
 export function fillTable<R>(
   table: HTMLElement,
   columns: readonly Column<R>[],
@@ -38,7 +38,7 @@ export function fillTable<R>(
   table.replaceChildren(head, body)
 }
 
-/** Fills a list with names and their meanings. */
+/** Fills a description list. */
 export function fillList(list: HTMLElement, values: readonly (readonly [name: string, value: string | Node])[]): void {
   list.replaceChildren(
     ...values.map(([name, value]) => {

@@ -29,7 +29,7 @@ void t.test('certificates of our own making are what OpenSSL takes them for', as
   t.equal(Date.parse(late.validTo), Date.UTC(2060, 0, 2, 3, 4, 5), 'beyond 2050')
 })
 
-void t.test('which authority signed a chain', async (t) => {
+void t.test('the authority that signed a chain is found', async (t) => {
   const middle = issue('middle', users, { isAuthority: true })
   const fake = issue('middle', users)
   const bundle = (...issued: (typeof users)[]) => issued.map(({ cert }) => new X509Certificate(cert))
@@ -50,7 +50,7 @@ void t.test('which authority signed a chain', async (t) => {
     t.equal(isSignedBy(peerOf(chain), authorities), expected, name)
 })
 
-void t.test('users by client certificate', async (t) => {
+void t.test('a client certificate names its user', async (t) => {
   const { files, change } = changeable(parseCertificates, users.cert)
   const authenticator = clientCertificate(files)
   const ask = (peer: ReturnType<typeof peerOf> | null) => authenticator.authenticate(request([], peer))
@@ -68,7 +68,7 @@ void t.test('users by client certificate', async (t) => {
   authenticator.close()
 })
 
-void t.test('names in a subject are texts, whatever they hold', async (t) => {
+void t.test('names in a subject are texts, whatever they contain', async (t) => {
   const authenticator = clientCertificate(changeable(parseCertificates, users.cert).files)
   for (const name of ['a\nO=system:masters', 'a,O=system:masters', '/CN=x', '__proto__', 'ü"\\', 'system:masters']) {
     const user = await authenticator.authenticate(request([], peerOf([issue(name, users, { organizations: [name] })])))
@@ -77,7 +77,7 @@ void t.test('names in a subject are texts, whatever they hold', async (t) => {
   }
 })
 
-void t.test('users named by a front proxy', async (t) => {
+void t.test('a front proxy names the user', async (t) => {
   const options = {
     authorities: changeable(parseCertificates, proxies.cert).files,
     allowedNames: ['front'],
@@ -117,7 +117,7 @@ void t.test('users named by a front proxy', async (t) => {
   t.match(await anyName.authenticate(request(named, peerOf([issue('other', proxies)]))), { name: 'ann' })
 })
 
-void t.test('a bundle that is none stops the start', async (t) => {
+void t.test('a file that is no bundle of certificates stops the start', async (t) => {
   for (const text of ['', 'text', '-----BEGIN CERTIFICATE-----\nxx\n-----END CERTIFICATE-----']) {
     t.throws(() => parseCertificates(text), Error, JSON.stringify(text.slice(0, 20)))
   }

@@ -21,7 +21,7 @@ async function makeKey(kid: string): Promise<Key> {
 
 const KEYS = { one: await makeKey('one'), two: await makeKey('two'), foreign: await makeKey('one') }
 
-/** A real issuer on loopback: discovery and key set over HTTP, keys that can be rotated. */
+/** An issuer on loopback, with discovery and a key set over HTTP, whose keys can be rotated. */
 async function issuer(t: Test, more: Partial<OidcOptions> = {}) {
   const state = { keys: [KEYS.one], away: false, discovery: {} as Record<string, unknown>, keysFail: false }
   const server = await jsonServer(t, (path) => {
@@ -33,7 +33,7 @@ async function issuer(t: Test, more: Partial<OidcOptions> = {}) {
     return { body: { keys: jwks(state.keys) } }
   })
   const { url, asked } = server
-  // jose keeps its own time for the key set; the claims are judged by ours, which begins with the real one.
+  // jose times the key set by its own clock; the claims are judged by ours, which begins at the real time.
   const clock = new VirtualClock(Date.now())
   const authenticator = oidc({
     issuerUrl: url,
@@ -84,7 +84,7 @@ void t.test('a good token names a user until it ends', async (t) => {
   await t.rejects(ask(text), UnauthorizedError, 'a kept decision does not outlive the token')
 })
 
-void t.test('attacks: each is a 401', async (t) => {
+void t.test('every attack is answered with 401', async (t) => {
   const { token, ask, url, seconds } = await issuer(t)
   const claims = { iss: url, aud: 'distributary', sub: 'ann', exp: seconds() + 600 }
   const b64 = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
@@ -171,7 +171,7 @@ void t.test('claims become names', async (t) => {
   }
 })
 
-void t.test('keys rotate: a new kid is looked for, but invented ones do not hammer the issuer', async (t) => {
+void t.test('a new key is looked for when keys rotate, and invented ones do not hammer the issuer', async (t) => {
   const { state, token, ask, asked } = await issuer(t)
   const looks = () => asked.filter(({ path }) => path === '/keys').length
   t.ok(await ask(await token()))
@@ -196,7 +196,7 @@ void t.test('a decision is kept and shared; a refusal too, for a shorter time', 
   await t.rejects(ask(bad), UnauthorizedError)
 })
 
-void t.test('an issuer that is away is a 503, is not remembered as a no, and comes back', async (t) => {
+void t.test('an issuer that is away gives 503, which is not remembered as a refusal, and recovers', async (t) => {
   const { state, token, ask, clock } = await issuer(t)
   state.away = true
   const text = await token()
@@ -207,7 +207,7 @@ void t.test('an issuer that is away is a 503, is not remembered as a no, and com
   t.ok(await ask(text))
 })
 
-void t.test('a key set that cannot be had is a 503', async (t) => {
+void t.test('a key set that cannot be fetched gives 503', async (t) => {
   const { state, token, ask } = await issuer(t)
   state.keysFail = true
   await t.rejects(ask(await token()), ServiceUnavailableError)

@@ -5,7 +5,7 @@ import { parseCsv } from '../../../src/auth/csv.js'
 import { digest } from '../../../src/auth/user.js'
 import { bearer, changeable, request } from '../fixtures.js'
 
-void t.test('CSV as Go reads it', async (t) => {
+void t.test('CSV is read as Go reads it', async (t) => {
   const rows: readonly (readonly [string, readonly (readonly string[])[]])[] = [
     ['', []],
     ['\n\r\n\n', []],
@@ -46,7 +46,7 @@ void t.test('broken CSV is refused with its line', async (t) => {
   for (const [text, expected] of rows) t.throws(() => parseCsv(text), expected, JSON.stringify(text))
 })
 
-void t.test('token files', async (t) => {
+void t.test('a token file names users, and a wrong one is refused', async (t) => {
   const of = (text: string, token: string) => parseTokenFile(text).get(digest(token))
   t.same(of('t1,ann,1,"web,ops"', 't1'), { name: 'ann', uid: '1', groups: ['web', 'ops'], extra: {}, expiresAt: null })
   t.match(of('t1,ann,1', 't1'), { groups: [] })

@@ -16,7 +16,7 @@ const listPods = resourceAttributes({ verb: 'list', resource: PODS, namespace: '
 
 type Answer = { status?: number; body: unknown } | null
 
-void t.test('TokenReview', async (t) => {
+void t.test('a webhook reviews tokens', async (t) => {
   const clock = new VirtualClock()
   let answer = null as Answer
   const { url, asked } = await jsonServer(t, () => answer)
@@ -127,7 +127,7 @@ void t.test('a flood of invented tokens keeps no known token waiting, and no oth
   t.match(await from('10.0.0.1', 'good-1'), { name: 'good-1' }, 'the known ones are not forgotten for the invented')
 })
 
-void t.test('SubjectAccessReview', async (t) => {
+void t.test('a webhook reviews access', async (t) => {
   const clock = new VirtualClock()
   let answer = { body: { status: { allowed: true, reason: 'because' } } } as Answer
   const { url, asked } = await jsonServer(t, () => answer)
@@ -217,7 +217,7 @@ void t.test('an answer without end is cut off', async (t) => {
   await t.rejects(client.post('/', {}), /larger than/)
 })
 
-void t.test('kubeconfig', async (t) => {
+void t.test('the kubeconfig of a webhook is read', async (t) => {
   const folder = new Folder(t)
   folder.write('ca.pem', 'CA')
   folder.write('token', 'first\n')

@@ -53,7 +53,7 @@ void t.test('the first who knows the caller counts, and nothing bad falls throug
   }
 })
 
-void t.test('a token that nobody knows is a 401, with anonymous on too, and says nothing about why', async (t) => {
+void t.test('an unknown token is answered with 401 and no reason, with anonymous access too', async (t) => {
   const known = tokenFile(changeable(parseTokenFile, 't1,ann,1').files)
   for (const anonymous of [false, true]) {
     const union = unionAuthenticator({ authenticators: [known], anonymous, clock })
@@ -68,7 +68,7 @@ void t.test('a token that nobody knows is a 401, with anonymous on too, and says
   )
 })
 
-void t.test('authorizers: one yes is enough, and silence is a no', async (t) => {
+void t.test('one authorizer that allows is enough, and without any opinion the request is refused', async (t) => {
   const answers = (outcome: boolean | Error, reason = ''): Authorizer => ({
     ...quiet,
     rulesFor: (...asked) => alwaysAllow.rulesFor(...asked),

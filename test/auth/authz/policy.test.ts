@@ -62,7 +62,7 @@ const on = (verb: string, what: string, namespace = '', name = ''): Attributes =
   })
 }
 
-void t.test('decisions', async (t) => {
+void t.test('requests are decided by the rules of the policy', async (t) => {
   const authorizer = policy(changeable(parsePolicy, POLICY).files)
   const web = person('w', 'web')
   const rows: readonly (readonly [User, Attributes, string | null])[] = [

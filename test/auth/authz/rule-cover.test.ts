@@ -25,7 +25,7 @@ void t.test('a rule of a thousand million permissions is not compared one by one
   t.ok(turns > 10, 'others had their turns meanwhile')
 })
 
-void t.test('of very many missing permissions, the first are told', async (t) => {
+void t.test('the first of very many missing permissions are named', async (t) => {
   const found = await coverage([], [HUGE])
   t.equal(found.kind, 'missing')
   if (found.kind !== 'missing') return
@@ -33,7 +33,7 @@ void t.test('of very many missing permissions, the first are told', async (t) =>
   t.ok(found.lines.join('\n').length < 100_000)
 })
 
-void t.test('without anything wanted nothing is missing', async (t) => {
+void t.test('nothing is missing where nothing is wanted', async (t) => {
   t.same(await coverage([], []), { kind: 'covered' })
   t.same(await coverage([], [{ ...NOTHING, verbs: ['get'] }]), { kind: 'covered' })
 })

@@ -20,7 +20,7 @@ const app = await startApp(t, {
     },
   },
 })
-/** Numbers that JSON.parse would round, which only text can hold. */
+/** JSON.parse would round these numbers, so they are written as text. */
 const secretly = (name: string, count: string, size: string): void =>
   void app.upstream.commit([
     {
@@ -38,7 +38,7 @@ secretly('less', '-9007199254740993', '100m')
 const environment = { DISTRIBUTARY_SERVER: app.url }
 const cli = async (...args: string[]): Promise<CliResult> => await runCli(t, args, { environment })
 
-void t.test('columns of one’s own, orders, several resources, and integers of any size', async (t) => {
+void t.test('get prints custom columns, in any order, of several resources, with integers of any size', async (t) => {
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
     [
       ['get', 'pods', '-o', 'custom-columns=NAME:.metadata.name,NODE:{.spec.nodeName},IMAGES:.spec.containers[*].image'],

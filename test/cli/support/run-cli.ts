@@ -1,4 +1,4 @@
-/** The command line as its users run it: a process of its own, its output in pipes. */
+/** Runs the command line as its users do: as a process with its output in pipes. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -16,7 +16,7 @@ export interface CliProcess {
   readonly child: ChildProcess
   stdout(): string
   stderr(): string
-  /** After its last output. */
+  /** Resolves after the last output. */
   readonly ended: Promise<CliResult>
 }
 
@@ -45,7 +45,7 @@ export async function runCli(t: Test, args: readonly string[], options: CliOptio
   return await startCli(t, args, options).ended
 }
 
-/** A few at a time: most of what a short process takes is its start. */
+/** A few processes run at a time, because starting one takes most of its time. */
 export async function eachAtOnce<C>(cases: readonly C[], run: (one: C) => Promise<void>): Promise<void> {
   const left = [...cases]
   const worker = async (): Promise<void> => {

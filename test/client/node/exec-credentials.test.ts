@@ -1,4 +1,7 @@
-/** Credential plugins of a kubeconfig: what they are given, how long what they print lasts, and against a server with TLS. */
+/**
+ * Tests of the credential plugins of a kubeconfig: what they are given, how long their output lasts, and how they work
+ * against a server with TLS.
+ */
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +21,7 @@ const folder = mkdtempSync(join(tmpdir(), 'distributary-exec-'))
 t.teardown(() => rmSync(folder, { recursive: true, force: true }))
 const inFolder = (name: string): string => join(folder, name)
 
-/** A command that notes what it was given, and prints what stands in `print`. */
+/** A command that notes what it was given, and prints the content of `print`. */
 const command = inFolder('plugin')
 writeFileSync(
   command,
@@ -172,7 +175,7 @@ void t.test('output that is not a credential is reported, and never printed', as
   t.same(await source.current(), { authorization: 'Bearer mended' }, 'a failure is not remembered')
 })
 
-void t.test('against a server: a token that was refused is fetched anew, and a certificate is shown', async (t) => {
+void t.test('a token that a server refuses is fetched anew, and a certificate is presented', async (t) => {
   const authority = createAuthority(t)
   const [server, jane] = [authority.server(), authority.client('jane')]
   writeFileSync(inFolder('tokens.csv'), 'good-token,robot,robot\n')

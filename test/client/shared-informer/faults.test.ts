@@ -1,6 +1,6 @@
 /**
- * The informer against a whole server, with everything between them that networks and servers do. After each fault its
- * store equals the server's own list, within bounded time and with a bounded number of requests.
+ * Tests of the informer against a whole server, with all the faults of networks and servers between them. After each
+ * fault its store equals the server's own list, within bounded time and with a bounded number of requests.
  */
 import t, { type Test } from 'tap'
 import { type KubeObject, SharedInformer } from '../../../src/client/browser.js'
@@ -10,7 +10,7 @@ import { type HttpFaults, startHttpFaults } from '../../reflector/http-faults.js
 import { type AppHarness, pod, startApp, until } from '../../support/app.js'
 import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.js'
 
-/** Shorter than in life, so that the tests are; the ratios are those of life. */
+/** The times are shorter than in production, in the same ratios, to keep the tests short. */
 const timings = {
   silenceMs: 600,
   initialSilenceMs: 600,
@@ -20,7 +20,7 @@ const timings = {
 }
 
 /**
- * Settings for the case without faults: server and client are one process, and a busy machine may delay that by 600 ms.
+ * Settings for the case without faults: server and client share a process, which a busy machine may delay by 600 ms.
  */
 const patient = {
   ...timings,
@@ -35,7 +35,7 @@ interface Scene {
   readonly proxy: FaultProxy
   readonly faults: HttpFaults
   readonly informer: SharedInformer<KubeObject>
-  /** What handlers were told, by key: `+` added, `~` updated, `-` deleted. */
+  /** The calls of the handlers by key: `+` added, `~` updated, `-` deleted. */
   readonly heard: Map<string, string>
   readonly equalsServer: (within?: number) => Promise<void>
 }
@@ -47,7 +47,7 @@ async function scene(
   const objects = Object.fromEntries(
     Array.from({ length: options.pods ?? 20 }, (_, i) => [`pods/default/p${i}`, pod(`p${i}`)]),
   )
-  // Bookmarks far more often than the informer's patience, as in life.
+  // Bookmarks come far more often than the informer's patience needs, as in production.
   const app = await startApp(t, { objects, config: { bookmarkInterval: 100 } })
   const faults = await startHttpFaults(t, app.port)
   const proxy = await startFaultProxy({ targetPort: faults.port })
@@ -74,7 +74,7 @@ async function scene(
   const equalsServer = async (within = 10_000): Promise<void> => {
     const wanted = await serverState(app)
     await until(() => state(informer) === wanted, 'the store equals the list', within)
-    // And what handlers heard adds up to it.
+    // The calls of the handlers add up to the same state.
     const alive = [...heard].filter(([, signs]) => /[+~]$/.test(signs)).map(([name]) => name)
     t.same(
       alive.sort(),
@@ -108,7 +108,7 @@ function summary(objects: readonly KubeObject[]): string {
     .join(' ')
 }
 
-/** Something of everything: a change, a deletion, a new one, one made anew, several in one revision. */
+/** Makes changes of every kind: an update, a deletion, a creation, a recreation, several in one revision. */
 function change(app: AppHarness, round: number): void {
   app.put('pods/default/p1', pod('p1', { labels: { round: String(round) } }))
   app.delete(`pods/default/p${2 + round}`)
@@ -132,7 +132,7 @@ for (const kind of ['fetch', 'node'] as const) {
     t.equal(faults.requests.length, 1, 'one request brings the state and the stream')
   })
 
-  void t.test(`a connection that is cut, politely or not, and inside an object (${kind})`, async (t) => {
+  void t.test(`an informer survives a connection that is cut, also inside an object (${kind})`, async (t) => {
     const { app, proxy, informer, equalsServer, faults } = await scene(t, { kind })
     informer.start()
     await informer.whenSynced()
@@ -166,7 +166,7 @@ for (const kind of ['fetch', 'node'] as const) {
   })
 }
 
-void t.test('a cut while the initial events are coming', async (t) => {
+void t.test('an informer survives a cut among the initial events', async (t) => {
   const { app, proxy, informer, equalsServer, faults } = await scene(t, { pods: 300 })
   let cuts = 0
   faults.fault = ({ isWatch }) => {
@@ -179,7 +179,7 @@ void t.test('a cut while the initial events are coming', async (t) => {
   await equalsServer()
 })
 
-void t.test('410 at each watch: lists, ever more seldom, and the state keeps up', async (t) => {
+void t.test('an informer whose watches all end with 410 lists ever more seldom and keeps up', async (t) => {
   const { app, informer, equalsServer, faults } = await scene(t)
   faults.fault = ({ isWatch, isStream }) => {
     if (isStream) return { status: 422, body: '{"kind":"Status","code":422,"reason":"Invalid"}' }
@@ -199,7 +199,7 @@ void t.test('410 at each watch: lists, ever more seldom, and the state keeps up'
   t.equal(requests.filter(({ isStream }) => isStream).length, 1, 'what it cannot do was asked once')
 })
 
-void t.test('a storm of 429 is waited out as long as the server says', async (t) => {
+void t.test('an informer waits out a storm of 429 as long as the server says', async (t) => {
   const { app, informer, equalsServer, faults } = await scene(t)
   let isStorm = true
   faults.fault = () => (isStorm ? { status: 429, headers: { 'retry-after': '1' } } : null)
@@ -218,7 +218,7 @@ void t.test('a storm of 429 is waited out as long as the server says', async (t)
 })
 
 for (const status of [500, 502, 503, 504]) {
-  void t.test(`a while of ${status}`, async (t) => {
+  void t.test(`an informer survives a while of ${status}`, async (t) => {
     const { app, informer, proxy, equalsServer, faults } = await scene(t)
     informer.start()
     await informer.whenSynced()
@@ -235,7 +235,7 @@ for (const status of [500, 502, 503, 504]) {
   })
 }
 
-void t.test('a server that ends each watch after one event', async (t) => {
+void t.test('an informer keeps up with a server that ends each watch after one event', async (t) => {
   const { app, informer, equalsServer, faults } = await scene(t)
   faults.fault = ({ isWatch, isStream }) => (isWatch && !isStream ? { endAfterLines: 1 } : null)
   informer.start()
@@ -248,7 +248,7 @@ void t.test('a server that ends each watch after one event', async (t) => {
   t.ok(faults.requests.length / minutes <= 60, `${faults.requests.length} requests in ${minutes} minutes`)
 })
 
-void t.test('a server that does not know initial events, and ignores the parameters in silence', async (t) => {
+void t.test('an informer lists where the server ignores the parameters of initial events', async (t) => {
   const { app, informer, equalsServer, faults } = await scene(t)
   const { transport } = { transport: nodeTransport({ server: faults.url }) }
   t.teardown(() => transport.close())

@@ -17,7 +17,7 @@ const found = findWellKnown(wellKnownResources(), 'configmaps')
 if (found === undefined) throw new Error('configmaps')
 const configmaps = servedResource(found.resource, 'well-known')
 
-/** Numbers and keys that JSON.parse and stringify would not bring back. */
+/** Numbers and keys that JSON.parse and JSON.stringify would change. */
 const TEXT =
   '{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"3","generation":12345678901234567890,' +
   '"annotations":{"__proto__":"p","n":"\\u0061","e":"é"},"dup":1,"dup":2},"data":{"x":"1.0","y":"}"}}'
@@ -44,7 +44,7 @@ void t.test('a PartialObjectMetadata has the stored metadata byte for byte, with
   t.throws(() => partialObject(scan('{"kind":"x"}'), toRevision(42)), RangeError)
 })
 
-void t.test('a list of them is a list', async (t) => {
+void t.test('a list of PartialObjectMetadata is a PartialObjectMetadataList', async (t) => {
   const item = partialObject(scan(TEXT), toRevision(42))
   const head = partialObjectListHead({ resourceVersion: '50', continue: 'abc', remainingItemCount: 7 })
   const list = JSON.parse(Buffer.concat([head, item, Buffer.from(','), item, LIST_TAIL]).toString()) as {
@@ -76,7 +76,7 @@ void t.test('a row carries the object as asked for, and never a rewritten one', 
   )
 })
 
-void t.test('a list is head, rows and tail', async (t) => {
+void t.test('a Table of a list consists of head, rows and tail', async (t) => {
   const row = encodeTableRow(configmaps, scan(TEXT), toRevision(42), NOW, FORM)
   const bytes = Buffer.concat([
     tableHead(configmaps, { resourceVersion: '50' }, FORM),

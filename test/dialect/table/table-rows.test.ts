@@ -30,7 +30,7 @@ interface RealTable {
   readonly objects: readonly { readonly metadata: { readonly creationTimestamp: string } }[]
 }
 
-/** Columns that API servers have added, or made text, after the 1.20 that wrote the data. */
+/** The columns that API servers added, or turned into text, after the 1.20 that wrote the data. */
 const ADDED_SINCE: ReadonlySet<string> = new Set([
   'jobs Status',
   'persistentvolumeclaims VolumeAttributesClass',
@@ -712,7 +712,7 @@ void t.test('no object, however odd, breaks a row: a cell is always a scalar', a
   t.ok(rows > 600)
 })
 
-void t.test('every table begins with what names the object, and no column is there twice', async (t) => {
+void t.test('every table begins with the columns that name the object, and no column is repeated', async (t) => {
   for (const { resource } of table) {
     const names = tableColumns(servedResource(resource, 'well-known')).map(({ name }) => name)
     t.equal(new Set(names).size, names.length, resource.plural)

@@ -17,7 +17,7 @@ const word = (more: Partial<PublisherStatus>): PublisherStatus => ({
   ...more,
 })
 
-void t.test('a word counts once everything is there that it speaks of', async (t) => {
+void t.test('a status counts once every message that it speaks of has come', async (t) => {
   const confirmations = new Confirmations()
   t.equal(confirmations.confirmedMs, null)
   confirmations.heard(word({ sequence: 10, at: 5_000 }), 100)
@@ -35,7 +35,7 @@ void t.test('a word counts once everything is there that it speaks of', async (t
   await Promise.resolve()
 })
 
-void t.test('words that come late make nothing younger, whatever the clocks say', async (t) => {
+void t.test('statuses that come late make no data younger, whatever the clocks say', async (t) => {
   const confirmations = new Confirmations()
   const hear = (at: number, nowMs: number, epoch = 1): number | null => {
     confirmations.heard(word({ at, epoch }), nowMs)
@@ -44,7 +44,7 @@ void t.test('words that come late make nothing younger, whatever the clocks say'
   }
   t.equal(hear(1_000_000, 50), 50)
   t.equal(hear(1_001_000, 1_050), 1_050)
-  // A server was stopped for eight seconds, and delivers what it held.
+  // A server that was stopped for eight seconds delivers what it held.
   const late = hear(1_002_000, 10_050)
   t.ok(late !== null && late >= 2_050 && late < 2_100, `${late}`)
   t.ok(hear(1_010_000, 10_060)! >= 10_050, 'the newest of them is nearly in time')
@@ -62,7 +62,7 @@ void t.test('a publisher of the first release says only whether etcd is there', 
   await Promise.resolve()
 })
 
-void t.test('words that wait are bounded, and a replica far behind still learns its age', async (t) => {
+void t.test('the statuses that wait are bounded, and a replica far behind still learns its age', async (t) => {
   const confirmations = new Confirmations()
   for (let i = 1; i <= 1_000; i++) confirmations.heard(word({ sequence: i, at: i * 1_000 }), i * 1_000)
   t.ok(confirmations.reached(5, 1))
@@ -72,7 +72,7 @@ void t.test('words that wait are bounded, and a replica far behind still learns 
   await Promise.resolve()
 })
 
-void t.test('the pulse: one read for everybody, and its age when etcd does not answer', async (t) => {
+void t.test('all callers share one read of etcd, whose age grows when etcd does not answer', async (t) => {
   const clock = new VirtualClock()
   const etcd = createEmbeddedUpstream()
   let [reads, answers] = [0, true]

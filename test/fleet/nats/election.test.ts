@@ -1,6 +1,6 @@
 /**
- * Tests of the lease, by a clock that the test moves: never do two candidates believe that they hold it, as long as
- * their clocks run at one pace, and in the end one does.
+ * Tests of the lease, with a clock that the test moves: two candidates never believe that they hold it at the same
+ * time, as long as their clocks run at the same pace, and in the end one holds it.
  */
 import t, { type Test } from 'tap'
 import { Election } from '../../../src/fleet/nats/election.js'
@@ -15,10 +15,10 @@ import { things } from '../nats-harness.js'
 
 const LEASE_MS = 1_000
 
-/** One register with compare-and-swap, as a bucket is one. */
+/** A register with compare-and-swap, in place of a bucket. */
 class Register {
   entry: KvEntry | null = null
-  /** The entry that a lagging replica still has: every other read is answered from there. */
+  /** The entry that a lagging replica still has; every other read returns it. */
   lagging: KvEntry | null = null
   #looks = 0
 
@@ -26,7 +26,7 @@ class Register {
     return this.lagging !== null && this.#looks++ % 2 === 1 ? this.lagging : this.entry
   }
 
-  /** @param link false: the way there is cut; what is asked is not answered. `deaf`: it is done, and not answered. */
+  /** @param link `false` cuts the link: requests are lost. With `deaf` they are performed, and the answers are lost. */
   buckets(link: { state: 'up' | 'down' | 'deaf' }): Pick<Buckets, 'kvGet' | 'kvUpdate'> {
     const unavailable = (): Promise<never> => Promise.reject(new BrokerError('unavailable', 'no answer'))
     return {
@@ -52,7 +52,7 @@ interface World {
   readonly register: Register
   readonly candidates: readonly Candidate[]
   readonly leaders: () => readonly number[]
-  /** Advances, and looks after every step that there are not two. */
+  /** Advances the clock, and checks after every step that there are not two holders. */
   pass(ms: number): Promise<void>
 }
 
@@ -86,7 +86,7 @@ function world(t: Test, count: number): World {
   return { clock, register, candidates, leaders, pass }
 }
 
-void t.test('one of four is elected within a lease, and stays', async (t) => {
+void t.test('one of four candidates is elected within a lease, and stays elected', async (t) => {
   const w = world(t, 4)
   for (const { election } of w.candidates) election.start()
   await w.pass(LEASE_MS)
@@ -97,7 +97,7 @@ void t.test('one of four is elected within a lease, and stays', async (t) => {
   t.same(w.candidates[leader!]!.told, ['elected'])
 })
 
-void t.test('a candidate that stops gives the lease back, and the next one gets it at its next look', async (t) => {
+void t.test('a holder that stops gives the lease back, and another takes it at its next look', async (t) => {
   const w = world(t, 2)
   w.candidates[0]!.election.start()
   await w.pass(LEASE_MS)
@@ -109,7 +109,7 @@ void t.test('a candidate that stops gives the lease back, and the next one gets 
   t.same(w.leaders(), [1], 'before a lease has run out')
 })
 
-void t.test('a publisher that resigns may be elected again, and one is elected', async (t) => {
+void t.test('a publisher that resigns may be elected again, and one candidate is elected', async (t) => {
   const w = world(t, 2)
   for (const { election } of w.candidates) election.start()
   await w.pass(LEASE_MS)
@@ -122,7 +122,7 @@ void t.test('a publisher that resigns may be elected again, and one is elected',
 })
 
 for (const state of ['down', 'deaf'] as const) {
-  void t.test(`the holder is cut off (${state}): it stops before anybody else can begin`, async (t) => {
+  void t.test(`a holder that is cut off (${state}) stops before another candidate can begin`, async (t) => {
     const w = world(t, 3)
     for (const { election } of w.candidates) election.start()
     await w.pass(2 * LEASE_MS)
@@ -154,7 +154,7 @@ void t.test('a lease that was taken by force is lost at the next renewal', async
   t.ok(election.isLeader, 'the thief does not renew: it runs out')
 })
 
-void t.test('a replica of NATS that lags answers every other look: the lease still runs out', async (t) => {
+void t.test('the lease still runs out when a lagging replica of NATS answers every other read', async (t) => {
   const w = world(t, 2)
   w.register.entry = { value: Buffer.from('dead'), revision: 2_551 }
   w.register.lagging = { value: Buffer.from('dead'), revision: 2_539 }
@@ -166,14 +166,14 @@ void t.test('a replica of NATS that lags answers every other look: the lease sti
   t.same(w.leaders(), [first], 'and it stays')
 })
 
-void t.test('NATS loses writes that it had acknowledged: who holds the lease from then on keeps it', async (t) => {
+void t.test('when NATS loses writes that it had acknowledged, the holder that remains keeps the lease', async (t) => {
   const w = world(t, 3)
   for (const { election } of w.candidates) election.start()
   await w.pass(20 * LEASE_MS)
   t.equal(w.leaders().length, 1)
   t.ok(w.register.entry!.revision > 20)
   w.register.entry = { value: w.register.entry!.value, revision: 3 }
-  // What either side was told before is now too old to be used.
+  // What either side learned before is now too old to be used.
   await w.pass(4 * LEASE_MS)
   const [second] = w.leaders()
   t.equal(w.leaders().length, 1)
@@ -187,7 +187,7 @@ void t.test('NATS loses writes that it had acknowledged: who holds the lease fro
   )
 })
 
-void t.test('links that come and go at random: never two, and one in the end', async (t) => {
+void t.test('with links that come and go at random there are never two publishers, and one in the end', async (t) => {
   const w = world(t, 4)
   const random = seededRandom(11)
   for (const { election } of w.candidates) election.start()

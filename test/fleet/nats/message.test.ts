@@ -1,4 +1,4 @@
-/** A message that is written to a stream comes out of it unchanged, and anything else is refused. */
+/** Tests that a message comes out of a stream as it was written, and that anything else is refused. */
 import t from 'tap'
 import { decodePart, encodeMessage, joinParts, type Message } from '../../../src/fleet/nats/message.js'
 import { BrokerError } from '../../../src/fleet/nats/broker-error.js'
@@ -73,9 +73,9 @@ const messages: readonly (readonly [name: string, message: Message])[] = [
 ]
 
 for (const [name, message] of messages) {
-  // A header and a checksum of 52 bytes: one byte of body a part, a few, and all in one.
+  // Header and checksum take 52 bytes, so a part holds one byte of the body, a few, or all.
   for (const maxBytes of [53, 100, 1_000_000]) {
-    void t.test(`${name}, in parts of ${maxBytes} bytes`, async (t) => {
+    void t.test(`a message survives being written and read: ${name}, in parts of ${maxBytes} bytes`, async (t) => {
       const parts = encodeMessage(message, maxBytes)
       t.ok(parts.every((part) => part.length <= maxBytes))
       if (maxBytes === 1_000_000) t.equal(parts.length, 1)
@@ -117,12 +117,12 @@ for (const [name, data] of [
   ['something else', Buffer.alloc(200, 'x')],
   ['a cut message', encodeMessage(messages[2]![1], 1_000_000)[0]!.subarray(0, -1)],
 ] as const) {
-  void t.test(`refused as corrupt: ${name}`, async (t) => {
+  void t.test(`a part is refused as corrupt: ${name}`, async (t) => {
     t.throws(() => decodePart(data), { name: 'BrokerError', code: 'corrupt' })
   })
 }
 
-void t.test('parts that are not all there, or not of one message, make no message', async (t) => {
+void t.test('parts that are incomplete, or belong to two messages, make no message', async (t) => {
   const parts = encodeMessage(messages[2]![1], 1_000).map(decodePart)
   t.ok(parts.length > 3)
   t.same(

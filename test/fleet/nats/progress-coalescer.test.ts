@@ -3,7 +3,7 @@ import { ProgressCoalescer } from '../../../src/fleet/nats/progress-coalescer.js
 import { toRevision } from '../../../src/model/revision.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 
-void t.test('a thousand progresses at once are two: the first, and the newest after a while', async (t) => {
+void t.test('of a thousand progresses at once two are passed on: the first, and later the newest', async (t) => {
   const clock = new VirtualClock()
   const told: number[] = []
   const progress = new ProgressCoalescer(clock, (revision) => told.push(revision))
@@ -19,7 +19,7 @@ void t.test('a thousand progresses at once are two: the first, and the newest af
   t.same(told, [1, 1_000, 1_001], 'after a pause nothing waits')
 })
 
-void t.test('events overtake a progress, and a state takes its place', async (t) => {
+void t.test('events supersede a progress that waits, and so does a state', async (t) => {
   const clock = new VirtualClock()
   const told: number[] = []
   const progress = new ProgressCoalescer(clock, (revision) => told.push(revision))

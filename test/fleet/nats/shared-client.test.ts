@@ -1,4 +1,7 @@
-/** How a replica is let in by a real nats-server: every kind of credentials, TLS both ways, and what is said when it is not. */
+/**
+ * Tests of connecting to a real nats-server: every kind of credentials, TLS on both sides, and what is logged when the
+ * server refuses.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -37,7 +40,7 @@ interface Opened {
   isConnected: boolean
 }
 
-/** By the flags of the command line, as the server reads them. */
+/** Reads the options from flags, as the server does. */
 function open(t: Test, flags: readonly string[], users = 1): Opened {
   const loaded = load(['--etcd-servers', 'http://127.0.0.1:1', ...flags], {}, () => '')
   if (loaded.kind !== 'run') throw new Error('the flags must run')
@@ -56,7 +59,7 @@ function open(t: Test, flags: readonly string[], users = 1): Opened {
   const opened: Opened = { shared, lines, told, isConnected: false, connected: first!.then((found) => found !== null) }
   void first!.then(async (found) => {
     if (found === null) return
-    // JetStream answers as well.
+    // JetStream answers, too.
     await found.ensureStream('S', 's', { replicas: 1, maxBytes: 1e6, maxAgeMs: 60_000 })
     opened.isConnected = true
   })
@@ -93,7 +96,7 @@ for (const { name, config, flags } of [
     flags: ['--nats-cafile', authority.ca, '--nats-username', 'fleet', '--nats-password-file', file('s3cret')],
   },
 ] as const) {
-  void t.test(`let in with ${name}, at the second of two servers`, async (t) => {
+  void t.test(`the second of two servers accepts ${name}`, async (t) => {
     const nats = await startNats(t, { config })
     const scheme = name.includes('TLS') ? 'tls' : 'nats'
     const servers = `${scheme}://127.0.0.1:1,${scheme}://127.0.0.1:${nats.port}`
@@ -145,7 +148,7 @@ for (const { name, config, flags, says, scheme = 'nats', attempts = 3 } of [
     name: 'no certificate where one is asked for',
     config: tls('verify: true'),
     flags: ['--nats-cafile', authority.ca],
-    // TLS 1.3 has the client believe that it is in: all that it sees is an end.
+    // With TLS 1.3 the client believes that it is connected, and sees only that the connection ends.
     says: /./,
     scheme: 'tls',
     attempts: 1,
@@ -157,7 +160,7 @@ for (const { name, config, flags, says, scheme = 'nats', attempts = 3 } of [
     says: /TLS is asked for/,
   },
 ] as const) {
-  void t.test(`refused: ${name}: said once, for fifty resources, and tried again`, async (t) => {
+  void t.test(`${name}: the refusal is logged once for fifty resources, and tried again`, async (t) => {
     const nats = await startNats(t, { config })
     const opened = open(t, ['--nats-servers', `${scheme}://127.0.0.1:${nats.port}`, ...flags], 50)
     await until(() => opened.told.length >= 50 * attempts, 'tried so often, told to all')

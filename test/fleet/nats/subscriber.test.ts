@@ -28,11 +28,14 @@ async function caughtUp(etcd: CountedUpstream, replicas: readonly Replica[]): Pr
 interface Case {
   readonly name: string
   readonly harm: (admin: NatsAdmin, nats: NatsProcess, etcd: CountedUpstream) => Promise<unknown>
-  /** Whoever reads the stream anew meets it. */
+  /** Whether a replica that reads the stream anew has met the damage. */
   readonly isMet?: (replica: Replica) => boolean
 }
 
-/** One that nobody of ours has written: well-formed, of an epoch that never was, and says what never happened. */
+/**
+ * A message that no publisher has written: it is well-formed, of an epoch that never was, and tells what never
+ * happened.
+ */
 function foreign(epoch: number, at: number): Uint8Array {
   const revision = toRevision(at)
   return encodeMessage(
@@ -92,7 +95,7 @@ const cases: readonly Case[] = [
   },
 ]
 
-void t.test('whatever is wrong with what is stored, nobody has a hole', { jobs: 4 }, async (t) => {
+void t.test('no replica has a hole, whatever is wrong with what NATS stores', { jobs: 4 }, async (t) => {
   for (const { name, harm, isMet } of cases) {
     void t.test(name, async (t) => {
       const nats = await startNats(t)
@@ -120,7 +123,7 @@ void t.test('whatever is wrong with what is stored, nobody has a hole', { jobs: 
       if (isMet !== undefined) t.ok(replicas.some(isMet), 'it was met')
     })
   }
-  void t.test('a consumer that lives and delivers nothing is given up for another', async (t) => {
+  void t.test('a consumer that is alive and delivers nothing is replaced', async (t) => {
     const nats = await startNats(t)
     const etcd = new CountedUpstream()
     etcd.put('a')
@@ -129,7 +132,7 @@ void t.test('whatever is wrong with what is stored, nobody has a hole', { jobs: 
     const edge = startReplica(t, { ...options, role: 'edge' })
     await caughtUp(etcd, [publisher, edge])
     await publisher.stop()
-    // As a publisher would tell that has written more than ever comes.
+    // The status of a publisher that has written more than ever arrives.
     const admin = await natsAdmin(t, nats)
     const sequence = (await admin.lastSequence(names.stream)) + 3
     const status = Buffer.from(JSON.stringify({ epoch: 9, sequence, trouble: null }))
@@ -144,7 +147,7 @@ void t.test('whatever is wrong with what is stored, nobody has a hole', { jobs: 
 })
 
 void t.test(
-  'an edge that was away for longer than the stream reaches takes a snapshot: a gap, or made good',
+  'an edge that was away for longer than the stream reaches takes a snapshot, as a gap or coalesced',
   async (t) => {
     const nats = await startNats(t)
     const proxy = await startFaultProxy({ targetPort: nats.port })
@@ -177,7 +180,7 @@ void t.test(
   },
 )
 
-void t.test('a server with a small message size: batches, snapshots and answers go in parts', async (t) => {
+void t.test('batches, snapshots and answers go in parts through a server with a small message size', async (t) => {
   const nats = await startNats(t, { maxPayloadBytes: 16_384 })
   const etcd = new CountedUpstream()
   for (let i = 0; i < 100; i++) etcd.put(`k${i}`, Buffer.alloc(1_000, String(i)))
@@ -195,7 +198,7 @@ void t.test('a server with a small message size: batches, snapshots and answers 
   t.equal(keyValues.length, 102, 'a read by way of the publisher')
 })
 
-void t.test('writes that a deposed publisher has on their way are refused, all of them', async (t) => {
+void t.test('all writes that a deposed publisher has in flight are refused', async (t) => {
   const nats = await startNats(t)
   const connect = async (name: string): Promise<NatsClient> => {
     const client = await NatsClient.connect({ servers: [nats.url], name }, systemClock)
@@ -209,7 +212,7 @@ void t.test('writes that a deposed publisher has on their way are refused, all o
   t.equal(await deposed.write(text('one'), 0), 1)
   const elected = other.openWriter('subject')
   t.equal(await elected.write(text('claim'), 1), 2)
-  // Made before the claim was known: the second expects the very sequence of the claim.
+  // These writes are made before the claim is known: the second expects exactly the sequence of the claim.
   const late = await Promise.allSettled([1, 2, 3].map((expected) => deposed.write(text('late'), expected)))
   t.same(
     late.map((outcome) => outcome.status === 'rejected' && (outcome.reason as { code?: string }).code),

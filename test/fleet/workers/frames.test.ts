@@ -76,7 +76,7 @@ void t.test('batches stay whole and in order, in frames of about a page', (t) =>
   t.end()
 })
 
-void t.test('a state is cut into pages, none of them empty', (t) => {
+void t.test('a state is cut into pages, and none of them is empty', (t) => {
   const keyValues = Array.from({ length: 10 }, (_, i) => keyValue(`k${i}`, 'v'.repeat(PAGE_BYTES / 3)))
   const pages = [...pagesOf(keyValues)]
   t.same(
@@ -88,7 +88,7 @@ void t.test('a state is cut into pages, none of them empty', (t) => {
   t.end()
 })
 
-void t.test('a stream out of step is refused, not waited for', (t) => {
+void t.test('bytes that are out of step are refused at once', (t) => {
   const splitter = new FrameSplitter()
   t.throws(() => splitter.push(Buffer.from([0, 0, 0, 0, 1]), () => {}), { message: 'a frame of 0 bytes' })
   t.throws(() => new FrameSplitter().push(Buffer.from([255, 255, 255, 255, 1]), () => {}), RangeError)

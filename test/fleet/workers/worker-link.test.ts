@@ -29,7 +29,7 @@ function replace(feed: ScriptedFeed, revision: number, keyValues: readonly KeyVa
   replacement.commit()
 }
 
-/** Everything that a cache holds goes over as text: a state is small here. */
+/** Returns the whole content of a cache as text; states are small here. */
 function view(state: ReadonlyMap<Key, KeyValue>): string[] {
   return [...state.values()].map(({ key, modRevision, value }) => `${key} ${modRevision} ${value.toString()}`).sort()
 }
@@ -148,7 +148,7 @@ void t.test('the worse reason survives when one replacement overtakes another', 
   t.same(worker.sink.calls, ['replace 5 initial', 'abort 10 history-changed', 'replace 20 history-changed', 'apply 21'])
 })
 
-void t.test('questions go to the source of the prefix, and its errors come back', async (t) => {
+void t.test('questions are asked of the source of the prefix, and its errors come back', async (t) => {
   const h = primaryHarness(t)
   const { feed: own, channel } = await h.worker()
   await until(() => h.feeds.length > 0, 'the source')
@@ -199,7 +199,7 @@ void t.test('questions go to the source of the prefix, and its errors come back'
   await t.rejects(own.freshness.currentRevision(), { code: 'unavailable' })
 })
 
-void t.test('a worker calls the upstream through the primary, bytes and all', async (t) => {
+void t.test('a worker calls the upstream through the primary, and values come back byte for byte', async (t) => {
   const upstream = createEmbeddedUpstream()
   const h = primaryHarness(t, { upstream })
   const { channel } = await h.worker()
@@ -223,25 +223,28 @@ void t.test('a worker calls the upstream through the primary, bytes and all', as
   await t.rejects(remote.currentRevision(), { name: 'UpstreamError', code: 'unavailable' })
 })
 
-void t.test('a resource that nobody wants any more is not told of, and can be wanted again', async (t) => {
-  const h = primaryHarness(t)
-  const { feed: own, sink } = await h.worker()
-  await until(() => h.feeds.length > 0, 'the source')
-  const feed = h.feeds[0]!
-  replace(feed, 5, [keyValue('a', 3)])
-  await until(() => sink.revision === 5, 'the state')
-  await own.stop()
-  await until(() => [...h.primary.relays()][0]?.subscribers === 0, 'the subscription to end')
-  feed.sink.apply([put(6, 'b')])
-  own.start()
-  await until(() => sink.revision === 6, 'the state again')
-  t.same(sink.calls, ['replace 5 initial', 'replace 5 initial', 'apply 6'])
-  t.equal(h.feeds.length, 1, 'the source went on meanwhile')
-})
+void t.test(
+  'a worker hears nothing of a resource that it no longer wants, and can subscribe to it again',
+  async (t) => {
+    const h = primaryHarness(t)
+    const { feed: own, sink } = await h.worker()
+    await until(() => h.feeds.length > 0, 'the source')
+    const feed = h.feeds[0]!
+    replace(feed, 5, [keyValue('a', 3)])
+    await until(() => sink.revision === 5, 'the state')
+    await own.stop()
+    await until(() => [...h.primary.relays()][0]?.subscribers === 0, 'the subscription to end')
+    feed.sink.apply([put(6, 'b')])
+    own.start()
+    await until(() => sink.revision === 6, 'the state again')
+    t.same(sink.calls, ['replace 5 initial', 'replace 5 initial', 'apply 6'])
+    t.equal(h.feeds.length, 1, 'the source went on meanwhile')
+  },
+)
 
 for (const seed of [1, 2, 3, Date.now() % 1_000_000]) {
   void t.test(
-    `workers hold what the source told, whenever they come and however they read (seed ${seed})`,
+    `workers hold what the source delivered, whenever they come and however they read (seed ${seed})`,
     async (t) => {
       const random = seededRandom(seed)
       const h = primaryHarness(t, { history: { maxItems: 40, maxBytes: 400_000, maxAgeMs: 1e9 } })
@@ -300,7 +303,7 @@ for (const seed of [1, 2, 3, Date.now() % 1_000_000]) {
 }
 
 void t.test(
-  'a primary that says nothing: what is held grows old, questions end, and it is back when it answers',
+  'while the primary is silent, the resources grow old and questions fail, until it answers again',
   async (t) => {
     const h = primaryHarness(t)
     const clock = new VirtualClock()
@@ -337,7 +340,7 @@ void t.test(
   },
 )
 
-void t.test('a worker that pings no more is dropped; one that never did is left alone', async (t) => {
+void t.test('a worker that stops pinging is dropped, and one that never pinged is left alone', async (t) => {
   const clock = new VirtualClock()
   const h = primaryHarness(t, { clock })
   const pinging = new VirtualClock()
@@ -352,7 +355,7 @@ void t.test('a worker that pings no more is dropped; one that never did is left 
   t.equal(former.dropped, null)
 })
 
-/** Time, with turns of the event loop in which what was sent arrives. */
+/** Advances the clock, with turns of the event loop in which frames arrive. */
 async function passes(clock: VirtualClock, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 500) {
     clock.advance(500)

@@ -1,4 +1,4 @@
-/** Lists over HTTP: pages, freshness, shared bodies, compression, and what is let go of when clients leave. */
+/** Tests of lists over HTTP: pages, freshness, shared bodies, compression, and what is freed when clients leave. */
 import { get } from 'node:http'
 import { gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
@@ -86,7 +86,7 @@ void t.test('pages stay those of one revision while writes go on', async (t) => 
   t.same(remaining, [15, 5, undefined])
 })
 
-void t.test('with a selector nobody counts what remains', async (t) => {
+void t.test('with a selector the number of remaining items is left out', async (t) => {
   const app = await start(t, { pods: 25 })
   const answer = await ask(app, 'limit=10&fieldSelector=metadata.name!%3Dp0003')
   t.equal(answer.body.items.length, 10)
@@ -110,12 +110,13 @@ void t.test('a page token of a namespace does not lead out of it', async (t) => 
   t.equal(second.body.metadata.continue, undefined)
 })
 
-void t.test('an expired token is a 410 with a fresh one that goes on at the newest', async (t) => {
+void t.test('an expired token is answered with 410 and a fresh one for the newest revision', async (t) => {
   const app = await start(t, { pods: 25, config: { watchCacheAge: 0 } })
   const first = await ask(app, 'limit=10')
   const old = first.body.metadata.continue!
   const token = JSON.parse(Buffer.from(old, 'base64url').toString()) as { rv: number }
-  // Another replica, or the same one later: the snapshot is not held, the ring is past it, and etcd has compacted it.
+  // As at another replica, or later at the same one: the snapshot is gone, the ring is past it, and etcd has compacted
+  // it.
   const gone = Buffer.from(JSON.stringify({ ...token, rv: token.rv - 1 })).toString('base64url')
   for (let i = 0; i < 10; i++) app.put(`pods/default/new${i}`, pod(`new${i}`))
   app.upstream.compact(app.upstream.revision)
@@ -129,7 +130,7 @@ void t.test('an expired token is a 410 with a fresh one that goes on at the newe
   t.ok(Number(fresh.body.metadata.resourceVersion) > token.rv)
 })
 
-void t.test('the table of resourceVersion and resourceVersionMatch', async (t) => {
+void t.test('resourceVersion and resourceVersionMatch combine as in the API server', async (t) => {
   const app = await start(t)
   const first = app.put('pods/default/a', pod('a'))
   const second = app.put('pods/default/b', pod('b'))
@@ -163,7 +164,7 @@ void t.test('the table of resourceVersion and resourceVersionMatch', async (t) =
   }
 })
 
-void t.test('a revision still to come is waited for; after 3 s it is too large', async (t) => {
+void t.test('a list waits for a future revision, which is too large after 3 s', async (t) => {
   const app = await start(t, { pods: 1 })
   const next = app.upstream.revision + 1
   const waiting = ask(app, `resourceVersion=${next}`)
@@ -186,7 +187,7 @@ void t.test('a revision still to come is waited for; after 3 s it is too large',
   })
 })
 
-void t.test('two hundred who ask the same at once share one body', async (t) => {
+void t.test('two hundred equal requests at once share one body', async (t) => {
   const app = await start(t, { pods: 500, filler: 'x'.repeat(1_000), config: { maxInitialStates: 1 } })
   const { cache } = sourceOf(app)
   let read = 0
@@ -203,7 +204,7 @@ void t.test('two hundred who ask the same at once share one body', async (t) => 
   t.equal(read, 1, 'the state was read once')
 })
 
-void t.test('gzip from 128 KB on, for those who take it', async (t) => {
+void t.test('a list is gzipped from 128 KB on, for clients that accept it', async (t) => {
   const app = await start(t, { pods: 200, filler: 'x'.repeat(1_000) })
   const raw = (
     path: string,
@@ -239,7 +240,7 @@ void t.test('gzip from 128 KB on, for those who take it', async (t) => {
   t.ok(gunzipSync(packed.body).equals(plain.body))
 })
 
-void t.test('with one slot a compressed list can be had all the same', async (t) => {
+void t.test('a compressed list needs only one slot', async (t) => {
   const app = await start(t, { pods: 200, filler: 'x'.repeat(1_000), config: { maxInitialStates: 1 } })
   const answer = await ask(app, '', { 'accept-encoding': 'gzip' })
   t.equal(answer.status, 200)
@@ -265,7 +266,7 @@ void t.test('a client that leaves in the middle leaves nothing behind', async (t
   }
 })
 
-void t.test('another list while the only slot is taken is a 429 that says when to come back', async (t) => {
+void t.test('another list while the only slot is taken is answered with 429 and a time to come back', async (t) => {
   const app = await start(t, { pods: 3_000, filler: 'x'.repeat(4_000), config: { maxInitialStates: 1 } })
   const asked = get(`${app.url}/api/v1/pods`, { agent: false, headers: { 'accept-encoding': 'identity' } })
   asked.on('error', () => {})
@@ -290,7 +291,7 @@ void t.test('stored objects that cannot be served are counted in a warning', asy
 })
 
 void t.test(
-  'values that are encrypted at rest: the resource says so, to watches too, and all others are served',
+  'a resource with values encrypted at rest says so, to watches too, and all others are served',
   async (t) => {
     const app = await start(t, { pods: 1 })
     const watch = await fetch(`${app.url}/api/v1/pods?watch=1&resourceVersion=${app.upstream.revision}`)
@@ -307,7 +308,7 @@ void t.test(
   },
 )
 
-void t.test('the ages of a Table are those of the time of asking', async (t) => {
+void t.test('the ages in a Table are those at the time of the request', async (t) => {
   const app = await start(t)
   const created = new Date(Date.now() - 10_000).toISOString()
   const aged = {

@@ -71,12 +71,12 @@ const LIKE_THE_API_SERVER: readonly Row[] = [
 ]
 
 const OTHERWISE: readonly Row[] = [
-  // It deletes no other object, so the selected name counts; but never as a namespace.
+  // The request deletes no other object, so the selected name counts, but never as a namespace.
   ['DELETE', `${PODS}?${P1}`, 'deletecollection', 'pods', '', 'a', 'p1'],
   ['DELETE', '/api/v1/namespaces?fieldSelector=metadata.name%3Da', 'deletecollection', 'namespaces', '', '', 'a'],
-  // 405 for everybody. There the verb is "watch".
+  // Answered with 405 for everybody. In the API server the verb is "watch".
   ['DELETE', '/api/v1/watch/namespaces/a/pods/p1', 'delete', 'pods', '', 'a', 'p1'],
-  // There the verb is empty. Either way only a rule for every verb covers it.
+  // In the API server the verb is empty. Either way only a rule for every verb covers it.
   ['OPTIONS', `${PODS}?${P1}`, 'other', 'pods', '', 'a', ''],
   ['constructor', `${PODS}?${P1}`, 'other', 'pods', '', 'a', ''],
 ]

@@ -13,7 +13,7 @@ function setUp(slots: number) {
   return { gate, clock, bodies: new BodyCache({ maxBytes: 1_000_000, gate }) }
 }
 
-/** Notes when it is made and when it is let go. */
+/** A source that notes when it is read and when it is ended. */
 function source(count = 3) {
   const made = { pieces: 0, isLetGo: false }
   function* pieces(): Generator<Buffer, void, void> {
@@ -35,7 +35,7 @@ async function readAll(body: SharedBody): Promise<number> {
   }
 }
 
-void t.test('those who ask at once share one making, and those who come later its result', async (t) => {
+void t.test('requests that come at once share the making of a body, and later ones its result', async (t) => {
   const { bodies, gate } = setUp(1)
   const { made, pieces } = source()
   const uses = await Promise.all(Array.from({ length: 50 }, () => bodies.use('a', asker(), pieces)))
@@ -81,7 +81,7 @@ void t.test('a body made from another one needs no slot of its own', async (t) =
   t.equal(gate.running, 0)
 })
 
-void t.test('many of one identity that wait for the same body are one in the queue, and share it', async (t) => {
+void t.test('many requests of one identity for one body take one place in the queue', async (t) => {
   const { bodies, gate } = setUp(1)
   const first = await bodies.use('a', asker(), source().pieces)
   const { made, pieces } = source()

@@ -2,7 +2,7 @@ import { request } from 'node:http'
 import t from 'tap'
 import { pod, startApp, until } from '../../support/app.js'
 
-void t.test('a list that nobody reads is cut off after --request-timeout, and its bytes are let go', async (t) => {
+void t.test('a list that nobody reads is cut off after --request-timeout, and its bytes are freed', async (t) => {
   const filler = 'x'.repeat(20_000)
   const objects = Object.fromEntries(
     Array.from({ length: 1_000 }, (_, i) => [`pods/default/p${i}`, pod(`p${i}`, { spec: { filler } })]),
@@ -19,7 +19,7 @@ void t.test('a list that nobody reads is cut off after --request-timeout, and it
   asked.end()
   t.teardown(() => asked.destroy())
   await until(() => {
-    // A paused socket notices its end when it is read.
+    // A paused socket notices its end only when it is read.
     asked.socket?.read()
     return ended
   }, 'the connection is cut')

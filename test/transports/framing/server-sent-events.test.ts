@@ -80,7 +80,7 @@ void t.test('events carry their type, their object, and an id only where a revis
     '- - id=-',
     'ADDED a id=-',
     'ADDED b id=-',
-    // The state is complete, which no event says to a client that asked for no bookmarks.
+    // The state is complete; a client that asked for no bookmarks gets no event that says so.
     '- - id=3',
     'ADDED c id=-',
     'ADDED d id=-',
@@ -105,7 +105,7 @@ void t.test('a bookmark that was asked for is an event, and marks the end of the
   stream.response.destroy()
 })
 
-void t.test('Last-Event-ID beats the resourceVersion of the URL, and counts for nobody else', async (t) => {
+void t.test('Last-Event-ID takes precedence over the resourceVersion of the URL, in this framing only', async (t) => {
   const h = await startApp(t)
   const revisions = ['a', 'b', 'c'].map((name) => h.put(`pods/default/${name}`, pod(name)))
   const headers = { 'last-event-id': String(revisions[1]) }
@@ -132,9 +132,9 @@ void t.test('a position that is gone is answered with an ERROR, and cleared by a
 })
 
 void t.test(
-  'what another try can cure is an ERROR event with the time to wait, what it cannot is an answer',
+  'an error that another try can cure is an ERROR event with the time to wait; any other is an ordinary answer',
   async (t) => {
-    void t.test('too many watchers', async (t) => {
+    void t.test('too many watchers are told to wait', async (t) => {
       const h = await startApp(t, { flags: ['--max-watchers', '1'] })
       const first = await open(h, '&resourceVersion=1')
       const second = await open(h, '&resourceVersion=1')
@@ -144,14 +144,14 @@ void t.test(
       t.match(after?.retry, /^[1-9]\d*000$/)
       first.response.destroy()
     })
-    void t.test('draining', async (t) => {
+    void t.test('a draining server tells clients to wait', async (t) => {
       const h = await startApp(t, { flags: ['--shutdown-watch-termination-grace-period', '0s'] })
       await h.app.drain()
       const stream = await open(h, '')
       t.equal(stream.response.statusCode, 200)
       t.match(await stream.all(), [{}, { event: 'ERROR', data: { code: 503 } }, { retry: '1000' }])
     })
-    void t.test('not listed yet', async (t) => {
+    void t.test('a resource that is not listed yet tells clients to wait', async (t) => {
       const upstream = createEmbeddedUpstream()
       upstream.setUnavailable(true)
       const h = await startApp(t, { upstream, ready: false })
@@ -159,7 +159,7 @@ void t.test(
       t.equal(stream.response.statusCode, 200)
       t.match(await stream.all(), [{}, { event: 'ERROR', data: { code: 429 } }, { retry: /000$/ }])
     })
-    void t.test('a wrong request', async (t) => {
+    void t.test('a wrong request is refused with an ordinary answer', async (t) => {
       const h = await startApp(t)
       t.equal((await open(h, '&resourceVersion=x')).response.statusCode, 400)
       t.equal((await open(h, '&labelSelector=!!')).response.statusCode, 400)
@@ -167,13 +167,13 @@ void t.test(
   },
 )
 
-void t.test('a quiet stream says how far it has come, without an event', async (t) => {
+void t.test('a quiet stream tells its position without an event', async (t) => {
   const clock = new VirtualClock()
   const h = await startApp(t, { clock, objects: { 'pods/default/a': pod('a') } })
   const stream = await open(h, '')
   await stream.has(3)
   const elsewhere = h.put('configmaps/default/x', { kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: 'x' } })
-  // Progress of the upstream comes every few seconds; the mark after it tells a revision without an event for pods.
+  // The upstream's progress comes every few seconds; the next mark tells a revision without an event for pods.
   for (let i = 0; i < 200 && stream.blocks.at(-1)?.id !== String(elsewhere); i++) {
     await clock.advanceInTurns(500, 100)
   }
@@ -198,7 +198,7 @@ void t.test('pages of other origins read it only where the operator named them',
 })
 
 void t.test("a browser's EventSource", async (t) => {
-  void t.test('goes on after a lost connection where it was', async (t) => {
+  void t.test('an EventSource goes on after a lost connection where it was', async (t) => {
     const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
     const page = await openPage(t, `${h.url}/livez`)
     await page.evaluate(watchInPage, `${PODS}?watch=1&timeoutSeconds=1`)
@@ -211,7 +211,7 @@ void t.test("a browser's EventSource", async (t) => {
     await until(async () => (await seen()).some((line) => line.startsWith('DELETED a')), 'the page sees it')
     t.same(await seen(), ['ADDED a', 'ADDED b', 'DELETED a'], 'nothing twice, nothing missing')
   })
-  void t.test('starts afresh after its position is gone', async (t) => {
+  void t.test('an EventSource starts afresh after its position is gone', async (t) => {
     const h = await startApp(t, {
       config: { watchCacheAge: 1 },
       objects: { 'pods/default/a': pod('a') },
@@ -222,13 +222,13 @@ void t.test("a browser's EventSource", async (t) => {
     await until(async () => (await seen()).includes('ADDED a'), 'the page sees it')
     await until(() => h.watchers === 0, 'the first connection has ended')
     for (let i = 0; i < 200; i++) h.put('pods/default/b', pod('b', { labels: { i: String(i) } }))
-    // All of these may be of one millisecond; history is cut when the next event comes.
+    // All these events may be of one millisecond; the history is cut when the next event comes.
     await pause(20)
     h.put('pods/default/b', pod('b', { labels: { i: 'last' } }))
     await until(async () => (await seen()).length >= 4, 'the page sees it')
     t.same((await seen()).slice(0, 4), ['ADDED a', 'ERROR', 'ADDED a', 'ADDED b'])
   })
-  void t.test('comes again to a server that had no room', async (t) => {
+  void t.test('an EventSource comes again to a server that had no room', async (t) => {
     const h = await startApp(t, { flags: ['--max-watchers', '1'], objects: { 'pods/default/a': pod('a') } })
     const first = await open(h, '')
     const page = await openPage(t, `${h.url}/livez`)
@@ -240,7 +240,7 @@ void t.test("a browser's EventSource", async (t) => {
   })
 })
 
-// In the browser.
+// These functions run in the browser.
 
 interface PageWindow {
   seen: string[]

@@ -1,4 +1,4 @@
-/** Aggregated APIs without an API server in front: `--apiservice`, and APIService objects in etcd. */
+/** Tests of aggregated APIs without an API server in front: `--apiservice`, and APIService objects in etcd. */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -39,7 +39,7 @@ async function aggregated(h: AppHarness, group: string): Promise<readonly Versio
   return items.find(({ metadata }) => metadata.name === group)?.versions ?? []
 }
 
-/** Several rounds of discovery. */
+/** Long enough for several rounds of discovery. */
 const ROUNDS_MS = 60_000
 
 const freshness = (h: AppHarness, group: string, version: string, expected: string) => async (): Promise<boolean> =>
@@ -84,7 +84,7 @@ const widget = (name: string): object => ({
   spec: { size: 7 },
 })
 
-void t.test('another server’s group, as one of ours: discovery, reads, watches, writes, kubectl', async (t) => {
+void t.test('another server’s group is served like one of our own', async (t) => {
   const authority = createAuthority(t)
   const server = authority.server()
   const tls = ['--secure-port', '0', '--tls-cert-file', server.cert, '--tls-private-key-file', server.key]
@@ -110,7 +110,7 @@ void t.test('another server’s group, as one of ours: discovery, reads, watches
   })
   await until(freshness(h, 'example.com', 'v1', 'Current'), 'it is known', ROUNDS_MS)
 
-  await t.test('discovery, aggregated and plain', async (t) => {
+  await t.test('both kinds of discovery list the group', async (t) => {
     t.same(
       await aggregated(h, 'example.com'),
       await aggregated(back, 'example.com'),
@@ -174,7 +174,7 @@ void t.test('another server’s group, as one of ours: discovery, reads, watches
     t.equal((await ask(h, `${path}/two`)).status, 404)
   })
 
-  await t.test('kubectl', async (t) => {
+  await t.test('kubectl reads and writes the group', async (t) => {
     const home = mkdtempSync(join(tmpdir(), 'distributary-kubectl-'))
     t.teardown(() => rmSync(home, { recursive: true, force: true }))
     const env = { ...process.env, HOME: home, KUBECONFIG: join(home, 'none'), KUBECACHEDIR: join(home, 'cache') }
@@ -184,7 +184,7 @@ void t.test('another server’s group, as one of ours: discovery, reads, watches
     t.match(out, /^NAMESPACE +NAME +SIZE\na +one +7$/m)
   })
 
-  await t.test('a definition of the same version here goes first, for as long as it is there', async (t) => {
+  await t.test('a definition of the same version here takes precedence while it exists', async (t) => {
     h.put(CRD_KEY, WIDGETS)
     const path = '/apis/example.com/v1/widgets'
     const isEmpty = async (): Promise<boolean> => {
@@ -202,7 +202,7 @@ void t.test('another server’s group, as one of ours: discovery, reads, watches
   })
 })
 
-void t.test('away: 503 and stale, and back again by itself', async (t) => {
+void t.test('a server that is away is answered for with 503 and listed as stale, until it is back', async (t) => {
   const authority = createAuthority(t)
   const pair = authority.server()
   const behind = await startApiServer(t, { cert: readFileSync(pair.cert), key: readFileSync(pair.key) })
@@ -249,7 +249,7 @@ void t.test('away: 503 and stale, and back again by itself', async (t) => {
     const { status, body, headers } = await ask(h, path, { method })
     t.equal(status, 503, `${method} ${path}`)
     t.match(body, { kind: 'Status', status: 'Failure', reason: 'ServiceUnavailable', code: 503 })
-    // The first may have been on its way over a kept connection: not to be repeated by itself.
+    // The first request may have been sent over a kept connection, so it is not repeated.
     if (method === 'POST') t.equal(headers.get('retry-after'), '1', 'it was not sent')
   }
   t.same(
@@ -269,7 +269,7 @@ void t.test('away: 503 and stale, and back again by itself', async (t) => {
 })
 
 void t.test(
-  'one that answers nonsense, too much, or to another name is stale, and its paths are its own',
+  'a server that answers nonsense, too much, or to another name is stale, and its paths stay its own',
   async (t) => {
     const authority = createAuthority(t)
     const pair = authority.server()
@@ -317,7 +317,7 @@ void t.test(
 )
 
 void t.test(
-  'who asks: a name from a proxy that proves itself, and no token; without a proxy certificate the token',
+  "the caller's name is passed on with the proxy certificate; without one, the caller's token is",
   async (t) => {
     const authority = createAuthority(t)
     const server = authority.server()
@@ -385,7 +385,7 @@ void t.test(
   },
 )
 
-void t.test('too many at once are told so; an upgrade becomes a tunnel', async (t) => {
+void t.test('too many requests at once are refused, and an upgrade becomes a tunnel', async (t) => {
   const authority = createAuthority(t)
   const pair = authority.server()
   const behind = await startApiServer(t, { cert: readFileSync(pair.cert), key: readFileSync(pair.key) })

@@ -1,4 +1,7 @@
-/** The names by which the server may be called: over HTTP/1.1, HTTP/2, WebSocket and server-sent events (issue 18). */
+/**
+ * Tests of the names by which clients may call the server, over HTTP/1.1, HTTP/2, WebSocket and server-sent events
+ * (issue 18).
+ */
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect } from 'node:http2'
@@ -107,7 +110,7 @@ void t.test('the :authority of HTTP/2 and the Host of a WebSocket and an EventSo
   answer.resume()
 })
 
-void t.test('two Host headers are a 400, with an authenticator too', async (t) => {
+void t.test('two Host headers are answered with 400, with an authenticator too', async (t) => {
   const h = await start(t, ['--allowed-hosts', '*'])
   const socket: Socket = connectSocket(h.port, '127.0.0.1')
   t.teardown(() => socket.destroy())

@@ -1,4 +1,4 @@
-/** A server that drains sends its clients elsewhere, on every kind of port; what runs comes to its own end. */
+/** A draining server sends its clients elsewhere, on every kind of port; running answers end by themselves. */
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2'
 import { type Socket, connect as connectTcp } from 'node:net'
 import { connect as connectTls } from 'node:tls'
@@ -9,7 +9,7 @@ import { EventReader } from '../../support/event-reader.js'
 const SECURE = ['--tls-self-signed', '--secure-port', '0', '--shutdown-watch-termination-grace-period', '300ms']
 const PODS = '/api/v1/pods'
 
-/** A connection of HTTP/1.1, and what came on it. */
+/** A connection of HTTP/1.1, and what it has received. */
 class Talk {
   text = ''
   isEnded = false
@@ -47,7 +47,7 @@ const ports: readonly { name: string; open: (h: AppHarness) => Socket; url: (h: 
 ]
 
 for (const { name, open, url } of ports) {
-  void t.test(`HTTP/1.1 ${name}: idle connections end, watches end and their connections with them`, async (t) => {
+  void t.test(`over HTTP/1.1 ${name}, idle connections end, and watches end with their connections`, async (t) => {
     const h = await startApp(t, { flags: SECURE, objects: { 'pods/default/a': pod('a') } })
     const idle = new Talk(t, open(h))
     idle.ask('/version')
@@ -73,7 +73,7 @@ for (const { name, open, url } of ports) {
     t.match(probing.text, /^HTTP\/1.1 200 .*connection: close\r\n/is)
   })
 
-  void t.test(`HTTP/1.1 ${name}: an answer whose head is not out yet says that it is the last`, async (t) => {
+  void t.test(`over HTTP/1.1 ${name}, an answer whose head is not sent yet says that it is the last`, async (t) => {
     const h = await startApp(t, { flags: SECURE })
     const source = [...h.app.sources].find(({ resource }) => resource.plural === 'pods')
     const next = h.put('pods/default/a', pod('a')) + 1
@@ -86,7 +86,7 @@ for (const { name, open, url } of ports) {
     t.match(waiting.text, /^HTTP\/1.1 (200|504) .*connection: close\r\n/is)
   })
 
-  void t.test(`HTTP/2 ${name}: GOAWAY at once, and streams come to their own end`, async (t) => {
+  void t.test(`over HTTP/2 ${name}, GOAWAY is sent at once, and streams end by themselves`, async (t) => {
     const h = await startApp(t, { flags: SECURE })
     const { client, goaway } = sessionOf(t, url(h))
     const stream = client.request({ ':path': `${PODS}?watch=1&allowWatchBookmarks=true&resourceVersion=1` })

@@ -1,4 +1,4 @@
-/** Connections on which nothing happens, at the ports themselves: they end, and those that only look like it stay. */
+/** Tests of idle connections, at the ports themselves: they end, and those that only look idle stay. */
 import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { type AddressInfo, type Server, type Socket, connect } from 'node:net'
@@ -37,7 +37,7 @@ async function listen(
   return { port: (server.address() as AddressInfo).port, connections: count }
 }
 
-/** Over TLS, with the answer to what cannot be read that the whole server gives. */
+/** A TLS port that answers unreadable requests as the whole server does. */
 async function listenSecurely(
   t: Test,
   handshakeTimeout: number,
@@ -79,7 +79,7 @@ async function begin(port: number, bytes: Buffer): Promise<Socket> {
 const start = Buffer.concat([PREFACE, settings()])
 const BROKEN = frame(TYPE.data, 0, 0, Buffer.from('against the rules'))
 
-void t.test('a client that leaves before it has said what it speaks is let go at once', async (t) => {
+void t.test('a client that leaves before its protocol is known is released at once', async (t) => {
   const h = await listen(t, {})
   for (const bytes of [Buffer.alloc(0), Buffer.from('PR')]) {
     const socket = await begin(h.port, bytes)
@@ -90,7 +90,7 @@ void t.test('a client that leaves before it has said what it speaks is let go at
 })
 
 void t.test(
-  'HTTP/2 without a request, and after frames against the rules, ends in time though the peer has left',
+  'an HTTP/2 connection without a request, or after illegal frames, ends in time although the peer has left',
   async (t) => {
     const h = await listen(t, { firstRequestMs: 100, idleMs: 60_000 })
     for (const bytes of [start, Buffer.concat([start, BROKEN])]) {

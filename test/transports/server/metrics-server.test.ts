@@ -1,4 +1,4 @@
-/** `--metrics-bind-address` (issue 22): metrics and health on a port of their own, and nothing else there. */
+/** Tests of `--metrics-bind-address` (issue 22): a port that answers metrics and health, and nothing else. */
 import { writeFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { type IncomingMessage, type RequestOptions, request } from 'node:http'
@@ -37,7 +37,7 @@ void t.test('the metrics port answers metrics and health without credentials, an
   }
 })
 
-void t.test('over --passthrough too, where the other ports answer any path', async (t) => {
+void t.test('the metrics port answers nothing else with --passthrough either', async (t) => {
   const { metricsUrl } = await startApp(t, {
     flags: ['--metrics-bind-address', '127.0.0.1:0', '--passthrough', 'http://127.0.0.1:9'],
   })

@@ -1,4 +1,7 @@
-/** Whether the server may write by Node's private handles is found out at its start, and watchers see the same either way. */
+/**
+ * The server finds out at its start whether it may write by Node's private handles, and watchers see the same either
+ * way.
+ */
 import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
@@ -25,7 +28,7 @@ class Lines implements Logger {
 const MESSAGE = 'stream handles cannot be used: writing by the public API'
 const sound: HandleFinders = { socket: findSocketHandle, http2: findHttp2Handle }
 
-/** A handle that writes something else than it was given. */
+/** A handle that writes other bytes than it was given. */
 const wrapped = (handle: StreamHandle | null, change: (bytes: Buffer) => Buffer): StreamHandle | null =>
   handle && { writeBuffer: (request, bytes) => handle.writeBuffer(request, change(bytes)) }
 
@@ -102,7 +105,10 @@ void t.test('watchers of every transport receive the same bytes with handles and
   }
 })
 
-/** The bodies of a watch by each transport, of a server that commits the same objects each time, small ones and large. */
+/**
+ * Returns the bodies of a watch over each transport, from a server that commits the same small and large objects each
+ * time.
+ */
 async function fanOut(t: Test, flags: readonly string[]): Promise<Record<'http1' | 'http2' | 'webSocket', Buffer>> {
   const h = await startApp(t, { flags, objects: { 'pods/default/first': pod('first') } })
   const path = '/api/v1/pods?watch=1&resourceVersion=1'
@@ -125,7 +131,7 @@ async function fanOut(t: Test, flags: readonly string[]): Promise<Record<'http1'
   session.destroy()
   webSocket.terminate()
   await h.app.stop()
-  // How events are cut into chunks is a matter of moments; what the chunks hold is not.
+  // The chunks depend on timing; their content does not.
   const text = Buffer.concat(chunks.http1).toString('latin1')
   return {
     http1: Buffer.from(unchunk(text.slice(text.indexOf('\r\n\r\n') + 4)), 'latin1'),
@@ -134,7 +140,7 @@ async function fanOut(t: Test, flags: readonly string[]): Promise<Record<'http1'
   }
 }
 
-/** The body under HTTP/1.1's chunked coding, as far as its chunks are whole. */
+/** Decodes a body in HTTP/1.1's chunked coding, as far as its chunks are whole. */
 function unchunk(text: string): string {
   let body = ''
   for (let at = 0; ;) {

@@ -1,4 +1,7 @@
-/** The live stream as gzip: right to every byte of its trailer, shared by a group, and read by real decoders as it comes. */
+/**
+ * Tests of a watch as gzip: it is correct to the last byte of its trailer, shared by a group, and readable by real
+ * decoders as it comes.
+ */
 import { execFile } from 'node:child_process'
 import { type IncomingMessage, get } from 'node:http'
 import { connect } from 'node:http2'
@@ -35,7 +38,7 @@ function watchUrl(h: AppHarness, query: string): string {
   return `${h.url}${PODS}?watch=1&compress=gzip${query}`
 }
 
-void t.test('each watcher has a whole gzip stream, wherever it joined', async (t) => {
+void t.test('each watcher gets a whole gzip stream, wherever it joined', async (t) => {
   const objects = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`pods/default/p${i}`, pod(`p${i}`)]))
   const h = await startApp(t, { objects })
   const early = await open(watchUrl(h, '&resourceVersion=1&timeoutSeconds=2&allowWatchBookmarks=true'))
@@ -66,7 +69,7 @@ void t.test('each watcher has a whole gzip stream, wherever it joined', async (t
   }
 })
 
-void t.test('an initial state, and an error', async (t) => {
+void t.test('an initial state and an error are compressed too', async (t) => {
   const objects = Object.fromEntries(
     Array.from({ length: 300 }, (_, i) => [
       `pods/default/p${i}`,
@@ -81,7 +84,7 @@ void t.test('an initial state, and an error', async (t) => {
   t.match(JSON.parse(gunzipSync(error).toString()), { type: 'ERROR', object: { code: 410 } })
 })
 
-void t.test('an event can be read as soon as it is there', async (t) => {
+void t.test('a client can read an event as soon as it is sent', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   const response = await open(watchUrl(h, ''))
   const events = new EventReader(response.pipe(createGunzip()))
@@ -94,7 +97,7 @@ void t.test('an event can be read as soon as it is there', async (t) => {
   response.destroy()
 })
 
-void t.test('a reader that fell behind has a whole stream too', async (t) => {
+void t.test('a reader that fell behind gets a whole stream too', async (t) => {
   const h = await startApp(t, { flags: ['--watch-cache-bytes', '256Mi'] })
   const url = watchUrl(h, '&resourceVersion=1&timeoutSeconds=4')
   const [slow, fast] = await Promise.all([open(url), open(url)])
@@ -113,7 +116,7 @@ void t.test('a reader that fell behind has a whole stream too', async (t) => {
   t.same(seen, linesOf(await fastBody))
 })
 
-void t.test('only for those who accept it, and ask for it or are not asked', async (t) => {
+void t.test('a watch is compressed only for clients that accept it, and ask if they have to', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   const all = await startApp(t, { flags: ['--compress'], objects: { 'pods/default/a': pod('a') } })
   const rows: readonly [AppHarness, string, Record<string, string>, string | undefined][] = [
@@ -131,7 +134,7 @@ void t.test('only for those who accept it, and ask for it or are not asked', asy
   }
 })
 
-void t.test('over HTTP/2', async (t) => {
+void t.test('a compressed watch works over HTTP/2', async (t) => {
   const h = await startApp(t, {
     flags: ['--tls-self-signed', '--secure-port', '0'],
     objects: { 'pods/default/a': pod('a') },
@@ -144,9 +147,9 @@ void t.test('over HTTP/2', async (t) => {
   t.same(linesOf(await bodyOf(stream)), ['ADDED a@2', `ADDED b@${put}`])
 })
 
-void t.test('curl, fetch and a browser read it', async (t) => {
+void t.test('curl, fetch and a browser read a compressed watch', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
-  void t.test('curl, to the clean end', async (t) => {
+  void t.test('curl reads to the clean end', async (t) => {
     const watching = promisify(execFile)('curl', ['-sSN', '--compressed', watchUrl(h, '&timeoutSeconds=1')])
     await until(() => h.watchers === 1, 'it is open')
     h.put('pods/default/b', pod('b'))
@@ -160,7 +163,7 @@ void t.test('curl, fetch and a browser read it', async (t) => {
       ['a', 'b'],
     )
   })
-  void t.test('fetch, as it comes', async (t) => {
+  void t.test('fetch reads each event as it comes', async (t) => {
     const response = await fetch(watchUrl(h, ''))
     t.equal(response.headers.get('content-encoding'), 'gzip')
     const decoder = new TextDecoder()
@@ -177,7 +180,7 @@ void t.test('curl, fetch and a browser read it', async (t) => {
 })
 
 async function inBrowser(t: Test, h: AppHarness): Promise<void> {
-  await t.test('an EventSource, as it comes', async (t) => {
+  await t.test('an EventSource reads each event as it comes', async (t) => {
     const page = await openPage(t, `${h.url}/livez`)
     await page.evaluate((path) => {
       const context = globalThis as unknown as { seen: string[]; EventSource: new (url: string) => EventTarget }

@@ -1,4 +1,7 @@
-/** The plain wire: JSON lines in HTTP/1.1 chunks written past Node's response, and the cases that must not be. */
+/**
+ * Tests of JSON lines in HTTP/1.1 chunks that are written past Node's response, and of the cases in which they must not
+ * be.
+ */
 import { Agent, type IncomingMessage, get } from 'node:http'
 import { type Socket, connect } from 'node:net'
 import t, { type Test } from 'tap'
@@ -22,7 +25,7 @@ async function watch(
   return { events: new EventReader(response), response }
 }
 
-/** A socket that says what it is told to, and keeps what it hears. */
+/** A client on a raw socket that keeps what it receives. */
 async function rawSocket(t: Test, port: number): Promise<{ socket: Socket; text: () => string; ended: Promise<void> }> {
   const socket = connect(port, '127.0.0.1')
   t.teardown(() => socket.destroy())
@@ -128,7 +131,7 @@ void t.test('an answer that is still under way is not disturbed by a watch pipel
   t.match(dechunk(answers[1]!), `"resourceVersion":"${put}"`)
 })
 
-void t.test('a client of HTTP/1.0 gets lines without chunks, and the end of the connection as the end', async (t) => {
+void t.test('a client of HTTP/1.0 gets lines without chunks, and the connection ends with the watch', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
   const { socket, text, ended } = await rawSocket(t, h.port)
   socket.write(`GET ${PODS}?watch=1&timeoutSeconds=1 HTTP/1.0\r\n\r\n`)

@@ -1,4 +1,7 @@
-/** Writes past `socket.write`: which sockets allow them, in which order bytes leave, and when they are not taken. */
+/**
+ * Tests of writes past `socket.write`: which sockets allow them, in which order bytes leave, and what happens when they
+ * are not taken.
+ */
 import { once } from 'node:events'
 import { type ServerHttp2Stream, connect as connectHttp2, createServer as createHttp2Server } from 'node:http2'
 import { type AddressInfo, type Socket, connect, createServer } from 'node:net'
@@ -13,7 +16,7 @@ import {
 
 setHandleUse({ sockets: true, http2: true })
 
-/** Both ends of a connection, the client's not read. */
+/** Returns both ends of a connection whose client does not read. */
 async function pair(t: Test): Promise<{ server: Socket; client: Socket }> {
   const listener = createServer().listen(0, '127.0.0.1')
   await once(listener, 'listening')
@@ -93,7 +96,7 @@ void t.test('bytes queued when the connection dies are given back, and nothing i
 })
 
 void t.test(
-  'HTTP/2: this Node has a handle to give once the headers are out, and both ways keep their order',
+  'this Node has a handle to give for an HTTP/2 stream once the headers are sent, and both ways keep their order',
   async (t) => {
     const server = createHttp2Server().listen(0, '127.0.0.1')
     await once(server, 'listening')

@@ -1,4 +1,4 @@
-/** HTTP/2, by ALPN over TLS and by prior knowledge on the plain port; and HTTP/1.1 beside it on both. */
+/** Tests of HTTP/2, by ALPN over TLS and by prior knowledge on the plain port, with HTTP/1.1 beside it on both. */
 import { execFile } from 'node:child_process'
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2'
 import { get as httpsGet } from 'node:https'
@@ -31,7 +31,7 @@ const transports: readonly { name: string; url: (h: AppHarness) => string }[] = 
 ]
 
 for (const { name, url } of transports) {
-  void t.test(`lists and watches on one connection ${name}`, async (t) => {
+  void t.test(`lists and watches share one connection ${name}`, async (t) => {
     const h = await startApp(t, { flags: SECURE, objects: { 'pods/default/a': pod('a') } })
     const client = session(t, url(h))
     const all = watch(client, '')
@@ -119,7 +119,7 @@ void t.test('TLS clients are given HTTP/2 before HTTP/1.1, and those that know o
   await until(() => h.watchers === 0, 'forgotten')
 })
 
-void t.test('one connection has as many streams as the option says', async (t) => {
+void t.test('one connection may have as many streams as the option says', async (t) => {
   const h = await startApp(t, { flags: [...SECURE, '--http2-max-streams-per-connection', '7'] })
   const client = session(t, h.secureUrl)
   await new Promise((resolve) => client.once('remoteSettings', resolve))
@@ -175,7 +175,7 @@ void t.test('curl is served in the version it asks for', async (t) => {
     ['--http1.1', h.secureUrl, '1.1'],
     ['--http2-prior-knowledge', h.url, '2'],
     ['--http1.1', h.url, '1.1'],
-    // An offer to upgrade to h2c may be ignored, and is.
+    // A server may ignore an offer to upgrade to h2c, and ours does.
     ['--http2', h.url, '1.1'],
   ]
   for (const [flag, url, version] of asked) {
@@ -195,7 +195,7 @@ void t.test('a connection that does not say what it speaks is only waited for', 
   }
   await say('P')
   await say('RI')
-  // It was no preface after all, and the parser of HTTP/1.1 says so.
+  // The bytes are no preface after all, and the parser of HTTP/1.1 refuses them.
   socket.write('ME / HTTP/1.1\r\n\r\n')
   t.match(await firstLine(socket), /^HTTP\/1\.1 400/)
   const patient = connectTcp(h.port, '127.0.0.1')
@@ -216,13 +216,13 @@ void t.test('silent connections do not hold up a stop', async (t) => {
       return socket
     }),
   )
-  // One that is let in after them has been let in, so they have been too.
+  // A later connection has been accepted, so these have been too.
   await request(`${h.url}/livez`)
   const closed = Promise.all(sockets.map((socket) => new Promise((resolve) => socket.resume().once('close', resolve))))
   const startedMs = performance.now()
   await h.app.stop()
   await closed
-  t.ok(performance.now() - startedMs < 5_000)
+  t.ok(performance.now() - startedMs < 9_000, 'sooner than their own time is over')
 })
 
 async function firstLine(socket: Socket): Promise<string> {

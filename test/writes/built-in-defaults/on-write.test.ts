@@ -1,4 +1,7 @@
-/** Defaults of built-in kinds as a client meets them: with every verb, owned by whom, and never a change of their own. */
+/**
+ * Tests of the defaults of built-in kinds as clients see them: every verb fills them in, they have the right owner, and
+ * they change nothing by themselves.
+ */
 import t from 'tap'
 import { startApp } from '../../support/app.js'
 import { APPLY, clientOf, JSON_PATCH, MERGE, STRATEGIC } from '../client.js'
@@ -36,7 +39,7 @@ const FILLED = {
   },
 }
 
-void t.test('every verb fills in', async (t) => {
+void t.test('every verb fills in the defaults', async (t) => {
   const { url } = await startApp(t, { flags: ['--enable-writes'] })
   const send = clientOf(url)
   const made = await send('POST', DEPLOYMENTS, deployment('made'))
@@ -66,7 +69,7 @@ void t.test('every verb fills in', async (t) => {
   t.match(status.body, FILLED, 'status')
 })
 
-void t.test('an apply does not own what is filled in, a create does', async (t) => {
+void t.test('an apply does not own the defaults, a create does', async (t) => {
   const { url } = await startApp(t, { flags: ['--enable-writes'] })
   const send = clientOf(url)
   const applied = await send('PATCH', `${DEPLOYMENTS}/web?fieldManager=one`, deployment('web'), APPLY)

@@ -1,4 +1,7 @@
-/** Values that look like Kubernetes' own forms, written by whoever may write under a declared prefix or into etcd. */
+/**
+ * Tests of values that look like Kubernetes' own forms, written by clients that may write under a declared prefix or
+ * into etcd.
+ */
 import t from 'tap'
 import { keyFromText } from '../../../src/model/event.js'
 import { pod, startApp, until } from '../../support/app.js'
@@ -20,7 +23,7 @@ void t.test('a value that looks encrypted or encoded is not written, and spoils 
     const answer = await send('PUT', `${FLAGS}/mine`, body)
     t.match(answer.body, { code: 422, message: /may not begin like an object that Kubernetes/ }, JSON.stringify(body))
   }
-  // Somebody else writes them into etcd.
+  // Another client writes them into etcd.
   const values = { encrypted: 'k8s:enc:aescbc:v1:key:x', junk: 'k8s\0\xff\xff\xff', short: 'k8s\0' }
   for (const [name, value] of Object.entries(values)) {
     const key = keyFromText(`/config/flags/${name}`)

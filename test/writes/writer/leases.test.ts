@@ -1,4 +1,7 @@
-/** The leases of objects that live for a while: none stays behind when its object is gone, written over or refused. */
+/**
+ * Tests of the leases of objects with a time to live: none stays behind when its object is gone, overwritten or
+ * refused.
+ */
 import t from 'tap'
 import { keyFromText } from '../../../src/model/event.js'
 import { createEmbeddedUpstream } from '../../../src/upstream/embedded/embedded-upstream.js'
@@ -6,7 +9,7 @@ import { isOwnLease, newLeaseId } from '../../../src/upstream/lease-id.js'
 import { configMap } from '../client.js'
 import { writerOver } from '../writer-over.js'
 
-/** A writer over a store that remembers every lease it has granted. */
+/** A writer over a store that remembers every lease that it has granted. */
 function stage() {
   const upstream = createEmbeddedUpstream()
   const granted: string[] = []
@@ -17,7 +20,7 @@ function stage() {
     return leaseId
   }
   const probe = keyFromText('/probe')
-  /** The leases that still run: a put takes no other. */
+  /** The leases that still run; a put accepts no other. */
   const running = async (): Promise<string[]> => {
     const found: string[] = []
     for (const leaseId of granted) {
@@ -63,7 +66,7 @@ void t.test('a lease of a write that is refused in the end is not left behind', 
   t.same(await h.running(), [])
 })
 
-void t.test('the lease of somebody else is left alone', async (t) => {
+void t.test('a lease that belongs to another client is left alone', async (t) => {
   const h = stage()
   const key = keyFromText('/registry/configmaps/default/a')
   const value = Buffer.from(JSON.stringify({ kind: 'ConfigMap', apiVersion: 'v1', ...configMap('a') }))
@@ -78,7 +81,7 @@ void t.test('the lease of somebody else is left alone', async (t) => {
   for (const foreign of ['0', '1', '7587862094709768000', '9223372036854775807']) t.notOk(isOwnLease(foreign), foreign)
 })
 
-void t.test('nobody is given more than a year', async (t) => {
+void t.test('a lease lasts at most a year', async (t) => {
   const h = stage()
   for (const ttl of ['367d', '31622401', '9000000000']) {
     const answer = await h.ask({ verb: 'create', query: `ttl=${ttl}`, body: configMap('a') })

@@ -1,4 +1,7 @@
-/** Whole processes over a real etcd: every worker reads what any of them has written, and a kill leaves no half write. */
+/**
+ * Tests of whole processes over a real etcd: every worker reads what any of them has written, and a kill leaves no half
+ * write.
+ */
 import { Agent, request as httpRequest } from 'node:http'
 import t, { type Test } from 'tap'
 import { startEtcd } from '../../support/etcd-process.js'
@@ -9,7 +12,10 @@ interface Answer {
   readonly body: { readonly metadata: { readonly resourceVersion: string }; readonly data: Record<string, string> }
 }
 
-/** Each on a connection of its own, unless an agent keeps one: which worker answers is then the kernel's to say. */
+/**
+ * Uses a new connection for each request, unless an agent keeps one, so that the kernel chooses the worker that
+ * answers.
+ */
 function ask(url: string, method: string, path: string, body?: object, agent: Agent | false = false): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const headers = { 'content-type': method === 'PATCH' ? 'application/merge-patch+json' : 'application/json' }
@@ -44,7 +50,7 @@ async function start(t: Test) {
   return { etcd, server }
 }
 
-void t.test('read your write, on every worker', async (t) => {
+void t.test('every worker reads a write at once', async (t) => {
   const { server } = await start(t)
   const { code } = await ask(server.url, 'POST', MAPS, { metadata: { name: 'own' }, data: { n: '0' } })
   t.equal(code, 201)

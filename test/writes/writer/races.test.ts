@@ -1,6 +1,6 @@
 /**
- * Writers that race for one object: no increment is lost. Each has its own turns, as each worker process has, so that only
- * etcd's comparison stands between them. `DISTRIBUTARY_FULL=1` has real etcd do the whole number too.
+ * Writers race for one object, and no increment is lost. Each writer has its own key slots, as each worker process has,
+ * so that only etcd's comparison stands between them. `DISTRIBUTARY_FULL=1` runs the whole number over a real etcd too.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -27,7 +27,7 @@ async function race(t: Test, upstream: Upstream, increments: number): Promise<vo
       if (code === 200) return
       if (code !== 409) t.fail(`update: ${code}`)
       conflicts++
-      // As client-go's RetryOnConflict: whoever comes back at once only loses again.
+      // Waits as client-go's RetryOnConflict does: a writer that comes back at once only loses again.
       await delay(Math.random() * WRITERS * 2)
     }
   }
@@ -41,7 +41,7 @@ async function race(t: Test, upstream: Upstream, increments: number): Promise<vo
   t.ok(conflicts > 0, `${conflicts} conflicts`)
 }
 
-/** Without a resourceVersion a lost race is decided again: each writer has a member of its own, and all are kept. */
+/** Without a resourceVersion a lost race is tried again: each writer has a member of its own, and all are kept. */
 async function patchTogether(t: Test, upstream: Upstream, times: number): Promise<void> {
   const writers = Array.from({ length: WRITERS }, () => writerOver(upstream))
   await writers[0]!.ask({ verb: 'create', body: { metadata: { name: 'shared' }, data: {} } })
@@ -61,14 +61,14 @@ async function patchTogether(t: Test, upstream: Upstream, times: number): Promis
   t.ok(retries > 0, `${retries} lost races`)
 }
 
-void t.test('8 writers, 10,000 increments, none lost', async (t) => {
+void t.test('8 writers make 10,000 increments and lose none', async (t) => {
   const upstream = createEmbeddedUpstream()
   t.teardown(() => upstream.close())
   await race(t, upstream, 10_000)
   await patchTogether(t, upstream, 100)
 })
 
-void t.test('the same over a real etcd', async (t) => {
+void t.test('8 writers lose no increment over a real etcd', async (t) => {
   const etcd = await startEtcd(t)
   const upstream = connectEtcd({ endpoints: [etcd.url], logger: silentLogger })
   t.teardown(() => upstream.close())

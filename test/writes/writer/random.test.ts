@@ -1,6 +1,6 @@
 /**
- * A random sequence of verbs gives the same codes, the same messages and the same objects on the in-process store and on a
- * real etcd. Uids and revisions are each side's own.
+ * A random sequence of verbs gives the same codes, the same messages and the same objects on the in-process store and
+ * on a real etcd. Each side has its own uids and revisions.
  */
 import t from 'tap'
 import { randomInteger, seededRandom } from '../../../src/support/random.js'
@@ -14,13 +14,13 @@ const STEPS = 600
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 const UID = /[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g
 
-void t.test(`random verbs, seed ${seed}`, async (t) => {
+void t.test(`random verbs have the same answers over both upstreams (seed ${seed})`, async (t) => {
   const embedded = createEmbeddedUpstream()
   t.teardown(() => embedded.close())
   const etcd = await startEtcd(t)
   const real = connectEtcd({ endpoints: [etcd.url], logger: silentLogger })
   t.teardown(() => real.close())
-  // One time for both: managed fields are in the order of their times.
+  // Both sides share one time, because managed fields are ordered by their times.
   let seconds = 1_800_000_000
   const sides = [embedded, real].map((upstream) => ({
     writer: writerOver(upstream, () => seconds * 1_000),
@@ -56,7 +56,7 @@ function pick<T>(random: Random, values: readonly T[]): T {
   return values[randomInteger(random, 0, values.length - 1)]!
 }
 
-/** `$VERSION` and `$UID` stand for what each side knows of the name; `$OLD` for a version that was never there. */
+/** `$VERSION` and `$UID` stand for the side's own values of the name, `$OLD` for a version that never existed. */
 function randomVerb(random: Random): Asked {
   const name = pick(random, ['a', 'b', 'c'])
   const data = { [pick(random, ['x', 'y', 'z'])]: String(randomInteger(random, 0, 3)) }

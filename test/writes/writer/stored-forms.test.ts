@@ -58,7 +58,7 @@ void t.test('the stored object has no resourceVersion, and its type comes first'
   t.notMatch(text, /resourceVersion/)
 })
 
-void t.test('bare values under a declared prefix', async (t) => {
+void t.test('bare values are written under a declared prefix', async (t) => {
   const h = await startApp(t, { flags: ['--enable-writes', '--resource', 'flags=/config/flags/'] })
   const send = clientOf(h.url)
   const path = '/apis/distributary.io/v1/flags'

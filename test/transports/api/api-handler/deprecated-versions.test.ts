@@ -46,11 +46,11 @@ const warningOf = async (url: string, init?: RequestInit): Promise<string | null
   const response = await fetch(url, init)
   const warning = response.headers.get('warning')
   await response.body?.cancel()
-  // Bytes of UTF-8, which fetch reads one by one.
+  // The header is UTF-8, of which fetch makes a character of each byte.
   return warning === null ? null : Buffer.from(warning, 'latin1').toString()
 }
 
-void t.test('custom resources', async (t) => {
+void t.test('a deprecated version of a custom resource is answered with its warning', async (t) => {
   const { url } = await start(['--enable-writes'])
   const widgets = (version: string): string => `${url}/apis/${GROUP}/${version}/widgets`
   const json = { 'content-type': 'application/json' }
@@ -82,7 +82,7 @@ void t.test('custom resources', async (t) => {
   t.equal(Buffer.from(String(headers.warning), 'latin1').toString(), '299 - "say \\"v1\\" \\\\ früher"', 'over HTTP/2')
 })
 
-void t.test('built-in kinds, beside other warnings', async (t) => {
+void t.test('a deprecated built-in version is answered with its warning, beside other warnings', async (t) => {
   const h = await startApp(t, {
     objects: { 'services/endpoints/default/a': { apiVersion: 'v1', kind: 'Endpoints', metadata: { name: 'a' } } },
   })
@@ -94,7 +94,7 @@ void t.test('built-in kinds, beside other warnings', async (t) => {
   t.match(await warningOf(`${h.url}/api/v1/endpoints`), /^299 - "v1 Endpoints .*", 299 - "1 objects of endpoints are/)
 })
 
-void t.test('a built-in version that is served because it is stored', async (t) => {
+void t.test('a removed built-in version that is served because it is stored has its warning too', async (t) => {
   const { url } = await startApp(t, {
     objects: {
       'cronjobs/default/a': {

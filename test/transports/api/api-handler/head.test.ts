@@ -102,7 +102,7 @@ class Connection {
     this.socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n`)
   }
 
-  /** All up to the empty line, taken off what was heard. */
+  /** Takes everything up to the empty line from what was received. */
   async head(): Promise<{ readonly code: number; readonly headers: ReadonlyMap<string, string> }> {
     await until(() => this.#heard.includes('\r\n\r\n'), 'an empty line')
     const end = this.#heard.indexOf('\r\n\r\n')
@@ -119,7 +119,7 @@ class Connection {
     return body
   }
 
-  /** The bytes that nobody has asked for. */
+  /** The received bytes that belong to no answer. */
   get rest(): string {
     return this.#heard
   }
@@ -136,7 +136,7 @@ async function answersCleanly(t: Test, connection: Connection, promise: string):
   t.type((JSON.parse(body) as { gitVersion: unknown }).gitVersion, 'string', `${promise}: and is whole`)
 }
 
-void t.test('over HTTP/1.1, one request after the other', async (t) => {
+void t.test('over HTTP/1.1, HEAD requests are answered one after the other', async (t) => {
   const h = await startApp(t, { objects })
   const connection = await Connection.open(t, h.port)
   for (const [i, { promise, path, headers, code, contentType }] of rows.entries()) {
@@ -154,7 +154,7 @@ void t.test('over HTTP/1.1, one request after the other', async (t) => {
   t.ok(connection.isOpen)
 })
 
-void t.test('over HTTP/1.1, all at once', async (t) => {
+void t.test('over HTTP/1.1, pipelined HEAD requests are answered in order', async (t) => {
   const h = await startApp(t, { objects })
   const connection = await Connection.open(t, h.port)
   for (const { path, headers } of rows) {
@@ -169,7 +169,7 @@ void t.test('over HTTP/1.1, all at once', async (t) => {
   t.equal(connection.rest, '')
 })
 
-void t.test('a refusal that a GET would be told in its stream', async (t) => {
+void t.test('HEAD is refused where a GET would get the refusal in its stream', async (t) => {
   const upstream = createEmbeddedUpstream()
   upstream.setUnavailable(true)
   const h = await startApp(t, { upstream, ready: false })

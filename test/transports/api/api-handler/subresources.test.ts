@@ -117,7 +117,7 @@ const scale = (name: string, spec: object, status: object): object => ({
   status,
 })
 
-/** Without the resourceVersion, which is etcd's. */
+/** Returns the object without its resourceVersion, which etcd chooses. */
 function bodyOf({ body }: Said): object {
   const { resourceVersion, ...rest } = body['metadata'] as Record<string, unknown>
   if (!/^\d+$/.test(String(resourceVersion))) throw new Error('there is no resourceVersion')
@@ -197,7 +197,7 @@ for (const flags of [[], ['--enable-writes']]) {
   })
 }
 
-void t.test('the right is that to the subresource', async (t) => {
+void t.test('a subresource needs the permission for the subresource', async (t) => {
   const role = {
     kind: 'ClusterRole',
     apiVersion: 'rbac.authorization.k8s.io/v1',

@@ -1,0 +1,198 @@
+/**
+ * Question: does any request stop the event loop? Each of the known-bad requests is sent to a running server twice, while a
+ * hundred watchers are being sent events: the longest time for which the loop did nothing else, and the delay of the
+ * watchers beside it and without it.
+ */
+import { writeFileSync } from 'node:fs'
+import { Agent, type ClientRequest, request as httpRequest } from 'node:http'
+import { fileURLToPath } from 'node:url'
+import { distributarySubject } from './subjects/distributary.js'
+import { type BadRequest, badRequests, type HttpRequest, preparations, TOKEN_FILE } from './support/bad-requests.js'
+import { attempt, type Choice, type Question } from './support/choice.js'
+import { measureStretch } from './support/measure.js'
+import { freePort, sleep } from './support/processes.js'
+import { type Scene, withScene } from './support/scene.js'
+import type { WatchersReport } from './support/watchers.js'
+import { createWorkspace } from './support/workspace.js'
+
+const WATCHERS = 100
+const RATE = 50
+const OBJECTS = 10_000
+/** Long enough for a p99 of some thousand deliveries. */
+const STRETCH_MS = 2_000
+/** What a full request is made smaller by where it only warms up. */
+const WARM_SCALE = 0.02
+/** Connections: more than are accepted in one go would be reset. */
+const OPENED_AT_ONCE = 100
+const ANSWER_TIMEOUT_MS = 60_000
+
+interface Block {
+  readonly wallMs: number
+  readonly cpuMs: number
+}
+
+interface Measured extends Block {
+  readonly status: number
+  readonly answerMs: number
+  readonly delayMs: WatchersReport['delayMs']
+}
+
+export const loop: Question = async (choice) => {
+  const workspace = createWorkspace()
+  try {
+    const tokens = workspace.path('tokens')
+    writeFileSync(tokens, TOKEN_FILE)
+    await attempt(choice, { question: 'loop', subject: 'distributary', wire: 'http1' }, () => all(choice, tokens))
+  } finally {
+    workspace.remove()
+  }
+}
+
+async function all(choice: Choice, tokens: string): Promise<void> {
+  const probePort = await freePort()
+  const probe = fileURLToPath(new URL('./support/loop-probe.js', import.meta.url))
+  const count = choice.watchers[0] ?? WATCHERS
+  const options = {
+    kind: distributarySubject,
+    wire: 'http1',
+    watchers: count,
+    objects: { count: choice.quick ? OBJECTS / 10 : OBJECTS, nodes: 100, bytes: 1024 },
+    nodeFlags: [...choice.nodeFlags, `--import=file://${probe}?port=${probePort}`],
+    serverFlags: [
+      '--enable-writes=true',
+      `--token-auth-file=${tokens}`,
+      '--authorization-mode=RBAC',
+      ...choice.serverFlags,
+    ],
+  }
+  await withScene(options, async (scene) => {
+    const server = new Server(scene, probePort)
+    const watch = scene.subject.watch({ afterRevision: scene.revision })
+    const headers = [...(watch.headers ?? []), 'Authorization: Bearer admin']
+    // The requests change pods of another namespace, which the watchers would take for events out of order.
+    const path = watch.path.replace('/api/v1/pods', '/api/v1/namespaces/bench/pods')
+    const watchers = await scene.openWatchers({}, { ...watch, path, headers })
+    const run = { rate: RATE, count: 1e9, ms: (choice.seconds ?? STRETCH_MS / 1000) * 1000 }
+    const stretch = { subject: scene.subject, source: scene.source, watchers, run }
+    for (const request of preparations) await server.send(request)
+    await watchers.caughtUp((await scene.source.run({ ...run, ms: 1_000 })).next, 30_000)
+    for (const bad of badRequests) await server.warmUp(bad)
+    await server.block()
+    const without = await measureStretch(stretch)
+    const row = (name: string, measured: Measured): void => {
+      const { delayMs, wallMs, cpuMs, status, answerMs } = measured
+      const columns = { blockMs: wallMs, blockCpuMs: cpuMs, p99Ms: delayMs.p99, maxMs: delayMs.max, status, answerMs }
+      const without99 = without.report.delayMs.p99
+      choice.recorder.row({
+        question: 'loop',
+        subject: 'distributary',
+        wire: 'http1',
+        request: name,
+        ...columns,
+        p99MsWithout: without99,
+      })
+    }
+    row('none', { ...(await server.block()), status: 0, answerMs: 0, delayMs: without.report.delayMs })
+    for (const bad of badRequests) {
+      for (const request of bad.before?.(1) ?? []) await server.send(request)
+      await server.block()
+      const answering = server.measure(bad)
+      const { report } = await measureStretch(stretch)
+      const answer = await answering
+      row(bad.name, { ...answer, ...(await server.block()), delayMs: report.delayMs })
+      server.closeWatches()
+      await sleep(500)
+    }
+  })
+}
+
+/** A running server, as those see it who send it such requests. */
+class Server {
+  readonly #scene: Scene
+  readonly #port: number
+  readonly #probePort: number
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 32 })
+  #watches: ClientRequest[] = []
+
+  constructor(scene: Scene, probePort: number) {
+    this.#scene = scene
+    this.#port = scene.subject.watch({}).port
+    this.#probePort = probePort
+  }
+
+  /** The longest block since the last call. */
+  async block(): Promise<Block> {
+    const answer = await fetch(`http://127.0.0.1:${this.#probePort}/`)
+    return (await answer.json()) as Block
+  }
+
+  async warmUp(bad: BadRequest): Promise<void> {
+    if (bad.watches !== undefined) return
+    await this.send(await this.#filledIn(bad.request(WARM_SCALE)))
+  }
+
+  /** Sends it twice. @throws Error when the answer is not among those it may have. */
+  async measure(bad: BadRequest): Promise<{ status: number; answerMs: number }> {
+    if (bad.watches !== undefined) return await this.#open(bad, bad.watches)
+    const beganMs = performance.now()
+    const statuses = new Set<number>()
+    for (let i = 0; i < 2; i++) statuses.add(await this.send(await this.#filledIn(bad.request(1))))
+    for (const status of statuses) {
+      if (!bad.answers.includes(status)) throw new Error(`${bad.name}: answered with ${status}`)
+    }
+    return { status: Math.max(...statuses), answerMs: (performance.now() - beganMs) / 2 }
+  }
+
+  send(request: HttpRequest): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const sent = this.#begin(request, this.#agent)
+      sent.on('response', (response) => {
+        response.resume()
+        response.on('end', () => resolve(response.statusCode ?? 0)).on('error', reject)
+      })
+      sent.setTimeout(ANSWER_TIMEOUT_MS, () => sent.destroy(new Error('no answer')))
+      // A body that is refused before it is read ends with its connection.
+      sent.on('error', (error) => ('code' in error && error.code === 'EPIPE' ? resolve(413) : reject(error)))
+      sent.end(request.body)
+    })
+  }
+
+  closeWatches(): void {
+    for (const watch of this.#watches) watch.destroy()
+    this.#watches = []
+  }
+
+  async #open(bad: BadRequest, watches: number): Promise<{ status: number; answerMs: number }> {
+    const beganMs = performance.now()
+    const request = await this.#filledIn(bad.request(1))
+    const agent = new Agent({ maxSockets: Infinity })
+    const statuses = new Set<number>()
+    for (let first = 0; first < watches; first += OPENED_AT_ONCE) {
+      const numbers = Array.from({ length: Math.min(OPENED_AT_ONCE, watches - first) }, (_, i) => first + i)
+      for (const status of await Promise.all(numbers.map((i) => this.#openOne(request, i, agent)))) statuses.add(status)
+    }
+    return { status: Math.max(...statuses), answerMs: performance.now() - beganMs }
+  }
+
+  #openOne(request: HttpRequest, number: number, agent: Agent): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const watch = this.#begin({ ...request, path: request.path.replaceAll('{i}', String(number)) }, agent)
+      this.#watches.push(watch)
+      watch.on('response', (response) => resolve(response.resume().statusCode ?? 0))
+      watch.on('error', reject)
+      watch.end()
+    })
+  }
+
+  #begin({ method, path, headers, body, user = 'admin' }: HttpRequest, agent: Agent): ClientRequest {
+    const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }
+    const all = { ...headers, ...length, authorization: `Bearer ${user}` }
+    return httpRequest({ host: '127.0.0.1', port: this.#port, method, path, headers: all, agent })
+  }
+
+  async #filledIn(request: HttpRequest): Promise<HttpRequest> {
+    const now = (await this.#scene.etcd?.revision()) ?? 0
+    const past = this.#scene.revision + 1
+    return { ...request, path: request.path.replaceAll('{now}', String(now)).replaceAll('{past}', String(past)) }
+  }
+}

@@ -1,0 +1,481 @@
+/**
+ * Requests that have blocked a server's event loop, here or elsewhere, and their kin: what each costs is measured by
+ * `bench -- loop`, and that each is answered is tested.
+ *
+ * They expect many pods outside of the namespace `bad`, and what `preparations` make.
+ */
+
+export interface HttpRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string | Buffer
+  /** The user whose token is sent. Default: one who may do everything. */
+  readonly user?: User
+}
+
+export interface BadRequest {
+  readonly name: string
+  /** @param scale 1: as it is measured; below it, smaller in proportion. */
+  readonly request: (scale: number) => HttpRequest
+  /** What the answer may be, at any scale. */
+  readonly answers: readonly number[]
+  /** Made before it, once. */
+  readonly before?: (scale: number) => readonly HttpRequest[]
+  /** So many watches of it at one time, each with `{i}` replaced by its number; they stay until the measuring ends. */
+  readonly watches?: number
+}
+
+export type User = 'admin' | 'mallory'
+
+/** The tokens are the names. A line of a token file: token, user, uid, groups. */
+export const TOKEN_FILE = 'admin,admin,1,system:masters\nmallory,mallory,2\n'
+
+const PODS = '/api/v1/namespaces/bad/pods'
+const VICTIM = `${PODS}/victim`
+const CONFIG_MAPS = '/api/v1/namespaces/bad/configmaps'
+const ROLES = '/apis/rbac.authorization.k8s.io/v1/clusterroles'
+const BINDINGS = '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings'
+const DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+const WIDGETS = '/apis/bench.example/v1/namespaces/bad/widgets'
+
+const JSON_TYPE = 'application/json'
+const JSON_PATCH = 'application/json-patch+json'
+const MERGE_PATCH = 'application/merge-patch+json'
+const STRATEGIC_PATCH = 'application/strategic-merge-patch+json'
+const APPLY = 'application/apply-patch+yaml'
+const YAML = 'application/yaml'
+const PROTOBUF = 'application/vnd.kubernetes.protobuf'
+
+/** Done and refused. */
+const WRITTEN = [200, 201] as const
+const REFUSED = [400, 403, 409, 413, 422, 500, 504] as const
+
+const count = (scale: number, full: number): number => Math.max(2, Math.round(full * scale))
+
+function times<T>(length: number, make: (index: number) => T): T[] {
+  return Array.from({ length }, (_, index) => make(index))
+}
+
+const accepting = (type: string): { readonly headers: Readonly<Record<string, string>> } => ({
+  headers: { accept: type },
+})
+
+function sending(method: HttpRequest['method'], path: string, type: string, body: unknown): HttpRequest {
+  const text = typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body)
+  return { method, path, headers: { 'content-type': type }, body: text }
+}
+
+let made = 0
+
+function configMap(metadata: object, more: object = {}): HttpRequest {
+  const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: `bad-${++made}`, ...metadata }, ...more }
+  return sending('POST', CONFIG_MAPS, JSON_TYPE, object)
+}
+
+function widget(spec: object): HttpRequest {
+  const object = { apiVersion: 'bench.example/v1', kind: 'Widget', metadata: { name: `bad-${++made}` }, spec }
+  return sending('POST', WIDGETS, JSON_TYPE, object)
+}
+
+function definition(plural: string, kind: string, properties: object): HttpRequest {
+  const schema = { openAPIV3Schema: { type: 'object', properties: { spec: { type: 'object', properties } } } }
+  return sending('POST', DEFINITIONS, JSON_TYPE, {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${plural}.bench.example` },
+    spec: {
+      group: 'bench.example',
+      names: { plural, singular: kind.toLowerCase(), kind, listKind: `${kind}List` },
+      scope: 'Namespaced',
+      versions: [{ name: 'v1', served: true, storage: true, schema }],
+    },
+  })
+}
+
+function clusterRole(name: string, more: object, labels: object = {}): HttpRequest {
+  const kind = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRole' }
+  return sending('POST', ROLES, JSON_TYPE, { ...kind, metadata: { name, labels }, ...more })
+}
+
+function boundToMallory(role: string): HttpRequest {
+  return sending('POST', BINDINGS, JSON_TYPE, {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'ClusterRoleBinding',
+    metadata: { name: `mallory-${role}` },
+    subjects: [{ kind: 'User', apiGroup: 'rbac.authorization.k8s.io', name: 'mallory' }],
+    roleRef: { kind: 'ClusterRole', apiGroup: 'rbac.authorization.k8s.io', name: role },
+  })
+}
+
+/** A message of Kubernetes in protobuf: its envelope around a pod of so many empty containers. */
+function emptyMessages(messages: number): Buffer {
+  const lengthDelimited = (field: number, bytes: Buffer): Buffer => {
+    const header = [(field << 3) | 2]
+    let { length } = bytes
+    for (; length > 127; length >>>= 7) header.push((length & 127) | 128)
+    return Buffer.concat([Buffer.from([...header, length]), bytes])
+  }
+  const typeMeta = Buffer.concat([lengthDelimited(1, Buffer.from('v1')), lengthDelimited(2, Buffer.from('Pod'))])
+  const pod = lengthDelimited(2, Buffer.alloc(2 * messages, Buffer.from([0x12, 0x00])))
+  return Buffer.concat([Buffer.from('k8s\0'), lengthDelimited(1, typeMeta), lengthDelimited(2, pod)])
+}
+
+const absentLabels = (n: number): string => encodeURIComponent(times(n, (i) => `!absent-${i}`).join(','))
+
+const large = { data: { text: 'line "one"\n'.repeat(60_000) } }
+const LARGE = `${CONFIG_MAPS}/large`
+
+/** Created before all of them. */
+export const preparations: readonly HttpRequest[] = [
+  sending('POST', '/api/v1/namespaces', JSON_TYPE, {
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: { name: 'bad' },
+  }),
+  sending('POST', PODS, JSON_TYPE, {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: 'victim' },
+    spec: { containers: [{ name: 'main', image: 'x' }] },
+  }),
+  definition('widgets', 'Widget', {
+    text: { type: 'string', pattern: '^([a-z0-9]+-?)+$' },
+    sizes: { type: 'array', items: { type: 'string', maxLength: 5 } },
+    parts: { type: 'array', uniqueItems: false, items: { type: 'object', properties: { size: { type: 'integer' } } } },
+  }),
+  sending('POST', CONFIG_MAPS, JSON_TYPE, {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { name: 'large' },
+    ...large,
+  }),
+]
+
+export const badRequests: readonly BadRequest[] = [
+  {
+    name: 'JSON Patch: copies that double, and a test of them',
+    request: (scale) => {
+      const doubling = times(count(scale, 120), (i) => ({ op: 'copy', from: '/metadata', path: `/metadata/a${i}` }))
+      return sending('PATCH', VICTIM, JSON_PATCH, [...doubling, { op: 'test', path: '/metadata', value: {} }])
+    },
+    answers: REFUSED,
+  },
+  {
+    name: 'JSON Patch: 9,000 moves',
+    request: (scale) => {
+      const items = times(count(scale, 9_000), (i) => i)
+      const add = { op: 'add', path: '/metadata/annotations', value: items }
+      const moves = items.map(() => ({ op: 'move', from: '/metadata/annotations/0', path: '/metadata/annotations/-' }))
+      return sending('PATCH', VICTIM, JSON_PATCH, [add, ...moves])
+    },
+    answers: REFUSED,
+  },
+  {
+    name: 'JSON Patch: 9,000 items put in front',
+    request: (scale) => {
+      const adds = times(count(scale, 9_000), (i) => ({ op: 'add', path: '/metadata/finalizers/0', value: `x.y/${i}` }))
+      return sending('PATCH', VICTIM, JSON_PATCH, [{ op: 'add', path: '/metadata/finalizers', value: [] }, ...adds])
+    },
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: '190,000 finalizers',
+    request: (scale) => configMap({ finalizers: times(count(scale, 190_000), (i) => `a.b/${i}`) }),
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: '190,000 finalizers of one name',
+    request: (scale) => configMap({ finalizers: times(count(scale, 190_000), () => 'a.b/c') }),
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: '60,000 owners',
+    request: (scale) =>
+      configMap({
+        ownerReferences: times(count(scale, 30_000), (i) => ({
+          apiVersion: 'v1',
+          kind: 'Pod',
+          name: 'p',
+          uid: `${i}`,
+        })),
+      }),
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: '200,000 bad labels',
+    request: (scale) => configMap({ labels: Object.fromEntries(times(count(scale, 200_000), (i) => [`!${i}`, ''])) }),
+    answers: REFUSED,
+  },
+  {
+    name: 'YAML of 300 KB with 99 aliases',
+    request: (scale) => {
+      const list = times(count(scale, 60_000), () => 'a').join(', ')
+      const aliases = times(99, (i) => `  a${i}: *list`).join('\n')
+      const text = `apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: aliases\nlist: &list [${list}]\ndata:\n${aliases}\n`
+      return sending('POST', CONFIG_MAPS, YAML, text)
+    },
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: 'YAML of 3 MB',
+    request: (scale) => {
+      const lines = times(count(scale, 150_000), (i) => `  key-${i}: "${i}"`).join('\n')
+      return sending(
+        'POST',
+        CONFIG_MAPS,
+        YAML,
+        `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: lines}\ndata:\n${lines}\n`,
+      )
+    },
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: 'strategic merge of 40,000 containers',
+    request: (scale) => {
+      const containers = times(count(scale, 40_000), (i) => ({ name: `c${i}`, image: 'x' }))
+      return sending('PATCH', VICTIM, STRATEGIC_PATCH, { spec: { containers } })
+    },
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: 'apply of 60,000 containers',
+    request: (scale) => {
+      const containers = times(count(scale, 60_000), (i) => ({ name: `c${i}`, image: 'x' }))
+      const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'victim' }, spec: { containers } }
+      return sending('PATCH', `${VICTIM}?fieldManager=bench&force=true`, APPLY, object)
+    },
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: 'apply of 20,000 equal containers',
+    request: (scale) => {
+      const containers = times(count(scale, 20_000), () => ({ name: 'same', image: 'x' }))
+      const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'victim' }, spec: { containers } }
+      return sending('PATCH', `${VICTIM}?fieldManager=bench&force=true`, APPLY, object)
+    },
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: 'managed fields of 2 MB',
+    request: (scale) => {
+      const fieldsV1 = Object.fromEntries(times(count(scale, 120_000), (i) => [`f:a${i}`, {}]))
+      return configMap({
+        managedFields: [{ manager: 'm', operation: 'Update', apiVersion: 'v1', fieldsType: 'FieldsV1', fieldsV1 }],
+      })
+    },
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: 'merge patch of an object of 660 KB',
+    request: () => sending('PATCH', LARGE, MERGE_PATCH, { metadata: { labels: { n: String(++made) } } }),
+    answers: WRITTEN,
+  },
+  {
+    name: 'merge patch with 200,000 members',
+    request: (scale) =>
+      sending('PATCH', LARGE, MERGE_PATCH, {
+        data: Object.fromEntries(times(count(scale, 200_000), (i) => [`k${i}`, null])),
+      }),
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: 'JSON nested 400 deep, 1,000 times',
+    request: (scale) => {
+      const chain = `${'['.repeat(400)}${']'.repeat(400)}`
+      const body = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"deep"},"x":[${times(count(scale, 3_000), () => chain).join(',')}]}`
+      return sending('POST', CONFIG_MAPS, JSON_TYPE, body)
+    },
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: 'JSON with 200,000 equal keys, checked strictly',
+    request: (scale) => {
+      const keys = times(count(scale, 200_000), () => '"k":"v"').join(',')
+      const body = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"equal"},"data":{${keys}}}`
+      return sending('POST', `${CONFIG_MAPS}?fieldValidation=Strict`, JSON_TYPE, body)
+    },
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: 'a text of 3 MB',
+    request: (scale) => configMap({}, { data: { text: 'x'.repeat(count(scale, 3_000_000)) } }),
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: 'protobuf of 700,000 empty messages',
+    request: (scale) => sending('POST', PODS, PROTOBUF, emptyMessages(count(scale, 700_000))),
+    answers: REFUSED,
+  },
+  {
+    name: 'definition of 20,000 properties',
+    request: (scale) => {
+      const properties = times(count(scale, 20_000), (i) => [`p${i}`, { type: 'string', description: 'a property' }])
+      const plural = `large${++made}s`
+      return definition(plural, `Large${made}`, Object.fromEntries(properties))
+    },
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: 'pattern of a definition against 35 characters',
+    request: () => widget({ text: `${'a'.repeat(35)}!` }),
+    answers: REFUSED,
+  },
+  {
+    name: 'pattern of a definition against 2 MB',
+    request: (scale) => widget({ text: `${'a'.repeat(count(scale, 2_000_000))}!` }),
+    answers: REFUSED,
+  },
+  {
+    name: '40,000 wrong items of a custom resource',
+    request: (scale) => widget({ sizes: times(count(scale, 40_000), () => 1) }),
+    answers: REFUSED,
+  },
+  {
+    name: '20,000 items of a custom resource',
+    request: (scale) => widget({ parts: times(count(scale, 20_000), (i) => ({ size: i, unknown: i })) }),
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: '300 ClusterRoles that aggregate each other',
+    before: (scale) => [
+      ...times(count(scale, 300), (i) =>
+        clusterRole(
+          `gather-${i}`,
+          { aggregationRule: { clusterRoleSelectors: [{ matchLabels: { gather: 'all' } }] }, rules: [] },
+          { gather: 'all' },
+        ),
+      ),
+      boundToMallory('gather-0'),
+    ],
+    request: () => ({ method: 'GET', path: VICTIM, user: 'mallory' }),
+    answers: [200, 403],
+  },
+  {
+    name: 'a rule of 120,000 stars',
+    before: (scale) => [
+      clusterRole('stars', {
+        rules: [{ verbs: ['get'], nonResourceURLs: [`/${'a*'.repeat(count(scale, 120_000))}`] }],
+      }),
+      boundToMallory('stars'),
+    ],
+    request: () => ({ method: 'GET', path: `/${'a'.repeat(2_000)}b`, user: 'mallory' }),
+    answers: [403, 404],
+  },
+  {
+    name: 'a role of 30,000 rules, given away',
+    request: (scale) => {
+      const rules = times(count(scale, 10_000), (i) => ({
+        verbs: ['get'],
+        apiGroups: [`g${i}`],
+        resources: ['a', 'b'],
+      }))
+      return { ...clusterRole(`many-${++made}`, { rules }), user: 'mallory' }
+    },
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: 'YAML list of everything',
+    request: () => ({ method: 'GET', path: '/api/v1/pods', ...accepting(YAML) }),
+    answers: [200],
+  },
+  {
+    name: 'protobuf list of everything',
+    request: () => ({
+      method: 'GET',
+      path: '/api/v1/pods',
+      ...accepting(`${PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1`),
+    }),
+    answers: [200],
+  },
+  {
+    name: 'Table of everything, with the objects',
+    request: () => ({
+      method: 'GET',
+      path: '/api/v1/pods?includeObject=Object',
+      ...accepting('application/json;as=Table;g=meta.k8s.io;v=v1'),
+    }),
+    answers: [200],
+  },
+  {
+    name: 'indented list of everything',
+    request: () => ({ method: 'GET', path: '/api/v1/pods?pretty=true' }),
+    answers: [200],
+  },
+  {
+    name: 'list of everything with 64 chosen fields',
+    request: () => ({ method: 'GET', path: `/api/v1/pods?fields=${times(60, (i) => `spec.f${i}`).join(',')}` }),
+    answers: [200],
+  },
+  {
+    name: 'list of everything, compressed',
+    request: () => ({ method: 'GET', path: '/api/v1/pods?resourceVersion=0', headers: { 'accept-encoding': 'gzip' } }),
+    answers: [200],
+  },
+  {
+    name: 'list by 200 labels that nobody has',
+    request: () => ({ method: 'GET', path: `/api/v1/pods?labelSelector=${absentLabels(200)}` }),
+    answers: [200, 400, 429],
+  },
+  {
+    name: 'list by a field that nobody has',
+    request: () => ({ method: 'GET', path: `/api/v1/pods?fieldSelector=spec.f${++made}%3Dx` }),
+    answers: [200, 400],
+  },
+  {
+    name: 'list at an earlier revision',
+    request: () => ({ method: 'GET', path: '/api/v1/pods?resourceVersion={past}&resourceVersionMatch=Exact&limit=2' }),
+    answers: [200, 400, 410],
+  },
+  {
+    name: 'a page of everything',
+    request: () => ({ method: 'GET', path: '/api/v1/pods?limit=1' }),
+    answers: [200],
+  },
+  {
+    name: 'YAML of an object of 660 KB',
+    request: () => ({ method: 'GET', path: LARGE, ...accepting(YAML) }),
+    answers: [200],
+  },
+  {
+    name: 'an indented object of 660 KB',
+    request: () => ({ method: 'GET', path: `${LARGE}?pretty=true` }),
+    answers: [200],
+  },
+  {
+    name: 'deletion of a collection by labels that nobody has',
+    request: () => ({ method: 'DELETE', path: `${PODS}?labelSelector=${absentLabels(100)}` }),
+    answers: [200],
+  },
+  {
+    name: 'OpenAPI after a definition of 20,000 properties',
+    request: () => ({ method: 'GET', path: '/openapi/v2' }),
+    answers: [200],
+  },
+  {
+    name: 'a page token of 12 KB',
+    request: () => ({ method: 'GET', path: `/api/v1/pods?limit=1&continue=${'A'.repeat(12_000)}` }),
+    answers: [400, 410],
+  },
+  {
+    name: 'initial states for 200 selectors that nobody matches',
+    watches: 200,
+    request: () => ({ method: 'GET', path: `/api/v1/pods?watch=1&labelSelector=absent%3Dv{i}` }),
+    answers: [200],
+  },
+  {
+    name: 'initial states in 20 choices of fields',
+    watches: 20,
+    request: () => ({ method: 'GET', path: '/api/v1/pods?watch=1&fields=spec.f{i},status' }),
+    answers: [200],
+  },
+  {
+    name: '5,000 watches, each with fields of its own',
+    watches: 5_000,
+    request: () => ({
+      method: 'GET',
+      path: '/api/v1/pods?watch=1&resourceVersion={now}&fields=metadata.annotations,spec.f{i}',
+    }),
+    answers: [200],
+  },
+]

@@ -1,0 +1,33 @@
+/**
+ * Loaded into a measured server with `--import`: the longest time for which its event loop did nothing else. Both the time
+ * that passed and the CPU time of the thread are told: on a busy machine the first holds what others took.
+ *
+ * A timer fires every millisecond; what lies between two of them is one block. `GET /` tells the longest and forgets it.
+ */
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+
+const INTERVAL_MS = 1
+
+/** Of this thread: the first word is nanoseconds on a CPU. */
+function cpuMs(): number {
+  return Number(readFileSync('/proc/thread-self/schedstat', 'latin1').split(' ')[0]) / 1e6
+}
+
+let longest = { wallMs: 0, cpuMs: 0 }
+let last = { wallMs: performance.now(), cpuMs: cpuMs() }
+
+setInterval(() => {
+  const now = { wallMs: performance.now(), cpuMs: cpuMs() }
+  longest = {
+    wallMs: Math.max(longest.wallMs, now.wallMs - last.wallMs - INTERVAL_MS),
+    cpuMs: Math.max(longest.cpuMs, now.cpuMs - last.cpuMs),
+  }
+  last = now
+}, INTERVAL_MS).unref()
+
+const server = createServer((_request, response) => {
+  response.end(JSON.stringify(longest))
+  longest = { wallMs: 0, cpuMs: 0 }
+})
+server.listen(Number(new URL(import.meta.url).searchParams.get('port')), '127.0.0.1').unref()

@@ -1,0 +1,114 @@
+/**
+ * Writes the messages of one publishing session, and knows where the stream stands.
+ *
+ *     acknowledged ── in flight ── written
+ *     the stream has it            it will have it, unless another publisher has written in between
+ *
+ * Every message expects the sequence that the one before it leaves. So when one write fails, all later ones fail too, and
+ * the session is over.
+ */
+import type { Batch } from '../../model/event.js'
+import type { Revision } from '../../model/revision.js'
+import type { FleetMetrics } from '../../model/stage-metrics.js'
+import type { Clock } from '../../support/clock.js'
+import { BrokerError } from './broker-error.js'
+import { encodeMessage, type Body, type Header } from './message.js'
+import type { NatsClient } from './nats-client.js'
+import type { StreamWriter } from './stream-writer.js'
+
+/** Where the stream stands after a message. */
+export interface StreamPlace {
+  readonly sequence: number
+  readonly revision: Revision
+  readonly settled: Revision
+}
+
+/** The part of a message's header that the publisher knows; the writer adds the rest. */
+export type Stamp = Pick<Header, 'revision' | 'settled' | 'isSynced' | 'trustsProgress'> & {
+  readonly clusterId: string
+}
+
+export interface MessageWriterOptions {
+  readonly client: Pick<NatsClient, 'maxPayloadBytes'>
+  readonly writer: StreamWriter
+  readonly clock: Clock
+  readonly metrics: Pick<FleetMetrics, 'published'>
+  readonly epoch: number
+  /** Where the stream stands before the first message. */
+  readonly place: StreamPlace
+  /** Called when the stream has a message and everything before it. */
+  readonly onAcknowledged: (parts: number, bytes: number, kind: Body['kind']) => void
+}
+
+/** No more than this is in flight. */
+const WINDOW_MESSAGES = 64
+const WINDOW_BYTES = 4 * 2 ** 20
+
+export class MessageWriter {
+  readonly epoch: number
+  readonly #options: MessageWriterOptions
+  #written: StreamPlace
+  #acknowledged: StreamPlace
+  #inFlight = 0
+  #inFlightBytes = 0
+  #lastWriteMs: number
+
+  constructor(options: MessageWriterOptions) {
+    this.#options = options
+    this.epoch = options.epoch
+    this.#written = this.#acknowledged = options.place
+    this.#lastWriteMs = options.clock.monotonic()
+  }
+
+  get written(): StreamPlace {
+    return this.#written
+  }
+
+  get acknowledged(): StreamPlace {
+    return this.#acknowledged
+  }
+
+  /** When the last message was written, by the monotonic clock; before the first, when the session began. */
+  get lastWriteMs(): number {
+    return this.#lastWriteMs
+  }
+
+  /** Whether another message may be written without waiting for those in flight. */
+  get hasRoom(): boolean {
+    return this.#inFlight < WINDOW_MESSAGES && this.#inFlightBytes < WINDOW_BYTES
+  }
+
+  /** Resolves with the place after the message when the stream has it and everything before it. @throws BrokerError */
+  async write(body: Body, stamp: Stamp): Promise<StreamPlace> {
+    const { client, clock, metrics, writer, onAcknowledged } = this.#options
+    const { sequence: expected, revision: previous } = this.#written
+    const message = { ...stamp, ...body, epoch: this.epoch, previous, sentAt: clock.now() }
+    const parts = encodeMessage(message, client.maxPayloadBytes)
+    const bytes = parts.reduce((sum, part) => sum + part.length, 0)
+    const reached = { sequence: expected + parts.length, revision: stamp.revision, settled: stamp.settled }
+    this.#written = reached
+    this.#inFlight++
+    this.#inFlightBytes += bytes
+    this.#lastWriteMs = clock.monotonic()
+    const sequences = await Promise.all(parts.map((part, index) => writer.write(part, expected + index)))
+    if (sequences.at(-1) !== reached.sequence) {
+      throw new BrokerError('conflict', `written at ${sequences.at(-1)} instead of ${reached.sequence}`)
+    }
+    this.#inFlight--
+    this.#inFlightBytes -= bytes
+    if (reached.sequence > this.#acknowledged.sequence) this.#acknowledged = reached
+    metrics.published(parts.length, body.kind === 'batches' ? countEvents(body.batches) : 0, bytes)
+    onAcknowledged(parts.length, bytes, body.kind)
+    return reached
+  }
+
+  close(): void {
+    this.#options.writer.close()
+  }
+}
+
+function countEvents(batches: readonly Batch[]): number {
+  let events = 0
+  for (const batch of batches) events += batch.events.length
+  return events
+}

@@ -1,0 +1,91 @@
+/**
+ * What a publisher has taken from its feed and not yet written, in order. Batches that wait share a message, so that a
+ * burst costs few messages; progress and states are messages of their own.
+ */
+import type { HistoryFingerprint } from '../../feed/history-fingerprint.js'
+import type { Batch } from '../../model/event.js'
+import type { Revision } from '../../model/revision.js'
+import { batchBytes } from '../key-value-codec.js'
+import type { StateReason } from './message.js'
+import type { SnapshotWriter } from './snapshot-store.js'
+import type { Unpublished } from './status-sender.js'
+
+export interface QueuedState extends Unpublished {
+  readonly kind: 'state'
+  readonly revision: Revision
+  readonly reason: StateReason
+  readonly snapshot: SnapshotWriter
+  readonly fingerprint: HistoryFingerprint
+}
+
+interface QueuedBatches extends Unpublished {
+  readonly kind: 'batches'
+  readonly batches: Batch[]
+  bytes: number
+}
+
+/** A message without batches. */
+type QueuedMark =
+  | QueuedState
+  | (Unpublished & { readonly kind: 'progress'; readonly revision: Revision })
+  | (Unpublished & { readonly kind: 'synced' })
+
+export type Queued = QueuedBatches | QueuedMark
+
+/** Batches share a message up to this size. */
+const MESSAGE_BYTES = 256 * 1024
+/** The size at which a message without batches counts. */
+const MARK_BYTES = 64
+
+export class PublishQueue {
+  readonly #onQueued: (item: Unpublished) => void
+  readonly #items: Queued[] = []
+  #bytes = 0
+
+  /** @param onQueued called with each new item; batches that join an item that waits make no new one. */
+  constructor(onQueued: (item: Unpublished) => void) {
+    this.#onQueued = onQueued
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** @param sinceMs when the batches came, by the monotonic clock. */
+  addBatches(batches: readonly Batch[], sinceMs: number): void {
+    const last = this.#items.at(-1)
+    let into = last?.kind === 'batches' ? last : null
+    for (const batch of batches) {
+      const bytes = batchBytes(batch)
+      if (into === null || into.bytes + bytes > MESSAGE_BYTES) {
+        into = { kind: 'batches', batches: [], bytes: 0, sinceMs }
+        this.#push(into)
+      }
+      into.batches.push(batch)
+      into.bytes += bytes
+      this.#bytes += bytes
+    }
+  }
+
+  add(mark: QueuedMark): void {
+    this.#push(mark)
+    this.#bytes += MARK_BYTES
+  }
+
+  /** Removes the oldest item; undefined when there is none. */
+  shift(): Queued | undefined {
+    const item = this.#items.shift()
+    if (item !== undefined) this.#bytes -= item.kind === 'batches' ? item.bytes : MARK_BYTES
+    return item
+  }
+
+  clear(): void {
+    this.#items.length = 0
+    this.#bytes = 0
+  }
+
+  #push(item: Queued): void {
+    this.#items.push(item)
+    this.#onQueued(item)
+  }
+}

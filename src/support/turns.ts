@@ -1,0 +1,86 @@
+/**
+ * Work that takes longer than a few milliseconds is done in slices, so that nothing that is asked for delays a watch.
+ * It is cut by time and not by count, because no number of objects says how long they take.
+ *
+ * One iteration of the event loop has one slice for all such work together, however many requests there are: who wants
+ * to go on takes a turn, and turns come in the order in which they were asked for.
+ */
+
+/** Nobody feels it, and a turn of the event loop costs a thousandth of it. */
+export const SLICE_MS = 5
+
+/** A stretch of time that begins now. */
+export class Slice {
+  readonly #endMs: number
+
+  constructor(ms = SLICE_MS) {
+    this.#endMs = performance.now() + ms
+  }
+
+  get isOver(): boolean {
+    return performance.now() >= this.#endMs
+  }
+}
+
+/**
+ * One slice in each iteration of the event loop, for work that comes by itself and is cut short where it takes longer.
+ */
+export class LoopSlice {
+  readonly #ms: number
+  #slice: Slice | null = null
+  readonly #forget = (): void => {
+    this.#slice = null
+  }
+
+  constructor(ms = SLICE_MS) {
+    this.#ms = ms
+  }
+
+  get isOver(): boolean {
+    if (this.#slice === null) {
+      this.#slice = new Slice(this.#ms)
+      setImmediate(this.#forget)
+    }
+    return this.#slice.isOver
+  }
+}
+
+export class Turns {
+  readonly #sliceMs: number
+  #waiting: (() => void)[] = []
+  #next = 0
+  #slice: Slice | null = null
+  readonly #run = (): void => this.#grant()
+
+  constructor(sliceMs = SLICE_MS) {
+    this.#sliceMs = sliceMs
+  }
+
+  /** The time of this iteration of the event loop is used up: whoever works must take a turn before going on. */
+  get isOver(): boolean {
+    return this.#slice === null || this.#slice.isOver
+  }
+
+  /** Resolves when the caller may work for a slice. As many wait as there are requests under way. */
+  take(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#waiting.length === 0) setImmediate(this.#run)
+      this.#waiting.push(resolve)
+    })
+  }
+
+  /** One at a time: what follows a promise runs only when this function has returned. */
+  #grant(): void {
+    const resolve = this.#waiting[this.#next++]!
+    if (this.#next < this.#waiting.length) setImmediate(this.#run)
+    else {
+      this.#waiting = []
+      this.#next = 0
+    }
+    this.#slice = new Slice(this.#sliceMs)
+    resolve()
+  }
+}
+
+/** The turns of this process's event loop. */
+export const turns = new Turns()

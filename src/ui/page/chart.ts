@@ -1,0 +1,66 @@
+/** A chart of the last minutes, drawn by uPlot; it follows the width of the page and its theme. */
+import type UPlot from 'uplot'
+import { byId } from './elements.js'
+
+declare const uPlot: typeof UPlot
+
+/** Five minutes, with one point a second. */
+const POINTS = 300
+/** Seconds that a chart shows at least: a single point alone would be drawn over years. */
+const LEAST_SECONDS = 5
+
+/** Returns the range from where the data begins, in seconds since the epoch. */
+function within(min: number | null, max: number | null): [number, number] {
+  const end = max ?? Date.now() / 1000
+  const begin = min ?? end
+  return [Math.min(begin, end - LEAST_SECONDS), end]
+}
+
+/** Draws an empty chart, and returns a function that adds a point to it. */
+export function addChart(
+  id: string,
+  names: readonly string[],
+): (at: number, values: readonly (number | null)[]) => void {
+  const parent = byId(id)
+  const style = (): { axis: string; grid: string; lines: readonly string[] } => {
+    const css = getComputedStyle(document.documentElement)
+    const color = (name: string): string => css.getPropertyValue(name).trim()
+    return { axis: color('--soft'), grid: color('--line'), lines: [color('--good'), color('--link')] }
+  }
+  const data: [number[], ...(number | null)[][]] = [[], ...names.map((): (number | null)[] => [])]
+  let plot: UPlot | null = null
+  const draw = (): void => {
+    plot?.destroy()
+    const { axis, grid, lines } = style()
+    const axes = [0, 1].map(() => ({
+      stroke: axis,
+      grid: { stroke: grid, width: 1 },
+      ticks: { stroke: grid, width: 1 },
+    }))
+    plot = new uPlot(
+      {
+        width: parent.clientWidth,
+        height: 180,
+        axes,
+        scales: {
+          x: { range: (_plot, min: number | null, max: number | null) => within(min, max) },
+          y: { range: (_plot, _min, max: number | null) => [0, Math.max(1, (max ?? 0) * 1.1)] },
+        },
+        series: [{}, ...names.map((label, i) => ({ label, stroke: lines[names.length - 1 - i] ?? axis, width: 2 }))],
+      },
+      data as UPlot.AlignedData,
+      parent,
+    )
+    // The tiles show the content of the chart as text.
+    parent.querySelector('canvas')?.setAttribute('aria-hidden', 'true')
+  }
+  draw()
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw)
+  new ResizeObserver(() => plot?.setSize({ width: parent.clientWidth, height: 180 })).observe(parent)
+  return (at, values) => {
+    data[0].push(at)
+    for (const [i, value] of values.entries()) (data[i + 1] as (number | null)[]).push(value)
+    if (data[0].length > POINTS) for (const series of data) series.shift()
+    plot?.setData(data as UPlot.AlignedData)
+  }
+}

@@ -1,0 +1,94 @@
+/** The figures that `/ui/events` sends, as the server makes them and the page reads them: declarations only. */
+
+/** The state of one resource's feed; `part` is its part in a fleet. */
+export interface FeedFigures {
+  readonly resource: string
+  readonly state: string
+  readonly reason: string | null
+  readonly part: 'publishes' | 'follows' | 'direct' | null
+}
+
+export interface ResourceFigures {
+  readonly resource: string
+  /** `/api/v1`, `/apis/apps/v1` */
+  readonly path: string
+  readonly plural: string
+  readonly namespaced: boolean
+  readonly revision: number
+  readonly objects: number
+  readonly watchers: number
+  /** The share of the bytes of history that are in use, 0 to 1. */
+  readonly ringFill: number
+  readonly ringBatches: number
+  readonly ringAgeSeconds: number
+  readonly stalenessSeconds: number
+  /** null: ready. */
+  readonly problem: string | null
+}
+
+/** Watchers that want the same bytes. */
+export interface GroupFigures {
+  readonly resource: string
+  readonly transport: string
+  /** '' for everything; null: hidden from a reader who may not list the resource. */
+  readonly selector: string | null
+  readonly watchers: number
+}
+
+export interface ClientFigures {
+  /** The user, or the address of a caller whom nobody authenticated. */
+  readonly client: string
+  readonly watchers: number
+}
+
+export interface SlowWatcherFigures {
+  readonly resource: string
+  readonly transport: string
+  readonly state: string
+  /** In revisions. */
+  readonly behind: number
+  readonly pendingBytes: number
+}
+
+/** Cumulative counts by upper bound in seconds, of the segment cache-to-socket. */
+export type Delays = readonly (readonly [upTo: number, count: number])[]
+
+export interface ProcessFigures {
+  /** `server`, `worker 2` */
+  readonly name: string
+  readonly pid: number
+  readonly uptimeSeconds: number
+  readonly rssBytes: number
+  readonly ready: boolean
+  /** Events that entered the caches since the start; null in a process without caches, which serves no clients. */
+  readonly takenEvents: number | null
+  readonly sentEvents: number
+  readonly watchers: number
+}
+
+export interface ServerAbout {
+  readonly version: string
+  /** Addresses, or what stands for them. */
+  readonly upstream: string
+  readonly fleet: { readonly servers: string; readonly role: string; readonly cluster: string } | null
+}
+
+export interface ServerStatus extends ServerAbout {
+  readonly ready: boolean
+  readonly processes: readonly ProcessFigures[]
+  readonly feeds: readonly FeedFigures[]
+  readonly delays: Delays
+  /** By transport and state. */
+  readonly watchers: Readonly<Record<string, number>>
+  readonly resources: readonly ResourceFigures[]
+  readonly groups: readonly GroupFigures[]
+  /** null: hidden from a reader who may not see who watches. */
+  readonly clients: readonly ClientFigures[] | null
+  readonly slow: readonly SlowWatcherFigures[]
+  readonly slowCount: number
+}
+
+/** Sent in place of a status that cannot be had. */
+export interface Trouble {
+  readonly reason: string
+}

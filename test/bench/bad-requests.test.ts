@@ -1,0 +1,43 @@
+/** The requests of `bench -- loop`, made small: each is answered as it says, and the server answers others after it. */
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { badRequests, type HttpRequest, preparations, TOKEN_FILE } from '../../bench/support/bad-requests.js'
+import { pod, startApp } from '../support/app.js'
+
+const SCALE = 0.02
+
+void t.test('each known-bad request is answered, and nobody after it is refused', async (t) => {
+  const tokens = join(mkdtempSync(join(tmpdir(), 'tokens-')), 'tokens.csv')
+  writeFileSync(tokens, TOKEN_FILE)
+  const flags = ['--enable-writes=true', `--token-auth-file=${tokens}`, '--authorization-mode=RBAC']
+  const pods = Array.from({ length: 20 }, (_, i) => [`pods/bench/p${i}`, pod(`p${i}`, { namespace: 'bench' })])
+  const objects = Object.fromEntries(pods) as Record<string, object>
+  const app = await startApp(t, { flags, objects })
+  const { url, upstream } = app
+  const past = upstream.revision - 5
+  const send = async ({ method, path, headers, body, user = 'admin' }: HttpRequest): Promise<number> => {
+    const filledIn = path.replaceAll('{now}', String(upstream.revision)).replaceAll('{past}', String(past))
+    const controller = new AbortController()
+    const answer = await fetch(`${url}${filledIn.replaceAll('{i}', '0')}`, {
+      method,
+      headers: { ...headers, authorization: `Bearer ${user}` },
+      body: body ?? null,
+      signal: controller.signal,
+    })
+    if (path.includes('watch=1')) controller.abort()
+    else await answer.arrayBuffer()
+    return answer.status
+  }
+  for (const request of preparations) t.equal(await send(request), 201, request.path)
+  app.put('pods/bench/last', pod('last', { namespace: 'bench' }))
+  t.ok(badRequests.length >= 40, `${badRequests.length} requests`)
+  t.equal(new Set(badRequests.map(({ name }) => name)).size, badRequests.length, 'each has a name of its own')
+  for (const { name, before, request, answers } of badRequests) {
+    for (const first of before?.(SCALE) ?? []) t.ok([201, 409].includes(await send(first)), `${name}: ${first.path}`)
+    const status = await send(request(SCALE))
+    t.ok(answers.includes(status), `${name}: ${status}`)
+    t.equal(await send({ method: 'GET', path: '/api/v1/namespaces/bench/pods/last' }), 200, `after ${name}`)
+  }
+})

@@ -1,0 +1,82 @@
+/** Tests of a publisher whose NATS takes nothing, as when its object store hangs. */
+import t from 'tap'
+import type { FeedSink } from '../../../src/model/feed-sink.js'
+import { EtcdPulse } from '../../../src/fleet/nats/etcd-pulse.js'
+import { namesOf } from '../../../src/fleet/nats/names.js'
+import type { NatsClient } from '../../../src/fleet/nats/nats-client.js'
+import { Publisher } from '../../../src/fleet/nats/publisher.js'
+import { keyFromText } from '../../../src/model/event.js'
+import { toRevision } from '../../../src/model/revision.js'
+import { silentLogger } from '../../../src/support/log.js'
+import { createEmbeddedUpstream } from '../../../src/upstream/embedded/embedded-upstream.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+import { FleetCounts, things } from '../nats-harness.js'
+
+const MIB = 2 ** 20
+
+/** A client whose writes and uploads are never answered. */
+function silentNats(): NatsClient {
+  const never = (): Promise<never> => new Promise(() => {})
+  const client = {
+    maxPayloadBytes: MIB,
+    ensureStream: async () => {},
+    streamState: async () => null,
+    openWriter: () => ({ write: never, close: () => {} }),
+    respond: () => ({ close: () => {} }),
+    publish: () => {},
+    buckets: { putObject: never, kvGet: async () => null },
+  }
+  return client as unknown as NatsClient
+}
+
+void t.test('a publisher whose NATS takes nothing ends its session at 64 MiB, and keeps no byte', async (t) => {
+  const clock = new VirtualClock()
+  const upstream = createEmbeddedUpstream()
+  t.teardown(() => upstream.close())
+  const metrics = new FleetCounts()
+  const ends: string[] = []
+  let sink!: FeedSink
+  const feed = {
+    status: { state: 'watching', revision: null, connectedSince: null, reason: null },
+    clusterId: '1',
+    trustsProgress: true,
+    start: () => {},
+    stop: async () => {},
+    requestProgress: () => {},
+  } as const
+  const publisher = new Publisher({
+    client: silentNats(),
+    names: namesOf('test', things),
+    prefix: things.etcdPrefix,
+    upstream,
+    openFeed: (opened) => {
+      sink = opened
+      return feed
+    },
+    pulse: new EtcdPulse({ upstream, clock }),
+    limits: { replicas: 1, maxBytes: MIB, maxAgeMs: 60_000 },
+    clock,
+    logger: silentLogger,
+    metrics,
+    snapshotMessages: 1_000,
+    snapshotBytes: MIB,
+    onEnd: (reason) => ends.push(reason),
+  })
+  await publisher.start()
+  sink.replace(toRevision(1), 'initial').commit()
+  const value = Buffer.alloc(MIB)
+  const batch = (at: number) => {
+    const revision = toRevision(at)
+    const key = keyFromText('/registry/things/a')
+    const keyValue = { key, value, createRevision: toRevision(2), modRevision: revision, version: at, leaseId: '0' }
+    return { revision, events: [{ type: 'put' as const, keyValue }] }
+  }
+  for (let i = 0; i < 63; i++) sink.apply([batch(2 + i)])
+  t.same(ends, [])
+  t.ok(metrics.queuedBytes > 63 * MIB && metrics.queuedBytes <= 64 * MIB, `${metrics.queuedBytes} bytes wait`)
+  sink.apply([batch(65)])
+  t.match(ends, [/^more than 67108864 bytes wait to be published$/])
+  t.equal(publisher.queuedBytes, 0)
+  t.equal(metrics.queuedBytes, 0)
+  await publisher.stop()
+})

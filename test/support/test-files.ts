@@ -1,0 +1,29 @@
+/**
+ * A TAP program whose subtests are files, each in a process of its own: `node test-files.js JOBS SECONDS FILE…`.
+ *
+ * This is tap's own `t.spawn`. The command line of tap would load four more things into every process of a test, which
+ * are of no use to compiled tests without coverage and take longer than most of these tests: a TypeScript loader,
+ * module mocks, and a record of all modules loaded, which every server that a test starts would inherit, too.
+ */
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '../../..')
+const [jobs, seconds, ...files] = process.argv.slice(2)
+
+t.jobs = Number(jobs)
+t.setTimeout(0)
+for (const file of files) {
+  // What tap adds to NODE_OPTIONS is taken away again.
+  const environment = [`NODE_OPTIONS=${process.env['NODE_OPTIONS'] ?? ''}`, `TAP_TIMEOUT=${seconds}`]
+  void t.spawn('env', [...environment, process.execPath, '--enable-source-maps', file], {
+    name: file,
+    // A failure is shown where it is in the file, not here.
+    at: null,
+    stack: '',
+    cwd: root,
+    buffered: t.jobs > 1,
+    timeout: Number(seconds) * 1_000,
+  })
+}
