@@ -107,9 +107,10 @@ export function negotiate(
     }
   })
   if (chosen !== null) return chosen
-  const names = formats.map(({ stream, contentType }) =>
-    stream === 'json-lines' ? `${contentType};stream=watch` : contentType,
-  )
+  // The API server's own forms: its clients know no others.
+  const names = formats
+    .filter(({ stream }) => stream !== 'sse')
+    .map(({ stream, contentType }) => (stream === 'json-lines' ? `${contentType};stream=watch` : contentType))
   throw notAcceptable(names)
 }
 
@@ -137,7 +138,7 @@ export function negotiateStatus(accept: string | undefined): Encoding {
 }
 
 export interface NegotiatedDiscovery {
-  readonly encoding: 'json' | 'yaml'
+  readonly encoding: Encoding
   /** Whether all groups and resources come in one APIGroupDiscoveryList. */
   readonly aggregated: boolean
   readonly contentType: string
@@ -149,7 +150,6 @@ export interface NegotiatedDiscovery {
  */
 export function negotiateDiscovery(accept: string | undefined): NegotiatedDiscovery {
   const chosen = choose<NegotiatedDiscovery>(accept, WHOLE_FORMATS, (clause, { encoding, contentType }) => {
-    if (encoding === 'protobuf') return null
     const kind = clause.parameters.get('as')
     const group = clause.parameters.get('g')
     const version = clause.parameters.get('v')
@@ -160,7 +160,7 @@ export function negotiateDiscovery(accept: string | undefined): NegotiatedDiscov
     return known && encoding === 'json' ? { encoding, aggregated: true, contentType: DISCOVERY_V2_MEDIA_TYPE } : null
   })
   if (chosen !== null) return chosen
-  throw notAcceptable([JSON_MEDIA_TYPE, YAML_MEDIA_TYPE, DISCOVERY_V2_MEDIA_TYPE])
+  throw notAcceptable([JSON_MEDIA_TYPE, YAML_MEDIA_TYPE, PROTOBUF_MEDIA_TYPE, DISCOVERY_V2_MEDIA_TYPE])
 }
 
 export interface NegotiatedOpenApi {
@@ -195,14 +195,13 @@ export function negotiateOpenApiV2(accept: string | undefined): NegotiatedOpenAp
  */
 export function isPretty(negotiated: Negotiated, query: Query, userAgent: string | undefined): boolean {
   if (negotiated.stream !== 'none' || negotiated.encoding !== 'json') return false
-  if (negotiated.pretty) return true
-  const text = parameter(query, 'pretty') ?? ''
-  if (text !== '') return PRETTY_WORDS.has(text)
-  return isReadByPeople(userAgent)
+  return negotiated.pretty || wantsPretty(query, userAgent)
 }
 
-/** Whether the client is curl, Wget or a browser. */
-export function isReadByPeople(userAgent: string | undefined): boolean {
+/** Whether the request as a whole, be its answer an error, is one for people to read. */
+export function wantsPretty(query: Query, userAgent: string | undefined): boolean {
+  const text = parameter(query, 'pretty') ?? ''
+  if (text !== '') return PRETTY_WORDS.has(text)
   return userAgent !== undefined && READ_BY_PEOPLE.some((prefix) => userAgent.startsWith(prefix))
 }
 

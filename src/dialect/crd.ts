@@ -4,8 +4,8 @@
  * registry under `ownerOfDefinition`.
  *
  * Both apiextensions.k8s.io/v1 and v1beta1 are read, because API servers still store v1beta1. Conversion `None` only
- * changes the apiVersion, so every version is served. A conversion webhook cannot be called from here, so then only the
- * stored version is served.
+ * changes the apiVersion. A conversion webhook cannot be called from here: its versions are served all the same, and an
+ * object that is stored in another one is an error that says so.
  */
 import { createHash } from 'node:crypto'
 import { keyFromText } from '../model/event.js'
@@ -81,7 +81,7 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
     preservesUnknownFields: preservesUnknownFields(definition),
   }
   const resources = versions
-    .filter((version) => version.served && (conversion === 'None' || version === stored))
+    .filter((version) => version.served)
     .map((version) =>
       servedResource({ ...resource, version: version.name }, 'custom', {
         printerColumns: version.printerColumns,

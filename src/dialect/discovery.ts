@@ -22,6 +22,11 @@ export interface Document {
 
 const READ_VERBS = ['get', 'list', 'watch']
 const WRITE_VERBS = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
+/** Each check of a health path has a path of its own; these are the ones that every server has. */
+const OTHER_PATHS = [
+  '/apis', '/healthz', '/healthz/ping', '/livez', '/livez/ping', '/metrics', '/openapi/v2', '/openapi/v3', '/readyz',
+  '/readyz/ping', '/readyz/shutdown', '/version',
+] // prettier-ignore
 const CREATE_ONLY = ['create']
 const SUBRESOURCE_VERBS = { read: ['get'], write: ['get', 'patch', 'update'] } as const
 
@@ -70,6 +75,17 @@ export class Discovery {
   /** The document of `/version`. */
   version(): Document {
     return this.#version
+  }
+
+  /** The document of `/`: the paths that can be asked for, sorted. */
+  paths(): Document {
+    return this.#cached('/', () => {
+      const roots = this.#groups().flatMap(({ name, versions }) => {
+        const root = name === '' ? '/api' : `/apis/${name}`
+        return [root, ...versions.map((version) => `${root}/${version.name}`)]
+      })
+      return { paths: [...new Set([...OTHER_PATHS, ...roots])].sort() }
+    })!
   }
 
   /** The document of `/api`: APIVersions. */
@@ -377,6 +393,9 @@ function versionInfo(productVersion: string | undefined): object {
 }
 
 export function document(content: object): Document {
-  const body = Buffer.from(JSON.stringify(content))
+  return documentOf(Buffer.from(JSON.stringify(content)))
+}
+
+export function documentOf(body: Buffer): Document {
   return { body, etag: `"${createHash('sha256').update(body).digest('hex').toUpperCase()}"` }
 }

@@ -39,7 +39,8 @@ export interface GetParameters {
   readonly read: RequestedFreshness
   /** The value of `fields=`: only these parts of the object; null means all of it. */
   readonly projection: Projection | null
-  readonly includeObject: IncludeObject
+  /** The part of the object that a row of a Table carries: other forms take any text. */
+  readonly includeObject: string
 }
 
 export interface ListParameters {
@@ -49,7 +50,8 @@ export interface ListParameters {
   readonly selector: Selector
   /** The value of `fields=`: only these parts of each object; null means whole objects. */
   readonly projection: Projection | null
-  readonly includeObject: IncludeObject
+  /** The part of the object that a row of a Table carries: other forms take any text. */
+  readonly includeObject: string
 }
 
 export type RequestedStart =
@@ -75,11 +77,9 @@ export interface WatchParameters {
   readonly projection: Projection | null
   /** The value of `compress=gzip`: the stream itself is compressed, if the client accepts that too. */
   readonly compress: boolean
-  readonly includeObject: IncludeObject
+  /** The part of the object that a row of a Table carries: other forms take any text. */
+  readonly includeObject: string
 }
-
-/** The part of the object that each row of a Table carries. */
-export type IncludeObject = 'None' | 'Metadata' | 'Object'
 
 /** Longer timeouts overflow the 32-bit milliseconds of a timer; 24 days are long enough. */
 const MAX_TIMEOUT_SECONDS = Math.floor((2 ** 31 - 1) / 1000)
@@ -94,7 +94,7 @@ export function parseGetParameters(query: Query): GetParameters {
   return {
     read: freshness(resourceVersionText(query)),
     projection: projection(query),
-    includeObject: includeObject(query),
+    includeObject: parameter(query, 'includeObject') ?? '',
   }
 }
 
@@ -127,7 +127,11 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
   refuse(causes)
 
   const limit = parameters.limit !== undefined && parameters.limit > 0 ? parameters.limit : null
-  const rest = { selector: parameters.selector, projection: parameters.projection, includeObject: includeObject(query) }
+  const rest = {
+    selector: parameters.selector,
+    projection: parameters.projection,
+    includeObject: parameter(query, 'includeObject') ?? '',
+  }
   if (continueText !== '') {
     const token = decodeContinueToken(continueText)
     if (resourceVersion !== '' && resourceVersion !== '0') {
@@ -191,7 +195,7 @@ export function parseWatchParameters(query: Query, request: WatchParameterSource
     selector: parameters.selector,
     projection: parameters.projection,
     compress: compress(query),
-    includeObject: includeObject(query),
+    includeObject: parameter(query, 'includeObject') ?? '',
   }
 }
 
@@ -275,13 +279,6 @@ function compress(query: Query): boolean {
     throw new BadRequestError(`compress: ${JSON.stringify(text.slice(0, 64))} is not supported, only "gzip" is`)
   }
   return text === 'gzip'
-}
-
-function includeObject(query: Query): IncludeObject {
-  const text = parameter(query, 'includeObject') ?? ''
-  if (text === '') return 'Metadata'
-  if (text === 'None' || text === 'Metadata' || text === 'Object') return text
-  throw new BadRequestError(`unrecognized includeObject value: ${JSON.stringify(text.slice(0, 64))}`)
 }
 
 const MATCH = 'resourceVersionMatch'

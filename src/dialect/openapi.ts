@@ -1,16 +1,17 @@
 /**
  * OpenAPI documents, as far as clients such as kubectl need them: the v3 index, one v3 document per group version
- * (`kubectl explain`), and an empty v2 document (client-go asks for one and skips the validation of kinds that are not
- * in it).
+ * (`kubectl explain`), and a v2 document of everything (Argo CD).
  *
- * A v3 document is made when it is first asked for, since the core group alone has hundreds of schemas. The hash in the
+ * A document is made when it is first asked for, since the core group alone has hundreds of schemas. The hash in the
  * index is computed from the sources of the document, so that the index is cheap and a client's cache stays valid until
  * something changes.
  */
 import { createHash } from 'node:crypto'
 
 import { apiVersion } from '../model/resource.js'
-import { document, type Document, groupsOf } from './discovery.js'
+import { document, documentOf, type Document, groupsOf } from './discovery.js'
+import { openApiV2, type V2Document, type V3Part } from './openapi-v2.js'
+import { v2Protobuf } from './openapi-v2-protobuf.js'
 import { type JsonSchema, SchemaCollector, type SchemaSource } from './openapi-schema.js'
 import type { ResourceRegistry, ServedResource } from './resource-registry.js'
 
@@ -31,8 +32,6 @@ const INFO = { title: 'distributary', version: 'v1.32.0' }
 export class OpenApi {
   readonly #registry: ResourceRegistry
   readonly #options: OpenApiOptions
-  readonly #v2Json = document({ swagger: '2.0', info: INFO, paths: {}, definitions: {} })
-  readonly #v2Protobuf = v2Protobuf()
   #documents = new Map<string, Document>()
   #generation = -1
 
@@ -43,7 +42,8 @@ export class OpenApi {
 
   /** The document of `/openapi/v2`, in the negotiated form. */
   v2(encoding: 'json' | 'protobuf'): Document {
-    return encoding === 'json' ? this.#v2Json : this.#v2Protobuf
+    if (encoding === 'protobuf') return this.#cached('v2 protobuf', () => documentOf(v2Protobuf(this.#v2())))
+    return this.#cached('v2', () => document(this.#v2()))
   }
 
   /** The document of `/openapi/v3`. */
@@ -56,7 +56,7 @@ export class OpenApi {
           paths[path] = { serverRelativeURL: `/openapi/v3/${path}?hash=${this.#hash(version.resources)}` }
         }
       }
-      return { paths }
+      return document({ paths })
     })
   }
 
@@ -65,12 +65,25 @@ export class OpenApi {
     const found = this.#find(group, version)
     if (found === undefined) return null
     return this.#cached(apiVersion({ group, version }), () => {
-      const collector = new SchemaCollector(this.#options.schemas)
-      const paths: Record<string, JsonSchema> = {}
-      for (const served of found.resources)
-        Object.assign(paths, pathsOf(served, collector.add(served), this.#options.writable ?? false))
-      return { openapi: '3.0.0', info: INFO, paths, components: { schemas: collector.schemas } }
+      const { paths, schemas } = this.#partOf(found.resources)
+      return document({ openapi: '3.0.0', info: INFO, paths, components: { schemas } })
     })
+  }
+
+  #v2(): V2Document {
+    const versions = groupsOf(this.#registry.list()).flatMap((group) => group.versions)
+    return openApiV2(
+      INFO,
+      versions.map(({ resources }) => this.#partOf(resources)),
+    )
+  }
+
+  #partOf(resources: readonly ServedResource[]): V3Part {
+    const collector = new SchemaCollector(this.#options.schemas)
+    const paths: Record<string, JsonSchema> = {}
+    for (const served of resources)
+      Object.assign(paths, pathsOf(served, collector.add(served), this.#options.writable ?? false))
+    return { paths, schemas: collector.schemas }
   }
 
   /** The hash in the index, which changes whenever the document may have changed; null when nothing of it is served. */
@@ -91,13 +104,13 @@ export class OpenApi {
     return createHash('sha256').update(content).digest('hex').toUpperCase()
   }
 
-  #cached(path: string, make: () => object): Document {
+  #cached(path: string, make: () => Document): Document {
     if (this.#generation !== this.#registry.generation) {
       this.#documents = new Map()
       this.#generation = this.#registry.generation
     }
     let cached = this.#documents.get(path)
-    if (cached === undefined) this.#documents.set(path, (cached = document(make())))
+    if (cached === undefined) this.#documents.set(path, (cached = make()))
     return cached
   }
 }
@@ -166,20 +179,4 @@ function patchOperation(kind: JsonSchema, schema: string): JsonSchema {
       responses: { 200: { description: 'OK', content: { 'application/json': patch } } },
     },
   }
-}
-
-/** openapi.v2.Document: swagger = 1, info = 2 (title = 1, version = 2), paths = 8. */
-function v2Protobuf(): Document {
-  const text = (number: number, value: string): Buffer => delimited(number, Buffer.from(value))
-  const body = Buffer.concat([
-    text(1, '2.0'),
-    delimited(2, Buffer.concat([text(1, INFO.title), text(2, INFO.version)])),
-    delimited(8, Buffer.alloc(0)),
-  ])
-  return { body, etag: `"${createHash('sha256').update(body).digest('hex').toUpperCase()}"` }
-}
-
-/** Encodes a length-delimited field shorter than 128 bytes. */
-function delimited(number: number, value: Buffer): Buffer {
-  return Buffer.concat([Buffer.from([(number << 3) | 2, value.length]), value])
 }

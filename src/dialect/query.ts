@@ -6,6 +6,17 @@ import { BadRequestError } from '../model/status.js'
 
 export type Query = URLSearchParams | Readonly<Record<string, string | readonly string[] | undefined>>
 
+/**
+ * A parameter that cannot be decoded, or has a semicolon, is left out, as Go does: `labelSelector=%` is no selector.
+ *
+ * @param text what follows the question mark.
+ */
+export function parseQuery(text: string): URLSearchParams {
+  if (!/%(?![\dA-Fa-f]{2})|;/.test(text)) return new URLSearchParams(text)
+  const readable = text.split('&').filter((pair) => !/%(?![\dA-Fa-f]{2})|;/.test(pair))
+  return new URLSearchParams(readable.join('&'))
+}
+
 /** Returns the first value; undefined when the parameter is absent, '' when it is empty. */
 export function parameter(query: Query, name: string): string | undefined {
   if (query instanceof URLSearchParams) return query.get(name) ?? undefined

@@ -1,7 +1,7 @@
 /**
- * Parses the path of a request. It is split before anything is decoded, and each segment is decoded at most once and
- * only where a name is. A `%2F` can therefore be part of a name (of a resource whose names are whole keys) but never a
- * separator, and no later proxy or handler can take the path for another resource.
+ * Parses the path of a request as the API server does: it is decoded once, as a whole, and then split, so `%2F` is a slash
+ * like any other, and a server behind this one takes the path for the same resource. Names that are whole keys of etcd
+ * have slashes in them: those paths are split as they are written, and each name is decoded once.
  *
  * These paths are recognised: discovery, OpenAPI and version documents, resources (namespaced or not, the old `/watch/`
  * paths, names, subresources). Every other path is `other`: health, metrics and the status page have routes of their
@@ -13,6 +13,8 @@ import { BadRequestError, NotFoundError } from '../model/status.js'
 import type { ServedResource } from './resource-registry.js'
 
 export type RequestPath =
+  /** `/`: the list of paths */
+  | { readonly kind: 'paths' }
   /** `/api` */
   | { readonly kind: 'api-versions' }
   /** `/apis` */
@@ -55,37 +57,44 @@ const NAMESPACE_SUBRESOURCES: ReadonlySet<string> = new Set(['status', 'finalize
 /**
  * @param path the path of the request line, not decoded, without the query.
  * @param find the registry's `find`.
- * @throws BadRequestError for an ambiguous path; NotFoundError for one that cannot be a resource.
+ * @throws BadRequestError for a path that cannot be decoded, or that a proxy might read in another way; NotFoundError for
+ * one that cannot be a resource. A name is refused by `checkName`, where the API server does so.
  */
 export function parseRequestPath(path: string, find: FindResource): RequestPath {
-  const segments = path.slice(1).split('/')
-  const root = segments[0]
-  if (!path.startsWith('/') || (root !== 'api' && root !== 'apis' && root !== 'openapi' && root !== 'version')) {
-    return { kind: 'other' }
-  }
-  // A slash at the end changes nothing, as in the API server.
-  if (segments.length > 1 && segments.at(-1) === '') segments.pop()
-  for (const segment of segments) checkSegment(segment, path)
+  if (path === '/' || path === '/index.html') return { kind: 'paths' }
+  const root = ROOT.exec(path)?.[1]
+  if (root === undefined) return { kind: 'other' }
+  const segments = segmentsOf(decoded(path))
+  const most = root === 'api' ? 2 : root === 'apis' ? 3 : Infinity
+  const [fixedSegments, names] = [segments.slice(0, most), segments.slice(most)]
+  if (fixedSegments.some((segment) => segment === '' || isDots(segment))) throw unknownResource()
+  // A document is found at its own path, with one slash after it at most.
+  if (names.length === 0 && path.endsWith('//')) throw unknownResource()
+  if (root === 'version') return segments.length === 1 ? { kind: 'version' } : { kind: 'other' }
+  if (root === 'openapi') return openApiPath(segments)
 
-  switch (root) {
-    case 'version':
-      return segments.length === 1 ? { kind: 'version' } : { kind: 'other' }
-    case 'openapi':
-      return openApiPath(segments)
-    case 'api': {
-      const [, version] = segments
-      if (version === undefined) return { kind: 'api-versions' }
-      if (segments.length === 2) return { kind: 'api-resources', group: '', version: fixed(version) }
-      return resourcePath('', fixed(version), segments.slice(2), find)
-    }
-    case 'apis': {
-      const [, group, version] = segments
-      if (group === undefined) return { kind: 'api-groups' }
-      if (version === undefined) return { kind: 'api-group', group: fixed(group) }
-      if (segments.length === 3) return { kind: 'api-resources', group: fixed(group), version: fixed(version) }
-      return resourcePath(fixed(group), fixed(version), segments.slice(3), find)
-    }
-  }
+  const [group, version] = root === 'api' ? ['', segments[1]] : [segments[1], segments[2]]
+  if (group === undefined) return { kind: 'api-groups' }
+  if (group !== '') fixed(group)
+  if (version === undefined) return root === 'api' ? { kind: 'api-versions' } : { kind: 'api-group', group }
+  if (names.length === 0) return { kind: 'api-resources', group, version: fixed(version) }
+  return resourcePath(group, fixed(version), { names, written: segmentsOf(path).slice(most) }, find)
+}
+
+/** @throws BadRequestError for a name that the API server's storage refuses, in its words. */
+export function checkName({ name, served }: ResourcePath): void {
+  if (served?.resource.wholeKeyNames === true) return
+  const problem = isDots(name) ? `may not be '${name}'` : name.includes('%') ? "may not contain '%'" : null
+  if (problem !== null) throw new BadRequestError(`Name parameter invalid: ${quote(name)}: ${problem}`)
+}
+
+const ROOT = /^\/(apis?|openapi|version)(?:\/|$)/
+
+/** Slashes at the end change nothing. */
+function segmentsOf(path: string): string[] {
+  let end = path.length
+  while (end > 1 && path[end - 1] === '/') end--
+  return path.slice(1, end).split('/')
 }
 
 function openApiPath(segments: readonly string[]): RequestPath {
@@ -103,31 +112,59 @@ function openApiPath(segments: readonly string[]): RequestPath {
   return { kind: 'other' }
 }
 
-/** @param rest the segments after the version, at least one. */
-function resourcePath(group: string, version: string, rest: readonly string[], find: FindResource): ResourcePath {
-  const legacyWatch = rest[0] === 'watch'
-  const parts = legacyWatch ? rest.slice(1) : rest
-  const inNamespace =
-    parts[0] === 'namespaces' && parts.length > 2 && !(group === '' && NAMESPACE_SUBRESOURCES.has(parts[2]!))
-  const [rawPlural, rawName, ...subresource] = inNamespace ? parts.slice(2) : parts
-  if (rawPlural === undefined) throw unknownResource()
-  const plural = fixed(rawPlural)
-  const found = find(group, version, plural)
-  const name = rawName === undefined ? '' : decodeName(rawName, found?.resource.wholeKeyNames === true)
+/** The segments after the version, at least one: of the decoded path, and of the path as it is written. */
+interface Names {
+  readonly names: readonly string[]
+  readonly written: readonly string[]
+}
+
+function resourcePath(group: string, version: string, { names, written }: Names, find: FindResource): ResourcePath {
+  let parts = partsOf(group, names)
+  const found = find(group, version, fixed(parts.plural))
+  if (found?.resource.wholeKeyNames === true) {
+    const whole = partsOf(group, written)
+    if (whole.plural !== parts.plural) throw unknownResource()
+    const { namespace, name, subresource } = whole
+    parts = { ...whole, namespace: decoded(namespace), name: decoded(name), subresource: decoded(subresource) }
+    if (isDots(parts.name)) throw ambiguous(parts.name)
+  }
+  const { isNamespaced, namespace, plural, name, subresource, legacyWatch } = parts
+  if (/[\0\uFFFD]/.test(namespace + name))
+    throw new BadRequestError(`${quote(namespace + name)} is no UTF-8, or has a NUL`)
+  if (isDots(namespace) || subresource.split('/').some(isDots)) throw ambiguous(`${namespace}/${name}/${subresource}`)
 
   const isScopeRight =
-    found !== undefined && (found.resource.namespaced ? inNamespace || name === '' || legacyWatch : !inNamespace)
+    found !== undefined && (found.resource.namespaced ? isNamespaced || name === '' || legacyWatch : !isNamespaced)
+  if (isDots(name) && !isScopeRight) throw unknownResource()
+  // Nothing has the empty name.
+  const isNamed = name !== '' || subresource === ''
   return {
     kind: 'resource',
     group,
     version,
     plural,
-    served: isScopeRight ? found : undefined,
-    namespace: inNamespace ? decodeName(parts[1]!, false) : '',
+    served: isScopeRight && isNamed ? found : undefined,
+    namespace,
     name,
-    subresource: subresource.join('/'),
+    subresource,
     legacyWatch,
   }
+}
+
+interface Parts extends Pick<ResourcePath, 'namespace' | 'plural' | 'name' | 'subresource' | 'legacyWatch'> {
+  /** Whether the path has `namespaces`, be it with an empty name, which means all of them. */
+  readonly isNamespaced: boolean
+}
+
+function partsOf(group: string, rest: readonly string[]): Parts {
+  const legacyWatch = rest[0] === 'watch'
+  const parts = legacyWatch ? rest.slice(1) : rest
+  const isNamespaced =
+    parts[0] === 'namespaces' && parts.length > 2 && !(group === '' && NAMESPACE_SUBRESOURCES.has(parts[2]!))
+  const [plural, name = '', ...subresource] = isNamespaced ? parts.slice(2) : parts
+  if (plural === undefined) throw unknownResource()
+  const namespace = isNamespaced ? parts[1]! : ''
+  return { isNamespaced, namespace, plural, name, subresource: subresource.join('/'), legacyWatch }
 }
 
 /** The API server's answer to a path under `/api` or `/apis` that leads nowhere. */
@@ -135,31 +172,35 @@ export function unknownResource(): NotFoundError {
   return new NotFoundError('the server could not find the requested resource', { details: {} })
 }
 
-/** Refuses, before any decoding, what servers and proxies are known to read differently. */
-function checkSegment(segment: string, path: string): void {
-  if (segment === '') throw unknownResource()
-  if (/^(\.|%2e){1,2}$/i.test(segment)) throw new BadRequestError(`path ${quote(path)} has a "." or ".." segment`)
+function isDots(segment: string): boolean {
+  return segment === '.' || segment === '..'
 }
 
-/** Checks a group, version or plural, which is never written with escapes. */
+/** Servers and proxies are known to read such a path differently. */
+function ambiguous(path: string): BadRequestError {
+  return new BadRequestError(`path ${quote(path)} has a "." or ".." segment`)
+}
+
+/** Checks a group, version or plural. */
 function fixed(segment: string): string {
   if (!/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(segment)) throw unknownResource()
   return segment
 }
 
-/** Decodes a name exactly once: `%252F` is the name `%2F`, which only a whole-key name may be. */
-function decodeName(segment: string, isWholeKey: boolean): string {
-  let name: string
+/** Bytes that are not UTF-8 become U+FFFD, which no name may have: what follows a name is passed on as it is written. */
+function decoded(text: string): string {
+  if (!text.includes('%')) return text
   try {
-    name = decodeURIComponent(segment)
+    return decodeURIComponent(text)
   } catch {
-    throw new BadRequestError(`${quote(segment)} is not percent-encoded UTF-8`)
+    if (/%(?![\dA-F]{2})/i.test(text)) throw new BadRequestError(`${quote(text)} is not percent-encoded`)
+    return Buffer.from(
+      text.replaceAll(/%([\dA-F]{2})|[^%]+/gi, (part, hex: string | undefined) =>
+        hex === undefined ? Buffer.from(part).toString('latin1') : String.fromCharCode(Number.parseInt(hex, 16)),
+      ),
+      'latin1',
+    ).toString()
   }
-  if (name.includes('\0')) throw new BadRequestError(`name ${quote(segment)} has a NUL`)
-  if (!isWholeKey && /[/%]/.test(name)) {
-    throw new BadRequestError(`invalid name ${quote(name)}: may not contain "/" or "%"`)
-  }
-  return name
 }
 
 function quote(text: string): string {

@@ -93,6 +93,7 @@ function answer(path: string, accept: string): { type: string; body: Buffer } | 
       return json(openApi.index())
     case 'openapi-v3':
       return json(openApi.groupVersion(request.group, request.version))
+    case 'paths':
     case 'other':
       return null
   }

@@ -321,11 +321,15 @@ overEveryUpstream(t, 'Table and PartialObjectMetadata', { seeds: SEEDS }, async 
     rowOf('Metadata', partial),
     rowOf('Object', { kind: 'Pod', spec: { nodeName: 'n1' } }),
     {
-      promise: 'an unknown includeObject is 400',
+      promise: 'an unknown includeObject is 400 for a Table',
       path: `${PODS}?includeObject=All`,
       headers: { accept: TABLE },
       code: 400,
-      has: status(400, 'BadRequest', 'unrecognized includeObject value: "All"'),
+      has: status(
+        400,
+        'BadRequest',
+        `Unable to convert to Table as requested: includeObject: Invalid value: "All": must be 'Metadata', 'Object', 'None', or empty`,
+      ),
     },
     {
       promise: 'a page of a Table has its token',

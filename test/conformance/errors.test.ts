@@ -61,9 +61,9 @@ const ROWS: readonly Row[] = [
   },
   {
     promise: 'a name that cannot be one is 400',
-    path: `${PODS}/a%2Fb`,
+    path: `${PODS}/a%25b`,
     code: 400,
-    has: status(400, 'BadRequest', 'invalid name "a/b"'),
+    has: status(400, 'BadRequest', `Name parameter invalid: "a%b": may not contain '%'`),
   },
   {
     promise: 'a body with a GET is nobody’s business',

@@ -141,7 +141,11 @@ const ROWS: readonly Row[] = [
     '/apis/apps/v1/deployments/web',
     '/openapi/v4',
     '/openapi/v3/apis/nothing/v1',
-    '/api/v1/namespaces//pods',
+    '/api/v1//pods',
+    '/api//v1/pods',
+    '/api/v1/../v1/pods',
+    '/api/v1/%2e%2e/pods',
+    '/api/v1/namespaces/default/pods/a%2Fb',
   ].map((path) => ({
     promise: `${path} is 404`,
     path,
@@ -150,9 +154,9 @@ const ROWS: readonly Row[] = [
     sends: JSON_TYPE,
   })),
   ...[
-    '/api/v1/../v1/pods',
-    '/api/v1/%2e%2e/pods',
-    '/api/v1/namespaces/default/pods/a%2Fb',
+    '/api/v1/namespaces/../pods',
+    '/api/v1/namespaces/default/pods/%2e%2e',
+    '/api/v1/namespaces/default/pods/a%25b',
     '/api/v1/namespaces/default/pods/%ff',
     '/api/v1/namespaces/default/pods/a%00',
   ].map((path) => ({
@@ -162,6 +166,18 @@ const ROWS: readonly Row[] = [
     has: status(400, 'BadRequest', /./),
     sends: JSON_TYPE,
   })),
+  {
+    promise: 'a path is decoded as a whole',
+    path: '/api/v1/namespaces/default/p%6Fds%2Fa',
+    code: 200,
+    has: { kind: 'Pod', metadata: { name: 'a' } },
+  },
+  {
+    promise: 'an empty namespace means all of them',
+    path: '/api/v1/namespaces//pods',
+    code: 200,
+    has: { kind: 'PodList' },
+  },
   {
     promise: 'a subresource that a kubelet answers says so',
     path: '/api/v1/namespaces/default/pods/a/log',
@@ -210,6 +226,26 @@ const ROWS: readonly Row[] = [
     has: { metadata: { name: 'dark/mode' } },
   },
   { promise: 'Secrets are not served unless named', path: '/api/v1/secrets', code: 404, has: unknown },
+  {
+    promise: '/ lists the paths',
+    path: '/',
+    code: 200,
+    check: (t, { text }) => {
+      const { paths } = JSON.parse(text) as { paths: string[] }
+      t.same(paths, paths.toSorted())
+      for (const path of ['/api', '/api/v1', '/apis', '/apis/apps', '/apis/apps/v1', '/readyz', '/version'])
+        t.ok(paths.includes(path), path)
+    },
+    sends: JSON_TYPE,
+  },
+  {
+    promise: 'discovery in protobuf',
+    path: '/apis/apps',
+    headers: { accept: 'application/vnd.kubernetes.protobuf' },
+    code: 200,
+    sends: { 'content-type': 'application/vnd.kubernetes.protobuf' },
+    check: (t, { text }) => t.match(text, /^k8s\0.*APIGroup.*apps.*apps\/v1/s),
+  },
   {
     promise: '/version',
     path: '/version',

@@ -94,19 +94,9 @@ void t.test('a form that is not available gets a 406 that lists the available on
     ['nonsense', 'list', {}, `application/json, application/yaml, ${protobuf}`],
     [protobuf, 'list', { protobufObjects: false }, `application/json, application/yaml, ${protobuf}`],
     ['*/*;q=0', 'list', {}, `application/json, application/yaml, ${protobuf}`],
-    ['application/yaml', 'watch', {}, `application/json;stream=watch, ${protobuf};stream=watch, text/event-stream`],
-    [
-      protobuf,
-      'watch',
-      { protobufObjects: false },
-      `application/json;stream=watch, ${protobuf};stream=watch, text/event-stream`,
-    ],
-    [
-      `application/json;${partialList}`,
-      'watch',
-      {},
-      `application/json;stream=watch, ${protobuf};stream=watch, text/event-stream`,
-    ],
+    ['application/yaml', 'watch', {}, `application/json;stream=watch, ${protobuf};stream=watch`],
+    [protobuf, 'watch', { protobufObjects: false }, `application/json;stream=watch, ${protobuf};stream=watch`],
+    [`application/json;${partialList}`, 'watch', {}, `application/json;stream=watch, ${protobuf};stream=watch`],
     [`${protobuf};${table}`, 'get', {}, `application/json, application/yaml, ${protobuf}`],
   ]
   for (const [accept, verb, servable, list] of cases) {
@@ -165,7 +155,7 @@ void t.test('discovery is aggregated when it is asked for as v2', async (t) => {
   t.match(negotiateDiscovery(`${v2},${beta},application/json`), { aggregated: true, contentType: v2 })
   t.match(negotiateDiscovery(`${beta},application/json`), { aggregated: false, contentType: 'application/json' })
   t.match(negotiateDiscovery(undefined), { aggregated: false, encoding: 'json' })
-  t.match(negotiateDiscovery(`${protobuf}, */*`), { encoding: 'json' })
+  t.match(negotiateDiscovery(`${protobuf}, */*`), { encoding: 'protobuf', aggregated: false })
   t.match(negotiateDiscovery('application/yaml'), { encoding: 'yaml', aggregated: false })
   t.throws(() => negotiateDiscovery(beta), { code: 406, name: 'NotAcceptableError' })
 })

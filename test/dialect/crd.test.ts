@@ -101,17 +101,20 @@ void t.test('v1beta1 may name its only version in one word', async (t) => {
   t.match(resources, [{ resource: { version: 'v1alpha1', namespaced: false } }])
 })
 
-void t.test('a webhook cannot be asked, so only the stored version is served', async (t) => {
+void t.test('every version is served, also where a webhook converts between them', async (t) => {
   const { resources, conversion } = defined(
     define({ conversion: { strategy: 'Webhook' }, versions: [version('v1'), version('v2', true)] }),
   )
   t.equal(conversion, 'Webhook')
   t.same(
-    resources.map(({ resource }) => resource.version),
-    ['v2'],
+    resources.map(({ resource, convertsByWebhook }) => [resource.version, convertsByWebhook]),
+    [
+      ['v1', true],
+      ['v2', true],
+    ],
   )
   const onlyOld = define({ conversion: { strategy: 'Webhook' }, versions: [version('v1'), version('v2', true, false)] })
-  t.same(defined(onlyOld).resources, [], 'and none if that one is not')
+  t.match(defined(onlyOld).resources, [{ resource: { version: 'v1' }, storageVersion: null }])
 })
 
 void t.test('names have defaults', async (t) => {

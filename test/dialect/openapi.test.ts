@@ -1,4 +1,5 @@
 import t from 'tap'
+import { LENGTH, WireReader } from '../../src/codec/protobuf/wire.js'
 import { readDefinition } from '../../src/dialect/crd.js'
 import { resolveResources } from '../../src/dialect/declared-resource.js'
 import { OpenApi, type OpenApiOptions } from '../../src/dialect/openapi.js'
@@ -186,8 +187,120 @@ void t.test('a custom resource has its definition’s schema, and the index chan
   t.same(paths(openApi), before)
 })
 
-void t.test('the v2 document exists and is empty', async (t) => {
-  const { openApi } = start()
-  t.match(JSON.parse(openApi.v2('json').body.toString()), { swagger: '2.0', paths: {} })
-  t.equal(openApi.v2('protobuf').body.toString('latin1'), '\n\x032.0\x12\x17\n\x0cdistributary\x12\x07v1.32.0B\0')
+interface V2 {
+  readonly paths: Record<string, Record<string, object>>
+  readonly definitions: Record<string, { properties?: Record<string, object> }>
+}
+
+const WIDGETS = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  spec: {
+    group: 'edge.example.com',
+    names: { plural: 'widgets', kind: 'Widget' },
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        schema: {
+          openAPIV3Schema: {
+            type: 'object',
+            properties: {
+              spec: {
+                type: 'object',
+                required: ['size', 'maybe'],
+                properties: {
+                  size: { type: 'integer', format: 'int64', default: 3, minimum: 1 },
+                  maybe: { type: 'object', nullable: true, properties: { a: { type: 'string' } } },
+                  any: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+                  port: { 'x-kubernetes-int-or-string': true, anyOf: [{ type: 'integer' }, { type: 'string' }] },
+                  by: { type: 'object', additionalProperties: { type: 'array', items: { type: 'string' } } },
+                },
+              },
+            },
+          },
+        },
+      },
+    ],
+  },
+}
+
+/** Of fields that are messages or texts: enough of protobuf to find a definition. */
+function fieldsOf(bytes: Buffer): { readonly number: number; readonly bytes: Buffer }[] {
+  const reader = new WireReader()
+  reader.bytes = bytes
+  const fields = []
+  while (reader.pos < bytes.length) {
+    const tag = reader.readTag(bytes.length)
+    const start = reader.pos
+    if ((tag & 7) !== LENGTH) {
+      reader.skip(tag & 7, bytes.length)
+      continue
+    }
+    const length = reader.readLength(bytes.length)
+    fields.push({ number: tag >>> 3, bytes: bytes.subarray(reader.pos, reader.pos + length) })
+    reader.pos = Math.max(reader.pos + length, start)
+  }
+  return fields
+}
+const within = (bytes: Buffer, number: number): Buffer[] =>
+  fieldsOf(bytes).flatMap((field) => (field.number === number ? [field.bytes] : []))
+
+void t.test('the v2 document has every kind, in the grammar of v2', async (t) => {
+  const { registry, openApi } = start({ schemas, writable: true })
+  const read = readDefinition(WIDGETS, '/registry')
+  if (read.kind !== 'defined') throw new Error(read.reason)
+  registry.set('crd', read.resources)
+  const v2 = JSON.parse(openApi.v2('json').body.toString()) as V2
+  const text = JSON.stringify(v2)
+  const references = [...text.matchAll(/"\$ref":"([^"]+)"/g)].map(([, to = '']) => to.replace('#/definitions/', ''))
+  t.ok(references.length > 10)
+  t.same(
+    references.filter((name) => !Object.hasOwn(v2.definitions, name)),
+    [],
+    'every reference leads somewhere',
+  )
+  const kind = { group: 'edge.example.com', kind: 'Widget', version: 'v1' }
+  const { properties, ...widget } = v2.definitions['com.example.edge.v1.Widget']!
+  t.match(widget, { type: 'object', 'x-kubernetes-group-version-kind': [kind] })
+  t.same(properties?.['spec'], {
+    type: 'object',
+    required: ['size'],
+    properties: {
+      size: { type: 'integer', format: 'int64', minimum: 1 },
+      maybe: {},
+      any: { 'x-kubernetes-preserve-unknown-fields': true },
+      port: { 'x-kubernetes-int-or-string': true },
+      by: { type: 'object', additionalProperties: { type: 'array', items: { type: 'string' } } },
+    },
+  })
+  t.match(v2.paths['/apis/edge.example.com/v1/namespaces/{namespace}/widgets/{name}'], {
+    get: {
+      'x-kubernetes-group-version-kind': kind,
+      responses: { 200: { schema: { $ref: '#/definitions/com.example.edge.v1.Widget' } } },
+    },
+    patch: {
+      consumes: ['application/apply-patch+yaml', 'application/json-patch+json', 'application/merge-patch+json'],
+    },
+    parameters: [
+      { name: 'namespace', in: 'path', required: true, type: 'string', uniqueItems: true },
+      { name: 'name', in: 'path', required: true, type: 'string', uniqueItems: true },
+    ],
+  })
+  t.ok(v2.definitions['io.k8s.api.core.v1.Pod'], 'the built-in kinds as well')
+})
+
+void t.test('the v2 document in protobuf says the same', async (t) => {
+  const { openApi } = start({ schemas })
+  const v2 = JSON.parse(openApi.v2('json').body.toString()) as V2
+  const { body } = openApi.v2('protobuf')
+  const [definitions, paths] = [within(body, 9)[0]!, within(body, 8)[0]!]
+  const name = (named: Buffer): string => within(named, 1)[0]!.toString()
+  t.same(within(definitions, 1).map(name), Object.keys(v2.definitions))
+  t.same(within(paths, 2).map(name), Object.keys(v2.paths))
+  const pod = within(definitions, 1).find((named) => name(named) === 'io.k8s.api.core.v1.Pod')!
+  const [extension] = within(within(pod, 2)[0]!, 31)
+  t.equal(name(extension!), 'x-kubernetes-group-version-kind')
+  const yaml = within(within(extension!, 2)[0]!, 2)[0]!.toString()
+  t.same(JSON.parse(yaml), [{ group: '', kind: 'Pod', version: 'v1' }])
 })

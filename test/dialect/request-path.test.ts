@@ -1,6 +1,6 @@
 import t from 'tap'
 import { resolveResources } from '../../src/dialect/declared-resource.js'
-import { parseRequestPath, type RequestPath, type ResourcePath } from '../../src/dialect/request-path.js'
+import { checkName, parseRequestPath, type RequestPath, type ResourcePath } from '../../src/dialect/request-path.js'
 import { ResourceRegistry } from '../../src/dialect/resource-registry.js'
 import { BadRequestError, NotFoundError, StatusError } from '../../src/model/status.js'
 import { seededRandom } from '../../src/support/random.js'
@@ -37,7 +37,9 @@ void t.test('the paths of documents are recognised', async (t) => {
     ['/openapi/v3/version', { kind: 'other' }],
     ['/openapi/v4', { kind: 'other' }],
     ['/openapi', { kind: 'other' }],
-    ['/', { kind: 'other' }],
+    ['/', { kind: 'paths' }],
+    ['/index.html', { kind: 'paths' }],
+    ['//', { kind: 'other' }],
     ['', { kind: 'other' }],
     ['*', { kind: 'other' }],
     ['/healthz', { kind: 'other' }],
@@ -129,28 +131,32 @@ void t.test('a path that could be read in two ways is refused', async (t) => {
     '/api/v1/namespaces/%2e%2e/pods',
     '/api/v1/namespaces/.%2E/pods',
     '/api/v1/namespaces/%2e/pods',
-    '/apis/../api/v1/pods',
-    '/api/v1/namespaces/a%2Fb/pods',
-    '/api/v1/namespaces/a/pods/a%2Fb',
-    '/api/v1/namespaces/a/pods/a%252Fb',
-    '/api/v1/namespaces/a/pods/a%25b',
+    '/api/v1/namespaces/a/pods/p/proxy/../x',
+    '/api/v1/namespaces/a/pods/p/proxy/%2e%2E',
     '/api/v1/namespaces/a/pods/a%00',
+    '/api/v1/namespaces/a/pods/%FF',
+    '/api/v1/namespaces/a%FF/pods',
+    '/api/v1/namespaces/a/pods/%zz',
     '/apis/distributary.io/v1/flags/a%00b',
     '/apis/distributary.io/v1/flags/%2e%2e',
     '/apis/distributary.io/v1/flags/%FF',
     '/apis/distributary.io/v1/flags/%',
     '/apis/distributary.io/v1/flags/%zz',
-    '/apis/distributary.io/v1/namespaces/a%2Fb/routes/x',
+    '/apis/distributary.io/v1/namespaces/%2E%2E/routes/x',
   ]
   for (const path of bad) t.throws(() => parse(path), BadRequestError, path)
   for (const path of [
     // A path with an empty segment leads nowhere, as in the API server.
     '/api/v1//pods',
     '/api//v1/pods',
-    '/api/v1/pods//',
-    '/api/v1/namespaces//pods',
-    '/api/v1/p%6Fds',
-    '/apis/%61pps/v1/deployments',
+    '/apis//apps/v1',
+    '/apis/apps//v1',
+    '/apis//',
+    '/apis/apps/v1//',
+    '/apis/../api/v1/pods',
+    '/api/v1/namespaces/a/nodes/..',
+    '/api/v1/pods/..',
+    '/apis/distributary.io/v1/namespaces%2Feu/routes/x',
     '/api/v1/Pods',
     '/api/v1/watch',
     '/apis/a b/v1',
@@ -158,6 +164,41 @@ void t.test('a path that could be read in two ways is refused', async (t) => {
   ]) {
     t.throws(() => parse(path), NotFoundError, path)
   }
+})
+
+void t.test('a path is decoded as a whole and then split, as the API server does', async (t) => {
+  const table: readonly (readonly [path: string, same: string])[] = [
+    ['/api/v1/pods//', '/api/v1/pods'],
+    ['/api/v1/pods%2F', '/api/v1/pods'],
+    ['/api/v1/namespaces//pods', '/api/v1/pods'],
+    ['/api/v1/p%6Fds', '/api/v1/pods'],
+    ['/apis/%61pps/v1/deployments', '/apis/apps/v1/deployments'],
+    ['/apis/apps%2Fv1/deployments', '/apis/apps/v1/deployments'],
+    ['/api/v1/namespaces/a/pods/p%2Flog', '/api/v1/namespaces/a/pods/p/log'],
+    ['/api/v1/namespaces/a%2Fpods', '/api/v1/namespaces/a/pods'],
+    ['/api/v1/namespaces/a/pods/%2F', '/api/v1/namespaces/a/pods'],
+  ]
+  for (const [path, same] of table) t.same(parse(path), parse(same), path)
+  t.match(parse('/api/v1/namespaces/a/pods/a%252Fb'), { name: 'a%2Fb' }, 'and once')
+  t.match(parse('/api/v1/namespaces/a%2Fb/pods'), { plural: 'b', served: undefined })
+  t.match(parse('/api/v1/namespaces/a/pods//log'), { plural: 'pods', served: undefined }, 'nothing has no name')
+  t.match(parse('/api/v1/namespaces/a/pods/p/proxy/%FF//x'), { subresource: 'proxy/\uFFFD//x' })
+})
+
+void t.test('a name that no object can have is refused in the API server’s words', async (t) => {
+  const check = (path: string): void => {
+    const parsed = parse(path)
+    if (parsed.kind === 'resource') checkName(parsed)
+  }
+  const table: readonly (readonly [name: string, message: string])[] = [
+    ['..', `Name parameter invalid: "..": may not be '..'`],
+    ['%2E', `Name parameter invalid: ".": may not be '.'`],
+    ['a%25b', `Name parameter invalid: "a%b": may not contain '%'`],
+  ]
+  for (const [name, message] of table)
+    t.throws(() => check(`/api/v1/namespaces/a/pods/${name}`), { constructor: BadRequestError, message }, name)
+  t.doesNotThrow(() => check('/api/v1/namespaces/a/pods/p'))
+  t.doesNotThrow(() => check('/apis/distributary.io/v1/flags/a%25b'), 'a whole key may')
 })
 
 void t.test('any path at all is answered or refused, in time that its length bounds', async (t) => {

@@ -168,7 +168,7 @@ void t.test('under a declared prefix objects that name a version of their own ar
 })
 
 void t.test('fields of a built-in kind are those of the version that was asked for', async (t) => {
-  const h = await startApp(t, { flags: ['--resource', 'events.events.k8s.io'] })
+  const h = await startApp(t)
   h.put('events/a/e', {
     apiVersion: 'v1',
     kind: 'Event',
@@ -187,6 +187,40 @@ void t.test('fields of a built-in kind are those of the version that was asked f
   t.same(await namesOf('/api/v1', 'regarding.name=p'), [])
 })
 
+void t.test('both versions of an autoscaler are served, whichever is stored', async (t) => {
+  const h = await startApp(t, { flags: ['--enable-writes'] })
+  h.put('namespaces/a', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'a' } })
+  const at = (version: string): string => `${h.url}/apis/autoscaling/${version}`
+  const served = async (): Promise<unknown> => await (await fetch(`${h.url}/apis/autoscaling`)).json()
+  const before = await served()
+  t.match(before, { versions: [{ version: 'v2' }, { version: 'v1' }], preferredVersion: { version: 'v2' } })
+  // What `kubectl autoscale` of 1.32 sends.
+  const created = await fetch(`${at('v1')}/namespaces/a/horizontalpodautoscalers`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      apiVersion: 'autoscaling/v1',
+      kind: 'HorizontalPodAutoscaler',
+      metadata: { name: 'web' },
+      spec: {
+        maxReplicas: 3,
+        targetCPUUtilizationPercentage: 80,
+        scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: 'web' },
+      },
+    }),
+  })
+  t.equal(created.status, 201)
+  const resource = { name: 'cpu', target: { type: 'Utilization', averageUtilization: 80 } }
+  t.match(await (await fetch(`${at('v2')}/namespaces/a/horizontalpodautoscalers/web`)).json(), {
+    apiVersion: 'autoscaling/v2',
+    spec: { maxReplicas: 3, metrics: [{ type: 'Resource', resource }] },
+  })
+  t.match(await (await fetch(`${at('v1')}/horizontalpodautoscalers`)).json(), {
+    items: [{ metadata: { name: 'web' }, spec: { targetCPUUtilizationPercentage: 80 } }],
+  })
+  t.same(await served(), before, 'what is stored does not change what is served')
+})
+
 void t.test('objects that only a webhook could convert are named and not served', async (t) => {
   const h = await start(t)
   const conversion = { strategy: 'Webhook', webhook: { conversionReviewVersions: ['v1'] } }
@@ -198,12 +232,21 @@ void t.test('objects that only a webhook could convert are named and not served'
     message: /widgets\.edge\.example\.com "a\/old" is stored as .*v1alpha1.* webhook/,
     details: { name: 'old' },
   }
-  await until(() => h.app.registry.find(GROUP, 'v1alpha1', 'widgets') === undefined, 'the definition is followed')
+  await until(
+    () => h.app.registry.find(GROUP, 'v1', 'widgets')?.convertsByWebhook === true,
+    'the definition is followed',
+  )
   for (const query of ['', '/old', '?labelSelector=app=db', '?fieldSelector=spec.size=7']) {
     t.match(await (await fetch(one + query)).json(), refusal, query)
   }
   t.match(await (await fetch(`${one}?labelSelector=app=web`)).json(), { items: [{ metadata: { name: 'new' } }] })
   t.equal((await fetch(`${one}/new`)).status, 200)
+  t.match(await (await fetch(`${h.url}${path('v1alpha1')}/old`)).json(), { apiVersion: `${GROUP}/v1alpha1` })
+  t.match(await (await fetch(`${h.url}${path('v1alpha1')}/new`)).json(), {
+    ...refusal,
+    message: /"a\/new"/,
+    details: { name: 'new' },
+  })
   const watches = await Promise.all(
     ['labelSelector=app=web', 'fieldSelector=spec.size=1'].map(async (query) => {
       const { metadata } = (await (await fetch(`${one}?labelSelector=app=web`)).json()) as {

@@ -30,7 +30,7 @@ export class EtcdWriter {
   }
 
   /** One revision, at most 128 keys of any prefix. @throws Error when no member answers in time. */
-  async commit(values: Readonly<Record<string, Written>>, timeoutMs = 3_000): Promise<Revision> {
+  async commit(values: Readonly<Record<string, Written>>, timeoutMs = 10_000): Promise<Revision> {
     const success = Object.entries(values).map(([key, value]) =>
       value === null
         ? { request_delete_range: { key: base64(key) } }

@@ -78,22 +78,27 @@ export function encodeList(
   metadata: ListMetadata,
   items: readonly ListItem[],
 ): { readonly length: number; readonly chunks: Iterable<Buffer> } {
-  const listMeta = new MessageWriter().bytes(1, encodeListMeta(metadata)).finish()
+  // The two are numbered the other way round there, in this one list.
+  const areItemsFirst = apiVersion === 'meta.k8s.io/v1beta1' && listKind === 'PartialObjectMetadataList'
+  const listMeta = new MessageWriter().bytes(areItemsFirst ? 2 : 1, encodeListMeta(metadata)).finish()
   let rawBytes = listMeta.length
   for (const item of items) rawBytes += fieldLength(item.length)
   const start = envelopeStart(apiVersion, listKind, rawBytes)
   const length = start.length + rawBytes + ENVELOPE_END.length
-  return { length, chunks: listChunks(Buffer.concat([start, listMeta]), items) }
+  const chunks = areItemsFirst
+    ? listChunks(start, 1, items, Buffer.concat([listMeta, ENVELOPE_END]))
+    : listChunks(Buffer.concat([start, listMeta]), 2, items, ENVELOPE_END)
+  return { length, chunks }
 }
 
-function* listChunks(head: Buffer, items: readonly ListItem[]): Generator<Buffer> {
+function* listChunks(head: Buffer, itemNumber: number, items: readonly ListItem[], end: Buffer): Generator<Buffer> {
   let parts: ListItem[] = []
   let waiting = head.length
   let first: Buffer | null = head
   const flush = (tail: Buffer | null): Buffer => {
     const chunk = Buffer.allocUnsafe(waiting + (tail?.length ?? 0))
     let pos = first?.copy(chunk, 0) ?? 0
-    for (const item of parts) pos = item.write(chunk, writeHeader(2, item.length, chunk, pos))
+    for (const item of parts) pos = item.write(chunk, writeHeader(itemNumber, item.length, chunk, pos))
     tail?.copy(chunk, pos)
     first = null
     parts = []
@@ -105,7 +110,7 @@ function* listChunks(head: Buffer, items: readonly ListItem[]): Generator<Buffer
     waiting += fieldLength(item.length)
     if (waiting >= CHUNK_BYTES) yield flush(null)
   }
-  yield flush(ENVELOPE_END)
+  yield flush(end)
 }
 
 /**

@@ -12,9 +12,9 @@ export class MessageWriter {
   /** @param value a safe integer; a negative one takes ten bytes, as protobuf writes it. */
   integer(fieldNumber: number, value: number): this {
     if (value < 0) return this.negative(fieldNumber, value)
-    const out = Buffer.allocUnsafe(1 + varintLength(value))
-    out[0] = (fieldNumber << 3) | VARINT
-    writeVarint(value, out, 1)
+    const tag = (fieldNumber << 3) | VARINT
+    const out = Buffer.allocUnsafe(varintLength(tag) + varintLength(value))
+    writeVarint(value, out, writeVarint(tag, out, 0))
     this.parts.push(out)
     return this
   }

@@ -1,7 +1,6 @@
 /** Chooses the encoder for a negotiated form of a resource. */
 import { BadRequestError } from '../../model/status.js'
 import type { Negotiated } from '../accept.js'
-import type { IncludeObject } from '../list-options.js'
 import type { Projection } from '../projection.js'
 import type { ServedResource } from '../resource-registry.js'
 import { type JsonView, jsonEncoder } from './json-encoder.js'
@@ -10,6 +9,7 @@ import { partialEncoder } from './partial-encoder.js'
 import { projectedEncoder } from './projected-encoder.js'
 import { protobufMetadataEncoder } from './protobuf-metadata-encoder.js'
 import { protobufEncoder } from './protobuf-encoder.js'
+import { includedInRows } from '../table/encode-table.js'
 import { tableEncoder } from './table-encoder.js'
 
 export interface EncodersOptions {
@@ -23,7 +23,7 @@ export function chooseEncoder(
   { view, now }: EncodersOptions,
   served: ServedResource,
   form: Pick<Negotiated, 'encoding' | 'transform' | 'metaVersion'>,
-  include: IncludeObject,
+  includeObject: string,
   projection: Projection | null,
 ): ObjectEncoder {
   const isPlain = form.encoding !== 'protobuf' && form.transform === 'none'
@@ -37,7 +37,7 @@ export function chooseEncoder(
       : protobufMetadataEncoder(served.resource, view, metaVersion)
   switch (form.transform) {
     case 'table':
-      return tableEncoder(served, view, { include, metaVersion }, now)
+      return tableEncoder(served, view, { include: includedInRows(includeObject), metaVersion }, now)
     case 'partial':
       return partialEncoder(served.resource, view, metaVersion)
     case 'none': {

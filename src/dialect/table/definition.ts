@@ -1,5 +1,4 @@
 /** The row of a CustomResourceDefinition. */
-import { compareVersions } from '../discovery.js'
 import { conditionOf, isTrue, listAt, textAt } from './fields.js'
 import { column, NAME, printer } from './printer.js'
 
@@ -33,7 +32,7 @@ export const definitionPrinter = printer(
 function servedVersions(object: unknown): string {
   return listAt(object, 'spec', 'versions')
     .filter((version) => isTrue(version, 'served'))
-    .sort((a, b) => compareVersions(textAt(a, 'name'), textAt(b, 'name')))
     .map((version) => `${textAt(version, 'name')}${isTrue(version, 'storage') ? '(storage)' : ''}`)
+    .sort()
     .join(',')
 }

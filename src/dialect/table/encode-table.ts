@@ -10,8 +10,8 @@ import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js
 import { jsonText, parseJsonTree } from '../../codec/json-tree.js'
 import { formatResourceVersion } from '../../model/resource-version.js'
 import type { Revision } from '../../model/revision.js'
+import { BadRequestError } from '../../model/status.js'
 import type { MetaVersion } from '../accept.js'
-import type { IncludeObject } from '../list-options.js'
 import { type ListMetadata, listMetadataJson, partialObject } from '../partial-object.js'
 import type { ServedResource } from '../resource-registry.js'
 import { tableColumns, tableRow } from './table-rows.js'
@@ -23,6 +23,19 @@ const ROW_END = Buffer.from('}')
 
 /** Closes what `tableHead` opened. */
 export const TABLE_TAIL = TAIL
+
+/** The part of its object that each row carries. */
+export type IncludeObject = 'None' | 'Metadata' | 'Object'
+
+/** @param text the query parameter. @throws BadRequestError in the API server's words */
+export function includedInRows(text: string): IncludeObject {
+  if (text === '') return 'Metadata'
+  if (text === 'None' || text === 'Metadata' || text === 'Object') return text
+  const shown = JSON.stringify(text.slice(0, 64))
+  throw new BadRequestError(
+    `Unable to convert to Table as requested: includeObject: Invalid value: ${shown}: must be 'Metadata', 'Object', 'None', or empty`,
+  )
+}
 
 export interface TableForm {
   readonly include: IncludeObject

@@ -3,7 +3,7 @@
  * another server. Each request gets one answer; an error before the headers becomes a Status.
  */
 import { pathAttributes } from '../../auth/authz/authorizer.js'
-import { parseRequestPath, type ResourcePath, unknownResource } from '../../dialect/request-path.js'
+import { checkName, parseRequestPath, type ResourcePath, unknownResource } from '../../dialect/request-path.js'
 import type { AnsweredRequest, RequestKind } from '../../model/request-metrics.js'
 import { InternalError, StatusError, UnshowableError } from '../../model/status.js'
 import type { Exchange } from '../server/exchange.js'
@@ -64,6 +64,8 @@ async function route(options: ApiOptions, exchange: Exchange, counted: Counted):
   )
   const pass = whoElseAnswers(options, exchange, path)
   if (pass !== null) {
+    // Proxies on the way might tidy it up, and the server behind them take it for another path.
+    if (path.kind === 'resource') checkName(path)
     begin(options, counted, 'passed')
     return await pass()
   }

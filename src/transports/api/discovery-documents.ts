@@ -1,4 +1,7 @@
 /** Answers the documents that say what is served: discovery, OpenAPI and `/version`. */
+import { indentJson } from '../../codec/json-indent.js'
+import { encodePlain } from '../../codec/protobuf/encode-plain.js'
+import { kubernetesSchema } from '../../codec/protobuf/schema.js'
 import { JSON_MEDIA_TYPE, isPretty, negotiate, negotiateDiscovery, negotiateOpenApiV2 } from '../../dialect/accept.js'
 import type { Discovery, Document } from '../../dialect/discovery.js'
 import type { OpenApi } from '../../dialect/openapi.js'
@@ -25,28 +28,33 @@ export async function answerDocument(options: DocumentOptions, exchange: Exchang
   const why = path.kind === 'version' ? null : whyIncomplete(options, path)
   if (why !== null) throw why
   switch (path.kind) {
+    case 'paths':
+      return exchange.send(200, JSON_MEDIA_TYPE, indentJson(discovery.paths().body))
     case 'version':
-      return await sendDocument(exchange, discovery.version())
+      return await sendDocument(exchange, discovery.version(), null)
     case 'api-versions':
     case 'api-groups': {
       const root = path.kind === 'api-versions' ? 'api' : 'apis'
       const form = negotiateDiscovery(exchange.requestHeaders.accept)
       if (!form.aggregated)
-        return await sendDocument(exchange, root === 'api' ? discovery.apiVersions() : discovery.apiGroups())
+        return root === 'api'
+          ? await sendDocument(exchange, discovery.apiVersions(), 'APIVersions')
+          : await sendDocument(exchange, discovery.apiGroups(), 'APIGroupList')
       const { body, etag } = discovery.aggregated(root)
       return exchange.sendTagged(form.contentType, body, etag)
     }
     case 'api-group':
-      return await sendDocument(exchange, discovery.apiGroup(path.group))
+      return await sendDocument(exchange, discovery.apiGroup(path.group), 'APIGroup')
     case 'api-resources':
-      return await sendDocument(exchange, discovery.apiResources(path.group, path.version))
+      return await sendDocument(exchange, discovery.apiResources(path.group, path.version), 'APIResourceList')
     case 'openapi-v2': {
       const { encoding, contentType } = negotiateOpenApiV2(exchange.requestHeaders.accept)
       const { body, etag } = openApi.v2(encoding)
       return exchange.sendTagged(contentType, body, etag)
     }
     case 'openapi-v3-index':
-      return await sendDocument(exchange, openApi.index())
+      // Whatever was asked for, as in the API server.
+      return exchange.send(200, JSON_MEDIA_TYPE, openApi.index().body)
     case 'openapi-v3':
       return sendOpenApi(exchange, openApi, path)
   }
@@ -60,6 +68,7 @@ function whyIncomplete(
   switch (path.kind) {
     case 'api-versions':
       return context.whyUnknown('')
+    case 'paths':
     case 'api-groups':
     case 'openapi-v2':
     case 'openapi-v3-index':
@@ -91,11 +100,17 @@ function sendOpenApi(
   exchange.send(301, 'text/plain; charset=utf-8', Buffer.alloc(0), { location: `${exchange.path}?hash=${current}` })
 }
 
-async function sendDocument(exchange: Exchange, document: Document | null): Promise<void> {
+/** @param kind its kind in protobuf; null: it has none. */
+async function sendDocument(exchange: Exchange, document: Document | null, kind: string | null): Promise<void> {
   if (document === null) throw unknownResource()
-  const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: false, hasObjects: false })
+  const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: kind !== null, hasObjects: false })
+  const headers = { vary: 'Accept' }
+  if (form.encoding === 'protobuf' && kind !== null) {
+    const content = JSON.parse(document.body.toString()) as Readonly<Record<string, unknown>>
+    return exchange.send(200, form.contentType, encodePlain(kubernetesSchema(), 'v1', kind, content), headers)
+  }
   const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
-  exchange.send(200, form.contentType, await layout.whole(document.body), { vary: 'Accept' })
+  exchange.send(200, form.contentType, await layout.whole(document.body), headers)
 }
 
 function requireRead({ request }: Exchange): void {

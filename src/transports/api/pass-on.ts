@@ -81,6 +81,9 @@ async function passToService(
 function isAnsweredHere({ context }: PassOnOptions, exchange: Exchange, path: RequestPath): boolean {
   if (path.kind !== 'resource' || path.subresource !== '' || path.served === undefined) return false
   if (!isRead(verbOf(exchange, path))) return false
+  const { convertsByWebhook, storageVersion } = path.served
+  // Only the API server can ask the webhook for the objects of another version.
+  if (convertsByWebhook && path.version !== storageVersion) return false
   const found = context.find(path.group, path.version, path.plural)
   return found !== undefined && (found.kind === 'uncached' || found.cache.readiness.kind !== 'refused')
 }

@@ -5,7 +5,6 @@ import type { Negotiated, Servable } from '../../dialect/accept.js'
 import { chooseEncoder } from '../../dialect/encoding/encoders.js'
 import type { JsonView } from '../../dialect/encoding/json-encoder.js'
 import type { ObjectEncoder } from '../../dialect/encoding/object-encoder.js'
-import type { IncludeObject } from '../../dialect/list-options.js'
 import type { Projection } from '../../dialect/projection.js'
 import { scaleResource, scaleView } from '../../dialect/scale.js'
 import type { ServedResource } from '../../dialect/resource-registry.js'
@@ -23,7 +22,7 @@ export interface FormedResource {
 }
 
 export interface FormOptions {
-  readonly includeObject: IncludeObject
+  readonly includeObject: string
   readonly projection: Projection | null
 }
 

@@ -1,5 +1,5 @@
 /** Leads a request for a resource through the gate, to the resource, and on to the handler of its verb. */
-import { unknownResource } from '../../dialect/request-path.js'
+import { checkName, unknownResource } from '../../dialect/request-path.js'
 import { hasSubresource } from '../../dialect/resource-registry.js'
 import { objectNotFoundError } from '../../dialect/status-body.js'
 import { unservedSubresourceError } from '../../dialect/unserved-subresources.js'
@@ -86,7 +86,11 @@ async function read(options: ResourceHandlerOptions, request: Request, live: Liv
   const { context } = options
   const { exchange, verb } = request
   exposeStaleness(exchange, live)
-  if (verb === 'get') return await handleGet({ ...request, live, ...understandGet(context, request, live) })
+  if (verb === 'get') {
+    const understood = understandGet(context, request, live)
+    checkName(request.path)
+    return await handleGet({ ...request, live, ...understood })
+  }
   if (verb === 'list') {
     const understood = understandList(context, request, live)
     // A client that reads its list for ever would hold the list's bytes for ever.

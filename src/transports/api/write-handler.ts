@@ -3,6 +3,7 @@ import { givesRights } from '../../auth/authz/escalation.js'
 import type { FairGate } from '../../auth/fair-gate.js'
 import { type Negotiated, isPretty, negotiate } from '../../dialect/accept.js'
 import { parseGetParameters } from '../../dialect/list-options.js'
+import { checkName } from '../../dialect/request-path.js'
 import type { ServedResource } from '../../dialect/resource-registry.js'
 import { MethodNotAllowedError, NotAcceptableError } from '../../model/status.js'
 import { isSameButOwnership } from '../../writes/metadata-rules.js'
@@ -39,6 +40,7 @@ export async function handleWrite(
   requireOwnOrigin(exchange, 'nothing is written')
   // An answer that cannot be sent must be refused before anything is written.
   const form = negotiate(exchange.requestHeaders.accept, 'get', AS_JSON)
+  checkName(path)
   context.memory.admit()
   const release = await performer.gate.enter(caller.identity, exchange.signal)
   try {

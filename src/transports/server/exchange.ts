@@ -4,7 +4,8 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Writable } from 'node:stream'
-import { isReadByPeople, negotiateStatus } from '../../dialect/accept.js'
+import { negotiateStatus, wantsPretty } from '../../dialect/accept.js'
+import { parseQuery } from '../../dialect/query.js'
 import { statusResponse } from '../../dialect/status-body.js'
 import type { StatusError } from '../../model/status.js'
 
@@ -28,7 +29,7 @@ export class Exchange {
     const url = request.url ?? '/'
     const mark = url.indexOf('?')
     this.path = mark === -1 ? url : url.slice(0, mark)
-    this.query = new URLSearchParams(mark === -1 ? '' : url.slice(mark + 1))
+    this.query = parseQuery(mark === -1 ? '' : url.slice(mark + 1))
   }
 
   get requestHeaders(): IncomingHttpHeaders {
@@ -100,8 +101,9 @@ export class Exchange {
 
   /** Sends the error as a Status in the form that the client reads, with Retry-After where it names a time. Only before the headers. */
   fail(error: StatusError): void {
-    const pretty = isReadByPeople(this.requestHeaders['user-agent'])
-    const { code, headers, body } = statusResponse(error, negotiateStatus(this.requestHeaders.accept), { pretty })
+    const { accept, 'user-agent': userAgent } = this.requestHeaders
+    const pretty = wantsPretty(this.query, userAgent)
+    const { code, headers, body } = statusResponse(error, negotiateStatus(accept), { pretty })
     const { 'content-type': contentType = 'application/json', ...rest } = headers
     this.send(code, contentType, body, rest)
   }

@@ -29,6 +29,8 @@ export interface ServerOptions extends BaseServerOptions {
 
 export function createServer(options: ServerOptions, makeListener: MakeListener): FastifyInstance {
   return createBaseServer(options, makeListener, (server) => {
+    server.all('/', answer)
+    server.all('/index.html', answer)
     server.all('/api', answer)
     server.all('/api/*', answer)
     server.all('/apis', answer)

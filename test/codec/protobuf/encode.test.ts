@@ -18,6 +18,7 @@ import {
 } from '../../../src/codec/protobuf/encode.js'
 import { openEnvelope, rawOf } from '../../../src/codec/protobuf/envelope.js'
 import { openStored, withResourceVersion } from '../../../src/codec/protobuf/resource-version.js'
+import { fieldLength, writeHeader } from '../../../src/codec/protobuf/wire.js'
 import type { Revision } from '../../../src/model/revision.js'
 import { TooLargeResourceVersionError } from '../../../src/model/status.js'
 import { apiServer120, apiTestData, kubernetesDescriptors } from '../../support/protobuf-data.js'
@@ -146,5 +147,17 @@ void t.test('metadata is encoded alone, for one object and for a list', (t) => {
   ])
   const body = openEnvelope(Buffer.concat([...list.chunks]))
   t.same(read(`${META}.PartialObjectMetadataList`, rawOf(body))['items'], [{ metadata }])
+
+  // In v1beta1 its items are field 1 and its metadata field 2, and so is their order.
+  const items = [metadataItem(object, '8'), metadataItem(object, '8')]
+  const beta = encodeList('meta.k8s.io/v1beta1', 'PartialObjectMetadataList', { resourceVersion: '9' }, items)
+  const written = items.map((item) => {
+    const bytes = Buffer.alloc(fieldLength(item.length))
+    item.write(bytes, writeHeader(1, item.length, bytes, 0))
+    return bytes
+  })
+  const whole = Buffer.concat([...beta.chunks])
+  t.equal(whole.length, beta.length)
+  t.same(rawOf(openEnvelope(whole)), Buffer.concat([...written, Buffer.from('12070a001201391a00', 'hex')]))
   t.end()
 })

@@ -1,0 +1,116 @@
+/**
+ * The OpenAPI v2 document: what the v3 documents say, in the older grammar and in one piece. Tools that merge and compare
+ * objects (Argo CD, `kubectl` before 1.27) build the schema of every kind from its definitions, which they find by
+ * `x-kubernetes-group-version-kind`.
+ *
+ * Source: the API server leaves out what the older grammar has no word for (oneOf, anyOf, not, nullable), and the
+ * members of what may hold anything, which its clients could not read.
+ */
+import type { JsonSchema } from './openapi-schema.js'
+
+/** One v3 document. */
+export interface V3Part {
+  readonly paths: Readonly<Record<string, JsonSchema>>
+  readonly schemas: Readonly<Record<string, JsonSchema>>
+}
+
+export interface V2Document {
+  readonly swagger: '2.0'
+  readonly info: { readonly title: string; readonly version: string }
+  readonly paths: Readonly<Record<string, JsonSchema>>
+  readonly definitions: Readonly<Record<string, JsonSchema>>
+}
+
+export function openApiV2(info: V2Document['info'], parts: Iterable<V3Part>): V2Document {
+  const paths: Record<string, JsonSchema> = {}
+  const definitions: Record<string, JsonSchema> = {}
+  for (const part of parts) {
+    for (const [path, item] of Object.entries(part.paths)) paths[path] = pathItem(item)
+    for (const [name, schema] of Object.entries(part.schemas)) definitions[name] ??= definition(schema)
+  }
+  return { swagger: '2.0', info, paths, definitions }
+}
+
+/** A kind is an object, whatever else may be in it. */
+function definition(schema: JsonSchema): JsonSchema {
+  const { type } = schema
+  return { ...(type === 'object' ? { type } : {}), ...v2Schema(schema) }
+}
+
+const METHODS = new Set(['get', 'put', 'post', 'delete', 'patch'])
+
+function pathItem(item: JsonSchema): JsonSchema {
+  return mapMembers(item, (value, name) => {
+    if (METHODS.has(name)) return operation(value as JsonSchema)
+    return name === 'parameters' ? parameters(value) : undefined
+  })
+}
+
+function operation(operation: JsonSchema): JsonSchema {
+  const { requestBody, parameters: given, responses, ...rest } = operation
+  const types = requestBody === undefined ? [] : Object.keys((requestBody as { content: object }).content)
+  const body = { name: 'body', in: 'body', required: true, schema: { type: 'object' } }
+  const all = [...(types.length === 0 ? [] : [body]), ...(given === undefined ? [] : parameters(given))]
+  return {
+    ...rest,
+    ...(types.length === 0 ? {} : { consumes: types }),
+    produces: ['application/json', 'application/yaml'],
+    ...(all.length === 0 ? {} : { parameters: all }),
+    responses: mapMembers(responses as JsonSchema, (response) => v2Response(response as V3Response)),
+  }
+}
+
+interface V3Response {
+  readonly description: string
+  readonly content?: Readonly<Record<string, { readonly schema: JsonSchema }>>
+}
+
+function v2Response({ description, content = {} }: V3Response): JsonSchema {
+  const schema = content['application/json']?.schema
+  return schema === undefined ? { description } : { description, schema: v2Schema(schema) }
+}
+
+/** What v3 says of a parameter in its schema, v2 says of the parameter itself. */
+function parameters(given: unknown): readonly JsonSchema[] {
+  return (given as readonly JsonSchema[]).map(({ schema, ...rest }) => ({ ...rest, ...(schema as JsonSchema) }))
+}
+
+/** Keywords of v3 alone. A default would be taken for one that clients apply. */
+const LEFT_OUT: ReadonlySet<string> = new Set([
+  'oneOf',
+  'anyOf',
+  'allOf',
+  'not',
+  'nullable',
+  'default',
+  'x-kubernetes-validations',
+])
+
+function v2Schema(schema: JsonSchema): JsonSchema {
+  const { $ref } = schema
+  if (typeof $ref === 'string') return { $ref: $ref.replace('#/components/schemas/', '#/definitions/') }
+  const isAnything = schema['nullable'] === true || schema['x-kubernetes-preserve-unknown-fields'] === true
+  return mapMembers(schema, (value, name) => {
+    if (LEFT_OUT.has(name)) return undefined
+    // A list or an object of which nothing more can be said has no type for these clients.
+    if (name === 'type') return isAnything || (value === 'array' && schema['items'] === undefined) ? undefined : value
+    if (name === 'properties')
+      return isAnything ? undefined : mapMembers(value as JsonSchema, (one) => v2Schema(one as JsonSchema))
+    if (name === 'items') return isAnything ? undefined : v2Schema(value as JsonSchema)
+    if (name === 'required') return required(schema, value as readonly string[])
+    return name === 'additionalProperties' && typeof value === 'object' ? v2Schema(value as JsonSchema) : value
+  })
+}
+
+/** A member that may be null cannot be required: without `nullable` that would refuse the null. */
+function required(schema: JsonSchema, names: readonly string[]): readonly string[] | undefined {
+  const properties = (schema['properties'] ?? {}) as Readonly<Record<string, JsonSchema>>
+  const left = names.filter((name) => properties[name]?.['nullable'] !== true)
+  return left.length === 0 ? undefined : left
+}
+
+/** Members for which it returns undefined are left out. */
+function mapMembers(members: JsonSchema, map: (value: unknown, name: string) => unknown): JsonSchema {
+  const mapped = Object.entries(members).map(([name, value]) => [name, map(value, name)] as const)
+  return Object.fromEntries(mapped.filter(([, value]) => value !== undefined))
+}
