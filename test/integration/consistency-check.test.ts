@@ -1,4 +1,7 @@
-/** A cache that is not what etcd holds is found, said, counted and rebuilt; one that is right is left alone. */
+/**
+ * Tests that a cache which differs from etcd is found, reported, counted and rebuilt, and that a correct one is left
+ * alone.
+ */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { type KeyValue, keyFromText } from '../../src/model/event.js'
@@ -12,13 +15,13 @@ import { ends, pods, type Scenario, startScenario } from '../fault/scenario.js'
 import { pause } from '../support/until.js'
 import { withWatch } from '../support/with-watch.js'
 
-/** A server whose watch of the pods is told what `corrupt` makes of it. */
+/** A server whose watch of the pods receives what `corrupt` makes of the events. */
 async function corrupted(t: Test, corrupt: (keyValue: KeyValue) => KeyValue | null): Promise<Scenario> {
   let watches = 0
   return await startScenario(t, {
     wrap: (upstream) =>
       withWatch(upstream, (options, handlers) => {
-        // The first one only: what replaces the cache is read without a fault.
+        // Only the first read is corrupted, so that the cache is rebuilt without a fault.
         const isBroken = options.prefix === pods.prefix && ++watches === 1
         return upstream.watch(options, isBroken ? broken(handlers) : handlers)
       }),
@@ -60,7 +63,7 @@ for (const [name, corrupt] of Object.entries(corruptions)) {
     await s.reached(after)
     const watch = s.recorder.watch({ target: pods, resourceVersion: String(after) })
     await until(() => s.h.watchers === 1, 'it watches')
-    // A sample is compared: of the few values here, all.
+    // A sample of the values is compared; here it contains all of them.
     await s.h.app.checkConsistency()
     await watch.ended
     t.same(ends([watch]), ['error 410 ×1'])
@@ -78,7 +81,7 @@ for (const [name, corrupt] of Object.entries(corruptions)) {
 void t.test('a correct cache is left alone, under writes and with values that cannot be served', async (t) => {
   const s = await startScenario(t)
   await s.writer.commit({
-    // No namespace: keys that belong to no pod.
+    // These keys have no namespace, so they belong to no pod.
     '/registry/pods/0stray': pod('0stray'),
     '/registry/pods/zstray': pod('zstray'),
     '/registry/pods/a/text': 'not an object',
@@ -215,7 +218,7 @@ void t.test('POST /consistency-check compares now, and answers with the result o
 })
 
 void t.test('keys are compared in the order of etcd', async (t) => {
-  // The cache's order is that of binary strings: a name beyond ASCII sorts by its bytes.
+  // The cache is in the order of binary strings, so a name beyond ASCII sorts by its bytes.
   const s = await startScenario(t)
   await s.writer.commit({ '/registry/pods/a/é': pod('é', { namespace: 'a' }), '/registry/pods/a/z': 'k8s:enc:x' })
   await s.reached(await s.write())

@@ -1,10 +1,9 @@
 /**
  * etcd's own history, read with another client: the log that watchers of a real etcd are judged by.
  *
- * It goes over etcd's JSON gateway with node's `http`, so no client of ours can hide its own mistakes. It starts before
- * the test writes and stays beside it, since what is compacted meanwhile could not be read at the end; a broken
- * connection is taken up again after the last revision. It watches every key, so that a key written at the end tells
- * when all has come.
+ * It uses etcd's JSON gateway with Node's `http`, so no client of ours can hide its own mistakes. It starts before the
+ * test writes, because what is compacted meanwhile could not be read at the end; after a broken connection it resumes
+ * after the last revision. It watches every key, so that a key written at the end shows when everything has come.
  *
  * An etcd whose history goes back (restored from a backup) is another history: one recorder for each.
  */
@@ -133,7 +132,7 @@ export class EtcdHistoryRecorder {
     return { name: 'etcd itself', scope: { prefix }, start, items, end: 'cut', requestedAtMs: 0 }
   }
 
-  /** Why it cannot go on: its history was compacted while it was away, or did not come in time. */
+  /** Why the recorder cannot go on: the history was compacted while it was disconnected, or did not come in time. */
   get failure(): Error | null {
     return this.#failure
   }
@@ -215,7 +214,7 @@ export class EtcdHistoryRecorder {
         if (compacted !== null) this.#failure = new Error(`etcd compacted to ${compacted} while its history was away`)
         return
       } catch {
-        // Not back yet.
+        // Etcd is not back yet.
       }
     }
   }

@@ -34,7 +34,7 @@ export class VirtualClock implements Clock {
     return elapsedMs
   }
 
-  /** Timers that have not run. */
+  /** The number of timers that have not run. */
   get pending(): number {
     return this.#timers.size
   }
