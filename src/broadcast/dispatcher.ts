@@ -218,12 +218,14 @@ export class Dispatcher implements CacheListener, CursorOwner {
   onBatch(batch: CacheBatch): void {
     if (this.#waiting.size > 0) this.#activateWaiting((batch.revision - 1) as Revision)
     if (this.#groups.size === 0) return
-    const { dispatchSlice } = this.#options.pump
+    const { dispatchSlice, unslicedGroups } = this.#options.pump
+    let looked = 0
+    let given = 0
     const touched: GroupMatcher[] = []
     const late = new Set<GroupMatcher>()
     for (const event of batch.events) {
       for (const matcher of this.#groups.index.candidates(event)) {
-        if (dispatchSlice.isOver) {
+        if (++looked > unslicedGroups && dispatchSlice.isOver) {
           late.add(matcher)
           continue
         }
@@ -237,7 +239,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     for (const matcher of touched) {
       if (!late.has(matcher)) {
         for (const group of matcher.groups) {
-          if (dispatchSlice.isOver) this.#lagBefore(group, batch)
+          if (++given > unslicedGroups && dispatchSlice.isOver) this.#lagBefore(group, batch)
           else this.#appendTo(group, batch, matcher.matchedEvents)
         }
       }

@@ -18,6 +18,8 @@ export interface PumpOptions {
   readonly sliceMs?: number
   /** How long events may be handed to groups in one iteration of the event loop, milliseconds. */
   readonly dispatchMs?: number
+  /** So many groups get a batch at once however long the others took. */
+  readonly unslicedGroups?: number
   readonly metrics: { passSlice(seconds: number): void }
 }
 
@@ -35,6 +37,7 @@ export interface Advance {
 const SLICE_MS = 4
 /** Reading the clock costs about as much as three cursors at the head. */
 const CURSORS_PER_CLOCK_READ = 16
+const UNSLICED_GROUPS = 16
 
 export class Pump {
   /**
@@ -42,6 +45,11 @@ export class Pump {
    * it is over go on from the ring, in slices of the pump.
    */
   readonly dispatchSlice: { readonly isOver: boolean }
+  /**
+   * So many groups get every batch at once: a burst of events to one large group costs no more than reading the burst, and
+   * its watchers would go on one by one from the ring, which is dearer for all.
+   */
+  readonly unslicedGroups: number
   readonly #sliceMs: number
   readonly #metrics: PumpOptions['metrics']
   readonly #groups: { group: Group<Cursor>; advance: Advance }[] = []
@@ -55,6 +63,7 @@ export class Pump {
   constructor(options: PumpOptions) {
     this.#sliceMs = options.sliceMs ?? SLICE_MS
     this.dispatchSlice = new LoopSlice(options.dispatchMs)
+    this.unslicedGroups = options.unslicedGroups ?? UNSLICED_GROUPS
     this.#metrics = options.metrics
   }
 

@@ -39,6 +39,23 @@ void t.test(
   },
 )
 
+void t.test(
+  'a burst to a few groups is not cut: their watchers stay in the log, and are written it at once',
+  async (t) => {
+    for (const [unslicedGroups, writes] of [
+      [16, 1],
+      [0, 3],
+    ] as const) {
+      const { watch, apply, settle } = createHarness({ revision: 10, dispatchMs: 0, unslicedGroups })
+      const watcher = watch()
+      await settle()
+      await apply(batch(11, put('x', 'a', 11)), batch(12, put('x', 'a', 12)), batch(13, put('x', 'a', 13)))
+      t.same(watcher.seen, ['ADDED a@11', 'MODIFIED a@12', 'MODIFIED a@13'])
+      t.equal(watcher.sink.writes.length, writes, `${unslicedGroups} groups are not sliced`)
+    }
+  },
+)
+
 void t.test('a watch from a revision', (t) => {
   void t.test('a watcher at the head gets each new revision in one write', async (t) => {
     const { watch, apply } = createHarness({ revision: 10 })

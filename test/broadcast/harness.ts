@@ -83,6 +83,7 @@ export interface HarnessOptions {
   readonly objects?: readonly KeyValue[]
   /** Of the pump, milliseconds. Default: so long that it never ends. */
   readonly dispatchMs?: number
+  readonly unslicedGroups?: number
   /** Default: each watcher has its own. */
   readonly pump?: Pump
 }
@@ -113,7 +114,13 @@ export function createCache(options: HarnessOptions = {}): { cache: WatchCache; 
 
 export function createHarness(options: HarnessOptions = {}) {
   const { cache, clock } = createCache(options)
-  const pump = options.pump ?? new Pump({ dispatchMs: options.dispatchMs ?? 60_000, metrics: { passSlice: () => {} } })
+  const pump =
+    options.pump ??
+    new Pump({
+      dispatchMs: options.dispatchMs ?? 60_000,
+      unslicedGroups: options.unslicedGroups ?? 0,
+      metrics: { passSlice: () => {} },
+    })
   const ended: EndReason[] = []
   const errors: StatusError[] = []
   const dispatcher = new Dispatcher({
