@@ -1,10 +1,10 @@
 /**
  * Moves bytes from logs to sockets, fairly and in slices.
  *
- * A pass takes the dirty groups in turn and writes to each writable socket all that lies between its cursor and the head,
- * in one write. After a few milliseconds it yields to the event loop and goes on where it stopped, so that ingest, new
- * connections and health checks stay alive with ten thousand watchers, and no watcher is always last. Nothing waits on a
- * timer: events that come while a pass runs gather in the logs and leave with the next write.
+ * A pass takes the dirty groups in turn and writes to each writable socket all that lies between its cursor and the
+ * head, in one write. After a few milliseconds it yields to the event loop and goes on where it stopped, so that
+ * ingest, new connections and health checks stay alive with ten thousand watchers, and no watcher is always last.
+ * Nothing waits on a timer: events that come while a pass runs gather in the logs and leave with the next write.
  *
  * Cursors that need more than the log (initial state, replay from the ring, a socket that has just drained) stand in a
  * queue of their own; each gets a bounded turn, in between the groups.
@@ -14,7 +14,7 @@ import type { Group } from './group.js'
 import { LoopSlice } from '../support/turns.js'
 
 export interface PumpOptions {
-  /** One slice of work between two turns of the event loop, milliseconds. */
+  /** The length of one slice of work between two turns of the event loop, in milliseconds. */
   readonly sliceMs?: number
   /** How long events may be handed to groups in one iteration of the event loop, milliseconds. */
   readonly dispatchMs?: number
@@ -41,8 +41,8 @@ const UNSLICED_GROUPS = 16
 
 export class Pump {
   /**
-   * The time for handing events to groups, of all resources together. Watchers of the groups that have had no turn when it is
-   * over go on from the ring, in slices of the pump.
+   * The time for handing events to groups, of all resources together. Watchers of the groups that have had no turn when
+   * it is over go on from the ring, in slices of the pump.
    */
   readonly dispatchSlice: { readonly isOver: boolean }
   /**
@@ -67,12 +67,12 @@ export class Pump {
     this.#metrics = options.metrics
   }
 
-  /** Cursors and groups with work to do. */
+  /** The number of cursors and groups with work to do. */
   get depth(): number {
     return this.#groups.length - this.#groupsAt + (this.#cursors.length - this.#cursorsAt)
   }
 
-  /** The group's log has grown. */
+  /** Called when the group's log has grown. */
   enqueueGroup(group: Group<Cursor>, advance: Advance): void {
     if (group.isDirty) return
     group.isDirty = true

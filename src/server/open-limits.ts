@@ -12,9 +12,9 @@ import { defaultMemoryTarget } from './memory-target.js'
 
 /** As many as an API server takes at once by default (`--max-mutating-requests-inflight`). */
 const MAX_WRITES = 200
-/** They share the time of the event loop with all others, and each walks through the whole history. */
+/** The most past states that are rebuilt at one time: each walks through the history, in the event loop that all share. */
 const PAST_STATES = 4
-/** One identity has one of them at most, where identities are told apart. */
+/** The number of threads for writes. One identity has at most one of them, where identities are told apart. */
 const WRITE_THREADS = 2
 /** Of the memory target, for the bodies of lists that are being sent; without a target, as many bytes. */
 const SENT_SHARE = 1 / 4
@@ -74,7 +74,7 @@ export function openLimits(basis: Basis, resources: Resources): Limits {
   }
 }
 
-/** Where everybody is let in, all clients share one identity: a proxy or a NAT is thousands of clients with one address. */
+/** Without authentication all clients share one identity: behind one proxy or NAT there are thousands of them. */
 function fairGate({ config, clock, metrics }: Basis, limit: Limit, slots: number): FairGate {
   const isShared = isOpenToAll(config)
   const maxWaiting = WAITING_PER_SLOT * slots

@@ -2,6 +2,7 @@
  * Tests that a cache which differs from etcd is found, reported, counted and rebuilt, and that a correct one is left
  * alone.
  */
+import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { type KeyValue, keyFromText } from '../../src/model/event.js'
 import { toRevision } from '../../src/model/revision.js'
@@ -104,7 +105,7 @@ void t.test('a correct cache is left alone, under writes and with values that ca
 })
 
 for (const workers of [1, 2]) {
-  void t.test(`SIGUSR2 checks now, with ${workers} worker(s), and the process goes on`, async (t) => {
+  void t.test(`SIGUSR2 makes a server with ${workers} worker(s) check now, and every process goes on`, async (t) => {
     const etcd = await startEtcd(t)
     const writer = new EtcdWriter([etcd])
     await writer.put('/registry/pods/a/one', pod('one', { namespace: 'a' }))
@@ -115,7 +116,8 @@ for (const workers of [1, 2]) {
     for (const end = Date.now() + 20_000; Date.now() < end; await pause(20)) {
       if ((await fetch(`${server.url}/readyz`)).ok) break
     }
-    process.kill(server.pid, 'SIGUSR2')
+    // A service manager signals every process of a unit.
+    for (const pid of [...childrenOf(server.pid), server.pid]) process.kill(pid, 'SIGUSR2')
     let checks = 0
     for (const end = Date.now() + 20_000; checks === 0 && Date.now() < end; await pause(50)) {
       const samples = await server.metrics()
@@ -134,8 +136,14 @@ for (const workers of [1, 2]) {
       { objects: 1, differences: 0, revision: 2, sampled: 1 },
     )
     t.equal(total(await server.metrics(), 'distributary_consistency_check_failures_total'), 0)
+    t.equal(total(await server.metrics(), 'distributary_worker_restarts_total'), 0, 'no worker has ended')
     t.equal(await server.kill('SIGTERM'), 0)
   })
+}
+
+function childrenOf(pid: number): number[] {
+  const pids = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
+  return pids === '' ? [] : pids.split(' ').map(Number)
 }
 
 interface Row {

@@ -97,7 +97,7 @@ void t.test('selectors find what is stored in any version, and leave every versi
       t.equal(await list(h, version, query), wanted, `${version} ${query}`)
     }
   }
-  // A version is a field like any other: it is that of the answer.
+  // apiVersion is a field like any other: its value is the version of the answer.
   t.equal(await list(h, 'v1alpha1', `fieldSelector=apiVersion=${ALPHA}`), `${ALPHA}: new ${ALPHA}, old ${ALPHA}`)
   t.equal(await list(h, 'v1', `fieldSelector=apiVersion=${ALPHA}`), `${ONE}: `)
   for (const version of VERSIONS) {
@@ -109,7 +109,7 @@ void t.test('selectors find what is stored in any version, and leave every versi
   }
 })
 
-void t.test('fields= and tables are of all versions too', async (t) => {
+void t.test('fields= and tables work in all versions too', async (t) => {
   const h = await start(t)
   await list(h, 'v1', 'labelSelector=app=web')
   for (const version of VERSIONS) {

@@ -53,7 +53,9 @@ const endKey = '/distributary-test/end-of-history'
 /** base64 of a single zero byte: from the first key, and to the last. */
 const everyKey = { key: 'AA==', range_end: 'AA==' }
 
-/** Starts at `firstRevision`, by default with everything that etcd has not compacted. Returns when etcd took the watch. */
+/**
+ * Starts at `firstRevision`, by default with everything that etcd has not compacted. Returns when etcd took the watch.
+ */
 export async function recordEtcdHistory(etcd: Etcd, firstRevision?: Revision): Promise<EtcdHistoryRecorder> {
   const recorder = new EtcdHistoryRecorder(etcd, firstRevision ?? toRevision(1))
   await recorder.start(firstRevision === undefined)
@@ -162,7 +164,9 @@ export class EtcdHistoryRecorder {
     return this.#batches.at(-1)?.revision ?? this.#firstRevision
   }
 
-  /** Resolves with null when etcd took the watch, with the compact revision when it cannot. Rejects when nobody answers. */
+  /**
+   * Resolves with null when etcd took the watch, with the compact revision when it cannot. Rejects when nobody answers.
+   */
   async #open(): Promise<Revision | null> {
     const start = nextRevision(this.#newest)
     // etcd says "created" in any case, and only some 100 ms later that the revision is compacted.

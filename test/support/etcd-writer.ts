@@ -1,6 +1,7 @@
 /**
- * Writes to a real etcd as another program would: over its JSON gateway, with no code of ours in between, and keeps what
- * etcd answered, for the validators. A write whose answer never came may have happened or not: etcd's own history tells.
+ * Writes to a real etcd as another program would: over its JSON gateway, with no code of ours in between, and keeps
+ * what etcd answered, for the validators. A write whose answer never came may have happened or not: etcd's own history
+ * tells.
  */
 import { type Revision, toRevision } from '../../src/model/revision.js'
 import type { EtcdProcess } from './etcd-process.js'

@@ -74,7 +74,9 @@ export function createNkeyUser(): NatsUser {
   return { publicKey: pair.getPublicKey(), seed: Buffer.from(pair.getSeed()).toString() }
 }
 
-/** An operator, an account with JetStream, and a user of it: the server's configuration and the user's credentials file. */
+/**
+ * An operator, an account with JetStream, and a user of it: the server's configuration and the user's credentials file.
+ */
 export function createJwtUser(): { readonly config: string; readonly credentials: string } {
   const operator = nkeys.createOperator()
   const account = nkeys.createAccount()

@@ -1,6 +1,6 @@
 /**
- * A real nats-server with JetStream for one test, or three in a cluster: own directories, free loopback ports, gone when
- * the test ends. `NATS_BIN` names the binary, else `nats-server` from PATH. A kill leaves the data, for `restart`.
+ * A real nats-server with JetStream for one test, or three in a cluster: own directories, free loopback ports, gone
+ * when the test ends. `NATS_BIN` names the binary, else `nats-server` from PATH. A kill leaves the data, for `restart`.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'

@@ -41,8 +41,8 @@ export async function runTap(files: readonly string[], options: RunOptions = {})
 }
 
 /**
- * Makes of raw TAP a line per file, and of a file that failed its failures as they stand there. tap's own reporters draw
- * for a terminal, and of what they print in a pipe little is left to read.
+ * Makes of raw TAP a line per file, and of a file that failed its failures as they stand there. tap's own reporters
+ * draw for a terminal, and of what they print in a pipe little is left to read.
  */
 class TapReport {
   readonly #print: (line: string) => void

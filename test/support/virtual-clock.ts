@@ -1,6 +1,6 @@
 /**
- * A clock that stands still until a test advances it, or that moves on a little with each look at it, as a real one does
- * within one turn; timers run in the order of their due times.
+ * A clock that stands still until a test advances it, or that moves on a little with each look at it, as a real one
+ * does within one turn; timers run in the order of their due times.
  */
 import type { Clock, Timer } from '../../src/support/clock.js'
 

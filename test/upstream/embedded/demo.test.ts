@@ -129,7 +129,7 @@ void t.test('a first run shows a consistent cluster of a believable size', async
   )
 })
 
-void t.test('one seed makes one cluster and one history, another another', async (t) => {
+void t.test('the same seed makes the same cluster and history, another seed makes others', async (t) => {
   const history = (seed: number): string[] => {
     const { upstream, clock } = setUp(t, { seed })
     clock.advance(20_000)
