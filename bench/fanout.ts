@@ -1,9 +1,9 @@
 /**
  * Question: what does one delivery cost, and how long does an event take from its put to the watcher's byte?
  *
- * Watchers × rate × wire, with etcd's own three ways and the limit beside them. `saturated` writes as fast as the
- * fan-out carries: the writer stays at most WINDOW events ahead of what the watchers have on average. The limit's sends
- * are as large as the server's writes were, told in events.
+ * It measures watchers × rate × wire, with etcd's own three interfaces and the limit for comparison. `saturated` writes
+ * as fast as the fan-out carries: the writer stays at most WINDOW events ahead of the watchers' average. Each send of
+ * the limit carries as many events as one write of the server did.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'
@@ -14,7 +14,7 @@ import type { RunOptions } from './support/source.js'
 /** Enough that a write can carry tens of events; few enough that it is a queue, not a backlog. */
 const WINDOW = 200
 
-/** More than it carries at any of our rates: it would only be waited for. */
+/** The gateway carries no more watchers at any of our rates; beyond, the bench would only wait. */
 const GATEWAY_WATCHERS = 1_000
 
 const usual = [
@@ -48,7 +48,7 @@ export const fanout: Question = async (choice) => {
   }
 }
 
-/** @returns deliveries in one write of the subject. */
+/** Returns the number of deliveries in one write of the subject. */
 async function one(
   choice: Choice,
   target: Target,

@@ -1,7 +1,7 @@
 /**
  * Question: what does a client hold and spend that keeps a copy of 100,000 objects? An informer of ours and that of
- * `@kubernetes/client-node`, each in a process of its own on the load's core, against one server of ours: time until the
- * first state is in its store, CPU, and memory after a collection, less what the process had before.
+ * `@kubernetes/client-node`, each in a process of its own on the load's core, against one server of ours: time until
+ * the first state is in its store, CPU, and memory after a collection, less what the process had before.
  *
  * The objects as JSON are the raw size; what is above it is what the informer costs.
  */
@@ -10,7 +10,7 @@ import { repositoryRoot } from './support/native.js'
 import { sleep, start } from './support/processes.js'
 import { withScene } from './support/scene.js'
 
-/** Ours by WatchList, as it is by default, and by pages, as with an older server. */
+/** Our informer uses WatchList by default, and pages with an older server. */
 const CLIENTS = ['client-node/list', 'distributary-client/watch-list', 'distributary-client/list'] as const
 
 const program = `${repositoryRoot}.build/bench/support/informer-process.js`
@@ -48,7 +48,7 @@ async function measureAll(
     const url = `http://127.0.0.1:${port}`
     const list = await (await fetch(`${url}${path.replace(/\?.*$/, '')}?limit=100`)).text()
     const rawBytes = list.length / 100
-    // The server's own first list of everything is no client's affair.
+    // The server's own first list does not count for a client.
     await (await fetch(`${url}${path.replace(/\?.*$/, '')}?resourceVersion=0`)).arrayBuffer()
     for (const client of clients) {
       const [name = '', way = ''] = client.split('/')

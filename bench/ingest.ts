@@ -1,4 +1,7 @@
-/** Question: how many events a second come in? One watcher, as many writes as etcd takes; the lag is from put to watcher. */
+/**
+ * Question: how many events a second come in? One watcher, as many writes as etcd takes; the lag is from put to
+ * watcher.
+ */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'
 import { withScene } from './support/scene.js'

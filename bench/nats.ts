@@ -1,8 +1,10 @@
 /**
- * What does the NATS hop cost: delay, events carried, readiness of a new edge, bytes for each event and edge?
+ * Question: what does the NATS hop cost in delay, in events carried, in time until a new edge is ready, and in bytes
+ * for each event and edge?
  *
- * One nats-server (`--servers 3`: three, and every stream on all of them), one publisher and four edges; the replicas are in this process and share its core, the server has
- * another. So the figures of carrying are those of all five together, and a lower bound for each. One JSON line a question.
+ * There are one nats-server (with `--servers 3` three, and every stream on all of them), one publisher and four edges.
+ * The replicas share this process and its core; the server has another. So the throughput is that of all five together,
+ * and a lower bound for each. Each question prints one line of JSON.
  */
 import { spawnSync } from 'node:child_process'
 import { cpus, loadavg } from 'node:os'

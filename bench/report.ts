@@ -1,6 +1,6 @@
 /**
- * Writes `bench/RESULTS.md` and its charts from recorded rows: no figure is typed by hand. Of each question (of the
- * fan-out: of each load) the latest run counts, whole: ratios are meant within one run only.
+ * Writes `bench/RESULTS.md` and its charts from recorded rows: no figure is typed by hand. For each question (for the
+ * fan-out: for each load) the whole latest run counts: ratios hold within one run only.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { barChart, delayChart, lineChart } from './support/charts.js'
@@ -56,7 +56,9 @@ function readRows(isLocal: boolean): Row[] {
   )
 }
 
-/** The rows of the question's latest run, of each load when `loadOf` tells them apart; a full run beats a quick one. */
+/**
+ * Returns the rows of the question's latest run, for each load when there is `loadOf`; a full run beats a quick one.
+ */
 function latest(rows: readonly Row[], question: string, loadOf?: (row: Row) => string): Row[] {
   const own = rows.filter((row) => row.question === question)
   if (loadOf !== undefined) {
@@ -105,7 +107,7 @@ function table(rows: readonly Row[], columns: readonly Column[]): string {
   return lines.join('\n')
 }
 
-/** How many times the figure of another subject under the same load. */
+/** Compares with the figure of another subject under the same load. */
 function against(title: string, subject: string, wire: string, name: string, unit: 'times' | 'percent'): Column {
   return {
     title,

@@ -1,6 +1,6 @@
 /**
  * `npm run bench -- QUESTION [flags]`: the only reader of the bench's command line. Everything runs on the loopback and
- * is bounded in count and time; whatever was started is ended, also on Ctrl-C.
+ * is bounded in count and time; every process that was started is ended, also on Ctrl-C.
  */
 import { Command, InvalidArgumentError } from 'commander'
 import { fanout } from './fanout.js'

@@ -1,7 +1,8 @@
 /**
- * Question: do readers that stall hurt the others? The same load by turns on one server: everybody reads, then one in a
- * hundred reads nothing for 10 s; medians of three rounds. Segments are an Ethernet's and receive buffers small, as the loopback's own would take
- * three megabytes for each reader before a server felt anything; objects are of 4 KiB for the same reason.
+ * Question: do readers that stall hurt the others? One server carries the same load in turns: all readers read, then
+ * one in a hundred reads nothing for 10 s; the figures are medians of three rounds. Segments have Ethernet's size and
+ * receive buffers are small, since the loopback's own would take three megabytes for each reader before a server felt
+ * anything. Objects have 4 KiB for the same reason.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'
@@ -36,7 +37,7 @@ async function one(choice: Choice, target: Target): Promise<void> {
     const without: number[] = []
     const ofOthers: number[] = []
     let columns = {}
-    // by turns, so that what the machine does besides falls on both
+    // In turns, so that whatever else the machine does affects both.
     for (let round = 0; round < (choice.quick ? 1 : ROUNDS); round++) {
       without.push((await measureStretch(options)).report.delayMs.p99)
       await sleep(500)

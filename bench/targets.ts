@@ -1,13 +1,13 @@
-/** What was asked of the fan-out, beside what the recorded rows say: met or not, nothing is typed by hand. */
+/** Compares the targets of the fan-out with the recorded rows: each is met or not, and nothing is typed by hand. */
 import type { Row } from './support/record.js'
 
-/** The rows of the latest run of a question; of the fan-out, of one load. */
+/** Returns the rows of the latest run of a question, for the fan-out those of one load. */
 export type RowsOf = (question: string, watchers?: number, rate?: number) => readonly Row[]
 
 interface Target {
   readonly what: string
   readonly asked: string
-  /** undefined: not measured. */
+  /** undefined when it was not measured. */
   readonly measured: (rowsOf: RowsOf) => number | undefined
   readonly isMet: (measured: number) => boolean
 }
@@ -108,7 +108,7 @@ function listsOf(of: RowsOf, askers: number): readonly Row[] {
   return of('list').filter((row) => row['askers'] === askers)
 }
 
-/** A Markdown table. @param figure how a number is written. */
+/** Returns a Markdown table. @param figure writes a number. */
 export function targetsTable(rowsOf: RowsOf, figure: (value: number) => string): string {
   const lines = targets.map(({ what, asked, measured, isMet }) => {
     const given = measured(rowsOf)

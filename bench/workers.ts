@@ -1,6 +1,6 @@
 /**
- * Question: what does a delivery cost with two workers, against one? The load shares their cores, so it is the CPU of a
- * delivery that is compared, of all processes together; medians of rounds taken by turns.
+ * Question: what does a delivery cost with two workers, compared with one? The load shares their cores, so the CPU time
+ * of a delivery is compared, of all processes together; the figures are medians of rounds taken in turns.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'

@@ -1,6 +1,6 @@
 /*
- * The limit: what the kernel itself costs. Accepts N connections, answers each request with a chunked 200, and then does
- * nothing but `send` the same bytes to every socket, one send per socket and pass, as many events a send as asked for.
+ * The limit: what the kernel itself costs. It accepts N connections, answers each request with a chunked 200, and then does
+ * nothing but `send` the same bytes to every socket, one send per socket and pass, with as many events per send as requested.
  * No etcd, no selection, no state per watcher: nothing that fans out over TCP in user space with one write per socket can be cheaper.
  *
  *   run RATE COUNT MS EVENTS      passes at RATE events/s (0: as fast as sockets take them), EVENTS in each send
@@ -79,7 +79,7 @@ int main(int argc, char **argv) {
       if (now >= end) break;
       for (uint64_t e = 0; e < events; e++) set_mark(many + e * length + mark, sequence + e, now);
       for (int i = 0; i < expected; i++) {
-        size_t done = 0; /* sockets block: a full one is waited for, which costs no CPU */
+        size_t done = 0; /* sockets block: waiting for a full one costs no CPU */
         while (done < length * events) {
           ssize_t n = send(sockets[i], many + done, length * events - done, MSG_NOSIGNAL);
           if (n <= 0) die("send");

@@ -1,7 +1,7 @@
 /*
  * The receiving side: opens watches, counts every delivery exactly, and keeps a histogram of write-to-watcher delays.
  *
- * One thread, one epoll. It understands as much of each wire as it must: HTTP/1.1 with chunks or a length, a WebSocket
+ * One thread, one epoll. It understands only as much of each wire as it needs: HTTP/1.1 with chunks or a length, a WebSocket
  * as raw bytes behind its 101, HTTP/2 frames (also gRPC, whose messages are looked through like any other bytes). An
  * event is found by the marker in its object (see common.h), never by parsing JSON.
  *
@@ -39,8 +39,8 @@ typedef struct {
 typedef struct {
   int fd;
   uint8_t state, h1, stalled;
-  uint32_t first, count; /* its watchers */
-  uint64_t remaining;    /* of a chunk or a body */
+  uint32_t first, count; /* the watchers on it */
+  uint64_t remaining;    /* bytes left of a chunk or a body */
   bytes head;            /* HTTP/1.1 header so far, or an HTTP/2 control frame so far */
   bytes out;             /* what the socket did not take yet */
   uint8_t frame[9];
@@ -622,7 +622,7 @@ static void read_commands(void) {
 static int has_everything(void) {
   uint64_t stride = (uint64_t)option.stride;
   uint64_t written = await_sequence > option.first ? await_sequence - option.first : 0;
-  static uint32_t from; /* the first not yet there is looked at first: asking again costs nothing */
+  static uint32_t from; /* the first watcher that is not there yet, so that asking again costs nothing */
   for (uint32_t i = 0; i < watcher_count; i++) {
     watcher *w = &watchers[(from + i) % watcher_count];
     uint64_t class = (uint64_t)(w - watchers) % stride;

@@ -1,6 +1,6 @@
 /**
- * The least a Node server can do: every socket gets the same buffer by `socket.write`, nothing is chosen, kept or read.
- * A pass begins when every socket has taken the one before. Commands as in `native/send-loop.c`.
+ * The least that a Node server can do: every socket gets the same buffer by `socket.write`; nothing is selected, kept
+ * or read. A pass begins when every socket has taken the one before. Commands as in `native/send-loop.c`.
  *
  *   node bare-node-server.js [CERT KEY]
  */
@@ -60,7 +60,7 @@ async function run(rate: number, count: number, ms: number, events: number): Pro
     for (const socket of sockets) socket.write(pass)
     sequence += events
     for (const socket of sockets) {
-      // 'drain' comes only after a write that was refused; the callback of an empty write comes behind all of them
+      // 'drain' comes only after a write that was refused; the callback of an empty write comes after all of them.
       if (socket.writableLength > 0 && !socket.destroyed) await new Promise((resolve) => socket.write('', resolve))
     }
     await new Promise((resolve) => setImmediate(resolve))

@@ -1,4 +1,4 @@
-/** What Node itself costs: `socket.write` of one shared, pre-framed buffer (see `bare-node-server.ts`). */
+/** Measures what Node itself costs: `socket.write` of one shared, pre-framed buffer (see `bare-node-server.ts`). */
 import { fileURLToPath } from 'node:url'
 import { start } from '../support/processes.js'
 import { selfDriven } from '../support/source.js'

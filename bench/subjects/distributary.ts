@@ -1,4 +1,7 @@
-/** Our own server, as it is started in production: one process on the server's core, or workers on all, fed by the run's etcd. */
+/**
+ * Our own server, started as in production: one process on the server's core, or workers on all cores, fed by the run's
+ * etcd.
+ */
 import { existsSync } from 'node:fs'
 import { repositoryRoot } from '../support/native.js'
 import { freePort, start } from '../support/processes.js'

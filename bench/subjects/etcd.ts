@@ -1,5 +1,5 @@
 /**
- * etcd: behind every subject that is fed by it, and a peer itself, by its gRPC watch (one TCP connection per watcher, as
+ * etcd, which feeds most subjects and is one itself: by its gRPC watch (with one TCP connection per watcher, as
  * separate processes would have) and by its JSON gateway.
  */
 import { existsSync, writeFileSync } from 'node:fs'
@@ -51,17 +51,17 @@ export async function startEtcd(workspace: Workspace, core: Core): Promise<Etcd>
   }
 }
 
-/** The end of the range of keys that begin with `prefix`. */
+/** Returns the end of the range of keys that begin with `prefix`. */
 function rangeEnd(prefix: string): string {
   return prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1)
 }
 
-/** Lengths of all fields here fit one byte. */
+/** The lengths of all fields here fit one byte. */
 function field(tag: number, content: string | Buffer): Buffer {
   return Buffer.concat([Buffer.from([tag, Buffer.byteLength(content)]), Buffer.from(content)])
 }
 
-/** Key and range end: fields 1 and 2 of a watch's and of a range's request. */
+/** The key and the range end: fields 1 and 2 of the requests for a watch and a range. */
 const allPods = Buffer.concat([field(0x0a, POD_PREFIX), field(0x12, rangeEnd(POD_PREFIX))])
 
 const allPodsJson = {

@@ -52,7 +52,7 @@ export const kubeApiserverSubject: SubjectKind = {
   },
 }
 
-/** By node:https, because its certificate is our self-signed one. */
+/** Uses node:https, because the certificate is our self-signed one. */
 async function awaitReady(port: number): Promise<void> {
   const { get } = await import('node:https')
   const ask = (): Promise<number> =>

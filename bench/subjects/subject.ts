@@ -1,14 +1,15 @@
 /**
- * What is measured: a server that carries etcd's events to watchers, or something that shows what carrying them costs.
+ * A subject of measurement: a server that carries etcd's events to watchers, or a program that shows what that costs.
  *
- * A wire is named as in the results: `http1`, `http1-tls`, `http2-tls`, `http2x100-tls`, `websocket`, `sse`, `grpc`, …
+ * Wires have the names that the results use: `http1`, `http1-tls`, `http2-tls`, `http2x100-tls`, `websocket`, `sse`,
+ * `grpc`, …
  */
 import type { Workspace } from '../support/workspace.js'
 import type { EventSource } from '../support/source.js'
 import type { WatchRequest } from '../support/watchers.js'
 
 export interface WatchQuery {
-  /** Exclusive, as in a Kubernetes watch; unset for from now on. */
+  /** Exclusive, as in a Kubernetes watch; unset to start from now. */
   readonly afterRevision?: number
   /** Kubernetes' fieldSelector, only where the subject speaks that dialect. `{i}` is the watcher's number. */
   readonly fieldSelector?: string
@@ -35,9 +36,9 @@ export interface SubjectOptions {
   readonly wire: string
   /** Where etcd listens; 0 for a subject that needs none. */
   readonly etcdPort: number
-  /** The etcd that is measured itself, when it is the subject. */
+  /** The etcd itself, when it is the subject. */
   readonly etcdPid: number
-  /** How many connections will come, for a subject that waits for them. */
+  /** The number of connections, for a subject that waits for them. */
   readonly watchers: number
   readonly kubeApiserver?: string
   /** Node flags for our own server, such as `--cpu-prof`. */
@@ -49,7 +50,7 @@ export interface SubjectOptions {
 export interface SubjectKind {
   readonly name: string
   readonly wires: readonly string[]
-  /** `subject`: etcd is what is measured, and gets the server's core. */
+  /** With `subject` etcd itself is measured, and gets the server's core. */
   readonly etcd: 'behind' | 'subject' | 'none'
   /** False when it cannot be had on this machine or in this run. */
   isAvailable(options: { readonly kubeApiserver?: string | undefined }): boolean

@@ -1,4 +1,4 @@
-/** What was asked for on the command line, and which subjects that means. */
+/** The choices of the command line, and the subjects that they name. */
 import { bareNodeSubject } from '../subjects/bare-node.js'
 import { distributarySubject } from '../subjects/distributary.js'
 import { etcdSubject } from '../subjects/etcd.js'
@@ -13,7 +13,7 @@ export interface Choice {
   readonly recorder: Recorder
   /** A small version of the question: seconds instead of minutes. */
   readonly quick: boolean
-  /** `name` or `name/wire`; empty for the question's own. */
+  /** `name` or `name/wire`; empty for the question's own subjects. */
   readonly subjects: readonly string[]
   readonly watchers: readonly number[]
   /** Events per second, 0 for saturated. */
@@ -40,7 +40,7 @@ const kinds: readonly SubjectKind[] = [
   bareNodeSubject,
 ]
 
-/** The question's subjects, or those asked for instead; without those that this machine or build does not have. */
+/** Returns the question's subjects, or those named instead, without those that this machine or build lacks. */
 export function targets(choice: Choice, usual: readonly string[]): Target[] {
   const asked = choice.subjects.length > 0 ? choice.subjects : usual
   return asked.flatMap((text) => {
@@ -56,7 +56,7 @@ export function targets(choice: Choice, usual: readonly string[]): Target[] {
   })
 }
 
-/** One row that fails does not end the run: it is told, recorded as failed, and the next is measured. */
+/** A row that fails does not end the run: it is reported, recorded as failed, and the next is measured. */
 export async function attempt(
   choice: Choice,
   row: { readonly question: string; readonly subject: string; readonly wire: string },

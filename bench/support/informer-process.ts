@@ -1,6 +1,6 @@
 /**
- * One informer in a process of its own: says `ready`, waits for a line, and tells what its first state took. Arguments:
- * who, which way, and the server. Needs `--expose-gc`.
+ * Runs one informer in a process of its own: it prints `ready`, waits for a line, and prints the costs of its first
+ * state. The arguments are the informer, how it lists, and the server. Needs `--expose-gc`.
  */
 import { once } from 'node:events'
 import { fetchTransport, nodeTransport, SharedInformer, type KubeObject } from '../../src/client/index.js'
@@ -53,7 +53,7 @@ const running = starter()
 await running.synced
 const syncMs = performance.now() - startedAt
 const cpu = process.cpuUsage(cpuBefore)
-// What is only there because nobody has looked after it yet is not held.
+// Garbage that has not been collected yet is not held.
 await new Promise((resolve) => setTimeout(resolve, 500))
 const cpuMs = (cpu.user + cpu.system) / 1_000
 const figures = {

@@ -1,7 +1,7 @@
 /**
- * One measured stretch: events are written, the subject carries them, and every delivery is accounted for. CPU is taken
- * from just before the first event to just after the last delivery, and told per delivery: so a load that is slower than
- * the server does not change the figure.
+ * Measures one stretch: events are written, the subject carries them, and every delivery is accounted for. CPU is
+ * measured from just before the first event to just after the last delivery, and divided by the deliveries, so that a
+ * load that is slower than the server does not change the figure.
  */
 import type { Subject } from '../subjects/subject.js'
 import { type Usage, usage } from './processes.js'
@@ -16,7 +16,7 @@ export interface Stretch {
   readonly after: Usage
   readonly cpuSeconds: number
   readonly seconds: number
-  /** As prom-client tells it, its 10 ms of sampling included; null for what is not Node. */
+  /** As prom-client reports it, including its sampling interval of 10 ms; null for a subject that is not Node. */
   readonly eventLoopP99Ms: number | null
 }
 
@@ -56,7 +56,7 @@ async function eventLoopP99Ms({ metricsUrl }: Subject): Promise<number | null> {
   return seconds === undefined ? null : Number(seconds) * 1000
 }
 
-/** The columns that every stretch has. */
+/** Returns the columns that every stretch has. */
 export function stretchColumns(stretch: Stretch): Record<string, Value> {
   const { report, run, cpuSeconds, before, after } = stretch
   const writes = after.writeCalls - before.writeCalls

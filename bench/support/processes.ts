@@ -1,15 +1,18 @@
 /**
  * Starts and ends every process of a bench run, and reads what they cost.
  *
- * Only what was started here is ended, by its own id, and always: on return, on error, on SIGINT. Figures come from
- * /proc, so that server and peers are measured alike, whatever language they are in.
+ * Only processes that were started here are ended, by their ids, and always: on return, on error, on SIGINT. Figures
+ * come from /proc, so that our server and others are measured alike, whatever their language.
  */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, constants } from 'node:os'
 import { createInterface } from 'node:readline'
 
-/** The measured server on the first core, everything else on the second, a server with workers on both; no pinning on a machine with one. */
+/**
+ * The measured server runs on the first core and everything else on the second; a server with workers runs on both. A
+ * machine with one core pins nothing.
+ */
 export type Core = 'server' | 'load' | 'both'
 
 const cpuList: Readonly<Record<Core, string>> = { server: '0', load: '1', both: '0,1' }
@@ -20,14 +23,18 @@ const running = new Set<Child>()
 export interface Child {
   readonly pid: number
   readonly name: string
-  /** The next line of stdout for which `parse` gives a value. @throws Error after `timeoutMs`, or when the process ends. */
+  /**
+   * The next line of stdout for which `parse` gives a value.
+   *
+   * @throws Error after `timeoutMs`, or when the process ends.
+   */
   line<T>(parse: (text: string) => T | undefined, timeoutMs: number): Promise<T>
   send(text: string): void
   /** SIGTERM, then SIGKILL after 5 s. Resolves when it is gone. */
   end(): Promise<void>
 }
 
-/** Starts `command`; what it printed last is part of the error when it fails. */
+/** Starts `command`; when it fails, the error has its last output. */
 export function start(name: string, core: Core, command: readonly string[], env: Record<string, string> = {}): Child {
   const pinned = canPin ? ['taskset', '-c', cpuList[core], ...command] : command
   const child: ChildProcessWithoutNullStreams = spawn(
@@ -123,7 +130,7 @@ export interface Usage {
   /** Resident memory, bytes, now and at its highest. */
   readonly residentBytes: number
   readonly peakResidentBytes: number
-  /** `write`-like system calls, of any descriptor. */
+  /** The number of system calls like `write`, on any descriptor. */
   readonly writeCalls: number
 }
 
@@ -143,13 +150,13 @@ export function usage(pid: number): Usage {
       peakResidentBytes += Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? 0) * 1024
       writeCalls += Number(/syscw: (\d+)/.exec(readFileSync(`/proc/${id}/io`, 'latin1'))?.[1] ?? 0)
     } catch {
-      // it ended between the listing and the reading
+      // It ended between the listing and the reading.
     }
   }
   return { cpuSeconds, residentBytes, peakResidentBytes, writeCalls }
 }
 
-/** Lets `peakResidentBytes` begin anew. */
+/** Resets `peakResidentBytes`. */
 export function resetPeak(pid: number): void {
   for (const id of family(pid)) writeFileSync(`/proc/${id}/clear_refs`, '5')
 }
@@ -163,7 +170,7 @@ function family(pid: number): number[] {
       const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
       children.set(parent, [...(children.get(parent) ?? []), Number(name)])
     } catch {
-      // ended meanwhile
+      // It has ended meanwhile.
     }
   }
   const found = [pid]

@@ -1,6 +1,6 @@
 /**
- * One measured row: printed as one line of JSON, and appended to `bench/out/QUESTION.jsonl`; with `--keep` also to the
- * committed `bench/results.jsonl`, from which the report is made.
+ * Records one measured row: it is printed as one line of JSON, and appended to `bench/out/QUESTION.jsonl`; with
+ * `--keep` also to the committed `bench/results.jsonl`, from which the report is made.
  */
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, mkdirSync } from 'node:fs'
@@ -11,7 +11,7 @@ export type Value = string | number | boolean | null
 
 export interface Row {
   readonly question: string
-  /** Who was measured, and over which wire. */
+  /** The subject that was measured, and its wire. */
   readonly subject: string
   readonly wire: string
   readonly [name: string]: Value
@@ -21,7 +21,7 @@ export interface Recorder {
   row(row: Row): Row
 }
 
-/** Same for all rows of a run: ratios are only meant within one. */
+/** The same for all rows of a run: ratios hold within one run only. */
 function environment(etcdBinary: string): Record<string, Value> {
   const said = (command: string, ...flags: string[]): string => {
     try {

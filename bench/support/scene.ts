@@ -1,6 +1,6 @@
 /**
- * A subject set up for measuring: its etcd, a writer whose objects are already written once, the subject itself. Every
- * row gets a fresh one, so that no row inherits another's history, heap or connections.
+ * Sets up a subject to be measured: its etcd, a writer that has written all of its objects once, and the subject
+ * itself. Every row gets a fresh scene, so that no row inherits another's history, heap or connections.
  */
 import { type Etcd, startEtcd } from '../subjects/etcd.js'
 import type { Subject, SubjectKind } from '../subjects/subject.js'
@@ -13,7 +13,7 @@ import { createWorkspace } from './workspace.js'
 export interface SceneOptions {
   readonly kind: SubjectKind
   readonly wire: string
-  /** Watches that will be opened, on how many connections is the wire's affair. */
+  /** The number of watches that will be opened; the wire decides on how many connections. */
   readonly watchers: number
   readonly objects: ObjectOptions
   readonly kubeApiserver?: string | undefined
@@ -24,13 +24,15 @@ export interface SceneOptions {
 export interface Scene {
   readonly subject: Subject
   readonly source: EventSource
-  /** Sequence of the next event to be written. */
+  /** The sequence of the next event to be written. */
   readonly nextSequence: number
-  /** Of etcd when the objects were in; 0 without etcd. */
+  /** etcd's revision once the objects were written; 0 without etcd. */
   readonly revision: number
   readonly etcd: Etcd | null
   readonly progressFile: string
-  /** Opens the scene's number of watches, from its revision on; all of them are owed every event unless said otherwise. */
+  /**
+   * Opens the scene's number of watches, from its revision on; all of them are owed every event unless said otherwise.
+   */
   readonly openWatchers: (options?: Partial<WatchersOptions>, request?: WatchRequest) => Promise<Watchers>
 }
 

@@ -1,18 +1,18 @@
 /**
- * Where a run's events come from: `native/writer.c` for a subject that is fed by etcd, or the subject itself when it only
- * shows what sending costs (the limit, bare Node). Both number and stamp their events alike.
+ * Where a run's events come from: `native/writer.c` for a subject that is fed by etcd, or the subject itself when it
+ * only shows what sending costs (the limit, bare Node). Both number and stamp their events alike.
  */
 import { nativeProgram } from './native.js'
 import { type Child, start } from './processes.js'
 import type { Delays } from './watchers.js'
 
 export interface RunOptions {
-  /** Events per second; 0 for as many as are taken. */
+  /** Events per second; 0 for as many as the subject takes. */
   readonly rate: number
-  /** Ends after so many events, or after so many milliseconds, whichever is first. */
+  /** The source ends after this many events or milliseconds, whichever is first. */
   readonly count: number
   readonly ms: number
-  /** Most puts on their way at one time. */
+  /** The most puts that are on their way at one time. */
   readonly concurrency?: number
   /** With `rate` 0: how many events the writer may be ahead of what the watchers have, on average. 0: no bound. */
   readonly window?: number
@@ -27,7 +27,7 @@ export interface RunResult {
   readonly next: number
   readonly failed: number
   readonly seconds: number
-  /** How late the latest paced put was, against its schedule. */
+  /** How late the latest paced put was against its schedule, in milliseconds. */
   readonly latestStartMs?: number
   readonly putMs?: Delays
 }

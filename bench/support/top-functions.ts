@@ -13,7 +13,7 @@ interface CpuProfile {
 export interface FunctionTime {
   readonly name: string
   readonly selfMs: number
-  /** Of the time that was not idle. */
+  /** The share of the time that was not idle. */
   readonly share: number
 }
 

@@ -4,7 +4,7 @@
 import { nativeProgram } from './native.js'
 import { type Child, start } from './processes.js'
 
-/** One watch as it goes over the wire; `{i}` in the path is replaced by the watcher's number. */
+/** The request of one watch; `{i}` in the path is replaced by the watcher's number. */
 export interface WatchRequest {
   readonly port: number
   readonly path: string
@@ -24,24 +24,26 @@ export interface WatchersOptions {
   readonly connections: number
   /** Watches on each connection; above 1 only over HTTP/2. */
   readonly streams?: number
-  /** Sequence of the first event that watcher 0 is owed. */
+  /** The sequence of the first event that watcher 0 is owed. */
   readonly first?: number
   /** Watcher k is owed every `stride`-th event, from `first + k % stride` on. */
   readonly stride?: number
-  /** Most connections being opened at one time. */
+  /** The most connections that are opened at one time. */
   readonly burst?: number
-  /** Of each socket, bytes; unset for the kernel's own choice, which takes megabytes before a server feels a slow reader. */
+  /**
+   * The receive buffer of each socket, in bytes; the kernel's own takes megabytes before a server feels a slow reader.
+   */
   readonly receiveBufferBytes?: number
-  /** Largest TCP segment, bytes: on the loopback's 64 KiB ones the kernel grants a server 2.6 MB of send buffer. */
+  /** The largest TCP segment, in bytes: with the loopback's 64 KiB the kernel grants a server 2.6 MB of send buffer. */
   readonly segmentBytes?: number
-  /** Shared with the writer, which reads from it how far the watchers are. */
+  /** A file shared with the writer, which reads from it how far the watchers are. */
   readonly progressFile?: string
   readonly readyTimeoutMs?: number
 }
 
 export interface Delays {
   readonly count: number
-  /** Milliseconds. */
+  /** In milliseconds. */
   readonly p50: number
   readonly p90: number
   readonly p99: number
@@ -51,15 +53,15 @@ export interface Delays {
 
 export interface WatchersReport {
   readonly event: string
-  /** Since the mark: */
+  // Since the mark:
   readonly seconds: number
   readonly deliveries: number
   readonly bytes: number
-  /** Reads that brought something: deliveries / reads is at least the events in one write of the server. */
+  /** Reads that returned bytes: deliveries / reads is at least the number of events in one write of the server. */
   readonly reads: number
   readonly delayMs: Delays
   readonly durationMs: Delays
-  /** Since the beginning: */
+  // Since the beginning:
   readonly received: number
   readonly missing: number
   readonly repeated: number
@@ -76,16 +78,16 @@ export interface WatchersReport {
 export interface Watchers {
   readonly child: Child
   readonly count: number
-  /** From the first connection asked for to the last watch answered, milliseconds. */
+  /** The time from the first connection attempt to the last answered watch, in milliseconds. */
   readonly openedMs: number
-  /** Forgets delays and counts so far, not the sequences. */
+  /** Forgets the delays and counts so far, not the sequences. */
   mark(): Promise<void>
   report(): Promise<WatchersReport>
-  /** When every watcher has all it is owed below `sequence`; event `late` when that took longer. */
+  /** Resolves when every watcher has all that it is owed below `sequence`; `event` is `late` when that took longer. */
   caughtUp(sequence: number, timeoutMs: number): Promise<WatchersReport>
-  /** When every response has ended: for lists. */
+  /** Resolves when every response has ended, for lists. */
   allEnded(timeoutMs: number): Promise<WatchersReport>
-  /** Every `every`-th watcher reads nothing for `ms`, and its delays are no longer counted. */
+  /** Makes every `every`-th watcher read nothing for `ms`; its delays are no longer counted. */
   stall(every: number, ms: number): Promise<void>
   end(): Promise<void>
 }

@@ -1,7 +1,7 @@
 /**
- * Moves the watchers of one resource on, as the pump calls: through their initial state, from the ring batch by batch, and
- * into their group's log. A cursor is checked and joined in one step, so that nothing can come in between: no hole, no
- * overlap.
+ * Moves the watchers of one resource forward when the pump calls: through their initial state, through the ring batch
+ * by batch, and into their group's log. A cursor is checked and joined in one step, so that nothing can come in
+ * between: no hole, no overlap.
  */
 import { LRUCache } from 'lru-cache'
 import type { CacheBatch } from '../cache/cache-batch.js'
@@ -15,7 +15,7 @@ import type { Group } from './group.js'
 import type { Advance } from './pump.js'
 import type { EventUnit } from './wire-format.js'
 
-/** Work for one cursor in one turn of the pump. */
+/** The most work that is done for one cursor in one turn of the pump. */
 const TURN_BYTES = 256 * 1024
 const TURN_BATCHES = 512
 const TURN_MS = 2
@@ -25,9 +25,9 @@ export interface CursorAdvanceOptions {
   readonly endings: Endings
   readonly clock: Clock
   readonly metrics: BroadcastMetrics
-  /** Frames of ring batches kept for lagging cursors, bytes. */
+  /** The most bytes of encoded ring batches kept for lagging cursors. */
   readonly replayBytes: number
-  /** The cursor waits for a revision that is still to come. */
+  /** Called when a cursor begins to wait for a future revision. */
   readonly onWaiting: (cursor: Cursor) => void
 }
 
@@ -49,12 +49,12 @@ export class CursorAdvance implements Advance {
     })
   }
 
-  /** History is another one now. */
+  /** Drops the encoded batches, because the history they are of has ended. */
   forgetReplays(): void {
     this.#replays.clear()
   }
 
-  /** Gives a cursor its place: in the ring, or outside until its revision comes; 410 when that is gone. */
+  /** Places a cursor: in the ring, or outside until its revision comes. Ends it with 410 when its revision is gone. */
   follow(cursor: Cursor): void {
     if (cursor.revision > this.#cache.revision) {
       cursor.wait()
@@ -84,7 +84,7 @@ export class CursorAdvance implements Advance {
   passed({ members, log, receivedAtMs }: Group<Cursor>): void {
     const { clock, metrics } = this.#options
     metrics.delay((clock.monotonic() - receivedAtMs) / 1000)
-    // Kept for those whose sockets are full; the rest is at the head.
+    // The log is kept only for cursors whose sockets are full: all others are at the head.
     if (members.active.every((cursor) => cursor.offset >= log.endOffset)) log.release(this.#cache.revision)
   }
 
@@ -116,7 +116,7 @@ export class CursorAdvance implements Advance {
     if (unit === null) {
       cursor.completeInitial()
       if (hasEnded(cursor)) return false
-      // A state read from the source itself may be ahead of the cache: what it holds already must not be told again.
+      // A state read from the source itself may be ahead of the cache: what it holds already must not be sent again.
       this.follow(cursor)
       return !hasEnded(cursor)
     }
@@ -133,7 +133,7 @@ export class CursorAdvance implements Advance {
     const cache = this.#cache
     const slice = new Slice(TURN_MS)
     let bytes = 0
-    // It is at the head, whatever it was written last.
+    // A parked cursor is at the head, however old the revision that it was written last.
     if (cursor.isAtHead) cursor.passTo(cache.revision)
     for (let batches = 0; batches < TURN_BATCHES && bytes < TURN_BYTES; batches++) {
       if (cursor.revision < cache.floorRevision) {
@@ -159,7 +159,7 @@ export class CursorAdvance implements Advance {
     return true
   }
 
-  /** A cursor that has seen everything up to its revision stands in the log from now on, if the log reaches back so far. */
+  /** Joins the cursor to the log, if the log reaches back to its revision. */
   #tryJoin(cursor: Cursor): boolean {
     const { members, log } = cursor.group
     const isAtHead = this.#cache.batchAfter(cursor.revision) === undefined

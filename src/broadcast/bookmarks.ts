@@ -1,7 +1,8 @@
 /**
- * Bookmarks, marks and deadlines of all watchers of a resource. A bookmark is written to a watcher at the head, with the
- * cache's revision; whoever is not there owes it until then. Shortly before, the source is asked how far it is, so that the
- * bookmarks of a quiet resource move: once for all watchers, since they share one stream of the source.
+ * Bookmarks, marks and deadlines of all watchers of a resource. A bookmark is written to a watcher at the head, with
+ * the cache's revision; a watcher that is not there gets it on arrival. Shortly before, the source is asked for its
+ * progress, so that the bookmarks of a quiet resource move: once for all watchers, since they share one stream of the
+ * source.
  */
 import type { Revision } from '../model/revision.js'
 import type { Clock } from '../support/clock.js'
@@ -12,16 +13,19 @@ import { Schedule } from './schedule.js'
 export interface BookmarksOptions {
   readonly clock: Clock
   readonly random: Random
-  /** Between two bookmarks to one watcher, milliseconds; jittered by a tenth. */
+  /** The time between two bookmarks to one watcher, in milliseconds; jittered by a tenth. */
   readonly intervalMs: number
   /** The revision up to which everything has been dispatched. */
   readonly headRevision: () => Revision
-  /** Has the source say how far it is, where that can be believed; may go unanswered. */
+  /** Asks the source for its progress, where that can be trusted; the request may go unanswered. */
   readonly askProgress: () => void
   readonly onDeadline: (cursor: Cursor) => void
 }
 
-/** Between two questions for progress: thousands of bookmarks of one resource fall due within a few seconds. */
+/**
+ * The least time between two requests for progress: thousands of bookmarks of one resource fall due within a few
+ * seconds.
+ */
 const PROGRESS_GAP_MS = 500
 
 export class Bookmarks {
@@ -38,7 +42,7 @@ export class Bookmarks {
     this.#schedule = new Schedule(options.clock, (cursor, nowMs) => this.#due(cursor, nowMs))
   }
 
-  /** Watchers that wait for a bookmark or their end. */
+  /** The number of watchers that wait for a bookmark or their end. */
   get size(): number {
     return this.#schedule.size
   }

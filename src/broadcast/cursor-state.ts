@@ -17,7 +17,7 @@
  * - `initial`: it is being sent a snapshot; what happens meanwhile is in the ring.
  * - `lagging`: it is fed from the ring, batch by batch; at the head it is parked until its first event.
  * - `active`: its revision is an offset of the group's log.
- * - `ending`: it is told an error in its turn, and nothing else.
+ * - `ending`: it will be sent an error in its turn, and nothing else.
  */
 export type CursorState = 'starting' | 'waiting' | 'initial' | 'lagging' | 'active' | 'ending' | 'ended'
 

@@ -1,6 +1,7 @@
 /**
- * One watcher: a place in a group's stream, never a queue. It owns its state (see `cursor-state.ts`) and keeps its group's
- * members in step with it; `advance.ts` decides where it goes next. A transport tells it when its socket drains or closes.
+ * One watcher: a place in a group's stream, never a queue. It owns its state (see `cursor-state.ts`) and keeps its
+ * group's members in step with it; `advance.ts` decides where it goes next. A transport tells it when its socket drains
+ * or closes.
  */
 import type { EndReason } from '../model/end-reason.js'
 import type { Revision } from '../model/revision.js'
@@ -13,17 +14,17 @@ import { Timetable } from './timetable.js'
 import type { EventUnit, WriteUnit } from './wire-format.js'
 
 /**
- * A connection, as the broadcast sees it. Bytes given are shared and never changed afterwards; on a compressed wire they
- * come with the checksum of what they hold, else with null.
+ * A connection, as the broadcast sees it. The bytes it is given are shared and never change afterwards. On a compressed
+ * wire they come with the checksum of their uncompressed content, otherwise with null.
  */
 export interface WatcherSink {
-  /** Takes framed bytes. false: full; nothing more until `cursor.drained()`. */
+  /** Takes framed bytes. Returns false when it is full: it is given no more until `cursor.drained()`. */
   write(bytes: Buffer, checksum: Checksum | null): boolean
-  /** Last bytes, then a clean end of the stream. @param error what the last bytes tell, where they tell an error. */
+  /** Writes the last bytes, then ends the stream cleanly. @param error the error that the last bytes carry, if any. */
   end(bytes: Buffer | null, error: Status | null, checksum: Checksum | null): void
   /** Cuts off a peer that takes nothing any more. */
   destroy(): void
-  /** Bytes taken from us that the peer has not taken yet. */
+  /** The bytes that it has taken from us and the peer has not taken yet. */
   readonly pendingBytes: number
 }
 
@@ -34,7 +35,7 @@ export interface CursorOptions {
   readonly deadlineMs: number
   /** Called with the bytes of initial state that were sent. @returns milliseconds to wait before sending more. */
   readonly pace: (bytes: number) => number
-  /** The initial state has been handed over, or there was none. Called once at the most, before `onEnd`. */
+  /** Called at most once, before `onEnd`, when the whole initial state has been handed over. */
   readonly onInitialComplete: () => void
   /** Called once. */
   readonly onEnd: (reason: EndReason) => void
@@ -42,10 +43,10 @@ export interface CursorOptions {
 
 /** The functions of the dispatcher that a cursor needs. */
 export interface CursorOwner {
-  /** The cursor can go on: its socket drained, or it has something to do. */
+  /** Called when the cursor can go on: its socket drained, or it has something to do. */
   wake(cursor: Cursor): void
   finish(cursor: Cursor, reason: EndReason): void
-  /** Events handed to a connection, and their bytes. */
+  /** Counts events handed to a connection, and their bytes. */
   count(events: number, bytes: number): void
 }
 
@@ -105,7 +106,7 @@ export class Cursor {
     return this.#isBlocked
   }
 
-  /** While `ending`: what it is told. */
+  /** The error that it will be sent, while `ending`. */
   get lastError(): LastError | null {
     return this.#lastError
   }
@@ -115,17 +116,17 @@ export class Cursor {
     return this.#needsFirst
   }
 
-  /** The state that it is being sent. */
+  /** The initial state that it is being sent. */
   get initial(): InitialFrames | null {
     return this.#initial
   }
 
-  /** Its initial state goes on when a timer says so. */
+  /** Its initial state rests until a timer ends. */
   get isPaced(): boolean {
     return this.#isPaced
   }
 
-  /** Nothing that concerns it is still to be written: a bookmark now promises what is true. */
+  /** Nothing that concerns it is left to be written, so a bookmark may be. */
   get isAtHead(): boolean {
     if (this.#state === 'active') return this.#offset === this.group.log.endOffset
     return this.#state === 'lagging' && this.group.members.parked.has(this)
@@ -133,7 +134,7 @@ export class Cursor {
 
   // Transitions
 
-  /** @param marksEnd the end of the state is told by a bookmark. */
+  /** @param marksEnd whether a bookmark marks the end of the state. */
   beginInitial(frames: InitialFrames, marksEnd: boolean): void {
     this.#step('begin-initial')
     this.#initial = frames
@@ -141,7 +142,7 @@ export class Cursor {
     this.#marksInitialEnd = marksEnd
   }
 
-  /** All of the state is written: it is told so where it asked to be. */
+  /** All of the state is written; a bookmark or a mark says so where the client asked for it. */
   completeInitial(): void {
     this.#step('complete-initial')
     const { group } = this
@@ -156,7 +157,7 @@ export class Cursor {
     this.#step('wait')
   }
 
-  /** It goes on from the ring, after the revision where it is. */
+  /** It goes on from the ring, after its revision. */
   lag(): void {
     this.#step('lag')
     this.#leaveLog()
@@ -176,7 +177,9 @@ export class Cursor {
     this.group.members.addActive(this)
   }
 
-  /** It is written nothing more but an error, in a turn of the pump; what it held of a state or a log goes at once. */
+  /**
+   * From now on it is written nothing but an error, in a turn of the pump. Its hold on a state or a log ends at once.
+   */
   endSoon(lastError: LastError): void {
     this.#step('end-soon')
     this.#leaveGroup()
@@ -206,7 +209,7 @@ export class Cursor {
     this.owner.wake(this)
   }
 
-  /** Everything up to there has been looked at, and nothing of it is left to be written. */
+  /** Everything up to this revision has been looked at, and nothing of it is left to be written. */
   passTo(revision: Revision): void {
     this.#revision = revision
   }
@@ -234,7 +237,7 @@ export class Cursor {
     return this.write(unit)
   }
 
-  /** The next unit of its initial state; null when that is complete, an empty one when there is nothing yet. */
+  /** Returns the next unit of its initial state: null when that is complete, an empty one when nothing is ready yet. */
   nextInitialUnit(): EventUnit | null {
     return this.#initial!.unit(this.#initialAt)
   }
@@ -289,8 +292,8 @@ export class Cursor {
   }
 
   /**
-   * Whether it has been blocked for so long where it cannot even be told that it has expired, or while it holds one of the
-   * few places for initial states.
+   * Whether it has been blocked for `limitMs` below the ring's floor, where it cannot even be told that it has expired,
+   * or while it holds one of the few slots for initial states.
    */
   isStuck(nowMs: number, floorRevision: Revision, headRevision: Revision, limitMs: number): boolean {
     const isHolding = this.#state === 'initial'

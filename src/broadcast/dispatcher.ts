@@ -1,7 +1,7 @@
 /**
- * The broadcast of one resource: hears every batch of its cache, finds by index whom it concerns, lets each group encode
- * it once, and hands the rest to others: `advance.ts` moves cursors, `bookmarks.ts` keeps their times, `endings.ts` ends
- * them, `groups.ts` holds what watchers share. All of it is synchronous.
+ * Broadcasts one resource: it receives every batch of the cache, finds the groups that it concerns by index, and lets
+ * each encode it once. The rest is left to others: `advance.ts` moves cursors, `bookmarks.ts` keeps their times,
+ * `endings.ts` ends them, `groups.ts` holds what watchers share. All of it is synchronous.
  */
 import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
 import type { Snapshot } from '../cache/store.js'
@@ -30,17 +30,17 @@ export interface DispatcherOptions {
   readonly clock: Clock
   readonly random: Random
   readonly metrics: BroadcastMetrics
-  /** Between two bookmarks to one watcher, milliseconds; jittered by a tenth. */
+  /** The time between two bookmarks to one watcher, in milliseconds; jittered by a tenth. */
   readonly bookmarkIntervalMs: number
-  /** Bytes of one group's log; beyond it the slow go on from the ring. */
+  /** The most bytes of one group's log; beyond them slow watchers go on from the ring. */
   readonly logBytes: number
-  /** Bytes of all logs together; beyond it a log keeps nothing for the slow. */
+  /** The most bytes of all logs together; beyond them a log keeps nothing for slow watchers. */
   readonly allLogBytes: number
-  /** Frames of ring batches kept for lagging cursors, bytes. */
+  /** The most bytes of encoded ring batches kept for lagging cursors. */
   readonly replayBytes: number
-  /** A selector was refused: its labels and fields would have been too many with those of others. */
+  /** Called when a selector is refused: its labels and fields would be too many with those of others. */
   readonly onSelectorRefused?: () => void
-  /** An encoder failed on one of our bugs. */
+  /** Called when an encoder failed because of a bug of ours. */
   readonly onInternalError: (error: StatusError) => void
 }
 
@@ -51,9 +51,9 @@ export type CursorStart =
   | {
       readonly kind: 'initial'
       readonly snapshot: Snapshot
-      /** A state as old as this will do, if another watcher is just being sent one; null: the snapshot itself. */
+      /** The oldest revision of a shared state that will do; null when only the snapshot itself will. */
       readonly minRevision: Revision | null
-      /** The end of the state is told by a bookmark (`k8s.io/initial-events-end`). */
+      /** Whether a bookmark marks the end of the state (`k8s.io/initial-events-end`). */
       readonly marksEnd: boolean
     }
 
@@ -68,7 +68,7 @@ export interface CursorRequest extends GroupRequest {
   readonly onEnd: (reason: EndReason) => void
 }
 
-/** A peer that takes nothing and has fallen out of the ring cannot even be told. */
+/** A peer that takes nothing for this long, and has fallen out of the ring, is cut off: it cannot even be told. */
 const STUCK_LIMIT_MS = 30_000
 const STUCK_CHECK_MS = 5_000
 
@@ -81,7 +81,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
   readonly #bookmarks: Bookmarks
   readonly #advance: CursorAdvance
   readonly #cursors = new Set<Cursor>()
-  /** Small: few ask for the future. */
+  /** Watchers of a future revision, which are few. */
   readonly #waiting = new Set<Cursor>()
   #sentEvents = 0
   #sentBytes = 0
@@ -128,12 +128,12 @@ export class Dispatcher implements CacheListener, CursorOwner {
     return { events: this.#sentEvents, bytes: this.#sentBytes }
   }
 
-  /** Different selectors in use. */
+  /** The number of different selectors in use. */
   get matchers(): number {
     return this.#groups.matchers
   }
 
-  /** Ends and bookmarks that are still to fall due. */
+  /** The number of ends and bookmarks that are still to fall due. */
   get scheduled(): number {
     return this.#bookmarks.size
   }
@@ -178,7 +178,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.#endings.drain(cursor)
   }
 
-  /** Ends a watcher with an error of its own (a right taken away, a resource removed). */
+  /** Ends one watcher with an error (its permission was revoked, its source was lost). */
   fail(cursor: Cursor, error: StatusError, reason: EndReason): void {
     if (cursor.state !== 'ended') this.#endings.endWithError(cursor, error, reason)
   }
@@ -190,7 +190,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     }
   }
 
-  /** Objects are read differently from now on: every watcher ends cleanly, and selectors look at all of them again. */
+  /** Objects are read differently from now on: every watcher ends cleanly, and selectors read all objects again. */
   reread(): void {
     for (const cursor of this.#cursors) this.#endings.remove(cursor)
     this.facts.forget()
@@ -204,7 +204,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.#stuckTimer.cancel()
   }
 
-  /** Gives the logs back: whoever has not come to the head goes on from the ring. */
+  /** Frees the logs: watchers that have not come to the head go on from the ring. */
   relieveMemory(): void {
     const { revision } = this.#cache
     for (const group of this.#groups.all()) {
@@ -218,12 +218,14 @@ export class Dispatcher implements CacheListener, CursorOwner {
   onBatch(batch: CacheBatch): void {
     if (this.#waiting.size > 0) this.#activateWaiting((batch.revision - 1) as Revision)
     if (this.#groups.size === 0) return
-    const { dispatchSlice } = this.#options.pump
+    const { dispatchSlice, unslicedGroups } = this.#options.pump
+    let looked = 0
+    let given = 0
     const touched: GroupMatcher[] = []
     const late = new Set<GroupMatcher>()
     for (const event of batch.events) {
       for (const matcher of this.#groups.index.candidates(event)) {
-        if (dispatchSlice.isOver) {
+        if (++looked > unslicedGroups && dispatchSlice.isOver) {
           late.add(matcher)
           continue
         }
@@ -237,7 +239,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     for (const matcher of touched) {
       if (!late.has(matcher)) {
         for (const group of matcher.groups) {
-          if (dispatchSlice.isOver) this.#lagBefore(group, batch)
+          if (++given > unslicedGroups && dispatchSlice.isOver) this.#lagBefore(group, batch)
           else this.#appendTo(group, batch, matcher.matchedEvents)
         }
       }
@@ -259,7 +261,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.#advance.forgetReplays()
     for (const group of this.#groups.all()) group.log.reset(revision)
     for (const cursor of this.#cursors) {
-      // Whoever waits for a revision still to come has lost nothing, unless that revision is of another history.
+      // A watcher of a future revision has lost nothing, unless that revision is of another history.
       if (cursor.state === 'waiting' && !isOtherHistory && cursor.revision >= revision) continue
       this.#endSoon(cursor, this.#endings.expired(cursor), 'expired')
     }
@@ -289,7 +291,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.#sentBytes += bytes
   }
 
-  /** null as well where it cannot be told whether the event is seen: then the watchers that wait for it are ended. */
+  /** Returns null also when the selector cannot be evaluated: then its watchers are ended. */
   #match(matcher: GroupMatcher, event: CacheEvent, batch: CacheBatch): MatchedEvent | null {
     try {
       return matcher.match(event)
@@ -328,14 +330,14 @@ export class Dispatcher implements CacheListener, CursorOwner {
     pump.enqueueGroup(group, this.#advance)
   }
 
-  /** There was no time for it: its watchers go on from the ring, before the batch. */
+  /** There was no time left for the group: its watchers go on from the ring, before the batch. */
   #lagBefore(group: Group<Cursor>, batch: CacheBatch): void {
     const before = (batch.revision - 1) as Revision
     for (const cursor of group.members.parked) cursor.unpark(before)
     for (const cursor of group.members.active.slice()) cursor.lagFromLog(before)
   }
 
-  /** The log is about to be trimmed up to there: whoever has not come so far goes on from the ring. */
+  /** The log is about to be trimmed up to `offset`: cursors that have not come so far go on from the ring. */
   #lagBelow({ members }: Group<Cursor>, offset: number, headRevision: Revision): void {
     for (const cursor of members.active.filter((cursor) => cursor.offset < offset)) cursor.lagFromLog(headRevision)
   }
@@ -358,7 +360,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     const { floorRevision, revision } = this.#cache
     this.#cache.evictByAge()
     for (const { isDirty, members, log } of this.#groups.all()) {
-      // Kept for blocked cursors, which have come to the head since, outside of a pass.
+      // The log was kept for blocked cursors, which have since come to the head outside a pass.
       if (!isDirty && members.active.every((cursor) => cursor.offset >= log.endOffset)) log.release(revision)
     }
     for (const cursor of this.#cursors) {

@@ -1,4 +1,4 @@
-/** How watchers end: what they are told last, and what a Status is made of. */
+/** Ends watchers, with the last bytes that each of them is sent: a bookmark, a mark, an error, or nothing. */
 import type { WatchCache } from '../cache/watch-cache.js'
 import type { EndReason } from '../model/end-reason.js'
 import type { Revision } from '../model/revision.js'
@@ -9,7 +9,7 @@ import type { WriteUnit } from './wire-format.js'
 export interface EndingsOptions {
   readonly cache: WatchCache
   readonly owner: Pick<CursorOwner, 'finish'>
-  /** An encoder failed on one of our bugs. */
+  /** Called when an encoder failed because of a bug of ours. */
   readonly onInternalError: (error: StatusError) => void
 }
 
@@ -44,7 +44,9 @@ export class Endings {
     cursor.sink.end(bytes, status, checksum)
   }
 
-  /** For thousands at one time: each is told the error in its turn of the pump. The first error is the cause. */
+  /**
+   * Ends a watcher in its turn of the pump, for when thousands end at one time. Of several errors it is sent the first.
+   */
   endSoon(cursor: Cursor, error: StatusError, reason: EndReason): void {
     if (cursor.state !== 'ending') cursor.endSoon({ error, reason })
   }
@@ -78,7 +80,9 @@ export class Endings {
     else this.endCleanly(cursor, 'removed')
   }
 
-  /** An event that its encoding cannot say ends the streams that wait for it: a hole would be worse. */
+  /**
+   * Returns the error for the streams that wait for an event which cannot be encoded. They end: a hole would be worse.
+   */
   unwritable(error: unknown): StatusError {
     const status = StatusError.from(error)
     if (status.code === 500) this.#onInternalError(status)

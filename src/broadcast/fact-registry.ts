@@ -1,16 +1,16 @@
 /**
- * Which facts of a resource's objects the selectors in use need, and those facts, extracted once per object and version of
+ * Knows which facts of a resource's objects the selectors in use need, and extracts them once per object and version of
  * the resource.
  *
  * Names, namespaces and labels are the same in every version, and are read from what is stored. Other fields are as the
  * version has them that was asked for, so an object that is stored in another one is looked at twice.
  *
  * When a selector brings a new path, objects extracted before lack it; they are read again when they are next looked at
- * (a list filters in slices, an event looks at two versions). So a missing fact always means *look at the object*, never
- * *no match*.
+ * (a list filters in slices, an event looks at two versions). So a missing fact always means *look at the object*,
+ * never *no match*.
  *
- * How many different ones there are has a bound, because every object has room for each of them: a selector that would
- * bring one more is refused.
+ * The number of different facts is bounded, because every object has room for each of them: a selector that would bring
+ * one more is refused.
  */
 import { type FactPlan, Facts, extractFacts, planFacts } from '../codec/json-facts.js'
 import { labelKeyOfPath } from '../codec/field-path.js'
@@ -18,8 +18,8 @@ import { BadRequestError, TooManyRequestsError } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
 
 /**
- * Bytes of the object as JSON; for what is stored otherwise, its decoded form, or of its metadata where that is enough.
- * null: it cannot be looked at.
+ * Returns the object as JSON, or of an object that is not stored as JSON only its metadata, where that is enough.
+ * Returns null when the object cannot be read.
  *
  * @param apiVersion the version to read it as; '': as it is stored.
  */
@@ -31,16 +31,16 @@ const EMPTY = Buffer.from('{}')
 export const MAX_PATHS = 256
 const RETRY_AFTER_SECONDS = 5
 
-/** The fact that the key itself gives. */
+/** The facts that the key itself gives. */
 export const NAMESPACE_PATH = 'metadata.namespace'
 export const NAME_PATH = 'metadata.name'
 
-/** Whether all that is read is the same in every version of an object. */
+/** Whether the fact is the same in every version of an object. */
 export function isSameInEveryVersion(path: string): boolean {
   return path === NAME_PATH || path === NAMESPACE_PATH || labelKeyOfPath(path) !== null
 }
 
-/** An object as another version than the stored one: its fields are read when the first is asked for. */
+/** The facts of an object in another version than the stored one: its fields are read when the first is needed. */
 class FactsOfVersion extends Facts {
   #fields: Facts | null = null
 
@@ -76,7 +76,7 @@ export class FactRegistry {
   #plan: FactPlan = planFacts([])
   #onlyMetadata = true
 
-  /** @param onRefused a selector would have brought too many. */
+  /** @param onRefused called when a selector is refused because it would bring too many. */
   constructor(jsonOf: JsonOf, onRefused: () => void = () => {}) {
     this.#jsonOf = jsonOf
     this.#onRefused = onRefused
@@ -87,8 +87,9 @@ export class FactRegistry {
   }
 
   /**
-   * @returns what takes the paths out of use again.
-   * @throws BadRequestError when they are too many by themselves; TooManyRequestsError with those in use.
+   * Takes paths into use. Returns a function that takes them out of use again.
+   * @throws BadRequestError when they alone are too many; TooManyRequestsError when they are too many with those in
+   * use.
    */
   use(paths: readonly string[]): () => void {
     this.#assertRoom(paths)
@@ -112,7 +113,7 @@ export class FactRegistry {
     }
   }
 
-  /** What was extracted holds no longer: each object is read again when it is next looked at. */
+  /** Drops what was extracted: each object is read again when it is next looked at. */
   forget(): void {
     this.#plan = planFacts(this.#users.keys())
   }

@@ -84,7 +84,7 @@ export class FrameLog {
     return this.#end
   }
 
-  /** Memory held. */
+  /** The bytes of memory that the log holds. */
   get capacity(): number {
     return this.#capacity
   }
@@ -94,7 +94,7 @@ export class FrameLog {
     return this.#segments.at(-1)?.start ?? this.#end
   }
 
-  /** All frames of one revision: `length` bytes, `events` events. */
+  /** Appends all frames of one revision: `length` bytes, `events` events. */
   append(
     revision: Revision,
     frames: readonly Buffer[],
@@ -116,7 +116,7 @@ export class FrameLog {
     if (checksum !== null) this.#checksums.push(checksum)
   }
 
-  /** Where a cursor stands that has seen everything up to `revision`. @throws RangeError below the floor. */
+  /** Returns the offset of a cursor that has seen everything up to `revision`. @throws RangeError below the floor. */
   offsetAfter(revision: Revision): number {
     if (revision < this.#floor) throw new RangeError(`revision ${revision} is below the log's floor ${this.#floor}`)
     let low = 0
@@ -130,8 +130,8 @@ export class FrameLog {
   }
 
   /**
-   * Up to which revision a cursor at `offset` has seen everything: just before the first frame it lacks. What it has been
-   * written last may be far older than that.
+   * Returns the revision up to which a cursor at `offset` has seen everything: just before the first frame it lacks.
+   * The event that it was written last may be far older.
    *
    * @param offset at or above `startOffset`.
    */
@@ -142,9 +142,10 @@ export class FrameLog {
   }
 
   /**
-   * From `offset` to the head, or to the first revision boundary beyond the cap. Cursors at one offset share one slice.
+   * Returns the bytes from `offset` to the head, or to the first revision boundary beyond the cap. Cursors at one
+   * offset share one slice.
    *
-   * @param headRevision what one who stands at the end of the log has seen: the dispatcher's revision.
+   * @param headRevision the dispatcher's revision, which a cursor at the end of the log has seen.
    */
   sliceFrom(offset: number, headRevision: Revision): LogSlice {
     for (const { at, isHead, slice } of this.#slices) {
@@ -173,7 +174,7 @@ export class FrameLog {
     return slice
   }
 
-  /** Every cursor is at the head, `headRevision`: nothing in here is wanted again. */
+  /** Frees the log, because every cursor is at the head, `headRevision`. */
   release(headRevision: Revision): void {
     if (this.#segments.length === 0) return
     const [only] = this.#segments
@@ -202,7 +203,7 @@ export class FrameLog {
     this.#slices = []
   }
 
-  /** History is another one now, or nobody listens: the log begins anew after `revision`. */
+  /** Begins anew after `revision`, because the history has changed or nobody reads the log. */
   reset(revision: Revision): void {
     this.#drop()
     this.#floor = revision

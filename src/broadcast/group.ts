@@ -1,6 +1,6 @@
 /**
- * Watchers that want the same bytes: one matcher, one encoding, one wire. An event is encoded and framed once for all of
- * them and appended to the group's log; what differs per watcher goes around the log, on revision boundaries.
+ * Watchers that want the same bytes: one matcher, one encoding, one wire. An event is encoded and framed once for all
+ * of them and appended to the group's log; what differs per watcher goes around the log, on revision boundaries.
  */
 import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
 import type { Snapshot } from '../cache/store.js'
@@ -24,13 +24,13 @@ import {
   writeUnit,
 } from './wire-format.js'
 
-/** An initial state that began this recently is shared by those who may be given a state of that age. */
+/** An initial state that began this recently is shared by watchers that may be given a state of that age. */
 const INITIAL_SHARE_MS = 2_000
 
 export class Group<M extends Member = Member> {
   readonly log: FrameLog
   readonly members = new Members<M>()
-  /** The pump has it in its queue, and alone writes this. */
+  /** Whether the pump has the group in its queue; only the pump writes this. */
   isDirty = false
   /** Monotonic milliseconds at which the newest event in the log was received. */
   receivedAtMs = 0
@@ -49,7 +49,7 @@ export class Group<M extends Member = Member> {
     this.log = new FrameLog(revision, logUsage)
   }
 
-  /** Frames of what one revision means here; null when there is nothing to deliver. */
+  /** Returns the frames of one revision's events; null when there is nothing to deliver. */
   framesOf(matchedEvents: readonly MatchedEvent[], revision: Revision, isFirst = false): readonly Buffer[] | null {
     const shown =
       this.encoder.isSame === null ? matchedEvents : matchedEvents.filter((matchedEvent) => this.#isShown(matchedEvent))
@@ -68,13 +68,13 @@ export class Group<M extends Member = Member> {
     if (last === -1) return null
     for (let i = 0; i <= last; i++) {
       const body = bodies[i]!
-      // No point to resume from lies inside a revision.
+      // A client cannot resume inside a revision.
       if (body !== null) frames.push(this.wire.frame(types[i]!, body, i === last ? revision : null))
     }
     return frames
   }
 
-  /** Puts one revision's events into the log. @returns bytes appended. */
+  /** Appends one revision's events to the log. @returns the number of bytes. */
   append(batch: CacheBatch, matchedEvents: readonly MatchedEvent[]): number {
     const frames = this.framesOf(matchedEvents, batch.revision)
     if (frames === null) return 0
@@ -85,7 +85,7 @@ export class Group<M extends Member = Member> {
     return length
   }
 
-  /** The same for one who reads from the ring. */
+  /** Encodes one revision's events for a cursor that reads from the ring. */
   replay(batch: CacheBatch, isFirst: boolean): EventUnit {
     const matchedEvents: MatchedEvent[] = []
     for (const event of batch.events) {
@@ -96,7 +96,7 @@ export class Group<M extends Member = Member> {
     return frames === null ? NO_EVENTS : { ...writeUnit(this.wire, frames), events: frames.length }
   }
 
-  /** A bookmark in its write unit. */
+  /** Returns a bookmark in its write unit. */
   bookmark(revision: Revision, initialEventsEnd: boolean): WriteUnit {
     if (initialEventsEnd) return this.#frameOne('BOOKMARK', this.encoder.bookmark(revision, true), revision)
     if (this.#bookmark === null || this.#bookmarkRevision !== revision) {
@@ -115,7 +115,7 @@ export class Group<M extends Member = Member> {
     return errorUnit(this.wire, this.encoder.status(status), status)
   }
 
-  /** @param minRevision what the watcher may be shown at the oldest; null: only the very snapshot given. */
+  /** @param minRevision the oldest revision of a shared state that will do; null when only the snapshot itself will. */
   initialFrames(snapshot: Snapshot, prefix: Key, minRevision: Revision | null, nowMs: number): InitialFrames {
     for (const shared of this.#initial.values()) {
       if (shared.hasFailed) continue
@@ -147,7 +147,7 @@ export class Group<M extends Member = Member> {
     if (frames.users === 0 && this.#initial.get(frames.revision) === frames) this.#initial.delete(frames.revision)
   }
 
-  /** Groups that differ in their wire alone share it. */
+  /** Groups that differ only in their wire share the encoded body. */
   #bodyOf(object: StoredObject, event: CacheEvent): Buffer | null {
     // One event can be a MODIFIED to one selector and, with the previous object, a DELETED to another.
     const key = object === event.object ? this.encoder.key : `previous\n${this.encoder.key}`

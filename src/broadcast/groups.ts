@@ -1,6 +1,6 @@
 /**
- * The groups of one resource, made for their first watcher and let go with their last; and the matchers they share, found
- * by index, so that an event costs what it delivers and not how many watchers there are.
+ * The groups of one resource, made for their first watcher and let go with their last; and the matchers they share,
+ * found by index, so that an event costs what it delivers and not how many watchers there are.
  */
 import type { BodyEncoder } from '../model/body-encoder.js'
 import type { Revision } from '../model/revision.js'

@@ -1,5 +1,5 @@
 /**
- * One gzip stream for each watcher out of blocks that all of them share.
+ * Makes one gzip stream for each watcher out of blocks that all of them share.
  *
  *     header │ block │ block │ block │ … │ last block (empty) │ CRC-32, length
  *      own   │ shared by the group       │        own
@@ -14,7 +14,7 @@ import { constants, deflateRawSync } from 'node:zlib'
 
 export const GZIP_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255])
 
-/** A final block of nothing, by fixed codes. */
+/** An empty final block, in fixed codes. */
 const LAST_BLOCK = [0x03, 0x00]
 /** Nearly the size of level 6 in half its time: a batch is compressed while its watchers wait. */
 const LEVEL = 3

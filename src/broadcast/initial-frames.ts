@@ -10,7 +10,9 @@ import { Slice } from '../support/turns.js'
 import { type EventUnit, NO_EVENTS, type WriteUnit } from './wire-format.js'
 
 const UNIT_BYTES = 64 * 1024
-/** The time for one unit: a selector that matches nothing looks at all objects, and no unit says how long its own take. */
+/**
+ * The time for one unit: a selector that matches nothing looks at all objects, and no unit says how long its own take.
+ */
 const UNIT_MS = 2
 
 export class InitialFrames {
@@ -34,14 +36,15 @@ export class InitialFrames {
     this.#objects = snapshot.objects(prefix)
   }
 
-  /** An object of it could not be encoded: nobody is to begin with it. */
+  /** One of its objects could not be encoded, so no further watcher may share it. */
   get hasFailed(): boolean {
     return this.#failure !== null
   }
 
   /**
-   * null: there is no such unit, the state is complete. An empty one: nothing yet, ask again in the next turn.
-   * @throws what the encoder threw, to everyone who comes so far: what was taken for that unit is not to be had again.
+   * Returns null when the state is complete, and an empty unit when nothing is ready yet: ask again in the next turn.
+   * @throws the encoder's error, to every watcher that comes so far: the objects taken for that unit cannot be had
+   * again.
    */
   unit(index: number): EventUnit | null {
     if (index < this.#units.length) return this.#units[index]!

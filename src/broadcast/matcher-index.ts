@@ -105,7 +105,7 @@ export class MatcherIndex<M extends Matcher> {
         value = event.object === null ? undefined : this.#valueOf(event.object, field)
         before = event.previous === null ? undefined : this.#valueOf(event.previous, field)
       } catch {
-        // It cannot be looked at in that version: each of them finds out for itself, and ends.
+        // The object cannot be read in that version: each of these matchers finds that out, and its watchers end.
         for (const matchers of field.byValue.values()) for (const matcher of matchers) this.#found.push(matcher)
         continue
       }

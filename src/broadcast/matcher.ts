@@ -1,6 +1,6 @@
 /**
- * Which events of a resource a set of watchers sees: one namespace (or all) and one selector, evaluated once per event
- * however many watchers and encodings share it.
+ * Decides which events of a resource a set of watchers sees, by one namespace (or all) and one selector. It is
+ * evaluated once per event, however many watchers and encodings share it.
  */
 import type { CacheEvent } from '../cache/cache-batch.js'
 import type { Facts } from '../codec/json-facts.js'
@@ -13,10 +13,10 @@ export interface WatchSelector {
   /** Equal selectors have equal text. */
   readonly canonical: string
   readonly isEmpty: boolean
-  /** Facts it needs. */
+  /** The facts that it needs. */
   readonly paths: readonly string[]
   matches(subject: Facts): boolean
-  /** Facts that every match has. */
+  /** The terms that every match satisfies. */
   equalityTerms(): readonly EqualityTerm[]
 }
 
@@ -54,7 +54,7 @@ export class Matcher {
     this.indexTerm = chooseTerm(selector.equalityTerms())
   }
 
-  /** Its facts are no longer needed by it. */
+  /** Takes the facts that it needed out of use. */
   close(): void {
     this.#release()
   }
@@ -74,7 +74,7 @@ export class Matcher {
   }
 }
 
-/** Watchers of several versions share what reads nothing but what these have in common. */
+/** Watchers of several versions share a matcher that reads only what the versions have in common. */
 export function matcherKey(namespace: string, selector: WatchSelector, apiVersion: string): string {
   return `${versionRead(selector, apiVersion)}\n${namespace}\n${selector.canonical}`
 }

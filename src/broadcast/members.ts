@@ -1,8 +1,8 @@
 /**
  * The watchers of one group: the active ones in the order of the pump's passes, and those that are parked at the head.
  *
- * A pass visits each active one once, while others come and go: whoever leaves is replaced in its slot, and nobody moves
- * from one side of the pass to the other.
+ * A pass visits each active one once, while others come and go: whoever leaves is replaced in its slot, and nobody
+ * moves from one side of the pass to the other.
  */
 export interface Member {
   /** Index among the active ones, written here alone; -1 when it is not. */
@@ -16,7 +16,9 @@ export class Members<M extends Member> {
   readonly parked = new Set<M>()
   /** Watchers in any state. */
   size = 0
-  /** Where the pass over `active` stands: on the way up the visited are below it, on the way down those still to come. */
+  /**
+   * Where the pass over `active` stands: on the way up the visited are below it, on the way down those still to come.
+   */
   #passIndex = 0
   #isUpward = false
 

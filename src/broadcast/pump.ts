@@ -1,10 +1,10 @@
 /**
  * Moves bytes from logs to sockets, fairly and in slices.
  *
- * A pass takes the dirty groups in turn and writes to each writable socket all that lies between its cursor and the head,
- * in one write. After a few milliseconds it yields to the event loop and goes on where it stopped, so that ingest, new
- * connections and health checks stay alive with ten thousand watchers, and no watcher is always last. Nothing waits on a
- * timer: events that come while a pass runs gather in the logs and leave with the next write.
+ * A pass takes the dirty groups in turn and writes to each writable socket all that lies between its cursor and the
+ * head, in one write. After a few milliseconds it yields to the event loop and goes on where it stopped, so that
+ * ingest, new connections and health checks stay alive with ten thousand watchers, and no watcher is always last.
+ * Nothing waits on a timer: events that come while a pass runs gather in the logs and leave with the next write.
  *
  * Cursors that need more than the log (initial state, replay from the ring, a socket that has just drained) stand in a
  * queue of their own; each gets a bounded turn, in between the groups.
@@ -14,10 +14,12 @@ import type { Group } from './group.js'
 import { LoopSlice } from '../support/turns.js'
 
 export interface PumpOptions {
-  /** One slice of work between two turns of the event loop, milliseconds. */
+  /** The length of one slice of work between two turns of the event loop, in milliseconds. */
   readonly sliceMs?: number
   /** How long events may be handed to groups in one iteration of the event loop, milliseconds. */
   readonly dispatchMs?: number
+  /** So many groups get a batch at once however long the others took. */
+  readonly unslicedGroups?: number
   readonly metrics: { passSlice(seconds: number): void }
 }
 
@@ -35,13 +37,19 @@ export interface Advance {
 const SLICE_MS = 4
 /** Reading the clock costs about as much as three cursors at the head. */
 const CURSORS_PER_CLOCK_READ = 16
+const UNSLICED_GROUPS = 16
 
 export class Pump {
   /**
-   * The time for handing events to groups, of all resources together. Watchers of the groups that have had no turn when it is
-   * over go on from the ring, in slices of the pump.
+   * The time for handing events to groups, of all resources together. Watchers of the groups that have had no turn when
+   * it is over go on from the ring, in slices of the pump.
    */
   readonly dispatchSlice: { readonly isOver: boolean }
+  /**
+   * So many groups get every batch at once: a burst of events to one large group costs no more than reading the burst, and
+   * its watchers would go on one by one from the ring, which is dearer for all.
+   */
+  readonly unslicedGroups: number
   readonly #sliceMs: number
   readonly #metrics: PumpOptions['metrics']
   readonly #groups: { group: Group<Cursor>; advance: Advance }[] = []
@@ -55,15 +63,16 @@ export class Pump {
   constructor(options: PumpOptions) {
     this.#sliceMs = options.sliceMs ?? SLICE_MS
     this.dispatchSlice = new LoopSlice(options.dispatchMs)
+    this.unslicedGroups = options.unslicedGroups ?? UNSLICED_GROUPS
     this.#metrics = options.metrics
   }
 
-  /** Cursors and groups with work to do. */
+  /** The number of cursors and groups with work to do. */
   get depth(): number {
     return this.#groups.length - this.#groupsAt + (this.#cursors.length - this.#cursorsAt)
   }
 
-  /** The group's log has grown. */
+  /** Called when the group's log has grown. */
   enqueueGroup(group: Group<Cursor>, advance: Advance): void {
     if (group.isDirty) return
     group.isDirty = true

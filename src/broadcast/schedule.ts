@@ -1,6 +1,6 @@
 /**
- * When bookmarks and ends fall due, for thousands of cursors with one timer: buckets of a quarter of a second. A timer
- * per watcher was rejected; it costs memory and the event loop's time.
+ * Calls thousands of cursors when their bookmarks and ends fall due, with one timer and buckets of a quarter of a
+ * second. A timer per watcher was rejected: it costs memory and the event loop's time.
  */
 import type { Clock, Timer } from '../support/clock.js'
 
@@ -21,7 +21,7 @@ export class Schedule<T extends Scheduled> {
   readonly #buckets = new Map<number, Set<T>>()
   /** The last one whose bucket was emptied. */
   #tick: number
-  /** There is one, and never a second, while anything waits. */
+  /** The only timer, set while anything waits. */
   #timer: Timer | null = null
   /** Due, and not yet called. */
   #overdue: T[] = []
@@ -41,7 +41,7 @@ export class Schedule<T extends Scheduled> {
 
   /** Calls `due` once at or after `dueMs` (monotonic). An item stands in it at most once. */
   add(item: T, dueMs: number): void {
-    // Nothing is due before now where no bucket waits. With one waiting, its own tick could be among those passed over.
+    // Without buckets the ticks up to now can be skipped. With one waiting, its own tick might be among those skipped.
     if (this.#buckets.size === 0) this.#tick = this.#tickOf(this.#clock.monotonic())
     const tick = Math.max(this.#tick + 1, Math.ceil(dueMs / TICK_MS))
     const bucket = this.#buckets.get(tick)

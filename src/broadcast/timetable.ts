@@ -1,6 +1,6 @@
 /**
- * When one watcher is to be told how far it has come, and when its stream ends. Times are monotonic milliseconds; who
- * writes what is due, and when it is looked at again, is `bookmarks.ts`.
+ * Says when one watcher gets bookmarks and marks, and when its stream ends. Times are monotonic milliseconds. What is
+ * due is written by `bookmarks.ts`, which also looks again at the right time.
  *
  *     … ──────────┬───────────────┬──────────────┬───────────────┬──────────────┐
  *          progress is asked   bookmark   progress is asked   final bookmark   deadline
@@ -10,8 +10,8 @@
 export const FINAL_BOOKMARK_MS = 2_000
 
 /**
- * The source is asked how far it is so long before a bookmark: a quiet resource has moved on without an event, and a
- * bookmark that stands still is compacted sooner or later. Long enough for an answer over several hops.
+ * The source is asked for its progress this long before a bookmark: a quiet resource has moved on without an event, and
+ * a bookmark that stands still is compacted sooner or later. Long enough for an answer over several hops.
  */
 export const PROGRESS_LEAD_MS = 1_000
 
@@ -37,8 +37,8 @@ export class Timetable {
   }
 
   /**
-   * The last bookmark of a watch that ends so soon is due as soon as it has caught up: it was opened to be told how far it
-   * can resume.
+   * The last bookmark of a watch that ends before it would be due is written as soon as the watch has caught up: its
+   * client opened it to learn from where it can resume.
    */
   opened(nowMs: number): void {
     if (!this.bookmarks || this.deadlineMs - nowMs > FINAL_BOOKMARK_MS) return
@@ -68,7 +68,7 @@ export class Timetable {
     return this.markEveryMs === null ? 'nothing' : 'mark'
   }
 
-  /** When it is to be looked at again. @param bookmarkAfterMs until the next bookmark, where none is planned yet. */
+  /** Returns when to look again. @param bookmarkAfterMs the time until the next bookmark, if none is planned yet. */
   nextMs(nowMs: number, bookmarkAfterMs: () => number): number {
     const { deadlineMs, markEveryMs } = this
     const dueMs = markEveryMs === null ? deadlineMs : Math.min(deadlineMs, nowMs + markEveryMs)

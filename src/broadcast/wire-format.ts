@@ -1,5 +1,5 @@
 /**
- * How events look on one kind of connection, once their object is encoded. A wire is stateless, so that a group can
+ * Frames events for one kind of connection, once their object is encoded. A wire is stateless, so that a group can
  * frame an event once for all of its watchers.
  */
 import type { Revision } from '../model/revision.js'
@@ -18,8 +18,8 @@ export interface WireFormat {
   readonly transport: TransportKind
   /**
    * @param body the encoded object.
-   * @param resumeAfter a client that has this event may go on after this revision; null in the middle of a revision, in
-   * the initial state and on an error.
+   * @param resumeAfter the revision after which a client that has this event may resume; null in the middle of a
+   * revision, in the initial state and on an error.
    */
   frame(type: EventType, body: Buffer, resumeAfter: Revision | null): Buffer
   /** The bytes around the frames of one write unit (all events of a revision): an HTTP/1.1 chunk, or nothing. */
@@ -37,7 +37,7 @@ export interface WireFormat {
   readonly isGzip: boolean
 }
 
-/** How far a watcher has come, in bytes that are no event to it (SSE's `id:`); or a mere sign of life. */
+/** Tells a watcher how far it has come, in bytes that are no event to it (SSE's `id:`), or is a mere sign of life. */
 export interface Mark {
   frame(revision: Revision): Buffer
   /** The longest silence, milliseconds: proxies close connections that say nothing. */
@@ -67,7 +67,7 @@ export interface EventUnit extends WriteUnit {
   readonly events: number
 }
 
-/** Nothing to write: no event of a batch is seen, or none of a state yet. */
+/** Nothing to write: the watcher sees no event of a batch, or no object of a state is ready yet. */
 export const NO_EVENTS: EventUnit = { bytes: Buffer.alloc(0), checksum: null, events: 0 }
 
 /** The frames as one write unit, in parts that are not yet put together. */

@@ -12,9 +12,9 @@ export class CacheEvent {
 
   constructor(
     readonly revision: Revision,
-    /** null: deleted, or no longer servable. */
+    /** null when it was deleted, or can no longer be served. */
     readonly object: StoredObject | null,
-    /** null: created, or not servable before. Never both null. */
+    /** null when it was created, or could not be served before. Never both null. */
     readonly previous: StoredObject | null,
   ) {}
 }
@@ -28,7 +28,8 @@ export class CacheBatch implements RingItem {
     readonly receivedAtMs: number,
   ) {
     let bytes = EVENT_OVERHEAD_BYTES
-    // A version is counted once, where it is replaced: until then the store holds it, and the batch that brought it shares it.
+    // A version is counted once, where it is replaced: until then the store holds it, and the batch that brought it
+    // shares it.
     for (const { previous } of events) bytes += EVENT_OVERHEAD_BYTES + (previous?.bytes.length ?? 0)
     this.bytes = bytes
   }

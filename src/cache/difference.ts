@@ -8,7 +8,7 @@ import type { Revision } from '../model/revision.js'
 import { CacheBatch, CacheEvent } from './cache-batch.js'
 import type { Snapshot } from './store.js'
 
-/** Ascending by revision; everything is above `older.revision`. */
+/** Returns batches in ascending order, all above `older.revision`. */
 export function differenceBatches(older: Snapshot, newer: Snapshot, prefix: Key, receivedAtMs: number): CacheBatch[] {
   const byRevision = new Map<Revision, CacheEvent[]>()
   const add = (event: CacheEvent): void => {

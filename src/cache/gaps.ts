@@ -7,7 +7,9 @@ export interface Gap {
   readonly until: Revision
 }
 
-/** Beyond as many gaps in one ring the oldest two count as one: more is refused than must be, never less. */
+/**
+ * Beyond this many gaps in one ring the oldest two count as one: more resumes are refused than must be, never fewer.
+ */
 const MAX_GAPS = 64
 
 export class Gaps {

@@ -15,7 +15,7 @@ export const ENCRYPTED =
 /** A key that cannot be served is logged once; the memory of that has a bound. */
 const LOGGED_KEYS = 1_000
 
-/** Turns stored values into objects, and says once of each key that it cannot be served. */
+/** Turns stored values into objects, and logs once for each key that it cannot be served. */
 export class Ingester {
   readonly #loggedKeys = new LRUCache<Key, true>({ max: LOGGED_KEYS })
 
@@ -80,8 +80,9 @@ export class HeldObjects {
   }
 
   /**
-   * A key of this later state that cannot be of the history that led to `earlier`: last written at or before `revision`,
-   * and not what was held there; or there since then, and not in `earlier`. null: none.
+   * Returns a key of this later state that cannot belong to the history of `earlier`: it was created at or before
+   * `revision` and was not held then, or it was last written at or before `revision` and differs from what was held.
+   * null when there is none.
    */
   strangerTo(earlier: HeldObjects, revision: Revision, prefix: Key): Key | null {
     for (const { key, modRevision, createRevision, bytes } of this.store.snapshot(revision, 0).objects(prefix)) {

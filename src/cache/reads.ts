@@ -1,6 +1,7 @@
 /**
- * The reads of a cache by lists, gets and watches: the present state, one as fresh as a linearizable read, one not
- * older than a revision, or exactly the one at a revision. `watch-cache.ts` is the other half, which is fed.
+ * The reads of a cache, for lists, gets and watches: the present state, a state as fresh as a linearizable read, a
+ * state not older than a revision, or the state at exactly a revision. `watch-cache.ts` is the other half, which is
+ * fed.
  */
 import { LRUCache } from 'lru-cache'
 import type { Key } from '../model/event.js'
@@ -35,22 +36,29 @@ export abstract class CacheReads {
   protected abstract readonly held: HeldObjects
   protected abstract readonly ingester: Ingester
   readonly #kept = new LRUCache<Revision, Snapshot>({ max: KEPT_SNAPSHOTS, ttl: KEPT_SNAPSHOT_MS })
-  /** Those who asked at one time were handed the same state: what it costs to sort it is spent once. */
+  /** Reads at one time are handed the same state of the source, which is sorted once. */
   readonly #states = new WeakMap<StateAtRevision, Promise<Snapshot>>()
 
   /** The state at `revision`; the same object until something changes. */
   abstract snapshot(): Snapshot
-  /** The state at an earlier revision, by walking the ring back in turns of the event loop; null where it does not reach. */
+  /**
+   * The state at an earlier revision, by walking the ring back in turns of the event loop; null where it does not
+   * reach.
+   */
   protected abstract rebuild(revision: Revision): Promise<Snapshot | null>
 
-  /** Waits until everything at or before `revision` has arrived. @throws TooLargeResourceVersionError after the limit. */
+  /**
+   * Waits until everything at or before `revision` has arrived.
+   *
+   * @throws TooLargeResourceVersionError after the limit.
+   */
   async waitUntil(revision: Revision, signal?: AbortSignal): Promise<void> {
     // The revision may exist in etcd with nothing for this prefix in it: only a progress mark gets us there.
     const reached = await this.waiters.wait(revision, { signal, asksProgress: true })
     if (!reached) throw new TooLargeResourceVersionError(revision, this.revision)
   }
 
-  /** As fresh as a linearizable read. @throws TimeoutError when the source does not answer in time. */
+  /** Returns a state as fresh as a linearizable read. @throws TimeoutError when the source does not answer in time. */
   async consistentSnapshot(signal?: AbortSignal): Promise<Snapshot> {
     if (!this.source.trustsProgress) return await this.#readState(null, signal)
     const revision = await this.#freshRevision(signal)
@@ -58,7 +66,11 @@ export abstract class CacheReads {
     return await this.#readState(null, signal)
   }
 
-  /** One object, as fresh as a linearizable read. @throws TimeoutError when the source does not answer in time. */
+  /**
+   * Returns one object, as fresh as a linearizable read.
+   *
+   * @throws TimeoutError when the source does not answer in time.
+   */
   async consistentObject(key: Key, signal?: AbortSignal): Promise<StoredObject | undefined> {
     if (this.source.trustsProgress) {
       const revision = await this.#freshRevision(signal)
@@ -68,8 +80,8 @@ export abstract class CacheReads {
   }
 
   /**
-   * A state not older than `revision`.
-   * @throws TooLargeResourceVersionError when etcd itself is not there after the wait limit.
+   * Returns a state not older than `revision`.
+   * @throws TooLargeResourceVersionError when etcd itself has not reached it after the wait limit.
    */
   async snapshotNotOlderThan(revision: Revision, signal?: AbortSignal): Promise<Snapshot> {
     if (revision <= this.revision) return this.snapshot()
@@ -82,13 +94,13 @@ export abstract class CacheReads {
     if (reached) return this.snapshot()
     const state = await this.#readState(null, signal).catch(() => null)
     if (state !== null && state.revision >= revision) return state
-    // etcd was not there when it was read, and may be before the limit.
+    // etcd had not reached it when it was read, and may do so before the limit.
     await this.waitUntil(revision, signal)
     return this.snapshot()
   }
 
   /**
-   * Exactly the state at `revision`: kept, rebuilt by walking the ring back, or read from etcd.
+   * Returns the state at exactly `revision`: kept, rebuilt by walking the ring back, or read from etcd.
    * @param enter takes a slot for what has to be rebuilt or read. @returns what gives it back.
    * @throws ExpiredError when it is gone everywhere; TooLargeResourceVersionError when it is still to come.
    */
@@ -129,7 +141,7 @@ export abstract class CacheReads {
     return read
   }
 
-  /** Keeps a snapshot for the pages still to be asked for. */
+  /** Keeps a snapshot for the further pages of a list. */
   keep(snapshot: Snapshot): void {
     this.#kept.set(snapshot.revision, snapshot)
   }
@@ -139,7 +151,11 @@ export abstract class CacheReads {
     this.#kept.clear()
   }
 
-  /** The revision that a consistent read must have reached. @throws TimeoutError when the source is away or behind us. */
+  /**
+   * The revision that a consistent read must have reached.
+   *
+   * @throws TimeoutError when the source is away or behind us.
+   */
   async #freshRevision(signal: AbortSignal | undefined): Promise<Revision> {
     const before = this.revision
     const revision = await this.#fromSource(this.source.currentRevision(signal))
@@ -148,7 +164,7 @@ export abstract class CacheReads {
     throw new TimeoutError(`Timeout: ${this.name}: the storage is at revision ${revision}`, RETRY_SOON)
   }
 
-  /** Waits for the watch. While it is away nothing comes by it, and what etcd itself answers is read, as of one that hangs. */
+  /** Waits until the watch has brought `revision`. Does not wait while the watch is away: then etcd itself is read. */
   async #reachesSoon(revision: Revision, signal: AbortSignal | undefined): Promise<boolean> {
     if (this.disconnectedReason !== null) return false
     return await this.waiters.wait(revision, { signal, asksProgress: true })
@@ -184,7 +200,8 @@ export abstract class CacheReads {
   }
 
   /**
-   * @param isHeld a version that is held is the same; while the source is away it may be of another history.
+   * @param isHeld whether an equal mod revision means an equal version; while the source is away it may not, because
+   * etcd's history may be another one.
    * @throws NotImplementedError when something in it is encrypted: a list without that would be a lie.
    */
   async #snapshotOf({ revision, keyValues }: StateAtRevision, isHeld: boolean): Promise<Snapshot> {

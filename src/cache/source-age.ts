@@ -1,9 +1,9 @@
-/** Whether the source of a cache is there, and how old what it last confirmed is. */
+/** Tracks whether the source of a cache is connected, and how long ago it last confirmed the content. */
 import type { Clock } from '../support/clock.js'
 
 /**
- * A peer that falls silent is noticed this late at most: until then the connection was alive, and what it had not told did
- * not exist. etcd allows keepalive pings no more often than every 5 s.
+ * A peer that falls silent is noticed after this time at the latest: before, the connection was alive, and the cache
+ * had everything. etcd allows keepalive pings no more often than every 5 s.
  */
 const NOTICED_WITHIN_MS = 9_000
 
@@ -12,7 +12,7 @@ export class SourceAge {
   #reason: string | null = null
   #confirmedAtMs: number
   #toldAtMs: number
-  /** For how long a confirmation stands; for good where the source tells of its end. */
+  /** How long a confirmation is valid; for good where the end of the connection is noticed. */
   #confirmedForMs = Number.POSITIVE_INFINITY
 
   constructor(clock: Clock) {
@@ -36,14 +36,14 @@ export class SourceAge {
   disconnected(reason: string): boolean {
     const wasThere = this.#reason === null
     if (wasThere && this.#confirmedForMs === Number.POSITIVE_INFINITY) {
-      // Not from now on: the source may have been away for as long as it takes to notice.
+      // The source may have been away for as long as it takes to notice that.
       this.#confirmedAtMs = Math.max(this.#toldAtMs, this.#clock.monotonic() - NOTICED_WITHIN_MS)
     }
     this.#reason = reason
     return wasThere
   }
 
-  /** The source has told something. @returns whether it was away before. */
+  /** The source has sent something. @returns whether it was away before. */
   connected(): boolean {
     this.#toldAtMs = this.#clock.monotonic()
     const wasAway = this.#reason !== null

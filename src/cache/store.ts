@@ -19,7 +19,9 @@ function compareKeys(a: Key, b: Key): number {
 /** Some microseconds of counting. */
 const KEYS_PER_YIELD = 256
 
-/** How many objects are stored as protobuf, by `apiVersion kind`. As many entries as a resource has had storage versions. */
+/**
+ * The number of objects stored as protobuf, by `apiVersion kind`: one entry for each storage version there has been.
+ */
 export type ProtobufKinds = ReadonlyMap<string, number>
 
 function protobufKind(object: StoredObject): string {

@@ -1,4 +1,4 @@
-/** Reads that wait for a revision, and the questions to the source that bring it about. */
+/** Reads that wait for a revision, and the requests for progress that make it arrive sooner. */
 import type { FreshnessSource } from '../model/freshness-source.js'
 import type { Revision } from '../model/revision.js'
 import type { WatchCacheMetrics } from '../model/stage-metrics.js'
@@ -15,14 +15,14 @@ export interface WaitersOptions {
 
 export interface WaitOptions {
   readonly signal?: AbortSignal | undefined
-  /** Whether the source is asked how far it is, again and again. */
+  /** Whether the source is asked for its progress, again and again. */
   readonly asksProgress: boolean
   readonly limitMs?: number
 }
 
 /** A trusted etcd drops a progress request in silence while a watcher is behind: ask again. */
 const PROGRESS_REPEAT_MS = 100
-/** Between two questions for progress, milliseconds: a thousand waiting reads ask no more often than one would hurry. */
+/** The least time between two requests for progress, in milliseconds, however many reads wait. */
 const PROGRESS_GAP_MS = 5
 
 interface Waiter {
@@ -44,7 +44,7 @@ export class Waiters {
     return this.#waiters.size
   }
 
-  /** The cache has reached a revision. */
+  /** Ends the waits for revisions that the cache has reached. */
   reached(position: Revision): void {
     for (const waiter of this.#waiters) if (waiter.revision <= position) waiter.wake()
   }
@@ -80,7 +80,7 @@ export class Waiters {
     return reached
   }
 
-  /** Asks the source how far it is: once for all who want to know within a few milliseconds, and after the last of them. */
+  /** Asks for progress once for all reads that ask within a few milliseconds, after the last of them. */
   #ask(): void {
     if (this.#isAskDue) return
     const { clock, freshness } = this.#options

@@ -1,6 +1,6 @@
 /**
  * Everything this process knows of one resource, under one revision: the latest objects (store) and the recent past
- * (ring). A feed writes to it through `FeedSink`, the dispatcher listens, and lists and watches read (`reads.ts`).
+ * (ring). A feed writes to it as its `FeedSink`, the dispatcher listens, and lists and watches read (`reads.ts`).
  *
  * `revision` is the position up to which every event has arrived. It moves only by what the source has said: a batch, a
  * progress mark, a whole state.
@@ -32,7 +32,7 @@ export interface CacheListener {
   onBatch(batch: CacheBatch): void
   /** Everything at or before `revision` has been told. Once after a run of batches, and on progress. */
   onAdvance(revision: Revision): void
-  /** History before `revision` is gone: watchers that stand below it can go on nowhere. */
+  /** History before `revision` is gone: watchers below it cannot go on. */
   onReset(revision: Revision, isOtherHistory: boolean): void
   /** Called when following events cannot be read: nothing is reported until a reset. */
   onUnreadable?(error: NotImplementedError): void
@@ -49,7 +49,7 @@ export interface WatchCacheOptions {
   /** Ends in '/'. */
   readonly prefix: Key
   readonly ingest: (keyValue: KeyValue) => StoredObject | Unservable
-  /** Called once the first read needs it, since the source may be opened after the cache that it feeds. */
+  /** Called when a read first needs it, since the source may be opened after the cache that it feeds. */
   readonly freshness: () => FreshnessSource
   readonly ring: RingBounds
   readonly clock: Clock
@@ -63,10 +63,10 @@ export interface WatchCacheOptions {
   readonly firstHistory?: number
 }
 
-/** One line in so long says that a resource's history is too short for its writes. */
+/** The time between two log lines that say that a resource's history is too short for its writes. */
 const CUT_LOG_GAP_MS = 3_600_000
 
-/** The API server lets a read wait as long. */
+/** The API server lets a read wait just as long. */
 const WAIT_LIMIT_MS = 3_000
 
 export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
@@ -108,7 +108,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#options.freshness()
   }
 
-  /** Before the first state arrives, and for good. */
+  /** Adds a listener for good. To be called before the first state arrives. */
   listen(listener: CacheListener): void {
     this.#listeners.push(listener)
   }
@@ -122,7 +122,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#ring.floorRevision
   }
 
-  /** Another number after another history began: there, the same revision means another state. */
+  /** The number of the history: the same revision means another state in another history. */
   get history(): number {
     return this.#history
   }
@@ -148,17 +148,17 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.held.store.protobufKinds.keys()
   }
 
-  /** Whether the source's word on how far it is can be believed. */
+  /** Whether the progress that the source reports can be trusted. */
   get trustsProgress(): boolean {
     return this.source.trustsProgress
   }
 
-  /** Has the source say how far it is, where its word can be believed: it then comes as progress, or not at all. */
+  /** Asks the source for its progress, where that can be trusted. It comes as `progress`, or not at all. */
   askProgress(): void {
     if (this.trustsProgress && this.#readiness.kind === 'ready') this.source.requestProgress()
   }
 
-  /** Values that are encrypted at rest: while there is one, nothing of the resource is served. */
+  /** The number of values that are encrypted at rest. While there is one, nothing of the resource is served. */
   get encryptedCount(): number {
     return this.held.encryptedCount
   }
@@ -227,7 +227,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
       isOtherHistory = stranger !== null || revision < this.#revision
       const fields = { resource: this.name, revision, key: stranger === null ? null : keyToText(stranger) }
       if (isOtherHistory) {
-        this.#options.logger.error(fields, 'not the same history: what was before is not what it was')
+        this.#options.logger.error(fields, 'not the same history: an object that was delivered is not the one in etcd')
       }
     }
     const isNewlyEncrypted = this.encryptedCount === 0 && state.encryptedCount > 0
@@ -300,8 +300,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   }
 
   /**
-   * The same objects are shown differently from now on. Watches must not go on from before: their clients hold what is no
-   * longer shown, so they are told to list again.
+   * The same objects are shown differently from now on. Watches cannot resume from before: their clients hold objects
+   * as they are no longer shown, and are told to list again.
    */
   reread(): void {
     this.#history++
@@ -319,12 +319,12 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     if (gap !== undefined) throw ExpiredError.tooOld(afterRevision, (gap.until + 1) as Revision)
   }
 
-  /** Whether every event after it is held, or still to come. */
+  /** Whether every event after `revision` is held, or still to come. */
   canResumeAfter(revision: Revision): boolean {
     return revision >= this.#ring.floorRevision && this.#gaps.around(revision) === undefined
   }
 
-  /** The first batch after `afterRevision`, undefined when caught up. Ask `floorRevision` first. O(log n). */
+  /** Returns the first batch after `afterRevision`; undefined when caught up. Check `floorRevision` first. O(log n). */
   batchAfter(afterRevision: Revision): CacheBatch | undefined {
     return this.#ring.at(this.#ring.indexAfter(afterRevision))
   }
@@ -341,7 +341,10 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
 
   // CheckedCache
 
-  /** Everything at the cache's own revision, what cannot be served included, sorted by key; null at any other. */
+  /**
+   * Returns everything at the cache's own revision, sorted by key, with values that cannot be served; null at any
+   * other.
+   */
   stateAt(revision: Revision): Iterable<CheckedKey> | null {
     if (revision !== this.#revision || revision === ZERO_REVISION) return null
     const unservable = [...this.held.unservable]
@@ -350,7 +353,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return merged(this.snapshot().objects(this.prefix), unservable)
   }
 
-  /** The bytes it would hold of a value; null for one that cannot be served. */
+  /** Returns the bytes that the cache would hold of a value; null for one that cannot be served. */
   comparable(keyValue: KeyValue): Buffer | null {
     const object = this.ingester.ingest(keyValue)
     return isUnservable(object) ? null : object.bytes
@@ -374,8 +377,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   }
 
   /**
-   * While something is encrypted nobody is told anything: an object that cannot be read any more is not gone, and a list
-   * without it is no list. When all can be read again, what came meanwhile is no history to resume in.
+   * While a value is encrypted no events are sent: an object that can no longer be read is not gone, and a list without
+   * it would be wrong. When all values can be read again, nobody can resume in between.
    */
   #appendUnread(batch: CacheBatch, encryptedBefore: number): void {
     if (encryptedBefore === 0) this.#tellEncrypted()
@@ -476,7 +479,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   }
 }
 
-/** Two sorted runs as one. */
+/** Merges two sorted runs. */
 function* merged(
   objects: Iterable<StoredObject>,
   others: readonly { readonly key: Key; readonly modRevision: Revision }[],

@@ -6,8 +6,8 @@
  * Of duplicate keys the last is kept, because YAML readers refuse them. The layout is kubectl's: two spaces, lists not
  * indented.
  *
- * All of it can stop anywhere, because a large object takes a tenth of a second: the generators yield after some tens of
- * microseconds of work, and go on when they are called again. None of them recurses.
+ * All of it can stop anywhere, because a large object takes a tenth of a second: the generators yield after some tens
+ * of microseconds of work, and go on when they are called again. None of them recurses.
  */
 import { decodeString } from './json-strings.js'
 import { endOfString, endOfValue, skipSpace } from '../support/json-walk.js'

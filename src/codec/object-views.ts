@@ -1,8 +1,8 @@
 /**
  * The JSON of a stored object in one version of its resource. When the stored bytes are already in that form, they are
  * used as they are. Otherwise they are decoded from protobuf, converted between versions or changed as the schema of
- * their definition says, and the result is kept in an LRU with a bound on its bytes. Decoding is lazy: objects of a resource that only protobuf clients watch are never
- * decoded here.
+ * their definition says, and the result is kept in an LRU with a bound on its bytes. Decoding is lazy: objects of a
+ * resource that only protobuf clients watch are never decoded here.
  */
 import { LRUCache } from 'lru-cache'
 import type { StoredObject } from '../model/stored-object.js'
@@ -130,12 +130,15 @@ function isSameVersion(a: ViewTarget, b: ViewTarget): boolean {
   return a.apiVersion === b.apiVersion && a.convertsByName === b.convertsByName
 }
 
-/** A number that may be written otherwise than it was: a fraction, an exponent, more than 15 digits, a negative zero. */
+/**
+ * A number that may be written otherwise than it was: a fraction, an exponent, more than 15 digits, a negative zero.
+ */
 const UNUSUAL_NUMBER = /(?:":|[,[])-?(?:\d{16}|\d+[.eE])|(?:":|[,[])-0/
 
 /**
- * The object as the rules change it; null when they change nothing: then the bytes stay what they are. That is found out
- * without a lossless tree, at a fraction of its cost, and with usual numbers alone none is needed to change it either.
+ * The object as the rules change it; null when they change nothing: then the bytes stay what they are. That is found
+ * out without a lossless tree, at a fraction of its cost, and with usual numbers alone none is needed to change it
+ * either.
  */
 function readBy(rules: ReadRules, json: Buffer, stored: string, shown: string): Spliceable | null {
   const text = json.toString()

@@ -1,6 +1,7 @@
 /**
- * How the objects of one definition are read: pruned and filled in as the version says in which they are stored, and pruned
- * once more as the one says in which they are shown. Defaults are those of the stored version alone, as in the API server.
+ * How the objects of one definition are read: pruned and filled in as the version says in which they are stored, and
+ * pruned once more as the one says in which they are shown. Defaults are those of the stored version alone, as in the
+ * API server.
  */
 import { isRecord, type Json, type JsonRecord } from './json-tree.js'
 import { orderlyMetadata } from './object-metadata.js'
@@ -10,7 +11,9 @@ import { type OpenApiSchema, structuralOf } from './structural-schema.js'
 export interface ReadRulesOptions {
   readonly group: string
   readonly kind: string
-  /** By version, those that are not served included. undefined: the version has none, and keeps type and metadata alone. */
+  /**
+   * By version, those that are not served included. undefined: the version has none, and keeps type and metadata alone.
+   */
   readonly schemas: Readonly<Record<string, OpenApiSchema | undefined>>
   /** Definitions of old may say so. */
   readonly preservesUnknownFields: boolean
@@ -32,8 +35,10 @@ export class ReadRules {
   /**
    * Changes the object in place.
    *
-   * @param object whole, without a resourceVersion; a lossless tree, or what `JSON.parse` gives when it is only looked at.
-   * @param stored the apiVersion that it has. @param shown the one that it is to have; its `apiVersion` is left to others.
+   * @param object whole, without a resourceVersion; a lossless tree, or what `JSON.parse` gives when it is only looked
+   * at.
+   * @param stored the apiVersion that it has. @param shown the one that it is to have; its `apiVersion` is left to
+   * others.
    * @returns whether anything was changed.
    */
   read(object: JsonRecord, stored: string, shown: string): boolean {

@@ -1,9 +1,10 @@
 /**
- * What a structural schema does to an object, step by step and in place, for reads and writes alike: members that are not
- * declared go, nulls go where none may be, the metadata of embedded objects is put in order, and defaults are filled in.
+ * What a structural schema does to an object, step by step and in place, for reads and writes alike: members that are
+ * not declared go, nulls go where none may be, the metadata of embedded objects is put in order, and defaults are
+ * filled in.
  *
- * It works on a lossless tree, and as well on what `JSON.parse` gives, where that is only to be looked at: each step says
- * whether it changed anything.
+ * It works on a lossless tree, and as well on what `JSON.parse` gives, where that is only to be looked at: each step
+ * says whether it changed anything.
  *
  * Source: the packages `pruning`, `defaulting` and `objectmeta` of k8s.io/apiextensions-apiserver.
  */
@@ -13,7 +14,9 @@ import { orderlyMetadata } from './object-metadata.js'
 /** A schema as far as it changes objects; `structural-schema.ts` makes it. */
 export interface Structural {
   readonly properties: ReadonlyMap<string, Structural>
-  /** Of all other members. `nothing`: they are allowed, and whatever is inside them is not. null: they are not allowed. */
+  /**
+   * Of all other members. `nothing`: they are allowed, and whatever is inside them is not. null: they are not allowed.
+   */
   readonly additional: Structural | 'nothing' | null
   readonly items: Structural | null
   readonly keepsUnknown: boolean
@@ -40,7 +43,11 @@ export interface UnknownFields {
 /** Paths told of one object: a broken client must not get megabytes back. */
 const MAX_TOLD = 64
 
-/** @param isRoot a whole object, whose type and metadata stay. @param unknown told of what goes. @returns whether something went. */
+/**
+ * @param isRoot a whole object, whose type and metadata stay.
+ *
+ * @param unknown told of what goes. @returns whether something went.
+ */
 export function pruneUnknown(
   value: Json,
   schema: Structural | null,
@@ -154,7 +161,9 @@ function coerceObject(object: JsonRecord): boolean {
   return true
 }
 
-/** Fills in what the schema says of members that are not there; a null where null is not allowed counts as not there. */
+/**
+ * Fills in what the schema says of members that are not there; a null where null is not allowed counts as not there.
+ */
 export function fillDefaults(value: Json, schema: Structural): boolean {
   if (!schema.hasDefaults) return false
   let isChanged = false

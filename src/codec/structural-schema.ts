@@ -1,6 +1,6 @@
 /**
- * The schema of a definition as far as it changes objects: which members are kept, which nulls are, and what is filled in
- * where nothing is. Compiled once per schema. What a value must be to be valid is not looked at here.
+ * The schema of a definition as far as it changes objects: which members are kept, which nulls are, and what is filled
+ * in where nothing is. Compiled once per schema. What a value must be to be valid is not looked at here.
  *
  * Source: k8s.io/apiextensions-apiserver, which calls this a structural schema.
  */

@@ -16,9 +16,9 @@ import { apiVersion, type Resource } from '../model/resource.js'
 export interface WellKnownResource {
   readonly resource: Resource
   /**
-   * `default`: served from the start. `by-name`: only when the operator names it (Secrets). `other-version`: the same keys
-   * as a default row, under another group or version: servable only where the stored bytes are of it or are converted,
-   * so it is off until asked for.
+   * `default`: served from the start. `by-name`: only when the operator names it (Secrets). `other-version`: a version that
+   * API servers of today have given up, of the keys of a default row. Its objects are shown in the default's version; itself
+   * it is served only when the operator names it, never because of what is stored: equal flags give equal discovery.
    */
   readonly served: 'default' | 'by-name' | 'other-version'
   /**
@@ -108,7 +108,7 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
     ],
   ],
   // The same keys as core events, which is what is stored; kubectl resolves `events` to the core group.
-  ['events.k8s.io', 'v1', [inNamespace('events', 'Event', { shortNames: ['ev'], ...OTHER })]],
+  ['events.k8s.io', 'v1', [inNamespace('events', 'Event', { shortNames: ['ev'] })]],
   [
     'autoscaling',
     'v2',
@@ -123,13 +123,7 @@ const ROWS: readonly (readonly [group: string, version: string, rows: readonly R
   [
     'autoscaling',
     'v1',
-    [
-      inNamespace('horizontalpodautoscalers', 'HorizontalPodAutoscaler', {
-        shortNames: ['hpa'],
-        categories: ALL,
-        ...OTHER,
-      }),
-    ],
+    [inNamespace('horizontalpodautoscalers', 'HorizontalPodAutoscaler', { shortNames: ['hpa'], categories: ALL })],
   ],
   [
     'batch',

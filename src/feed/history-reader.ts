@@ -1,6 +1,7 @@
 /**
- * Reads etcd's state and history for one feed: lists the state into the sink, and compares the history with the one that
- * was delivered. It remembers by what that history is known: the cluster, and the fingerprint of what was delivered.
+ * Reads etcd's state and history for one feed: lists the state into the sink, and compares the history with the one
+ * that was delivered. It remembers by what that history is known: the cluster, and the fingerprint of what was
+ * delivered.
  */
 import type { Revision } from '../model/revision.js'
 import { withDeadline } from '../support/deadline.js'
@@ -167,7 +168,10 @@ export class HistoryReader {
   }
 }
 
-/** Lifts anything caught. An error that is not the upstream's is our bug: it is logged, and the feed goes on as after any. */
+/**
+ * Lifts anything caught. An error that is not the upstream's is our bug: it is logged, and the feed goes on as after
+ * any.
+ */
 export function asUpstreamError(cause: unknown, { logger, name }: Pick<FeedOptions, 'logger' | 'name'>): UpstreamError {
   if (cause instanceof UpstreamError) return cause
   logger.error({ resource: name, err: cause }, 'unexpected error in a feed')

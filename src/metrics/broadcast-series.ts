@@ -1,4 +1,4 @@
-/** What Prometheus is told of the fan-out: watchers, what they were sent, and how late. */
+/** The metrics of the fan-out: watchers, the events they were sent, and the delay. */
 import type { Counter } from 'prom-client'
 import type { BroadcastMetrics } from '../model/stage-metrics.js'
 import { type MetricSet, RESOURCE, type ResourceLabels } from './metric-set.js'

@@ -1,4 +1,4 @@
-/** What Prometheus is told of the caches: their events, their contents and their history. */
+/** The metrics of caches: their events, their contents and their history. */
 import type { WatchCacheMetrics } from '../model/stage-metrics.js'
 import { type MetricSet, RESOURCE, type ResourceLabels } from './metric-set.js'
 import type { LabelledGauges } from './resource-gauges.js'
@@ -76,7 +76,7 @@ export class CacheSeries {
     )
   }
 
-  /** @param arrived is told the seconds that a run of events took from its arrival until it was dispatched. */
+  /** @param arrived takes the seconds that a run of events took from its arrival until it was dispatched. */
   of(labels: ResourceLabels, arrived: (seconds: number) => void): WatchCacheMetrics {
     const events = this.#events.labels(labels)
     return {

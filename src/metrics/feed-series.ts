@@ -1,4 +1,4 @@
-/** What Prometheus is told of the feeds: lists, watches, and comparisons with etcd. */
+/** The metrics of feeds: lists, watches, and comparisons with etcd. */
 import type { FeedMetrics } from '../model/stage-metrics.js'
 import { type MetricSet, RESOURCE, type ResourceLabels } from './metric-set.js'
 
@@ -40,16 +40,21 @@ export class FeedSeries {
     )
     this.#initialisations = set.counter(
       'feed_initializations_total',
-      'Times the first list of a resource was complete.',
+      'Times a resource was initialized: it was listed, and the history after the list had arrived.',
       RESOURCE,
     )
     this.#initErrors = set.counter(
       'feed_initialization_errors_total',
-      'First lists that failed, by the code of the error.',
+      'Lists of a resource that failed, by the code of the error.',
       [...RESOURCE, 'code'],
     )
     this.#initSeconds = set.renamed(
-      set.gauge('feed_initialization_duration_seconds', 'Time that the last first list took.', RESOURCE, 'max'),
+      set.gauge(
+        'feed_initialization_duration_seconds',
+        'Time that the last initialization of a resource took.',
+        RESOURCE,
+        'max',
+      ),
       'feed_initialization_seconds',
     )
     this.#consistencyChecks = set.counter('consistency_checks_total', 'Comparisons of a cache with etcd, by outcome.', [

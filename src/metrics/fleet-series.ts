@@ -1,4 +1,4 @@
-/** What Prometheus is told of a fleet: what is published to NATS, and what replicas are fed by it. */
+/** The metrics of a fleet: what is published to NATS, and what replicas receive from it. */
 import type { FleetMetrics } from '../model/stage-metrics.js'
 import { type MetricSet, RESOURCE, type ResourceLabels } from './metric-set.js'
 
@@ -68,7 +68,7 @@ export class FleetSeries {
     )
   }
 
-  /** @param hop is told the seconds from the publisher's writing to this replica. */
+  /** @param hop takes the seconds from the publisher's writing to this replica. */
   of(labels: ResourceLabels, hop: (seconds: number) => void): FleetMetrics {
     return {
       hop,

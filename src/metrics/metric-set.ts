@@ -1,4 +1,7 @@
-/** One registry of prom-client, and how metrics are made in it: under our prefix, and with their sums over worker processes. */
+/**
+ * One registry of prom-client, and how metrics are made in it: under our prefix, and with their sums over worker
+ * processes.
+ */
 import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client'
 
 /** From 0.1 ms (one pass at the head) to 10 s (a peer that is far behind). */
@@ -46,7 +49,10 @@ export class MetricSet {
     })
   }
 
-  /** Shows a metric under the name of the release before as well. It counts nothing itself, so it costs only at a scrape. */
+  /**
+   * Shows a metric under the name of the release before as well. It counts nothing itself, so it costs only at a
+   * scrape.
+   */
   renamed<M extends Histogram | Gauge>(metric: M, oldName: string): M {
     const { name, labelNames } = metric as unknown as { name: string; labelNames: readonly string[] }
     const old = `distributary_${oldName}`

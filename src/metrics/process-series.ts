@@ -1,4 +1,4 @@
-/** What Prometheus is told of the process: its configuration, certificates, memory, workers and threads. */
+/** The metrics of the process: its configuration, certificates, memory, workers and threads. */
 import { totalmem } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 import type { MetricSet } from './metric-set.js'
@@ -31,7 +31,7 @@ export class ProcessSeries {
     )
     this.#reloadSeconds = set.gauge(
       'config_last_reload_success_timestamp_seconds',
-      'Time at which the configuration was last loaded, in seconds since 1970.',
+      'Time at which the configuration was last loaded, in seconds since the epoch.',
       [],
       'min',
     )
@@ -67,7 +67,7 @@ export class ProcessSeries {
     this.#certificates.set({ use, file }, seconds)
   }
 
-  /** @param atMs milliseconds since 1970. */
+  /** @param atMs milliseconds since the epoch. */
   configLoaded(isSuccess: boolean, atMs: number): void {
     this.#reloadOk.set(isSuccess ? 1 : 0)
     if (isSuccess) this.#reloadSeconds.set(atMs / 1000)

@@ -1,6 +1,6 @@
 /**
- * What is counted about requests: those of clients, and those that this server sends for them to authenticators,
- * authorizers, API servers and etcd.
+ * The metrics of requests: those of clients, and those that this server sends for them to authenticators, authorizers,
+ * API servers and etcd.
  *
  * Labels are bounded: `group` and `resource` are set for resources that are served here, and empty for any other path.
  */
@@ -88,7 +88,7 @@ export class RequestMetrics implements AccessMetrics, EtcdRequestMetrics {
     )
   }
 
-  /** What a scrape reads. */
+  /** Sets the gauges, before a scrape. */
   readGauges(): void {
     for (const [kind, count] of Object.entries(this.#inFlight)) this.#inFlightGauge.set({ kind }, count)
   }

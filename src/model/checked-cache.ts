@@ -14,10 +14,12 @@ export interface CheckedCache {
   /** The cache holds what etcd held at this revision; null before the first list. */
   readonly revision: Revision | null
   /**
-   * What the cache held at exactly that revision, sorted by key; null when it cannot tell any more, or yet. A snapshot: it
-   * is gone through while etcd's pages come in, and writes go on meanwhile.
+   * What the cache held at exactly that revision, sorted by key; null when it cannot tell any more, or yet. A snapshot:
+   * it is gone through while etcd's pages come in, and writes go on meanwhile.
    */
   stateAt(revision: Revision): Iterable<CheckedKey> | null
-  /** The bytes that the cache would hold of a value of etcd's; null when it would hold none. Default: the value itself. */
+  /**
+   * The bytes that the cache would hold of a value of etcd's; null when it would hold none. Default: the value itself.
+   */
   comparable?(keyValue: KeyValue): Buffer | null
 }

@@ -1,4 +1,4 @@
-/** Something that every object matching a selector must have: selectors tell it, and the broadcast finds them by it. */
+/** A term that every object matching a selector satisfies. The broadcast finds selectors by such terms. */
 export interface EqualityTerm {
   /** A field path, or `metadata.labels[KEY]` for a label: the two never look alike. */
   readonly path: string

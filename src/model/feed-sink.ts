@@ -1,6 +1,6 @@
 /**
- * What a feed hands on. The feed declares it and the watch cache satisfies it by shape; a NATS stream, a worker's socket
- * and another distributary write to the same interface. Every call is synchronous and in order of revision.
+ * The interface between a feed and what it feeds: a watch cache, a relay to workers, a publisher to NATS. Every call is
+ * synchronous and in order of revision.
  */
 import type { Batch, KeyValue } from './event.js'
 import type { Revision } from './revision.js'
@@ -13,7 +13,8 @@ import type { Revision } from './revision.js'
  *   deletes at the state's revision, a changed create revision as delete and put), so that watchers stay connected. The
  *   feed has compared one key; a sink that meets another which cannot be of the same history (written at or below the
  *   sink's own revision, and not what the sink holds) treats the whole as `history-changed`.
- * - `history-changed`: not the same etcd, or an older one restored: nothing known before means anything now. 410 for all.
+ * - `history-changed`: not the same etcd, or an older one restored: nothing known before means anything now. 410 for
+ * all.
  */
 export type ReplaceReason = 'initial' | 'gap' | 'coalesce' | 'history-changed'
 
@@ -36,11 +37,11 @@ export interface FeedSink {
   /** The source is away, for a reason to show; what is cached stays served. `synced` or `apply` ends it. */
   disconnected(reason: string): void
   /**
-   * What was handed over is all there was `ageMs` ago, and the source will say so again within `validMs`; until it does, the
-   * cache is as old as that. For a source that can fall silent without being noticed at once. After this, only it tells the
-   * age: `apply`, `progress` and `synced` do not. `Infinity` takes that back.
+   * What was handed over is all there was `ageMs` ago, and the source will say so again within `validMs`; until it
+   * does, the cache is as old as that. For a source that can fall silent without being noticed at once. After this,
+   * only it tells the age: `apply`, `progress` and `synced` do not. `Infinity` takes that back.
    */
   confirmed?(ageMs: number, validMs: number): void
-  /** It cannot be listed at all (permission, encryption): clients are told this, readiness does not wait for it. */
+  /** The resource cannot be listed at all (permission): clients are told why, and readiness does not wait for it. */
   refused(reason: string): void
 }

@@ -1,4 +1,4 @@
-/** What the stages count about requests; `src/metrics` implements it. */
+/** The metrics of requests that the stages count; `src/metrics` implements these interfaces. */
 
 export type RequestKind = 'read' | 'write' | 'passed'
 
@@ -16,7 +16,7 @@ export interface AnsweredRequest {
   readonly reason: string | null
 }
 
-/** Of the authenticators and authorizers in front of every request. Times are in seconds. */
+/** The metrics of the authenticators and authorizers in front of every request. Times are in seconds. */
 export interface AccessMetrics {
   authenticated(result: 'success' | 'failure' | 'error', seconds: number): void
   authorized(result: 'allowed' | 'denied' | 'error', seconds: number): void

@@ -1,6 +1,7 @@
 /**
  * A served resource: how clients name it and which etcd keys hold it. This file knows the shape and the way between a
- * key and (namespace, name); which resources there are is data elsewhere (`dialect/well-known-resources.ts`, the config).
+ * key and (namespace, name); which resources there are is data elsewhere (`dialect/well-known-resources.ts`, the
+ * config).
  */
 import { type Key, keyFromText } from './event.js'
 
@@ -38,7 +39,7 @@ export function apiVersion(resource: Pick<Resource, 'group' | 'version'>): strin
   return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`
 }
 
-/** null for a key that does not have the resource's shape (a stray key under its prefix): it is not an object of it. */
+/** Returns null for a stray key under the prefix, which does not have the shape of the resource's keys. */
 export function nameOfKey(resource: Resource, key: Key): ObjectName | null {
   const rest = Buffer.from(key.slice(resource.etcdPrefix.length), 'latin1').toString('utf8')
   if (rest === '') return null

@@ -95,7 +95,7 @@ export class TooLargeResourceVersionError extends StatusError {
   }
 }
 
-/** Somebody else was to answer this, and cannot be reached or does not speak HTTP. */
+/** The server that was to answer cannot be reached, or does not speak HTTP. */
 export class BadGatewayError extends StatusError {
   override readonly name = 'BadGatewayError'
   readonly code = 502
@@ -109,7 +109,7 @@ export class TimeoutError extends StatusError {
   readonly reason = 'Timeout'
 }
 
-/** Still listing, or a limit reached. */
+/** The resource is still being listed, or a limit is reached. */
 export class TooManyRequestsError extends StatusError {
   override readonly name = 'TooManyRequestsError'
   readonly code = 429
@@ -120,7 +120,7 @@ export class TooManyRequestsError extends StatusError {
   }
 }
 
-/** Draining, or a part that is away: another replica, or later. */
+/** This server is draining, or a part of it is away: the client tries another replica, or tries later. */
 export class ServiceUnavailableError extends StatusError {
   override readonly name = 'ServiceUnavailableError'
   readonly code = 503
@@ -193,7 +193,7 @@ const MAX_CAUSES = 100
 const MAX_FIELD_CHARACTERS = 1_024
 const MAX_MESSAGE_CHARACTERS = 4_096
 
-/** Understood and well formed, but not allowed to mean that; the causes name the fields. */
+/** A well-formed object with content that is not allowed; the causes name the fields. */
 export class InvalidError extends StatusError {
   override readonly name = 'InvalidError'
   readonly code = 422

@@ -1,6 +1,6 @@
 /**
- * One object version as the cache keeps it: its encoded bytes, where the resourceVersion goes, and nothing parsed but the
- * few facts that selectors in use need. A tree per object would cost several times its bytes and all of the garbage
+ * One object version as the cache keeps it: its encoded bytes, where the resourceVersion goes, and nothing parsed but
+ * the few facts that selectors in use need. A tree per object would cost several times its bytes and all of the garbage
  * collector's time.
  */
 import type { Key } from './event.js'
@@ -37,10 +37,13 @@ export class StoredObject {
   ) {}
 }
 
-/** A value that cannot be served: encrypted at rest, over the size limit, a stray key. Counted, logged once, never silent. */
+/**
+ * A value that cannot be served: encrypted at rest, over the size limit, a stray key. Counted, logged once, never
+ * silent.
+ */
 export interface Unservable {
   readonly unservable: string
-  /** The key is somebody else's: whatever can be read beside it, a list without it would be a lie. */
+  /** The encryption key is not ours. A list without this value would be wrong, whatever else can be read. */
   readonly isEncrypted?: true
 }
 

@@ -22,7 +22,7 @@ export interface UncachedResource {
   open(request: UncachedRequest, signal: AbortSignal): Promise<OpenedResource>
 }
 
-/** The functions that a request needs of a resource that is not cached. */
+/** What a request is going to read of a resource that is not cached. */
 export interface UncachedRequest {
   /** '' for all. */
   readonly namespace: string

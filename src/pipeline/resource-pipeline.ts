@@ -24,7 +24,7 @@ import type { LiveResource } from './live-resource.js'
 
 export interface ResourcePipelineOptions {
   readonly openFeed: OpenFeed
-  /** The JSON that selectors look at; null: there is none. @param apiVersion the version to read it as; '': as it is stored. */
+  /** Returns the JSON that selectors read; null when there is none. @param apiVersion as in `JsonOf`. */
   readonly jsonOf: (
     resource: Resource,
     object: StoredObject,
@@ -44,12 +44,15 @@ export interface ResourcePipelineOptions {
   readonly firstHistory?: number
 }
 
-/** The most that the log of one group, all logs, and the frames for lagging cursors may take, as shares of the ring's bytes. */
+/**
+ * The most that the log of one group, all logs, and the frames for lagging cursors may take, as shares of the ring's
+ * bytes.
+ */
 const LOG_SHARE = 1 / 8
 const ALL_LOGS_SHARE = 1 / 4
 const REPLAY_SHARE = 1 / 8
 
-/** A wrapped value is logged once per key; so many keys are remembered. */
+/** A wrapped value is logged once per key, for this many keys. */
 const LOGGED_KEYS = 1_000
 /** The share of the ring's bytes that is kept when memory is short. */
 const KEPT_SHARE = 1 / 8
@@ -63,7 +66,9 @@ export class ResourcePipeline {
   readonly metrics: ResourceMetrics
   readonly #clock: Clock
 
-  /** @param resource one of those that share the pipeline: it gives names to logs and metrics, and the shape of keys. */
+  /**
+   * @param resource one of those that share the pipeline: it gives names to logs and metrics, and the shape of keys.
+   */
   constructor(
     readonly resource: Resource,
     options: ResourcePipelineOptions,
@@ -81,7 +86,8 @@ export class ResourcePipeline {
         resource,
         maxValueBytes: options.maxValueBytes,
         wrap: keyValueObject,
-        // Under a declared prefix any value is welcome; among Kubernetes objects a plain value is a mistake worth a warning.
+        // Under a declared prefix any value is welcome; among Kubernetes objects a plain value is a mistake worth a
+        // warning.
         ...(resource.wholeKeyNames
           ? {}
           : { onWrapped: (keyValue: KeyValue) => this.#noteWrapped(name, keyValue, options) }),
@@ -117,7 +123,7 @@ export class ResourcePipeline {
     return { kind: 'live', served, cache, dispatcher, metrics }
   }
 
-  /** What the resource's objects are has changed with its definition. */
+  /** Shows the objects anew, because their definition has changed. */
   reread(): void {
     this.cache.reread()
     this.dispatcher.reread()
@@ -140,7 +146,7 @@ export class ResourcePipeline {
     logger.warn(fields, 'value is no Kubernetes object; it is served wrapped')
   }
 
-  /** Gives up a quarter of the history, but keeps a little, so that a short break costs nobody a list. */
+  /** Gives up a quarter of the history, but keeps a little, so that nobody has to list again after a short break. */
   relieveMemory(): void {
     const { cache } = this
     if (cache.ring.bytes > this.#keptBytes) cache.shrinkRing(Math.max(this.#keptBytes, cache.ring.bytes * 0.75))

@@ -1,7 +1,7 @@
 /**
- * The served resources, alive: this follows the registry, so that a resource that appears is listed and watched at once and
- * one that vanishes ends its watchers cleanly. Resources under one etcd prefix (versions of a kind, the two kinds of events)
- * share one pipeline.
+ * The served resources with their pipelines. It follows the registry: a resource that appears is listed and watched at
+ * once, and one that vanishes ends its watchers cleanly. Resources under one etcd prefix (versions of a kind, the two
+ * kinds of events) share one pipeline.
  */
 import type { Dispatcher } from '../broadcast/dispatcher.js'
 import type { RegistryChange, ResourceRegistry, ServedResource } from '../dialect/resource-registry.js'
@@ -13,7 +13,9 @@ import { ResourcePipeline, type ResourcePipelineOptions } from './resource-pipel
 import { UncachedResources } from './uncached-resources.js'
 
 export interface ResourcesOptions extends ResourcePipelineOptions {
-  /** Batches of history that are kept for a resource; 0: it is not cached; null: as `ring` says. */
+  /**
+   * Returns how many batches of history are kept for a resource: 0 when it is not cached, null for the size of `ring`.
+   */
   readonly historySize: (resource: Resource) => number | null
   /** Where a resource that is not cached is read and watched. */
   readonly directUpstream: (resource: Resource) => UpstreamReader & UpstreamWatcher
@@ -44,13 +46,13 @@ export class Resources {
     return this.#byPath.get(`${group}/${version}/${plural}`)
   }
 
-  /** undefined also for a resource that is not cached. */
+  /** Returns undefined also for a resource that is not cached. */
   findLive(group: string, version: string, plural: string): LiveResource | undefined {
     const found = this.find(group, version, plural)
     return found?.kind === 'live' ? found : undefined
   }
 
-  /** All that have watchers. */
+  /** The dispatchers of all watchers, those of uncached resources included. */
   *dispatchers(): Generator<Dispatcher> {
     for (const { dispatcher } of this.pipelines()) yield dispatcher
     yield* this.#uncached.dispatchers()

@@ -1,7 +1,7 @@
 /**
- * The feed of a cache that lives for one request: it reads the state that the request begins with, and for a watch opens one
- * watch on the upstream. It never reconnects: when the upstream's watch is lost, so is the client's, as in an API server
- * without a watch cache.
+ * The feed of a cache that lives for one request: it reads the state that the request begins with, and for a watch
+ * opens one watch on the upstream. It never reconnects: when the upstream's watch is lost, so is the client's, as in an
+ * API server without a watch cache.
  */
 import type { FreshnessSource } from '../model/freshness-source.js'
 import type { FeedRequest, ResourceFeed } from '../feed/resource-feed.js'
@@ -71,8 +71,8 @@ export class UncachedFeed implements ResourceFeed {
   }
 
   /**
-   * Loads the state that a watch after that revision begins with, or the oldest one where that cannot be read any more: then
-   * the cache refuses the revision as too old.
+   * Loads the state that a watch after that revision begins with, or the oldest one where that cannot be read any more:
+   * then the cache refuses the revision as too old.
    * @throws StatusError
    */
   async loadAt(afterRevision: Revision, signal: AbortSignal): Promise<void> {

@@ -41,7 +41,7 @@ export class UncachedResources {
     return { kind: 'uncached', served, open: (request, signal) => this.#openFor(served, request, signal) }
   }
 
-  /** The resource is no longer served: what runs on it ends. */
+  /** Ends the requests to a resource that is no longer served. */
   end(resource: Resource): void {
     for (const opening of this.#open) if (opening.resource === resource) this.#close(opening)
   }

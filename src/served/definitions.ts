@@ -1,6 +1,6 @@
 /**
- * CustomResourceDefinitions: each version that one of them serves becomes a resource as soon as the definition is in the
- * cache, and goes with it.
+ * Follows CustomResourceDefinitions: each version that one of them serves becomes a resource as soon as the definition
+ * is in the cache, and is removed with it.
  */
 import { ownerOfDefinition, readDefinition } from '../dialect/crd.js'
 import type { ResourceRegistry } from '../dialect/resource-registry.js'

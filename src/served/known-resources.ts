@@ -1,14 +1,14 @@
 /**
- * Whether all resources are known yet. While a server starts, the definitions of custom resources are still to be read, and
- * a client that gets a 404 for a resource that exists takes its objects as deleted: until then it is asked to come again.
- * Definitions that may not be read at all are logged once, and are not waited for.
+ * Says whether all resources are known yet. While a server starts, the definitions of custom resources are still to be
+ * read, and a client that gets a 404 for a resource that exists takes its objects as deleted: until then it is asked to
+ * come again. Definitions that may not be read at all are logged once, and are not waited for.
  */
 import type { WatchCache } from '../cache/watch-cache.js'
 import type { ResourceRegistry } from '../dialect/resource-registry.js'
 import { ServiceUnavailableError } from '../model/status.js'
 import type { Logger } from '../support/log.js'
 
-/** Objects that name what else there is. */
+/** The resources whose objects name further resources. */
 const SOURCES: readonly Source[] = [
   { group: 'apiextensions.k8s.io', plural: 'customresourcedefinitions', what: 'custom resources' },
   { group: 'apiregistration.k8s.io', plural: 'apiservices', what: 'API groups of other servers' },
@@ -25,7 +25,7 @@ export interface KnownResourcesOptions {
   readonly registry: ResourceRegistry
   /** undefined: no such resource is served here, so it is not waited for. */
   readonly cacheOf: (group: string, version: string, plural: string) => WatchCache | undefined
-  /** Over another server: why it is not known what that serves; null once it is. */
+  /** Why it is not known what the server behind `--upstream` serves; null once it is. */
   readonly upstreamProblem: () => string | null
   /** Whether APIServices are followed, which name groups that are reached through this server. */
   readonly followsApiServices: boolean
@@ -44,7 +44,7 @@ export class KnownResources {
     if (!options.followsApiServices) this.#settled.add(SOURCES[1]!)
   }
 
-  /** null once a group that is not served does not exist, and the documents of all groups are complete. */
+  /** null once all resources are known: then a group that is not served does not exist. */
   get problem(): ServiceUnavailableError | null {
     const upstream = this.#options.upstreamProblem()
     if (upstream !== null) return unavailable(upstream)
@@ -72,7 +72,7 @@ export class KnownResources {
       const { plural, what } = source
       logger.warn(
         { resource: plural, reason: readiness.reason },
-        `${what} are not served: what names them cannot be read`,
+        `${what} are not served: the objects that name them cannot be read`,
       )
     }
     return true

@@ -1,6 +1,6 @@
 /**
- * APIService objects in etcd: which group versions another server should have. Those without `spec.service` are the API
- * server's own and are passed over.
+ * Follows the APIService objects in etcd, which name the group versions of other servers. Those without `spec.service`
+ * are the API server's own and are passed over.
  */
 import { field, textAt } from '../dialect/table/fields.js'
 import type { StoredObject } from '../model/stored-object.js'
@@ -21,7 +21,7 @@ export function followApiServices(
   }
 }
 
-/** null: it names no service. */
+/** Returns null for an APIService that names no service. */
 function namedService(object: unknown): NamedService | null {
   const [group, version] = [textAt(object, 'spec', 'group'), textAt(object, 'spec', 'version')]
   const service = field(object, 'spec', 'service')

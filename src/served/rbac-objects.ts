@@ -1,4 +1,6 @@
-/** The roles and bindings in the caches, as the RBAC authorizer reads them: nobody has any right before all of them are in. */
+/**
+ * The roles and bindings in the caches, as the RBAC authorizer reads them. It grants nothing before all of them are in.
+ */
 import type { RbacObjects } from '../auth/authz/rbac-index.js'
 import type { RbacSource } from '../auth/authz/rbac.js'
 import type { StoredObject } from '../model/stored-object.js'

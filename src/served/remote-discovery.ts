@@ -1,7 +1,7 @@
 /**
- * Serves what the server behind `--upstream` serves: its discovery is read again now and then, and what can be listed and
- * watched there becomes a resource here. Custom resources are not taken from it where their definitions can be read: those
- * are followed (`definitions.ts`), which brings their columns too.
+ * Serves what the server behind `--upstream` serves: its discovery is read again now and then, and what can be listed
+ * and watched there becomes a resource here. Custom resources are not taken from it where their definitions can be
+ * read: those are followed (`definitions.ts`), which brings their columns too.
  *
  * A resource is served in the version that the server prefers; other versions, and Secrets, are served by name
  * (`--resource`). Each is fed by one watch; the same objects under a second group (`events.k8s.io`) are left out.
@@ -55,7 +55,7 @@ export class RemoteDiscovery {
     this.#named = new Set(options.named.map(({ resource }) => qualifiedName(resource)))
   }
 
-  /** Why it is not known what the upstream serves; null once it is known, for good. */
+  /** Why it is not known what the upstream serves; null from the first answer on, for good. */
   get problem(): string | null {
     return this.#problem
   }
@@ -98,7 +98,7 @@ export class RemoteDiscovery {
     }
     registry.set(DISCOVERY_OWNER, served)
     this.#served = served
-    if (this.#problem !== null) logger.info({ resources: served.length }, 'the upstream serves')
+    if (this.#problem !== null) logger.info({ resources: served.length }, 'the resources of the upstream are known')
     this.#problem = null
   }
 

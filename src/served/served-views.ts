@@ -1,6 +1,7 @@
 /**
- * The JSON of objects as the resources served here have them: one place knows which versions of a resource can be made of
- * what is stored, for answers and for all that reads objects within (definitions, rights, writes, selectors).
+ * The JSON of objects as the resources served here have them: one place knows which versions of a resource can be made
+ * of what is stored, for answers and for all that reads objects in this process (definitions, permissions, writes,
+ * selectors).
  */
 import type { ObjectViews } from '../codec/object-views.js'
 import { readMetadata } from '../codec/protobuf/metadata.js'
@@ -20,8 +21,8 @@ export class ServedViews {
   }
 
   /**
-   * For answers. An object of Kubernetes' that cannot be shown is an error that names it: a list without it would be taken
-   * for all there is. Under a declared prefix such a value is left out.
+   * For answers. An object of Kubernetes' that cannot be shown is an error that names it: a list without it would be
+   * taken for all there is. Under a declared prefix such a value is left out.
    */
   viewOf(served: ServedResource): JsonView {
     const target = viewTargetOf(served)
@@ -32,7 +33,7 @@ export class ServedViews {
     }
   }
 
-  /** null when it has no JSON as that version, which has been logged. */
+  /** Returns null for an object that has no JSON in that version, which has been logged. */
   json(served: ServedResource, object: StoredObject): Buffer | null {
     return this.#views.json(object, viewTargetOf(served))?.bytes ?? null
   }

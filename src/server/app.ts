@@ -152,12 +152,12 @@ export class App {
     this.#gate.reopenAuditLog()
   }
 
-  /** Compares every cache with etcd now, where this process owns the watches; one comparison runs at a time. */
+  /** Compares every cache with etcd now; one comparison runs at a time. */
   async checkConsistency(): Promise<ConsistencyReport> {
     return await this.#checkConsistency()
   }
 
-  /** Begins to feed, and listens at once, or when it is ready, after `readyWithinMs` at the latest. @throws when a port is taken. */
+  /** Starts the feeds, and listens when ready, or after `readyWithinMs` at the latest. @throws when a port is taken. */
   async start({ readyWithinMs = 0 } = {}): Promise<PortNumbers> {
     const { clock } = this.#basis
     const startedMs = clock.monotonic()
@@ -173,8 +173,8 @@ export class App {
   }
 
   /**
-   * Is not ready from now on, but serves on for the shutdown delay, so that load balancers notice; then refuses new watches,
-   * and ends the running ones, spread over the grace period.
+   * Is not ready from now on, but serves on for the shutdown delay, so that load balancers notice; then refuses new
+   * watches, and ends the running ones, spread over the grace period.
    */
   async drain(): Promise<void> {
     if (this.#isShuttingDown) return
@@ -250,7 +250,7 @@ export class App {
       answersAll: config.passthrough !== null,
       onInternalError,
       corsAllowedOrigins: config.corsAllowedOrigins,
-      // A foreign page has no credentials: where they are asked for, the name that it calls us by does not matter.
+      // A foreign page has no credentials. Where they are required, the host name that it uses does not matter.
       allowedHosts: () => {
         const { allowedHosts } = live.current
         return hasAuthenticator(config) && allowedHosts.length === 0 ? null : allowedHosts

@@ -1,7 +1,7 @@
 /**
- * When the certificates end that this server shows to others, for the metric. Each file is looked at again when it changes,
- * and like its users this keeps to the last content that could be read. Authorities are left out: a bundle of them may well
- * hold one that has ended.
+ * Measures when the certificates end that this server shows to others. Each file is looked at again when it changes,
+ * and like its users this keeps to the last content that could be read. Authorities are left out: a bundle of them may
+ * well hold one that has ended.
  */
 import { X509Certificate } from 'node:crypto'
 import { loadKubeconfig } from '../auth/kubeconfig.js'
@@ -17,14 +17,14 @@ const LOOK_MS = 10_000
 const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
 interface Held {
-  /** What it is shown to: the value of the label. */
+  /** Whom it is shown to: the value of the label `use`. */
   readonly use: string
   readonly file: string | null
   /** Its file is a kubeconfig, with the certificate in it or beside it. */
   readonly isKubeconfig?: boolean
 }
 
-/** @returns what ends it. @throws Error for a file that cannot be read. */
+/** @returns a function that ends it. @throws Error for a file that cannot be read. */
 export function followCertificateExpiry(config: Config, clock: Clock, metrics: Metrics): () => void {
   const held: readonly Held[] = [
     { use: 'clients', file: config.tlsCertFile },
@@ -53,7 +53,9 @@ export function followCertificateExpiry(config: Config, clock: Clock, metrics: M
   }
 }
 
-/** The first end in a chain, in milliseconds since the epoch: without one of its certificates the others prove nothing. */
+/**
+ * The first end in a chain, in milliseconds since the epoch: without one of its certificates the others prove nothing.
+ */
 function endOf(pem: string | Buffer | undefined): number | null {
   if (pem === undefined) return null
   const certificates = pem.toString().match(PEM) ?? []

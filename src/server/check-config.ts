@@ -1,6 +1,7 @@
 /**
  * `distributary config check`: reads what a server would read, without starting one. Flags, environment and file are
- * loaded; files of keys and certificates are parsed by the code that uses them; and if wanted etcd, NATS or the upstream is asked.
+ * loaded; files of keys and certificates are parsed by the code that uses them; and if wanted etcd, NATS or the
+ * upstream is asked.
  */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'

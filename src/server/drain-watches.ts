@@ -17,7 +17,7 @@ export async function drainWatches(
   for (let steps = Math.max(1, Math.floor(graceMs / STEP_MS)); running.length > 0 && !isStopped(); steps--) {
     const now = Math.ceil(running.length / Math.max(1, steps))
     for (const { dispatcher, cursor } of running.slice(0, now)) dispatcher.drain(cursor)
-    // Many clients leave by themselves meanwhile, and are not waited for.
+    // Watches that have ended meanwhile are not waited for.
     running = running.slice(now).filter(({ cursor }) => cursor.state !== 'ended')
     if (running.length > 0) await sleep(clock, STEP_MS)
   }

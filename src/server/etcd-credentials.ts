@@ -1,6 +1,7 @@
 /**
- * The files that say who this server is to etcd: authorities, certificate, key, password. They are read again when they
- * change, and taken only when they can be used: a half-written or broken file leaves the ones before in force.
+ * The files with which this server authenticates to etcd: authorities, certificate, key, password. They are read again
+ * when they change, and taken only when they can be used: a half-written or broken file leaves the ones before in
+ * force.
  */
 import { X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'

@@ -1,9 +1,10 @@
 /**
- * OpenTelemetry's SDK and its exporter behind one file: spans leave over OTLP/HTTP. The packages are optional, and loaded
- * only when an endpoint is configured: a server without tracing neither needs nor reads them.
+ * OpenTelemetry's SDK and its exporter behind one file: spans leave over OTLP/HTTP. The packages are optional, and
+ * loaded only when an endpoint is configured: a server without tracing neither needs nor reads them.
  *
  * A collector that is away costs spans and one line in the log, never a request: at most QUEUED_SPANS wait for it. What
- * OpenTelemetry has environment variables for (`OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES`) is left to them.
+ * OpenTelemetry has environment variables for (`OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES`) is left to
+ * them.
  */
 import { hostname } from 'node:os'
 import { context, propagation, trace } from '@opentelemetry/api'

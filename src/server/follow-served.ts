@@ -1,13 +1,10 @@
 /**
- * Follows the objects in the caches that decide what is served: custom resources, group versions of other servers,
- * further versions.
+ * Follows the objects in the caches that decide what is served: custom resources, and group versions of other servers.
  */
-import { wellKnownResources } from '../dialect/well-known-resources.js'
 import { followDefinitions } from '../served/definitions.js'
 import { followResource } from '../served/followed-objects.js'
 import { KnownResources } from '../served/known-resources.js'
 import { followApiServices } from '../served/named-services.js'
-import { StoredVersions } from '../served/stored-versions.js'
 import type { ApiServices } from '../transports/passthrough/api-services.js'
 import type { Basis } from './basis.js'
 import type { ResourceStage } from './open-resources.js'
@@ -19,11 +16,6 @@ export function followServed(
   services: ApiServices | null,
 ): KnownResources {
   const { etcdPrefix } = config
-  if (remote === null) {
-    // Only etcd holds objects in several versions; another server converts them.
-    const storedVersions = new StoredVersions({ table: wellKnownResources(etcdPrefix), registry, logger })
-    for (const { cache } of resources.pipelines()) storedVersions.follow(cache)
-  }
   followResource(
     registry,
     () => resources.findLive('apiextensions.k8s.io', 'v1', 'customresourcedefinitions'),

@@ -1,7 +1,7 @@
 /**
- * The configuration of a running server. On SIGHUP, and when the file of `--config` changes, flags, environment and file
- * are read again. A configuration that changes only what may change is taken; any other is refused whole, in words, so
- * that the server never runs with half of what somebody wrote.
+ * The configuration of a running server. On SIGHUP, and when the file of `--config` changes, flags, environment and
+ * file are read again. A configuration that changes only what may change is taken; any other is refused whole, in
+ * words, so that the server never runs with half of what somebody wrote.
  */
 import { WatchedFiles } from '../auth/watched-file.js'
 import { ConfigError } from '../config/config-error.js'
@@ -10,7 +10,7 @@ import { changesBetween } from '../config/reload.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 
-/** What stages read options from that may change while they run. */
+/** Where stages read the options that may change while they run. */
 export interface CurrentConfig {
   readonly current: Config
 }

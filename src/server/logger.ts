@@ -5,7 +5,9 @@ import { type Logger as Pino, destination, pino } from 'pino'
 export interface LoggerOptions {
   readonly level: string
   readonly format: 'json' | 'text'
-  /** Which of several processes says so: each tells of its own changes. */
+  /**
+   * The number of this worker, which stands in each of its lines; null in a server of one process and in the primary.
+   */
   readonly worker: number | null
 }
 

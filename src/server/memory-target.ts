@@ -1,6 +1,6 @@
 /**
- * The memory that one process may take when nobody has said so: a share of what the container has. A server that is killed
- * for its memory takes every watch with it, and one that refuses a list does not.
+ * The memory that one process may take when nobody has said so: a share of what the container has. A server that is
+ * killed for its memory takes every watch with it, and one that refuses a list does not.
  */
 import { totalmem } from 'node:os'
 

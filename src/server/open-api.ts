@@ -1,4 +1,6 @@
-/** The API over the resources: its handler, with everything that the handlers of gets, lists, watches and writes share. */
+/**
+ * The API over the resources: its handler, with everything that the handlers of gets, lists, watches and writes share.
+ */
 import { reviewKinds } from '../auth/authz/reviews.js'
 import { Discovery } from '../dialect/discovery.js'
 import { OpenApi } from '../dialect/openapi.js'

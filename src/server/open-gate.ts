@@ -1,4 +1,6 @@
-/** The request gate, from the configuration: who is authenticated how, what is allowed, how much, and the access log. */
+/**
+ * Opens the request gate as configured: authentication, authorization, limits for each identity, and the access log.
+ */
 import { buildAuthenticator, buildAuthorizer } from '../auth/access-control.js'
 import { AccessGuard } from '../auth/access-guard.js'
 import { type AuditLog, openAuditLog } from '../auth/audit-log.js'
@@ -43,7 +45,8 @@ export function openGate(basis: Basis, stage: ResourceStage): GateStage {
   const gate = new RequestGate({
     guard: guarded?.guard ?? null,
     escalation: guarded?.escalation ?? null,
-    // Where everybody is let in addresses are no identities: a proxy or a NAT is thousands of clients.
+    // Without authentication an address is all that is known, and behind one proxy or NAT there are thousands of
+    // clients.
     countRequest: isOpen ? () => {} : (identity) => countRequest(basis, limits, identity),
     spendInitialBytes: (identity, bytes) => limits.spendInitialBytes(identity, bytes),
     proxies: trustedProxies(config.trustedProxies),
@@ -92,8 +95,9 @@ function openGuard(
 }
 
 /**
- * The Roles and bindings: the RBAC mode decides by them; in every mode, whoever writes one may grant what they hold by them.
- * @returns null where neither is so, or where they are not served.
+ * Follows the roles and bindings, which are read for two things: the RBAC mode decides by them, and in every mode a
+ * caller who writes one may grant only what they hold.
+ * @returns null where neither is needed, or where they are not served.
  */
 function rbacObjects(
   { authorizationMode, enableWrites }: Config,

@@ -11,11 +11,13 @@ import { defaultMemoryTarget } from './memory-target.js'
 
 /** As many as an API server takes at once by default (`--max-mutating-requests-inflight`). */
 const MAX_WRITES = 200
-/** They share the time of the event loop with all others, and each walks through the whole history. */
+/** The most past states that are rebuilt at one time: each walks through the history, in the event loop that all share. */
 const PAST_STATES = 4
-/** One identity has one of them at most, where identities are told apart. */
+/** The number of threads for writes. One identity has at most one of them, where identities are told apart. */
 const WRITE_THREADS = 2
-/** How long a list or an initial state may wait for its slot: as long as the API server lets a read wait for its state. */
+/**
+ * How long a list or an initial state may wait for its slot: as long as the API server lets a read wait for its state.
+ */
 const GATE_WAIT_MS = 3_000
 /** Requests that wait for each slot: they hold a connection and no object. */
 const WAITING_PER_SLOT = 16
@@ -63,7 +65,7 @@ export function openLimits(basis: Basis, resources: Resources): Limits {
   }
 }
 
-/** Where everybody is let in, all clients share one identity: a proxy or a NAT is thousands of clients with one address. */
+/** Without authentication all clients share one identity: behind one proxy or NAT there are thousands of them. */
 function fairGate({ config, clock, metrics }: Basis, limit: Limit, slots: number): FairGate {
   const isShared = isOpenToAll(config)
   const maxWaiting = WAITING_PER_SLOT * slots

@@ -15,7 +15,7 @@ export interface PassthroughParts {
   readonly onRejected: () => void
 }
 
-/** null: there is none. @throws Error for a certificate that cannot be read. */
+/** Returns null without `--passthrough`. @throws Error for a certificate that cannot be read. */
 export function openPassthrough({ config, clock, metrics, onRejected }: PassthroughParts): Passthrough | null {
   const { passthrough: url, passthroughCafile } = config
   if (url === null) return null
@@ -34,7 +34,11 @@ export interface ApiServicesParts extends PassthroughParts {
   readonly logger: Logger
 }
 
-/** null with `--passthrough`: an API server has its own. @throws Error for a certificate that cannot be read. */
+/**
+ * Returns null with `--passthrough`: an API server has its own.
+ *
+ * @throws Error for a certificate that cannot be read.
+ */
 export function openApiServices({
   config,
   clock,

@@ -1,4 +1,4 @@
-/** What is read and written by its own protocol, from the configuration: etcd, or the in-process store. */
+/** Opens etcd or the in-process store, as configured. */
 import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
 import { systemClock } from '../support/clock.js'
@@ -17,7 +17,7 @@ export function openUpstream(config: Config, logger: Logger, metrics: Metrics): 
     startDemoCluster(upstream)
     return upstream
   }
-  if (config.upstream !== null) return noUpstream('what comes by --upstream is only read')
+  if (config.upstream !== null) return noUpstream('resources of --upstream are only read')
   if (config.etcdServers.length === 0) return noUpstream('an edge has no route to etcd (--nats-role=edge)')
   const credentials = watchEtcdCredentials(config, systemClock, logger)
   const followCredentials = credentials.onChange.bind(credentials)

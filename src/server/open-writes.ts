@@ -9,7 +9,7 @@ import { MAX_VALUE_BYTES, type ResourceStage } from './open-resources.js'
 
 /** How long a write may compute in its thread. The largest that are meant to pass take a second or two. */
 const DEADLINE_MS = 10_000
-/** What a write may take of a thread's heap: a body of 3 MB with its copies takes a third of it. */
+/** The heap of a thread: a body of 3 MB with its copies takes a third of it. */
 const MAX_HEAP_MEGABYTES = 256
 
 export interface WriteStage extends Writes {

@@ -1,4 +1,6 @@
-/** The ports that the configuration asks for: plain HTTP, HTTPS, or both, with the same routes; and that of the metrics. */
+/**
+ * The ports that the configuration asks for: plain HTTP, HTTPS, or both, with the same routes; and that of the metrics.
+ */
 import type { AddressInfo } from 'node:net'
 import type { Server } from 'node:http'
 import type { FastifyInstance } from 'fastify'
@@ -49,7 +51,7 @@ export class Ports {
             // An HTTP/2 server has every method of a server that fastify uses.
             return listener as unknown as Server
           })
-    // A page has no credentials that it could lack here, so only names that were given are allowed.
+    // These routes ask for no credentials, so only host names that were given are allowed.
     const metrics = { ...server, allowedHosts: () => live.current.allowedHosts }
     this.#metrics =
       config.metricsBindAddress === null

@@ -1,4 +1,4 @@
-/** The process with `--workers` above one: the upstream's watches and the worker processes, and no client. */
+/** The primary process of a server with `--workers`: it has the upstream's watches and the workers, and no client. */
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import closeWithGrace from 'close-with-grace'
@@ -33,7 +33,7 @@ export interface PrimaryParts {
   readonly traces: TraceExport
 }
 
-/** Beyond what workers give themselves. */
+/** How much longer the primary waits than workers give themselves. */
 const GRACE_MS = 1_000
 
 export async function runPrimary(parts: PrimaryParts): Promise<void> {

@@ -78,7 +78,7 @@ export class Readiness {
   }
 }
 
-/** Why a cache cannot be read; null: it can. */
+/** Why a cache cannot be read; null when it can. */
 export function problemOf(readiness: ResourcePipeline['cache']['readiness']): string | null {
   return readiness.kind === 'ready' ? null : readiness.kind === 'refused' ? readiness.reason : 'not listed yet'
 }

@@ -1,6 +1,6 @@
 /**
- * The server as a process: starts, drains on SIGTERM. Exit codes: 0 after a clean stop, 1 when it cannot go on, 2 when it
- * cannot start as configured (a wrong flag, a port in use).
+ * The server as a process: starts, drains on SIGTERM. Exit codes: 0 after a clean stop, 1 when it cannot go on, 2 when
+ * it cannot start as configured (a wrong flag, a port in use).
  */
 import cluster from 'node:cluster'
 import { readFileSync } from 'node:fs'
@@ -69,7 +69,6 @@ export async function serve(options: ServeOptions): Promise<void> {
   }
   logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
   print(greeting(config, ports))
-  // Connections that are left after the grace of the drain are cut.
   process.on('SIGHUP', () => {
     app.reopenLogs()
     live.reload()

@@ -1,10 +1,11 @@
 /**
  * A worker process: the whole server, except that its source is the primary.
  *
- * A worker ends with its link, because the batches that the link would have brought are lost; another takes its place and
- * begins afresh. A worker may get both a signal and the primary's request to drain, in either order (a service manager
- * signals every process), so the second is not taken for impatience. SIGINT, which a terminal sends to all processes, is
- * left to the primary.
+ * A worker ends with its link, because the batches that the link would have brought are lost; another takes its place
+ * and begins afresh. A worker may get both a signal and the primary's request to drain, in either order (a service
+ * manager signals every process), so the second is not taken for impatience. SIGINT, which a terminal sends to all
+ * processes, and SIGUSR2, which asks for a consistency check, are left to the primary: without a listener they would
+ * end the worker.
  */
 import cluster from 'node:cluster'
 import { Socket } from 'node:net'
@@ -68,7 +69,7 @@ export async function runWorker({
     void end().finally(() => process.exit(0))
   }
   process.on('SIGTERM', stop)
-  process.on('SIGINT', () => {})
+  for (const signal of ['SIGINT', 'SIGUSR2'] as const) process.on(signal, () => {})
   process.on('SIGHUP', () => {
     app?.reopenLogs()
     live.reload()

@@ -2,8 +2,8 @@
 import type { Clock } from './clock.js'
 
 /**
- * Runs `work` with a signal that aborts when `signal` does or when `timeoutMs` have passed; the result of work that goes
- * on regardless is dropped.
+ * Runs `work` with a signal that aborts when `signal` does or when `timeoutMs` have passed; the result of work that
+ * goes on regardless is dropped.
  *
  * @throws whatever `onTimeout` makes when time is up; the signal's reason when it aborts; whatever `work` throws.
  */

@@ -1,10 +1,10 @@
 /**
  * Worker threads for work that might not end: a job that computes for too long, or takes too much memory, ends with its
- * thread, and the next job gets a new one. A thread runs one job at a time, so that a job dies alone. Threads start when
- * they are first needed, and none keeps the process alive.
+ * thread, and the next job gets a new one. A thread runs one job at a time, so that a job dies alone. Threads start
+ * when they are first needed, and none keeps the process alive.
  *
- * While it runs, a job may call functions of this side. The time that it waits for them is not counted. The caller bounds how
- * many jobs run at one time.
+ * While it runs, a job may call functions of this side. The time that it waits for them is not counted. The caller
+ * bounds how many jobs run at one time.
  */
 import { type ResourceLimits, type Transferable, Worker } from 'node:worker_threads'
 import type { Clock, Timer } from './clock.js'

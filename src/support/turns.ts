@@ -1,9 +1,9 @@
 /**
- * Work that takes longer than a few milliseconds is done in slices, so that nothing that is asked for delays a watch. It
- * is cut by time and not by count, because no number of objects says how long they take.
+ * Work that takes longer than a few milliseconds is done in slices, so that nothing that is asked for delays a watch.
+ * It is cut by time and not by count, because no number of objects says how long they take.
  *
- * One iteration of the event loop has one slice for all such work together, however many requests there are: who wants to
- * go on takes a turn, and turns come in the order in which they were asked for.
+ * One iteration of the event loop has one slice for all such work together, however many requests there are: who wants
+ * to go on takes a turn, and turns come in the order in which they were asked for.
  */
 
 /** Nobody feels it, and a turn of the event loop costs a thousandth of it. */
@@ -22,7 +22,9 @@ export class Slice {
   }
 }
 
-/** One slice in each iteration of the event loop, for work that comes by itself and is cut short where it takes longer. */
+/**
+ * One slice in each iteration of the event loop, for work that comes by itself and is cut short where it takes longer.
+ */
 export class LoopSlice {
   readonly #ms: number
   #slice: Slice | null = null

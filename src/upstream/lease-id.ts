@@ -1,7 +1,7 @@
 /**
- * The ids of leases. Each begins with three bytes of this project's, so that an object's lease is known to be one that a
- * write here has granted, by whichever replica, and may be ended when the object needs it no more. A lease that anybody
- * else has granted is never ended.
+ * The ids of leases. Each begins with three bytes of this project's, so that an object's lease is known to be one that
+ * a write here has granted, by whichever replica, and may be ended when the object needs it no more. A lease that
+ * anybody else has granted is never ended.
  */
 import { randomBytes } from 'node:crypto'
 

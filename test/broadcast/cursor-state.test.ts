@@ -1,7 +1,7 @@
 import t from 'tap'
 import { type CursorState, type CursorStep, nextState } from '../../src/broadcast/cursor-state.js'
 
-/** Every pair, so that one that nobody has considered does not compile; null: it makes no sense. */
+/** Every pair of state and step, so that a missing one does not compile; null for a step that makes no sense. */
 const TRUTH: Readonly<Record<CursorState, Readonly<Record<CursorStep, CursorState | null>>>> = {
   starting: {
     'begin-initial': 'initial',

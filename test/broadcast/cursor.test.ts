@@ -45,7 +45,7 @@ void t.test('a cursor stands among the active ones of its group exactly while it
   t.end()
 })
 
-void t.test('from every state an end leaves nothing in the group, and comes once', (t) => {
+void t.test('a cursor that ends in any state leaves nothing in its group, and ends once', (t) => {
   const ways: Readonly<Record<string, (cursor: Cursor) => void>> = {
     starting: () => {},
     waiting: (cursor) => cursor.wait(),
@@ -75,7 +75,7 @@ void t.test('from every state an end leaves nothing in the group, and comes once
   t.end()
 })
 
-void t.test('a full socket stops the writing, and its draining wakes the cursor once', (t) => {
+void t.test('a full socket stops the writing, and its drain wakes the cursor once', (t) => {
   const { cursor, group, sink, asked } = setUp()
   cursor.lag()
   cursor.join()

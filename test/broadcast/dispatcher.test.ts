@@ -39,7 +39,24 @@ void t.test(
   },
 )
 
-void t.test('from a revision on', (t) => {
+void t.test(
+  'a burst to a few groups is not cut: their watchers stay in the log, and are written it at once',
+  async (t) => {
+    for (const [unslicedGroups, writes] of [
+      [16, 1],
+      [0, 3],
+    ] as const) {
+      const { watch, apply, settle } = createHarness({ revision: 10, dispatchMs: 0, unslicedGroups })
+      const watcher = watch()
+      await settle()
+      await apply(batch(11, put('x', 'a', 11)), batch(12, put('x', 'a', 12)), batch(13, put('x', 'a', 13)))
+      t.same(watcher.seen, ['ADDED a@11', 'MODIFIED a@12', 'MODIFIED a@13'])
+      t.equal(watcher.sink.writes.length, writes, `${unslicedGroups} groups are not sliced`)
+    }
+  },
+)
+
+void t.test('a watch from a revision', (t) => {
   void t.test('a watcher at the head gets each new revision in one write', async (t) => {
     const { watch, apply } = createHarness({ revision: 10 })
     const watcher = watch()
@@ -77,14 +94,14 @@ void t.test('from a revision on', (t) => {
       ['active', 'active', 'active', 'active', 'active', 'active', 'waiting'],
     )
   })
-  void t.test('below the floor is refused at once', async (t) => {
+  void t.test('a watcher from below the floor is refused at once', async (t) => {
     const { watch, apply, dispatcher } = createHarness({ revision: 10, ring: { maxItems: 2 } })
     for (let i = 11; i <= 14; i++) await apply(batch(i, put('x', `p${i}`, i)))
     t.throws(() => watch({ start: 11 }), new ExpiredError('too old resource version: 11 (12)'))
     watch({ start: 12 })
     t.equal([...dispatcher.groups].length, 1, 'a refused one leaves no group')
   })
-  void t.test('many join a busy log from the ring without a hole or an overlap', async (t) => {
+  void t.test('many watchers join a busy log from the ring without a hole or an overlap', async (t) => {
     const { watch, cache, settle } = createHarness({ revision: 10 })
     const first = watch()
     const watchers = []
@@ -105,9 +122,9 @@ void t.test('from a revision on', (t) => {
   t.end()
 })
 
-void t.test('from a state on', (t) => {
+void t.test('a watch from a state', (t) => {
   const objects = [podKeyValue('x', 'a', 5), podKeyValue('x', 'b', 7), podKeyValue('y', 'c', 6)]
-  void t.test('the objects, the mark of their end, then the stream', async (t) => {
+  void t.test('a watcher gets the objects, the mark of their end, then the stream', async (t) => {
     const { watch, apply, settle, cache } = createHarness({ revision: 10, objects })
     const watcher = watch({ start: 'initial' })
     cache.apply([batch(11, put('x', 'a', 11, {}, 5))])
@@ -120,7 +137,7 @@ void t.test('from a state on', (t) => {
     )
     t.ok(watcher.isInitialComplete)
   })
-  void t.test('of one namespace and one selector; empty is complete as well', async (t) => {
+  void t.test('the state is that of one namespace and one selector; an empty one is complete as well', async (t) => {
     const { watch, settle } = createHarness({ revision: 10, objects })
     const x = watch({ start: 'initial', namespace: 'x' })
     const none = watch({ start: 'initial', labels: 'app=none' })
@@ -128,7 +145,7 @@ void t.test('from a state on', (t) => {
     t.same(x.seen, ['ADDED a@5', 'ADDED b@7', 'INITIAL-END @10'])
     t.same(none.seen, ['INITIAL-END @10'])
   })
-  void t.test('a state that is ahead of the cache is not told again when the cache gets there', async (t) => {
+  void t.test('a state that is ahead of the cache is not sent again when the cache gets there', async (t) => {
     const ahead = [podKeyValue('x', 'a', 5), podKeyValue('x', 'b', 12)]
     const harness = createHarness({
       revision: 10,
@@ -150,37 +167,40 @@ void t.test('from a state on', (t) => {
       ['ADDED a@5', 'ADDED b@12', 'INITIAL-END @13', 'MODIFIED b@14'],
     )
   })
-  void t.test('those who start together share the bytes, and late ones a state that is fresh enough', async (t) => {
-    let encoded = 0
-    const encoder: BodyEncoder = {
-      ...plainEncoder,
-      encode: (object, revision) => {
-        encoded++
-        return plainEncoder.encode(object, revision)
-      },
-    }
-    const many = Array.from({ length: 100 }, (_, i) => podKeyValue('x', `p${i}`, 5))
-    const { watch, apply, settle, cache, clock } = createHarness({ revision: 10, objects: many })
-    const sink = new TestSink()
-    sink.isFull = true
-    const first = watch({ start: 'initial', encoder, sink })
-    for (let i = 0; i < 20; i++) watch({ start: 'initial', encoder })
-    await settle()
-    t.equal(encoded, 100)
-    await apply(batch(11, put('x', 'p0', 11, {}, 5)))
-    encoded = 0
-    const snapshot = cache.snapshot()
-    const any = watch({ start: { kind: 'initial', snapshot, minRevision: rev(0), marksEnd: true }, encoder })
-    const fresh = watch({ start: { kind: 'initial', snapshot, minRevision: rev(11), marksEnd: true }, encoder })
-    t.equal(any.cursor.initial, first.cursor.initial, 'as old as this will do')
-    t.not(fresh.cursor.initial, first.cursor.initial)
-    clock.advance(2_000)
-    const later = watch({ start: { kind: 'initial', snapshot, minRevision: rev(0), marksEnd: true }, encoder })
-    t.not(later.cursor.initial, first.cursor.initial, 'but not for ever')
-    await settle()
-    for (const { seen } of [any, fresh, later]) t.equal(seen.filter((text) => text.startsWith('ADDED')).length, 100)
-  })
-  void t.test('a shared state whose history is gone is shared with nobody', async (t) => {
+  void t.test(
+    'watchers that start together share the bytes, and late ones share a state that is fresh enough',
+    async (t) => {
+      let encoded = 0
+      const encoder: BodyEncoder = {
+        ...plainEncoder,
+        encode: (object, revision) => {
+          encoded++
+          return plainEncoder.encode(object, revision)
+        },
+      }
+      const many = Array.from({ length: 100 }, (_, i) => podKeyValue('x', `p${i}`, 5))
+      const { watch, apply, settle, cache, clock } = createHarness({ revision: 10, objects: many })
+      const sink = new TestSink()
+      sink.isFull = true
+      const first = watch({ start: 'initial', encoder, sink })
+      for (let i = 0; i < 20; i++) watch({ start: 'initial', encoder })
+      await settle()
+      t.equal(encoded, 100)
+      await apply(batch(11, put('x', 'p0', 11, {}, 5)))
+      encoded = 0
+      const snapshot = cache.snapshot()
+      const any = watch({ start: { kind: 'initial', snapshot, minRevision: rev(0), marksEnd: true }, encoder })
+      const fresh = watch({ start: { kind: 'initial', snapshot, minRevision: rev(11), marksEnd: true }, encoder })
+      t.equal(any.cursor.initial, first.cursor.initial, 'as old as this will do')
+      t.not(fresh.cursor.initial, first.cursor.initial)
+      clock.advance(2_000)
+      const later = watch({ start: { kind: 'initial', snapshot, minRevision: rev(0), marksEnd: true }, encoder })
+      t.not(later.cursor.initial, first.cursor.initial, 'but not for ever')
+      await settle()
+      for (const { seen } of [any, fresh, later]) t.equal(seen.filter((text) => text.startsWith('ADDED')).length, 100)
+    },
+  )
+  void t.test('a state whose history is gone is no longer shared', async (t) => {
     const { watch, apply, settle, cache } = createHarness({ revision: 10, objects, ring: { maxItems: 1 } })
     const sink = new TestSink()
     sink.isFull = true
@@ -192,7 +212,7 @@ void t.test('from a state on', (t) => {
     await settle()
     t.same(watcher.seen, ['ADDED a@12', 'ADDED b@7', 'ADDED c@6', 'INITIAL-END @12'])
   })
-  void t.test('one whose history is evicted before its end stops with an ERROR', async (t) => {
+  void t.test('a state whose history is evicted before its end stops with an ERROR', async (t) => {
     const large = [podKeyValue('x', 'a', 5, { padding: 70_000 }), podKeyValue('x', 'b', 5, { padding: 70_000 })]
     const { watch, apply, settle } = createHarness({ revision: 10, objects: large, ring: { maxItems: 1 } })
     const watcher = watch({ start: 'initial' })
@@ -211,18 +231,21 @@ void t.test('from a state on', (t) => {
     ['with its resource', (h: ReturnType<typeof createHarness>) => h.dispatcher.close()],
     ['with its version', (h: ReturnType<typeof createHarness>) => h.dispatcher.endVersion('v1')],
   ] as const) {
-    void t.test(`stopped ${how} before its end, it stops with an ERROR, never with a clean end`, async (t) => {
-      const harness = createHarness({ revision: 10, objects })
-      const watcher = harness.watch({ start: 'initial', timeoutMs: 4_000 })
-      watcher.sink.isFull = true
-      await harness.settle()
-      const other = harness.watch({ start: 10, timeoutMs: 4_000 })
-      t.equal(watcher.cursor.state, 'initial')
-      act(harness, watcher)
-      t.same(watcher.seen.at(-1), 'ERROR 503')
-      t.ok(watcher.sink.isEnded)
-      if (how !== 'drained') t.same([other.seen, other.sink.isEnded], [[], true], 'a stream ends cleanly')
-    })
+    void t.test(
+      `a state that is stopped ${how} before its end stops with an ERROR, never with a clean end`,
+      async (t) => {
+        const harness = createHarness({ revision: 10, objects })
+        const watcher = harness.watch({ start: 'initial', timeoutMs: 4_000 })
+        watcher.sink.isFull = true
+        await harness.settle()
+        const other = harness.watch({ start: 10, timeoutMs: 4_000 })
+        t.equal(watcher.cursor.state, 'initial')
+        act(harness, watcher)
+        t.same(watcher.seen.at(-1), 'ERROR 503')
+        t.ok(watcher.sink.isEnded)
+        if (how !== 'drained') t.same([other.seen, other.sink.isEnded], [[], true], 'a stream ends cleanly')
+      },
+    )
   }
   t.end()
 })
@@ -244,13 +267,13 @@ void t.test('selectors', (t) => {
       t.equal(n1.sink.events[2]!.object.spec?.nodeName, 'n1')
     },
   )
-  void t.test('a namespace does not hear of another that begins like it', async (t) => {
+  void t.test('a watcher of one namespace sees no event of another that begins like it', async (t) => {
     const { watch, apply } = createHarness({ revision: 10 })
     const watcher = watch({ namespace: 'x' })
     await apply(batch(11, put('xy', 'a', 11), put('x', 'b', 11)))
     t.same(watcher.seen, ['ADDED b@11'])
   })
-  void t.test('an event is encoded once for all who want the same bytes', async (t) => {
+  void t.test('an event is encoded once for all watchers that want the same bytes', async (t) => {
     let encoded = 0
     const encoder: BodyEncoder = {
       ...plainEncoder,
@@ -269,7 +292,7 @@ void t.test('selectors', (t) => {
   t.end()
 })
 
-void t.test('fields=: a change of nothing shown is no event, and bookmarks go on', async (t) => {
+void t.test('with fields=, a change of nothing that is shown is no event, and bookmarks go on', async (t) => {
   const { watch, apply, clock, settle } = createHarness({ revision: 10 })
   const watcher = watch({ encoder: specEncoder, bookmarks: true })
   await apply(batch(11, put('x', 'a', 11, { nodeName: 'n1' })))
@@ -285,7 +308,7 @@ void t.test('fields=: a change of nothing shown is no event, and bookmarks go on
 void t.test('a Table', (t) => {
   const columns = (watcher: { sink: TestSink }): (true | undefined)[] =>
     watcher.sink.events.filter(({ type }) => type !== 'BOOKMARK').map(({ object }) => object.columns)
-  void t.test('has columns in the first event of each watcher and in no other', async (t) => {
+  void t.test('a Table has columns in the first event of each watcher and in no other', async (t) => {
     const { watch, apply, settle } = createHarness({
       revision: 10,
       objects: [podKeyValue('x', 'a', 5), podKeyValue('x', 'b', 6)],
@@ -305,7 +328,7 @@ void t.test('a Table', (t) => {
     t.same(columns(initial), [true, undefined, undefined, undefined, undefined, undefined])
     t.equal(first.cursor.state, 'active')
   })
-  void t.test('whose first event is long in coming never falls out of the ring', async (t) => {
+  void t.test('a watcher of Tables whose first event is long in coming never falls out of the ring', async (t) => {
     const { watch, apply, clock, settle } = createHarness({ revision: 10, ring: { maxItems: 2 } })
     const watcher = watch({ encoder: columnsEncoder, namespace: 'quiet', bookmarks: true })
     await settle()
@@ -328,7 +351,7 @@ void t.test('a Table', (t) => {
 })
 
 void t.test('bookmarks', (t) => {
-  void t.test('come about once a minute, at the head, for those who asked', async (t) => {
+  void t.test('bookmarks come about once a minute, at the head, for watchers that asked for them', async (t) => {
     const { watch, apply, clock, cache } = createHarness({ revision: 10 })
     const watcher = watch({ bookmarks: true, labels: 'app=none' })
     const other = watch({ labels: 'app=none' })
@@ -342,26 +365,30 @@ void t.test('bookmarks', (t) => {
     t.same(watcher.seen, ['BOOKMARK @11', 'BOOKMARK @40'])
     t.same(other.seen, [])
   })
-  void t.test('of a quiet resource move on: the source is asked shortly before, once for all watchers', async (t) => {
-    let head = 40
-    const asked: number[] = []
-    const freshness = {
-      requestProgress: () => {
-        asked.push(h.clock.monotonic())
-        h.cache.progress(rev((head += 10)))
-      },
-    }
-    const h = createHarness({ revision: 10, freshness })
-    h.cache.synced()
-    const watchers = Array.from({ length: 200 }, () => h.watch({ bookmarks: true, timeoutMs: 1e7 }))
-    h.watch({ timeoutMs: 1e7 })
-    h.clock.advance(61_000)
-    await h.settle()
-    for (const { seen } of watchers) t.match(seen, [/^BOOKMARK @[5-9]0$|^BOOKMARK @1[0-9]0$/], 'beyond where it began')
-    t.ok(asked.length >= 1 && asked.length <= 15, `${asked.length} questions for 200 bookmarks`)
-    for (let i = 1; i < asked.length; i++) t.ok(asked[i]! - asked[i - 1]! >= 500, 'at most two a second')
-  })
-  void t.test('of a source whose progress cannot be trusted are not asked for', async (t) => {
+  void t.test(
+    'bookmarks of a quiet resource move on: the source is asked shortly before, once for all watchers',
+    async (t) => {
+      let head = 40
+      const asked: number[] = []
+      const freshness = {
+        requestProgress: () => {
+          asked.push(h.clock.monotonic())
+          h.cache.progress(rev((head += 10)))
+        },
+      }
+      const h = createHarness({ revision: 10, freshness })
+      h.cache.synced()
+      const watchers = Array.from({ length: 200 }, () => h.watch({ bookmarks: true, timeoutMs: 1e7 }))
+      h.watch({ timeoutMs: 1e7 })
+      h.clock.advance(61_000)
+      await h.settle()
+      for (const { seen } of watchers)
+        t.match(seen, [/^BOOKMARK @[5-9]0$|^BOOKMARK @1[0-9]0$/], 'beyond where it began')
+      t.ok(asked.length >= 1 && asked.length <= 15, `${asked.length} questions for 200 bookmarks`)
+      for (let i = 1; i < asked.length; i++) t.ok(asked[i]! - asked[i - 1]! >= 500, 'at most two a second')
+    },
+  )
+  void t.test('a source whose progress cannot be trusted is not asked for it', async (t) => {
     const asked: number[] = []
     const freshness = { trustsProgress: false, requestProgress: () => asked.push(1) }
     const h = createHarness({ revision: 10, freshness })
@@ -372,7 +399,7 @@ void t.test('bookmarks', (t) => {
     t.same(watcher.seen, ['BOOKMARK @10'])
     t.same(asked, [])
   })
-  void t.test('wait for a full socket and then tell of the head', async (t) => {
+  void t.test('bookmarks wait for a full socket and then have the revision of the head', async (t) => {
     const { watch, apply, clock, settle } = createHarness({ revision: 10 })
     const watcher = watch({ bookmarks: true })
     watcher.sink.isFull = true
@@ -384,7 +411,7 @@ void t.test('bookmarks', (t) => {
     await settle()
     t.same(watcher.seen, ['ADDED a@11', 'ADDED b@12', 'BOOKMARK @12'])
   })
-  void t.test('are never told between an event and its write', async (t) => {
+  void t.test('no bookmark is written between an event and its write', async (t) => {
     const { watch, cache, clock, settle } = createHarness({ revision: 10 })
     const watcher = watch({ bookmarks: true })
     await settle()
@@ -395,7 +422,7 @@ void t.test('bookmarks', (t) => {
     await settle()
     t.same(watcher.seen, ['ADDED a@11', 'BOOKMARK @11'])
   })
-  void t.test('the last comes 2 s before the deadline, then a clean end', async (t) => {
+  void t.test('the last bookmark comes 2 s before the deadline, then a clean end', async (t) => {
     const { watch, clock, settle, apply } = createHarness({ revision: 10 })
     const watcher = watch({ bookmarks: true, timeoutMs: 30_000 })
     const plain = watch({ timeoutMs: 30_000 })
@@ -417,7 +444,7 @@ void t.test('bookmarks', (t) => {
 })
 
 void t.test('slow readers', (t) => {
-  void t.test('go on from where they were when the log still has it', async (t) => {
+  void t.test('a slow reader goes on from where it was when the log still has that', async (t) => {
     const { watch, apply, settle } = createHarness({ revision: 10 })
     const watcher = watch()
     await settle()
@@ -433,7 +460,7 @@ void t.test('slow readers', (t) => {
     )
     t.equal(watcher.sink.writes.length, 2, 'nine revisions in one write')
   })
-  void t.test('go on from the ring when the log was trimmed, and come back to the log', async (t) => {
+  void t.test('a slow reader goes on from the ring when the log was trimmed, and comes back to the log', async (t) => {
     const { watch, apply, settle } = createHarness({ revision: 10, logBytes: 4_096 })
     const watcher = watch()
     const fast = watch()
@@ -446,7 +473,7 @@ void t.test('slow readers', (t) => {
     t.equal(watcher.seen.length, 100)
     t.equal(watcher.cursor.state, 'active')
   })
-  void t.test('are told 410 when the ring has gone on without them', async (t) => {
+  void t.test('a slow reader is told 410 when the ring has gone on without it', async (t) => {
     const { watch, apply, settle } = createHarness({ revision: 10, logBytes: 4_096, ring: { maxItems: 5 } })
     const watcher = watch()
     await settle()
@@ -458,7 +485,7 @@ void t.test('slow readers', (t) => {
     t.match(watcher.sink.events[1]!.object.message, /^too old resource version: 11 \(\d+\)$/)
     t.equal(watcher.endReason, 'expired')
   })
-  void t.test('who missed nothing are not told 410, however old what they were told last', async (t) => {
+  void t.test('a reader that missed nothing is not told 410, however old the last event that it got', async (t) => {
     const { watch, apply, settle } = createHarness({ revision: 10, logBytes: 4_096, ring: { maxItems: 60 } })
     const watcher = watch({ namespace: 'quiet' })
     const others = watch()
@@ -473,7 +500,7 @@ void t.test('slow readers', (t) => {
     t.same(watcher.seen, ['ADDED a@11', ...Array.from({ length: 50 }, (_, i) => `MODIFIED a@${201 + i}`)])
     t.equal(others.seen.length, 240)
   })
-  void t.test('who takes nothing of an initial state for 30 s gives its place back', async (t) => {
+  void t.test('a reader that takes nothing of an initial state for 30 s gives its slot back', async (t) => {
     const { watch, apply, clock, settle } = createHarness({ revision: 10 })
     for (let i = 11; i < 16; i++) await apply(batch(i, put('x', `p${i}`, i)))
     const watcher = watch({ start: 'initial', timeoutMs: 1e7 })
@@ -485,7 +512,7 @@ void t.test('slow readers', (t) => {
     clock.advance(15_000)
     t.equal(watcher.endReason, 'stuck')
   })
-  void t.test('stuck below the floor for 30 s are destroyed; stuck above it never', async (t) => {
+  void t.test('a reader that is stuck below the floor for 30 s is cut off; one above it never is', async (t) => {
     const { watch, apply, clock, settle, dispatcher } = createHarness({ revision: 10, ring: { maxItems: 5 } })
     const below = watch({ timeoutMs: 1e7 })
     const quiet = watch({ namespace: 'quiet', timeoutMs: 1e7 })
@@ -508,7 +535,7 @@ void t.test('slow readers', (t) => {
     t.same(quiet.seen, ['ADDED a@11', 'MODIFIED a@41'])
     t.equal(dispatcher.watchers, 1)
   })
-  void t.test('in ten thousand groups hold no more than the bound of all logs', async (t) => {
+  void t.test('slow readers in ten thousand groups hold no more than the bound of all logs', async (t) => {
     const allLogBytes = 256 * 1024
     const { watch, apply, settle, dispatcher } = createHarness({ revision: 10, allLogBytes, ring: { maxItems: 100 } })
     const watchers = Array.from({ length: 100 }, (_, i) => watch({ labels: `app!=a${i}` }))
@@ -524,7 +551,7 @@ void t.test('slow readers', (t) => {
   t.end()
 })
 
-void t.test('an initial state that cannot be encoded fails for all who share it', async (t) => {
+void t.test('an initial state that cannot be encoded fails for all watchers that share it', async (t) => {
   const objects = ['a', 'b', 'bad', 'c', 'd'].map((name, i) => podKeyValue('x', name, i + 1))
   const { watch, settle } = createHarness({ revision: 10, objects })
   let isBroken = true
@@ -549,7 +576,7 @@ void t.test('an initial state that cannot be encoded fails for all who share it'
 })
 
 void t.test('gaps', (t) => {
-  void t.test('expire everybody but those who wait for what is still to come', async (t) => {
+  void t.test('a gap expires all watchers but those of a future revision', async (t) => {
     const { watch, apply, settle, cache } = createHarness({ revision: 10 })
     const cases: [start: number, expires: boolean][] = [
       [10, true],
@@ -566,7 +593,7 @@ void t.test('gaps', (t) => {
       t.same(watchers[i]!.seen, expires ? ['ERROR 410'] : ['ADDED a@26'], `after ${start}`)
     }
   })
-  void t.test('into another history expire those as well', async (t) => {
+  void t.test('a gap into another history expires those as well', async (t) => {
     const { watch, settle, cache, dispatcher } = createHarness({ revision: 10 })
     const watchers = [watch(), watch({ start: 100 }), watch({ start: 'initial' })]
     await settle()
@@ -585,7 +612,7 @@ void t.test('gaps', (t) => {
     t.equal(dispatcher.watchers, 0)
     t.equal([...dispatcher.groups].length, 0)
   })
-  void t.test('that are coalesced keep watchers connected, but not those who stand inside', async (t) => {
+  void t.test('a coalesced gap keeps watchers connected, except those inside it', async (t) => {
     const { watch, settle, cache, apply } = createHarness({ revision: 10, objects: [podKeyValue('x', 'gone', 8)] })
     const active = watch()
     const inside = watch({ start: 15 })
@@ -600,7 +627,7 @@ void t.test('gaps', (t) => {
     t.same(inside.seen, ['ERROR 410'], 'an object it knew may have come and gone in between')
     t.same(atEnd.seen, ['ADDED c@21'])
   })
-  void t.test('that are coalesced end a state read from inside them', async (t) => {
+  void t.test('a coalesced gap ends a state that was read inside it', async (t) => {
     const { watch, settle, cache } = createHarness({
       revision: 10,
       freshness: {
@@ -651,7 +678,7 @@ void t.test('an object that cannot be written', (t) => {
       t.equal(errors.length, 0, 'what a client asked for is no error of ours')
     },
   )
-  void t.test('for a bug of ours is told as a 500 and handed to the log', async (t) => {
+  void t.test('an object that a bug of ours cannot write is answered with 500 and logged', async (t) => {
     const { watch, apply, errors } = createHarness({ revision: 10 })
     const watcher = watch({ encoder: broken })
     await apply(batch(11, put('x', 'bug', 11)))
@@ -663,7 +690,7 @@ void t.test('an object that cannot be written', (t) => {
 })
 
 void t.test('ends', (t) => {
-  void t.test('drained: a last bookmark for those at the head, and a clean end', async (t) => {
+  void t.test('a drain ends watchers cleanly, with a last bookmark for those at the head', async (t) => {
     const { watch, apply, dispatcher } = createHarness({ revision: 10 })
     const marked = watch({ bookmarks: true })
     const plain = watch()
@@ -683,7 +710,7 @@ void t.test('ends', (t) => {
     t.same([v1.sink.isEnded, v2.sink.isEnded, v2.endReason], [false, true, 'removed'])
     t.end()
   })
-  void t.test('a closed dispatcher takes nobody in', (t) => {
+  void t.test('a closed dispatcher accepts no watcher', (t) => {
     const { watch, dispatcher, clock } = createHarness({ revision: 10 })
     watch()
     dispatcher.close()

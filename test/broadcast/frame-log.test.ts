@@ -67,7 +67,7 @@ void t.test('revisions and offsets name each other', (t) => {
   t.end()
 })
 
-void t.test('everything to the head is one slice, shared by all who stand there, and leads to the head', (t) => {
+void t.test('everything up to the head is one slice, shared by all cursors at one offset', (t) => {
   const log = new FrameLog(rev(7))
   append(log, 10, 100, 2)
   append(log, 12, 50, 3)

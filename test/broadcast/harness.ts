@@ -16,7 +16,7 @@ import { VirtualClock, nextTurn } from '../support/virtual-clock.js'
 
 export class TestSink implements WatcherSink {
   readonly writes: Buffer[] = []
-  /** Every write from now on finds the socket full; it is taken all the same. */
+  /** Every write from now on finds the socket full; its bytes are taken all the same. */
   isFull = false
   isEnded = false
   isDestroyed = false
@@ -53,7 +53,7 @@ export interface Watcher {
   readonly cursor: Cursor
   readonly endReason: EndReason | null
   readonly isInitialComplete: boolean
-  /** As `brief` words them. */
+  /** The events as `brief` words them. */
   readonly seen: readonly string[]
   drain(): void
 }
@@ -78,12 +78,13 @@ export interface HarnessOptions {
   readonly bookmarkIntervalMs?: number
   readonly freshness?: Partial<FreshnessSource>
   readonly random?: Random
-  /** Where the first state stands. */
+  /** The revision of the first state. */
   readonly revision?: number
   readonly objects?: readonly KeyValue[]
   /** Of the pump, milliseconds. Default: so long that it never ends. */
   readonly dispatchMs?: number
-  /** Default: each has its own. */
+  readonly unslicedGroups?: number
+  /** Default: each watcher has its own. */
   readonly pump?: Pump
 }
 
@@ -113,7 +114,13 @@ export function createCache(options: HarnessOptions = {}): { cache: WatchCache; 
 
 export function createHarness(options: HarnessOptions = {}) {
   const { cache, clock } = createCache(options)
-  const pump = options.pump ?? new Pump({ dispatchMs: options.dispatchMs ?? 60_000, metrics: { passSlice: () => {} } })
+  const pump =
+    options.pump ??
+    new Pump({
+      dispatchMs: options.dispatchMs ?? 60_000,
+      unslicedGroups: options.unslicedGroups ?? 0,
+      metrics: { passSlice: () => {} },
+    })
   const ended: EndReason[] = []
   const errors: StatusError[] = []
   const dispatcher = new Dispatcher({
@@ -181,7 +188,7 @@ export function createHarness(options: HarnessOptions = {}) {
     }
   }
 
-  /** Until the pump has nothing left to do. */
+  /** Waits until the pump has nothing left to do. */
   const settle = async (): Promise<void> => {
     do await nextTurn()
     while (pump.depth > 0)

@@ -1,4 +1,4 @@
-/** Which events which watchers see, and that the index finds just those who might. */
+/** Which events a watcher sees, and that the index finds just the matchers that may see one. */
 import t from 'tap'
 import { FactRegistry, MAX_PATHS } from '../../src/broadcast/fact-registry.js'
 import { Matcher } from '../../src/broadcast/matcher.js'
@@ -69,7 +69,7 @@ void t.test('every kind of selector looks at the right thing', (t) => {
   t.end()
 })
 
-void t.test('the index asks those who might be concerned, and nobody else', (t) => {
+void t.test('the index finds the matchers that an event may concern, and no others', (t) => {
   const registry = facts()
   const index = new MatcherIndex<Matcher>(registry)
   const matchers = new Map<string, Matcher>()
@@ -89,7 +89,7 @@ void t.test('the index asks those who might be concerned, and nobody else', (t) 
   t.end()
 })
 
-void t.test('watchers of one namespace are not asked about the events of another, whatever else they select', (t) => {
+void t.test('matchers of one namespace are not tried for events of another, whatever else they select', (t) => {
   const registry = facts()
   const index = new MatcherIndex<Matcher>(registry)
   for (let i = 0; i < 50; i++) {
@@ -103,7 +103,7 @@ void t.test('watchers of one namespace are not asked about the events of another
   t.end()
 })
 
-void t.test('with any mix of selectors the index misses nobody and names nobody twice', (t) => {
+void t.test('with any mix of selectors the index misses no matcher and finds none twice', (t) => {
   const random = seededRandom(11)
   const oneOf = <T>(list: readonly T[]): T => list[randomInteger(random, 0, list.length - 1)]!
   const registry = facts()
@@ -170,7 +170,7 @@ function fieldsIn(object: StoredObject): string {
 }
 
 void t.test('facts', (t) => {
-  void t.test('are extracted once per object version and set of paths', (t) => {
+  void t.test('facts are extracted once per object version and set of paths', (t) => {
     let reads = 0
     const registry = new FactRegistry((object) => {
       reads++
@@ -183,7 +183,7 @@ void t.test('facts', (t) => {
     t.equal(reads, 1)
     t.end()
   })
-  void t.test('of a new path are looked for in objects that were read before it was asked for', (t) => {
+  void t.test('facts of a new path are read in objects that were read before without it', (t) => {
     const registry = facts()
     const release = registry.use(['spec.nodeName'])
     const pod = podObject('x', 'a', 5, { nodeName: 'n1', phase: 'Running' })
@@ -197,7 +197,7 @@ void t.test('facts', (t) => {
     t.equal(registry.subject(pod).label('app'), undefined)
     t.end()
   })
-  void t.test('cost nothing where nobody selects', (t) => {
+  void t.test('facts cost nothing where nobody selects', (t) => {
     const registry = new FactRegistry(() => {
       throw new Error('nobody should look')
     })
@@ -225,7 +225,7 @@ void t.test('facts', (t) => {
   t.end()
 })
 
-void t.test('different labels and fields of selectors in use are bounded, and given back', (t) => {
+void t.test('the number of labels and fields that selectors in use name is bounded, and falls again', (t) => {
   let refused = 0
   const registry = new FactRegistry(
     () => null,

@@ -1,4 +1,4 @@
-/** The order and the slices of passes; what is written is the cursor's. */
+/** The order and the slices of passes; the cursors decide what is written. */
 import t from 'tap'
 import { Cursor } from '../../src/broadcast/cursor.js'
 import { FactRegistry } from '../../src/broadcast/fact-registry.js'
@@ -60,7 +60,7 @@ const settle = async (pump: Pump): Promise<void> => {
   while (pump.depth > 0)
 }
 
-void t.test('a pass visits everybody once, and nobody is last in two passes that follow each other', async (t) => {
+void t.test('a pass visits every cursor once, and none is last in two passes in a row', async (t) => {
   const pump = new Pump({ metrics: { passSlice: () => {} } })
   const { group, cursors } = groupOf(10)
   const seen = recorder()
@@ -81,7 +81,7 @@ void t.test('a pass visits everybody once, and nobody is last in two passes that
   t.equal(seen.passes, 4)
 })
 
-void t.test('a long pass leaves the event loop its turns and goes on where it stopped', async (t) => {
+void t.test('a long pass yields to the event loop and goes on where it stopped', async (t) => {
   const slices: number[] = []
   const pump = new Pump({ sliceMs: 2, metrics: { passSlice: (seconds) => slices.push(seconds) } })
   const { group, cursors } = groupOf(200)
@@ -95,7 +95,7 @@ void t.test('a long pass leaves the event loop its turns and goes on where it st
   t.equal(seen.passes, 1)
 })
 
-void t.test('cursors that leave or come during a pass do not make others be missed or visited twice', async (t) => {
+void t.test('while cursors leave or come during a pass, no other is missed or visited twice', async (t) => {
   for (let seed = 1; seed <= 60; seed++) {
     const random = seededRandom(seed)
     const pump = new Pump({ metrics: { passSlice: () => {} } })

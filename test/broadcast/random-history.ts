@@ -27,7 +27,7 @@ interface Change {
   readonly after: Pod | null
 }
 
-/** Resuming strictly inside is refused, whatever the floor. */
+/** A resume strictly inside is refused, whatever the floor. */
 interface Gap {
   readonly after: number
   readonly until: number
@@ -38,7 +38,7 @@ interface Told {
   readonly changes: readonly Change[]
 }
 
-/** One of several ways to select, and what it means in plain words. */
+/** A selector, and a plain function that decides the same. */
 interface Choice {
   readonly labels?: string
   readonly fields?: string
@@ -86,7 +86,7 @@ const MAX_WATCHERS = 60
 export interface HistoryOptions {
   readonly seed: number
   readonly steps?: number
-  /** Damages the build under test. */
+  /** Damages the build that is tested. */
   readonly spoil?: (harness: Harness) => void
 }
 

@@ -10,7 +10,6 @@ function setUp() {
   const clock = new VirtualClock()
   const due: { cursor: Cursor; atMs: number }[] = []
   const schedule = new Schedule<Cursor>(clock, (cursor, atMs) => due.push({ cursor, atMs }))
-  // Its own schedule is another.
   const cursor = (): Cursor => watch().cursor
   return { clock, due, schedule, cursor }
 }
@@ -31,7 +30,7 @@ void t.test('a cursor is called once, at its time or within a quarter of a secon
   t.end()
 })
 
-void t.test('never before its time, and in order', (t) => {
+void t.test('cursors are called in order, none before its time', (t) => {
   const { clock, due, schedule, cursor } = setUp()
   const cursors = [cursor(), cursor(), cursor()]
   schedule.add(cursors[0]!, 5_000)
@@ -47,22 +46,25 @@ void t.test('never before its time, and in order', (t) => {
   t.end()
 })
 
-void t.test('thousands at one time come in several turns, each of them once; who left meanwhile does not', (t) => {
-  const { watch } = createHarness({ revision: 10 })
-  const cursors = Array.from({ length: 1_200 }, () => watch().cursor)
-  const clock = new VirtualClock()
-  const due: Cursor[] = []
-  const schedule = new Schedule<Cursor>(clock, (cursor) => {
-    due.push(cursor)
-    if (due.length === 1) schedule.remove(cursors[1_199]!)
-  })
-  for (const cursor of cursors) schedule.add(cursor, 1_000)
-  clock.advance(1_250)
-  t.same(due, cursors.slice(0, 1_199))
-  t.equal(schedule.size, 0)
-  t.equal(clock.pending, 0)
-  t.end()
-})
+void t.test(
+  'thousands that are due at one time are called over several turns, each once; one that left meanwhile is not',
+  (t) => {
+    const { watch } = createHarness({ revision: 10 })
+    const cursors = Array.from({ length: 1_200 }, () => watch().cursor)
+    const clock = new VirtualClock()
+    const due: Cursor[] = []
+    const schedule = new Schedule<Cursor>(clock, (cursor) => {
+      due.push(cursor)
+      if (due.length === 1) schedule.remove(cursors[1_199]!)
+    })
+    for (const cursor of cursors) schedule.add(cursor, 1_000)
+    clock.advance(1_250)
+    t.same(due, cursors.slice(0, 1_199))
+    t.equal(schedule.size, 0)
+    t.equal(clock.pending, 0)
+    t.end()
+  },
+)
 
 void t.test('a time in the past is due at once', (t) => {
   const { clock, due, schedule, cursor } = setUp()
@@ -73,7 +75,7 @@ void t.test('a time in the past is due at once', (t) => {
   t.end()
 })
 
-void t.test('after a long time with nobody it goes on from now', (t) => {
+void t.test('a schedule that was empty for a long time goes on from now', (t) => {
   const { clock, due, schedule, cursor } = setUp()
   clock.advance(1e15)
   schedule.add(cursor(), 1e15 + 1_000)
@@ -82,7 +84,7 @@ void t.test('after a long time with nobody it goes on from now', (t) => {
   t.end()
 })
 
-void t.test('a removed entry is released at once and not called', (t) => {
+void t.test('a removed cursor is released at once and not called', (t) => {
   const { clock, due, schedule, cursor } = setUp()
   const gone = cursor()
   const stays = cursor()
@@ -100,7 +102,7 @@ void t.test('a removed entry is released at once and not called', (t) => {
   t.end()
 })
 
-void t.test('one that is called may be put in again', (t) => {
+void t.test('a cursor may be added again while it is called', (t) => {
   const clock = new VirtualClock()
   const { watch } = createHarness({ revision: 10 })
   const at: number[] = []
@@ -115,7 +117,7 @@ void t.test('one that is called may be put in again', (t) => {
   t.end()
 })
 
-void t.test('a stopped one calls nobody', (t) => {
+void t.test('a stopped schedule calls nobody', (t) => {
   const { clock, due, schedule, cursor } = setUp()
   schedule.add(cursor(), 1_000)
   schedule.stop()
@@ -125,7 +127,7 @@ void t.test('a stopped one calls nobody', (t) => {
   t.end()
 })
 
-void t.test('with a clock that moves within a turn nobody is forgotten, whatever boundary it passes', (t) => {
+void t.test('with a clock that moves within a turn no cursor is forgotten, whatever boundary the clock passes', (t) => {
   const seed = Number(process.env['SEED'] ?? 1)
   const random = seededRandom(seed)
   const clock = new VirtualClock(undefined, 0.02)
@@ -153,7 +155,7 @@ void t.test('with a clock that moves within a turn nobody is forgotten, whatever
   t.end()
 })
 
-void t.test('one timer is enough, however many are put in again within a turn and left for the next', (t) => {
+void t.test('there is one timer, however many cursors are added again within a turn and left for the next', (t) => {
   const clock = new VirtualClock()
   const { watch } = createHarness({ revision: 10 })
   const schedule: Schedule<Cursor> = new Schedule<Cursor>(clock, (cursor, nowMs) => schedule.add(cursor, nowMs + 1_000))

@@ -72,7 +72,7 @@ void t.test('every event carries what was there before', (t) => {
   t.end()
 })
 
-void t.test('an object that only now can be served, written before, goes out at the end', (t) => {
+void t.test('an object that was written before and can only now be served comes at the newer revision', (t) => {
   const batches = differenceBatches(stateAt(10), stateAt(20, ['a', 7, 7]), PODS.etcdPrefix, 1)
   t.same(texts(batches), ['20: +a'], 'never at or below what has been told')
   t.end()

@@ -106,7 +106,7 @@ const namesIn = (snapshot: {
   objects(prefix: typeof PODS.etcdPrefix): Iterable<{ name: string; modRevision: number }>
 }) => [...snapshot.objects(PODS.etcdPrefix)].map(({ name, modRevision }) => `${name}@${modRevision}`)
 
-/** A promise whose outcome can be looked at. */
+/** A promise whose outcome can be read. */
 interface Outcome<T> {
   readonly state: 'pending' | 'done' | 'failed'
   readonly value?: T
@@ -170,7 +170,7 @@ void t.test('batches', (t) => {
     t.same(namesIn(first), [])
     t.end()
   })
-  void t.test('the next batch after a revision is found; none at the head', (t) => {
+  void t.test('the next batch after a revision is found; at the head there is none', (t) => {
     const { cache } = setUp()
     cache.apply([batch(12, put('x', 'a', 12)), batch(15, put('x', 'b', 15))])
     const cases: [after: number, next: number | undefined][] = [
@@ -241,7 +241,7 @@ void t.test('a coalesced gap', (t) => {
     t.equal(cache.floorRevision, 10)
     t.end()
   })
-  void t.test('can be resumed at its ends, not inside', (t) => {
+  void t.test('a watch can resume at the ends of a coalesced gap, not inside', (t) => {
     const { cache, replace } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
     replace(20, 'coalesce', podKeyValue('x', 'a', 14, {}, 5))
     const cases: [after: number, isResumable: boolean][] = [
@@ -260,7 +260,7 @@ void t.test('a coalesced gap', (t) => {
     }
     t.end()
   })
-  void t.test('stays one when another follows', (t) => {
+  void t.test('a coalesced gap is remembered when another follows', (t) => {
     const { cache, replace } = setUp()
     replace(20, 'coalesce', podKeyValue('x', 'a', 15))
     cache.apply([batch(21, put('x', 'b', 21))])
@@ -269,7 +269,7 @@ void t.test('a coalesced gap', (t) => {
     for (const after of [10, 20, 21, 30]) t.equal(cache.canResumeAfter(rev(after)), true, `after ${after}`)
     t.end()
   })
-  void t.test('a hundred of them are still refused, and remembered in a bounded way', (t) => {
+  void t.test('a resume inside any of a hundred coalesced gaps is refused, with bounded memory', (t) => {
     const { cache, replace } = setUp()
     for (let i = 1; i <= 100; i++) replace(10 + i * 10, 'coalesce')
     for (let i = 1; i <= 100; i++) {
@@ -295,7 +295,7 @@ void t.test('a coalesced gap', (t) => {
     t.same(behind.told.resets, ['40 other'], 'an older etcd')
     t.end()
   })
-  void t.test('pages of a list begun before it go on', async (t) => {
+  void t.test('a list that was begun before a coalesced gap goes on page by page', async (t) => {
     const { cache, replace } = setUp({ ring: { maxItems: 1 }, objects: [podKeyValue('x', 'a', 5)] })
     cache.keep(cache.snapshot())
     replace(20, 'coalesce', podKeyValue('x', 'b', 14), podKeyValue('x', 'c', 17))
@@ -306,28 +306,31 @@ void t.test('a coalesced gap', (t) => {
 })
 
 void t.test('values that cannot be served', (t) => {
-  void t.test('are a DELETED on the way out and an ADDED on the way back, and counted', (t) => {
-    const { cache, told } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
-    cache.apply([batch(11, putUnreadable('x', 'a', 11, 5))])
-    t.equal(cache.unservableCount, 1)
-    t.equal(cache.snapshot().unservableCount, 1)
-    t.same(namesIn(cache.snapshot()), [])
-    cache.apply([batch(12, putUnreadable('x', 'a', 12, 5))])
-    cache.apply([batch(13, put('x', 'a', 13, {}, 5))])
-    t.equal(cache.unservableCount, 0)
-    t.same(told.batches, ['11: -a', '12:', '13: +a'])
-    cache.apply([batch(14, putUnreadable('x', 'a', 14, 5)), batch(15, del('x', 'a'))])
-    t.equal(cache.unservableCount, 0, 'deleted')
-    t.same(told.batches.slice(3), ['14: -a', '15:'])
-    t.end()
-  })
-  void t.test('are logged once a key', (t) => {
+  void t.test(
+    'a value that can no longer be served is a DELETED, and an ADDED when it can again; it is counted',
+    (t) => {
+      const { cache, told } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
+      cache.apply([batch(11, putUnreadable('x', 'a', 11, 5))])
+      t.equal(cache.unservableCount, 1)
+      t.equal(cache.snapshot().unservableCount, 1)
+      t.same(namesIn(cache.snapshot()), [])
+      cache.apply([batch(12, putUnreadable('x', 'a', 12, 5))])
+      cache.apply([batch(13, put('x', 'a', 13, {}, 5))])
+      t.equal(cache.unservableCount, 0)
+      t.same(told.batches, ['11: -a', '12:', '13: +a'])
+      cache.apply([batch(14, putUnreadable('x', 'a', 14, 5)), batch(15, del('x', 'a'))])
+      t.equal(cache.unservableCount, 0, 'deleted')
+      t.same(told.batches.slice(3), ['14: -a', '15:'])
+      t.end()
+    },
+  )
+  void t.test('a value that cannot be served is logged once per key', (t) => {
     const { cache, warnings } = setUp()
     for (let i = 11; i < 20; i++) cache.apply([batch(i, putUnreadable('x', i % 2 === 0 ? 'a' : 'b', i))])
     t.equal(warnings.length, 2)
     t.end()
   })
-  void t.test('are among what a coalesced gap is held against', (t) => {
+  void t.test('values that cannot be served are compared in a coalesced gap as well', (t) => {
     const encrypted = putUnreadable('x', 'a', 5)
     if (encrypted.type !== 'put') throw new Error('a put')
     const { told, replace } = setUp({ objects: [encrypted.keyValue] })
@@ -393,7 +396,7 @@ void t.test('a state read while the history changes is answered, and not kept', 
   t.same(states, [20, 20])
 })
 
-void t.test('all who share a read of the source share the sorted state', async (t) => {
+void t.test('reads that share one read of the source share the sorted state', async (t) => {
   const state = { revision: rev(99), keyValues: [podKeyValue('x', 'a', 5)] }
   const { cache } = setUp({ freshness: { trustsProgress: false, readState: async () => state } })
   const [one, other] = await Promise.all([cache.consistentSnapshot(), cache.consistentSnapshot()])
@@ -402,29 +405,32 @@ void t.test('all who share a read of the source share the sorted state', async (
 })
 
 void t.test('waiting for a revision', (t) => {
-  void t.test('ends when it comes, by event or by progress, and asks for progress meanwhile', async (t) => {
-    const { cache, clock, asked } = setUp()
-    await cache.waitUntil(rev(10))
-    t.equal(asked.progress, 0, 'nothing to wait for')
-    const first = watched(cache.waitUntil(rev(11)))
-    const second = watched(cache.waitUntil(rev(15)))
-    t.equal(asked.progress, 1, 'asked at once')
-    const more = Array.from({ length: 100 }, () => watched(cache.waitUntil(rev(15))))
-    t.equal(asked.progress, 1)
-    clock.advance(5)
-    t.equal(asked.progress, 2, 'and once more for all who came right after it')
-    clock.advance(245)
-    t.ok(asked.progress <= 6, `and every 100 ms: ${asked.progress} times in all`)
-    cache.apply([batch(12, put('x', 'a', 12))])
-    await nextTurn()
-    t.same([first.state, second.state], ['done', 'pending'])
-    cache.progress(rev(15))
-    await nextTurn()
-    t.ok([second, ...more].every(({ state }) => state === 'done'))
-    t.equal(cache.waiting, 0)
-    t.equal(clock.pending, 0, 'no timer is left')
-  })
-  void t.test('is given up after 3 s: too large', async (t) => {
+  void t.test(
+    'a wait ends when the revision comes, by event or progress, and asks for progress meanwhile',
+    async (t) => {
+      const { cache, clock, asked } = setUp()
+      await cache.waitUntil(rev(10))
+      t.equal(asked.progress, 0, 'nothing to wait for')
+      const first = watched(cache.waitUntil(rev(11)))
+      const second = watched(cache.waitUntil(rev(15)))
+      t.equal(asked.progress, 1, 'asked at once')
+      const more = Array.from({ length: 100 }, () => watched(cache.waitUntil(rev(15))))
+      t.equal(asked.progress, 1)
+      clock.advance(5)
+      t.equal(asked.progress, 2, 'and once more for all who came right after it')
+      clock.advance(245)
+      t.ok(asked.progress <= 6, `and every 100 ms: ${asked.progress} times in all`)
+      cache.apply([batch(12, put('x', 'a', 12))])
+      await nextTurn()
+      t.same([first.state, second.state], ['done', 'pending'])
+      cache.progress(rev(15))
+      await nextTurn()
+      t.ok([second, ...more].every(({ state }) => state === 'done'))
+      t.equal(cache.waiting, 0)
+      t.equal(clock.pending, 0, 'no timer is left')
+    },
+  )
+  void t.test('a wait is given up after 3 s: the resource version is too large', async (t) => {
     const { cache, clock } = setUp()
     const wait = watched(cache.waitUntil(rev(11)))
     clock.advance(2_999)
@@ -436,7 +442,7 @@ void t.test('waiting for a revision', (t) => {
     t.match(wait.error, { message: 'Timeout: Too large resource version: 11, current: 10' })
     t.equal(cache.waiting, 0)
   })
-  void t.test('ends with its client, also one that had gone before', async (t) => {
+  void t.test('a wait ends with its client, even one that had left before', async (t) => {
     const { cache, clock } = setUp()
     const controller = new AbortController()
     const wait = watched(cache.waitUntil(rev(11), controller.signal))
@@ -452,7 +458,7 @@ void t.test('waiting for a revision', (t) => {
   t.end()
 })
 
-void t.test('as fresh as a linearizable read', (t) => {
+void t.test('a read as fresh as a linearizable one', (t) => {
   void t.test('where progress can be trusted, the cache answers once it has etcd’s revision', async (t) => {
     const { cache } = setUp({ freshness: { currentRevision: async () => rev(15) } })
     const read = watched(cache.consistentSnapshot())
@@ -480,7 +486,7 @@ void t.test('as fresh as a linearizable read', (t) => {
     t.same(namesIn(cache.snapshot()), ['a@5'])
     t.same(told.advances, [])
   })
-  void t.test('is a timeout when etcd does not answer or progress does not come', async (t) => {
+  void t.test('a read times out when etcd does not answer or progress does not come', async (t) => {
     const silent = setUp({
       freshness: {
         currentRevision: async () => {
@@ -518,13 +524,13 @@ void t.test('as fresh as a linearizable read', (t) => {
   t.end()
 })
 
-void t.test('not older than a revision', (t) => {
-  void t.test('the cache as it is, when it is there', async (t) => {
+void t.test('a read not older than a revision', (t) => {
+  void t.test('the cache answers at once when it has the revision', async (t) => {
     const { cache } = setUp()
     t.equal((await cache.snapshotNotOlderThan(rev(10))).revision, 10)
     t.equal((await cache.snapshotNotOlderThan(rev(3))).revision, 10)
   })
-  void t.test('with an etcd whose progress cannot be trusted, its own state after a moment', async (t) => {
+  void t.test('where progress cannot be trusted, etcd itself is read after a moment', async (t) => {
     let revision = 15
     const { cache, clock } = setUp({
       freshness: { trustsProgress: false, readState: async () => ({ revision: rev(revision), keyValues: [] }) },
@@ -546,7 +552,7 @@ void t.test('not older than a revision', (t) => {
   t.end()
 })
 
-void t.test('exactly a revision', (t) => {
+void t.test('a read at exactly a revision', (t) => {
   const history = [
     batch(11, put('x', 'a', 11, {}, 5)),
     batch(13, put('x', 'b', 13), put('x', 'c', 13)),
@@ -566,7 +572,7 @@ void t.test('exactly a revision', (t) => {
     [18, ['a@16', 'b@18', 'c@13']],
     [19, ['a@16', 'b@18', 'c@13']],
   ]
-  void t.test('is rebuilt by walking the ring back', async (t) => {
+  void t.test('an earlier state is rebuilt by walking the ring back', async (t) => {
     const { cache } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
     cache.apply(history)
     cache.progress(rev(19))
@@ -610,29 +616,32 @@ void t.test('exactly a revision', (t) => {
     for (let i = 30; i < 50; i++) cache.apply([batch(i, put('x', 'a', i))])
     t.same(namesIn(await read), ['z@9'], 'it is read from etcd')
   })
-  void t.test('below the ring is read from etcd, and 410 when it is gone there too', async (t) => {
-    let reads = 0
-    const { cache } = setUp({
-      ring: { maxItems: 2 },
-      objects: [podKeyValue('x', 'a', 5)],
-      freshness: {
-        readState: async (revision) => {
-          reads++
-          if (revision === 11) throw Object.assign(new Error('compacted'), { code: 'compacted' })
-          return { revision: revision!, keyValues: [podKeyValue('x', 'a', 11, {}, 5), podKeyValue('x', 'q', 13)] }
+  void t.test(
+    'a state below the ring is read from etcd, and answered with 410 when etcd has lost it too',
+    async (t) => {
+      let reads = 0
+      const { cache } = setUp({
+        ring: { maxItems: 2 },
+        objects: [podKeyValue('x', 'a', 5)],
+        freshness: {
+          readState: async (revision) => {
+            reads++
+            if (revision === 11) throw Object.assign(new Error('compacted'), { code: 'compacted' })
+            return { revision: revision!, keyValues: [podKeyValue('x', 'a', 11, {}, 5), podKeyValue('x', 'q', 13)] }
+          },
         },
-      },
-    })
-    cache.apply(history)
-    t.equal(cache.floorRevision, 14)
-    t.same(namesIn(await cache.snapshotAt(rev(14))), states[4]![1], 'at the floor: rebuilt')
-    t.equal(reads, 0)
-    t.same(namesIn(await cache.snapshotAt(rev(13))), ['a@11', 'q@13'], 'one below: read')
-    await cache.snapshotAt(rev(13))
-    t.equal(reads, 1, 'and kept')
-    await t.rejects(cache.snapshotAt(rev(11)), ExpiredError)
-  })
-  void t.test('inside a coalesced gap only etcd knows', async (t) => {
+      })
+      cache.apply(history)
+      t.equal(cache.floorRevision, 14)
+      t.same(namesIn(await cache.snapshotAt(rev(14))), states[4]![1], 'at the floor: rebuilt')
+      t.equal(reads, 0)
+      t.same(namesIn(await cache.snapshotAt(rev(13))), ['a@11', 'q@13'], 'one below: read')
+      await cache.snapshotAt(rev(13))
+      t.equal(reads, 1, 'and kept')
+      await t.rejects(cache.snapshotAt(rev(11)), ExpiredError)
+    },
+  )
+  void t.test('a state inside a coalesced gap is read from etcd', async (t) => {
     const { cache, replace } = setUp({
       freshness: { readState: async (revision) => ({ revision: revision!, keyValues: [podKeyValue('x', 'e', 12)] }) },
     })
@@ -640,7 +649,7 @@ void t.test('exactly a revision', (t) => {
     t.same(namesIn(await cache.snapshotAt(rev(16))), ['e@12'])
     t.same(namesIn(await cache.snapshotAt(rev(10))), [], 'across it the ring is right again')
   })
-  void t.test('still to come is waited for, then too large', async (t) => {
+  void t.test('a future revision is waited for, then refused as too large', async (t) => {
     const { cache, clock } = setUp()
     const read = watched(cache.snapshotAt(rev(12)))
     cache.apply([batch(12, put('x', 'a', 12)), batch(13, put('x', 'b', 13))])
@@ -651,7 +660,7 @@ void t.test('exactly a revision', (t) => {
     await nextTurn()
     t.ok(never.error instanceof TooLargeResourceVersionError)
   })
-  void t.test('a kept one outlives the ring', async (t) => {
+  void t.test('a kept state outlives the ring', async (t) => {
     const { cache } = setUp({ ring: { maxItems: 1 }, objects: [podKeyValue('x', 'a', 5)] })
     const page = cache.snapshot()
     cache.keep(page)
@@ -690,7 +699,7 @@ void t.test('a cache that is not listed yet says when to come back, later and la
   t.end()
 })
 
-void t.test('a resource that cannot be listed says why; one that could be goes on', (t) => {
+void t.test('a resource that cannot be listed says why; one that was listed before goes on', (t) => {
   const { cache, replace } = setUp({ isListed: false })
   cache.refused('permission denied')
   t.throws(() => cache.assertReadable(), new NotImplementedError('pods cannot be served: permission denied'))
@@ -788,20 +797,23 @@ void t.test('memory shared between batches or with the store counts once in the 
   t.ok(cache.ring.bytes < 10 * length, 'and not the one that the store holds, nor any twice')
 })
 
-void t.test('after objects are shown differently nobody resumes from before, and the state is as it was', async (t) => {
-  const { cache } = setUp({ revision: 10, objects: [podKeyValue('x', 'a', 5)] })
-  cache.apply([batch(11, put('x', 'b', 11))])
-  const { history } = cache
-  cache.assertResumable(rev(10))
-  cache.reread()
-  t.not(cache.history, history, 'bodies of lists are made anew')
-  for (const revision of [10, 11]) t.throws(() => cache.assertResumable(rev(revision)), ExpiredError, `${revision}`)
-  t.equal(cache.size, 2)
-  cache.apply([batch(12, put('x', 'c', 12))])
-  cache.assertResumable(rev(12))
-})
+void t.test(
+  'after objects are shown differently no watch resumes from before, and the state is as it was',
+  async (t) => {
+    const { cache } = setUp({ revision: 10, objects: [podKeyValue('x', 'a', 5)] })
+    cache.apply([batch(11, put('x', 'b', 11))])
+    const { history } = cache
+    cache.assertResumable(rev(10))
+    cache.reread()
+    t.not(cache.history, history, 'bodies of lists are made anew')
+    for (const revision of [10, 11]) t.throws(() => cache.assertResumable(rev(revision)), ExpiredError, `${revision}`)
+    t.equal(cache.size, 2)
+    cache.apply([batch(12, put('x', 'c', 12))])
+    cache.assertResumable(rev(12))
+  },
+)
 
-void t.test('before the first list there is nothing to be shown differently', async (t) => {
+void t.test('before the first list a change of how objects are shown refuses no watch', async (t) => {
   const { cache } = setUp({ isListed: false })
   cache.reread()
   t.doesNotThrow(() => cache.assertResumable(rev(1)))

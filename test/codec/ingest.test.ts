@@ -73,7 +73,7 @@ void t.test('the name is that of the key, and the revisions are those of etcd', 
   t.end()
 })
 
-void t.test('anything that is no object is wrapped', (t) => {
+void t.test('a value that is not an object is wrapped', (t) => {
   for (const value of [
     '',
     'text',

@@ -54,7 +54,7 @@ void t.test('the last of several duplicate keys counts, with everything under it
   for (const [json, path, expected] of table) t.equal(fieldOf(json, path), expected, `${path} of ${json}`)
 })
 
-void t.test('labels: absent is not empty, and only strings are labels', async (t) => {
+void t.test('an absent label is not an empty one, and only strings are labels', async (t) => {
   const json = Buffer.from(
     '{"metadata":{"labels":{"a":"1","e":"","n":5,"x.io/y":"z","__proto__":"p","o":{"a":"no"}},"a":"no"}}',
   )
@@ -100,7 +100,7 @@ void t.test('the name comes from the key, and what was not extracted is never gu
   t.throws(() => planFacts(['a..b']), RangeError)
 })
 
-void t.test('a selector reads its facts', async (t) => {
+void t.test('a selector matches by its facts', async (t) => {
   const selector = parseSelector('app in (web,api),!old', 'spec.nodeName=n1,status.phase!=Failed')
   const plan = planFacts(selector.paths)
   const pod = (phase: string, labels: string): Buffer =>

@@ -55,7 +55,7 @@ function randomValue(random: Random, depth: number): unknown {
   return Object.fromEntries(items.map((item) => [strings[randomInteger(random, 0, strings.length - 1)], item]))
 }
 
-void t.test('indented as JSON.stringify does it, and nothing but white space is added', async (t) => {
+void t.test('JSON is indented as JSON.stringify does it, and nothing but white space is added', async (t) => {
   const seed = 5
   const random = seededRandom(seed)
   for (let round = 0; round < 2_000; round++) {
@@ -117,7 +117,7 @@ void t.test('YAML means what the JSON meant, to a reader of YAML 1.2 and of 1.1'
   }
 })
 
-void t.test('YAML in the layout of kubectl, numbers as written, the last of duplicate keys', async (t) => {
+void t.test('YAML has the layout of kubectl, numbers as written, and the last of duplicate keys', async (t) => {
   t.equal(
     yaml(
       '{"kind":"Pod","spec":{"containers":[{"image":"nginx:1.2","args":["a b",["x",[]]],"n":1.10}],"none":{}},"ok":"true"}',

@@ -51,7 +51,7 @@ void t.test('the resourceVersion is put in at metadata, whatever was there befor
   for (const [stored, expected] of table) t.equal(served(stored), expected, stored)
 })
 
-void t.test('metadata that is absent or no object has no place for a resourceVersion', async (t) => {
+void t.test('without metadata that is an object there is no place for a resourceVersion', async (t) => {
   for (const text of [
     '{}',
     '{"metadata":null}',
@@ -148,7 +148,7 @@ void t.test('a value that is not exactly one JSON object is refused', async (t) 
   t.ok(scanObject(Buffer.from('{"é":"\\ud800 😀","b":-0.0e-0,"c":[[],{},"",null,true,false]}')))
 })
 
-void t.test('depth is bounded, and takes no stack', async (t) => {
+void t.test('depth is bounded, and needs no stack', async (t) => {
   const nested = (depth: number): Buffer => Buffer.from(`${'{"a":'.repeat(depth - 1)}{}${'}'.repeat(depth - 1)}`)
   t.ok(scanObject(nested(MAX_JSON_DEPTH)))
   t.equal(scanObject(nested(MAX_JSON_DEPTH + 1)), null)

@@ -39,7 +39,7 @@ void t.test('text that is not JSON is refused', (t) => {
   t.end()
 })
 
-void t.test('members given twice are told, and the last counts', (t) => {
+void t.test('members given twice are reported, and the last counts', (t) => {
   const { value, duplicates } = parseJsonTree(Buffer.from('{"a":1,"a":2,"b":[{"c":1,"c":2}]}'))
   t.same(duplicates, ['a', 'b.[0].c'.replace('.[', '[')])
   t.equal(encodeJsonTree(value).toString(), '{"a":2,"b":[{"c":2}]}')
@@ -54,7 +54,7 @@ void t.test('trees are equal by value', (t) => {
   t.end()
 })
 
-void t.test('YAML', (t) => {
+void t.test('YAML is read into the same trees as JSON', (t) => {
   const rows: readonly (readonly [yaml: string, json: string])[] = [
     ['a: 1\nb: [x, "2", true, null, ~]\n', '{"a":1,"b":["x","2",true,null,null]}'],
     [
@@ -80,7 +80,7 @@ void t.test('YAML', (t) => {
   t.end()
 })
 
-void t.test('aliases of YAML stand for what their anchors named last, and for a bounded number of values', (t) => {
+void t.test('YAML aliases stand for the last value of their anchor, and for a bounded number of values', (t) => {
   const rows: readonly (readonly [yaml: string, json: string])[] = [
     ['a: &x 1\nb: *x\nc: &x 2\nd: *x\n', '{"a":1,"b":1,"c":2,"d":2}'],
     ['a: &x {b: &y [1]}\nc: *x\nd: *y\n', '{"a":{"b":[1]},"c":{"b":[1]},"d":[1]}'],

@@ -76,7 +76,7 @@ function messageOf(from: Schema, name: string): Message {
   return from.message(name)!
 }
 
-void t.test('a renamed kind: another apiVersion and nothing else, in JSON and in protobuf', (t) => {
+void t.test('a renamed kind changes its apiVersion and nothing else, in JSON and in protobuf', (t) => {
   for (const { name, protobuf, json } of apiTestData('head')) {
     const { apiVersion, kind } = json as { apiVersion: string; kind: string }
     for (const [kinds, apiVersions] of listRenamed()) {
@@ -119,7 +119,7 @@ void t.test('an object that cannot be converted is absent', (t) => {
   t.end()
 })
 
-void t.test('an Ingress: backends, named and numbered ports, the path type', (t) => {
+void t.test('an Ingress is converted with backends, named and numbered ports, and path types', (t) => {
   const old = {
     metadata: { name: 'i' },
     spec: {
@@ -195,7 +195,7 @@ void t.test('an Event is the same event in both groups', (t) => {
   t.end()
 })
 
-void t.test('a CustomResourceDefinition: what stood at the top stands in every version', (t) => {
+void t.test('the top-level members of a CustomResourceDefinition move into every version', (t) => {
   const from = 'apiextensions.k8s.io/v1beta1'
   const to = 'apiextensions.k8s.io/v1'
   const kind = 'CustomResourceDefinition'
@@ -261,7 +261,7 @@ void t.test('a CustomResourceDefinition: what stood at the top stands in every v
   t.end()
 })
 
-void t.test('an EndpointSlice: zone and node leave the topology', (t) => {
+void t.test('the zone and node of an EndpointSlice leave its topology', (t) => {
   const old = {
     metadata: {},
     endpoints: [
@@ -302,7 +302,7 @@ void t.test('an empty selector of a PodDisruptionBudget keeps its meaning', (t) 
   t.end()
 })
 
-void t.test('a HorizontalPodAutoscaler says the same in v1 and v2', (t) => {
+void t.test('a HorizontalPodAutoscaler means the same in v1 and v2', (t) => {
   const kind = 'HorizontalPodAutoscaler'
   const v1 = {
     metadata: {
@@ -384,7 +384,7 @@ void t.test('a HorizontalPodAutoscaler says the same in v1 and v2', (t) => {
   t.end()
 })
 
-void t.test('members that have moved or been renamed', (t) => {
+void t.test('members that were moved or renamed are found in both versions', (t) => {
   const flow = 'flowcontrol.apiserver.k8s.io'
   const level = converted(
     { spec: { type: 'Limited', limited: { assuredConcurrencyShares: 7, limitResponse: {} } } },

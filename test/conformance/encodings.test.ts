@@ -125,7 +125,7 @@ const decoded = (bytes: Buffer): unknown => JSON.parse(decodeObject(bytes, schem
 overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: false }, async (t, w) => {
   const revision = String(w.seeds.at(-1))
   const { resourceVersion: _, ...metadata } = (await w.ask(`${DEPLOYMENTS}/web`)).json.metadata
-  // Our decoder leaves it out, because it is put in last; on the wire it is field 6 of the metadata.
+  // Our decoder leaves out the resourceVersion, which is added last; on the wire it is field 6 of the metadata.
   const withoutVersion = { ...(await w.ask(`${DEPLOYMENTS}/web`)).json, metadata }
   const versionField = Buffer.concat([Buffer.from([0x32, revision.length]), Buffer.from(revision)])
   await checkRows(t, w, [
@@ -138,7 +138,7 @@ overEveryUpstream(t, 'what is stored as protobuf', { seeds: SEEDS, uncached: fal
         t.ok(isProtobuf(body))
         t.same(decoded(body), withoutVersion)
         t.ok(body.includes(versionField))
-        // But for the resourceVersion it is what was stored.
+        // Except for the resourceVersion the object is as it was stored.
         t.ok(body.length - storedDeployment.length < 20)
       },
     },

@@ -1,4 +1,4 @@
-/** Objects that a real kube-apiserver 1.20 had in etcd are answered as it answered them, through the whole server. */
+/** The whole server answers objects that a real kube-apiserver 1.20 had in etcd as that server answered them. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { decodeObject } from '../../src/codec/protobuf/decode.js'
@@ -22,7 +22,7 @@ const tables = JSON.parse(
 overEveryUpstream(
   t,
   'a real API server’s own data',
-  // Versions of that time are served because they are what is stored.
+  // Versions of that time are served because objects are stored in them.
   { uncached: false, seeds: stored.map(({ key, value }) => ({ [key]: value })) },
   async (t, w) => {
     const revisions = new Map(stored.map(({ key }, i) => [key, String(w.seeds[i])]))

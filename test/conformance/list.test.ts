@@ -9,7 +9,7 @@ import { ask, overEveryUpstream } from './world.js'
 const PODS = '/api/v1/namespaces/default/pods'
 const NO_CACHE = { 'cache-control': 'no-cache, private' }
 
-/** Three pods, then the second changes, then a fourth. */
+/** Three pods are created, then the second changes, then a fourth is created. */
 const SEEDS = [
   { 'pods/default/a': pod('a', { labels: { app: 'web' } }) },
   { 'pods/default/b': pod('b') },

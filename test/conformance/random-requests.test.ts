@@ -1,7 +1,7 @@
 /**
- * Thousands of random requests over path, query, headers and method against one server: each is answered within its time,
- * by no 5xx that the contract does not name, always with a Status where it is an error; and the process lives on.
- * A seed that fails is printed; `SEED` runs it again.
+ * Sends thousands of requests with random path, query, headers and method to one server. Each is answered in time, with
+ * no 5xx that the contract does not name, and every error is a Status; the process lives on. A seed that fails is
+ * printed; `SEED` runs it again.
  */
 import t from 'tap'
 import { type Random, seededRandom } from '../../src/support/random.js'
@@ -205,7 +205,7 @@ function makeRequest(random: Random): RandomRequest {
   path = path.replaceAll(/[^\x21-\x7e]/gu, (char) => encodeURIComponent(char))
   const query = new URLSearchParams()
   for (let n = Math.floor(random.next() * 5); n > 0; n--) query.append(pick(PARAMETERS), pick(VALUES))
-  // Whatever is a watch ends.
+  // Every watch ends by itself.
   query.append('timeoutSeconds', '1')
   const raw = random.next() < 0.05 ? `&${pick(['%', '%ff=%ff', '&&&', '=', 'a=%zz', '%00=1'])}` : ''
   const headers: Record<string, string> = {}
@@ -229,7 +229,7 @@ function complaint({ method }: RandomRequest, answer: Answer): string | null {
   if (ms > MOST_MS) return `took ${Math.round(ms)} ms`
   // HTTP's own answer to an Expect that nobody knows, from below any route; Go's server gives the same.
   if (code === 417 && headers['cache-control'] === undefined) return null
-  // 504: a revision still to come. 501: a subresource that no kubelet is there to answer. 503 and 500 have no cause here.
+  // 504 is for a future revision, 501 for a subresource that needs a kubelet. 503 and 500 have no cause here.
   if (code >= 500 && code !== 504 && code !== 501) return `answered ${code}`
   if (headers['cache-control'] === undefined && code !== 101) return `${code} without Cache-Control`
   if (code >= 400 && method !== 'HEAD') {

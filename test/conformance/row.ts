@@ -1,4 +1,4 @@
-/** A row of a table: a request, the answer it is promised, and the promise as its name. */
+/** A row of a table: a request, the promised answer, and the promise as the name of the row. */
 import type { Test } from 'tap'
 import type { Answer, World } from './world.js'
 
@@ -11,7 +11,7 @@ export interface Row {
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
   readonly code: number
-  /** As tap's `match`: what the parsed body holds at least. */
+  /** What the parsed body must contain at least, for tap's `match`. */
   readonly has?: unknown
   /** The headers that the answer must have; null means that a header must be absent. */
   readonly sends?: Readonly<Record<string, string | RegExp | null>>
@@ -20,7 +20,7 @@ export interface Row {
   readonly check?: Check
 }
 
-/** All rows at one time, as clients come; each is a subtest. */
+/** Tests all rows at the same time, as clients come; each is a subtest. */
 export async function checkRows(t: Test, world: World, rows: readonly Row[]): Promise<void> {
   const answers = rows.map(({ path, method = 'GET', headers = {}, body }) =>
     world.ask(path, { method, headers, ...(body === undefined ? {} : { body }) }),
@@ -46,7 +46,7 @@ export function namesOf(answer: Answer): readonly string[] {
   return items.map(({ metadata }) => metadata.name)
 }
 
-/** A Status and nothing that is none. */
+/** Checks that the body is a Status and nothing else. */
 export function status(code: number, reason: string, message: string | RegExp): object {
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', code, reason, message }
 }

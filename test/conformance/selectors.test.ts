@@ -14,7 +14,7 @@ const SEEDS = [
   },
 ]
 
-/** Selector → who is selected. */
+/** Each selector with the names that it selects. */
 const LABELS: Readonly<Record<string, string>> = {
   '': 'abcd',
   'app=web': 'a',

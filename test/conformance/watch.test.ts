@@ -11,7 +11,7 @@ const INITIAL = 'sendInitialEvents=true&resourceVersionMatch=NotOlderThan'
 const BOOKMARKS = 'allowWatchBookmarks=true'
 const END = 'k8s.io/initial-events-end'
 
-/** At the end, a is as it was first, b was changed, d is new, and c is gone; some namespaces share a beginning. */
+/** In the end a is unchanged, b has changed, d is new, and c is gone; some namespaces share a prefix. */
 const SEEDS = [
   { 'pods/default/a': pod('a', { labels: { app: 'web' } }) },
   { 'pods/default/b': pod('b') },
@@ -25,7 +25,10 @@ const SEEDS = [
 
 interface WatchRow {
   readonly promise: string
-  /** Ends after a second by its own timeout; so its last bookmark, 2 s before that, comes at once and is not counted. */
+  /**
+   * The watch ends after a second by its own timeout, so its last bookmark, 2 s before that, comes at once and is not
+   * counted.
+   */
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
   readonly events: readonly string[]

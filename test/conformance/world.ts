@@ -1,6 +1,6 @@
 /**
- * The whole server over each kind of upstream there is: the embedded one as an etcd whose progress can be trusted, the
- * same as an older one, and a real etcd (`ETCD_BIN` names another). What the dialect promises, it promises over all.
+ * The whole server over each kind of upstream: the in-process store as an etcd whose progress can be trusted, the same
+ * as an older etcd, and a real etcd (`ETCD_BIN` names another). The dialect makes the same promises over all of them.
  */
 import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
 import type { Test } from 'tap'
@@ -19,12 +19,12 @@ export type Objects = Readonly<Record<string, object | Buffer | null>>
 export interface World {
   readonly app: AppHarness
   readonly url: string
-  /** One revision; keys are those under `/registry/`, null deletes, a Buffer is stored as it is. */
+  /** Writes one revision. Keys are relative to `/registry/`; null deletes, and a Buffer is stored unchanged. */
   write(objects: Objects): Promise<Revision>
-  /** Revisions of the states it was started with, in order. */
+  /** The revisions of the initial states, in order. */
   readonly seeds: readonly Revision[]
   ask(path: string, options?: AskOptions): Promise<Answer>
-  /** An open watch: its head is there, its events come. */
+  /** An open watch, whose head has been received. */
   watch(path: string, headers?: Readonly<Record<string, string>>): Promise<Watch>
 }
 
@@ -39,7 +39,7 @@ export interface Answer {
   readonly headers: IncomingHttpHeaders
   readonly body: Buffer
   readonly text: string
-  /** Parsed, and taken for what the test expects; undefined where the body is no JSON. */
+  /** The parsed body, in the type that the test expects; undefined where it is not JSON. */
   readonly json: Body
   readonly ms: number
 }
@@ -67,11 +67,11 @@ export interface Watch {
 }
 
 export interface WorldOptions extends Omit<AppHarnessOptions, 'upstream' | 'objects'> {
-  /** Written before the server starts, one revision each. */
+  /** The states that are written before the server starts, one revision each. */
   readonly seeds?: readonly Objects[]
   /** The history below the last seed but this many is compacted away before the server starts. */
   readonly keepsSeeds?: number
-  /** false: what it looks at is of caches alone. */
+  /** false where the test looks only at caches. */
   readonly uncached?: false
 }
 
@@ -108,7 +108,7 @@ export function overEveryUpstream(
   options: WorldOptions,
   body: (t: Test, world: World) => Promise<void>,
 ): void {
-  // They mostly wait: for a second, for three, for an etcd to start.
+  // The subtests mostly wait: for seconds to pass, or for an etcd to start.
   t.jobs = Object.keys(KINDS).length
   for (const [name, kind] of Object.entries(KINDS)) {
     if (name === UNCACHED && options.uncached === false) continue
@@ -182,7 +182,7 @@ function send(
     const { method = 'GET', body } = options
     const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
     const headers = { ...length, ...options.headers }
-    // The path as it is written: a URL object would tidy it.
+    // The path is sent as written; a URL object would normalise it.
     const { hostname, port, origin } = new URL(url)
     const one = request({
       hostname,

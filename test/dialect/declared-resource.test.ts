@@ -9,7 +9,11 @@ void t.test('by default everything in the table is served except Secrets', async
   t.same(problems, [])
   t.ok(ids.includes('pods') && ids.includes('deployments.apps'))
   t.notOk(ids.includes('secrets'))
-  t.equal(new Set(ids).size, ids.length, 'one version of each')
+  t.same(
+    ids.filter((id, i) => ids.indexOf(id) !== i),
+    ['horizontalpodautoscalers.autoscaling'],
+    'one version of each, but of what API servers of today serve in two',
+  )
 })
 
 void t.test('--resource secrets adds Secrets, in their place', async (t) => {

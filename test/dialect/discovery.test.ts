@@ -72,7 +72,10 @@ void t.test('the old documents list every group and resource', async (t) => {
     groups.groups.find(({ name }) => name === 'autoscaling'),
     {
       name: 'autoscaling',
-      versions: [{ groupVersion: 'autoscaling/v2', version: 'v2' }],
+      versions: [
+        { groupVersion: 'autoscaling/v2', version: 'v2' },
+        { groupVersion: 'autoscaling/v1', version: 'v1' },
+      ],
       preferredVersion: { groupVersion: 'autoscaling/v2', version: 'v2' },
     },
   )

@@ -1,7 +1,7 @@
 /**
- * Attacks by clients: what each of them may cost has a bound, and everybody else goes on being served.
+ * Clients attack: what each of them may cost has a bound, and all others are served.
  *
- * `TEST_LONG` has them at full size: 10,000 connections that never read, a million selectors.
+ * `TEST_LONG` runs the attacks at full size: 10,000 connections that never read, a million selectors.
  */
 import { execFileSync } from 'node:child_process'
 import { connect, type Socket } from 'node:net'
@@ -37,7 +37,7 @@ async function start(
   return { server, writer }
 }
 
-/** Asks, and never reads. */
+/** Opens a connection that sends a request and never reads. */
 function silent(t: Test, { port }: ServerProcess, count: number, path: (i: number) => string): Socket[] {
   const sockets = Array.from({ length: count }, (_, i) => {
     const socket = connect(port, '127.0.0.1')
@@ -95,13 +95,13 @@ void t.test(
     for (let i = 0; i < 300; i++) {
       const big = pod(`big${i % 20}`, { spec: { filler, i } })
       last = await writer.commit({ [`/registry/pods/default/big${i % 20}`]: big }, 60_000)
-      // It shares its event loop with the attackers, and is not to be taken for one of them: when memory is short the ring
-      // holds some twenty of these.
+      // The reader shares its event loop with the attackers and must not be taken for one of them: when memory is
+      // short, the ring holds about twenty of these events.
       if (i % 8 === 7) await healthy.until(({ revisions }) => revisions.at(-1) === last, 120_000)
     }
     await healthy.until(({ revisions }) => revisions.at(-1) === last, 120_000)
     t.equal(healthy.revisions.length, 300, 'who reads gets everything')
-    // A target, and no limit: what had begun when it was reached goes on, and garbage is collected when V8 sees fit.
+    // The target is not a limit: what runs goes on when it is reached, and V8 collects garbage when it sees fit.
     const { peak } = server.memory()
     const metrics = await server.metrics()
     t.comment(
@@ -135,7 +135,7 @@ void t.test('2,000 requests with distinct selectors leave nothing behind', async
   const half = server.memory().now
   await ask(1_000, 1_000)
   const whole = server.memory().now
-  // Garbage that is not collected yet counts as well, so this is a bound on growth and not a measure of it.
+  // Uncollected garbage counts as well, so this is a bound on growth and not a measure of it.
   t.ok(whole - half < 96 * MiB, `${Math.round((whole - half) / MiB)} MiB more for the second half`)
   let groups = 1
   for (let i = 0; i < 100 && groups > 0; i++, await pause(100)) {

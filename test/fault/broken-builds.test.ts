@@ -1,6 +1,6 @@
 /**
- * The harness is tested too: servers with a fault built in, each of which the validators have to catch by name, end to
- * end. The faults are in the harness alone: between the server and its clients, or between the server and its upstream.
+ * Tests the harness itself: servers with a fault built in, each of which the validators have to catch by name, end to
+ * end. The faults are only in the harness: between the server and its clients, or between the server and its upstream.
  */
 import http from 'node:http'
 import t, { type Test } from 'tap'
@@ -17,7 +17,7 @@ const bookmark = (revision: number): string =>
     object: { kind: 'Pod', apiVersion: 'v1', metadata: { resourceVersion: String(revision) } },
   })
 
-/** Once, somewhere in the middle of the stream. */
+/** The fault happens once, somewhere in the middle of the stream. */
 const AT = 12
 
 const builds: Record<string, { guarantee: string; breakage?: Breakage; shift?: number }> = {
@@ -65,7 +65,7 @@ void t.test('the same schedule with nothing broken finds nothing', async (t) => 
 })
 
 async function violationsSeenBy(s: Scenario, recorder: WatchRecorder): Promise<readonly Violation[]> {
-  // One revision each, so that an early or late resume shows by a whole one.
+  // Each write is one revision, so that an early or late resume differs by a whole revision.
   const write = (i: number): Promise<number> =>
     s.writer.put(`/registry/pods/a/e${i % 7}`, {
       kind: 'Pod',
@@ -85,7 +85,7 @@ async function violationsSeenBy(s: Scenario, recorder: WatchRecorder): Promise<r
   return await s.violations(last)
 }
 
-/** The server with a fault: a proxy that knows the lines of a watch. */
+/** A server with a fault: a proxy that knows the lines of a watch. */
 async function brokenBuild(t: Test, s: Scenario, breakage: Breakage, shift: number): Promise<string> {
   const server = http.createServer((request, response) => {
     const url = new URL(request.url ?? '/', s.h.url)
@@ -104,7 +104,7 @@ async function brokenBuild(t: Test, s: Scenario, breakage: Breakage, shift: numb
             type: string
             object: { metadata: { resourceVersion: string } }
           }
-          // The server's own bookmarks would hide in which order things went wrong.
+          // Bookmarks of the server would hide the order of the faults.
           if (type === 'BOOKMARK') continue
           const context = { revision: Number(object.metadata.resourceVersion), type }
           for (const told of breakage(line, n, context)) response.write(`${told}\n`)

@@ -1,4 +1,6 @@
-/** Three members of one etcd: a leader that dies, that stops, that hands over, and a member that is cut off from the others. */
+/**
+ * Faults of an etcd with three members: a leader dies, stops or hands over, and a member is cut off from the others.
+ */
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { until } from '../support/until.js'
@@ -10,7 +12,7 @@ interface MemberStatus {
   readonly leader: string
 }
 
-/** The member that our watches are on: it has one for each resource. */
+/** Returns the member that our watches are on, which has one for each resource. */
 async function watchedMember({ members, h }: Scenario): Promise<number> {
   const resources = [...h.app.sources].length
   for (let attempt = 0; attempt < 200; attempt++, await delay(50)) {
@@ -26,7 +28,7 @@ async function statusOf(member: EtcdProcess): Promise<MemberStatus> {
   return (await member.call('maintenance/status', {})) as unknown as MemberStatus
 }
 
-/** The leader and the others, as the first that answers sees it. */
+/** Returns the leader and the others, as the first member that answers sees them. */
 async function leaderOf({ members }: Scenario): Promise<{ leader: EtcdProcess; others: readonly EtcdProcess[] }> {
   for (let attempt = 0; attempt < 100; attempt++, await delay(50)) {
     for (const member of members) {
@@ -92,7 +94,7 @@ for (const [name, fault] of Object.entries(faults)) {
 }
 
 void t.test('watches and reads go on at another member when the one that our watches are on freezes', async (t) => {
-  // Pings and deadlines of calls would notice it after the test.
+  // Pings and deadlines of calls would notice the fault only after the test.
   const never = { keepAliveTimeMs: 300_000, keepAliveTimeoutMs: 300_000, requestTimeoutMs: 300_000 }
   const s = await startScenario(t, { members: 3, times: never })
   const watches = await s.watchAll()
@@ -117,8 +119,8 @@ void t.test('watches and reads go on at another member when the one that our wat
 })
 
 /**
- * Which role the member has that our watches are on, and what of its way to the other two breaks. `TEST_LONG` runs those that
- * are noticed in ways that the others show already.
+ * The role of the member that our watches are on, and the directions of its links to the others that break. `TEST_LONG`
+ * runs those that are noticed in ways that the others show already.
  */
 const all = [
   ['leader', 'out'],
@@ -143,7 +145,7 @@ for (const [role, which] of cuts) {
     t.equal(await watchedMember(s), at)
     s.peers!.isolate(at, which)
     const startedAt = performance.now()
-    // Several: one may come through before what is asked for in return is missed.
+    // Several writes are made, because the first may be delivered before its missing answer is noticed.
     let last = await s.writeElsewhere(at)
     for (let i = 0; i < 20; i++) last = await s.writeElsewhere(at)
     await s.reached(last)

@@ -1,4 +1,6 @@
-/** History that etcd has forgotten before the server saw it: an explicit end or the difference, never a hole. */
+/**
+ * Etcd compacts history before the server has seen it: watchers get an explicit end or the difference, never a hole.
+ */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -97,7 +99,7 @@ void t.test('a gap that leads to another history is not bridged, whichever key s
   const backup = join(directory, 'snapshot')
   await s.writer.put('/registry/pods/a/stays', pod('stays', { namespace: 'a' }))
   await s.etcd.saveSnapshot(backup)
-  // Not in the backup; what the feed remembers of the end is the next one, which the other history has as well.
+  // This key is not in the backup; the feed's fingerprint ends with the next key, which the other history has as well.
   const lost = await s.writer.put(
     '/registry/pods/a/differs',
     pod('differs', { namespace: 'a', labels: { app: 'old' } }),
@@ -109,7 +111,7 @@ void t.test('a gap that leads to another history is not bridged, whichever key s
   await until(() => s.h.watchers === 1, 'it watches')
   await whileCutOff(s, async () => {
     await s.etcd.restoreSnapshot(backup)
-    // One revision, as in the other history, but of another value; then the very same fingerprint at the same revision.
+    // One revision as in the other history, but with another value, and then the same last key at the same revision.
     for (;;) {
       const revision = await s.writer.put(
         '/registry/pods/a/differs',

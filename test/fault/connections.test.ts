@@ -1,11 +1,12 @@
 /**
- * Failures of etcd and of the connections to it that cost nothing: nobody is disconnected, and nothing is listed again.
+ * Failures of etcd and of the connections to it that cost nothing: no watcher is disconnected, and nothing is listed
+ * again.
  */
 import t from 'tap'
 import { pause, until } from '../support/until.js'
 import { ends, type Scenario, scopes, startScenario } from './scenario.js'
 
-/** Faults that lose nothing: who was connected stays connected, and nothing is listed anew. */
+/** Faults that lose nothing: connected watchers stay connected, and nothing is listed again. */
 const harmless: Record<string, (s: Scenario) => Promise<void>> = {
   'kill -9 and restart of etcd': async (s) => {
     for (let i = 0; i < 2; i++) {

@@ -1,9 +1,8 @@
 /**
- * A plain watch of etcd that goes through the same broken network as the server: what any client of this etcd would have been
- * told there. What it misses without having been told so, etcd has lost.
+ * A plain watch of etcd through the same broken network as the server: it records what any client of this etcd would
+ * have received. Events that it misses without an error were lost by etcd.
  *
- * It resumes after its last revision, as etcd says one may; where that is compacted it begins anew, and what it had until
- * then is a record of its own.
+ * It resumes after its last revision, as etcd allows; where that is compacted it begins anew, with a new record.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Key } from '../../src/model/event.js'
@@ -28,7 +27,7 @@ export class ControlBesideUs {
     this.#running = this.#run()
   }
 
-  /** One for each time it had to begin anew. */
+  /** The records: one for each time that the watch had to begin anew. */
   records(prefix: Key): WatchRecord[] {
     return this.#recorders.map((recorder, i) => ({
       ...recorder.control(prefix),
@@ -52,7 +51,7 @@ export class ControlBesideUs {
 
   async #begin(): Promise<void> {
     try {
-      // A connection that stalls while it is being begun is given up, as any client would.
+      // A connection that stalls while it is opened is given up, as any client would do.
       const begun = await Promise.race([recordEtcdHistory(this.#etcd), delay(5_000, null)])
       if (begun === null) return
       this.#recorders.push(begun)

@@ -1,4 +1,4 @@
-/** Much at once: a full etcd, a burst of 50 MB, values at etcd's limit, a hundred keys in one revision. */
+/** Large amounts at once: a full etcd, a burst of 50 MB, values at etcd's limit, a hundred keys in one revision. */
 import t from 'tap'
 import type { Revision } from '../../src/model/revision.js'
 import { pod, until } from '../support/app.js'

@@ -117,7 +117,7 @@ void t.test(
     t.teardown(() => proxy.close())
     const server = await startServer(t, {
       flags: ['--etcd-servers', `http://127.0.0.1:${proxy.port}`],
-      // More than Node needs while it loads the modules, which it opens all together.
+      // Node needs fewer descriptors than this while it loads all modules at once.
       limits: 'ulimit -n 500',
     })
     const recorder = new WatchRecorder({ url: server.url })
@@ -137,7 +137,7 @@ void t.test(
     await pause(500)
     const third = await writer.put('/registry/pods/a/third', pod('third', { namespace: 'a' }))
     await Promise.all(recorder.watches.map((watch) => watch.untilRevision(third)))
-    // The way to etcd breaks while there is no descriptor for a new one.
+    // The connection to etcd breaks while there is no descriptor for a new one.
     proxy.cut()
     await pause(500)
     for (const socket of crowd) socket.destroy()

@@ -5,7 +5,7 @@ import { Schedule } from './schedule.js'
 
 const RUN_MS = 6_000
 
-/** A new one each time, or the one to look at again: `TEST_SEED=123`. */
+/** A new seed each time; `TEST_SEED=123` repeats one. */
 const fresh = Number(process.env['TEST_SEED'] ?? Date.now() % 1_000_000)
 for (const [seed, members] of [
   [1, 1],
@@ -24,7 +24,7 @@ for (const [seed, members] of [
       [],
       'every line is an event',
     )
-    // Debian's etcd 3.4.23 has known faults: what it does to a plain client is said, and no fault of ours.
+    // Debian's etcd 3.4.23 has known faults: what it does to a plain client is reported, and not counted against us.
     for (const violation of [...straight, ...besideUs, ...throughUs].slice(0, 5)) t.comment(`${violation}`)
     t.same(schedule.unexpected, [], 'every list has an answer that the contract knows')
     const codes = new Set(s.recorder.watches.flatMap(({ code }) => code ?? []))
@@ -33,7 +33,7 @@ for (const [seed, members] of [
       [],
       'no stream ends in any other error',
     )
-    // A partition takes seconds to be noticed, and to heal.
+    // Members take seconds to notice a partition, and to heal.
     const fewest = members === 1 ? 5 : 1
     t.ok(schedule.faults > fewest && schedule.writes > 50, `${schedule.faults} faults, ${schedule.writes} writes`)
   })

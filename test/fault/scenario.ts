@@ -1,9 +1,10 @@
 /**
- * What every test of faults is made of: a real etcd (or three), a proxy before each member that breaks what networks break,
- * the server behind the proxies, watchers that record, a load that writes, and etcd's own history read past the proxies.
+ * The world of every fault test: a real etcd (or three members), a proxy before each member that makes the faults of
+ * networks, the server behind the proxies, watchers that record, a load that writes, and etcd's own history, which is
+ * read past the proxies.
  *
  * `settle` ends all faults and waits until every running watch has been told of the last write; `judge` holds what was
- * recorded against every guarantee. Waits are for things to happen, never for a while.
+ * recorded against every guarantee. Waits are for conditions, never for a time.
  */
 import type { Test } from 'tap'
 import { type Config, load } from '../../src/config/load.js'
@@ -30,7 +31,7 @@ import { type RequestScope, type Target, type RecordedWatch, WatchRecorder } fro
 import { pause } from '../support/until.js'
 
 export const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
-/** One is a prefix of another, whose events it must not be sent. */
+/** One namespace is a prefix of another, whose events its watchers must not get. */
 export const namespaces = ['a', 'ab', 'b'] as const
 export const apps = ['web', 'db', 'api'] as const
 export const nodes = ['n1', 'n2'] as const
@@ -61,20 +62,20 @@ export interface ScenarioOptions {
   readonly members?: 1 | 3
   /** A plain watch of etcd goes through the same proxy. */
   readonly hasControlBesideUs?: boolean
-  /** With three members: what is between them can be broken, as `peers`. */
+  /** With three members, the links between them can be broken through `peers`. */
   readonly hasPeerNetwork?: boolean
   readonly seed?: number
   readonly flags?: readonly string[]
   readonly config?: Partial<Config>
   readonly etcdFlags?: readonly string[]
-  /** In place of times that let a dead peer be noticed within a second. */
+  /** The keepalive times, in place of those that notice a dead peer within a second. */
   readonly times?: Partial<typeof KEEP_ALIVE>
   /**
    * Another server between: it reads etcd, and the one that is watched is fed by it (`--upstream`) through one more proxy,
    * over SSE, or in JSON lines as if it were a kube-apiserver, which writes one object in a revision.
    */
   readonly chain?: 'sse' | 'json'
-  /** Something between the server and its upstream: how a broken build is made. */
+  /** Wraps the upstream of the server, to make a broken build. */
   readonly wrap?: (upstream: Upstream) => Upstream
 }
 
@@ -91,14 +92,14 @@ export interface Verdict {
   readonly besideUs: readonly Violation[]
 }
 
-/** A few of the table are enough here, and start sooner: what holds for one holds for all. */
+/** A few resources are enough here, and start faster. */
 const loaded = load([], {}, () => '')
 const servedHere =
   loaded.kind === 'run'
     ? loaded.config.resources.filter(({ resource }) => ['pods', 'configmaps', 'nodes'].includes(resource.plural))
     : []
 
-/** So that a dead peer is noticed within a second; etcd must be told that so many pings are no attack. */
+/** A dead peer is noticed within a second; etcd must be told that this many pings are no attack. */
 const KEEP_ALIVE = { keepAliveTimeMs: 700, keepAliveTimeoutMs: 500, requestTimeoutMs: 3_000, connectTimeoutMs: 1_000 }
 const ALLOW_PINGS = ['--grpc-keepalive-min-time=200ms']
 const SETTLE_MS = 45_000
@@ -150,7 +151,7 @@ export class Scenario {
     this.writer = new EtcdWriter(members)
   }
 
-  /** The only one, or the first. */
+  /** The only member, or the first. */
   get etcd(): EtcdProcess {
     return this.members[0]!
   }
@@ -172,7 +173,7 @@ export class Scenario {
     await this.startServer()
   }
 
-  /** A server of its own; the earlier one, if any, goes on until the test ends. */
+  /** Starts a server; an earlier one goes on until the test ends. */
   async startServer(): Promise<void> {
     const endpoints = this.proxies.map(({ port }) => `http://127.0.0.1:${port}`)
     const upstream = connectEtcd({ endpoints, ...KEEP_ALIVE, ...this.#options.times })
@@ -192,7 +193,7 @@ export class Scenario {
     this.#t.teardown(() => recorder.close())
   }
 
-  /** The server that is watched comes first: it waits for the other. */
+  /** The watched server starts first and waits for the other. */
   async #startChain(chain: 'sse' | 'json'): Promise<void> {
     const port = await freePort()
     this.hop = await startFaultProxy({ targetPort: port })
@@ -227,7 +228,7 @@ export class Scenario {
     })
   }
 
-  /** After a restore: records anew, what clients see and what etcd has done. */
+  /** Begins new records of the clients and of etcd after a restore. */
   async forget(): Promise<void> {
     this.control = await recordEtcdHistory(this.etcd)
     this.#t.teardown(() => this.control.close())
@@ -239,12 +240,12 @@ export class Scenario {
     this.#t.teardown(() => recorder.close())
   }
 
-  /** Some random change of a few pods: one revision, now and then with many keys. */
+  /** Changes a few random pods in one revision, now and then with many keys. */
   async write(): Promise<Revision> {
     return await this.writer.commit(this.randomChange(), this.members.length === 1 ? 20_000 : 3_000)
   }
 
-  /** The same, by way of the other members: for when that one is cut off. */
+  /** Writes through the other members, for when the first is cut off. */
   async writeElsewhere(member: number): Promise<Revision> {
     const others = new EtcdWriter(this.members.filter((_, i) => i !== member))
     const end = performance.now() + SETTLE_MS
@@ -278,7 +279,7 @@ export class Scenario {
     return from[randomInteger(this.random, 0, from.length - 1)] as T
   }
 
-  /** Writes all the time, until `settle`; an etcd that is away holds it up and no more. */
+  /** Writes continuously until `settle`; an etcd that is away only delays it. */
   startLoad(lanes = 2, betweenMs = 0): void {
     if (this.#isLoaded) return
     this.#isLoaded = true
@@ -296,7 +297,7 @@ export class Scenario {
     await this.#load
   }
 
-  /** Watches of every scope: from now on, from some revisions ago, and with the state first. */
+  /** Opens watches of every scope: from now, from some revisions ago, and with the state first. */
   async watchAll(): Promise<readonly RecordedWatch[]> {
     const now = await this.write()
     const watches = scopes.flatMap((scope) => [
@@ -319,7 +320,7 @@ export class Scenario {
     this.#paused.clear()
   }
 
-  /** How far the server's cache of the pods is. */
+  /** The revision of the server's cache of the pods. */
   get cacheRevision(): Revision {
     return this.podSource.cache.revision
   }
@@ -329,7 +330,7 @@ export class Scenario {
     throw new Error('no pods are served')
   }
 
-  /** Returns when the cache has come so far. */
+  /** Resolves when the cache has reached the revision. */
   async reached(revision: Revision, withinMs = SETTLE_MS): Promise<void> {
     await until(() => this.cacheRevision >= revision, `the cache comes to revision ${revision}`, withinMs)
   }
@@ -349,7 +350,7 @@ export class Scenario {
     return await this.count('feed_relists_total')
   }
 
-  /** Heals everything, and waits until all that run have been told of a last write that concerns every scope. */
+  /** Ends all faults, and waits until all running watches have received a last write that concerns every scope. */
   async settle(): Promise<Revision> {
     this.peers?.heal()
     for (const proxy of this.hop === null ? this.proxies : [...this.proxies, this.hop]) {
@@ -370,12 +371,12 @@ export class Scenario {
     await this.recorder.list({ target: pods })
     await this.recorder.list({ target: pods, resourceVersion: '0' })
     await this.recorder.list({ target: pods, limit: 7 })
-    // Events that a server wrongly sends in addition would come after that.
+    // Wrong additional events of a server would come after that.
     await pause(100)
     return last
   }
 
-  /** One revision in which there is something for everybody. */
+  /** Writes one revision with an event for every scope. */
   async writeMarks(): Promise<Revision> {
     const change: Record<string, Written> = {}
     for (const namespace of namespaces) {
@@ -390,7 +391,7 @@ export class Scenario {
     if (this.#options.chain !== 'json') return await this.#commit(change)
     let last: Revision | null = null
     for (const [key, object] of Object.entries(change)) last = await this.#commit({ [key]: object })
-    // Whoever none of the last ones concern hears of the last by a bookmark.
+    // A watch that no last event concerns learns of the last revision by a bookmark.
     return last!
   }
 
@@ -404,7 +405,7 @@ export class Scenario {
     }
   }
 
-  /** Every guarantee, over everything that was recorded. */
+  /** Checks every guarantee over everything that was recorded. */
   async judge(t: Test, settledRevision: Revision): Promise<void> {
     const reference = await this.control.finish(this.writer.commits)
     assertGuarantees(t, this.recorder.history(this.writer.writes), reference, { settledRevision })
@@ -415,7 +416,10 @@ export class Scenario {
     )
   }
 
-  /** The same, told apart: what etcd itself has done wrong, to a plain watch straight on it or through the same faults. */
+  /**
+   * Checks the same, and separates what etcd itself did wrong to a plain watch directly on it or through the same
+   * faults.
+   */
   async verdict(settledRevision: Revision): Promise<Verdict> {
     const reference = await this.control.finish(this.writer.commits)
     const history = this.recorder.history(this.writer.writes)
@@ -437,7 +441,7 @@ export class Scenario {
   }
 }
 
-/** How the watches ended, each way once, with how often: `open ×12`. */
+/** Returns the ways in which the watches ended, with their numbers: `open ×12`. */
 export function ends(watches: readonly RecordedWatch[]): string[] {
   const counts = new Map<string, number>()
   for (const { end, code } of watches) {

@@ -1,7 +1,7 @@
 /**
- * A seeded random schedule over a scenario: writes, watchers that come, go, stop reading and resume at offsets from −100 to
- * +100, lists of every kind, and faults of etcd and of the way there. The seed decides what is done; when etcd and the
- * sockets answer is theirs, so a seed brings back the kind of run, not the run.
+ * A seeded random schedule over a scenario: writes, watchers that come, go, stop reading and resume at offsets from
+ * −100 to +100, lists of every kind, and faults of etcd and of the way there. The seed decides what is done but not
+ * when etcd and the sockets answer, so it repeats the kind of run, not the run itself.
  */
 import { randomInteger } from '../../src/support/random.js'
 import type { Revision } from '../../src/model/revision.js'
@@ -13,7 +13,7 @@ export interface ScheduleOptions {
   readonly watchersAtOnce: number
 }
 
-/** Each starts something and ends it; at most one at a time. */
+/** Each fault begins and ends; at most one is active at a time. */
 const faults: readonly ((s: Scenario) => Promise<void>)[] = [
   async (s) => s.pick(s.proxies).cut(s.pick(['rst', 'fin'] as const)),
   async (s) => s.pick(s.proxies).cut(s.pick(['rst', 'fin'] as const)),
@@ -62,7 +62,7 @@ const peerFaults: typeof faults = [
   },
 ]
 
-/** Nothing that the control has not been told yet. */
+/** Compacts only what the control has received already. */
 async function compact(s: Scenario): Promise<void> {
   // Compacting at the same revision twice, or while etcd is away, is refused, which does no harm.
   await s.etcd.compact(s.control.revision).catch(() => {})
@@ -103,7 +103,7 @@ export class Schedule {
     else await pause(randomInteger(this.#s.random, 0, 15))
   }
 
-  /** Ends what it began; then the scenario's own end. @returns the last revision. */
+  /** Ends what the schedule began, and then the scenario. @returns the last revision. */
   async settle(): Promise<Revision> {
     await this.#fault
     for (const watch of this.#paused) watch.unpause()
@@ -183,7 +183,7 @@ export class Schedule {
     const list = recorder.list(request).then(
       () => {},
       (error: unknown) => {
-        // Compacted meanwhile, or the storage is away: an honest answer. Anything else is not.
+        // These are honest answers to a list at a compacted revision, or while the storage is away; any other is not.
         if (error instanceof ListError && [410, 429, 504].includes(error.status)) return
         this.unexpected.push(String(error))
       },

@@ -1,4 +1,4 @@
-/** Clients that stop in the middle, or go on a byte at a time, to hold a connection for as long as they can. */
+/** Tests of clients that stop in the middle, or go on a byte at a time, to hold a connection as long as they can. */
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t from 'tap'

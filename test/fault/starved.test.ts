@@ -1,6 +1,6 @@
 /**
- * A watch that starves, and one that is cancelled: what etcd and its proxies have had wrong (PROTOCOL, section 8), each under
- * its own name.
+ * Tests of a watch that starves and of one that is cancelled: the known faults of etcd and its proxies (PROTOCOL,
+ * section 8), each under its own name.
  */
 import t from 'tap'
 import { UpstreamError, type Upstream, type WatchHandlers } from '../../src/upstream/upstream.js'
@@ -42,10 +42,10 @@ for (const compacts of [false, true]) {
   })
 }
 
-/** Ends the watch of the pods when told to, as etcd does when it takes a right away or has compacted. */
+/** Ends the watch of the pods on demand, as etcd does when it revokes a permission or has compacted. */
 class Cancelling {
   readonly #open = new Set<WatchHandlers>()
-  /** While it is so, each new watch is cancelled as well. */
+  /** While this is true, each new watch is cancelled as well. */
   isCancelling = false
 
   wrap(upstream: Upstream): Upstream {
@@ -85,7 +85,8 @@ void t.test(
     cancelling.cancel()
     await until(() => s.podSource.cache.disconnectedReason !== null, 'the feed knows')
     const missed = await s.write()
-    // These come while nothing feeds the broadcast: from the head, from before it, from beyond it, with the state first.
+    // These watchers come while nothing feeds the broadcast: from the head, from before it, from beyond it, with the
+    // state first.
     const meanwhile = scopes.flatMap((scope) => [
       s.recorder.watch({ ...scope, resourceVersion: String(s.cacheRevision) }),
       s.recorder.watch({ ...scope, resourceVersion: '1' }),

@@ -1,12 +1,12 @@
 /**
- * A server that is fed by another (`--upstream`), and what can happen to the way between them and to the one in front:
- * over SSE, as from another distributary, and in JSON lines, as from a kube-apiserver.
+ * Tests of a server that is fed by another (`--upstream`), with faults of the link between them and of the server in
+ * front: over SSE, as from another distributary, and in JSON lines, as from a kube-apiserver.
  */
 import t from 'tap'
 import { pause, until } from '../support/until.js'
 import { ends, type Scenario, startScenario } from './scenario.js'
 
-/** Faults that lose nothing: who was connected stays connected, and nothing is listed anew. */
+/** Faults that lose nothing: connected watchers stay connected, and nothing is listed again. */
 const harmless = {
   'a connection that breaks': async (s: Scenario) => {
     for (const how of ['rst', 'fin'] as const) {
@@ -48,7 +48,7 @@ for (const chain of ['sse', 'json'] as const) {
     s.startLoad(1, 10)
     await pause(200)
     const running = ends(watches)
-    // A kube-apiserver is not asked for its past: what was before the start is not held.
+    // A kube-apiserver is not asked for its past, so nothing from before the start is held.
     t.same(running, chain === 'sse' ? ['open ×18'] : ['error 410 ×6', 'open ×12'])
     for (const [name, fault] of faults[chain]) {
       await fault(s)

@@ -43,7 +43,7 @@ async function harness(t: Test, names: readonly string[], options: Partial<Consi
 
 const names = ['a', 'b', 'c', 'd', 'e']
 
-void t.test('equal, whatever the size', async (t) => {
+void t.test('equal states are found equal, whatever their size', async (t) => {
   for (const count of [0, 1, 2, 3, 5]) {
     const { check } = await harness(t, names.slice(0, count))
     const outcome = await check.run()
@@ -169,7 +169,7 @@ void t.test('when the cache’s revision is compacted, only keys that were not w
   t.match(wrong, { kind: 'different', differences: 1, examples: [{ key: key('b'), kind: 'other-value' }] })
 })
 
-void t.test('about every interval, never twice at once, until it is stopped', async (t) => {
+void t.test('checks run about once per interval, never two at once, until they are stopped', async (t) => {
   const { check, clock, outcomes, etcd } = await harness(t, names)
   check.start()
   check.start()
@@ -197,7 +197,7 @@ void t.test('a check that is requested while one is running gets the next one', 
   t.equal(outcomes.length, 2)
 })
 
-void t.test('the snapshot is let go, also when etcd goes away in the middle', async (t) => {
+void t.test('the snapshot is released, also when etcd goes away in the middle', async (t) => {
   const { check, cache, held, etcd, clock } = await harness(t, names)
   let open = 0
   cache.stateAt = function* () {

@@ -253,7 +253,7 @@ void t.test('the watch begins right after the list, and is verified like any oth
   t.equal(effect(effects, 'watch').startRevision, 101)
 })
 
-void t.test('synced exactly when the target is reached', async (t) => {
+void t.test('the feed is synced exactly when the target is reached', async (t) => {
   for (const [revision, kind] of [
     [199, 'catching-up'],
     [200, 'watching'],
@@ -334,7 +334,7 @@ void t.test('another history is never bridged, whatever the policy', async (t) =
   }
 })
 
-void t.test('a rebuild asked for while away is done when etcd is back', async (t) => {
+void t.test('a rebuild that is requested while etcd is away is done when it is back', async (t) => {
   const { state } = next(states['backing-off'], inputs.rebuild, coalesce)
   t.match(effect(next(state, inputs.timer, coalesce).effects, 'list'), { reason: 'history-changed', place })
 })
@@ -351,7 +351,7 @@ void t.test('waits grow until a connection has been healthy', async (t) => {
   }
 })
 
-void t.test('a gap found after a loss has had its wait; one found after a list has not', async (t) => {
+void t.test('a gap found after a loss is not waited for again; one found after a list is', async (t) => {
   for (const [after, kind] of [
     ['loss', 'listing'],
     ['list', 'backing-off'],
@@ -406,7 +406,7 @@ void t.test('a list that compaction keeps breaking waits in the end', async (t) 
   t.match(unknown.state, { relist: { floor: (LIST_RESTARTS - 1) * 10 } }, 'what is known of the floor is kept')
 })
 
-void t.test('errors that a repetition does not cure are refused, all others are tried again', async (t) => {
+void t.test('errors that repetition does not cure are refusals, all others are retried', async (t) => {
   const kinds = {
     unavailable: 'backing-off',
     compacted: 'backing-off',
@@ -423,22 +423,25 @@ void t.test('errors that a repetition does not cure are refused, all others are 
   }
 })
 
-void t.test('a refused relist still knows how far it was', async (t) => {
+void t.test('a refused relist keeps the place', async (t) => {
   const listing: FeedState = { ...states.listing, reason: 'gap', place }
   const { state } = next(listing, { kind: 'list-failed', code: 'permission-denied', message: 'x' }, expire)
   t.match(effect(next(state, inputs.timer, expire).effects, 'list'), { reason: 'gap', place })
 })
 
-void t.test('after the same history is found, what was held comes after what it waits for is known', async (t) => {
-  const behind = next(states.verifying, { kind: 'same-history', now: rev(101) }, expire)
-  t.match(behind.state, { kind: 'catching-up', target: 101, openedAt: 0 })
-  const level = next(states.verifying, { kind: 'same-history', now: rev(100) }, expire)
-  t.strictSame(
-    level.effects.map((one) => one.kind),
-    ['synced', 'release-held'],
-  )
-})
+void t.test(
+  'once the history is found to be the same, held batches are released after the target is known',
+  async (t) => {
+    const behind = next(states.verifying, { kind: 'same-history', now: rev(101) }, expire)
+    t.match(behind.state, { kind: 'catching-up', target: 101, openedAt: 0 })
+    const level = next(states.verifying, { kind: 'same-history', now: rev(100) }, expire)
+    t.strictSame(
+      level.effects.map((one) => one.kind),
+      ['synced', 'release-held'],
+    )
+  },
+)
 
-void t.test('idle is where it begins and ends', async (t) => {
+void t.test('a feed begins and ends idle', async (t) => {
   t.strictSame(next(states.watching, inputs.stop, expire).state, IDLE)
 })

@@ -33,27 +33,30 @@ void t.test('an empty prefix is synced and then follows', async (t) => {
   t.equal(feed.status.revision, 4)
 })
 
-void t.test('backfill: history comes as events, and nothing is synced before the revision of the start', async (t) => {
-  for (const [backfillRevisions, base] of [
-    [0, 21],
-    [1, 20],
-    [5, 16],
-    [20, 1],
-    [10_000, 1],
-  ] as const) {
-    const { feed, sink, etcd, metrics, write, settle } = harness(t, { backfillRevisions })
-    for (let i = 0; i < 20; i++) write(put(`k${i % 7}`, `${i}`))
-    t.equal(etcd.revision, 21)
-    feed.start()
-    await settle()
-    t.equal(sink.base, base, `backfill ${backfillRevisions}`)
-    t.equal(sink.batches.length, 21 - base)
-    t.equal(sink.calls.at(-1), 'synced')
-    t.equal(sink.state.size, 7)
-    t.equal(metrics.of('initialised'), 1)
-    t.equal(metrics.of('received'), 21 - base)
-  }
-})
+void t.test(
+  'with backfill history comes as events, and the feed is not synced before the revision of the start',
+  async (t) => {
+    for (const [backfillRevisions, base] of [
+      [0, 21],
+      [1, 20],
+      [5, 16],
+      [20, 1],
+      [10_000, 1],
+    ] as const) {
+      const { feed, sink, etcd, metrics, write, settle } = harness(t, { backfillRevisions })
+      for (let i = 0; i < 20; i++) write(put(`k${i % 7}`, `${i}`))
+      t.equal(etcd.revision, 21)
+      feed.start()
+      await settle()
+      t.equal(sink.base, base, `backfill ${backfillRevisions}`)
+      t.equal(sink.batches.length, 21 - base)
+      t.equal(sink.calls.at(-1), 'synced')
+      t.equal(sink.state.size, 7)
+      t.equal(metrics.of('initialised'), 1)
+      t.equal(metrics.of('received'), 21 - base)
+    }
+  },
+)
 
 void t.test('backfill begins at the compaction when that is later', async (t) => {
   const { feed, sink, etcd, metrics, write, settle } = harness(t)
@@ -84,7 +87,7 @@ void t.test('a compaction between two pages of the list starts it again, cleanly
   t.ok(sink.isSynced)
 })
 
-void t.test('synced by progress where it is trusted, and the position follows it', async (t) => {
+void t.test('where progress is trusted, it syncs the feed and moves the position', async (t) => {
   const { feed, sink, write, settle, pass } = harness(t)
   write(put('a'))
   for (let i = 0; i < 50; i++) write(elsewhere)
@@ -96,7 +99,7 @@ void t.test('synced by progress where it is trusted, and the position follows it
   t.equal(feed.status.revision, 52)
 })
 
-void t.test('untrusted progress: synced by equality of the state, and the position stays', async (t) => {
+void t.test('where progress is not trusted, an equal state syncs the feed and the position stays', async (t) => {
   const { feed, sink, write, pass } = harness(t, {}, { trustsProgress: false, progressIntervalMs: 1e9 })
   write(put('a'))
   for (let i = 0; i < 50; i++) write(elsewhere)
@@ -107,7 +110,7 @@ void t.test('untrusted progress: synced by equality of the state, and the positi
   t.equal(feed.status.revision, 2)
 })
 
-void t.test('untrusted progress: a key put and deleted leaves no trace, and its events still come', async (t) => {
+void t.test('where progress is not trusted, the events of a key that was put and deleted still come', async (t) => {
   const way = slowWay()
   const { feed, sink, write, pass } = harness(
     t,
@@ -128,7 +131,7 @@ void t.test('untrusted progress: a key put and deleted leaves no trace, and its 
   t.strictSame(sink.of('apply').join(',').split(','), ['4', '5'])
 })
 
-void t.test('untrusted progress: not synced while a put, an update or a delete is still to come', async (t) => {
+void t.test('where progress is not trusted, the feed is not synced while an event is still to come', async (t) => {
   for (const change of [put('new'), put('a', 'updated'), remove('a')]) {
     const way = slowWay()
     const { feed, sink, write, pass } = harness(
@@ -152,7 +155,7 @@ void t.test('untrusted progress: not synced while a put, an update or a delete i
   }
 })
 
-void t.test('a lost connection: nothing is lost, nothing comes twice, and the cache stays', async (t) => {
+void t.test('after a lost connection nothing is missing, nothing comes twice, and the cache stays', async (t) => {
   for (const trustsProgress of [true, false]) {
     const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, {}, { trustsProgress })
     feed.start()
@@ -197,7 +200,7 @@ void t.test('a connection that only stalls ends by its deadline and is resumed',
   t.equal(feed.status.state, 'watching')
 })
 
-void t.test('compaction while cut off', async (t) => {
+void t.test('a compaction while the feed is cut off is a gap', async (t) => {
   for (const onGap of ['expire', 'coalesce'] as const) {
     const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, { onGap })
     feed.start()
@@ -221,7 +224,7 @@ void t.test('compaction while cut off', async (t) => {
   }
 })
 
-void t.test('compaction of what progress alone had covered is no gap', async (t) => {
+void t.test('a compaction of revisions that only progress had covered is no gap', async (t) => {
   const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
   feed.start()
   await settle()
@@ -285,7 +288,7 @@ void t.test('a history restored from an older backup is noticed', async (t) => {
   }
 })
 
-void t.test('a restored history that has overtaken us only where progress had covered us is noticed', async (t) => {
+void t.test('a restored history that differs only where progress had covered us is noticed', async (t) => {
   for (const distance of [10, 3_000]) {
     for (const change of [put('a', 'changed'), put('new'), remove('a')]) {
       const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
@@ -432,7 +435,7 @@ void t.test('a resource that cannot be listed is refused, retried slowly, and de
   t.equal(feed.status.reason, null)
 })
 
-void t.test('a rebuild lists anew and ends what was before', async (t) => {
+void t.test('a rebuild lists anew and ends the history before it', async (t) => {
   const { feed, sink, etcd, write, settle, pass } = harness(t)
   write(put('a'))
   feed.start()
@@ -446,7 +449,7 @@ void t.test('a rebuild lists anew and ends what was before', async (t) => {
   t.equal(etcd.watchCount, 1)
 })
 
-void t.test('etcd away at the start: it waits and says why', async (t) => {
+void t.test('a feed whose etcd is away at the start waits and says why', async (t) => {
   const { feed, sink, etcd, pass } = harness(t)
   etcd.setUnavailable(true)
   feed.start()
@@ -459,7 +462,7 @@ void t.test('etcd away at the start: it waits and says why', async (t) => {
   t.ok(sink.isSynced)
 })
 
-void t.test('after stop the sink hears nothing, whatever was under way', async (t) => {
+void t.test('after stop the sink is not called, whatever was under way', async (t) => {
   for (const stopAfterMs of [0, 50, 150, 250, 350, 450, 1_000]) {
     const { feed, sink, etcd, write, pass, clock } = harness(t)
     for (let i = 0; i < 10; i++) write(put(`k${i}`))
@@ -502,7 +505,7 @@ void t.test('a feed that is stopped while its last page is taken commits nothing
   t.strictSame(sink.calls, ['abort 1 initial'])
 })
 
-void t.test('feeds list a few at a time', async (t) => {
+void t.test('only a few feeds list at one time', async (t) => {
   const listSlots = new Limiter(1)
   const first = harness(t, { listSlots })
   const second = harness(t, { listSlots })

@@ -1,4 +1,6 @@
-/** A sink that keeps what it is given and throws when a feed breaks its contract: ascending, whole, nothing unannounced. */
+/**
+ * A sink that keeps what it is given and throws when a feed breaks its contract: ascending, whole, nothing unannounced.
+ */
 import type { FeedSink, Replacement, ReplaceReason } from '../../src/model/feed-sink.js'
 import type { Batch, Key, KeyValue } from '../../src/model/event.js'
 import { ZERO_REVISION, type Revision } from '../../src/model/revision.js'

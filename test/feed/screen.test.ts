@@ -13,7 +13,7 @@ const batchAt = (revision: number): Batch => ({
   ],
 })
 
-void t.test('screening', (t) => {
+void t.test('screening drops repeated events and finds contradictions', (t) => {
   const place = { settled: rev(10), position: rev(20) }
   const cases: [string, number[], number[], number, number | null][] = [
     ['fresh', [21, 22, 30], [21, 22, 30], 0, null],
@@ -39,7 +39,7 @@ void t.test('screening', (t) => {
   t.end()
 })
 
-void t.test('every batch twice: dropped and counted', async (t) => {
+void t.test('batches that come twice are dropped and counted', async (t) => {
   const twice = (batches: readonly Batch[]) => batches.flatMap((batch) => [batch, batch])
   const { feed, sink, etcd, metrics, write, settle } = harness(
     t,
@@ -117,7 +117,7 @@ void t.test('an event after a progress that covered it: the cache is made anew, 
   t.equal(feed.status.state, 'watching')
 })
 
-void t.test('an etcd that keeps telling progress too early is not listed in a tight loop', async (t) => {
+void t.test('an etcd that keeps reporting progress too early is not listed in a tight loop', async (t) => {
   const { feed, sink, etcd, write, settle, pass } = harness(
     t,
     { backoff: { firstMs: 1_000, capMs: 10_000 } },

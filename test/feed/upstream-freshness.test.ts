@@ -64,7 +64,7 @@ void t.test('a state is of one revision, whole, and not older than the request',
   t.equal(reads(), 3 + 2)
 })
 
-void t.test('an old revision is read as it was, once for all who ask meanwhile', async (t) => {
+void t.test('an old revision is read once for all requests that come meanwhile', async (t) => {
   const { etcd, freshness, reads } = harness(t)
   for (const name of ['a', 'b', 'c']) etcd.commit([put(name)])
   etcd.commit([remove('a')])
@@ -109,7 +109,7 @@ void t.test('every wait has a limit', async (t) => {
   t.equal(clock.pending, 0)
 })
 
-void t.test('progress is the feed\u2019s', (t) => {
+void t.test('requests for progress go to the feed', (t) => {
   const { freshness, asked } = harness(t)
   freshness.requestProgress()
   t.equal(asked(), 1)

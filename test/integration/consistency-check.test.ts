@@ -1,4 +1,8 @@
-/** A cache that is not what etcd holds is found, said, counted and rebuilt; one that is right is left alone. */
+/**
+ * Tests that a cache which differs from etcd is found, reported, counted and rebuilt, and that a correct one is left
+ * alone.
+ */
+import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { type KeyValue, keyFromText } from '../../src/model/event.js'
 import { toRevision } from '../../src/model/revision.js'
@@ -11,13 +15,13 @@ import { ends, pods, type Scenario, startScenario } from '../fault/scenario.js'
 import { pause } from '../support/until.js'
 import { withWatch } from '../support/with-watch.js'
 
-/** A server whose watch of the pods is told what `corrupt` makes of it. */
+/** A server whose watch of the pods receives what `corrupt` makes of the events. */
 async function corrupted(t: Test, corrupt: (keyValue: KeyValue) => KeyValue | null): Promise<Scenario> {
   let watches = 0
   return await startScenario(t, {
     wrap: (upstream) =>
       withWatch(upstream, (options, handlers) => {
-        // The first one only: what replaces the cache is read without a fault.
+        // Only the first read is corrupted, so that the cache is rebuilt without a fault.
         const isBroken = options.prefix === pods.prefix && ++watches === 1
         return upstream.watch(options, isBroken ? broken(handlers) : handlers)
       }),
@@ -59,7 +63,7 @@ for (const [name, corrupt] of Object.entries(corruptions)) {
     await s.reached(after)
     const watch = s.recorder.watch({ target: pods, resourceVersion: String(after) })
     await until(() => s.h.watchers === 1, 'it watches')
-    // A sample is compared: of the few values here, all.
+    // A sample of the values is compared; here it contains all of them.
     await s.h.app.checkConsistency()
     await watch.ended
     t.same(ends([watch]), ['error 410 ×1'])
@@ -77,7 +81,7 @@ for (const [name, corrupt] of Object.entries(corruptions)) {
 void t.test('a correct cache is left alone, under writes and with values that cannot be served', async (t) => {
   const s = await startScenario(t)
   await s.writer.commit({
-    // No namespace: keys that belong to no pod.
+    // These keys have no namespace, so they belong to no pod.
     '/registry/pods/0stray': pod('0stray'),
     '/registry/pods/zstray': pod('zstray'),
     '/registry/pods/a/text': 'not an object',
@@ -101,7 +105,7 @@ void t.test('a correct cache is left alone, under writes and with values that ca
 })
 
 for (const workers of [1, 2]) {
-  void t.test(`SIGUSR2 checks now, with ${workers} worker(s), and the process goes on`, async (t) => {
+  void t.test(`SIGUSR2 makes a server with ${workers} worker(s) check now, and every process goes on`, async (t) => {
     const etcd = await startEtcd(t)
     const writer = new EtcdWriter([etcd])
     await writer.put('/registry/pods/a/one', pod('one', { namespace: 'a' }))
@@ -112,7 +116,8 @@ for (const workers of [1, 2]) {
     for (const end = Date.now() + 20_000; Date.now() < end; await pause(20)) {
       if ((await fetch(`${server.url}/readyz`)).ok) break
     }
-    process.kill(server.pid, 'SIGUSR2')
+    // A service manager signals every process of a unit.
+    for (const pid of [...childrenOf(server.pid), server.pid]) process.kill(pid, 'SIGUSR2')
     let checks = 0
     for (const end = Date.now() + 20_000; checks === 0 && Date.now() < end; await pause(50)) {
       const samples = await server.metrics()
@@ -131,8 +136,14 @@ for (const workers of [1, 2]) {
       { objects: 1, differences: 0, revision: 2, sampled: 1 },
     )
     t.equal(total(await server.metrics(), 'distributary_consistency_check_failures_total'), 0)
+    t.equal(total(await server.metrics(), 'distributary_worker_restarts_total'), 0, 'no worker has ended')
     t.equal(await server.kill('SIGTERM'), 0)
   })
+}
+
+function childrenOf(pid: number): number[] {
+  const pids = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
+  return pids === '' ? [] : pids.split(' ').map(Number)
 }
 
 interface Row {
@@ -207,7 +218,7 @@ void t.test('POST /consistency-check compares now, and answers with the result o
 })
 
 void t.test('keys are compared in the order of etcd', async (t) => {
-  // The cache's order is that of binary strings: a name beyond ASCII sorts by its bytes.
+  // The cache is in the order of binary strings, so a name beyond ASCII sorts by its bytes.
   const s = await startScenario(t)
   await s.writer.commit({ '/registry/pods/a/é': pod('é', { namespace: 'a' }), '/registry/pods/a/z': 'k8s:enc:x' })
   await s.reached(await s.write())

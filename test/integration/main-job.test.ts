@@ -102,7 +102,7 @@ void t.test('kubectl reads and watches 2,000 pods that another program wrote', a
     seen += chunk.toString()
     onSeen()
   })
-  // The watch is there when the server counts it: nothing is printed before the first event.
+  // The watch is open when the server counts it; kubectl prints nothing before the first event.
   while (total(await server.metrics(), 'distributary_broadcast_watchers') === 0) await tick()
   const delays: number[] = []
   for (let i = 0; i < 5; i++) {

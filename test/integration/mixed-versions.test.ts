@@ -1,6 +1,6 @@
 /**
- * The last release and this one in one fleet: each reads what the other writes. Where the bytes are the same, both directions
- * are proven at once; what this release adds is in JSON, whose unknown fields the last release passes over.
+ * The last release and this one in one fleet: each reads what the other writes. Where the bytes are the same, both
+ * directions are proven at once; what this release adds is in JSON, whose unknown fields the last release ignores.
  */
 import t from 'tap'
 import { Confirmations } from '../../src/fleet/nats/confirmations.js'

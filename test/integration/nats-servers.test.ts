@@ -37,7 +37,7 @@ async function startReplica(
 ): Promise<AppHarness> {
   const flags = ['--nats-servers', servers, '--nats-role', role, '--nats-lease', '1s']
   return await startApp(t, {
-    // A candidate has to name an etcd; the one it reads is the test's.
+    // A candidate has to name an etcd; it reads the test's own upstream.
     flags: [...flags, ...(role === 'edge' ? [] : ['--etcd-servers', 'http://127.0.0.1:1'])],
     config: { resources: onlyPods(), bookmarkInterval: 200, ...config },
     upstream: upstream ?? noUpstream('an edge'),
@@ -51,7 +51,7 @@ function put(etcd: EmbeddedControls, name: string): string {
   return String(etcd.revision)
 }
 
-/** With node's own client: a watch's body never ends. */
+/** Uses Node's own client, because the body of a watch never ends. */
 async function list(url: string, query = ''): Promise<{ status: number; headers: Headers; body: PodList }> {
   const response = await fetch(`${url}/api/v1/pods?${query}`)
   return { status: response.status, headers: response.headers, body: (await response.json()) as PodList }
@@ -78,7 +78,7 @@ void t.test(
         t.equal(status, 200)
         t.ok(Number(body.metadata.resourceVersion) >= Number(written) && names(body).includes(`c${i}`))
       }
-      // Another prefix moves etcd on: the answer's revision is etcd's own.
+      // A write under another prefix moves etcd's revision, which the answer must have.
       etcd.commit([{ type: 'put', key: '/registry/nodes/n' as never, value: Buffer.from(JSON.stringify(pod('n'))) }])
       t.ok(Number((await list(edge.url)).body.metadata.resourceVersion) >= etcd.revision)
     })
@@ -192,7 +192,7 @@ void t.test(
     const most = (): number => Math.ceil((performance.now() - lastFresh) / 1_000) + 2
     t.ok((await saidAge(edge))! <= most())
     await untilAge(edge, (age) => (age ?? 0) >= 4)
-    // A server that stops and goes on has its own signs of life to deliver, and none of the publisher's.
+    // A server that was stopped delivers its own heartbeats, and no status of the publisher.
     await nats.kill('SIGSTOP')
     await new Promise((resolve) => setTimeout(resolve, 500))
     await nats.kill('SIGCONT')
@@ -278,7 +278,7 @@ void t.test('--workers over NATS: the primary publishes and subscribes, its work
   response.on('data', (chunk: Buffer) => (seen += chunk.toString()))
   await writer.put('/registry/pods/default/b', pod('b'))
   await until(() => seen.includes('"name":"b"'), 'an event of etcd comes out of a worker of the edge')
-  // One for each resource, whatever the number of processes: the edge has none, and workers have none.
+  // One watch for each resource, whatever the number of processes: the edge and the workers have none.
   const resources = [...(await candidate.metrics())].filter(([name]) =>
     name.startsWith('distributary_fleet_publishing{'),
   )

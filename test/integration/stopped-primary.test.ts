@@ -1,4 +1,6 @@
-/** A primary that is stopped (SIGSTOP, a frozen container) while its workers go on: they say how old they are, and nobody waits. */
+/**
+ * Tests of workers whose primary is stopped (SIGSTOP, a frozen container): they state their age, and no client waits.
+ */
 import t from 'tap'
 import { until } from '../support/app.js'
 import { startServer } from '../support/server-process.js'
@@ -20,7 +22,7 @@ void t.test('workers of a stopped primary say their age, are not ready beyond th
   t.equal(await ages(), null)
   process.kill(server.pid, 'SIGSTOP')
   t.teardown(() => process.kill(server.pid, 'SIGCONT'))
-  // A read that was on its way before the silence was noticed ends with it.
+  // A read that began before the silence was noticed ends when it is.
   t.equal((await get('')).status, 504)
   await eventually(async () => ((await ages()) ?? 0) >= 3, 'an age that counts from its last word')
   t.equal((await get('')).status, 504)

@@ -1,4 +1,7 @@
-/** What is counted about requests (issue 22): labels with bounds, outcomes of writes, rights, webhooks, and old names for a release. */
+/**
+ * What is counted about requests (issue 22): labels with bounds, outcomes of writes, rights, webhooks, and old names
+ * for a release.
+ */
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, request } from 'node:http'

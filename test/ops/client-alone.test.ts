@@ -1,4 +1,4 @@
-/** The client as a package of its own: nothing of the server is in it, beside it, or needed by it. */
+/** Tests that the client is a package of its own, which neither contains nor needs anything of the server. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ function npm(cwd: string, ...args: string[]): string {
   return stdout
 }
 
-/** Tells what there is and what comes, until its input ends. */
+/** Prints the objects and the events, until its input ends. */
 const WATCHES = `
 import { nodeTransport, SharedInformer } from 'distributary-client'
 const transport = nodeTransport({ server: process.argv[2] })
@@ -110,7 +110,7 @@ void t.test('the client installs alone, and follows a server without the serverâ
   child.stdin.end()
   t.same(await ended, [0, null])
 
-  // Then as npm installs it.
+  // Then the client as npm installs it.
   writeFileSync(join(folder, 'package.json'), '{"private":true}')
   npm(folder, 'install', '--prefer-offline', '--no-audit', '--no-fund', `./${packed!.filename}`)
   const installed = readdirSync(join(folder, 'node_modules')).filter((name) => !name.startsWith('.'))

@@ -56,7 +56,7 @@ function usedBy(folders: readonly string[]): Map<string, string> {
 }
 
 void t.test('imports of every kind are found', async (t) => {
-  // Put in, so that this file itself does not seem to take them.
+  // The names are inserted, so that this file itself does not seem to import them.
   const [e, f] = ['e', 'f']
   const source = `
     import a from 'a'

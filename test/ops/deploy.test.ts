@@ -261,7 +261,7 @@ for (const [file, expected] of Object.entries(compositions)) {
   void t.test(`etcd and NATS accept their command lines in ${file}`, async (t) => {
     for (const [name, { command = [] }] of Object.entries(services)) {
       if (name === 'etcd') {
-        // Its addresses and its folder are the container's; the test's stand in for them.
+        // The test replaces the container's addresses and folder by its own.
         const flags = command
           .slice(1)
           .filter((flag) => !/^--(name|data-dir|(listen|advertise)-client-urls)=/.test(flag))
@@ -322,7 +322,7 @@ void t.test('the systemd unit runs the server with its sample configuration', as
     const exposure = Number(/Overall exposure level for \S+ ([\d.]+)/.exec(stdout)?.[1])
     t.ok(exposure < 2, `exposure ${exposure} of 10`)
     const verified = analyze('verify', '--man=no', 'deploy/systemd/distributary.service')
-    // The program is not installed here; anything else that it says of the unit is wrong with it.
+    // The server is not installed at the unit's path; any other complaint is a fault of the unit.
     const said = verified.stderr.split('\n').filter((line) => /distributary\.service/.test(line))
     t.same(
       said.filter((line) => !/is not executable|No such file/.test(line)),

@@ -1,4 +1,4 @@
-/** Whoever is on call reads one line for each change of state: each change is brought about once, and the lines counted. */
+/** Tests that the log has one line for each change of state: each change is caused once, and the lines are counted. */
 import t, { type Test } from 'tap'
 import { load } from '../../src/config/load.js'
 import { keyFromText } from '../../src/model/event.js'
@@ -41,7 +41,7 @@ async function start(t: Test, prepare: (upstream: ReturnType<typeof createEmbedd
   prepare(upstream)
   const logger = new Lines()
   const app = await startApp(t, { upstream, clock, logger, config: { resources }, ready: false })
-  /** Minutes of the server's time, in which it tries again and again. */
+  /** Advances the server's clock by minutes, in which it tries repeatedly. */
   const pass = async (): Promise<void> => await clock.advanceInTurns(120_000, 250)
   await pass()
   return { app, upstream, logger, put, pass }

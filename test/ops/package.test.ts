@@ -64,7 +64,7 @@ void t.test('the package holds what is needed, installs into an empty folder and
   t.ok(packed!.size < 2_000_000, `${packed!.size} bytes`)
 
   writeFileSync(join(folder, 'package.json'), '{"private":true}')
-  // It does without what is optional.
+  // The server runs without the optional packages.
   const omit = ['--omit=dev', '--omit=optional']
   npm(folder, 'install', '--prefer-offline', '--no-audit', '--no-fund', ...omit, `./${packed!.filename}`)
   t.equal(npm(folder, 'exec', '--offline', '--', 'distributary', '--version'), `distributary ${version}\n`)

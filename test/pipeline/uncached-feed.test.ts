@@ -1,4 +1,7 @@
-/** `--watch-cache=false` and `--watch-cache-sizes`: what is not cached is read and watched in etcd, with the same semantics. */
+/**
+ * `--watch-cache=false` and `--watch-cache-sizes`: uncached resources are read and watched in etcd, with the same
+ * semantics.
+ */
 import { VirtualClock } from '../support/virtual-clock.js'
 import t from 'tap'
 import { keyFromText } from '../../src/model/event.js'

@@ -64,11 +64,11 @@ const POLICY = `rules:
 interface Asked {
   readonly verb: 'get' | 'list' | 'watch'
   readonly resource: 'pods' | 'nodes' | 'configmaps'
-  /** '' for all, or for a cluster-scoped resource. */
+  /** The namespace; '' for all namespaces, or for a cluster-scoped resource. */
   readonly namespace: string
 }
 
-/** The reference: 401, 403, or what an allowed request gets. */
+/** Returns the reference answer: 401, 403, or the code of an allowed request. */
 function expected(identity: Identity, { resource, namespace }: Asked): number {
   if (identity.token === null || identity.token === 'no-such-token') return 401
   if (identity.name === 'admin') return 200
@@ -80,7 +80,7 @@ function expected(identity: Identity, { resource, namespace }: Asked): number {
 const REQUESTS: readonly Asked[] = (['get', 'list', 'watch'] as const).flatMap((verb) => [
   { verb, resource: 'pods', namespace: 'web' },
   { verb, resource: 'pods', namespace: 'db' },
-  // The name of one object lives in a namespace.
+  // One object is named within a namespace.
   ...(verb === 'get' ? [] : [{ verb, resource: 'pods' as const, namespace: '' }]),
   { verb, resource: 'nodes', namespace: '' },
   { verb, resource: 'configmaps', namespace: 'web' },

@@ -1,10 +1,10 @@
 /**
- * A server under attack, by hands that know the rules and break them: bytes on raw sockets, over every port and protocol,
- * drawn from a seed. Nothing is served that should not be, the process lives, its memory stays bounded, what it prints
- * holds no secret, and honest clients are all served meanwhile.
+ * Attacks a server with bytes on raw sockets that break the rules on purpose, over every port and protocol, drawn from
+ * a seed. The server serves nothing that it should not, it lives, its memory stays bounded, its output contains no
+ * secret, and all honest clients are served meanwhile.
  *
- * `TEST_SEED` repeats a run; `TEST_HALF_OPEN=10000` opens so many connections that say nothing. How much slower honest
- * clients become is printed here and judged nowhere: on a busy machine the clock says more about the neighbours.
+ * `TEST_SEED` repeats a run; `TEST_HALF_OPEN=10000` opens that many silent connections. The test prints how much slower
+ * honest clients become and does not judge it, because on a busy machine the time says more about other processes.
  */
 import { once } from 'node:events'
 import { connect as connectTcp, type Socket } from 'node:net'
@@ -27,7 +27,7 @@ const PODS = '/api/v1/namespaces/open/pods'
 /** The codes that the contract names for requests like these; 501 and 503 to 505 are HTTP's own. */
 const NAMED = new Set([101, 200, 204, 301, 302, 304, 400, 401, 403, 404, 405, 406, 408, 410, 413, 414, 415, 422, 426, 429, 431, 501, 503, 504, 505]) // prettier-ignore
 
-/** Everything that any attacker heard. */
+/** Everything that any attacker received. */
 class Judge {
   readonly counts = new Map<string, number>()
   readonly #t: Test
@@ -64,7 +64,7 @@ class Judge {
   }
 }
 
-/** A few at one time: the attackers share a core with the honest. */
+/** A few attacks run at a time, because the attackers share a core with the honest clients. */
 async function each<T>(of: readonly T[], work: (one: T) => Promise<void>, lanes = 40): Promise<void> {
   const queue = [...of]
   const lane = async (): Promise<void> => {
@@ -117,7 +117,7 @@ async function floodAll(t: Test, stage: Stage, random: Random, judge: Judge): Pr
 
 const mebibytes = ({ server }: Stage): number => Math.round(server.memory().now / MiB)
 
-/** Connections that begin and do not go on: nothing, half a hello, half a request. */
+/** Connections that begin and do not go on: with nothing, half a hello, or half a request. */
 async function standOpen(stage: Stage, random: Random, count: number): Promise<Socket[]> {
   const { port, securePort } = stage.server
   const sockets: Socket[] = []
@@ -181,7 +181,7 @@ void t.test(`a server under attack goes on serving its clients (seeds 9 and ${fr
     t.setTimeout(200_000)
     const sockets = await standOpen(stage, seededRandom(fresh), halfOpen)
     t.teardown(() => sockets.forEach((socket) => socket.destroy()))
-    // They are accepted when the server comes to it; those with a whole hello are refused at once.
+    // The server accepts them in its own time; those with a whole hello are refused at once.
     const accepted = performance.now() + 20_000
     while (stage.descriptors() < halfOpen * 0.6 && performance.now() < accepted) await pause(10)
     t.comment(`${stage.descriptors()} descriptors`)
@@ -207,7 +207,7 @@ void t.test(`a server under attack goes on serving its clients (seeds 9 and ${fr
     await new Promise<void>((resolve) => {
       const end = (): void => resolve()
       socket.once('close', end)
-      // Refused in silence is refused as well.
+      // A refusal without an answer counts as a refusal.
       setTimeout(end, 1_000)
       const again = (): void => {
         if (gaveUp.signal.aborted || times++ >= 50 || !socket.renegotiate({}, (error) => (error ? end() : again())))

@@ -1,4 +1,4 @@
-/** Every decision about rights that the recorded world asks for, held against what Kubernetes' own code answers. */
+/** Compares every decision about permissions in the recorded world with the answer of Kubernetes' own code. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { AccessGuard } from '../../src/auth/access-guard.js'
@@ -120,7 +120,7 @@ void t.test('a caller may impersonate whom they may impersonate in Kubernetes', 
       user = (await guard.actingAs(userOf(answer.caller), { rawHeaders, tlsPeerCertificate: null })).user
     })
     const what = `${answer.caller}: ${rawHeaders.join(' ')}`
-    // Whoever has not proven who they are is refused before anything is looked up, in words of our own.
+    // A caller without a proven identity is refused before anything is looked up, with a message of our own.
     if (answer.caller === 'anonymous') t.equal(code, 403, what)
     else if (!answer.allowed) t.same({ code, message }, { code: answer.code, message: answer.message }, what)
     else {

@@ -1,7 +1,7 @@
 /**
- * What is shared and what is not: bodies of lists, Tables, compressed frames and groups are made once for all who may read
- * all of them. Two tenants who ask the same questions at the same time, over every transport and in every form, are never
- * told anything of each other; an administrator who shares with both sees both.
+ * Tests what is shared and what is not: bodies of lists, Tables, compressed frames and groups are made once for all
+ * callers who may read everything in them. Two tenants who send the same requests at the same time, over every
+ * transport and in every form, never learn anything of each other; an administrator who shares with both sees both.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ import { type Held, TRANSPORTS, type Transport, hold } from './support/transport
 const NAMESPACE_OF = { ann: 'a', bob: 'ab' } as const
 const USERS = ['ann', 'bob', 'root'] as const
 type User = (typeof USERS)[number]
-/** In every object of a namespace, and in no other. */
+/** A mark in every object of one namespace, and in no other object. */
 const MARK = { a: 'MARK-OF-A', ab: 'MARK-OF-B' } as const
 
 const POLICY = `rules:
@@ -33,7 +33,7 @@ const FORMS: readonly (readonly [name: string, headers: Readonly<Record<string, 
 ]
 const SELECTIONS = ['', '&labelSelector=app%3Dweb', '&fieldSelector=spec.node%3Dn1', '&includeObject=Object']
 
-/** Large enough that a list is compressed. */
+/** Large enough for lists to be compressed. */
 function marked(namespace: keyof typeof MARK, name: string): object {
   const mark = MARK[namespace]
   const spec = { node: 'n1', mark, filler: `${mark} `.repeat(200) }
@@ -60,7 +60,7 @@ async function start(t: Test): Promise<AppHarness> {
   })
 }
 
-/** Which marks a user may see, and must have seen. */
+/** The marks that each user may see, and must have seen. */
 function judge(t: Test, what: string, user: User, { text }: Held): void {
   const [own, other] = user === 'bob' ? [MARK.ab, MARK.a] : [MARK.a, MARK.ab]
   if (!text.includes(own)) t.fail(`${what}: ${user} saw nothing of its own`)
@@ -78,7 +78,7 @@ void t.test(
     for (const transport of ['HTTP/1.1', 'HTTP/2'] as const) {
       for (const [form, headers] of FORMS) {
         for (const selection of SELECTIONS) {
-          // Twice: while the body is made, and from the cache.
+          // The lists are read twice: while the body is made, and from the cache.
           for (const time of ['first', 'second']) {
             await Promise.all(
               USERS.map(async (user) => {
@@ -120,7 +120,7 @@ void t.test('groups, initial states and compressed frames are shared only after 
     for (const [form, headers] of forms(transport)) {
       for (const selection of SELECTIONS) {
         await Promise.all(
-          // Two of each: the second finds a group that is there.
+          // Each watch is opened twice, so that the second finds its group.
           [...USERS, ...USERS].map(async (user) => {
             const path = `${collection(user)}?watch=1&resourceVersion=0${selection}`
             const held = await hold(app.url, transport, path, { token: `t-${user}`, headers })
@@ -132,7 +132,7 @@ void t.test('groups, initial states and compressed frames are shared only after 
     }
   }
   t.equal(app.watchers, all.length)
-  // Both namespaces in one revision: what is dispatched together is told apart.
+  // One revision changes both namespaces, so that events that are dispatched together have to be told apart.
   for (let i = 0; i < 5; i++) {
     app.commit({ [`pods/a/late${i}`]: marked('a', `late${i}`), [`pods/ab/late${i}`]: marked('ab', `late${i}`) })
   }
@@ -151,7 +151,8 @@ void t.test(
       const refused = await hold(app.url, transport, `${base}&watch=1`, { token: 't-cid' })
       t.equal(refused.status, 403, `${transport}: not all of them`)
       refused.close()
-      // One whose name begins the same, the name negated, another field, and another object, are not that object.
+      // Another name with the same beginning, the negated name, another field and another object do not name that
+      // object.
       for (const selector of ['metadata.name%3Dp10', 'metadata.name!%3Dp1', 'spec.node%3Dn1', 'metadata.name%3Dp2']) {
         // prettier-ignore
         const held = await hold(app.url, transport, `${base}&watch=1&fieldSelector=${selector}`, { token: 't-cid' })
@@ -160,7 +161,7 @@ void t.test(
       }
       const one = await hold(app.url, transport, `${base}&watch=1&fieldSelector=metadata.name%3Dp1`, { token: 't-cid' })
       t.equal(one.status, 200)
-      // The first name is what is judged; what carries both names is nothing.
+      // The first name is judged; no object has both names.
       const both = 'metadata.name%3Dp1,metadata.name%3Dp2'
       const none = await hold(app.url, transport, `${base}&watch=1&fieldSelector=${both}`, { token: 't-cid' })
       await until(() => one.text.includes('"p1"'), 'its object is there')

@@ -1,6 +1,6 @@
 /**
- * Somebody who may write Roles and bindings, and wants more than that: every verb and every kind of patch, over HTTP, on a
- * server that decides by the very objects that are written.
+ * A caller who may write Roles and bindings tries to gain more, with every verb and every kind of patch, over HTTP, on
+ * a server that decides by the very objects that are written.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,7 +27,7 @@ const bound = (kind: string, name: string, user: string): object => ({
 const READS_PODS = rule(['get', 'list'], ['pods'])
 const ALL = rule(['*'], ['*'], ['*'])
 const WRITES_RIGHTS = rule(['*'], ['roles', 'rolebindings', 'clusterroles', 'clusterrolebindings'], [API])
-/** Everything about rights but for `escalate` and `bind`. */
+/** All permissions on RBAC objects except `escalate` and `bind`. */
 const WRITES_ONLY = { ...WRITES_RIGHTS, verbs: ['get', 'create', 'update', 'patch', 'delete'] }
 
 const OBJECTS: Readonly<Record<string, object>> = {

@@ -1,4 +1,7 @@
-/** `Impersonate-*` is never ignored: not on any transport, not on any path that is answered here, not on the way on. */
+/**
+ * Tests that `Impersonate-*` is never ignored: on no transport, on no path that is answered here, and not in requests
+ * that are passed on.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -101,7 +104,9 @@ const RIGHTS = {
 const account = (name: string): string => `system:serviceaccount:default:${name}`
 const IMPERSONATE = /cannot impersonate resource \\"(\w+)/
 
-/** The answer to GET of the pods; where impersonation itself is refused, the resource that it names. */
+/**
+ * Returns the code of a GET of the pods; where impersonation itself is refused, the resource that the refusal names.
+ */
 const CASES: readonly (readonly [token: string, headers: Record<string, string>, code: number, refused?: string])[] = [
   ['ann', {}, 403],
   ['bob', {}, 200],

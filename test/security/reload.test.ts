@@ -1,5 +1,5 @@
 /**
- * Changes under a running server with several workers: its certificate, and the file of its audit log. No watch is
+ * The certificate and the file of the access log change under a running server with several workers. No watch is
  * dropped, and no line is lost or mixed with another one.
  */
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -43,7 +43,7 @@ void t.test('two workers under load take a renewed certificate and a moved audit
     headers: { authorization: 'Bearer PLANTED-TOKEN', 'user-agent': userAgent },
   })
 
-  // Watches on several connections: both workers have some.
+  // Watches on several connections, so that both workers have some.
   const watches = await Promise.all(
     Array.from({ length: 8 }, async () => {
       const state = { events: 0, hasEnded: false }
@@ -66,7 +66,7 @@ void t.test('two workers under load take a renewed certificate and a moved audit
   }
   const before = await serial()
   put(second)
-  // New connections go to either worker: all of many in a row must see the new one.
+  // New connections go to either worker, so all of many in a row must see the new certificate.
   const end = performance.now() + 30_000
   for (let inARow = 0; inARow < 12;) {
     if (performance.now() > end) throw new Error('the new certificate is not served')

@@ -1,7 +1,7 @@
 /**
- * Rights that change under load: Roles and bindings come and go at random, while every identity asks for everything on
- * every transport and holds watches. The reference (`test/auth/rbac-reference.ts`, written from Kubernetes' documentation)
- * says what each may do in each state of the world.
+ * Permissions change under load: Roles and bindings come and go at random, while every identity asks for everything on
+ * every transport and holds watches. The reference (`test/auth/rbac-reference.ts`, written from Kubernetes'
+ * documentation) says what each may do in each state.
  *
  * While rights change, an answer must be right for some state between a settling bound before it was asked and its
  * arrival. When they rest, the whole matrix must be right, and each watch run or have ended as its right says.
@@ -16,7 +16,7 @@ import { type AppHarness, pod, startApp, until } from '../support/app.js'
 import { type Held, TRANSPORTS, type Transport, ask, hold } from './support/transports.js'
 
 const fresh = Number(process.env['TEST_SEED'] ?? Date.now() % 1_000_000)
-/** Rights are read from caches a moment behind the store; far more than that under any load. */
+/** Permissions are read from caches a moment behind the store; this is far more than that under any load. */
 const SETTLE_MS = 5_000
 const CHANGES = 25
 
@@ -61,10 +61,10 @@ function pathOf({ verb, resource, namespace }: Cell, seconds: number): string {
 const said = ({ user, transport, verb, resource, namespace }: Cell): string =>
   `${transport}: ${user} ${verb} ${resource} in "${namespace}"`
 
-/** The store's rights and the reference's, changed together. */
+/** Changes the permissions of the store and of the reference together. */
 class Rights {
   readonly world: World = { roles: [], clusterRoles: [], roleBindings: [], clusterRoleBindings: [] }
-  /** Every state there was, and from when on. */
+  /** Every state, with the time from which it was in force. */
   readonly states: { readonly world: World; readonly atMs: number }[] = []
   readonly #app: AppHarness
   readonly #random: Random
@@ -97,7 +97,9 @@ class Rights {
     this.#keep()
   }
 
-  /** Something in each of the four kinds that only the canary has, so that all before it is known to have been read. */
+  /**
+   * Gives the canary something through each of the four kinds, so that everything before it is known to have been read.
+   */
   markEnd(n: number): void {
     const rule = { verbs: ['get'], apiGroups: [''], resources: ['pods'], resourceNames: [`canary-${n}`] }
     const path = { verbs: ['get'], nonResourceURLs: [`/apis/canary-${n}`] }
@@ -240,7 +242,7 @@ for (const seed of [4, fresh]) {
       for (const { cell, held } of forbidden) {
         if (!/"code":403/.test(held.text)) t.fail(`${said(cell)} ended without being told why`)
       }
-      // One whose right was away for a moment may have ended then, and nothing else ends one.
+      // A watch whose permission was gone for a moment may have ended then, and nothing else ends a watch.
       const cut = watches.filter(({ held }) => held.hasEnded && !/"code":403/.test(held.text))
       t.same(
         cut.map(({ cell }) => said(cell)),

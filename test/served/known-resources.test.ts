@@ -1,4 +1,4 @@
-/** Until it is known what there is, what is not served is not said to be absent. */
+/** Until all resources are known, no resource is said to be absent. */
 import t from 'tap'
 import { startApp, until } from '../support/app.js'
 import { keyFromText } from '../../src/model/event.js'
@@ -8,7 +8,7 @@ import { type Upstream, UpstreamError } from '../../src/upstream/upstream.js'
 
 const AGGREGATED = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
 const WIDGETS = '/apis/edge.example.com/v1/namespaces/a/widgets'
-/** Resources that a definition may define which has not been read yet. */
+/** Resources of a definition that has not been read yet. */
 const UNKNOWN = [
   WIDGETS,
   `${WIDGETS}/w`,
@@ -89,13 +89,13 @@ void t.test('until definitions are read, requests for resources they may define 
     t.equal(await statusOf(h.url + path), 200, path)
   }
   t.equal(await statusOf(`${h.url}/apis/other.example.com/v1/things`), 404, 'now it is known')
-  // A connection that is lost later makes nothing unknown again.
+  // Known resources stay known when the connection is lost later.
   upstream.failReads(new UpstreamError('unavailable', 'busy'), DEFINITIONS)
   upstream.cutWatches()
   t.equal(await statusOf(`${h.url}/apis/other.example.com/v1/things`), 404)
 })
 
-void t.test('definitions that may not be read are waited for by nobody, and that is said once', async (t) => {
+void t.test('definitions that may not be read are not waited for, which is logged once', async (t) => {
   const upstream = cluster()
   upstream.failReads(new UpstreamError('permission-denied', 'permission denied'), DEFINITIONS)
   const lines: string[] = []
@@ -105,7 +105,7 @@ void t.test('definitions that may not be read are waited for by nobody, and that
   t.equal(await statusOf(`${h.url}/apis`), 200)
   t.same(
     lines.filter((line) => line.includes('custom resources')),
-    ['custom resources are not served: what names them cannot be read'],
+    ['custom resources are not served: the objects that name them cannot be read'],
   )
 })
 

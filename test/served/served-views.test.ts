@@ -97,7 +97,7 @@ void t.test('selectors find what is stored in any version, and leave every versi
       t.equal(await list(h, version, query), wanted, `${version} ${query}`)
     }
   }
-  // A version is a field like any other: it is that of the answer.
+  // apiVersion is a field like any other: its value is the version of the answer.
   t.equal(await list(h, 'v1alpha1', `fieldSelector=apiVersion=${ALPHA}`), `${ALPHA}: new ${ALPHA}, old ${ALPHA}`)
   t.equal(await list(h, 'v1', `fieldSelector=apiVersion=${ALPHA}`), `${ONE}: `)
   for (const version of VERSIONS) {
@@ -109,7 +109,7 @@ void t.test('selectors find what is stored in any version, and leave every versi
   }
 })
 
-void t.test('fields= and tables are of all versions too', async (t) => {
+void t.test('fields= and tables work in all versions too', async (t) => {
   const h = await start(t)
   await list(h, 'v1', 'labelSelector=app=web')
   for (const version of VERSIONS) {
@@ -168,7 +168,7 @@ void t.test('under a declared prefix objects that name a version of their own ar
 })
 
 void t.test('fields of a built-in kind are those of the version that was asked for', async (t) => {
-  const h = await startApp(t, { flags: ['--resource', 'events.events.k8s.io'] })
+  const h = await startApp(t)
   h.put('events/a/e', {
     apiVersion: 'v1',
     kind: 'Event',
@@ -185,6 +185,40 @@ void t.test('fields of a built-in kind are those of the version that was asked f
   t.same(await namesOf('/apis/events.k8s.io/v1', 'regarding.name=p'), ['e'])
   t.same(await namesOf('/apis/events.k8s.io/v1', 'involvedObject.name=p'), [])
   t.same(await namesOf('/api/v1', 'regarding.name=p'), [])
+})
+
+void t.test('both versions of an autoscaler are served, whichever is stored', async (t) => {
+  const h = await startApp(t, { flags: ['--enable-writes'] })
+  h.put('namespaces/a', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'a' } })
+  const at = (version: string): string => `${h.url}/apis/autoscaling/${version}`
+  const served = async (): Promise<unknown> => await (await fetch(`${h.url}/apis/autoscaling`)).json()
+  const before = await served()
+  t.match(before, { versions: [{ version: 'v2' }, { version: 'v1' }], preferredVersion: { version: 'v2' } })
+  // What `kubectl autoscale` of 1.32 sends.
+  const created = await fetch(`${at('v1')}/namespaces/a/horizontalpodautoscalers`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      apiVersion: 'autoscaling/v1',
+      kind: 'HorizontalPodAutoscaler',
+      metadata: { name: 'web' },
+      spec: {
+        maxReplicas: 3,
+        targetCPUUtilizationPercentage: 80,
+        scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: 'web' },
+      },
+    }),
+  })
+  t.equal(created.status, 201)
+  const resource = { name: 'cpu', target: { type: 'Utilization', averageUtilization: 80 } }
+  t.match(await (await fetch(`${at('v2')}/namespaces/a/horizontalpodautoscalers/web`)).json(), {
+    apiVersion: 'autoscaling/v2',
+    spec: { maxReplicas: 3, metrics: [{ type: 'Resource', resource }] },
+  })
+  t.match(await (await fetch(`${at('v1')}/horizontalpodautoscalers`)).json(), {
+    items: [{ metadata: { name: 'web' }, spec: { targetCPUUtilizationPercentage: 80 } }],
+  })
+  t.same(await served(), before, 'what is stored does not change what is served')
 })
 
 void t.test('objects that only a webhook could convert are named and not served', async (t) => {

@@ -37,7 +37,7 @@ void t.test(
   },
 )
 
-void t.test('every file is parsed by what uses it', async (t) => {
+void t.test('every file is parsed by the code that uses it', async (t) => {
   const authority = createAuthority(t)
   const { cert, key } = authority.server()
   const other = authority.server()
@@ -63,7 +63,7 @@ void t.test('every file is parsed by what uses it', async (t) => {
   }
 })
 
-void t.test('with --connect etcd is asked, and whoever does not answer is named', async (t) => {
+void t.test('with --connect etcd is asked, and a server that does not answer is named', async (t) => {
   const etcd = await startEtcd(t)
   const reached = await check(['--etcd-servers', etcd.url], true)
   t.same(reached.problems, [])

@@ -1,4 +1,4 @@
-/** What of a running server's configuration can change, and what is refused (issue 22). */
+/** Which options of a running server can change, and which changes are refused. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { request } from 'node:http'

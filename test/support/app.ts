@@ -1,6 +1,6 @@
 /**
- * The whole server in this process, on free ports, over an upstream of the test's: what a test of sockets starts with.
- * Time is real here, because sockets are; a test waits for what it wants to see (`until`), never for a while.
+ * Starts the whole server in this process, on free ports, over an upstream of the test. Time is real, because sockets
+ * are; a test waits for what it wants to see (`until`), never for a time.
  */
 import { readFileSync } from 'node:fs'
 import type { Test } from 'tap'
@@ -18,13 +18,16 @@ import { until } from './until.js'
 export { until }
 
 export interface AppHarnessOptions {
-  /** As on the command line. `--port 0` is given already; the upstream is the embedded one unless `upstream` says otherwise. */
+  /**
+   * Flags as on the command line, after `--port 0`. The upstream is the in-process store unless `upstream` says
+   * otherwise.
+   */
   readonly flags?: readonly string[]
-  /** Over what the flags give, unchecked: for values below an option's minimum. */
+  /** Settings that replace those of the flags, unchecked: for values below an option's minimum. */
   readonly config?: Partial<Config>
   /** Default: an empty embedded one, without the demo's writer. */
   readonly upstream?: Upstream
-  /** Objects there from the start, by their key under `/registry/`. */
+  /** The initial objects, by their key under `/registry/`. */
   readonly objects?: Readonly<Record<string, object>>
   /** false: do not wait until everything has been listed. */
   readonly ready?: boolean

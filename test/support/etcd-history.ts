@@ -1,9 +1,9 @@
 /**
  * etcd's own history, read with another client: the log that watchers of a real etcd are judged by.
  *
- * It goes over etcd's JSON gateway with node's `http`, so no client of ours can hide its own mistakes. It starts before the
- * test writes and stays beside it, since what is compacted meanwhile could not be read at the end; a broken connection is
- * taken up again after the last revision. It watches every key, so that a key written at the end tells when all has come.
+ * It uses etcd's JSON gateway with Node's `http`, so no client of ours can hide its own mistakes. It starts before the
+ * test writes, because what is compacted meanwhile could not be read at the end; after a broken connection it resumes
+ * after the last revision. It watches every key, so that a key written at the end shows when everything has come.
  *
  * An etcd whose history goes back (restored from a backup) is another history: one recorder for each.
  */
@@ -53,7 +53,9 @@ const endKey = '/distributary-test/end-of-history'
 /** base64 of a single zero byte: from the first key, and to the last. */
 const everyKey = { key: 'AA==', range_end: 'AA==' }
 
-/** Starts at `firstRevision`, by default with everything that etcd has not compacted. Returns when etcd took the watch. */
+/**
+ * Starts at `firstRevision`, by default with everything that etcd has not compacted. Returns when etcd took the watch.
+ */
 export async function recordEtcdHistory(etcd: Etcd, firstRevision?: Revision): Promise<EtcdHistoryRecorder> {
   const recorder = new EtcdHistoryRecorder(etcd, firstRevision ?? toRevision(1))
   await recorder.start(firstRevision === undefined)
@@ -130,7 +132,7 @@ export class EtcdHistoryRecorder {
     return { name: 'etcd itself', scope: { prefix }, start, items, end: 'cut', requestedAtMs: 0 }
   }
 
-  /** Why it cannot go on: its history was compacted while it was away, or did not come in time. */
+  /** Why the recorder cannot go on: the history was compacted while it was disconnected, or did not come in time. */
   get failure(): Error | null {
     return this.#failure
   }
@@ -162,7 +164,9 @@ export class EtcdHistoryRecorder {
     return this.#batches.at(-1)?.revision ?? this.#firstRevision
   }
 
-  /** Resolves with null when etcd took the watch, with the compact revision when it cannot. Rejects when nobody answers. */
+  /**
+   * Resolves with null when etcd took the watch, with the compact revision when it cannot. Rejects when nobody answers.
+   */
   async #open(): Promise<Revision | null> {
     const start = nextRevision(this.#newest)
     // etcd says "created" in any case, and only some 100 ms later that the revision is compacted.
@@ -210,7 +214,7 @@ export class EtcdHistoryRecorder {
         if (compacted !== null) this.#failure = new Error(`etcd compacted to ${compacted} while its history was away`)
         return
       } catch {
-        // Not back yet.
+        // Etcd is not back yet.
       }
     }
   }

@@ -1,9 +1,9 @@
 /**
  * A real etcd for one test: its own data directory, free loopback ports, gone when the test ends, however it ends.
  *
- * `ETCD_BIN` names the binary, else `etcd` from PATH. A kill leaves the data directory, so that `restart` finds the same
- * etcd again on the same ports. Administration (compaction, users, roles) goes over etcd's JSON gateway, so that nothing
- * of the client under test is needed to set a test up.
+ * `ETCD_BIN` names the binary, else `etcd` from PATH. A kill leaves the data directory, so that `restart` finds the
+ * same etcd again on the same ports. Administration (compaction, users, roles) goes over etcd's JSON gateway, so that
+ * nothing of the client under test is needed to set a test up.
  */
 import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -38,8 +38,8 @@ export interface EtcdProcess {
   /** SIGKILL by default; SIGSTOP and SIGCONT return at once, what kills returns when it is dead. */
   kill(signal?: NodeJS.Signals): Promise<void>
   /**
-   * Again on the same data and the same ports, with other `flags` in place of those of its options where given; kills it
-   * first if it runs. Returns when it answers.
+   * Again on the same data and the same ports, with other `flags` in place of those of its options where given; kills
+   * it first if it runs. Returns when it answers.
    */
   restart(flags?: readonly string[]): Promise<void>
   stop(): Promise<void>
@@ -52,12 +52,16 @@ export interface EtcdProcess {
   /** A backup, by etcdctl. @param path of a file that is not there yet. */
   saveSnapshot(path: string): Promise<void>
   /**
-   * Kills it, puts a backup in the place of its data, and starts it again. By default with the flags it was first started
-   * with, which gives it the same cluster id as before; another `token` gives it another. `flags` are further ones of
-   * the restoring program.
+   * Kills it, puts a backup in the place of its data, and starts it again. By default with the flags it was first
+   * started with, which gives it the same cluster id as before; another `token` gives it another. `flags` are further
+   * ones of the restoring program.
    */
   restoreSnapshot(path: string, token?: string, flags?: readonly string[]): Promise<void>
-  /** A backup as of a disk: stops it, copies its data, and starts it again. @param path of a folder that is not there yet. */
+  /**
+   * A backup as of a disk: stops it, copies its data, and starts it again.
+   *
+   * @param path of a folder that is not there yet.
+   */
   saveData(path: string): Promise<void>
   /** Kills it, puts such a copy in the place of its data, and starts it again. */
   restoreData(path: string): Promise<void>

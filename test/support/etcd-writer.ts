@@ -1,6 +1,7 @@
 /**
- * Writes to a real etcd as another program would: over its JSON gateway, with no code of ours in between, and keeps what
- * etcd answered, for the validators. A write whose answer never came may have happened or not: etcd's own history tells.
+ * Writes to a real etcd as another program would: over its JSON gateway, with no code of ours in between, and keeps
+ * what etcd answered, for the validators. A write whose answer never came may have happened or not: etcd's own history
+ * tells.
  */
 import { type Revision, toRevision } from '../../src/model/revision.js'
 import type { EtcdProcess } from './etcd-process.js'
@@ -29,7 +30,7 @@ export class EtcdWriter {
   }
 
   /** One revision, at most 128 keys of any prefix. @throws Error when no member answers in time. */
-  async commit(values: Readonly<Record<string, Written>>, timeoutMs = 3_000): Promise<Revision> {
+  async commit(values: Readonly<Record<string, Written>>, timeoutMs = 10_000): Promise<Revision> {
     const success = Object.entries(values).map(([key, value]) =>
       value === null
         ? { request_delete_range: { key: base64(key) } }

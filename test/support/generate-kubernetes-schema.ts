@@ -1,13 +1,14 @@
 /**
- * Makes `src/codec/protobuf/kubernetes-schema.ts` from the API's published facts. Run by hand when the API has moved on:
+ * Makes `src/codec/protobuf/kubernetes-schema.ts` from the API's published facts. Run by hand when the API has moved
+ * on:
  *
  *     node .build/test/support/generate-kubernetes-schema.js \
  *       kubernetes/api@COMMIT-OR-TAG=DIR kubernetes/apimachinery@COMMIT-OR-TAG=DIR … > src/codec/protobuf/kubernetes-schema.ts
  *
- * Each argument is a checked-out repository. Earlier ones win: later ones are older releases. They add messages, kinds and
- * field numbers that have since been removed, because etcd may still hold them; and they tell which members are younger
- * than they are. Go writes to the wire whatever is not a pointer, empty or not, so such a member that is not there was
- * unknown to the API server that wrote the object, and it is left out rather than written empty.
+ * Each argument is a checked-out repository. Earlier ones win: later ones are older releases. They add messages, kinds
+ * and field numbers that have since been removed, because etcd may still hold them; and they tell which members are
+ * younger than they are. Go writes to the wire whatever is not a pointer, empty or not, so such a member that is not
+ * there was unknown to the API server that wrote the object, and it is left out rather than written empty.
  *
  * `generated.proto` says which message a field number holds and its wire type; the json tags of the Go structs say the
  * name, the place among the members, what is inlined, what is left out when empty and what is a pointer (left out when

@@ -68,7 +68,10 @@ function* readProto(text: string): Generator<string> {
   }
 }
 
-/** `s` a set, `k(name,port)` a list by keys, `!` atomic; then `p` merged by a strategic patch, `p(name)` by a key; `r` retains the keys given. */
+/**
+ * `s` a set, `k(name,port)` a list by keys, `!` atomic; then `p` merged by a strategic patch, `p(name)` by a key; `r`
+ * retains the keys given.
+ */
 function describe({ listType, listKeys, patchStrategies, patchKey, isAtomic }: Markers): string {
   const list = listType === 'set' ? 's' : listType === 'map' ? `k(${listKeys.join(',')})` : isAtomic ? '!' : ''
   const merge = patchStrategies.includes('merge') ? (patchKey === '' ? 'p' : `p(${patchKey})`) : ''

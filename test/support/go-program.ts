@@ -1,9 +1,10 @@
 /**
- * Programs that are built from Go modules in this repository. What was built is kept in the user's cache folder, by the hash
- * of its sources, so that only the first run waits for the compiler.
+ * Programs that are built from Go modules in this repository. What was built is kept in the user's cache folder, by the
+ * hash of its sources, so that only the first run waits for the compiler.
  *
- * A machine may lack Go, a way to the modules, or the time to compile them. That says nothing about what is tested, so it is
- * an error of its own (`NoProgramError`), by which a runner skips; a program that does not compile is an ordinary one.
+ * A machine may lack Go, a way to the modules, or the time to compile them. That says nothing about what is tested, so
+ * it is an error of its own (`NoProgramError`), by which a runner skips; a program that does not compile is an ordinary
+ * one.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -29,7 +30,8 @@ export class NoProgramError extends Error {
  * The path of the program, which is built first where it is not in the cache.
  *
  * @param deadlineMs of `performance.now()`, for fetching and building.
- * @throws NoProgramError when Go, its modules or the time to build are missing; Error when the program does not compile.
+ * @throws NoProgramError when Go, its modules or the time to build are missing; Error when the program does not
+ * compile.
  */
 export function buildGoProgram(
   { source, variables = {} }: GoProgram,

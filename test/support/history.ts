@@ -1,9 +1,9 @@
 /**
  * What clients saw, and what etcd says happened: the two sides that the validators in `test/guarantees/` compare.
  *
- * A `RecordedHistory` is plain data, filled by `watch-recorder.ts` or by hand. A `ReferenceHistory` is the upstream's own
- * log, from which it works out what any watch or list should have seen, selectors and transitions included. It is the
- * simplest thing that can be right: no cache, no ring, no index, nothing shared with the code under test.
+ * A `RecordedHistory` is plain data, filled by `watch-recorder.ts` or by hand. A `ReferenceHistory` is the upstream's
+ * own log, from which it works out what any watch or list should have seen, selectors and transitions included. It is
+ * the simplest thing that can be right: no cache, no ring, no index, nothing shared with the code under test.
  */
 import { createHash } from 'node:crypto'
 import type { Batch, Key } from '../../src/model/event.js'

@@ -1,6 +1,6 @@
 /**
- * A watcher light enough to have a thousand of: it keeps the resourceVersions of its stream, in their order, and nothing
- * else. A few watchers of `watch-recorder.ts` beside it look at everything.
+ * A watcher light enough to have a thousand of: it keeps the resourceVersions of its stream, in their order, and
+ * nothing else. A few watchers of `watch-recorder.ts` beside it look at everything.
  */
 import http from 'node:http'
 

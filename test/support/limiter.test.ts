@@ -34,7 +34,7 @@ void t.test('a caller that gives up leaves the queue', async (t) => {
   ;(await limiter.acquire())()
 })
 
-void t.test('a deadline ends the wait for work that listens to no signal, and tells work that does', async (t) => {
+void t.test('a deadline ends the wait for work that ignores the signal, and aborts work that does not', async (t) => {
   const clock = new VirtualClock()
   const late = (): Error => new Error('late')
   let inner: AbortSignal | null = null

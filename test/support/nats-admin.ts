@@ -5,17 +5,17 @@ import type { NatsProcess } from './nats-process.js'
 
 export interface NatsAdmin {
   readonly connection: NatsConnection
-  /** Names, of objects' and values' streams too. */
+  /** Returns the names of all streams, those of buckets included. */
   streams(): Promise<readonly string[]>
   purge(stream: string): Promise<void>
   remove(stream: string): Promise<void>
   removeConsumers(stream: string): Promise<number>
   lastSequence(stream: string): Promise<number>
   firstSequence(stream: string): Promise<number>
-  /** One byte of every chunk of every object. */
+  /** Flips one byte of every chunk of every object. */
   flipBytes(bucket: string): Promise<number>
   dropChunks(bucket: string): Promise<void>
-  /** Into a stream, by its subject. */
+  /** Writes a message into a stream, by its subject. */
   write(subject: string, data: Uint8Array): Promise<void>
 }
 
@@ -74,7 +74,9 @@ export function createNkeyUser(): NatsUser {
   return { publicKey: pair.getPublicKey(), seed: Buffer.from(pair.getSeed()).toString() }
 }
 
-/** An operator, an account with JetStream, and a user of it: the server's configuration and the user's credentials file. */
+/**
+ * An operator, an account with JetStream, and a user of it: the server's configuration and the user's credentials file.
+ */
 export function createJwtUser(): { readonly config: string; readonly credentials: string } {
   const operator = nkeys.createOperator()
   const account = nkeys.createAccount()

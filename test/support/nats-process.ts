@@ -1,6 +1,6 @@
 /**
- * A real nats-server with JetStream for one test, or three in a cluster: own directories, free loopback ports, gone when
- * the test ends. `NATS_BIN` names the binary, else `nats-server` from PATH. A kill leaves the data, for `restart`.
+ * A real nats-server with JetStream for one test, or three in a cluster: own directories, free loopback ports, gone
+ * when the test ends. `NATS_BIN` names the binary, else `nats-server` from PATH. A kill leaves the data, for `restart`.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -26,9 +26,9 @@ export interface NatsProcess {
   kill(signal?: NodeJS.Signals): Promise<void>
   /** @param config in place of what it had of `NatsOptions.config`. */
   restart(config?: string): Promise<void>
-  /** Everything it has stored is gone, as with storage in memory. */
+  /** Restarts the server without anything that it stored, as with storage in memory. */
   restartEmpty(): Promise<void>
-  /** The number under a name of `/varz`. */
+  /** Returns a number of `/varz` by its name. */
   varz(name: 'in_bytes' | 'out_bytes' | 'in_msgs' | 'out_msgs'): Promise<number>
 }
 
@@ -47,7 +47,7 @@ export async function startNats(t: Teardown, options: NatsOptions = {}): Promise
   return server!
 }
 
-/** Three, once JetStream has a leader. */
+/** Resolves with three servers once JetStream has a leader. */
 export async function startNatsCluster(t: Teardown, options: NatsOptions = {}): Promise<readonly NatsProcess[]> {
   return start(t, 3, options)
 }

@@ -1,6 +1,7 @@
 /**
- * The network between the members of one etcd, link by link and direction by direction: a proxy before each member's port for
- * peers, through which the others reach it. Clients go past it: a member that is cut off here still answers them.
+ * The network between the members of one etcd, link by link and direction by direction: a proxy before each member's
+ * port for peers, through which the others reach it. Clients go past it: a member that is cut off here still answers
+ * them.
  *
  * Members dial each other, and messages go both ways on what was dialled: what `from` tells `to` goes to the server on
  * connections that `from` has dialled, and to the client on those of `to`. Who has dialled is in etcd's own header.

@@ -1,4 +1,6 @@
-/** The stored objects that tests of the protobuf codec share. `test/data/protobuf/README.md` says where they are from. */
+/**
+ * The stored objects that tests of the protobuf codec share. `test/data/protobuf/README.md` says where they are from.
+ */
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
 

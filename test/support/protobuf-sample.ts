@@ -1,7 +1,7 @@
 /**
- * Random objects of a schema, twice over: encoded by a plain encoder, and as the JSON value that Go's rules give. It is the
- * other opinion that the decoder is compared with, so it is written the simple way: trees of values, one rule after the
- * other, nothing shared with the decoder but the schema.
+ * Random objects of a schema, twice over: encoded by a plain encoder, and as the JSON value that Go's rules give. It is
+ * the other opinion that the decoder is compared with, so it is written the simple way: trees of values, one rule after
+ * the other, nothing shared with the decoder but the schema.
  */
 import type { Field, Message, Schema } from '../../src/codec/protobuf/schema.js'
 

@@ -82,7 +82,7 @@ function isAtLeast(command: string, major: number, minor: number): boolean {
   return foundMajor > major || (foundMajor === major && foundMinor >= minor)
 }
 
-/** Ten minutes: chromium on a slow mirror. */
+/** Installing chromium from a slow mirror takes minutes. */
 function runQuietly([command, ...args]: readonly string[]): boolean {
   return spawnSync(command!, args, { stdio: 'ignore', timeout: 600_000 }).status === 0
 }

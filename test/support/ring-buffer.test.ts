@@ -59,7 +59,7 @@ void t.test('the first item after a revision is found at every boundary', (t) =>
   t.end()
 })
 
-void t.test('bytes are bounded, but the newest stays however large it is', (t) => {
+void t.test('bytes are bounded, but the newest item stays however large it is', (t) => {
   const ring = ringOf({ maxBytes: 30 }, 0, item(1, 10), item(2, 10), item(3, 10))
   t.same(revisions(ring), [1, 2, 3], 'exactly full')
   ring.append(item(4, 1))
@@ -104,7 +104,7 @@ void t.test('history is kept for its time whatever the count, within the bound o
   t.end()
 })
 
-void t.test('memory is given back down to nothing', (t) => {
+void t.test('memory can be given back down to nothing', (t) => {
   const ring = ringOf({}, 0, item(1, 10), item(2, 10), item(3, 10))
   ring.shrinkTo(20)
   checkRing(ring)

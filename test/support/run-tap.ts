@@ -12,7 +12,7 @@ export interface Outcome {
 }
 
 export interface RunOptions {
-  /** How many files run at once. Default: two for every processor, since tests wait for half of their time. */
+  /** How many files run at once. Default: three for every two processors, since tests wait for half of their time. */
   readonly jobs?: number
   /** How long one file may take. Default: 300. */
   readonly seconds?: number
@@ -23,7 +23,7 @@ const program = fileURLToPath(new URL('test-files.js', import.meta.url))
 
 /** @param files compiled tests, relative to the root. */
 export async function runTap(files: readonly string[], options: RunOptions = {}): Promise<Outcome> {
-  const { jobs = 2 * availableParallelism(), seconds = 300 } = options
+  const { jobs = Math.ceil(1.5 * availableParallelism()), seconds = 300 } = options
   const child = spawn(process.execPath, [program, String(jobs), String(seconds), ...files], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -41,8 +41,8 @@ export async function runTap(files: readonly string[], options: RunOptions = {})
 }
 
 /**
- * Makes of raw TAP a line per file, and of a file that failed its failures as they stand there. tap's own reporters draw
- * for a terminal, and of what they print in a pipe little is left to read.
+ * Makes of raw TAP a line per file, and of a file that failed its failures as they stand there. tap's own reporters
+ * draw for a terminal, and of what they print in a pipe little is left to read.
  */
 class TapReport {
   readonly #print: (line: string) => void

@@ -2,8 +2,8 @@
  * `npm test`: sees to what the tests need, runs tap, and ends with one plain line, `N passed, N failed`.
  *
  * The tests are those that have a source today: a compiled test whose source is gone is not run. Arguments name some of
- * them, by source, by compiled path or by folder. The counts are tap's own, of assertions; a run that is red without one
- * of them (a bail-out, a runner that died) counts one failure more, so that it never reads as green.
+ * them, by source, by compiled path or by folder. The counts are tap's own, of assertions; a run that is red without
+ * one of them (a bail-out, a runner that died) counts one failure more, so that it never reads as green.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'

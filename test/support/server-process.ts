@@ -1,6 +1,6 @@
 /**
- * distributary as its users run it: a process of its own, on a free port, known by what it prints. For what a test in the
- * same process cannot show: exit codes, signals, kill -9, limits of the system, memory.
+ * distributary as its users run it: a process of its own, on a free port, known by what it prints. For what a test in
+ * the same process cannot show: exit codes, signals, kill -9, limits of the system, memory.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -2,8 +2,8 @@
  * A TAP program whose subtests are files, each in a process of its own: `node test-files.js JOBS SECONDS FILE…`.
  *
  * This is tap's own `t.spawn`. The command line of tap would load four more things into every process of a test, which
- * are of no use to compiled tests without coverage and take longer than most of these tests: a TypeScript loader, module
- * mocks, and a record of all modules loaded, which every server that a test starts would inherit, too.
+ * are of no use to compiled tests without coverage and take longer than most of these tests: a TypeScript loader,
+ * module mocks, and a record of all modules loaded, which every server that a test starts would inherit, too.
  */
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,4 @@
-/** A thread that does as its message says: good jobs, and all ways in which a job can be too much. */
+/** A thread that does what its message says: good jobs, and jobs that exceed each bound. */
 import { serveJobs } from '../../src/support/serve-jobs.js'
 
 serveJobs(async (message, call) => {

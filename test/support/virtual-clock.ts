@@ -1,6 +1,6 @@
 /**
- * A clock that stands still until a test advances it, or that moves on a little with each look at it, as a real one does
- * within one turn; timers run in the order of their due times.
+ * A clock that stands still until a test advances it, or that moves on a little with each look at it, as a real one
+ * does within one turn; timers run in the order of their due times.
  */
 import type { Clock, Timer } from '../../src/support/clock.js'
 
@@ -34,7 +34,7 @@ export class VirtualClock implements Clock {
     return elapsedMs
   }
 
-  /** Timers that have not run. */
+  /** The number of timers that have not run. */
   get pending(): number {
     return this.#timers.size
   }

@@ -1,8 +1,8 @@
 /**
  * A plain HTTP client that lists and watches a server by URL and records what it saw, for the validators.
  *
- * It shares no code with the product: node's own `http` or `https`, one connection per watch, and controls for what a bad
- * client or a bad network does: stop reading, break off, come back at the last resourceVersion or bookmark.
+ * It shares no code with the product: node's own `http` or `https`, one connection per watch, and controls for what a
+ * bad client or a bad network does: stop reading, break off, come back at the last resourceVersion or bookmark.
  */
 import http from 'node:http'
 import https from 'node:https'
@@ -277,7 +277,11 @@ export class RecordedWatch {
     return this.items.at(-1)?.revision ?? null
   }
 
-  /** Resolves when the condition is true of what was received. @throws Error at the stream's end or after `timeoutMs`. */
+  /**
+   * Resolves when the condition is true of what was received.
+   *
+   * @throws Error at the stream's end or after `timeoutMs`.
+   */
   until(condition: (watch: this) => boolean, timeoutMs = 20_000): Promise<void> {
     return new Promise((resolve, reject) => {
       const check = (): void => {
@@ -420,7 +424,9 @@ function idOf(object: WireObject): string {
   return namespace === undefined || namespace === '' ? name : `${namespace}/${name}`
 }
 
-/** An API server leaves kind and apiVersion out of a list's items where the list says them; stored objects have both. */
+/**
+ * An API server leaves kind and apiVersion out of a list's items where the list says them; stored objects have both.
+ */
 function withListKind(object: WireObject, list: WireObject & { apiVersion?: string }): object {
   if (object.kind !== undefined) return object
   return { ...object, kind: list.kind?.replace(/List$/, ''), apiVersion: list.apiVersion }

@@ -13,7 +13,7 @@ import { PRIVILEGED_GROUP, type User } from '../user.js'
 import { type Authorizer, resourceAttributes } from './authorizer.js'
 import { CompiledRule } from './compiled-rule.js'
 import { goQuoted, goQuotedList } from './go-quoted.js'
-import type { RbacIndex } from './rbac-index.js'
+import { type RbacIndex, RoleWalk } from './rbac-index.js'
 import { listed, type RbacRules } from './rbac.js'
 import { parseBinding, parseRole, type PolicyRule } from './rbac-types.js'
 import { coverage } from './rule-cover.js'
@@ -120,8 +120,9 @@ export class EscalationCheck {
     const index = this.#index
     if (index === null) return []
     const held: CompiledRule[] = []
+    const walk = new RoleWalk()
     for (const { binding } of index.grants(user, namespace)) {
-      const rules = index.rulesOf(binding.roleKind, binding.roleName, binding.namespace)
+      const rules = index.rulesOf(binding.roleKind, binding.roleName, binding.namespace, walk)
       if (rules === undefined) unknown.push(missingRole(binding.roleKind, binding.roleName))
       for (const { compiled } of rules ?? []) for (const rule of compiled) held.push(rule)
     }

@@ -37,12 +37,20 @@ export interface RoleRules {
   readonly compiled: readonly CompiledRule[]
 }
 
+/**
+ * The way through a caller's roles. Roles that aggregate each other, and are all bound to one caller, lead to the same
+ * rules many times over: each is given once, so that a decision costs what the roles are, not their product.
+ */
+export class RoleWalk {
+  readonly roles = new Set<Role>()
+  readonly selections = new Set<readonly Role[]>()
+}
+
 export class RbacIndex {
   /** Grants by namespace ('' for ClusterRoleBindings), then by subject. */
   readonly #bindings = new Map<string, Map<string, Grant[]>>()
   readonly #roles = new Map<string, Role>()
   readonly #clusterRoles: readonly Role[]
-  readonly #effective = new Map<Role, readonly RoleRules[]>()
   /** The roles that a selector matches, by its text, which many roles may share. */
   readonly #selected = new Map<string, readonly Role[]>()
 
@@ -79,30 +87,40 @@ export class RbacIndex {
    * others only lead on.
    *
    * @param namespace of the binding that refers to it, '' for none.
+   * @param walk the roles that were reached before, which are left out.
    * @returns undefined when there is no such role.
    */
-  rulesOf(kind: string, name: string, namespace: string): readonly RoleRules[] | undefined {
+  rulesOf(
+    kind: string,
+    name: string,
+    namespace: string,
+    walk: RoleWalk = new RoleWalk(),
+  ): readonly RoleRules[] | undefined {
     const role = this.#roles.get(kind === 'Role' ? `Role ${namespace}/${name}` : `${kind} ${name}`)
     if (role === undefined) return undefined
-    let rules = this.#effective.get(role)
-    if (rules === undefined) this.#effective.set(role, (rules = this.#aggregate(role).map(compiled)))
-    return rules
+    if (walk.roles.has(role)) return []
+    walk.roles.add(role)
+    return role.aggregates === null ? [compiled(role)] : this.#aggregate(role, walk)
   }
 
-  #aggregate(role: Role): readonly Role[] {
-    if (role.aggregates === null) return [role]
-    const reached = new Set<Role>([role])
-    const followed = new Set<readonly Role[]>()
-    // The iteration of a Set visits the items added meanwhile, so this ends when nothing new is found.
-    for (const current of reached) {
-      for (const selector of current.aggregates ?? []) {
+  #aggregate(role: Role, walk: RoleWalk): readonly RoleRules[] {
+    const found: RoleRules[] = []
+    const leading = [role]
+    // The loop visits the roles that are added meanwhile, so it ends when nothing new is found.
+    for (const { aggregates } of leading) {
+      for (const selector of aggregates ?? []) {
         const roles = this.#select(selector)
-        if (followed.has(roles)) continue
-        followed.add(roles)
-        for (const one of roles) reached.add(one)
+        if (walk.selections.has(roles)) continue
+        walk.selections.add(roles)
+        for (const one of roles) {
+          if (walk.roles.has(one)) continue
+          walk.roles.add(one)
+          if (one.aggregates === null) found.push(compiled(one))
+          else leading.push(one)
+        }
       }
     }
-    return [...reached].filter((one) => one.aggregates === null)
+    return found
   }
 
   #select(selector: LabelSelector): readonly Role[] {

@@ -10,7 +10,7 @@
 import type { User } from '../user.js'
 import { PRIVILEGED_GROUP } from '../user.js'
 import { type Attributes, type Authorizer, type Decision, EVERY_RULE, type UserRules } from './authorizer.js'
-import { RbacIndex, type RbacObjects, type RoleRules } from './rbac-index.js'
+import { RbacIndex, type RbacObjects, type RoleRules, RoleWalk } from './rbac-index.js'
 import type { Binding, Subject } from './rbac-types.js'
 
 export interface RbacSource {
@@ -78,19 +78,19 @@ const MAX_LISTED_RULES = 10_000
 
 function rulesOf(index: RbacIndex, user: User, namespace: string): UserRules {
   const problems: string[] = []
-  const roles = new Set<RoleRules>()
+  const roles: RoleRules[] = []
+  const walk = new RoleWalk()
   let count = 0
   for (const { binding } of index.grants(user, namespace)) {
-    const found = index.rulesOf(binding.roleKind, binding.roleName, binding.namespace)
+    const found = index.rulesOf(binding.roleKind, binding.roleName, binding.namespace, walk)
     if (found === undefined) problems.push(missingRole(binding))
     for (const role of found ?? []) {
-      if (roles.has(role)) continue
       count += role.rules.length
-      if (count <= MAX_LISTED_RULES) roles.add(role)
+      if (count <= MAX_LISTED_RULES) roles.push(role)
     }
   }
   if (count > MAX_LISTED_RULES) problems.push(`there are more than ${MAX_LISTED_RULES} rules`)
-  const rules = [...roles].flatMap((role) => role.rules)
+  const rules = roles.flatMap((role) => role.rules)
   return {
     resourceRules: rules
       .filter(({ resources }) => resources.length > 0)
@@ -110,8 +110,9 @@ function rulesOf(index: RbacIndex, user: User, namespace: string): UserRules {
 
 function decide(index: RbacIndex, user: User, attributes: Attributes): Decision {
   const missing: string[] = []
+  const walk = new RoleWalk()
   for (const { binding, subject } of index.grants(user, attributes.namespace)) {
-    const rules = index.rulesOf(binding.roleKind, binding.roleName, binding.namespace)
+    const rules = index.rulesOf(binding.roleKind, binding.roleName, binding.namespace, walk)
     if (rules === undefined) missing.push(missingRole(binding))
     else if (rules.some(({ compiled }) => compiled.some((rule) => rule.allows(attributes)))) {
       return { allowed: true, reason: '', rule: explain(binding, subject) }

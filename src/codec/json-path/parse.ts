@@ -3,8 +3,8 @@
  * unions, filters, wildcards and recursive descent. It is the grammar of printer columns and of `kubectl -o jsonpath`.
  *
  * It differs from other JSONPaths, and from its own documentation, in ways that a client sees: `$` and `@` are skipped
- * wherever they stand, `['a.b']` means `.a.b`, and names in brackets take single quotes only. Those differences are kept.
- * Source: k8s.io/client-go/util/jsonpath; `test/data/json-path.json` holds its answers.
+ * wherever they stand, `['a.b']` means `.a.b`, and names in brackets take single quotes only. Those differences are
+ * kept. Source: k8s.io/client-go/util/jsonpath; `test/data/json-path.json` holds its answers.
  */
 import { unquote } from './unquote.js'
 

@@ -4,7 +4,8 @@
  */
 
 /**
- * - `truncated`: a length points past the end. - `malformed`: no such encoding, or text where JSON or a number should be.
+ * - `truncated`: a length points past the end. - `malformed`: no such encoding, or text where JSON or a number should
+ * be.
  * - `wire-type`: a known field in a wire type it cannot have. - `too-deep`, `too-large`: past our bounds.
  * - `unknown-kind`: well formed, and no schema for it. - `unsupported`: well formed, and not something we can read.
  */

@@ -16,20 +16,17 @@
 import { CodecError } from './codec-error.js'
 import { missingDefaults } from './defaults.js'
 import { isProtobuf, openEnvelope } from './envelope.js'
+import { FieldPlaces, MAX_MESSAGE_DEPTH } from './field-places.js'
 import { copyJson } from './json-text.js'
 import { JsonWriter } from './json-writer.js'
 import { MapEntries } from './map-entries.js'
-import { writeNumber, writeScalar } from './number-values.js'
+import { writeNumber } from './number-values.js'
 import { OBJECT_META, type Plan, type PlanField, Plans, WIRE_TYPES } from './plan.js'
-import type { ScalarType, Schema } from './schema.js'
-import { SpecialValues, ZERO_QUANTITY } from './special-values.js'
+import type { Schema } from './schema.js'
+import { SpecialValues } from './special-values.js'
+import { hasUid } from './volume-claim.js'
 import { LENGTH, WireReader } from './wire.js'
-
-/**
- * The greatest depth, since every level costs a frame of the JavaScript stack. CRD schemas nest by far the deepest, two
- * messages a level.
- */
-export const MAX_MESSAGE_DEPTH = 200
+import { EMPTY_STRING, zeroText } from './zero-text.js'
 
 export interface DecodedObject {
   /** An exactly sized copy: compact JSON, kind and apiVersion first. */
@@ -43,13 +40,16 @@ export interface DecodedObject {
 }
 
 export interface DecodeOptions {
-  /** By default `metadata.resourceVersion` is left out: etcd's mod revision is the true one, put in when it is served. */
+  /**
+   * By default `metadata.resourceVersion` is left out: etcd's mod revision is the true one, put in when it is served.
+   */
   readonly keepResourceVersion?: boolean
   /** Whether to leave out what is not stored but added by API servers on reading. @see missingDefaults */
   readonly withoutDefaults?: boolean
   /**
-   * The most messages that are read before the value is refused as too large. A body of 3 MB can hold a million and a half
-   * empty ones, each of which is many times as long in JSON. Default: no bound, for values that etcd's own limit bounds.
+   * The most messages that are read before the value is refused as too large. A body of 3 MB can hold a million and a
+   * half empty ones, each of which is many times as long in JSON. Default: no bound, for values that etcd's own limit
+   * bounds.
    */
   readonly maxMessages?: number
   /** The kind of an envelope that names none, as in a frame of a watch: WatchEvent. */
@@ -72,13 +72,8 @@ export function decodeToJson(value: Buffer, schema: Schema, options: DecodeOptio
 }
 
 const CLAIM = 'k8s.io.api.core.v1.PersistentVolumeClaim'
-const UID_TAG = 0x2a
 
 const NULL = Buffer.from('null', 'latin1')
-const FALSE = Buffer.from('false', 'latin1')
-const ZERO = Buffer.from('0', 'latin1')
-const ZERO_DURATION = Buffer.from('"0s"', 'latin1')
-const EMPTY_STRING = Buffer.from('""', 'latin1')
 const EMPTY_ARRAY = Buffer.from('[]', 'latin1')
 const TYPE_META_OF_CLAIM = Buffer.from('"kind":"PersistentVolumeClaim","apiVersion":"v1",', 'latin1')
 const NOTHING = Buffer.alloc(0)
@@ -92,19 +87,15 @@ const CLOSE_BRACKET = 0x5d
 /** Only one decoding runs at a time, since it is synchronous, and its buffers are used again. */
 class Decoder {
   private readonly reader = new WireReader()
+  private readonly places = new FieldPlaces(this.reader)
   private readonly writer = new JsonWriter()
   private readonly entries = new MapEntries(this.reader)
   private readonly special = new SpecialValues(this.reader, this.writer)
   private readonly plansOf = new WeakMap<Schema, Plans>()
   private plans!: Plans
-  /** Two entries for each field of every message being read: the tags of its first and last occurrence, or -1. */
-  private places = new Int32Array(4_096)
-  private top = 0
-  private unknownFields = 0
   private metadataOffset = -1
   private keepsResourceVersion = false
   private addsDefaults = true
-  private messagesLeft = 0
 
   decode(value: Buffer, schema: Schema, options: DecodeOptions): DecodedObject {
     const envelope = openEnvelope(value)
@@ -126,14 +117,12 @@ class Decoder {
       end += defaults.length
     }
     this.keepsResourceVersion = options.keepResourceVersion === true
-    this.messagesLeft = options.maxMessages ?? Infinity
-    this.top = 0
-    this.unknownFields = 0
+    this.places.reset(options.maxMessages ?? Infinity)
     this.special.unknownFields = 0
     this.metadataOffset = -1
     try {
       this.object(apiVersion, kind, rawStart, end, 0)
-      const unknownFields = this.unknownFields + this.special.unknownFields
+      const unknownFields = this.places.unknownFields + this.special.unknownFields
       return { bytes: this.writer.copy(), metadataOffset: this.metadataOffset, apiVersion, kind, unknownFields }
     } finally {
       this.reader.bytes = NOTHING
@@ -161,56 +150,18 @@ class Decoder {
   /** Writes the members of a message, each with a comma after it. */
   private members(plan: Plan, start: number, end: number, depth: number): void {
     const { fields } = plan
-    const base = this.find(plan, start, end, depth)
+    const { places } = this
+    const base = places.find(plan, start, end, depth)
     for (let slot = 0; slot < fields.length; slot++) {
       const field = fields[slot]!
-      const first = this.places[base + 2 * slot]!
+      const first = places.first(base, slot)
       if (first === -1 ? field.isSkippedWhenAbsent : field.isHidden) continue
-      const last = this.places[base + 2 * slot + 1]!
+      const last = places.last(base, slot)
       if (field.label === 'repeated') this.repeated(field, first, last, end, depth)
       else if (field.label === 'map') this.map(field, first, last, end, depth)
       else this.single(plan, field, first, last, end, depth)
     }
-    this.top = base
-  }
-
-  /**
-   * The first pass. Returns where in `places` the entries of the message are. The caller frees them by restoring `top`.
-   */
-  private find(plan: Plan, start: number, end: number, depth: number): number {
-    if (depth > MAX_MESSAGE_DEPTH) throw new CodecError('too-deep', `it nests deeper than ${MAX_MESSAGE_DEPTH}`, start)
-    if (--this.messagesLeft < 0) throw new CodecError('too-large', 'it holds too many messages', start)
-    const { reader } = this
-    const { fields, slotOf } = plan
-    const base = this.top
-    this.top = base + 2 * fields.length
-    if (this.top > this.places.length) {
-      const larger = new Int32Array(Math.max(this.top, this.places.length * 2))
-      larger.set(this.places)
-      this.places = larger
-    }
-    const { places, top } = this
-    for (let i = base; i < top; i++) places[i] = -1
-    reader.pos = start
-    while (reader.pos < end) {
-      const at = reader.pos
-      const tag = reader.readTag(end)
-      const number = tag >>> 3
-      const slot = number < slotOf.length ? slotOf[number]! : -1
-      if (slot === -1) this.unknownFields++
-      else {
-        const field = fields[slot]!
-        if ((tag & 7) !== field.wireType && !(field.isPackable && (tag & 7) === LENGTH)) {
-          const name = `${plan.name} field ${number} ${field.jsonName}`
-          throw new CodecError('wire-type', `${name} has wire type ${tag & 7}, not ${field.wireType}`, at)
-        }
-        const place = base + 2 * slot
-        if (places[place] === -1) places[place] = at
-        places[place + 1] = at
-      }
-      reader.skip(tag & 7, end)
-    }
-    return base
+    places.free(base)
   }
 
   private single(plan: Plan, field: PlanField, first: number, last: number, end: number, depth: number): void {
@@ -312,12 +263,13 @@ class Decoder {
       writer.close(open, CLOSE_BRACE)
       return
     }
-    const base = this.find(plan, from, to, depth)
+    const { places } = this
+    const base = places.find(plan, from, to, depth)
     // When the message has two fields, the second one counts if it is set.
     const last = plan.fields.length - 1
-    const slot = this.places[base + 2 * last] === -1 ? 0 : last
-    this.bareField(plan.fields[slot]!, this.places[base + 2 * slot]!, this.places[base + 2 * slot + 1]!, to, depth)
-    this.top = base
+    const slot = places.first(base, last) === -1 ? 0 : last
+    this.bareField(plan.fields[slot]!, places.first(base, slot), places.last(base, slot), to, depth)
+    places.free(base)
   }
 
   /** Writes a field's value in place of the message that contains it. */
@@ -402,39 +354,13 @@ class Decoder {
 
   private unsortedMap(field: PlanField, first: number, last: number, end: number, depth: number): void {
     const { reader, writer } = this
-    const found = new Map<string, { keyStart: number; keyEnd: number; valueAt: number; entryEnd: number }>()
     reader.pos = first
-    for (
-      let entryEnd = this.entries.next(field, last, end);
-      entryEnd !== -1;
-      entryEnd = this.entries.next(field, last, end)
-    ) {
-      const { keyStart, keyEnd, valueAt } = this.entries
-      // latin1: one unit per byte, so that strings compare as Go compares bytes.
-      const key =
-        field.keyType === 'string'
-          ? reader.bytes.toString('latin1', keyStart, keyEnd)
-          : this.numericKey(field.keyType, keyStart, keyEnd)
-      found.set(key, { keyStart, keyEnd, valueAt, entryEnd })
-      reader.pos = entryEnd
-    }
-    const sorted = [...found].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
-    for (const [key, entry] of sorted) {
+    for (const [key, entry] of this.entries.sorted(field, last, end)) {
       if (field.keyType === 'string') writer.string(reader.bytes, entry.keyStart, entry.keyEnd)
       else writer.ascii(JSON.stringify(key))
       this.entries.valueAt = entry.valueAt
-      this.mapValue(field, entry.entryEnd, depth)
+      this.mapValue(field, entry.end, depth)
     }
-  }
-
-  /** Returns the text of a key that is a number or a boolean. Only messages from a descriptor set have such maps. */
-  private numericKey(type: ScalarType, start: number, end: number): string {
-    const { reader } = this
-    if (start === end) return type === 'bool' ? 'false' : '0'
-    reader.pos = start
-    const scratch = new JsonWriter()
-    writeScalar(type, reader, scratch, end)
-    return scratch.bytes.toString('latin1', 0, scratch.length)
   }
 
   /** Writes an entry of a map after its key. */
@@ -529,52 +455,9 @@ class Decoder {
     const { writer } = this
     writer.byte(OPEN_BRACE)
     const open = writer.length
-    if (this.addsDefaults && !this.hasUid(start, stop)) writer.raw(TYPE_META_OF_CLAIM)
+    if (this.addsDefaults && !hasUid(this.reader, start, stop)) writer.raw(TYPE_META_OF_CLAIM)
     this.members(plan, start, stop, depth)
     writer.close(open, CLOSE_BRACE)
-  }
-
-  private hasUid(start: number, stop: number): boolean {
-    const { reader } = this
-    reader.pos = start
-    while (reader.pos < stop) {
-      const tag = reader.readTag(stop)
-      if (tag !== 0x0a) {
-        reader.skip(tag & 7, stop)
-        continue
-      }
-      const metadataEnd = reader.readLength(stop) + reader.pos
-      while (reader.pos < metadataEnd) {
-        const inner = reader.readTag(metadataEnd)
-        if (inner === UID_TAG && reader.readLength(metadataEnd) > 0) return true
-        if (inner !== UID_TAG) reader.skip(inner & 7, metadataEnd)
-      }
-    }
-    return false
-  }
-}
-
-/** Returns the text of a field that is absent and must be written. */
-function zeroText(field: PlanField): Buffer {
-  switch (field.type) {
-    case 'string':
-      return EMPTY_STRING
-    case 'bool':
-      return FALSE
-    case 'quantity':
-      return ZERO_QUANTITY
-    case 'duration':
-      return ZERO_DURATION
-    case 'bytes':
-    case 'time':
-    case 'microtime':
-    case 'json':
-    case 'message':
-      return NULL
-    case 'enum':
-      return Buffer.from(JSON.stringify(field.enumNames?.get(0) ?? 0), 'utf8')
-    default:
-      return ZERO
   }
 }
 

@@ -1,12 +1,16 @@
 /**
  * The messages of the Kubernetes API as a table: the data of `schema.ts`, which documents its notation.
  *
- * Made by `test/support/generate-kubernetes-schema.ts`; do not edit. Read off the published proto files and json tags of
- * - kubernetes/api: 10b39a39bcee995dfe7cd5e8e7b922be5e46f1e2 v0.36.0 v0.35.0 v0.34.0 v0.33.0 v0.32.0 v0.31.0 v0.30.0 v0.29.0 v0.28.0 v0.27.0 v0.26.0 v0.25.0 v0.24.0 v0.23.0 v0.22.0 v0.21.0 v0.20.0 v0.19.0 v0.18.0 v0.17.0 v0.16.4
- * - kubernetes/apimachinery: eed236ceee2c19c2753a3d93ac0631dc20750454 v0.36.0 v0.35.0 v0.34.0 v0.33.0 v0.32.0 v0.31.0 v0.30.0 v0.29.0 v0.28.0 v0.27.0 v0.26.0 v0.25.0 v0.24.0 v0.23.0 v0.22.0 v0.21.0 v0.20.0 v0.19.0 v0.18.0 v0.17.0 v0.16.4
+ * Made by `test/support/generate-kubernetes-schema.ts`; do not edit. Read off the published proto files and json tags
+ * of
+ * - kubernetes/api: 10b39a39bcee995dfe7cd5e8e7b922be5e46f1e2 v0.36.0 v0.35.0 v0.34.0 v0.33.0 v0.32.0 v0.31.0 v0.30.0
+ * v0.29.0 v0.28.0 v0.27.0 v0.26.0 v0.25.0 v0.24.0 v0.23.0 v0.22.0 v0.21.0 v0.20.0 v0.19.0 v0.18.0 v0.17.0 v0.16.4
+ * - kubernetes/apimachinery: eed236ceee2c19c2753a3d93ac0631dc20750454 v0.36.0 v0.35.0 v0.34.0 v0.33.0 v0.32.0 v0.31.0
+ * v0.30.0 v0.29.0 v0.28.0 v0.27.0 v0.26.0 v0.25.0 v0.24.0 v0.23.0 v0.22.0 v0.21.0 v0.20.0 v0.19.0 v0.18.0 v0.17.0
+ * v0.16.4
  * - kubernetes/apiextensions-apiserver: 1aa2717a552ee6ca1e2a18f1f8ffccde981db923
- * - kubernetes/kube-aggregator: 232ca687ab24bc9f9a378cba74716b5f7d6b82eb
- * the newest first; the older ones add what has been removed since, and show what is younger than they are. (Apache-2.0, The Kubernetes Authors.)
+ * - kubernetes/kube-aggregator: 232ca687ab24bc9f9a378cba74716b5f7d6b82eb the newest first; the older ones add what has
+ * been removed since, and show what is younger than they are. (Apache-2.0, The Kubernetes Authors.)
  */
 export const KUBERNETES_SCHEMA = `
 = m k8s.io.apimachinery.pkg.apis.meta.v1

@@ -1,7 +1,18 @@
 /** Reads the entries of a map on the wire: each is a message with the key as field 1 and the value as field 2. */
 import { CodecError } from './codec-error.js'
+import { JsonWriter } from './json-writer.js'
+import { writeScalar } from './number-values.js'
 import { type PlanField, WIRE_TYPES } from './plan.js'
+import type { ScalarType } from './schema.js'
 import { LENGTH, type WireReader } from './wire.js'
+
+/** Where one entry is: its key, its value (-1 when it has none), and its end. */
+export interface MapEntry {
+  readonly keyStart: number
+  readonly keyEnd: number
+  readonly valueAt: number
+  readonly end: number
+}
 
 export class MapEntries {
   /** The bytes of the key of the entry found last. */
@@ -84,5 +95,35 @@ export class MapEntries {
       reader.pos = entryEnd
     }
     return true
+  }
+
+  /**
+   * All entries from `reader.pos` on, in Go's order of their keys; of a key given twice the last one counts. Go itself
+   * writes maps sorted, so few values come here.
+   */
+  sorted(field: PlanField, last: number, end: number): [key: string, entry: MapEntry][] {
+    const { reader } = this
+    const found = new Map<string, MapEntry>()
+    for (let entryEnd = this.next(field, last, end); entryEnd !== -1; entryEnd = this.next(field, last, end)) {
+      const { keyStart, keyEnd, valueAt } = this
+      // latin1: one unit per byte, so that strings compare as Go compares bytes.
+      const key =
+        field.keyType === 'string'
+          ? reader.bytes.toString('latin1', keyStart, keyEnd)
+          : this.numericKey(field.keyType, keyStart, keyEnd)
+      found.set(key, { keyStart, keyEnd, valueAt, end: entryEnd })
+      reader.pos = entryEnd
+    }
+    return [...found].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+  }
+
+  /** Returns the text of a key that is a number or a boolean. Only messages from a descriptor set have such maps. */
+  private numericKey(type: ScalarType, start: number, end: number): string {
+    const { reader } = this
+    if (start === end) return type === 'bool' ? 'false' : '0'
+    reader.pos = start
+    const scratch = new JsonWriter()
+    writeScalar(type, reader, scratch, end)
+    return scratch.bytes.toString('latin1', 0, scratch.length)
   }
 }

@@ -1,7 +1,8 @@
 /**
- * Writes ObjectMeta as protobuf from the `metadata` of an object that is stored as JSON. Its schema is the same for every kind, so
- * metadata clients get protobuf of custom resources as well. Fields come in the order and with the zero values in which
- * Go writes them, so that the bytes are those of an API server. A member of another type than the schema says is left out.
+ * Writes ObjectMeta as protobuf from the `metadata` of an object that is stored as JSON. Its schema is the same for
+ * every kind, so metadata clients get protobuf of custom resources as well. Fields come in the order and with the zero
+ * values in which Go writes them, so that the bytes are those of an API server. A member of another type than the
+ * schema says is left out.
  *
  * Source: kubernetes/apimachinery, pkg/apis/meta/v1/generated.proto.
  */

@@ -181,7 +181,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
       'Who is asked to sign.',
       (object) => textAt(object, 'spec', 'signerName') || '<none>',
     ),
-    column('Requestor', 'string', 'Who asks.', (object) => textAt(object, 'spec', 'username')),
+    column('Requestor', 'string', 'The user who made the request.', (object) => textAt(object, 'spec', 'username')),
     column('RequestedDuration', 'string', 'How long it should be valid.', (object) => {
       const seconds = numberAt(object, 'spec', 'expirationSeconds')
       return seconds === undefined ? '<none>' : humanDuration(seconds * 1_000)

@@ -61,7 +61,10 @@ export class EtcdCalls {
     }
   }
 
-  /** Returns one endpoint's own answer, whether or not it is the one in use. `timeoutMs` is for connecting, and for the answer. */
+  /**
+   * Returns one endpoint's own answer, whether or not it is the one in use. `timeoutMs` is for connecting, and for the
+   * answer.
+   */
   async statusOf(
     endpoint: GrpcEndpoint,
     timeoutMs: number,

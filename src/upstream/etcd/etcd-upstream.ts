@@ -92,8 +92,9 @@ const STATUS_TIMEOUT_MS = 2_000
 const LAG_CHECK_MS = 2_000
 
 /**
- * A silent member is left after both of these at the worst: the watches go on elsewhere within 3 s, and a read that waits
- * for it is asked elsewhere. etcd answers the question from memory, without the other members and without its disk.
+ * A silent member is left after both of these at the worst: the watches go on elsewhere within 3 s, and a read that
+ * waits for it is asked elsewhere. etcd answers the question from memory, without the other members and without its
+ * disk.
  */
 const SILENCE_CHECK_MS = 750
 const SILENCE_MS = 1_250

@@ -2,8 +2,9 @@
  * Finds members that have gone silent while their connection stands: stopped, frozen, or behind a network that drops.
  *
  * gRPC's own pings would tell, but etcd takes more than one in 5 s for an attack, so they take 9 s to be sure. A small
- * question with a deadline may be asked as often as we like. A member is silent when it let the deadline pass, said nothing
- * else meanwhile, and another member has answered since: without that, the fault may be ours, or there is nowhere to go.
+ * question with a deadline may be asked as often as we like. A member is silent when it let the deadline pass, said
+ * nothing else meanwhile, and another member has answered since: without that, the fault may be ours, or there is
+ * nowhere to go.
  */
 import type { Clock, Timer } from '../../support/clock.js'
 

@@ -1,4 +1,4 @@
-/** The judge is judged: a build that is damaged in one place must not pass the random histories. */
+/** Tests the random histories themselves: a build that is damaged in one place must not pass them. */
 import t from 'tap'
 import type { EventUnit } from '../../../src/broadcast/wire-format.js'
 import type { Cursor } from '../../../src/broadcast/cursor.js'
@@ -23,7 +23,7 @@ function shift(cursor: Cursor, by: number): void {
   cursor.passTo((cursor.revision + by) as Revision)
 }
 
-/** Every so many times. */
+/** Makes the damage once in this many calls. */
 function everyNth(n: number): () => boolean {
   let count = 0
   return () => ++count % n === 0
@@ -137,13 +137,13 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
 }
 
 for (const [what, spoil] of Object.entries(damages)) {
-  void t.test(`caught: ${what}`, async (t) => {
+  void t.test(`a damaged build is caught: ${what}`, async (t) => {
     let caught = 0
     for (let seed = 1; seed <= 3; seed++) caught += (await runHistory({ seed, steps: 120, spoil })).violations.length
     t.ok(caught > 0)
   })
 }
 
-void t.test('not caught: nothing is wrong', async (t) => {
+void t.test('an undamaged build passes', async (t) => {
   for (let seed = 1; seed <= 3; seed++) t.same((await runHistory({ seed, steps: 120 })).violations, [])
 })

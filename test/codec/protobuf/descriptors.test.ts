@@ -110,7 +110,7 @@ const CACHE_JSON =
   '"maxSize":9007199254740993,"mode":"Hot","weights":[-1,1,-2,2],"byNumber":{"-1":"minus one","10":"ten"},' +
   '"expires":"1970-01-01T00:00:00Z","remark":"n","ratio":0.1,"hash":18446744073709551615}'
 
-void t.test('kinds of your own: every type of protobuf has its JSON', (t) => {
+void t.test('kinds of your own have JSON for every type of protobuf', (t) => {
   const schema = loadDescriptors(ownDescriptors('edge.example.com.v1'), kubernetesSchema())
   t.equal(decodeObject(cacheValue(), schema).bytes.toString(), CACHE_JSON)
   t.throws(
@@ -121,7 +121,7 @@ void t.test('kinds of your own: every type of protobuf has its JSON', (t) => {
   t.end()
 })
 
-void t.test('a package named by no convention needs its kinds told', (t) => {
+void t.test('a package that follows no convention needs a list of its kinds', (t) => {
   const bytes = ownDescriptors('acme.storage')
   t.throws(() => decodeObject(cacheValue(), loadDescriptors(bytes, kubernetesSchema())), { code: 'unknown-kind' })
   const kinds = new Map([['edge.example.com/v1/Cache', 'acme.storage.Cache']])
@@ -132,7 +132,7 @@ void t.test('a package named by no convention needs its kinds told', (t) => {
   t.end()
 })
 
-void t.test('which package holds which apiVersion', (t) => {
+void t.test('an apiVersion is found from the name of its package', (t) => {
   for (const [packageName, apiVersion, expected] of [
     ['edge.example.com.v1', 'edge.example.com/v1', true],
     ['com.example.edge.v1', 'edge.example.com/v1', true],
@@ -149,7 +149,7 @@ void t.test('which package holds which apiVersion', (t) => {
   t.end()
 })
 
-void t.test('descriptors of Kubernetes itself change nothing of what the table knows', (t) => {
+void t.test('descriptors of Kubernetes itself change nothing that the table has', (t) => {
   const schema = loadDescriptors(kubernetesDescriptors(), kubernetesSchema())
   for (const { name, protobuf, json } of apiTestData('head')) {
     const options = { keepResourceVersion: true, defaultKind: { apiVersion: 'v1', kind: 'WatchEvent' } }

@@ -74,7 +74,7 @@ void t.test('an object read by another decoder is what was stored, plus the reso
   t.end()
 })
 
-void t.test('a list is one message in chunks of a size that is known beforehand', (t) => {
+void t.test('a list is one message in chunks, and its size is known beforehand', (t) => {
   for (const count of [0, 1, 100]) {
     const items = Array.from({ length: count }, (_, i) =>
       objectItem(openStored(pods[i % pods.length]!.value), String(i + 1)),
@@ -135,7 +135,7 @@ void t.test('a Status carries everything its JSON form does', (t) => {
   t.end()
 })
 
-void t.test('metadata alone, of one object and of a list', (t) => {
+void t.test('metadata is encoded alone, for one object and for a list', (t) => {
   const object = openStored(pods[0]!.value)
   const one = openEnvelope(encodePartialObjectMetadata(metadataItem(object, '8')))
   t.match(one, { apiVersion: 'meta.k8s.io/v1', kind: 'PartialObjectMetadata' })

@@ -1,7 +1,8 @@
 import t from 'tap'
 
 import { CodecError, type CodecErrorCode } from '../../../src/codec/protobuf/codec-error.js'
-import { decodeObject, MAX_MESSAGE_DEPTH } from '../../../src/codec/protobuf/decode.js'
+import { decodeObject } from '../../../src/codec/protobuf/decode.js'
+import { MAX_MESSAGE_DEPTH } from '../../../src/codec/protobuf/field-places.js'
 import { isProtobuf, openEnvelope, rawOf } from '../../../src/codec/protobuf/envelope.js'
 import { readMetadata } from '../../../src/codec/protobuf/metadata.js'
 import { withResourceVersion } from '../../../src/codec/protobuf/resource-version.js'
@@ -43,7 +44,7 @@ void t.test('an envelope gives its kind and the object, as a slice of the value'
   t.end()
 })
 
-void t.test('bad values and what is said of them', (t) => {
+void t.test('each bad value is refused with its reason', (t) => {
   const deep = (levels: number): Buffer => {
     // JSONSchemaProps.not, again and again.
     let schemaProps = lengthDelimited(5, Buffer.from('object'))
@@ -112,7 +113,7 @@ void t.test('bad values and what is said of them', (t) => {
   t.end()
 })
 
-void t.test('a value cut off anywhere is refused, or was whole up to there', (t) => {
+void t.test('a value that is cut off is refused, unless it is whole up to there', (t) => {
   for (const value of [storedPod, pod.protobuf]) {
     const whole = decodeObject(value, schema).bytes.length
     for (let length = 0; length < value.length; length++) {

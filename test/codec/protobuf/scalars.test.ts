@@ -55,7 +55,7 @@ void t.test('durations are as Go prints them', (t) => {
   t.end()
 })
 
-void t.test('doubles and floats are the shortest text that is them again', (t) => {
+void t.test('doubles and floats are written as the shortest text that reads as the same number', (t) => {
   t.equal(formatDouble(0.1), '0.1')
   t.equal(formatDouble(-0), '-0')
   t.equal(formatFloat(Math.fround(0.1)), '0.1')

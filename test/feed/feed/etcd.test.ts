@@ -7,7 +7,7 @@ import type { Upstream } from '../../../src/upstream/upstream.js'
 import type { EtcdProcess } from '../../support/etcd-process.js'
 import { harness, until } from '../etcd-harness.js'
 
-void t.test('history before the start, then what is written, in order and once', async (t) => {
+void t.test('a feed brings the history before its start, then what is written, in order and once', async (t) => {
   const h = await harness(t)
   for (let i = 0; i < 10; i++) await h.put(`k${i % 4}`, `${i}`)
   await h.remove('k1')
@@ -23,7 +23,7 @@ void t.test('history before the start, then what is written, in order and once',
   t.equal(h.metrics.of('initialised'), 1)
 })
 
-void t.test('kill -9 and restart: every write comes, none twice, nothing is listed again', async (t) => {
+void t.test('after kill -9 and a restart every write comes, none twice, and nothing is listed again', async (t) => {
   const h = await harness(t)
   h.feed.start()
   for (let round = 0; round < 3; round++) {
@@ -45,7 +45,7 @@ void t.test('kill -9 and restart: every write comes, none twice, nothing is list
 })
 
 for (const onGap of ['expire', 'coalesce'] as const) {
-  void t.test(`compaction while cut off, ${onGap}`, async (t) => {
+  void t.test(`a compaction while the feed is cut off is a gap (${onGap})`, async (t) => {
     const h = await harness(t, { onGap })
     h.feed.start()
     await h.put('a')
@@ -69,7 +69,7 @@ for (const onGap of ['expire', 'coalesce'] as const) {
   })
 }
 
-void t.test('compaction before the start, and between two pages of the first list', async (t) => {
+void t.test('a compaction before the start, or between two pages of the first list, loses nothing', async (t) => {
   let compactions = 0
   const wrap = (upstream: Upstream, etcd: EtcdProcess): Upstream =>
     new Proxy(upstream, {
@@ -102,7 +102,7 @@ for (const [name, writesAfter] of [
   ['behind ours', 0],
   ['beyond ours', 30],
 ] as const) {
-  void t.test(`restored from an older backup, ${name}`, async (t) => {
+  void t.test(`an etcd restored from an older backup is noticed: ${name}`, async (t) => {
     const directory = await mkdtemp(join(tmpdir(), 'distributary-feed-'))
     t.teardown(() => rm(directory, { recursive: true, force: true }))
     const [data, backup] = [join(directory, 'data'), join(directory, 'backup')]
@@ -131,7 +131,7 @@ for (const [name, writesAfter] of [
   })
 }
 
-void t.test('a short cut of an idle prefix: resumed, and its position is not invented', async (t) => {
+void t.test('after a short cut an idle prefix is resumed at its own position', async (t) => {
   const h = await harness(t)
   h.feed.start()
   await h.put('a')

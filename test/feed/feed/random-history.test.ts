@@ -1,6 +1,7 @@
 /**
- * Random histories of writes, compactions, cuts, stalls, restored backups, repeated and backward events. Whatever happens,
- * what reaches the sink is etcd's own log without a hole, or a whole state that says why; and in the end both are equal.
+ * Random histories of writes, compactions, cuts, stalls, restored backups, repeated and backward events. Whatever
+ * happens, what reaches the sink is etcd's own log without a hole, or a whole state that says why; and in the end both
+ * are equal.
  *
  * `FEED_SEED` names the first seed, `FEED_RUNS` how many follow each other.
  */

@@ -65,7 +65,7 @@ export function customKinds(): ReadonlyMap<string, object> | null {
   return schemas
 }
 
-/** Kubernetes drops what is not named, in silence: here it is found. */
+/** Kubernetes silently drops unknown fields; here they are found. */
 function close(schema: unknown): void {
   if (typeof schema !== 'object' || schema === null) return
   const one = schema as Schema & Record<string, unknown>

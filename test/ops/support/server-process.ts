@@ -68,7 +68,7 @@ function statusOf(url: string): Promise<number> {
   })
 }
 
-/** To its end. */
+/** Runs the server until it ends. */
 export async function runToEnd(
   command: readonly string[],
   options: Omit<ServerProcessOptions, 'command' | 'args'> = {},
@@ -84,7 +84,7 @@ function run(
   args: readonly string[],
   { environment = {}, cwd = root }: Omit<ServerProcessOptions, 'command' | 'args'>,
 ): { child: ChildProcess; output: { text: string } } {
-  // Nothing of the machine's own settings.
+  // The environment has no settings of the machine.
   const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.startsWith('DISTRIBUTARY_')),
   )

@@ -1,4 +1,4 @@
-/** HTTP/2 by hand: frames as RFC 9113 draws them, header blocks of literals without indexing (RFC 7541, 6.2.2). */
+/** Writes HTTP/2 by hand: frames of RFC 9113, and header blocks of literals without indexing (RFC 7541, 6.2.2). */
 
 export const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1')
 
@@ -87,7 +87,7 @@ export function answered(bytes: Buffer): number[] {
     .map(({ stream }) => stream)
 }
 
-/** Header blocks may be as long as they like: lengths of 127 and more go on in further bytes. */
+/** Writes a length, which from 127 on takes further bytes. */
 function literal(text: string): Buffer {
   const bytes = Buffer.from(text, 'latin1')
   return Buffer.concat([integer(bytes.length), bytes])

@@ -1,4 +1,6 @@
-/** Bytes to a port and what comes back, with no client library in between: what an attacker sends, nobody else would. */
+/**
+ * Sends bytes to a port and reads the answer without a client library, because an attacker sends what no library would.
+ */
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 
@@ -9,7 +11,9 @@ export interface Target {
 
 export type Layer = 'plain' | 'tls' | 'h2' | 'h2c' | 'tcp-to-tls'
 
-/** Open, with TLS where there is to be TLS. The certificate is not looked at: an attacker trusts everybody. */
+/**
+ * Opens a connection, with TLS where asked for. The certificate is not checked, because an attacker trusts everybody.
+ */
 export function open({ port, securePort }: Target, layer: Layer): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket =
@@ -36,13 +40,13 @@ export interface Heard {
 }
 
 export interface SendOptions {
-  /** How long nothing more must have come, after something has, to be the end of it. */
+  /** The silence after received bytes that counts as the end of the answer. */
   readonly quietMs?: number
-  /** How long to wait for anything at all: an attacked server owes no answer. */
+  /** The longest wait for any byte, because an attacked server need not answer. */
   readonly withinMs?: number
 }
 
-/** Sends all of it, and hears until the server closes or falls silent. */
+/** Sends everything, and reads until the server closes or falls silent. */
 export async function send(
   target: Target,
   layer: Layer,

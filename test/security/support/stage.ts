@@ -1,6 +1,6 @@
 /**
- * A server as its users run it, in front of a real etcd, with something to steal in it: objects of a namespace that an
- * attacker has no right to, tokens, keys. And honest clients, who are to notice nothing.
+ * A server as its users run it, in front of a real etcd, with something to steal: objects of a namespace that an
+ * attacker must not read, tokens, keys. Honest clients use it at the same time, and must notice nothing.
  */
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { createServer as createHttpsServer, Agent, get } from 'node:https'
@@ -16,9 +16,9 @@ import { startEtcd } from '../../support/etcd-process.js'
 import { EtcdWriter } from '../../support/etcd-writer.js'
 import { type ServerProcess, startServer } from '../../support/server-process.js'
 
-/** In every object that nobody here but the administrator may see. */
+/** A mark in every object that only the administrator may see. */
 export const LOOT = 'PLANTED-IN-A-CLOSED-NAMESPACE'
-/** In every wrong credential that an attacker shows, wherever it is shown. */
+/** A mark in every wrong credential that an attacker sends. */
 export const BAIT = 'PLANTED-IN-A-WRONG-CREDENTIAL'
 
 export const TOKENS = {
@@ -41,7 +41,7 @@ export interface Stage {
   readonly key: SigningKey
   /** Texts that must not be in any output: tokens, and the lines of the private key. */
   readonly secrets: readonly string[]
-  /** Descriptors that the server has open. */
+  /** The number of descriptors that the server has open. */
   descriptors(): number
 }
 
@@ -136,7 +136,7 @@ export async function setStage(t: Test, flags: readonly string[] = []): Promise<
   }
 }
 
-/** Lists over and over, and a watch beside them; every write is timed until its event is there. */
+/** List repeatedly and hold a watch; every write is timed until its event arrives. */
 export class HonestClients {
   readonly listMs: number[] = []
   readonly eventMs: number[] = []

@@ -1,10 +1,10 @@
-/** Bearer tokens that are not what they say, against the issuer and the token file of the stage: each is a 401. */
+/** False bearer tokens against the issuer and the token file of the stage; each is answered with 401. */
 import { createSecretKey } from 'node:crypto'
 import { exportJWK, exportSPKI, generateKeyPair, type JWTPayload, SignJWT } from 'jose'
 import { type Random, randomInteger } from '../../../src/support/random.js'
 import { BAIT, type Stage, TOKENS } from './stage.js'
 
-/** Lines of a request's head that carry credentials. */
+/** The lines of a request's head that carry credentials. */
 export type Credentials = readonly [name: string, lines: readonly string[]]
 
 export async function goodToken({ issuerUrl, key }: Pick<Stage, 'issuerUrl' | 'key'>): Promise<string> {
@@ -83,7 +83,7 @@ export async function tokenAttacks(stage: Stage, random: Random, count: number):
   ]
 }
 
-/** One character another, which changes a bit that counts: the last of a part may hold bits that nobody reads. */
+/** Changes one character in a significant bit; the last character of a part may contain bits that nobody reads. */
 function changed(token: string, random: Random): string {
   const at = randomInteger(random, 0, token.length - 3)
   if (token[at] === '.' || token[at + 1] === '.') return `${token.slice(0, at)}..${token.slice(at + 2)}`

@@ -1,4 +1,4 @@
-/** One request over each transport, held for as long as the test wants, with what it was sent as text. */
+/** Sends one request over each transport, keeps it open as long as the test wants, and collects the answer as text. */
 import { request as httpRequest } from 'node:http'
 import { type ClientHttp2Session, connect } from 'node:http2'
 import { gunzipSync } from 'node:zlib'
@@ -8,10 +8,10 @@ export const TRANSPORTS = ['HTTP/1.1', 'HTTP/2', 'SSE', 'WebSocket'] as const
 export type Transport = (typeof TRANSPORTS)[number]
 
 export interface Held {
-  /** 200 for a WebSocket that was opened. */
+  /** The status; 200 for an open WebSocket. */
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
-  /** Everything heard so far. */
+  /** Everything received so far. */
   readonly text: string
   readonly bytes: Buffer
   readonly hasEnded: boolean
@@ -40,7 +40,7 @@ class Hearing implements Held {
 
   get text(): string {
     if (this.headers['content-encoding'] !== 'gzip') return this.bytes.toString('utf8')
-    // A stream that goes on has no end to its gzip either.
+    // The gzip of a running stream has no end yet.
     return gunzipSync(this.bytes, { finishFlush: 2 }).toString('utf8')
   }
 
@@ -54,7 +54,7 @@ class Hearing implements Held {
   }
 }
 
-/** Resolves with the head of the answer. @param url of the server, `http://…`. */
+/** Resolves with the head of the answer. @param url the URL of the server, `http://…`. */
 export async function hold(
   url: string,
   transport: Transport,

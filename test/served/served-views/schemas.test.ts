@@ -1,4 +1,4 @@
-/** Custom resources are read as their definition says now, whatever stands in etcd. */
+/** Custom resources are read as their definition says now, whatever is stored in etcd. */
 import { get } from 'node:http'
 import t, { type Test } from 'tap'
 import { type AppHarness, startApp, until } from '../../support/app.js'
@@ -90,7 +90,7 @@ const OBJECTS = {
   [keyOf('older')]: widget('older', 'v1alpha1', { note: 'x', size: 3 }),
 }
 
-void t.test('gets, lists and tables', async (t) => {
+void t.test('gets, lists and tables show objects as the schema says', async (t) => {
   const h = await start(t, OBJECTS)
   t.same(await list(h, path('v1')), {
     bare: { tier: 'gold' },
@@ -120,7 +120,7 @@ void t.test('gets, lists and tables', async (t) => {
   )
 })
 
-void t.test('selectors look at what is shown', async (t) => {
+void t.test('selectors read objects as they are shown', async (t) => {
   const h = await start(t, OBJECTS)
   t.same(Object.keys(await list(h, path('v1', '?fieldSelector=spec.tier%3Dgold'))), ['bare', 'more'])
   t.same(Object.keys(await list(h, path('v1alpha1', '?fieldSelector=spec.tier%3Dold'))), ['older'])
@@ -135,7 +135,7 @@ void t.test('selectors look at what is shown', async (t) => {
   ])
 })
 
-void t.test('what needs no change keeps its bytes; what does keeps its digits', async (t) => {
+void t.test('an object that needs no change keeps its bytes; one that does keeps its digits', async (t) => {
   const h = await start(t, {})
   const commit = (name: string, spec: string): void => {
     const metadata = `{"name":"${name}","namespace":"a","uid":"u","generation":1}`
@@ -189,7 +189,7 @@ void t.test('a definition that preserves unknown fields prunes nothing', async (
   t.match(await list(h, path('v1')), { more: { gone: 1, size: null, tier: 'gold' }, bare: { tier: 'gold' } })
 })
 
-void t.test('a changed definition: everything is read again, and watches end', async (t) => {
+void t.test('after a change of the definition everything is read again, and watches end', async (t) => {
   const h = await start(t, OBJECTS)
   const before = JSON.parse(await textOf(h, path('v1', '?fieldSelector=spec.tier%3Dgold'))) as {
     metadata: { resourceVersion: string }
@@ -234,7 +234,7 @@ void t.test('a changed definition: everything is read again, and watches end', a
   t.match((await fresh.first(6)).at(-1), { type: 'MODIFIED', object: { spec: { tier: 'silver', size: 5 } } })
 })
 
-void t.test('of a resource that is not cached, too', async (t) => {
+void t.test('an uncached resource is read as its schema says, too', async (t) => {
   const h = await startApp(t, {
     flags: ['--watch-cache-sizes', `widgets.${GROUP}#0`],
     objects: { [DEFINED]: definition([v1('gold')]), ...OBJECTS },

@@ -82,7 +82,7 @@ void t.test('a deleted key comes back as a new one', async (t) => {
   t.match(await upstream.readKey(key('/a'), { revision: rev(2) }), { createRevision: 2 })
 })
 
-void t.test('a compare that does not hold changes nothing and says what is there', async (t) => {
+void t.test('a failed compare changes nothing and returns the present value', async (t) => {
   const { upstream } = setUp(t)
   await upstream.write([{ key: key('/a'), modRevision: rev(0) }], [put('/a')])
   const conflict = await upstream.write(
@@ -117,7 +117,7 @@ void t.test('the embedded store refuses what etcd refuses', async (t) => {
   await upstream.write([], [put('/a', 'x'.repeat(998))])
 })
 
-void t.test('a written value is the caller’s no more', async (t) => {
+void t.test('a written value does not change with the caller’s buffer', async (t) => {
   const { upstream } = setUp(t)
   const value = Buffer.from('before')
   await upstream.write([], [{ type: 'put', key: key('/a'), value }])
@@ -145,7 +145,7 @@ void t.test('pages of a prefix at one revision stay consistent while writes go o
   t.match(third.keyValues, [{ key: '/p/e', modRevision: 2, value: { length: 0 } }])
 })
 
-void t.test('a prefix ends where its bytes say', async (t) => {
+void t.test('a prefix ends at its last byte, whatever the byte is', async (t) => {
   const { upstream } = setUp(t)
   const high = Buffer.from([0xff, 0xff]).toString('latin1') as Key
   const names = ['a', 'a/', 'a/x', 'a0', 'b', 'é', 'ÿ']
@@ -223,7 +223,7 @@ void t.test('a watch from below the compact revision ends; from it, it gets even
   t.equal(upstream.watchCount, 1)
 })
 
-void t.test('a watch that is held while its history goes is ended, not given a hole', async (t) => {
+void t.test('a watch that is held while its history is compacted is ended, not given a hole', async (t) => {
   const { upstream } = setUp(t)
   const held = watch(upstream, '/p/', 2)
   const other = watch(upstream, '/q/', 2)
@@ -348,34 +348,37 @@ void t.test('history is bounded by revisions and by bytes, and a deleted key lea
   t.ok(kept >= 80 && kept <= 100, `${kept} revisions of about 1,200 bytes`)
 })
 
-void t.test('one value over the bound of bytes is kept all the same', async (t) => {
+void t.test('one value larger than the bound of bytes is kept', async (t) => {
   const { upstream } = setUp(t, { historyBytes: 1_000, historyRevisions: 1 })
   for (let i = 0; i < 5; i++) upstream.commit([put('/a', `${i}`.padEnd(10_000))])
   t.equal((await upstream.readKey(key('/a')))?.version, 5)
   t.ok(upstream.history().length <= 2)
 })
 
-void t.test('unavailable: requests and new watches fail, running watches fall silent and then go on', async (t) => {
-  const { upstream } = setUp(t)
-  const running = watch(upstream, '/', 2)
-  await upstream.delivered()
-  upstream.setUnavailable(true)
-  const refused = watch(upstream, '/', 2)
-  upstream.commit([put('/a', '2')])
-  await upstream.delivered()
-  await t.rejects(upstream.read({ prefix: key('/') }), { code: 'unavailable' })
-  await t.rejects(upstream.currentRevision(), { code: 'unavailable' })
-  await t.rejects(upstream.status(), { code: 'unavailable' })
-  await t.rejects(upstream.write([], [put('/a')]), { code: 'unavailable' })
-  await t.rejects(upstream.grantLease(1), { code: 'unavailable' })
-  t.same(refused.log, ['failed unavailable'])
-  t.same(running.log, ['open'])
-  upstream.setUnavailable(false)
-  await upstream.delivered()
-  t.same(running.log, ['open', '2 /a=2'])
-})
+void t.test(
+  'while it is unavailable requests and new watches fail; running watches fall silent and then go on',
+  async (t) => {
+    const { upstream } = setUp(t)
+    const running = watch(upstream, '/', 2)
+    await upstream.delivered()
+    upstream.setUnavailable(true)
+    const refused = watch(upstream, '/', 2)
+    upstream.commit([put('/a', '2')])
+    await upstream.delivered()
+    await t.rejects(upstream.read({ prefix: key('/') }), { code: 'unavailable' })
+    await t.rejects(upstream.currentRevision(), { code: 'unavailable' })
+    await t.rejects(upstream.status(), { code: 'unavailable' })
+    await t.rejects(upstream.write([], [put('/a')]), { code: 'unavailable' })
+    await t.rejects(upstream.grantLease(1), { code: 'unavailable' })
+    t.same(refused.log, ['failed unavailable'])
+    t.same(running.log, ['open'])
+    upstream.setUnavailable(false)
+    await upstream.delivered()
+    t.same(running.log, ['open', '2 /a=2'])
+  },
+)
 
-void t.test('stalled: nothing is answered until it ends, or the caller gives up', async (t) => {
+void t.test('while it is stalled nothing is answered until the stall ends or the caller gives up', async (t) => {
   const { upstream } = setUp(t)
   upstream.setStalled(true)
   const controller = new AbortController()
@@ -398,7 +401,7 @@ void t.test('stalled: nothing is answered until it ends, or the caller gives up'
   t.same(log, ['open', '2 /a=2'])
 })
 
-void t.test('answers take as long as they are told to', async (t) => {
+void t.test('answers take as long as the test says', async (t) => {
   const { upstream, clock } = setUp(t)
   upstream.setDelays({ readMs: 100, writeMs: 50, watchMs: 20 })
   const done: string[] = []
@@ -411,7 +414,7 @@ void t.test('answers take as long as they are told to', async (t) => {
   t.same({ done, log }, { done: ['write', 'read'], log: ['open', '2 /a=2'] })
 })
 
-void t.test('reads and writes fail with what they are told to fail with', async (t) => {
+void t.test('reads and writes fail with the error that the test sets', async (t) => {
   const { upstream } = setUp(t)
   const denied = new UpstreamError('permission-denied', 'no')
   upstream.failReads(denied, key('/secret/'))
@@ -451,7 +454,7 @@ void t.test('a restore brings the old history back, cuts every watch and shows a
   t.same(await upstream.status(), { ...before, revision: 2 }, 'a backup is not changed by what came after it')
 })
 
-void t.test('closed: no timers, no calls, every request refused', async (t) => {
+void t.test('a closed store has no timers, calls nobody and refuses every request', async (t) => {
   const { upstream, clock } = setUp(t)
   await upstream.grantLease(10)
   const { log } = watch(upstream, '/', 2)

@@ -15,12 +15,12 @@ const allowed = keyFromText('/allowed/')
 const forbidden = keyFromText('/forbidden/')
 const user = { name: 'reader', password: 'correct horse' }
 
-void t.test('with rights on one prefix only', async (t) => {
+void t.test('a user with permissions on one prefix only', async (t) => {
   const etcd = await startEtcd(t)
   const administrator = await enableAuth(etcd)
   const upstream = connect(t, { endpoints: [etcd.url], user })
 
-  await t.test('that prefix is served, and the rest refused, each by itself', async (t) => {
+  await t.test('that prefix is served, and the others are refused, each by itself', async (t) => {
     const revision = await put(upstream, allowed, '1')
     t.equal((await upstream.read({ prefix: allowed })).count, 1)
     t.ok((await upstream.currentRevision()) >= revision, 'the revision is asked for where reading is allowed')
@@ -62,7 +62,7 @@ void t.test('with rights on one prefix only', async (t) => {
     recorder.watch.close()
   })
 
-  await t.test('a right taken away is a refusal, and given back it works again', async (t) => {
+  await t.test('a revoked permission is a refusal, and works again when it is granted anew', async (t) => {
     const permission = { key: base64('/allowed/'), range_end: base64('/allowed0') }
     await etcd.call('auth/role/revoke', { role: 'reader', ...permission }, administrator)
     await t.rejects(upstream.read({ prefix: allowed }), { code: 'permission-denied' })
@@ -74,7 +74,7 @@ void t.test('with rights on one prefix only', async (t) => {
     t.equal((await upstream.read({ prefix: allowed })).count, 1)
   })
 
-  await t.test('a wrong password, and none, are refused as such', async (t) => {
+  await t.test('a wrong password and a missing one are refused, each with its reason', async (t) => {
     for (const options of [{ user: { ...user, password: 'wrong' } }, { user: { name: 'nobody', password: '' } }, {}]) {
       const stranger = connect(t, { endpoints: [etcd.url], ...options })
       await t.rejects(stranger.read({ prefix: allowed }), { name: 'UpstreamError', code: 'unauthenticated' })
@@ -105,7 +105,7 @@ void t.test('a token that expires by itself is replaced', async (t) => {
   t.equal((await etcd.metrics()).get(authentications), before + 1, 'and only once for both')
 })
 
-void t.test('a user for an etcd that asks for none does no harm, before and after it starts to ask', async (t) => {
+void t.test('a user works with an etcd without authentication, before and after that is enabled', async (t) => {
   const etcd = await startEtcd(t)
   const upstream = connect(t, { endpoints: [etcd.url], user })
   await put(upstream, allowed, '1')
@@ -113,7 +113,7 @@ void t.test('a user for an etcd that asks for none does no harm, before and afte
   t.equal((await upstream.read({ prefix: allowed })).count, 1)
 })
 
-void t.test('over TLS with client certificates', async (t) => {
+void t.test('etcd is reached over TLS with client certificates', async (t) => {
   const [authority, stranger] = [createAuthority(t), createAuthority(t)]
   const server = authority.server()
   const etcd = await startEtcd(t, { tls: { ...server, clientCa: authority.ca } })
@@ -145,7 +145,7 @@ void t.test('over TLS with client certificates', async (t) => {
   }
 })
 
-void t.test('a certificate for somebody else is no etcd of ours', async (t) => {
+void t.test('an etcd with a certificate of another name is refused', async (t) => {
   const authority = createAuthority(t)
   const etcd = await startEtcd(t, { tls: authority.server('IP:127.0.0.2,DNS:etcd.example.org') })
   for (const url of [etcd.url, etcd.url.replace('127.0.0.1', 'localhost')]) {

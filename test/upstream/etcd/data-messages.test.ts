@@ -87,7 +87,7 @@ void t.test('every field of a watch answer is read, and unknown ones are passed 
   })
 })
 
-void t.test('a part of an answer is refused: none was asked for, and a revision may be cut in it', async (t) => {
+void t.test('a fragment of an answer is refused: none was requested, and it may end inside a revision', async (t) => {
   const part = message(new BinaryWriter().tag(7, WireType.Varint).bool(true))
   t.throws(() => decodeWatchMessage(part), { name: 'UpstreamError', code: 'protocol' })
   t.equal(decodeWatchMessage(message(new BinaryWriter().tag(7, WireType.Varint).bool(false))).events.length, 0)

@@ -95,7 +95,7 @@ for (const [name, { looks, behind }] of Object.entries(cases)) {
   })
 }
 
-void t.test('one member is compared with nobody', async (t) => {
+void t.test('a single member is not compared', async (t) => {
   const clock = new VirtualClock()
   const members = new LaggingMembers({
     members: ['a'],

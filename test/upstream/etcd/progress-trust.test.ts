@@ -8,6 +8,7 @@ import t, { type Test } from 'tap'
 import { keyFromText } from '../../../src/model/event.js'
 import type { Revision } from '../../../src/model/revision.js'
 import { connectEtcd } from '../../../src/upstream/etcd/etcd-upstream.js'
+import { isProgressTrusted } from '../../../src/upstream/etcd/progress-trust.js'
 import type { Upstream } from '../../../src/upstream/upstream.js'
 import { nextTurn, VirtualClock } from '../../support/virtual-clock.js'
 import { recordWatch, type WatchRecorder } from '../watch-recorder.js'
@@ -25,7 +26,32 @@ interface StandIn {
   stop(): void
 }
 
-void t.test('progress on demand is asked for and believed only when every endpoint is new enough', async (t) => {
+void t.test('progress on demand is trusted from 3.4.31 and 3.5.13 on', async (t) => {
+  for (const [version, isTrusted] of [
+    ['3.3.99', false],
+    ['3.4.23', false],
+    ['3.4.30', false],
+    ['3.4.31-rc.0', false],
+    ['3.4.31', true],
+    ['3.4.40', true],
+    ['3.5.0', false],
+    ['3.5.12', false],
+    ['3.5.13', true],
+    ['3.5.33', true],
+    ['3.6.0-alpha.0', false],
+    ['3.6.0', true],
+    ['3.6.1-rc.0', true],
+    ['3.10.0', true],
+    ['4.0.0', true],
+    ['2.3.8', false],
+    ['', false],
+    ['not a version', false],
+  ] as const) {
+    t.equal(isProgressTrusted(version), isTrusted, version)
+  }
+})
+
+void t.test('progress on demand is requested and trusted only when every endpoint is new enough', async (t) => {
   const [one, other] = [await standIn(t, '3.5.13'), await standIn(t, '3.4.23')]
   const upstream = connect(t, one, other)
   const recorder = recordWatch(upstream, prefix, 5 as Revision)
@@ -49,7 +75,7 @@ void t.test('progress on demand is asked for and believed only when every endpoi
   recorder.watch.close()
 })
 
-void t.test('an endpoint that is away counts as what it was when it was last seen', async (t) => {
+void t.test('an endpoint that is away counts with the version that it last had', async (t) => {
   const [one, other] = [await standIn(t, '3.5.13'), await standIn(t, '3.6.0')]
   const upstream = connect(t, one, other)
   t.equal((await upstream.status()).trustsProgress, true)
@@ -61,7 +87,7 @@ void t.test('an endpoint that is away counts as what it was when it was last see
   t.equal((await late.status()).trustsProgress, false, 'never seen')
 })
 
-void t.test('a member that tells its version later is believed without being asked for it', async (t) => {
+void t.test('a member that reports its version later is trusted without a further question', async (t) => {
   const [one, other] = [await standIn(t, '3.5.13'), await standIn(t, '')]
   const clock = new VirtualClock()
   const upstream = connectEtcd({ endpoints: [one.url, other.url], clock })
@@ -80,7 +106,7 @@ void t.test('a member that tells its version later is believed without being ask
   recorder.watch.close()
 })
 
-void t.test('an answer for all watchers that nobody may believe is passed over', async (t) => {
+void t.test('progress for all watchers that cannot be trusted is ignored', async (t) => {
   const old = await standIn(t, '3.4.23', { isTalkative: true })
   const upstream = connect(t, old)
   const recorder = recordWatch(upstream, prefix, 5 as Revision)

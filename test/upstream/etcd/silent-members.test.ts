@@ -45,7 +45,7 @@ function observe(members: readonly Name[] = ['a', 'b']) {
   return { clock, states, silent, watch, pass, asked: () => asked }
 }
 
-void t.test('a member that lets the deadline pass is silent, and no other is', async (t) => {
+void t.test('a member that misses the deadline is silent, and no other is', async (t) => {
   const h = observe()
   const startedAt = h.clock.monotonic()
   h.states.a.mode = 'silent'
@@ -73,7 +73,7 @@ void t.test('a member that sends something else meanwhile is not silent', async 
   t.same(h.silent, [])
 })
 
-void t.test('when no other member answers, nobody is left', async (t) => {
+void t.test('when no other member answers, no member is left', async (t) => {
   const h = observe()
   h.states.a.mode = 'silent'
   h.states.b.mode = 'silent'
@@ -81,14 +81,14 @@ void t.test('when no other member answers, nobody is left', async (t) => {
   t.same(h.silent, [])
 })
 
-void t.test('a deadline that was noticed late says nothing of the member', async (t) => {
+void t.test('a deadline that this process noticed late proves nothing', async (t) => {
   const h = observe()
   h.states.a.mode = 'unnoticed'
   await h.pass(20_000)
   t.same(h.silent, [])
 })
 
-void t.test('one member is never asked, and nobody after the end', async (t) => {
+void t.test('a single member is never asked, and none is after the end', async (t) => {
   const alone = observe(['a'])
   await alone.pass(5_000)
   t.equal(alone.asked(), 0)

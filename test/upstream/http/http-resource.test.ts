@@ -45,7 +45,7 @@ const configMap = (name: string): object => ({
   data: { big: '9007199254740993' },
 })
 
-void t.test('three in a row: a consistent read at the end sees what was written at the beginning', async (t) => {
+void t.test('in a chain of three servers a consistent read of the last sees a write at the first', async (t) => {
   const first = await frontOf(t, {
     objects: { 'namespaces/kube-system': namespace('kube-system'), 'pods/a/x': pod('x', { namespace: 'a' }) },
   })
@@ -143,7 +143,7 @@ class Recorded {
   }
 }
 
-void t.test('an API server is asked for its state as a stream, by its discovery of whatever age', async (t) => {
+void t.test('an API server of any version is asked for its state as a stream', async (t) => {
   const front = await frontOf(t, {
     objects: { 'pods/a/x': pod('x', { namespace: 'a' }), 'configmaps/a/c': configMap('c') },
   })

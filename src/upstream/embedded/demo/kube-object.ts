@@ -1,8 +1,8 @@
 /**
  * The parts that all Kubernetes objects of the demo share: their type, metadata, etcd keys, identities and times. The
- * builders beside it are pure functions from names, times and random identities to what the API server would have stored
- * (so there is no `metadata.resourceVersion`). Objects have only the members that something reads: what kubectl and
- * dashboards show, what selectors select, what owners count.
+ * builders beside it are pure functions from names, times and random identities to what the API server would have
+ * stored (so there is no `metadata.resourceVersion`). Objects have only the members that something reads: what kubectl
+ * and dashboards show, what selectors select, what owners count.
  */
 import { type Key, keyFromText } from '../../../model/event.js'
 import { randomInteger, type Random } from '../../../support/random.js'

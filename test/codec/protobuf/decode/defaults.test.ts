@@ -23,7 +23,7 @@ const phase = (text: string): Buffer => lengthDelimited(3, lengthDelimited(1, Bu
 const templated = (number: number): Buffer =>
   lengthDelimited(2, lengthDelimited(number, lengthDelimited(1, label(11, 'app', 'web'))))
 
-void t.test('a phase that is not stored is what API servers say when they read', (t) => {
+void t.test('a phase that is not stored is the one that API servers answer', (t) => {
   for (const [kind, expected] of [
     ['PersistentVolumeClaim', 'Pending'],
     ['PersistentVolume', 'Pending'],

@@ -94,8 +94,9 @@ void t.test('a deprecated built-in version is answered with its warning, beside 
   t.match(await warningOf(`${h.url}/api/v1/endpoints`), /^299 - "v1 Endpoints .*", 299 - "1 objects of endpoints are/)
 })
 
-void t.test('a removed built-in version that is served because it is stored has its warning too', async (t) => {
+void t.test('a removed built-in version that the configuration names has its warning too', async (t) => {
   const { url } = await startApp(t, {
+    flags: ['--resource', 'cronjobs.v1beta1.batch'],
     objects: {
       'cronjobs/default/a': {
         apiVersion: 'batch/v1beta1',

@@ -69,7 +69,7 @@ void t.test('an etcd that stops without closing anything is noticed by its silen
   t.equal((await eventually(() => upstream.read({ prefix }))).count, 1)
 })
 
-void t.test('pings further apart than etcd wants them are not too many for it', async (t) => {
+void t.test('etcd accepts pings at the default interval', async (t) => {
   const etcd = await startEtcd(t, { flags: ['--grpc-keepalive-min-time=1s'] })
   const upstream = connect(t, { endpoints: [etcd.url], keepAliveTimeMs: 1_200 })
   const start = nextRevision(await put(upstream, '0'))
@@ -107,7 +107,7 @@ void t.test('one reachable member of three is enough, and a dead one costs a wat
     await t.rejects(upstream.read({ prefix }), { code: 'unavailable' }, 'no quorum, no read')
   })
 
-  await t.test('and when the others are back, the same client goes on', async (t) => {
+  await t.test('the same client goes on when the others are back', async (t) => {
     await Promise.all([cluster[0]!.restart(), cluster[1]!.restart()])
     const last = await eventually(() => put(upstream, '3'))
     const again = recordWatch(upstream, prefix, nextRevision(written))
@@ -131,7 +131,7 @@ void t.test('a member that stalls is passed over', async (t) => {
   t.ok(Date.now() - asked < 9_000, 'who is known to stall is not asked again')
 })
 
-void t.test('a dead endpoint first in the list holds up nobody', async (t) => {
+void t.test('a dead endpoint at the head of the list delays no request', async (t) => {
   const etcd = await startEtcd(t)
   const sockets = new Set<Socket>()
   const mute = createServer((socket) => sockets.add(socket.on('error', () => {}))).listen(0, '127.0.0.1')
@@ -165,7 +165,7 @@ void t.test('two clusters under one name are refused', async (t) => {
   await t.rejects(upstream.status(), { name: 'UpstreamError', code: 'protocol' })
 })
 
-void t.test('an endpoint that is no URL of ours is refused when it is given', async (t) => {
+void t.test('an endpoint that is not a URL of etcd is refused at once', async (t) => {
   for (const url of ['localhost:2379', 'ftp://localhost', 'http//x', '']) {
     t.throws(() => connectEtcd({ endpoints: [url] }), TypeError, url)
   }

@@ -63,7 +63,7 @@ void t.test('a list of large objects comes in pages that stay near their size, c
   t.ok(second.pages.length <= 12, 'and not by dribs and drabs')
 })
 
-void t.test('more than is taken at once is refused before it is here: pages get smaller, a watch ends', async (t) => {
+void t.test('an answer over the limit is refused before it is read: pages get smaller, a watch ends', async (t) => {
   const etcd = await startEtcd(t)
   const upstream = connectEtcd({ endpoints: [etcd.url], maxReceivedBytes: 1_000_000 })
   t.teardown(() => upstream.close())
@@ -139,7 +139,7 @@ void t.test('etcd counts one watcher for each watch, and none after they are clo
   t.equal(await watchers(), before)
 })
 
-void t.test('periodic progress is believed of any etcd, and never comes before what it covers', async (t) => {
+void t.test('periodic progress of any etcd is trusted, and never comes before the events it covers', async (t) => {
   const etcd = await startEtcd(t, { flags: ['--experimental-watch-progress-notify-interval=100ms'] })
   const upstream = connect(t, etcd)
   const prefix = keyFromText('/progress/')
