@@ -121,6 +121,8 @@ interface Names {
 function resourcePath(group: string, version: string, { names, written }: Names, find: FindResource): ResourcePath {
   let parts = partsOf(group, names)
   const found = find(group, version, fixed(parts.plural))
+  // For custom resources alone an empty namespace means all of them, as in the API server.
+  if (parts.hasEmptyNamespace && found?.origin !== 'custom') throw unknownResource()
   if (found?.resource.wholeKeyNames === true) {
     const whole = partsOf(group, written)
     if (whole.plural !== parts.plural) throw unknownResource()
@@ -152,8 +154,9 @@ function resourcePath(group: string, version: string, { names, written }: Names,
 }
 
 interface Parts extends Pick<ResourcePath, 'namespace' | 'plural' | 'name' | 'subresource' | 'legacyWatch'> {
-  /** Whether the path has `namespaces`, be it with an empty name, which means all of them. */
+  /** Whether the path names one. */
   readonly isNamespaced: boolean
+  readonly hasEmptyNamespace: boolean
 }
 
 function partsOf(group: string, rest: readonly string[]): Parts {
@@ -164,7 +167,16 @@ function partsOf(group: string, rest: readonly string[]): Parts {
   const [plural, name = '', ...subresource] = isNamespaced ? parts.slice(2) : parts
   if (plural === undefined) throw unknownResource()
   const namespace = isNamespaced ? parts[1]! : ''
-  return { isNamespaced, namespace, plural, name, subresource: subresource.join('/'), legacyWatch }
+  const hasEmptyNamespace = isNamespaced && namespace === ''
+  return {
+    isNamespaced: namespace !== '',
+    hasEmptyNamespace,
+    namespace,
+    plural,
+    name,
+    subresource: subresource.join('/'),
+    legacyWatch,
+  }
 }
 
 /** The API server's answer to a path under `/api` or `/apis` that leads nowhere. */

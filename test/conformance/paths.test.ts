@@ -142,6 +142,7 @@ const ROWS: readonly Row[] = [
     '/openapi/v4',
     '/openapi/v3/apis/nothing/v1',
     '/api/v1//pods',
+    '/api/v1/namespaces//pods',
     '/api//v1/pods',
     '/api/v1/../v1/pods',
     '/api/v1/%2e%2e/pods',
@@ -173,10 +174,10 @@ const ROWS: readonly Row[] = [
     has: { kind: 'Pod', metadata: { name: 'a' } },
   },
   {
-    promise: 'an empty namespace means all of them',
-    path: '/api/v1/namespaces//pods',
+    promise: 'an empty namespace means all of them, for custom resources',
+    path: '/apis/edge.example.com/v1/namespaces//caches',
     code: 200,
-    has: { kind: 'PodList' },
+    has: { kind: 'CacheList' },
   },
   {
     promise: 'a subresource that a kubelet answers says so',

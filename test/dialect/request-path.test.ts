@@ -149,6 +149,7 @@ void t.test('a path that could be read in two ways is refused', async (t) => {
     // A path with an empty segment leads nowhere, as in the API server.
     '/api/v1//pods',
     '/api//v1/pods',
+    '/api/v1/namespaces//pods',
     '/apis//apps/v1',
     '/apis/apps//v1',
     '/apis//',
@@ -170,7 +171,6 @@ void t.test('a path is decoded as a whole and then split, as the API server does
   const table: readonly (readonly [path: string, same: string])[] = [
     ['/api/v1/pods//', '/api/v1/pods'],
     ['/api/v1/pods%2F', '/api/v1/pods'],
-    ['/api/v1/namespaces//pods', '/api/v1/pods'],
     ['/api/v1/p%6Fds', '/api/v1/pods'],
     ['/apis/%61pps/v1/deployments', '/apis/apps/v1/deployments'],
     ['/apis/apps%2Fv1/deployments', '/apis/apps/v1/deployments'],

@@ -3,6 +3,8 @@
  * number as it is spelled. The order of members is no difference, that of items is. A page token is opaque: compared is
  * what it names. Bookmarks of a watch come when they come: compared is the one that ends the initial events.
  */
+import { decodeToJson } from '../../src/codec/protobuf/decode.js'
+import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
 import { gunzipSync } from 'node:zlib'
 import { isScalar, parseDocument, visit } from 'yaml'
 import type { Answer, Question } from './ask.js'
@@ -30,7 +32,7 @@ export const HEADERS: readonly string[] = [
 const MOST = 12
 
 export interface CompareOptions {
-  /** false: of an age in a Table only that it is one. Default: to the second. */
+  /** false: of an age in a Table only that it is one. Default: to two seconds. */
   readonly areAgesCompared?: boolean
 }
 
@@ -73,8 +75,10 @@ function read(question: Question, type: string, { code, headers, body: sent }: A
     if (code === 200 && type.startsWith('application/json') && /[?&]watch=(?!0|false)|\/watch\//.test(question.path))
       return readEvents(question, text)
     if (type.startsWith('application/json')) return parseLossless(text)
+    if (type === 'application/vnd.kubernetes.protobuf')
+      return parseLossless(decodeToJson(body, kubernetesSchema()).toString())
   } catch {
-    return text
+    // It is compared as it stands.
   }
   return type.includes('protobuf') ? body.toString('base64') : text
 }
@@ -142,7 +146,7 @@ export function compareBodies(
   }
   const walk = (path: string, one: LosslessJson | undefined, other: LosslessJson | undefined): void => {
     const [a, b] = path === '.resources' ? [sorted(one), sorted(other)] : [one, other]
-    if (found.length >= MOST || a === b || (!areAgesCompared && isAge(a) && isAge(b))) return
+    if (found.length >= MOST || a === b || (isAge(a) && isAge(b) && (!areAgesCompared || areClose(a, b)))) return
     if (isArray(a) && isArray(b)) {
       if (a.length !== b.length) add(`${path}.length`, namesOf(a), namesOf(b))
       else if (identities(a) !== identities(b)) add(`${path} (others)`, namesOf(a), namesOf(b))
@@ -183,8 +187,19 @@ export function compareBodies(
 }
 
 /** As a Table says how long ago something was. */
-export function isAge(cell: LosslessJson | undefined): boolean {
+export function isAge(cell: LosslessJson | undefined): cell is string {
   return typeof cell === 'string' && /^(\d+[ydhms]){1,2}$/.test(cell)
+}
+
+/** Two answers of one moment are told a second apart when the machine is busy. */
+function areClose(a: string, b: string): boolean {
+  return Math.abs(secondsOf(a) - secondsOf(b)) <= 2
+}
+
+const SECONDS: Readonly<Record<string, number>> = { y: 365 * 86_400, d: 86_400, h: 3_600, m: 60, s: 1 }
+
+function secondsOf(age: string): number {
+  return [...age.matchAll(/(\d+)([ydhms])/g)].reduce((sum, [, n, unit = '']) => sum + Number(n) * SECONDS[unit]!, 0)
 }
 
 type Members = { readonly [name: string]: LosslessJson }

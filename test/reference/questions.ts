@@ -207,7 +207,10 @@ export function getQuestion(random: Random, moment: Moment): Question {
   const known = shelf.objects.length > 0 && random.chance(0.93)
   const { name, namespace } = known
     ? random.pick(shelf.objects)
-    : { name: random.pick(['nobody', 'Nobody', 'a%2Fb', 'a.b', '%2E%2E', 'ü']), namespace: random.pick(namespaces) }
+    : {
+        name: random.pick(['nobody', 'Nobody', 'a%2Fb', 'a.b', 'a%25b', '%2E%2E', '%C3%BC']),
+        namespace: random.pick(namespaces),
+      }
   const place = shelf.isNamespaced ? (random.chance(0.03) ? random.pick(namespaces) : namespace) : null
   const subresource = random.chance(0.25)
     ? `/${random.pick([...shelf.subresources, ...shelf.subresources, 'status', 'scale', 'nothing'])}`
@@ -304,6 +307,8 @@ export function fixedQuestions(moment: Moment, definitions: readonly Definition[
     '/healthz/ping',
     '/livez/ping',
     '/readyz/ping',
+    '/',
+    '/index.html',
     '/readyz/etcd',
     '/livez/nothing',
     '/version',

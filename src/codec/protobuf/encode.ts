@@ -157,7 +157,7 @@ export function encodeStatus(status: Status): Buffer {
     for (const { reason = '', message: text = '', field = '' } of details.causes ?? []) {
       inner.message(4, new MessageWriter().text(1, reason).text(2, text).text(3, field))
     }
-    message.message(5, inner.integer(5, details.retryAfterSeconds ?? 0))
+    message.message(5, inner.integer(5, details.retryAfterSeconds ?? 0).text(6, ''))
   }
   return enveloped(status.apiVersion, status.kind, message.integer(6, status.code).finish())
 }
