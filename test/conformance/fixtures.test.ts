@@ -22,8 +22,16 @@ const tables = JSON.parse(
 overEveryUpstream(
   t,
   'a real API server’s own data',
-  // Versions of that time are served because objects are stored in them.
-  { uncached: false, seeds: stored.map(({ key, value }) => ({ [key]: value })) },
+  {
+    uncached: false,
+    // Versions of that time are served only by name.
+    flags: [
+      'poddisruptionbudgets.v1beta1.policy',
+      'flowschemas.v1beta1.flowcontrol.apiserver.k8s.io',
+      'prioritylevelconfigurations.v1beta1.flowcontrol.apiserver.k8s.io',
+    ].flatMap((name) => ['--resource', name]),
+    seeds: stored.map(({ key, value }) => ({ [key]: value })),
+  },
   async (t, w) => {
     const revisions = new Map(stored.map(({ key }, i) => [key, String(w.seeds[i])]))
     while ((await w.ask('/apis/edge.example.com/v1/caches')).code !== 200)
