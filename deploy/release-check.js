@@ -36,9 +36,7 @@ function audit() {
     process.stdout.write(`release check: no known hole in ${json.metadata.dependencies.prod} packages\n`)
     return []
   }
-  return Object.values(json.vulnerabilities ?? {}).map(
-    ({ name, severity, range }) => `${name} ${range}: a known ${severity} hole`,
-  )
+  return Object.values(json.vulnerabilities ?? {}).map(({ name, severity, range }) => `${name} ${range}: a known ${severity} hole`)
 }
 
 /**
@@ -48,9 +46,7 @@ function audit() {
 function billOfMaterials() {
   const { json, said } = npm('sbom', '--sbom-format=cyclonedx', '--sbom-type=application')
   if (!Array.isArray(json?.components)) return [`no bill of materials: ${said}`]
-  const components = json.components.filter(
-    ({ properties = [] }) => !properties.some(({ name }) => name === DEVELOPMENT),
-  )
+  const components = json.components.filter(({ properties = [] }) => !properties.some(({ name }) => name === DEVELOPMENT))
   const refs = new Set([json.metadata.component['bom-ref'], ...components.map((one) => one['bom-ref'])])
   const dependencies = json.dependencies
     .filter(({ ref }) => refs.has(ref))
@@ -59,9 +55,7 @@ function billOfMaterials() {
   const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'))
   const lacking = Object.entries(packages)
     .filter(([path, { dev, devOptional, optional }]) => path !== '' && !dev && !devOptional && !optional)
-    .map(
-      ([path, { name = path.slice(path.lastIndexOf('node_modules/') + 13), version }]) => `pkg:npm/${name}@${version}`,
-    )
+    .map(([path, { name = path.slice(path.lastIndexOf('node_modules/') + 13), version }]) => `pkg:npm/${name}@${version}`)
     .filter((purl) => !listed.has(purl))
   if (lacking.length > 0) return [`the bill of materials lacks ${lacking.join(', ')}`]
   writeFileSync('sbom.cdx.json', `${JSON.stringify({ ...json, components, dependencies }, null, 2)}\n`)
