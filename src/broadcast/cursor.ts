@@ -136,7 +136,7 @@ export class Cursor {
 
   // Transitions
 
-  /** @param marksEnd the end of the state is told by a bookmark. */
+  /** @param marksEnd whether a bookmark marks the end of the state. */
   beginInitial(frames: InitialFrames, marksEnd: boolean, nowMs: number): void {
     this.#step('begin-initial')
     this.#initialSinceMs = nowMs
@@ -253,7 +253,7 @@ export class Cursor {
     return this.writeEvents(unit)
   }
 
-  /** Its initial state rests until `resume`. The time does not count as its own. */
+  /** Its initial state rests until `resume`. The rest does not count when its rate is judged. */
   pause(ms: number): void {
     this.#isPaced = true
     this.#initialSinceMs += ms

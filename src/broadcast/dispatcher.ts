@@ -38,7 +38,7 @@ export interface DispatcherOptions {
   readonly allLogBytes: number
   /** The most bytes of encoded ring batches kept for lagging cursors. */
   readonly replayBytes: number
-  /** An encoder failed on one of our bugs. */
+  /** Called when an encoder failed because of a bug of ours. */
   readonly onInternalError: (error: StatusError) => void
 }
 
@@ -69,9 +69,9 @@ export interface CursorRequest extends GroupRequest {
 /** A peer that takes nothing for this long, and has fallen out of the ring, is cut off: it cannot even be told. */
 const STUCK_LIMIT_MS = 30_000
 const STUCK_CHECK_MS = 5_000
-/** Half a megabit, on average: below it an initial state would hold its place for ever. */
+/** Half a megabit a second on average: an initial state that is taken more slowly would hold its place for ever. */
 const MIN_INITIAL_BYTES_PER_SECOND = 64 * 1024
-/** A list may take as long by default, and is then cut off whatever its rate. */
+/** The rate is judged after this time. By default a list is cut off after it whatever its rate. */
 const SLOW_INITIAL_MS = 60_000
 
 export class Dispatcher implements CacheListener, CursorOwner {

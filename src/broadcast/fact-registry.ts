@@ -1,5 +1,5 @@
 /**
- * Which facts of a resource's objects the selectors in use need, and those facts, extracted once per object and version of
+ * Knows which facts of a resource's objects the selectors in use need, and extracts them once per object and version of
  * the resource.
  *
  * Names, namespaces and labels are the same in every version, and are read from what is stored. Other fields are as the
@@ -17,8 +17,8 @@ import { labelKeyOfPath } from '../codec/field-path.js'
 import type { StoredObject } from '../model/stored-object.js'
 
 /**
- * Bytes of the object as JSON; for what is stored otherwise, its decoded form, or of its metadata where that is enough.
- * null: it cannot be looked at.
+ * Returns the object as JSON, or of an object that is not stored as JSON only its metadata, where that is enough.
+ * Returns null when the object cannot be read.
  *
  * @param apiVersion the version to read it as; '': as it is stored.
  */
@@ -37,9 +37,9 @@ const EMPTY = Buffer.from('{}')
 
 /** Controllers of a busy cluster use some twenty. At this many an object takes 2 KB more. */
 export const MAX_PATHS = 256
-/** What one identity may bring: others find room. */
+/** The most paths that one identity may bring, so that others find room. */
 export const MAX_PATHS_PER_IDENTITY = MAX_PATHS / 4
-/** Columns that are out of use stay until there are so many of all: then the table begins anew. */
+/** Columns that are out of use stay until the table has this many columns. Then it begins anew. */
 const MAX_COLUMNS = 2 * MAX_PATHS
 
 /** The facts that the key itself gives. */
@@ -72,7 +72,7 @@ const RESERVED: ReadonlySet<string> = new Set([
   'involvedObject.uid',
 ])
 
-/** Whether all that is read is the same in every version of an object. */
+/** Whether the fact is the same in every version of an object. */
 export function isSameInEveryVersion(path: string): boolean {
   return path === NAME_PATH || path === NAMESPACE_PATH || labelKeyOfPath(path) !== null
 }
@@ -81,7 +81,7 @@ function isLabel(path: string): boolean {
   return path.startsWith('metadata.labels[')
 }
 
-/** An object as another version than the stored one: its fields are read when the first is asked for. */
+/** The facts of an object in another version than the stored one: its fields are read when the first is needed. */
 class FactsOfVersion extends Facts {
   #fields: Facts | null = null
 
@@ -105,29 +105,29 @@ class KeptFacts {
   readonly others: FactsOfVersion[] = []
 
   constructor(
-    /** Of which table. */
+    /** The table that the facts belong to. */
     readonly table: object,
     readonly stored: Facts,
   ) {}
 }
 
-/** A path in use. */
+/** A path that a selector uses. */
 interface Column {
   users: number
-  /** Who brought it; null: it does not count. */
+  /** The identity that brought it; null: it counts for nobody. */
   readonly identity: string | null
 }
 
 export class FactRegistry {
   readonly #inUse = new Map<string, Column>()
-  /** Columns that count, by the identity that brought them. */
+  /** The number of columns that count, by the identity that brought them. */
   readonly #shares = new Map<string, number>()
   readonly #jsonOf: JsonOf
   #counted = 0
   #plan: FactPlan = planFacts([])
-  /** Another one when the columns are others. */
+  /** A new object whenever the columns begin anew. */
   #table: object = {}
-  /** What an object lacks that has so many columns. */
+  /** The plan of what an object still lacks, by the number of columns that it has. */
   #additions = new Map<number, FactPlan>()
 
   constructor(jsonOf: JsonOf) {
@@ -139,13 +139,13 @@ export class FactRegistry {
     return this.#inUse.size
   }
 
-  /** @param identity whoever selects: it has a share of what is kept. */
+  /** @param identity the caller that selects: it has a share of what is kept. */
   use(paths: readonly string[], identity = ''): FactUse {
     const wanted = [...new Set(paths)]
     return this.#hasRoomFor(wanted, identity) ? this.#keep(wanted, identity) : this.#readEachTime(wanted)
   }
 
-  /** What was extracted holds no longer: each object is read again when it is next looked at. */
+  /** Drops what was extracted: each object is read again when it is next looked at. */
   forget(): void {
     this.#setColumns([...this.#inUse.keys()])
     this.#table = {}
@@ -214,7 +214,7 @@ export class FactRegistry {
     this.#additions = new Map()
   }
 
-  /** Of a selector beyond the table. */
+  /** The use of a selector that found no room in the table. */
   #readEachTime(paths: readonly string[]): FactUse {
     const plan = planFacts(paths)
     const onlyMetadata = paths.every(isLabel)
@@ -229,7 +229,7 @@ export class FactRegistry {
     }
   }
 
-  /** @param columns how many of them are needed. */
+  /** @param columns the number of columns that are needed. */
   #subject(object: StoredObject, apiVersion: string, columns: number): Facts {
     const { facts } = object
     let kept = facts instanceof KeptFacts && facts.table === this.#table ? facts : null
@@ -240,7 +240,7 @@ export class FactRegistry {
     return isStoredAs(object, apiVersion) ? kept.stored : this.#otherVersion(object, kept, apiVersion)
   }
 
-  /** All columns of an object. @param before those that it has. */
+  /** Extracts all columns of an object. @param before the facts that it has. */
   #complete(object: StoredObject, before: Facts | null): Facts {
     const from = before?.values.length ?? 0
     let addition = this.#additions.get(from)
@@ -268,7 +268,7 @@ export class FactRegistry {
   }
 }
 
-/** A value that does not say its version is of whatever is served. */
+/** A value that does not say its version has whatever version is served. */
 function isStoredAs(object: StoredObject, apiVersion: string): boolean {
   return apiVersion === '' || object.apiVersion === '' || object.apiVersion === apiVersion
 }

@@ -41,7 +41,7 @@ export class Matcher {
 
   /**
    * @param apiVersion the version that was asked for.
-   * @param identity whoever asks for it first.
+   * @param identity the caller that asks for it first.
    */
   constructor(
     /** '' for all. */
@@ -55,7 +55,7 @@ export class Matcher {
     this.key = matcherKey(namespace, selector, apiVersion)
     this.facts = facts.use(selector.paths, identity)
     const terms = selector.equalityTerms()
-    // Without kept facts, each event would be read for each such field.
+    // Without kept facts, an index would read each event anew for each such field.
     this.indexTerm = chooseTerm(this.facts.isKept ? terms : terms.filter(({ path }) => isNamePath(path)))
   }
 

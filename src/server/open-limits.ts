@@ -16,7 +16,7 @@ const MAX_WRITES = 200
 const PAST_STATES = 4
 /** The number of threads for writes. One identity has at most one of them, where identities are told apart. */
 const WRITE_THREADS = 2
-/** Of the memory target, for the bodies of lists that are being sent; without a target, as many bytes. */
+/** The share of the memory target for the bodies of lists that are being sent, and the bytes for them without a target. */
 const SENT_SHARE = 1 / 4
 const SENT_BYTES = 512 * 1024 * 1024
 /** How long a list or an initial state may wait for its slot: as long as the API server lets a read wait for its state. */

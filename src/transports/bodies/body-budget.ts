@@ -1,6 +1,6 @@
 /**
- * The bytes of all bodies that are being sent. Below the bound a body holds all its pieces, so that others can share it. Above
- * it no new body begins, and those under way let go of what all their readers have taken.
+ * Counts the bytes of all bodies that are being sent. Below the bound a body holds all its pieces, so that others can
+ * share it. Above it no new body begins, and the bodies under way let go of the pieces that all their readers have taken.
  */
 import { TooManyRequestsError } from '../../model/status.js'
 import type { Clock } from '../../support/clock.js'
@@ -40,7 +40,7 @@ export class BodyBudget {
     if (bytes > 0) this.wake()
   }
 
-  /** Those who wait look again. */
+  /** Makes all who wait look again. */
   wake(): void {
     const waiting = [...this.#waiting]
     this.#waiting.clear()

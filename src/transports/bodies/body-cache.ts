@@ -17,7 +17,7 @@ interface Entry {
 
 export interface BodyUse {
   readonly body: BodyReader
-  /** The body itself, for what reads it at a pace of its own. */
+  /** The body itself, for a caller that reads it at a pace of its own. */
   readonly shared: SharedBody
   /** Gives the body back; the caller calls it when the answer is sent or given up. */
   release(): void
@@ -39,7 +39,7 @@ export class BodyCache {
   readonly #gate: FairGate
   readonly #budget: BodyBudget
 
-  /** @param options `budget`: of the bodies that are being sent. */
+  /** @param options `budget` counts the bodies that are being sent. */
   constructor(options: { readonly maxBytes: number; readonly gate: FairGate; readonly budget: BodyBudget }) {
     this.#gate = options.gate
     this.#budget = options.budget

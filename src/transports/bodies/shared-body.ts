@@ -9,7 +9,7 @@ import type { BodyBudget } from './body-budget.js'
 /** The pieces in order. A null piece means that the next one is not ready: it is asked for again in another turn (`support/turns.ts`). */
 export type Pieces = Iterator<Buffer | null, void, void> | AsyncIterator<Buffer | null, void, void>
 
-/** One who takes the pieces in order. */
+/** Takes the pieces of a body in order. */
 export interface BodyReader {
   /** Made so far; all of it once complete. */
   readonly bytes: number
@@ -17,13 +17,13 @@ export interface BodyReader {
   piece(index: number): Buffer | undefined | Promise<Buffer | undefined>
 }
 
-/** So far ahead of its slowest reader a body is made when the bytes of all bodies are too many: 2 MB. */
+/** How far ahead of its slowest reader a body is made when the bytes of all bodies are too many: 2 MB. */
 const MAX_AHEAD = 16
 
 export class SharedBody {
-  /** Those that were let go are null. */
+  /** Pieces that were let go are null. */
   readonly #pieces: (Buffer | null)[] = []
-  /** The first of those that are kept. */
+  /** The index of the first piece that is kept. */
   #kept = 0
   #source: Pieces | null
   #making: Promise<void> | null = null
@@ -46,7 +46,7 @@ export class SharedBody {
     return this.#source === null
   }
 
-  /** Everything that was made is still there: it can be read from the beginning. */
+  /** Whether everything that was made is still there, so that it can be read from the beginning. */
   get isWhole(): boolean {
     return this.#kept === 0
   }
@@ -66,7 +66,7 @@ export class SharedBody {
         return made()
       },
       piece: (index) => {
-        // The one before is kept: a body is looked at before it is sent.
+        // The piece before is kept, because a body is looked at before it is sent.
         reader.at = Math.max(reader.at, index - 1)
         if (this.#budget.isSpent) this.#letGo()
         return this.#piece(index)
