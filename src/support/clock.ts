@@ -12,12 +12,21 @@ export interface Timer {
   cancel(): void
 }
 
+/** Node's timers take no longer delay: they would call back at once. */
+const MAX_DELAY_MS = 2 ** 31 - 1
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   setTimer(delayMs, callback) {
-    const handle = setTimeout(callback, delayMs)
-    handle.unref()
+    const endMs = performance.now() + delayMs
+    let handle: NodeJS.Timeout
+    const wait = (ms: number): void => {
+      const goOn = (): void => wait(endMs - performance.now())
+      handle = ms > MAX_DELAY_MS ? setTimeout(goOn, MAX_DELAY_MS) : setTimeout(callback, ms)
+      handle.unref()
+    }
+    wait(delayMs)
     return { cancel: () => clearTimeout(handle) }
   },
 }

@@ -270,7 +270,7 @@ const REFUSED: readonly Row[] = [
     '/api/v1/namespaces/default/services',
     { metadata: { name: '1a' } },
   ],
-  ['an etcd-like name', 400, 'BadRequest', 'PUT', `${CONFIG_MAPS}/a%2Fb`, configMap('a/b')],
+  ['a slash in a name, which is one of the path', 404, 'NotFound', 'PUT', `${CONFIG_MAPS}/a%2Fb`, configMap('a/b')],
 ]
 
 /** Each wrong field has a cause of its own. */

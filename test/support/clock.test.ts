@@ -1,0 +1,12 @@
+import t from 'tap'
+import { systemClock } from '../../src/support/clock.js'
+
+void t.test('a timer waits for longer than 2^31 ms, and is cancelled', async (t) => {
+  for (const days of [24, 25, 366]) {
+    let isOver = false
+    const timer = systemClock.setTimer(days * 86_400_000, () => (isOver = true))
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    timer.cancel()
+    t.notOk(isOver, `${days} days are not over`)
+  }
+})
