@@ -60,6 +60,11 @@ void t.test('top on a terminal takes the screen, and gives it back on q and Ctrl
 
 void t.test('top shows all processes of a server with --workers as one', async (t) => {
   const server = await startServer(t, { flags: ['--workers', '2', '--log-level', 'info'] })
+  // It is ready with its first worker.
+  await until(
+    async () => /^distributary_workers 2$/m.test(await (await fetch(`${server.url}/metrics`)).text()),
+    'both workers',
+  )
   const { stdout } = await runCli(t, ['top', '-s', server.url, '--interval', '200ms'])
   t.match(stdout, /, 2 workers$/m)
   const first = /^pods +(\d+) +(\d+) /m.exec(stdout)

@@ -255,7 +255,7 @@ void t.test('without a reachable etcd the server says so, is not ready, and serv
 })
 
 void t.test('SIGTERM ends watches with a last bookmark, spread over the grace period, and exits with 0', async (t) => {
-  const { etcd, writer, server } = await startScene(t, ['--shutdown-watch-termination-grace-period', '1s'])
+  const { etcd, writer, server } = await startScene(t, ['--shutdown-watch-termination-grace-period', '4s'])
   const control = await recordEtcdHistory(etcd)
   const recorder = new WatchRecorder({ url: server.url })
   t.teardown(() => recorder.close())
@@ -274,7 +274,7 @@ void t.test('SIGTERM ends watches with a last bookmark, spread over the grace pe
   t.equal((await fetch(`${server.url}/readyz`)).status, 500)
   t.equal(await exiting, 0)
   const tookMs = performance.now() - startedAt
-  t.ok(tookMs < 10_000, `${Math.round(tookMs)} ms`)
+  t.ok(tookMs < 20_000, `${Math.round(tookMs)} ms`)
   await Promise.all(recorder.watches.map((watch) => watch.ended))
   t.same([...new Set(recorder.watches.map(({ end }) => end))], ['eof'])
   t.ok(

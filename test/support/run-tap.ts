@@ -12,7 +12,7 @@ export interface Outcome {
 }
 
 export interface RunOptions {
-  /** How many files run at once. Default: three for every two processors, since tests wait for half of their time. */
+  /** How many files run at once. Default: one for each processor; more make tests of several processes wait too long. */
   readonly jobs?: number
   /** How long one file may take. Default: 300. */
   readonly seconds?: number
@@ -23,7 +23,7 @@ const program = fileURLToPath(new URL('test-files.js', import.meta.url))
 
 /** @param files compiled tests, relative to the root. */
 export async function runTap(files: readonly string[], options: RunOptions = {}): Promise<Outcome> {
-  const { jobs = Math.ceil(1.5 * availableParallelism()), seconds = 300 } = options
+  const { jobs = availableParallelism(), seconds = 300 } = options
   const child = spawn(process.execPath, [program, String(jobs), String(seconds), ...files], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'inherit'],
