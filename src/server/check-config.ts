@@ -21,6 +21,7 @@ import { Metrics } from '../metrics/metrics.js'
 import { connectionOf } from './nats-fleet.js'
 import { openRemoteApiServer } from './remote-api-server.js'
 import { openUpstream } from './open-upstream.js'
+import { errorMessage } from '../support/error-message.js'
 
 export interface CheckOptions {
   readonly argv: readonly string[]
@@ -76,7 +77,7 @@ export async function checkConfig({ argv, environment, connects }: CheckOptions)
       const line = await ask(config)
       if (line !== null) lines.push(line)
     } catch (error) {
-      problems.push(messageOf(error))
+      problems.push(errorMessage(error))
     }
   }
   return { outcome: problems.length > 0 ? 'unreachable' : 'valid', lines, problems }
@@ -93,7 +94,7 @@ function certificateProblems(config: Config, lines: string[]): string[] {
       lines.push(`${flag}: ${subject.replaceAll('\n', ', ')}, valid until ${end.toISOString()}`)
       if (isOwn && end.getTime() < clock.now()) problems.push(`${flag}: ${path} expired on ${end.toISOString()}`)
     } catch (error) {
-      problems.push(`${flag}: ${path}: ${messageOf(error)}`)
+      problems.push(`${flag}: ${path}: ${errorMessage(error)}`)
     }
   }
   for (const [certName, keyName] of PAIRS) {
@@ -105,7 +106,7 @@ function certificateProblems(config: Config, lines: string[]): string[] {
     try {
       createSecureContext({ cert: readFileSync(cert), key: readFileSync(key) })
     } catch (error) {
-      problems.push(`${options[keyName].flag}: ${key} does not fit ${cert}: ${messageOf(error)}`)
+      problems.push(`${options[keyName].flag}: ${key} does not fit ${cert}: ${errorMessage(error)}`)
     }
   }
   for (const name of AUTHORITIES) read(options[name].flag, config[name], false)
@@ -133,7 +134,7 @@ function fileProblems(config: Config): string[] {
       attempt()
       return []
     } catch (error) {
-      return [messageOf(error)]
+      return [errorMessage(error)]
     }
   })
 }
@@ -191,7 +192,7 @@ async function askNats(config: Config): Promise<string | null> {
     await client.close()
     return 'NATS answers'
   } catch (error) {
-    throw new Error(`NATS ${config.natsServers.join(', ')}: ${messageOf(error)}`, { cause: error })
+    throw new Error(`NATS ${config.natsServers.join(', ')}: ${errorMessage(error)}`, { cause: error })
   }
 }
 
@@ -208,14 +209,10 @@ async function askUpstream(config: Config): Promise<string | null> {
     if (status !== 200) throw new Error(`/version was answered with ${status}`)
     return `${config.upstream} answers`
   } catch (error) {
-    throw new Error(`--upstream ${config.upstream}: ${messageOf(error)}`, { cause: error })
+    throw new Error(`--upstream ${config.upstream}: ${errorMessage(error)}`, { cause: error })
   }
 }
 
 function hostOf(address: string): string {
   return address.includes(':') ? `[${address}]` : address
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
