@@ -18,6 +18,7 @@ import { keyFromText } from '../model/event.js'
 import { systemClock as clock } from '../support/clock.js'
 import { silentLogger as logger } from '../support/log.js'
 import { Metrics } from '../metrics/metrics.js'
+import { countResources, describeSource, urlHost } from './describe-config.js'
 import { connectionOf } from './nats-fleet.js'
 import { openRemoteApiServer } from './remote-api-server.js'
 import { openUpstream } from './open-upstream.js'
@@ -142,23 +143,20 @@ function fileProblems(config: Config): string[] {
 function described({ config, sources }: Run): string[] {
   const { bindAddress, port, securePort, metricsBindAddress } = config
   const ports = [
-    ...(port === null ? [] : [`http://${hostOf(bindAddress)}:${port}`]),
-    ...(securePort === null ? [] : [`https://${hostOf(bindAddress)}:${securePort}`]),
+    ...(port === null ? [] : [`http://${urlHost(bindAddress)}:${port}`]),
+    ...(securePort === null ? [] : [`https://${urlHost(bindAddress)}:${securePort}`]),
     ...(metricsBindAddress === null
       ? []
-      : [`metrics at http://${hostOf(metricsBindAddress.host)}:${metricsBindAddress.port}`]),
+      : [`metrics at http://${urlHost(metricsBindAddress.host)}:${metricsBindAddress.port}`]),
   ]
-  const from = config.embedded
-    ? 'the in-process store'
-    : (config.upstream ?? [...config.etcdServers, ...config.natsServers].join(', '))
   const given = optionNames
     .filter((name) => sources[name] !== 'default')
     .map((name) => `${options[name].flag} (${sources[name]})`)
   return [
-    `reads ${from}`,
+    `reads ${describeSource(config)}`,
     `listens on ${ports.join(', ')}${config.workers > 1 ? ` with ${config.workers} workers` : ''}`,
     config.upstream === null
-      ? `serves ${config.resources.length} resources, and custom ones as they are defined`
+      ? `serves ${countResources(config)} resources, and custom ones as they are defined`
       : 'serves what the upstream serves',
     `${hasAuthenticator(config) ? 'authenticates callers' : 'authenticates nobody'}, authorizes by ${config.authorizationMode.join(', ')}`,
     config.enableWrites
@@ -211,8 +209,4 @@ async function askUpstream(config: Config): Promise<string | null> {
   } catch (error) {
     throw new Error(`--upstream ${config.upstream}: ${errorMessage(error)}`, { cause: error })
   }
-}
-
-function hostOf(address: string): string {
-  return address.includes(':') ? `[${address}]` : address
 }
