@@ -26,7 +26,7 @@ async function serveUi(t: Test, status: () => Promise<ServerStatus>) {
     clock,
     status,
     onRejected: () => void rejected++,
-    onInternalError: t.fail,
+    onInternalError: (error) => t.fail(error.message),
   })
   const url = `${await server.listen({ host: '127.0.0.1', port: 0 })}/ui/events`
   t.teardown(() => server.close())
