@@ -11,7 +11,7 @@ export type { Bookmark, Change, ChangeType, DecodedEvent, DecodedList, ObjectCod
 export { Reflector, type ReflectorOptions, type ReflectorSink, type ReflectorStatus } from '../reflector/reflector.js'
 export type { Selection } from '../reflector/requests.js'
 export type { Transport, TransportRequest, TransportResponse } from '../reflector/transport.js'
-export { treeCodec, type KubeObject, type ObjectMetadata } from '../reflector/tree-codec.js'
+export { treeCodec, type KubeObject, type ObjectLike, type ObjectMetadata } from '../reflector/tree-codec.js'
 export { DeltaFifo, type Delta, type KeyedDeltas, type KnownObjects } from './delta-fifo.js'
 export { HandlerRegistration, type Handler, type HandlerOptions } from './handler-registration.js'
 export { Indexer, type IndexerOptions, type IndexFunction } from './indexer.js'

@@ -1,11 +1,11 @@
 /** Reads an informer's store like a caller of the API: by name, by namespace, by labels. */
-import type { KubeObject } from '../reflector/tree-codec.js'
+import type { KubeObject, ObjectLike } from '../reflector/tree-codec.js'
 import { objectKey } from '../reflector/object-codec.js'
 import type { Indexer } from './indexer.js'
 
 export const NAMESPACE_INDEX = 'namespace'
 
-export class Lister<T extends KubeObject> {
+export class Lister<T extends ObjectLike = KubeObject> {
   readonly #store: Indexer<T>
 
   /** @param store must have the index `NAMESPACE_INDEX`. */
@@ -24,6 +24,6 @@ export class Lister<T extends KubeObject> {
     const objects = namespace === undefined ? this.#store.list() : this.#store.byIndex(NAMESPACE_INDEX, namespace)
     if (labels === undefined) return objects
     const wanted = Object.entries(labels)
-    return objects.filter(({ metadata }) => wanted.every(([name, value]) => metadata.labels?.[name] === value))
+    return objects.filter(({ metadata }) => wanted.every(([name, value]) => metadata?.labels?.[name] === value))
   }
 }
