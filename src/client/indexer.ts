@@ -30,6 +30,11 @@ export class Indexer<T> {
     this.#indexes.set(name, { valuesOf, keysByValue: null })
   }
 
+  /** Returns the function of an index; undefined when there is no such index. */
+  indexFunction(name: string): IndexFunction<T> | undefined {
+    return this.#indexes.get(name)?.valuesOf
+  }
+
   get size(): number {
     return this.#objects.size
   }

@@ -1,11 +1,13 @@
 /**
- * One HTTP request whose answer is read as it comes, which is all that list-and-watch needs of a network.
+ * One HTTP request whose answer is read as it comes, which is all that a client needs of a network.
  * `fetch-transport.ts` is for browsers and plain Node; `client/node` has another one for client certificates and
  * private authorities.
  */
 export interface TransportRequest {
-  /** Default: GET. There is never a body. */
-  readonly method?: 'POST'
+  /** Default: GET. */
+  readonly method?: 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** Sent with the content type of `headers`. */
+  readonly body?: string
   /** The absolute path without the server: `/api/v1/pods`. */
   readonly path: string
   readonly query: Readonly<Record<string, string>>

@@ -8,6 +8,7 @@
 import http from 'node:http'
 import https from 'node:https'
 import type { Credentials, CredentialSource } from './exec-credentials.js'
+import { headersByName, type Impersonation } from '../../reflector/impersonation.js'
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from '../../reflector/transport.js'
 import { agentFor, type TlsClientOptions } from '../../support/https-agent.js'
 
@@ -18,10 +19,13 @@ export interface NodeTransportOptions extends TlsClientOptions {
   readonly authorization?: () => string | null
   /** Credentials that must be fetched and expire, also asked for at each request. */
   readonly credentials?: CredentialSource
+  /** Makes the requests as another user, if the server lets this one. */
+  readonly impersonate?: Impersonation
 }
 
 export function nodeTransport(options: NodeTransportOptions): Transport & { close(): void } {
   const server = options.server.replace(/\/+$/, '')
+  const asAnother = headersByName(options.impersonate)
   const isPlain = server.startsWith('http:')
   const start = isPlain ? http.request : https.request
   let agent = agentOf(options)
@@ -51,13 +55,14 @@ export function nodeTransport(options: NodeTransportOptions): Transport & { clos
             headers: {
               accept: request.accept,
               ...request.headers,
+              ...asAnother,
               ...(authorization === null ? {} : { authorization }),
             },
           },
           resolve,
         )
         outgoing.on('error', reject)
-        outgoing.end()
+        outgoing.end(request.body)
       })
       if (incoming.statusCode === 401) source?.refused(credentials)
       return responseOf(incoming)
