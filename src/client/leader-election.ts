@@ -96,7 +96,7 @@ export class LeaderElection {
     }
     this.#clock = options.clock ?? activeClock
     this.#logger = options.logger ?? silentLogger
-    this.#path = resourcePath({ group: 'coordination.k8s.io', plural: 'leases', namespace })
+    this.#path = resourcePath({ group: 'coordination.k8s.io', plural: 'leases', namespace, name })
   }
 
   /** Whether nobody else can lead now: false as soon as the time of the last renewal is over, however busy this process was. */
@@ -185,27 +185,55 @@ export class LeaderElection {
 
   /** Takes or keeps the Lease, if it is free or ours. Never throws; false also when the time is over. */
   async #attempt(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
-    const deadline = new AbortController()
-    const timer = this.#clock.setTimer(timeoutMs, () => deadline.abort(new Error(`no answer within ${timeoutMs} ms`)))
     try {
-      return await this.#takeOrKeep(AbortSignal.any([deadline.signal, signal]))
+      return await this.#within(timeoutMs, signal, (limited) => this.#takeOrKeep(limited))
     } catch (error) {
       // 409: another candidate was faster. Next time its Lease is read.
       this.#logger.debug({ lease: this.#options.name, error: errorMessage(error) }, 'the lease was not taken')
       return false
-    } finally {
-      timer.cancel()
     }
   }
 
+  async #within<R>(
+    timeoutMs: number,
+    signal: AbortSignal | null,
+    work: (limited: AbortSignal) => Promise<R>,
+  ): Promise<R> {
+    const limit = new AbortController()
+    const timer = this.#clock.setTimer(timeoutMs, () => limit.abort(new Error(`no answer within ${timeoutMs} ms`)))
+    const onAbort = (): void => limit.abort(signal?.reason)
+    signal?.addEventListener('abort', onAbort, { once: true })
+    try {
+      return await work(limit.signal)
+    } finally {
+      timer.cancel()
+      signal?.removeEventListener('abort', onAbort)
+    }
+  }
+
+  /** Returns null when there is none. */
+  async #read(signal: AbortSignal): Promise<Lease | null> {
+    let lease: Lease | null = null
+    try {
+      lease = await requestJson<Lease>(this.#options.transport, { path: this.#path, signal })
+    } catch (error) {
+      if (!(error instanceof WatchFailure) || error.code !== 404) throw error
+    }
+    this.#observe(lease)
+    return lease
+  }
+
+  async #write(lease: Lease, signal: AbortSignal): Promise<void> {
+    const isNew = lease.metadata.resourceVersion === undefined
+    const path = isNew ? this.#path.slice(0, this.#path.lastIndexOf('/')) : this.#path
+    const method = isNew ? 'POST' : 'PUT'
+    // The resourceVersion makes the server refuse it when the Lease has changed meanwhile.
+    this.#observe(await requestJson<Lease>(this.#options.transport, { method, path, body: lease, signal }))
+  }
+
   async #takeOrKeep(signal: AbortSignal): Promise<boolean> {
-    const { transport, name, namespace, identity } = this.#options
-    const path = `${this.#path}/${encodeURIComponent(name)}`
-    const found = await requestJson<Lease>(transport, { path, signal }).catch((error: unknown) => {
-      if (error instanceof WatchFailure && error.code === 404) return null
-      throw error
-    })
-    this.#observe(found)
+    const { name, namespace, identity } = this.#options
+    const found = await this.#read(signal)
     const sentAtMs = this.#clock.monotonic()
     const spec = found?.spec ?? {}
     const isOurs = spec.holderIdentity === identity
@@ -223,12 +251,8 @@ export class LeaderElection {
         leaseTransitions: (spec.leaseTransitions ?? 0) + (found === null || isOurs ? 0 : 1),
       },
     }
-    const stored =
-      found === null
-        ? await requestJson<Lease>(transport, { method: 'POST', path: this.#path, body: lease, signal })
-        : await requestJson<Lease>(transport, { method: 'PUT', path, body: lease, signal })
+    await this.#write(lease, signal)
     this.#heldSinceMs = sentAtMs
-    this.#observe(stored)
     return true
   }
 
@@ -251,24 +275,18 @@ export class LeaderElection {
   /** Lets the Lease go if it is still ours. Never throws: others wait for its end otherwise. */
   async #release(): Promise<void> {
     this.#heldSinceMs = null
-    const seen = this.#seen
-    if (seen === null || seen.spec?.holderIdentity !== this.#options.identity) return
-    const deadline = new AbortController()
-    const timer = this.#clock.setTimer(this.#retryMs, () => deadline.abort(new Error('no answer in time')))
-    const now = microTime(this.#clock.now())
-    const { leaseTransitions = 0 } = seen.spec
-    // The resourceVersion makes the server refuse it when another process holds the Lease by now.
-    const spec = { holderIdentity: '', leaseDurationSeconds: 1, acquireTime: now, renewTime: now, leaseTransitions }
     try {
-      const path = `${this.#path}/${encodeURIComponent(this.#options.name)}`
-      const body = { ...seen, spec }
-      this.#observe(
-        await requestJson<Lease>(this.#options.transport, { method: 'PUT', path, body, signal: deadline.signal }),
-      )
+      await this.#within(this.#renewMs, null, async (limited) => {
+        // A renewal that was cut off may have been stored.
+        const found = await this.#read(limited)
+        if (found === null || this.leader !== this.#options.identity) return
+        const now = microTime(this.#clock.now())
+        const { leaseTransitions = 0 } = found.spec ?? {}
+        const spec = { holderIdentity: '', leaseDurationSeconds: 1, acquireTime: now, renewTime: now, leaseTransitions }
+        await this.#write({ ...found, spec }, limited)
+      })
     } catch (error) {
       this.#logger.debug({ lease: this.#options.name, error: errorMessage(error) }, 'the lease was not let go')
-    } finally {
-      timer.cancel()
     }
   }
 }

@@ -42,7 +42,8 @@ export class SharedInformerFactory {
     const path = typeof resource === 'string' ? resource : resourcePath(resource)
     const all = { ...this.#options, ...options, path }
     const { labelSelector = '', fieldSelector = '', parameters = {} } = all
-    const key = JSON.stringify([path, labelSelector, fieldSelector, Object.entries(parameters).sort()])
+    const sorted = Object.entries(parameters).toSorted(([a], [b]) => (a < b ? -1 : 1))
+    const key = JSON.stringify([path, labelSelector, fieldSelector, sorted])
     const known = this.#entries.get(key)
     if (known !== undefined) {
       const informer = known.informer as unknown as SharedInformer<T>
