@@ -22,7 +22,7 @@ import type { Basis } from './basis.js'
 import { followCertificateExpiry } from './certificate-expiry.js'
 import { drainWatches } from './drain-watches.js'
 import { followServed } from './follow-served.js'
-import type { CurrentConfig } from './live-config.js'
+import { type CurrentConfig, fixedConfig } from './live-config.js'
 import { openApi } from './open-api.js'
 import { type GateStage, openGate } from './open-gate.js'
 import { type Limits, openLimits } from './open-limits.js'
@@ -286,7 +286,7 @@ function basisOf({
 }: AppOptions): Basis {
   return {
     config,
-    live: live ?? { current: config },
+    live: live ?? fixedConfig(config),
     logger,
     clock,
     random,
