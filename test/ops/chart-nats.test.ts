@@ -60,7 +60,7 @@ void t.test('a signing key from a Secret of its own reaches the server, with any
     t.match(JSON.stringify(config), 'natsSigningKeyFile: /etc/distributary/nats/signing-key')
     const items = [{ key: 'signing-key', path: 'signing-key' }]
     const deployment = objects.find(({ kind }) => kind === 'Deployment')
-    t.match(JSON.stringify(deployment), JSON.stringify({ secret: { items, name: 'fleet-key' } }))
+    t.match(JSON.stringify(deployment), JSON.stringify({ secret: { name: 'fleet-key', items } }))
   }
 })
 
