@@ -259,6 +259,7 @@ export class App {
         registerUi(server, {
           gate,
           clock,
+          onInternalError,
           status: () => this.#serverStatus(),
           onRejected: () => metrics.rejected('status-pages'),
         }),

@@ -21,7 +21,13 @@ async function serveUi(t: Test, status: () => Promise<ServerStatus>) {
   const clock = new VirtualClock()
   const server = fastify({ forceCloseConnections: true })
   let rejected = 0
-  registerUi(server, { gate: { check: () => caller }, clock, status, onRejected: () => void rejected++ })
+  registerUi(server, {
+    gate: { check: () => caller },
+    clock,
+    status,
+    onRejected: () => void rejected++,
+    onInternalError: (error) => t.fail(error.message),
+  })
   const url = `${await server.listen({ host: '127.0.0.1', port: 0 })}/ui/events`
   t.teardown(() => server.close())
   return { clock, url, rejected: () => rejected }

@@ -28,6 +28,7 @@ import {
 } from './messages.js'
 import type { Relay, RelaySubscriber } from './relay.js'
 import { Silence } from './silence.js'
+import { errorMessage } from '../../support/error-message.js'
 
 export interface WorkerLinkOptions {
   readonly socket: Duplex
@@ -206,7 +207,7 @@ export class WorkerLink implements RelaySubscriber {
     try {
       this.#splitter.push(chunk, (frame) => this.#heard(new FrameReader(frame)))
     } catch (error) {
-      this.close(`it sent what cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+      this.close(`it sent what cannot be read: ${errorMessage(error)}`)
     }
   }
 
