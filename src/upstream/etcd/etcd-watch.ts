@@ -36,7 +36,7 @@ export interface WatchContext {
   readonly openTimeoutMs: number
   trustsProgress(): boolean
   /** When a member last proved to be up to date, in monotonic milliseconds: see `member-pulse.ts`. */
-  confirmedAtMs(endpoint: GrpcEndpoint): number | null
+  readonly confirmedAtMs: (endpoint: GrpcEndpoint) => number | null
   /** Called when the watch is over for any reason: nobody needs to close it any more. */
   onOver(watch: UpstreamWatch): void
 }
