@@ -69,12 +69,12 @@ export function registerUi(server: FastifyInstance, options: UiOptions): void {
     path: string,
     request: { raw: Exchange['request'] },
     reply: { raw: Exchange['response']; hijack(): unknown },
-    send: (exchange: Exchange, caller: Caller) => void,
+    send: (exchange: Exchange, caller: Caller) => void | Promise<void>,
   ): Promise<void> => {
     reply.hijack()
     const exchange = new Exchange(request.raw, reply.raw)
     try {
-      send(exchange, await options.gate.check(exchange, pathAttributes('GET', path)))
+      await send(exchange, await options.gate.check(exchange, pathAttributes('GET', path)))
     } catch (error) {
       exchange.fail(StatusError.from(error))
     }
