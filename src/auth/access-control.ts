@@ -26,6 +26,7 @@ import { loadKubeconfig } from './kubeconfig.js'
 import { parseCertificates } from './peer-certificate.js'
 import { timedClient } from './timed-client.js'
 import { WatchedFiles } from './watched-file.js'
+import { errorMessage } from '../support/error-message.js'
 
 /** Durations are in milliseconds; null means not configured. The loaded config satisfies this by shape. */
 export interface AuthenticationOptions {
@@ -179,6 +180,6 @@ function naming<T>(path: string, parse: () => T): T {
   try {
     return parse()
   } catch (error) {
-    throw new Error(`${path}: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
+    throw new Error(`${path}: ${errorMessage(error)}`, { cause: error })
   }
 }

@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs'
 
 import type { Clock, Timer } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
+import { errorMessage } from '../support/error-message.js'
 
 export interface WatchedFilesOptions {
   readonly paths: readonly string[]
@@ -76,7 +77,10 @@ export class WatchedFiles<T> {
       // While files are swapped, one can be missing for a moment. A file that stays missing is logged once.
       if (this.#isUnreadable) return
       this.#isUnreadable = true
-      logger.warn({ paths, reason: messageOf(error) }, 'a watched file cannot be read; its last content stays in force')
+      logger.warn(
+        { paths, reason: errorMessage(error) },
+        'a watched file cannot be read; its last content stays in force',
+      )
       return
     }
     this.#isUnreadable = false
@@ -86,7 +90,7 @@ export class WatchedFiles<T> {
       this.#value = this.#parse(...contents)
     } catch (error) {
       logger.error(
-        { paths, reason: messageOf(error) },
+        { paths, reason: errorMessage(error) },
         'a changed file is not valid; its last good content stays in force',
       )
       return
@@ -104,8 +108,4 @@ export class WatchedFiles<T> {
       return content
     })
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

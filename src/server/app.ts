@@ -273,6 +273,7 @@ export class App {
         registerUi(server, {
           gate,
           clock,
+          onInternalError,
           status: () => this.#serverStatus(),
           places: this.#clients.gates['status-pages'],
         }),

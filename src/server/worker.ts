@@ -24,6 +24,7 @@ import type { PortNumbers } from './ports.js'
 import { systemClock as clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { ProcessStatus } from '../ui/status.js'
+import { errorMessage } from '../support/error-message.js'
 
 /** The first message of the primary. */
 export interface WorkerHello {
@@ -121,7 +122,7 @@ export async function runWorker({
     await app.start({ readyWithinMs: isReplacement ? READY_WITHIN_MS : 0 })
     channel.started()
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     logger.error({ reason }, 'cannot start')
     process.exit(1)
   }
@@ -138,7 +139,7 @@ async function askPrimary(channel: WorkerChannel): Promise<ConsistencyReport> {
   try {
     return JSON.parse(await channel.checkConsistency()) as ConsistencyReport
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     throw new ServiceUnavailableError(`the primary process was not asked: ${reason}`, { cause: error })
   }
 }

@@ -14,6 +14,7 @@ import type { Caller } from '../transports/limits/request-gate.js'
 import type { Exchange } from '../transports/server/exchange.js'
 import type { ServerStatus, Trouble } from './page/figures.js'
 import { type Reader, statusFor } from './status.js'
+import { errorMessage } from '../support/error-message.js'
 
 export interface StatusStreamOptions {
   readonly status: () => Promise<ServerStatus>
@@ -67,7 +68,7 @@ export class StatusStream {
       const status = await this.#options.status()
       for (const [page, caller] of pages) send(page, 'status', await statusFor(status, readerOf(caller)))
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = errorMessage(error)
       for (const [page] of pages) send(page, 'trouble', { reason })
     }
   }

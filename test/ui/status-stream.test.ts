@@ -20,8 +20,13 @@ const caller: Caller = {
 async function serveUi(t: Test, status: () => Promise<ServerStatus>) {
   const clock = new VirtualClock()
   const server = fastify({ forceCloseConnections: true })
-  const places = { enter: async () => () => {} }
-  registerUi(server, { gate: { check: () => caller }, clock, status, places })
+  registerUi(server, {
+    gate: { check: () => caller },
+    clock,
+    status,
+    places: { enter: async () => () => {} },
+    onInternalError: (error) => t.fail(error.message),
+  })
   const url = `${await server.listen({ host: '127.0.0.1', port: 0 })}/ui/events`
   t.teardown(() => server.close())
   return { clock, url }

@@ -36,6 +36,7 @@ import { SnapshotWriter } from './snapshot-store.js'
 import { type SnapshotPlace, SnapshotTaker } from './snapshot-taker.js'
 import { StatusSender, type Unpublished } from './status-sender.js'
 import { readTail } from './tail.js'
+import { errorMessage } from '../../support/error-message.js'
 
 /** The part of a `Feed` that a publisher drives. */
 export interface PublishedFeed {
@@ -129,7 +130,7 @@ export class Publisher {
     try {
       await this.#begin()
     } catch (error) {
-      this.#end(error instanceof Error ? error.message : String(error))
+      this.#end(errorMessage(error))
       if (!(error instanceof BrokerError)) this.#options.logger.error({ err: error }, 'unexpected error in a publisher')
     }
   }
@@ -335,14 +336,14 @@ export class Publisher {
       this.#flush()
       await this.#snapshots.publishState(name, snapshot, { ...this.#describe(place), isSynced: false })
     } catch (error) {
-      this.#end(error instanceof Error ? error.message : String(error))
+      this.#end(errorMessage(error))
     }
   }
 
   #send(item: Unpublished, body: Body, revision: Revision, settled: Revision): void {
     this.#write(body, revision, settled).then(
       () => this.#status.published(item),
-      (error: unknown) => this.#end(error instanceof Error ? error.message : String(error)),
+      (error: unknown) => this.#end(errorMessage(error)),
     )
   }
 

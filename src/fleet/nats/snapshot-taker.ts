@@ -12,6 +12,7 @@ import type { UpstreamReader } from '../../upstream/upstream.js'
 import type { Names } from './names.js'
 import type { NatsClient, StreamLimits } from './nats-client.js'
 import { type SnapshotEntry, SnapshotStore, SnapshotWriter } from './snapshot-store.js'
+import { errorMessage } from '../../support/error-message.js'
 
 export interface SnapshotTakerOptions {
   readonly client: NatsClient
@@ -133,7 +134,7 @@ export class SnapshotTaker {
       await this.#sweep()
     } catch (error) {
       if (signal.aborted) return
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = errorMessage(error)
       logger.warn({ stream: names.stream, reason }, 'no snapshot could be taken; trying again')
       this.#retryTimer = clock.setTimer(RETRY_MS, () => this.request())
     }
@@ -149,7 +150,7 @@ export class SnapshotTaker {
       const swept = await this.#store.sweep(ORPHAN_AGE_MS)
       if (swept > 0) logger.info({ bucket, swept }, 'left-over snapshots were deleted')
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = errorMessage(error)
       logger.warn({ bucket, reason }, 'left-over snapshots could not be deleted')
     }
   }

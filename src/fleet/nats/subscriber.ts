@@ -23,6 +23,7 @@ import type { PlacedSink } from './placed-sink.js'
 import { SnapshotReader } from './snapshot-reader.js'
 import { type SnapshotEntry, SnapshotStore } from './snapshot-store.js'
 import { StatusListener } from './status-listener.js'
+import { errorMessage } from '../../support/error-message.js'
 
 export type SubscriberMetrics = Pick<
   FleetMetrics,
@@ -160,7 +161,7 @@ export class Subscriber {
         if (!(error instanceof BrokerError)) {
           logger.error({ stream: names.stream, err: error }, 'unexpected error in a subscriber')
         }
-        outcome = { kind: 'ended', reason: error instanceof Error ? error.message : String(error) }
+        outcome = { kind: 'ended', reason: errorMessage(error) }
       }
       if (signal.aborted) return
       if (outcome?.kind === 'broken') {

@@ -13,6 +13,7 @@ import { UpstreamError, type UpstreamErrorCode } from '../../upstream/upstream.j
 import type { ReplaceReason } from '../../model/feed-sink.js'
 import { batchBytes, BatchCodec, keyValueBytes, readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import { type FrameReader, FrameWriter } from './frames.js'
+import { errorMessage } from '../../support/error-message.js'
 
 export const ToWorker = {
   hello: 1,
@@ -151,7 +152,7 @@ export function readPage(reader: FrameReader): KeyValue[] {
 export function failureFrame(id: number, error: unknown): Buffer {
   const writer = new FrameWriter(ToWorker.answer).count(id).byte(Answer.failed)
   const known = error instanceof UpstreamError ? error : null
-  const message = error instanceof Error ? error.message : String(error)
+  const message = errorMessage(error)
   writer.text(known?.code ?? 'unavailable').text(message)
   return writer.number(known?.compactRevision ?? -1).done()
 }

@@ -29,6 +29,7 @@ import {
 import { type CountedLimits, PrimaryLimits } from './primary-limits.js'
 import type { Relay, RelaySubscriber } from './relay.js'
 import { Silence } from './silence.js'
+import { errorMessage } from '../../support/error-message.js'
 
 export interface WorkerLinkOptions {
   readonly socket: Duplex
@@ -217,7 +218,7 @@ export class WorkerLink implements RelaySubscriber {
     try {
       this.#splitter.push(chunk, (frame) => this.#heard(new FrameReader(frame)))
     } catch (error) {
-      this.close(`it sent what cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+      this.close(`it sent what cannot be read: ${errorMessage(error)}`)
     }
   }
 

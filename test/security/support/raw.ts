@@ -23,18 +23,19 @@ function nextAddress(): string {
  * Opens a connection, with TLS where asked for. The certificate is not checked, because an attacker trusts everybody.
  */
 export function open({ port, securePort }: Target, layer: Layer): Promise<Socket> {
-  const localAddress = nextAddress()
+  // The types of a TLS connection leave out this option of its socket.
+  const from: object = { localAddress: nextAddress() }
   return new Promise((resolve, reject) => {
     const socket =
       layer === 'tls' || layer === 'h2'
         ? connectTls({
+            ...from,
             port: securePort,
             host: '127.0.0.1',
-            localAddress,
             rejectUnauthorized: false,
             ALPNProtocols: [layer === 'h2' ? 'h2' : 'http/1.1'],
           })
-        : connectTcp({ port: layer === 'tcp-to-tls' ? securePort : port, host: '127.0.0.1', localAddress })
+        : connectTcp({ port: layer === 'tcp-to-tls' ? securePort : port, host: '127.0.0.1', ...from })
     socket.once(layer === 'tls' || layer === 'h2' ? 'secureConnect' : 'connect', () => resolve(socket))
     socket.once('error', reject)
     socket.on('error', () => {})
