@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 
+import type { Gate } from '../model/shared-limits.js'
 import type { AccessMetrics } from '../model/request-metrics.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
@@ -65,6 +66,11 @@ interface Surroundings {
   readonly metrics?: AccessMetrics
 }
 
+interface AuthenticatorSurroundings extends Surroundings {
+  /** Slots for questions about unknown tokens. Default: those of a process alone. */
+  readonly unknownTokens?: Gate
+}
+
 /**
  * Without any authenticator every caller is anonymous, whatever credential it sends: on loopback, or where
  * `--insecure-bind-any` allows it.
@@ -73,7 +79,7 @@ interface Surroundings {
  */
 export function buildAuthenticator(
   options: AuthenticationOptions,
-  { clock, logger, metrics }: Surroundings,
+  { clock, logger, metrics, unknownTokens }: AuthenticatorSurroundings,
 ): UnionAuthenticator {
   const watch = <T>(path: string, parse: (text: string) => T): WatchedFiles<T> =>
     new WatchedFiles({ paths: [path], clock, logger }, (content) => naming(path, () => parse(content.toString('utf8'))))
@@ -119,7 +125,8 @@ export function buildAuthenticator(
   if (options.authenticationKubeconfig !== null) {
     const api = new JsonClient(loadKubeconfig(options.authenticationKubeconfig))
     const client = timedClient(api, 'token-review', metrics)
-    authenticators.push(tokenReview({ client, cacheMs: options.authenticationTokenWebhookCacheTtl, clock }))
+    const unknown = unknownTokens === undefined ? {} : { unknown: unknownTokens }
+    authenticators.push(tokenReview({ client, cacheMs: options.authenticationTokenWebhookCacheTtl, clock, ...unknown }))
   }
   return authenticators.length === 0
     ? nobodyAsked

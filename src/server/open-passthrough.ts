@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
+import type { Gate } from '../model/shared-limits.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
@@ -12,11 +13,11 @@ export interface PassthroughParts {
   readonly config: Config
   readonly clock: Clock
   readonly metrics: Metrics
-  readonly onRejected: () => void
+  readonly gate: Gate
 }
 
 /** Returns null without `--passthrough`. @throws Error for a certificate that cannot be read. */
-export function openPassthrough({ config, clock, metrics, onRejected }: PassthroughParts): Passthrough | null {
+export function openPassthrough({ config, clock, metrics, gate }: PassthroughParts): Passthrough | null {
   const { passthrough: url, passthroughCafile } = config
   if (url === null) return null
   const ca = passthroughCafile === null ? {} : { ca: readFileSync(passthroughCafile) }
@@ -25,7 +26,7 @@ export function openPassthrough({ config, clock, metrics, onRejected }: Passthro
     name: 'the API server',
     onAnswered: answeredBy(metrics, 'passthrough'),
     ...ca,
-    ...sharedOptions(config, clock, onRejected),
+    ...sharedOptions(config, clock, gate),
   })
 }
 
@@ -45,11 +46,11 @@ export function openApiServices({
   random,
   logger,
   metrics,
-  onRejected,
+  gate,
 }: ApiServicesParts): ApiServices | null {
   if (config.passthrough !== null) return null
   const ca = config.apiserviceCafile === null ? {} : { ca: readFileSync(config.apiserviceCafile) }
-  const shared = sharedOptions(config, clock, onRejected)
+  const shared = sharedOptions(config, clock, gate)
   const addresses = config.apiservice.map(({ group, version, url }) => ({
     group,
     version,
@@ -74,21 +75,17 @@ function answeredBy(metrics: Metrics, server: string): (code: number, seconds: n
 export function sharedOptions(
   config: Config,
   clock: Clock,
-  onRejected: () => void,
-): Pick<
-  PassthroughOptions,
-  'proxyCertificate' | 'maxRequests' | 'responseTimeoutMs' | 'stripHeaders' | 'clock' | 'onRejected'
-> {
-  const { proxyClientCertFile, proxyClientKeyFile, passthroughMaxRequests, passthroughTimeout } = config
+  gate: Gate,
+): Pick<PassthroughOptions, 'proxyCertificate' | 'gate' | 'responseTimeoutMs' | 'stripHeaders' | 'clock'> {
+  const { proxyClientCertFile, proxyClientKeyFile, passthroughTimeout } = config
   return {
     proxyCertificate:
       proxyClientCertFile === null || proxyClientKeyFile === null
         ? null
         : { cert: readFileSync(proxyClientCertFile), key: readFileSync(proxyClientKeyFile) },
-    maxRequests: passthroughMaxRequests,
+    gate,
     responseTimeoutMs: passthroughTimeout,
     stripHeaders: config.passthroughStripHeaders,
     clock,
-    onRejected,
   }
 }

@@ -15,6 +15,7 @@ import https from 'node:https'
 import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream'
 import type { User } from '../../auth/user.js'
+import type { Gate } from '../../model/shared-limits.js'
 import {
   BadGatewayError,
   BadRequestError,
@@ -22,7 +23,6 @@ import {
   ServiceUnavailableError,
   StatusError,
   TimeoutError,
-  TooManyRequestsError,
 } from '../../model/status.js'
 import type { Clock } from '../../support/clock.js'
 import type { ForwardedCaller } from '../limits/request-gate.js'
@@ -48,12 +48,11 @@ export interface PassthroughOptions {
   readonly stripHeaders?: readonly string[]
   /** The code while the other server is away: 503 where it answers for a part of the API served here. Default: 502. */
   readonly awayIs?: 502 | 503
-  /** The most requests and tunnels at one time. */
-  readonly maxRequests: number
+  /** Slots for requests and tunnels, by the URL of the other server. */
+  readonly gate: Pick<Gate, 'enter'>
   /** The longest time from the request to the head of the answer. A stream may then last as long as it likes. */
   readonly responseTimeoutMs: number
   readonly clock: Clock
-  readonly onRejected: () => void
   /** Called when the answer of the other server begins, or when there is none and the client is told so. */
   readonly onAnswered?: (code: number, seconds: number) => void
 }
@@ -102,12 +101,8 @@ export class Passthrough {
    * @throws StatusError while nothing has been answered: 403, 429, 502 (or 503, as `awayIs` says), 504.
    */
   async pass(exchange: Exchange, caller: ForwardedCaller): Promise<void> {
-    const { maxRequests, onRejected, name } = this.#options
     const asUser = this.#nameOf(caller)
-    if (this.#running >= maxRequests) {
-      onRejected()
-      throw new TooManyRequestsError(`too many requests to ${name} at once`, 1)
-    }
+    const leave = await this.#options.gate.enter(this.#options.url, exchange.signal)
     this.#running++
     const startedMs = performance.now()
     const onHead = (code: number): void => this.#options.onAnswered?.(code, (performance.now() - startedMs) / 1000)
@@ -118,6 +113,7 @@ export class Passthrough {
       throw error
     } finally {
       this.#running--
+      leave()
     }
   }
 
