@@ -212,6 +212,13 @@ export const relations: readonly Relation[] = [
         : null,
   },
   {
+    reads: ['natsSigningKeyFile', 'natsServers'],
+    check: (c) =>
+      c.natsSigningKeyFile !== null && c.natsServers.length === 0
+        ? '--nats-signing-key-file needs --nats-servers'
+        : null,
+  },
+  {
     reads: ['natsUsername', 'natsPasswordFile'],
     check: (c) => together('--nats-username', c.natsUsername, '--nats-password-file', c.natsPasswordFile),
   },
