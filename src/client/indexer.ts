@@ -6,6 +6,7 @@
  */
 export type IndexFunction<T> = (object: T) => readonly string[]
 
+/** The indexes that an Indexer begins with. */
 export interface IndexerOptions<T> {
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>>
 }
@@ -16,6 +17,7 @@ interface Index<T> {
   keysByValue: Map<string, Set<string>> | null
 }
 
+/** Objects by key and by named indexes, with one object for each key. */
 export class Indexer<T> {
   readonly #objects = new Map<string, T>()
   readonly #indexes = new Map<string, Index<T>>()

@@ -20,6 +20,7 @@ import type { Notification } from './handler-queue.js'
 import { Indexer, type IndexFunction } from './indexer.js'
 import { Lister, NAMESPACE_INDEX } from './lister.js'
 
+/** What an informer follows, and how; the rest is as in `ReflectorOptions`. */
 export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit<
   ReflectorOptions<T>,
   'codec' | 'sink' | 'onStatus'
@@ -46,6 +47,7 @@ export type InformerEvent<T> = Notification<T>
  */
 const SLICE_MS = 10
 
+/** A local copy of a resource that follows the server, with any number of handlers. */
 export class SharedInformer<T extends ObjectLike = KubeObject> {
   readonly store: Indexer<T>
   readonly lister: Lister<T>

@@ -7,6 +7,7 @@
 import { type Impersonation, impersonationHeaders } from './impersonation.js'
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from './transport.js'
 
+/** Where `fetchTransport` sends its requests, and with which credentials. */
 export interface FetchTransportOptions {
   /** `http://127.0.0.1:8001`, or '' in a browser for the page's own origin. A path in it is kept. */
   readonly server: string

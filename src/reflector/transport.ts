@@ -17,6 +17,7 @@ export interface TransportRequest {
   readonly signal: AbortSignal
 }
 
+/** The answer to a request, whose body is read as it comes. */
 export interface TransportResponse {
   readonly status: number
   /** Returns null when the header was not sent. */
@@ -25,6 +26,7 @@ export interface TransportResponse {
   readonly body: AsyncIterable<Uint8Array>
 }
 
+/** Sends requests to one server. */
 export interface Transport {
   /** Every status is an answer. @throws Error when there was no answer. */
   send(request: TransportRequest): Promise<TransportResponse>

@@ -6,6 +6,7 @@ import { WatchFailure, type StatusLike } from './failure.js'
 import { StringPool } from './string-pool.js'
 import { type DecodedEvent, type DecodedList, INITIAL_EVENTS_END, type ObjectCodec, objectKey } from './object-codec.js'
 
+/** The metadata of any object. */
 export interface ObjectMetadata {
   readonly name: string
   readonly namespace?: string

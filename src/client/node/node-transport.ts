@@ -12,6 +12,7 @@ import { headersByName, type Impersonation } from '../../reflector/impersonation
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from '../../reflector/transport.js'
 import { agentFor, type TlsClientOptions } from '../../support/https-agent.js'
 
+/** Where `nodeTransport` sends its requests, and with which credentials. */
 export interface NodeTransportOptions extends TlsClientOptions {
   /** `https://…` or `http://…`. A path in it is kept. */
   readonly server: string
@@ -23,6 +24,7 @@ export interface NodeTransportOptions extends TlsClientOptions {
   readonly impersonate?: Impersonation
 }
 
+/** A transport by `node:http` and `node:https`, with authorities and client certificates. `close` ends its connections. */
 export function nodeTransport(options: NodeTransportOptions): Transport & { close(): void } {
   const server = options.server.replace(/\/+$/, '')
   const asAnother = headersByName(options.impersonate)

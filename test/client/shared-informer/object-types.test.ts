@@ -3,7 +3,13 @@ import type { V1Pod } from '@kubernetes/client-node'
 import type { Deployment } from 'kubernetes-types/apps/v1.js'
 import type { Pod } from 'kubernetes-types/core/v1.js'
 import t from 'tap'
-import { fetchTransport, type InformerOptions, SharedInformer, type WatchItem, watch } from '../../../src/client/index.js'
+import {
+  fetchTransport,
+  type InformerOptions,
+  SharedInformer,
+  type WatchItem,
+  watch,
+} from '../../../src/client/index.js'
 import { pod, startApp } from '../../support/app.js'
 
 const on = (node: string): object => ({ spec: { nodeName: node, containers: [] } })
