@@ -222,7 +222,7 @@ export class App {
         feed: feedFigures(source.feed.status),
       })),
       largestClients: (count) => this.#limits.watchers.largest(count),
-      ...(await this.metrics.figures()),
+      ...this.metrics.figures(),
     })
   }
 
