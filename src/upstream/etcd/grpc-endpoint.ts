@@ -125,7 +125,7 @@ export class GrpcEndpoint {
 
   /** Fails the running calls that can be asked of another endpoint as well: this one has gone silent. */
   abandon(): void {
-    for (const { isRepeatable, fail } of [...this.#calls.values()]) {
+    for (const { isRepeatable, fail } of this.#calls.values()) {
       if (isRepeatable) fail(new RpcError(RpcStatus.CANCELLED, 'the endpoint has gone silent'))
     }
   }
@@ -135,7 +135,7 @@ export class GrpcEndpoint {
    */
   close(): void {
     this.#isClosed = true
-    for (const { fail } of [...this.#calls.values()]) fail(new RpcError(RpcStatus.CANCELLED, 'the client was closed'))
+    for (const { fail } of this.#calls.values()) fail(new RpcError(RpcStatus.CANCELLED, 'the client was closed'))
     this.#connection.retire()
   }
 

@@ -46,7 +46,8 @@ export function statusOfTrailers(trailers: Readonly<Record<string, unknown>>): R
   if (code === undefined) return undefined
   const number = Number(code)
   if (number === RpcStatus.OK) return null
-  const details = percentDecoded(String(trailers['grpc-message'] ?? ''))
+  const message = trailers['grpc-message']
+  const details = typeof message === 'string' ? percentDecoded(message) : ''
   return new RpcError(names.has(number) ? (number as RpcStatus) : RpcStatus.UNKNOWN, details)
 }
 

@@ -81,7 +81,7 @@ interface Talk {
   readonly said: string[]
   readonly ended: Promise<RpcError | null>
   /** Resolves with the next message. */
-  next(): Promise<string>
+  readonly next: () => Promise<string>
 }
 
 function talk(endpoint: GrpcEndpoint): Talk {
