@@ -1,7 +1,7 @@
 /**
  * What writes know about a served resource: the shape and schema of its objects, its subresources, and the few things
  * that an API server itself does to some built-in kinds. Built-in kinds get their defaults. They are not validated
- * beyond the names of their members, and there are no admission plugins: both belong to a kube-apiserver.
+ * beyond the names and types of their members, and there are no admission plugins: both belong to a kube-apiserver.
  */
 import {
   cloneTree,
@@ -24,6 +24,7 @@ import type { BuiltInDefaults } from './built-in-defaults.js'
 import { type FieldProblem, forbiddenField, invalid } from './field-errors.js'
 import { schemaProblem } from './schema-node.js'
 import { dropUnknownFields } from './known-fields.js'
+import { typeProblem } from './member-types.js'
 import { type BuiltInShapes, customShape, type Shape } from './shape.js'
 
 export interface KindRules {
@@ -36,6 +37,8 @@ export interface KindRules {
   readonly createsOnUpdate: boolean
   /** Strategic merge patches exist only for kinds whose shape is built in. */
   readonly takesStrategicPatch: boolean
+  /** Returns what is wrong with the first member whose type is not the declared one; null when all fit. */
+  readonly typeProblem: (object: JsonRecord) => string | null
   /** Takes out of an object what it may not hold. @returns the paths of that. */
   readonly dropUnknown: (object: JsonRecord) => readonly string[]
   /** Fills in the defaults of an object, which is changed. */
@@ -77,6 +80,10 @@ export class KindRulebook {
     const schema = origin === 'custom' ? served.schema : undefined
     const shape = builtIn ?? customShape(schema, this.shapes.objectMeta)
     return {
+      typeProblem: (object) =>
+        builtIn === undefined
+          ? typeProblem(object['metadata'] ?? null, this.shapes.objectMeta, ['metadata'], 'PartialObjectMetadata')
+          : typeProblem(object, builtIn),
       ...(schema === undefined
         ? {
             dropUnknown: (object) => dropUnknownFields(object, shape),

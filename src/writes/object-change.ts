@@ -124,12 +124,20 @@ export class ObjectChange {
     else delete metadata['namespace']
   }
 
-  /** Removes undeclared fields and fills in defaults. @throws BadRequestError when undeclared fields are forbidden. */
+  /**
+   * Removes undeclared fields and fills in defaults.
+   * @throws BadRequestError when a member has another type than is declared, or undeclared fields are forbidden.
+   */
   #complete(
     body: JsonRecord,
-    { fieldValidation, warn }: ChangeRequest,
-    { dropUnknown, fillDefaults }: KindRules,
+    { served: { resource }, fieldValidation, warn }: ChangeRequest,
+    { typeProblem, dropUnknown, fillDefaults }: KindRules,
   ): void {
+    const problem = typeProblem(body)
+    if (problem !== null) {
+      const { kind, version } = resource
+      throw new BadRequestError(`${kind} in version "${version}" cannot be handled as a ${kind}: ${problem}`)
+    }
     refuseOrWarn(
       dropUnknown(body).map((path) => `unknown field "${path}"`),
       fieldValidation,
