@@ -21,6 +21,7 @@ import { readDefinition } from '../dialect/crd.js'
 import type { ScalePaths, ServedResource } from '../dialect/resource-registry.js'
 import { apiVersion, resourceId } from '../model/resource.js'
 import type { BuiltInDefaults } from './built-in-defaults.js'
+import { unevaluatedRules, unevaluatedRulesOf } from './cel-rules.js'
 import { type FieldProblem, forbiddenField, invalid } from './field-errors.js'
 import { schemaProblem } from './schema-node.js'
 import { dropUnknownFields } from './known-fields.js'
@@ -44,6 +45,8 @@ export interface KindRules {
   /** Fills in the defaults of an object, which is changed. */
   readonly fillDefaults: (object: JsonRecord) => void
 }
+
+const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io'
 
 /** The resources for which a PUT creates in Kubernetes too. */
 const CREATED_ON_UPDATE: ReadonlySet<string> = new Set([
@@ -129,7 +132,7 @@ export function prepareNew(served: ServedResource, object: JsonRecord, now: stri
     case 'secrets':
       foldStringData(object)
       break
-    case 'customresourcedefinitions.apiextensions.k8s.io':
+    case DEFINITIONS:
       establish(object, now)
       break
     default:
@@ -144,7 +147,7 @@ export function prepareUpdate(served: ServedResource, object: JsonRecord, before
     case 'secrets':
       foldStringData(object)
       break
-    case 'customresourcedefinitions.apiextensions.k8s.io':
+    case DEFINITIONS:
       if (!equalTrees(object['spec'], before['spec'])) establish(object, now)
       break
     default:
@@ -192,6 +195,12 @@ function establish(object: JsonRecord, now: string): void {
   status['storedVersions'] = name === '' || earlier.includes(name) ? earlier : [...earlier, name]
 }
 
+/** Returns what an API server would check of an object and this server does not; null for nothing. */
+export function unchecked(served: ServedResource, object: JsonRecord, schema: KindRules['schema']): string | null {
+  if (schema !== undefined) return unevaluatedRules(schema)
+  return resourceId(served.resource) === DEFINITIONS ? unevaluatedRulesOf(object) : null
+}
+
 /** Returns what a kind forbids beyond its schema. @param before null for a new object. */
 export function kindProblems(
   served: ServedResource,
@@ -204,7 +213,7 @@ export function kindProblems(
       return immutableProblems(before, after, ['data', 'binaryData'])
     case 'secrets':
       return immutableProblems(before, after, ['data'])
-    case 'customresourcedefinitions.apiextensions.k8s.io':
+    case DEFINITIONS:
       return definitionProblems(after, etcdPrefix)
     default:
       return []

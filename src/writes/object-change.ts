@@ -19,7 +19,7 @@ import { apiVersion, type ObjectName } from '../model/resource.js'
 import { BadRequestError, InvalidError } from '../model/status.js'
 import type { CustomSchemas } from './custom-schema.js'
 import { type FieldProblem, invalid } from './field-errors.js'
-import { type KindRulebook, kindProblems, type KindRules, prepareNew, prepareUpdate } from './kind-rules.js'
+import { type KindRulebook, kindProblems, type KindRules, prepareNew, prepareUpdate, unchecked } from './kind-rules.js'
 import { type Manager, recordUpdate } from './managed-fields.js'
 import { finalizersOf, metadataProblems, newFinalizerProblems } from './metadata-rules.js'
 import { timeToLiveProblems } from './time-to-live.js'
@@ -43,7 +43,7 @@ export interface ChangeRequest {
   /** The managed fields are already up to date, because an apply computes them itself. */
   readonly keepsManagedFields: boolean
   readonly fieldValidation: FieldValidation
-  /** Called with a warning about members that were removed. */
+  /** Called with a warning about members that were removed, or rules that are not checked. */
   readonly warn: (text: string) => void
 }
 
@@ -178,6 +178,8 @@ export class ObjectChange {
       ...kindProblems(served, before, after, this.#options.etcdPrefix),
     ]
     if (problems.length > 0) throw InvalidError.forFields(kind, group, name, problems)
+    const warning = unchecked(served, after, rules.schema)
+    if (warning !== null) request.warn(warning)
   }
 }
 
