@@ -22,7 +22,7 @@ import type { Basis } from './basis.js'
 import { followCertificateExpiry } from './certificate-expiry.js'
 import { drainWatches } from './drain-watches.js'
 import { followServed } from './follow-served.js'
-import type { CurrentConfig } from './live-config.js'
+import { type CurrentConfig, fixedConfig } from './live-config.js'
 import { openApi } from './open-api.js'
 import { type GateStage, openGate } from './open-gate.js'
 import { type SharedLimits, UNSHARED } from '../model/shared-limits.js'
@@ -187,18 +187,26 @@ export class App {
   }
 
   /**
-   * Is not ready from now on, but serves on for the shutdown delay, so that load balancers notice; then refuses new
-   * watches, and ends the running ones, spread over the grace period.
+   * Is not ready from now on, but serves on for the shutdown delay, so that load balancers notice; in its second half
+   * connections end after their next answer. Then it refuses new watches, and ends the running ones, spread over the grace
+   * period.
    */
   async drain(): Promise<void> {
     if (this.#isShuttingDown) return
     this.#isShuttingDown = true
     const { shutdownDelayDuration: delayMs, shutdownWatchTerminationGracePeriod: graceMs } = this.#options.config
-    if (delayMs > 0) await sleep(this.#basis.clock, delayMs, this.#stopping.signal)
+    if (delayMs > 0) await this.#serveOn(delayMs)
     if (this.#isStopped) return
     this.#isDraining = true
     this.#ports.drain()
     await drainWatches(this.#stage.resources, graceMs, this.#basis.clock, () => this.#isStopped)
+  }
+
+  async #serveOn(delayMs: number): Promise<void> {
+    const { clock } = this.#basis
+    const halfTime = clock.setTimer(delayMs / 2, () => this.#ports.announceDrain())
+    await sleep(clock, delayMs, this.#stopping.signal)
+    halfTime.cancel()
   }
 
   async stop(): Promise<void> {
@@ -296,7 +304,7 @@ function basisOf({
 }: AppOptions): Basis {
   return {
     config,
-    live: live ?? { current: config },
+    live: live ?? fixedConfig(config),
     logger,
     clock,
     random,

@@ -71,9 +71,18 @@ export class Ports {
     }
   }
 
+  /** Ends connections after their next answers; each may be opened again. */
+  announceDrain(): void {
+    for (const listener of this.#listeners()) listener.announceDrain()
+  }
+
   /** Sends clients elsewhere when their running requests end. Metrics and health are answered to the end. */
   drain(): void {
-    for (const port of [this.#plain, this.#secure]) (port?.server as (Server & Listener) | undefined)?.beginDrain()
+    for (const listener of this.#listeners()) listener.beginDrain()
+  }
+
+  #listeners(): Listener[] {
+    return [this.#plain, this.#secure].flatMap((port) => (port === null ? [] : (port.server as Server & Listener)))
   }
 
   async stop(): Promise<void> {

@@ -37,6 +37,8 @@ export interface ListenerLimits {
 /** The methods of a port besides listening. */
 export interface Listener {
   closeAllConnections(): void
+  /** Ends connections after their next answers: see `ConnectionDrain`. */
+  announceDrain(): void
   /** Sends clients elsewhere from now on: see `ConnectionDrain`. */
   beginDrain(): void
 }
@@ -98,8 +100,10 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
     sessions.destroyAll()
     closeHttp1()
   }
-  const beginDrain = (): void => drain.begin(() => http1.closeIdleConnections())
-  return Object.assign(http1, { beginDrain })
+  return Object.assign(http1, {
+    announceDrain: () => drain.announce(),
+    beginDrain: () => drain.begin(() => http1.closeIdleConnections()),
+  })
 }
 
 export function createSecureListener(
@@ -142,6 +146,7 @@ export function createSecureListener(
       sessions.destroyAll()
       for (const socket of sockets) socket.destroy()
     },
+    announceDrain: () => drain.announce(),
     beginDrain: () => drain.begin(() => (server as unknown as Server).closeIdleConnections()),
   })
 }
