@@ -28,14 +28,16 @@ function problems(sources: ReadonlyMap<string, string>): readonly string[] {
   }
   // They lie beside the examples, so that packages are found from there.
   const files = new Map([...sources].map(([name, text]) => [join(root, 'deploy/examples', name), text]))
-  const host = ts.createCompilerHost(options)
-  const { getSourceFile, fileExists, readFile } = host
-  host.getSourceFile = (name, version) => {
-    const text = files.get(name)
-    return text === undefined ? getSourceFile(name, version) : ts.createSourceFile(name, text, version)
+  const disk = ts.createCompilerHost(options)
+  const host: ts.CompilerHost = {
+    ...disk,
+    getSourceFile: (name, version) => {
+      const text = files.get(name)
+      return text === undefined ? disk.getSourceFile(name, version) : ts.createSourceFile(name, text, version)
+    },
+    fileExists: (name) => files.has(name) || disk.fileExists(name),
+    readFile: (name) => files.get(name) ?? disk.readFile(name),
   }
-  host.fileExists = (name) => files.has(name) || fileExists(name)
-  host.readFile = (name) => files.get(name) ?? readFile(name)
   const program = ts.createProgram([...files.keys()], options, host)
   return [...files.keys()].flatMap((name) => {
     const source = program.getSourceFile(name)
