@@ -1,7 +1,7 @@
 /** Clients that nobody here wrote, and how each is run: the runner follows this table, and docs/clients.md is made from it. */
 
 import type { GoProgram } from '../support/go-program.js'
-import { clientGo, coreDns, helm, kubeStateMetrics, newestKubectl, operator, prometheusDiscovery } from './programs.js'
+import { clientGo, coreDns, kubeStateMetrics, newestKubectl, operator, prometheusDiscovery } from './programs.js'
 
 export interface OutsideClient {
   readonly name: string
@@ -66,7 +66,7 @@ export const outsideClients: readonly OutsideClient[] = [
     test: 'test/clients/outside/operator.ts',
     runsIn: 'npm run test:clients',
     program: operator,
-    note: 'it needs `update` on the `finalizers` of what owns with `blockOwnerDeletion`',
+    note: 'under RBAC it needs `get` of `/api`, `/apis` and what is below them, which an API server grants by its own role `system:discovery`',
   },
   {
     name: 'kube-state-metrics',

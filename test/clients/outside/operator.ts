@@ -40,8 +40,8 @@ const rights = [
   { apiGroups: ['example.com'], resources: ['widgets'], verbs: ['get', 'list', 'watch', 'update'] },
   { apiGroups: ['example.com'], resources: ['widgets/status'], verbs: ['update'] },
   { apiGroups: [''], resources: ['configmaps'], verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'] },
-  // To own something that blocks the deletion of its owner.
-  { apiGroups: ['example.com'], resources: ['widgets/finalizers'], verbs: ['update'] },
+  // An API server lets everyone read these, by a role that it makes: system:discovery.
+  { nonResourceURLs: ['/api', '/api/*', '/apis', '/apis/*'], verbs: ['get'] },
 ]
 
 const keyOf = (name: string): string => `/registry/example.com/widgets/default/${name}`
