@@ -19,6 +19,13 @@ export interface WatchedFilesOptions {
   readonly readFile?: (path: string) => Buffer
 }
 
+/** Something that may be replaced while it is in use. */
+export interface Watched<T> {
+  readonly value: T
+  onChange(listener: (value: T) => void): () => void
+  close(): void
+}
+
 /**
  * The largest file that is read. Certificates, tokens and policies are small; a larger file is a mistake that would
  * cost memory.
@@ -29,7 +36,7 @@ const MAX_FILE_BYTES = 16 * 2 ** 20
  * Parses files that belong together (a certificate and its key), now and whenever one of them changes. If new content
  * cannot be parsed, this is logged once and the last good content stays in force.
  */
-export class WatchedFiles<T> {
+export class WatchedFiles<T> implements Watched<T> {
   #value: T
   #seen: readonly Buffer[]
   #timer: Timer

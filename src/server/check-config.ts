@@ -14,6 +14,7 @@ import { ConfigError } from '../config/config-error.js'
 import { type Config, type Loaded, load } from '../config/load.js'
 import { optionNames, options } from '../config/options.js'
 import { hasAuthenticator } from '../config/relations.js'
+import { parseSigningKeys } from '../fleet/nats/envelope.js'
 import { keyFromText } from '../model/event.js'
 import { systemClock as clock } from '../support/clock.js'
 import { silentLogger as logger } from '../support/log.js'
@@ -125,6 +126,9 @@ function fileProblems(config: Config): string[] {
     },
     () => {
       if (config.natsServers.length > 0) connectionOf(config)
+    },
+    () => {
+      if (config.natsSigningKeyFile !== null) parseSigningKeys(readFileSync(config.natsSigningKeyFile))
     },
     () => {
       if (config.upstream !== null) openRemoteApiServer(config, clock)

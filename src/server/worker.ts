@@ -83,6 +83,7 @@ export async function runWorker({
   const channel = new WorkerChannel({
     socket: new Socket({ fd: LINK_DESCRIPTOR }),
     clock,
+    workers: config.workers,
     onHello: (text) => greet(JSON.parse(text) as WorkerHello),
     onDrain: stop,
     onClosed: (reason) => {
@@ -92,6 +93,7 @@ export async function runWorker({
     },
     collectMetrics: async () => (await app?.metrics.collect()) ?? '[]',
     collectStatus: async () => JSON.stringify((await app?.status()) ?? null),
+    onCollectFailed: (error) => logger.error({ err: error }, 'metrics or status could not be read'),
   })
   const { isReplacement, ports } = await greeted
   try {
@@ -102,6 +104,7 @@ export async function runWorker({
       upstream: new PrimaryUpstream(channel.callUpstream),
       logsOutages: false,
       openFeed: channel.openFeed,
+      limits: channel.limits,
       exposeMetrics: async () => ({
         contentType: app?.metrics.contentType ?? '',
         text: await channel.exposeMetrics(),

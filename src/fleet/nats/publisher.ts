@@ -26,6 +26,7 @@ import type { Body, Message, Testimony } from './message.js'
 import { MessageWriter, type StreamPlace } from './message-writer.js'
 import type { Names } from './names.js'
 import { BrokerError } from './broker-error.js'
+import type { Envelope } from './envelope.js'
 import type { Closable } from './closable.js'
 import type { NatsClient, StreamLimits } from './nats-client.js'
 import type { EtcdPulse } from './etcd-pulse.js'
@@ -53,6 +54,7 @@ export type PublisherMetrics = Pick<FleetMetrics, 'published' | 'snapshot' | 'qu
 export interface PublisherOptions {
   readonly client: NatsClient
   readonly names: Names
+  readonly envelope: Envelope
   readonly prefix: Key
   readonly upstream: UpstreamReader
   readonly openFeed: (sink: FeedSink) => PublishedFeed
@@ -81,6 +83,7 @@ export class Publisher {
   /** null until the end of the stream has been read. */
   #messages: MessageWriter | null = null
   #answering: Closable | null = null
+  #unfollowKeys: () => void = () => {}
   readonly #stopping = new AbortController()
   #isUploading = false
   #clusterId = ''
@@ -93,12 +96,13 @@ export class Publisher {
 
   constructor(options: PublisherOptions) {
     this.#options = options
-    const { client, names, prefix, pulse, clock } = options
+    const { client, names, envelope, prefix, pulse, clock } = options
     this.#progress = new ProgressCoalescer(clock, (revision) => this.#enqueueProgress(revision))
     this.#snapshots = new SnapshotTaker({ ...options, place: () => this.#snapshotPlace() })
     this.#status = new StatusSender({
       client,
       subject: names.status,
+      envelope,
       prefix,
       pulse,
       clock,
@@ -142,9 +146,9 @@ export class Publisher {
   }
 
   async #begin(): Promise<void> {
-    const { client, names, limits } = this.#options
+    const { client, names, envelope, limits } = this.#options
     await client.ensureStream(names.stream, names.log, limits)
-    const { sequence, first, message } = await readTail(client, names)
+    const { sequence, first, message } = await readTail(client, names, envelope)
     if (this.#stopping.signal.aborted) return
     this.#messages = this.#openWriter(sequence, message)
     const feed = this.#options.openFeed(this.#sink())
@@ -160,15 +164,18 @@ export class Publisher {
     }
     this.#answer(feed)
     this.#status.start()
+    // What the new key has not signed cannot be read once the old one is gone.
+    this.#unfollowKeys = envelope.onKeysChanged(() => this.#snapshots.request())
     this.#snapshots.consider()
   }
 
   #openWriter(sequence: number, last: Message | null): MessageWriter {
-    const { client, names, clock, metrics } = this.#options
+    const { client, names, envelope, clock, metrics } = this.#options
     const isContinued = last?.isSynced === true
     return new MessageWriter({
       client,
       writer: client.openWriter(names.log),
+      envelope,
       clock,
       metrics,
       // With nothing left to count from, the sequence is at least as high as any epoch: each has written a message.
@@ -196,10 +203,11 @@ export class Publisher {
   }
 
   #answer(feed: PublishedFeed): void {
-    const { client, names, prefix, upstream } = this.#options
+    const { client, names, envelope, prefix, upstream } = this.#options
     const answers = {
       upstream,
       prefix,
+      envelope,
       maxBytes: client.maxPayloadBytes,
       onProgressWanted: () => feed.requestProgress(),
       onSnapshotWanted: () => this.#snapshots.request(),
@@ -212,6 +220,7 @@ export class Publisher {
     this.#stopping.abort(new BrokerError('unavailable', 'stopped'))
     this.#messages?.close()
     this.#answering?.close()
+    this.#unfollowKeys()
     this.#status.stop()
     this.#progress.stop()
     void this.#snapshots.stop()

@@ -9,6 +9,7 @@ import type { Key } from '../../model/event.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { UpstreamReader } from '../../upstream/upstream.js'
+import type { Envelope } from './envelope.js'
 import type { Names } from './names.js'
 import type { NatsClient, StreamLimits } from './nats-client.js'
 import { type SnapshotEntry, SnapshotStore, SnapshotWriter } from './snapshot-store.js'
@@ -17,6 +18,7 @@ import { errorMessage } from '../../support/error-message.js'
 export interface SnapshotTakerOptions {
   readonly client: NatsClient
   readonly names: Names
+  readonly envelope: Envelope
   readonly limits: StreamLimits
   readonly prefix: Key
   readonly upstream: UpstreamReader
@@ -57,7 +59,7 @@ export class SnapshotTaker {
 
   constructor(options: SnapshotTakerOptions) {
     this.#options = options
-    this.#store = new SnapshotStore(options.client.buckets, options.names, options.limits.replicas)
+    this.#store = new SnapshotStore(options.client.buckets, options.names, options.limits.replicas, options.envelope)
   }
 
   /** Resolves when nothing runs any more. */

@@ -1,6 +1,6 @@
 /** Answers POST, PUT, PATCH and DELETE: reads the body, performs one verb, and sends the answer. */
 import { givesRights } from '../../auth/authz/escalation.js'
-import type { FairGate } from '../../auth/fair-gate.js'
+import type { Gate } from '../../model/shared-limits.js'
 import { type Negotiated, negotiate } from '../../dialect/accept.js'
 import { parseGetParameters } from '../../dialect/list-options.js'
 import { checkName } from '../../dialect/request-path.js'
@@ -22,7 +22,7 @@ export interface Writes {
   /** @param identity the caller's name, for a fair share of the threads. */
   perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer>
   /** The slots for writes in progress, each of which holds its body. */
-  readonly gate: Pick<FairGate, 'enter'>
+  readonly gate: Pick<Gate, 'enter'>
 }
 
 /** Objects are written as JSON, so the answer cannot be had as protobuf. */
