@@ -96,13 +96,12 @@ export const outsideClients: readonly OutsideClient[] = [
     note: '`api_server` of `kubernetes_sd_configs` names distributary; Debian builds Prometheus without that discovery',
   },
   {
-    name: 'kubernetes, lightkube and kr8s of Python',
-    version: '37.0.2, 1.0.1, 0.20.15',
+    name: 'kubernetes of Python',
+    version: '37.0.2',
     does: 'a watch that is resumed; a new list after a 410',
     test: 'test/clients/outside/python.ts',
     runsIn: 'npm run test:clients',
     needsPython: true,
-    note: 'kr8s begins with a watch, and knows no 410 of its own',
   },
   {
     name: 'kopf',

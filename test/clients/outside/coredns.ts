@@ -53,7 +53,7 @@ void t.test('its answers are the services that a fresh list holds', async (t) =>
   const line = (name: string, a: string, srv: string, ptr: string): string => `${name} A ${a} SRV ${srv} PTR ${ptr}`
   await surviveDisruptions(t, stage, {
     userAgent: /coredns/i,
-    printed: client.printed,
+    printed: () => client.printed(),
     held: async () => {
       const lines = []
       for (const [name, lastAddress] of seen) {

@@ -40,7 +40,7 @@ void t.test('its series of five kinds are what a fresh list holds', async (t) =>
   )
   await surviveDisruptions(t, stage, {
     userAgent: /kube-state-metrics/,
-    printed: client.printed,
+    printed: () => client.printed(),
     held: async () => {
       const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
       return Object.keys(kinds).flatMap((kind) =>

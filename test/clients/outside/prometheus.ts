@@ -23,7 +23,7 @@ void t.test('its targets of six roles are what a fresh list holds', async (t) =>
   const client = await startClient(t, [program, stage.url], { KUBE_FEATURE_WatchListClient: 'false' })
   await surviveDisruptions(t, stage, {
     userAgent: /^Prometheus/i,
-    printed: client.errors,
+    printed: () => client.errors(),
     held: async () => (await client.ask('found')) as readonly string[],
     listed: async () => {
       const all = await Promise.all(

@@ -63,61 +63,7 @@ def official(server):
             wait(error)
 
 
-def lightkube(server):
-    from lightkube import ApiError, Client, KubeConfig
-    from lightkube.resources.core_v1 import Pod
-
-    client = Client(config=KubeConfig.from_server(server))
-    version = None
-    while True:
-        try:
-            if version is None:
-                pods = client.list(Pod, namespace="*")
-                # It knows the version when it has begun to read the items.
-                pairs = {pod.metadata.name: (pod.metadata.labels or {}).get("turn") for pod in pods}
-                replace(pairs)
-                version = pods.resourceVersion
-            else:
-                counts["resumed"] += 1
-            # Its default is to end with the error, so that the caller resumes.
-            for kind, pod in client.watch(Pod, namespace="*", resource_version=version):
-                version = pod.metadata.resourceVersion
-                take(kind, pod.metadata.name, (pod.metadata.labels or {}).get("turn"))
-        except ApiError as error:
-            if error.status.code == 410:
-                counts["expired"] += 1
-                version = None
-            else:
-                wait(error)
-        except Exception as error:
-            wait(error)
-
-
-def kr8s(server):
-    import kr8s as module
-
-    # An address alone is no configuration for it: a kubeconfig is.
-    api = module.api(kubeconfig={
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "x",
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": "default"}}],
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "users": [{"name": "u", "user": {}}],
-    })
-    version = None
-    while True:
-        try:
-            # Without a version it begins with the state, so it needs no list.
-            counts["lists" if version is None else "resumed"] += 1
-            for kind, pod in api.watch("pods", namespace=module.ALL, since=version):
-                version = pod.raw["metadata"]["resourceVersion"]
-                take(kind, pod.name, pod.raw["metadata"].get("labels", {}).get("turn"))
-        except Exception as error:
-            wait(error)
-
-
-clients = {"kubernetes": official, "lightkube": lightkube, "kr8s": kr8s}
+clients = {"kubernetes": official}
 threading.Thread(target=clients[sys.argv[1]], args=(sys.argv[2],), daemon=True).start()
 print('"started"', flush=True)
 for line in sys.stdin:
