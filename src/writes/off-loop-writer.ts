@@ -15,7 +15,7 @@
  */
 import { type JsonRecord, parseJsonTree } from '../codec/json-tree.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
-import { resourceId } from '../model/resource.js'
+import { apiVersion, resourceId } from '../model/resource.js'
 import {
   InternalError,
   RequestEntityTooLargeError,
@@ -69,6 +69,12 @@ export class OffLoopWriter {
     this.#options = options
     this.#unbounded = new Writer(options)
     this.#local = new Writer({ ...options, upstream: onlySmall(options.upstream) })
+  }
+
+  /** Whether the objects of a resource can be answered in protobuf: those of built-in kinds, as in Kubernetes. */
+  hasProtobuf({ resource, origin }: ServedResource): boolean {
+    if (origin !== 'well-known') return false
+    return this.#options.schema.messageOfKind(apiVersion(resource), resource.kind) !== undefined
   }
 
   /** @param identity whoever asks, for a fair share of the threads. @throws StatusError */
@@ -149,6 +155,7 @@ export class OffLoopWriter {
       userAgent,
       contentType,
       body,
+      asProtobuf: request.asProtobuf ?? false,
       confirms: request.confirm !== undefined,
       nowMs: clock.now(),
       etcdPrefix,
