@@ -109,7 +109,7 @@ function readAgain({ argv, environment }: ServeOptions): Config {
 async function readSchema({ protoDescriptors }: Config): Promise<Schema> {
   if (protoDescriptors === null) return kubernetesSchema()
   try {
-    // Few need it, and it is a tenth of what a server loads at its start.
+    // Few need it, and it takes long to load.
     const { loadDescriptors } = await import('../codec/protobuf/descriptors.js')
     return loadDescriptors(readFileSync(protoDescriptors), kubernetesSchema())
   } catch (error) {
