@@ -79,7 +79,7 @@ class RelayedStatusError extends StatusError {
       ...(cause === null ? {} : { cause: new Error(cause) }),
     })
     this.code = status.code
-    this.reason = status.reason
+    this.reason = status.reason ?? ''
   }
 }
 
