@@ -4,7 +4,7 @@
  *
  * First everything is asked while nothing is written; then whole watches run under random writes, with definitions changing
  * between and under them, and questions are asked of what the definitions have become. Ends with `N passed, N failed`; what
- * may differ stands in exceptions.ts, what is still to be mended in known-differences.ts. It needs Go, and is skipped with a line that says why
+ * may differ stands in exceptions.ts. It needs Go, and is skipped with a line that says why
  * where the two programs cannot be built.
  */
 import { parseArgs } from 'node:util'

@@ -212,7 +212,7 @@ const samples: Definition = {
         column('Union', 'string', ".spec['text','integer']"),
         column('Dotted', 'string', ".metadata.annotations['example\\.com/dotted']"),
         column('Quoted', 'string', ".spec.map['a.b']"),
-        column('Deep', 'string', '.spec..name'),
+        column('Deep', 'string', '.spec.items..name'),
         column('Above', 'string', '.spec.items[?(@.size>3)].name'),
         column('AtMost', 'string', '.spec.items[?(@.size<=3)].name'),
         column('Having', 'string', '.spec.items[?(@.extra)].name'),

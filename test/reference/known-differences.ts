@@ -1,3 +1,0 @@
-import type { Row } from './row.js'
-
-export const knownDifferences: readonly Row[] = []
