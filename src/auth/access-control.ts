@@ -2,8 +2,7 @@
  * Builds authenticators and authorizers from plain options. Only this module knows all kinds of them. Files are read
  * here for the first time, so a broken one stops the start.
  */
-import { readFileSync } from 'node:fs'
-
+import type { Gate } from '../model/shared-limits.js'
 import type { AccessMetrics } from '../model/request-metrics.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
@@ -20,11 +19,13 @@ import { parsePolicy, policy } from './authz/policy.js'
 import { rbac, type RbacRules } from './authz/rbac.js'
 import { unionAuthorizer } from './authz/union-authorizer.js'
 import { webhook } from './authz/webhook.js'
-import { JsonClient } from './https-json.js'
-import { loadKubeconfig } from './kubeconfig.js'
+import { JsonClient, type JsonServer } from './https-json.js'
 import { parseCertificates } from './peer-certificate.js'
+import { assertUsable } from '../support/https-agent.js'
 import { timedClient } from './timed-client.js'
+import { watchKubeconfig } from './watched-credentials.js'
 import { WatchedFiles } from './watched-file.js'
+import { errorMessage } from '../support/error-message.js'
 
 /** Durations are in milliseconds; null means not configured. The loaded config satisfies this by shape. */
 export interface AuthenticationOptions {
@@ -64,6 +65,11 @@ interface Surroundings {
   readonly metrics?: AccessMetrics
 }
 
+interface AuthenticatorSurroundings extends Surroundings {
+  /** Slots for questions about unknown tokens. Default: those of a process alone. */
+  readonly unknownTokens?: Gate
+}
+
 /**
  * Without any authenticator every caller is anonymous, whatever credential it sends: on loopback, or where
  * `--insecure-bind-any` allows it.
@@ -72,7 +78,7 @@ interface Surroundings {
  */
 export function buildAuthenticator(
   options: AuthenticationOptions,
-  { clock, logger, metrics }: Surroundings,
+  { clock, logger, metrics, unknownTokens }: AuthenticatorSurroundings,
 ): UnionAuthenticator {
   const watch = <T>(path: string, parse: (text: string) => T): WatchedFiles<T> =>
     new WatchedFiles({ paths: [path], clock, logger }, (content) => naming(path, () => parse(content.toString('utf8'))))
@@ -104,10 +110,11 @@ export function buildAuthenticator(
         signingAlgorithms: options.oidcSigningAlgs,
         clockSkewMs: options.oidcClockSkew,
         client: timedClient(
-          new JsonClient({
-            server: options.oidcIssuerUrl,
-            ...(options.oidcCaFile === null ? {} : { ca: readFileSync(options.oidcCaFile) }),
-          }),
+          new JsonClient(
+            options.oidcCaFile === null
+              ? { server: options.oidcIssuerUrl }
+              : watchIssuer(options.oidcIssuerUrl, options.oidcCaFile, { clock, logger }),
+          ),
           'oidc',
           metrics,
         ),
@@ -116,9 +123,10 @@ export function buildAuthenticator(
     )
   }
   if (options.authenticationKubeconfig !== null) {
-    const api = new JsonClient(loadKubeconfig(options.authenticationKubeconfig))
+    const api = new JsonClient(watchKubeconfig(options.authenticationKubeconfig, { clock, logger }))
     const client = timedClient(api, 'token-review', metrics)
-    authenticators.push(tokenReview({ client, cacheMs: options.authenticationTokenWebhookCacheTtl, clock }))
+    const unknown = unknownTokens === undefined ? {} : { unknown: unknownTokens }
+    authenticators.push(tokenReview({ client, cacheMs: options.authenticationTokenWebhookCacheTtl, clock, ...unknown }))
   }
   return authenticators.length === 0
     ? nobodyAsked
@@ -148,7 +156,7 @@ export function buildAuthorizer(
       case 'Webhook':
         return webhook({
           client: timedClient(
-            new JsonClient(loadKubeconfig(needed(options.authorizationKubeconfig, mode))),
+            new JsonClient(watchKubeconfig(needed(options.authorizationKubeconfig, mode), { clock, logger })),
             'subject-access-review',
             metrics,
           ),
@@ -163,6 +171,17 @@ export function buildAuthorizer(
   return unionAuthorizer(modes)
 }
 
+function watchIssuer(
+  server: string,
+  caFile: string,
+  surroundings: Pick<Surroundings, 'clock' | 'logger'>,
+): WatchedFiles<JsonServer> {
+  return new WatchedFiles<JsonServer>({ paths: [caFile], ...surroundings }, (ca) => {
+    assertUsable({ ca })
+    return { server, ca }
+  })
+}
+
 function needed<T>(value: T | null, mode: string): T {
   if (value === null) throw new Error(`authorization mode ${mode} has no source to read from`)
   return value
@@ -172,6 +191,6 @@ function naming<T>(path: string, parse: () => T): T {
   try {
     return parse()
   } catch (error) {
-    throw new Error(`${path}: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
+    throw new Error(`${path}: ${errorMessage(error)}`, { cause: error })
   }
 }

@@ -38,3 +38,21 @@ function plain(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
   return mapped?.[1] ?? address
 }
+
+/**
+ * Returns what counts as one client among addresses that may be changed at will: an IPv4 address itself, and the first half of
+ * an IPv6 address, because a client has all the addresses of its network.
+ */
+export function networkOf(address: string): string {
+  const simple = plain(address)
+  if (isIP(simple) !== 6) return simple
+  const [left = '', right] = simple.split('%')[0]!.split('::')
+  const before = left.split(':').filter(Boolean)
+  const after = right?.split(':').filter(Boolean) ?? []
+  const zeros = right === undefined ? 0 : Math.max(0, 8 - before.length - after.length)
+  const groups = [...before, ...Array<string>(zeros).fill('0'), ...after]
+  return groups
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':')
+}

@@ -3,6 +3,7 @@
  * asks for a single slot, and no identity holds all slots, however slowly it reads. The queue has three bounds: in
  * total, for each identity, and in time. A request beyond a bound is answered with 429.
  */
+import type { Gate } from '../model/shared-limits.js'
 import { TooManyRequestsError } from '../model/status.js'
 import type { Clock, Timer } from '../support/clock.js'
 
@@ -30,7 +31,7 @@ interface Waiter {
   readonly grant: () => void
 }
 
-export class FairGate {
+export class FairGate implements Gate {
   readonly #options: FairGateOptions
   /**
    * The identities in the order of their next slot, which is the order of the Map: an identity that was given a slot
@@ -57,6 +58,11 @@ export class FairGate {
   /** @returns a function that gives the slot back; null when no slot is free. */
   tryEnter(identity: string): (() => void) | null {
     return this.#running < this.#options.slots && this.#mayHold(identity) ? this.#begin(identity) : null
+  }
+
+  /** Takes a slot beyond the bounds, if need be. @returns a function that gives it back. */
+  hold(identity: string): () => void {
+    return this.#begin(identity)
   }
 
   /**
@@ -118,6 +124,7 @@ export class FairGate {
 
   /** Gives the free slot to the next identity that may hold one more. */
   #grantNext(): void {
+    if (this.#running >= this.#options.slots) return
     for (const [identity, queue] of this.#queues) {
       if (!this.#mayHold(identity)) continue
       const [waiter] = queue

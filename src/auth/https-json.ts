@@ -5,7 +5,8 @@
  */
 import http from 'node:http'
 import https from 'node:https'
-import { agentFor, type TlsClientOptions } from '../support/https-agent.js'
+import { agentFor, retireAgent, type TlsClientOptions } from '../support/https-agent.js'
+import type { Watched } from './watched-file.js'
 
 export interface JsonServer extends TlsClientOptions {
   /** An `https://` URL, or an `http://` one for an API server on loopback. */
@@ -26,12 +27,20 @@ const MAX_BODY_BYTES = 2 ** 20
 
 /** Keeps a few connections open until `close`. */
 export class JsonClient {
-  readonly #server: JsonServer
-  readonly #agent: http.Agent
+  readonly #watched: Watched<JsonServer> | null
+  #server: JsonServer
+  #agent: http.Agent
 
-  constructor(server: JsonServer) {
-    this.#server = server
-    this.#agent = agentFor(server.server, server, { keepAlive: true, maxSockets: 8, maxFreeSockets: 2 })
+  /** @param server a watched one is used anew, with new connections, from when it changes; `close` ends the watching. */
+  constructor(server: JsonServer | Watched<JsonServer>) {
+    this.#watched = 'onChange' in server ? server : null
+    this.#server = 'onChange' in server ? server.value : server
+    this.#agent = newAgent(this.#server)
+    this.#watched?.onChange((changed) => {
+      retireAgent(this.#agent)
+      this.#server = changed
+      this.#agent = newAgent(changed)
+    })
   }
 
   /** @throws Error when the server does not answer within 5 s, or with more than 1 MiB. */
@@ -45,6 +54,7 @@ export class JsonClient {
   }
 
   close(): void {
+    this.#watched?.close()
     this.#agent.destroy()
   }
 
@@ -75,6 +85,10 @@ export class JsonClient {
       request.end(body ?? undefined)
     })
   }
+}
+
+function newAgent(server: JsonServer): http.Agent {
+  return agentFor(server.server, server, { keepAlive: true, maxSockets: 8, maxFreeSockets: 2 })
 }
 
 function parse(text: string): unknown {

@@ -8,6 +8,7 @@
  */
 import { LRUCache } from 'lru-cache'
 
+import type { CountedRates } from '../model/shared-limits.js'
 import { TooManyRequestsError } from '../model/status.js'
 import type { Clock } from '../support/clock.js'
 
@@ -27,7 +28,7 @@ interface Bucket {
 const BURST_SECONDS = 10
 const MAX_IDENTITIES = 65_536
 
-export class IdentityLimits {
+export class IdentityLimits implements CountedRates {
   readonly #options: IdentityLimitsOptions
   readonly #requests = new LRUCache<string, Bucket>({ max: MAX_IDENTITIES })
   readonly #bytes = new LRUCache<string, Bucket>({ max: MAX_IDENTITIES })
@@ -36,18 +37,28 @@ export class IdentityLimits {
     this.#options = options
   }
 
+  get limitsBytes(): boolean {
+    return this.#options.initialBytesPerSecond() !== null
+  }
+
   /**
    * @param identity the user's name, or the client's address where callers are not authenticated. @throws
    * TooManyRequestsError
    */
   countRequest(identity: string): void {
+    this.drawRequests(identity, 1)
+  }
+
+  drawRequests(identity: string, wanted: number): number {
     const rate = this.#options.requestsPerSecond()
     const bucket = this.#refill(this.#requests, identity, rate, rate * BURST_SECONDS)
-    if (bucket.tokens < 1) {
+    const granted = Math.min(wanted, Math.floor(bucket.tokens))
+    if (granted < 1) {
       const wait = Math.ceil((1 - bucket.tokens) / rate)
       throw new TooManyRequestsError(`too many requests: more than ${rate} a second`, Math.max(1, wait))
     }
-    bucket.tokens -= 1
+    bucket.tokens -= granted
+    return granted
   }
 
   /**

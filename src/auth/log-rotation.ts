@@ -9,6 +9,7 @@ import { existsSync, readdirSync, renameSync, statSync, unlinkSync } from 'node:
 import { basename, dirname, extname, join } from 'node:path'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
+import { errorMessage } from '../support/error-message.js'
 
 export interface RotationLimits {
   /** The file is renamed before a line would make it longer. */
@@ -76,7 +77,7 @@ export class LogRotation {
       while (existsSync(this.#backup(atMs))) atMs++
       renameSync(path, this.#backup(atMs))
     } catch (error) {
-      logger.error({ path, reason: reasonOf(error) }, 'the audit log cannot be rotated')
+      logger.error({ path, reason: errorMessage(error) }, 'the audit log cannot be rotated')
       return false
     }
     this.#inode = null
@@ -103,7 +104,7 @@ export class LogRotation {
     } catch (error) {
       // Another worker may have deleted it a moment before.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
-      logger.error({ path, reason: reasonOf(error) }, 'old audit logs cannot be deleted')
+      logger.error({ path, reason: errorMessage(error) }, 'old audit logs cannot be deleted')
     }
   }
 
@@ -128,8 +129,4 @@ function parseTime(time: string): number {
 
 function statOf(path: string): { readonly size: number; readonly ino: number } | null {
   return statSync(path, { throwIfNoEntry: false }) ?? null
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs'
 
 import type { Clock, Timer } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
+import { errorMessage } from '../support/error-message.js'
 
 export interface WatchedFilesOptions {
   readonly paths: readonly string[]
@@ -16,6 +17,13 @@ export interface WatchedFilesOptions {
   readonly intervalMs?: number
   /** Tests pass their own. */
   readonly readFile?: (path: string) => Buffer
+}
+
+/** Something that may be replaced while it is in use. */
+export interface Watched<T> {
+  readonly value: T
+  onChange(listener: (value: T) => void): () => void
+  close(): void
 }
 
 /**
@@ -28,7 +36,7 @@ const MAX_FILE_BYTES = 16 * 2 ** 20
  * Parses files that belong together (a certificate and its key), now and whenever one of them changes. If new content
  * cannot be parsed, this is logged once and the last good content stays in force.
  */
-export class WatchedFiles<T> {
+export class WatchedFiles<T> implements Watched<T> {
   #value: T
   #seen: readonly Buffer[]
   #timer: Timer
@@ -76,7 +84,10 @@ export class WatchedFiles<T> {
       // While files are swapped, one can be missing for a moment. A file that stays missing is logged once.
       if (this.#isUnreadable) return
       this.#isUnreadable = true
-      logger.warn({ paths, reason: messageOf(error) }, 'a watched file cannot be read; its last content stays in force')
+      logger.warn(
+        { paths, reason: errorMessage(error) },
+        'a watched file cannot be read; its last content stays in force',
+      )
       return
     }
     this.#isUnreadable = false
@@ -86,7 +97,7 @@ export class WatchedFiles<T> {
       this.#value = this.#parse(...contents)
     } catch (error) {
       logger.error(
-        { paths, reason: messageOf(error) },
+        { paths, reason: errorMessage(error) },
         'a changed file is not valid; its last good content stays in force',
       )
       return
@@ -104,8 +115,4 @@ export class WatchedFiles<T> {
       return content
     })
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

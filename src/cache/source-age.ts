@@ -28,8 +28,7 @@ export class SourceAge {
   /** Milliseconds since the source last confirmed the position; 0 while it is connected and says so. */
   get ageMs(): number {
     const ageMs = this.#clock.monotonic() - this.#confirmedAtMs
-    if (this.#confirmedForMs !== Number.POSITIVE_INFINITY) return ageMs > this.#confirmedForMs ? ageMs : 0
-    return this.#reason === null ? 0 : ageMs
+    return this.#reason === null && ageMs <= this.#confirmedForMs ? 0 : ageMs
   }
 
   /** @returns whether it was there before. */

@@ -9,6 +9,7 @@ import { nodeTransport, type NodeTransportOptions } from '../client/node/node-tr
 import type { Transport } from '../reflector/transport.js'
 import type { FlagValues, Flags } from './command.js'
 import { CommandError, UsageError } from './exit-code.js'
+import { errorMessage } from '../support/error-message.js'
 
 const group = 'Server'
 
@@ -104,7 +105,7 @@ async function readKubeconfig(flags: FlagValues<typeof connectionFlags>, environ
   try {
     return await loadKubeconfig(file, context === null ? {} : { context })
   } catch (error) {
-    throw new CommandError(error instanceof Error ? error.message : String(error), undefined, { cause: error })
+    throw new CommandError(errorMessage(error), undefined, { cause: error })
   }
 }
 
@@ -126,6 +127,6 @@ function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8')
   } catch (error) {
-    throw new CommandError(error instanceof Error ? error.message : String(error), undefined, { cause: error })
+    throw new CommandError(errorMessage(error), undefined, { cause: error })
   }
 }

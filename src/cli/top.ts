@@ -11,6 +11,7 @@ import { enterScreen } from './screen.js'
 import { painter } from './style.js'
 import { Scrape } from './top/metrics-text.js'
 import { SORT_KEYS, viewOf, type ViewOptions } from './top/view.js'
+import { errorMessage } from '../support/error-message.js'
 
 const topFlags = {
   interval: {
@@ -136,7 +137,7 @@ async function show({ flags, out, signal }: Context, connection: Connection): Pr
         trouble = null
       } catch (error) {
         // The view goes on during a restart of the server, which the user may want to watch.
-        trouble = error instanceof Error ? error.message : String(error)
+        trouble = errorMessage(error)
       }
     }
     if (!both.aborted) await draw()

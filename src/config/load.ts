@@ -14,6 +14,7 @@ import { OptionValueError } from './option.js'
 import { environmentName, optionNames, options, type OptionName, type OptionValues } from './options.js'
 import { complete, type Completed, relations } from './relations.js'
 import { parseYamlFile, type YamlFile } from './yaml-file.js'
+import { errorMessage } from '../support/error-message.js'
 
 /** Durations in milliseconds, sizes in bytes, null for what is not given. */
 export interface Config extends Omit<Completed, 'resource'> {
@@ -147,7 +148,7 @@ function parseValues(
 function reasonOf(error: unknown): string {
   if (error instanceof OptionValueError) return error.message
   // Node's message names the call and the path; the code is what matters first.
-  return `cannot be read: ${error instanceof Error ? error.message : String(error)}`
+  return `cannot be read: ${errorMessage(error)}`
 }
 
 function etcdPassword(config: Completed, readFile: ReadFile): string | null {

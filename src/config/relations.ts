@@ -51,11 +51,19 @@ export function hasAuthenticator(
   )
 }
 
+/** The processes of a server: with workers, the primary is one more. */
+export function processesOf(workers: number): number {
+  return workers > 1 ? workers + 1 : 1
+}
+
 interface Relation {
   readonly reads: readonly OptionName[]
   /** What is wrong, as one sentence; null when it holds. */
   check(config: Completed): string | null
 }
+
+/** A process of less memory would refuse everything. */
+const MIN_PROCESS_BYTES = 128 * 1024 * 1024
 
 const AUTHENTICATORS = [
   'clientCaFile',
@@ -66,6 +74,13 @@ const AUTHENTICATORS = [
 ] as const
 
 export const relations: readonly Relation[] = [
+  {
+    reads: ['memoryTarget', 'workers'],
+    check: (c) =>
+      c.memoryTarget === null || c.memoryTarget / processesOf(c.workers) >= MIN_PROCESS_BYTES
+        ? null
+        : `--memory-target is shared among ${processesOf(c.workers)} processes with --workers=${c.workers}: each needs 128MiB`,
+  },
   {
     reads: ['upstream', 'etcdServers', 'natsServers'],
     check: (c) =>
@@ -194,6 +209,13 @@ export const relations: readonly Relation[] = [
     check: (c) =>
       c.enableWrites && c.natsServers.length > 0 && c.etcdServers.length === 0
         ? '--enable-writes needs etcd, and this server does not have one: give --etcd-servers'
+        : null,
+  },
+  {
+    reads: ['natsSigningKeyFile', 'natsServers'],
+    check: (c) =>
+      c.natsSigningKeyFile !== null && c.natsServers.length === 0
+        ? '--nats-signing-key-file needs --nats-servers'
         : null,
   },
   {

@@ -2,7 +2,7 @@
 import type { Config } from './load.js'
 import { options, type OptionName } from './options.js'
 
-/** Each of these is read whenever it is needed, so a new value holds from the next request on. */
+/** Options that are read whenever they are needed, so that a new value holds from the next request on. */
 export const RELOADABLE = [
   'logLevel',
   'allowedHosts',
@@ -13,9 +13,9 @@ export const RELOADABLE = [
 ] as const satisfies readonly OptionName[]
 
 export interface ConfigChanges {
-  /** Flags whose values may change while the server runs. */
+  /** Flags whose values may change while the server runs, and `resources`. */
   readonly reloadable: readonly string[]
-  /** Flags, and `resources`, whose values need a new process. */
+  /** Flags whose values need a new process; over --upstream `resources` too. */
   readonly refused: readonly string[]
 }
 
@@ -25,7 +25,8 @@ export function changesBetween(before: Config, after: Config): ConfigChanges {
     if (name === 'etcdPassword' && after.etcdPasswordFile !== null) return false
     return JSON.stringify(before[name]) !== JSON.stringify(after[name])
   })
-  const canChange = new Set<string>(RELOADABLE)
+  // Over --upstream they choose among what the server there serves, once.
+  const canChange = new Set<string>(after.upstream === null ? [...RELOADABLE, 'resources'] : RELOADABLE)
   return {
     reloadable: changed.filter((name) => canChange.has(name)).map(flagOf),
     // What follows from other options (embedded, enableWrites) has no flag of its own to name.

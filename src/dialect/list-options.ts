@@ -107,7 +107,7 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
   // A list does not use it, but the API server checks it.
   integerParameter(query, 'timeoutSeconds')
   const { resourceVersion, match, continueText } = parameters
-  checkListOptions(parameters)
+  checkListOptions(query, parameters)
 
   const limit = parameters.limit !== undefined && parameters.limit > 0 ? parameters.limit : null
   const rest = {
@@ -135,12 +135,13 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
 
 /** Whether the list is of one key: the API server then reads that, and makes no pages. */
 function isOneObject(selector: Selector, { resource, namespace = '' }: Target): boolean {
-  if (selector.requiredValue('metadata.name') === undefined) return false
+  if ((selector.requiredValue('metadata.name') ?? '') === '') return false
   return resource?.namespaced !== true || namespace !== '' || selector.requiredValue('metadata.namespace') !== undefined
 }
 
 /** @throws InvalidError for combinations that a list cannot have. */
-function checkListOptions({ resourceVersion, match, continueText, sendInitialEvents }: Parameters): void {
+function checkListOptions(query: Query, { match, continueText, sendInitialEvents }: Parameters): void {
+  const resourceVersion = parameter(query, 'resourceVersion') ?? ''
   const causes: StatusCause[] = []
   if (match !== '') {
     if (resourceVersion === '') {
@@ -185,7 +186,7 @@ export function parseWatchParameters(query: Query, request: WatchParameterSource
   const bookmarks = flagParameter(query, 'allowWatchBookmarks') === true
   // As in the API server, where the options are read before the path: it has those of a list.
   const isOld = request.legacyWatch === true && !isWatch(query)
-  if (isOld) checkListOptions(parameters)
+  if (isOld) checkListOptions(query, parameters)
   const sendInitialEvents = isOld ? undefined : checkWatchOptions(query, parameters)
   const hasState = sendInitialEvents ?? (resourceVersion === '' || resourceVersion === '0')
   const lastEventId = request.lastEventId ?? ''

@@ -29,6 +29,10 @@ const PROGRESS_INTERVAL_MS = 100
 /** After this many unanswered requests the keys are compared as well. */
 const PROGRESS_REQUESTS = 50
 const COMPARE_RETRY_MS = 1_000
+/** How often the sink is told how old its content is, where the upstream can say. */
+const CONFIRM_MS = 1_000
+/** After a loss it is told sooner that all is well again. */
+const CONFIRM_AGAIN_MS = 250
 
 interface OpenWatch {
   watch: UpstreamWatch | null
@@ -47,6 +51,7 @@ export class Feed {
 
   #watch: OpenWatch | null = null
   #timer: Timer | null = null
+  #confirming: Timer | null = null
   #stopSleeping: (() => void) | null = null
   #job: AbortController | null = null
   readonly #jobs = new Set<Promise<void>>()
@@ -210,6 +215,7 @@ export class Feed {
         return sink.refused(effect.reason)
       case 'cancel':
         this.#timer?.cancel()
+        this.#confirming?.cancel()
         this.#initialisingSince = null
         return this.#close()
       default:
@@ -224,7 +230,10 @@ export class Feed {
     if (before.kind === 'verifying' && before.after === 'loss' && isOpen) metrics.reconnected()
     this.#connectedSince = state.kind === 'watching' ? clock.now() : null
     if (state.kind !== 'catching-up') this.#later = null
-    if (state.kind === 'watching') this.#giveUpJob()
+    if (state.kind === 'watching') {
+      this.#giveUpJob()
+      this.#confirm()
+    }
     if (state.kind === 'catching-up') this.#slot.limit()
     else if (state.kind !== 'listing' && state.kind !== 'verifying') this.#slot.release()
 
@@ -232,6 +241,17 @@ export class Feed {
     // The outcome is logged in one line elsewhere: by the cache of a resource that cannot be listed, and by the outage,
     // which concerns every resource at once.
     logger.debug(fields, 'feed')
+  }
+
+  /** An upstream that can fall silent unnoticed says how old the content is; the sink passes it on. */
+  #confirm(): void {
+    const { sink, clock } = this.#options
+    this.#confirming?.cancel()
+    const age = this.#state.kind === 'watching' ? this.#watch?.watch?.age : undefined
+    if (age === undefined) return
+    if (age !== null) sink.confirmed?.(age.ageMs, age.validMs)
+    const isWell = age !== null && age.ageMs <= age.validMs
+    this.#confirming = clock.setTimer(isWell ? CONFIRM_MS : CONFIRM_AGAIN_MS, () => this.#confirm())
   }
 
   #sleep(): void {

@@ -15,6 +15,7 @@ import { affordableReplay, learnCompactRevision, planList, SAMPLE_KEYS } from '.
 import type { ListSlot } from './list-slot.js'
 import { readPages } from './read-pages.js'
 import { canBridge, compareHistory } from './same-history.js'
+import { errorMessage } from '../support/error-message.js'
 
 export interface FeedResume {
   readonly place: FeedPlace
@@ -175,5 +176,5 @@ export class HistoryReader {
 export function asUpstreamError(cause: unknown, { logger, name }: Pick<FeedOptions, 'logger' | 'name'>): UpstreamError {
   if (cause instanceof UpstreamError) return cause
   logger.error({ resource: name, err: cause }, 'unexpected error in a feed')
-  return new UpstreamError('protocol', cause instanceof Error ? cause.message : String(cause), { cause })
+  return new UpstreamError('protocol', errorMessage(cause), { cause })
 }

@@ -5,6 +5,7 @@ import type { Clock } from '../support/clock.js'
 import { withDeadline } from '../support/deadline.js'
 import { beginSpan } from '../support/tracing.js'
 import { UpstreamError, type Page, type ReadOptions, type UpstreamReader } from '../upstream/upstream.js'
+import { errorMessage } from '../support/error-message.js'
 
 export interface PagesOptions {
   readonly upstream: UpstreamReader
@@ -53,7 +54,7 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
       startKey = (last.key + '\0') as Key
     }
   } catch (error) {
-    span.fail(error instanceof Error ? error.message : String(error))
+    span.fail(errorMessage(error))
     throw error
   } finally {
     span.note({

@@ -14,6 +14,7 @@ export class FleetSeries {
   readonly #receivedMessages
   readonly #receivedEvents
   readonly #broken
+  readonly #refused
   readonly #loaded
   readonly #unusable
 
@@ -60,6 +61,11 @@ export class FleetSeries {
       'Messages that did not follow the ones before them, so that the replica loaded a newer snapshot.',
       RESOURCE,
     )
+    this.#refused = set.counter(
+      'fleet_refused_total',
+      'Messages, snapshots, statuses and questions that came over NATS without a signature by --nats-signing-key-file, and were not used.',
+      RESOURCE,
+    )
     this.#loaded = set.counter('fleet_snapshots_taken_total', 'Snapshots that this replica loaded.', RESOURCE)
     this.#unusable = set.counter(
       'fleet_snapshots_unusable_total',
@@ -77,6 +83,7 @@ export class FleetSeries {
         this.#receivedEvents.inc(labels, events)
       },
       broken: () => this.#broken.inc(labels),
+      refused: () => this.#refused.inc(labels),
       snapshotLoaded: () => this.#loaded.inc(labels),
       snapshotUnusable: () => this.#unusable.inc(labels),
       published: (messages, events, bytes) => {

@@ -13,6 +13,7 @@ export const LIMITS = [
   'passthrough',
   'status-pages',
   'hosts',
+  'resets',
   'headers',
   'request-time',
   'handshake-time',

@@ -47,6 +47,8 @@ export interface FleetMetrics {
   received(messages: number, events: number): void
   /** A message did not follow the one before: a newer snapshot is taken. */
   broken(): void
+  /** Something was not signed by this fleet, and is not used. */
+  refused(): void
   snapshotLoaded(reason: ReplaceReason): void
   /** A snapshot cannot be read. */
   snapshotUnusable(): void

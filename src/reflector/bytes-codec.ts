@@ -7,6 +7,7 @@
 import { type StatusLike, WatchFailure } from './failure.js'
 import { eachElement, eachMember, stringAt } from './json-members.js'
 import { type DecodedEvent, type DecodedList, INITIAL_EVENTS_END, type ObjectCodec, objectKey } from './object-codec.js'
+import { errorMessage } from '../support/error-message.js'
 
 export interface BytesObject {
   /** JSON as it was sent. In a page of a list it may lack `kind` and `apiVersion`. */
@@ -106,7 +107,7 @@ function orMalformed<R>(what: string, decode: () => R): R {
   try {
     return decode()
   } catch (error) {
-    throw new WatchFailure('malformed', `${what}: ${error instanceof Error ? error.message : String(error)}`, {
+    throw new WatchFailure('malformed', `${what}: ${errorMessage(error)}`, {
       cause: error,
     })
   }

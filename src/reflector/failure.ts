@@ -2,6 +2,8 @@
  * A failed list or watch, classified by what has to be done next. An HTTP answer, an ERROR event and a broken
  * connection all become one of these, so that the state machine works with words instead of codes.
  */
+import { errorMessage } from '../support/error-message.js'
+
 export type FailureKind =
   /** 410: the server no longer has that resourceVersion. */
   | 'expired'
@@ -56,7 +58,7 @@ export class WatchFailure extends Error {
     if (error instanceof WatchFailure) return error
     // `fetch` only says "fetch failed"; the cause says what failed.
     const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : ''
-    return new WatchFailure('network', `${error instanceof Error ? error.message : String(error)}${cause}`, {
+    return new WatchFailure('network', `${errorMessage(error)}${cause}`, {
       cause: error,
     })
   }

@@ -22,6 +22,7 @@ import type { Random } from '../support/random.js'
 import { discover, type Discovered, type DiscoveredResource, groupVersion } from '../upstream/http/discover.js'
 import type { RemoteApiServer } from '../upstream/http/remote-api-server.js'
 import { UpstreamError } from '../upstream/upstream.js'
+import { errorMessage } from '../support/error-message.js'
 
 export interface RemoteDiscoveryOptions {
   readonly server: RemoteApiServer
@@ -79,7 +80,7 @@ export class RemoteDiscovery {
         await sleep(clock, INTERVAL_MS * (0.75 + random.next() / 2), signal)
       } catch (error) {
         if (signal.aborted) return
-        const reason = error instanceof Error ? error.message : String(error)
+        const reason = errorMessage(error)
         if (this.#problem !== null) this.#problem = `the upstream does not say what it serves: ${reason}`
         if (attempt === 1) logger.warn({ reason }, 'discovery of the upstream failed')
         await sleep(clock, backoffMs(BACKOFF, attempt++, random), signal)

@@ -22,9 +22,11 @@ import type { Basis } from './basis.js'
 import { followCertificateExpiry } from './certificate-expiry.js'
 import { drainWatches } from './drain-watches.js'
 import { followServed } from './follow-served.js'
-import type { CurrentConfig } from './live-config.js'
+import { type CurrentConfig, fixedConfig } from './live-config.js'
 import { openApi } from './open-api.js'
 import { type GateStage, openGate } from './open-gate.js'
+import { type SharedLimits, UNSHARED } from '../model/shared-limits.js'
+import { type ClientLimits, openClientLimits } from './open-client-limits.js'
 import { type Limits, openLimits } from './open-limits.js'
 import { openApiServices, openPassthrough } from './open-passthrough.js'
 import { openResources, type ResourceStage, type Sources } from './open-resources.js'
@@ -46,6 +48,8 @@ export interface AppOptions extends Sources {
   readonly statuses?: () => Promise<readonly ProcessStatus[]>
   /** Answers a scrape. Default: the metrics of this process. */
   readonly exposeMetrics?: () => Promise<{ readonly contentType: string; readonly text: string }>
+  /** How the limits on clients are counted. Default: this process is the whole server. */
+  readonly limits?: SharedLimits
   /** Compares with etcd what this server holds. Default: what this process watches. */
   readonly checkConsistency?: () => Promise<ConsistencyReport>
   readonly logger: Logger
@@ -65,6 +69,7 @@ export class App {
   readonly #pump: Pump
   readonly #stage: ResourceStage
   readonly #apiServices: ApiServices | null
+  readonly #clients: ClientLimits
   readonly #limits: Limits
   readonly #gate: GateStage
   readonly #passthrough: Passthrough | null
@@ -85,22 +90,24 @@ export class App {
     const { metrics, clock } = basis
     const isDraining = (): boolean => this.#isDraining
     const isShuttingDown = (): boolean => this.#isShuttingDown
-    const onPassRejected = (): void => metrics.rejected('passthrough')
+    const clients = openClientLimits(basis, options.limits ?? UNSHARED)
+    const passGate = clients.gates.passthrough
     this.#options = options
     this.#basis = basis
     this.metrics = metrics
+    this.#clients = clients
 
     // From the source to the watchers.
     this.#pump = new Pump({ metrics: { passSlice: (seconds) => metrics.passSlice(seconds) } })
     const stage = openResources(basis, this.#pump, options)
     this.#stage = stage
-    this.#apiServices = openApiServices({ ...basis, onRejected: onPassRejected })
+    this.#apiServices = openApiServices({ ...basis, gate: passGate })
     const known = followServed(basis, stage, this.#apiServices)
 
     // From the socket to the resource.
-    this.#limits = openLimits(basis, stage.resources)
-    this.#gate = openGate(basis, stage)
-    this.#passthrough = openPassthrough({ ...basis, onRejected: onPassRejected })
+    this.#limits = openLimits(basis, stage.resources, clients)
+    this.#gate = openGate(basis, stage, clients)
+    this.#passthrough = openPassthrough({ ...basis, gate: passGate })
     this.#writes = config.enableWrites ? openWrites(basis, stage, upstream, this.#limits) : null
     const api = openApi(basis, {
       version,
@@ -131,7 +138,14 @@ export class App {
     metrics.observe(() => [...pipelines()].map((pipeline) => pipeline.gauges()))
 
     this.#stopFollowingCertificates = followCertificateExpiry(config, clock, metrics)
-    this.#ports = new Ports({ config, live: basis.live, clock, logger, server: this.#serverOptions(api) })
+    this.#ports = new Ports({
+      config,
+      live: basis.live,
+      clock,
+      logger,
+      server: this.#serverOptions(api),
+      resets: clients.resets,
+    })
   }
 
   get registry(): ResourceRegistry {
@@ -173,18 +187,26 @@ export class App {
   }
 
   /**
-   * Is not ready from now on, but serves on for the shutdown delay, so that load balancers notice; then refuses new
-   * watches, and ends the running ones, spread over the grace period.
+   * Is not ready from now on, but serves on for the shutdown delay, so that load balancers notice; in its second half
+   * connections end after their next answer. Then it refuses new watches, and ends the running ones, spread over the grace
+   * period.
    */
   async drain(): Promise<void> {
     if (this.#isShuttingDown) return
     this.#isShuttingDown = true
     const { shutdownDelayDuration: delayMs, shutdownWatchTerminationGracePeriod: graceMs } = this.#options.config
-    if (delayMs > 0) await sleep(this.#basis.clock, delayMs, this.#stopping.signal)
+    if (delayMs > 0) await this.#serveOn(delayMs)
     if (this.#isStopped) return
     this.#isDraining = true
     this.#ports.drain()
     await drainWatches(this.#stage.resources, graceMs, this.#basis.clock, () => this.#isStopped)
+  }
+
+  async #serveOn(delayMs: number): Promise<void> {
+    const { clock } = this.#basis
+    const halfTime = clock.setTimer(delayMs / 2, () => this.#ports.announceDrain())
+    await sleep(clock, delayMs, this.#stopping.signal)
+    halfTime.cancel()
   }
 
   async stop(): Promise<void> {
@@ -221,7 +243,7 @@ export class App {
         problem: problemOf(source.cache.readiness),
         feed: feedFigures(source.feed.status),
       })),
-      largestClients: (count) => this.#limits.watchers.largest(count),
+      largestClients: (count) => this.#clients.watchers.largest(count),
       ...(await this.metrics.figures()),
     })
   }
@@ -259,8 +281,9 @@ export class App {
         registerUi(server, {
           gate,
           clock,
+          onInternalError,
           status: () => this.#serverStatus(),
-          onRejected: () => metrics.rejected('status-pages'),
+          places: this.#clients.gates['status-pages'],
         }),
     }
   }
@@ -277,7 +300,7 @@ function basisOf({
 }: AppOptions): Basis {
   return {
     config,
-    live: live ?? { current: config },
+    live: live ?? fixedConfig(config),
     logger,
     clock,
     random,

@@ -14,13 +14,16 @@ import { ConfigError } from '../config/config-error.js'
 import { type Config, type Loaded, load } from '../config/load.js'
 import { optionNames, options } from '../config/options.js'
 import { hasAuthenticator } from '../config/relations.js'
+import { parseSigningKeys } from '../fleet/nats/envelope.js'
 import { keyFromText } from '../model/event.js'
 import { systemClock as clock } from '../support/clock.js'
 import { silentLogger as logger } from '../support/log.js'
 import { Metrics } from '../metrics/metrics.js'
+import { countResources, describeSource, urlHost } from './describe-config.js'
 import { connectionOf } from './nats-fleet.js'
 import { openRemoteApiServer } from './remote-api-server.js'
 import { openUpstream } from './open-upstream.js'
+import { errorMessage } from '../support/error-message.js'
 
 export interface CheckOptions {
   readonly argv: readonly string[]
@@ -76,7 +79,7 @@ export async function checkConfig({ argv, environment, connects }: CheckOptions)
       const line = await ask(config)
       if (line !== null) lines.push(line)
     } catch (error) {
-      problems.push(messageOf(error))
+      problems.push(errorMessage(error))
     }
   }
   return { outcome: problems.length > 0 ? 'unreachable' : 'valid', lines, problems }
@@ -93,7 +96,7 @@ function certificateProblems(config: Config, lines: string[]): string[] {
       lines.push(`${flag}: ${subject.replaceAll('\n', ', ')}, valid until ${end.toISOString()}`)
       if (isOwn && end.getTime() < clock.now()) problems.push(`${flag}: ${path} expired on ${end.toISOString()}`)
     } catch (error) {
-      problems.push(`${flag}: ${path}: ${messageOf(error)}`)
+      problems.push(`${flag}: ${path}: ${errorMessage(error)}`)
     }
   }
   for (const [certName, keyName] of PAIRS) {
@@ -105,7 +108,7 @@ function certificateProblems(config: Config, lines: string[]): string[] {
     try {
       createSecureContext({ cert: readFileSync(cert), key: readFileSync(key) })
     } catch (error) {
-      problems.push(`${options[keyName].flag}: ${key} does not fit ${cert}: ${messageOf(error)}`)
+      problems.push(`${options[keyName].flag}: ${key} does not fit ${cert}: ${errorMessage(error)}`)
     }
   }
   for (const name of AUTHORITIES) read(options[name].flag, config[name], false)
@@ -125,6 +128,9 @@ function fileProblems(config: Config): string[] {
       if (config.natsServers.length > 0) connectionOf(config)
     },
     () => {
+      if (config.natsSigningKeyFile !== null) parseSigningKeys(readFileSync(config.natsSigningKeyFile))
+    },
+    () => {
       if (config.upstream !== null) openRemoteApiServer(config, clock)
     },
   ]
@@ -133,7 +139,7 @@ function fileProblems(config: Config): string[] {
       attempt()
       return []
     } catch (error) {
-      return [messageOf(error)]
+      return [errorMessage(error)]
     }
   })
 }
@@ -141,23 +147,20 @@ function fileProblems(config: Config): string[] {
 function described({ config, sources }: Run): string[] {
   const { bindAddress, port, securePort, metricsBindAddress } = config
   const ports = [
-    ...(port === null ? [] : [`http://${hostOf(bindAddress)}:${port}`]),
-    ...(securePort === null ? [] : [`https://${hostOf(bindAddress)}:${securePort}`]),
+    ...(port === null ? [] : [`http://${urlHost(bindAddress)}:${port}`]),
+    ...(securePort === null ? [] : [`https://${urlHost(bindAddress)}:${securePort}`]),
     ...(metricsBindAddress === null
       ? []
-      : [`metrics at http://${hostOf(metricsBindAddress.host)}:${metricsBindAddress.port}`]),
+      : [`metrics at http://${urlHost(metricsBindAddress.host)}:${metricsBindAddress.port}`]),
   ]
-  const from = config.embedded
-    ? 'the in-process store'
-    : (config.upstream ?? [...config.etcdServers, ...config.natsServers].join(', '))
   const given = optionNames
     .filter((name) => sources[name] !== 'default')
     .map((name) => `${options[name].flag} (${sources[name]})`)
   return [
-    `reads ${from}`,
+    `reads ${describeSource(config)}`,
     `listens on ${ports.join(', ')}${config.workers > 1 ? ` with ${config.workers} workers` : ''}`,
     config.upstream === null
-      ? `serves ${config.resources.length} resources, and custom ones as they are defined`
+      ? `serves ${countResources(config)} resources, and custom ones as they are defined`
       : 'serves what the upstream serves',
     `${hasAuthenticator(config) ? 'authenticates callers' : 'authenticates nobody'}, authorizes by ${config.authorizationMode.join(', ')}`,
     config.enableWrites
@@ -191,7 +194,7 @@ async function askNats(config: Config): Promise<string | null> {
     await client.close()
     return 'NATS answers'
   } catch (error) {
-    throw new Error(`NATS ${config.natsServers.join(', ')}: ${messageOf(error)}`, { cause: error })
+    throw new Error(`NATS ${config.natsServers.join(', ')}: ${errorMessage(error)}`, { cause: error })
   }
 }
 
@@ -208,14 +211,6 @@ async function askUpstream(config: Config): Promise<string | null> {
     if (status !== 200) throw new Error(`/version was answered with ${status}`)
     return `${config.upstream} answers`
   } catch (error) {
-    throw new Error(`--upstream ${config.upstream}: ${messageOf(error)}`, { cause: error })
+    throw new Error(`--upstream ${config.upstream}: ${errorMessage(error)}`, { cause: error })
   }
-}
-
-function hostOf(address: string): string {
-  return address.includes(':') ? `[${address}]` : address
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

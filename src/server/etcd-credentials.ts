@@ -11,6 +11,7 @@ import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { EtcdCredentials } from '../upstream/etcd/etcd-upstream.js'
 import type { EtcdTls } from '../upstream/etcd/grpc-endpoint.js'
+import { errorMessage } from '../support/error-message.js'
 
 /** @throws Error for a file that cannot be used. */
 export function watchEtcdCredentials(config: Config, clock: Clock, logger: Logger): WatchedFiles<EtcdCredentials> {
@@ -37,7 +38,7 @@ function check(tls: EtcdTls): void {
     if (tls.ca !== undefined && new X509Certificate(tls.ca).subject === '')
       throw new Error('an authority without a name')
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     throw new Error(`--etcd-cafile, --etcd-certfile or --etcd-keyfile cannot be used: ${reason}`, { cause: error })
   }
 }

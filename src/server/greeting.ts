@@ -1,18 +1,16 @@
 /** Prints the addresses on which the server listens, and commands to try. */
 import type { Config } from '../config/load.js'
+import { countResources, describeSource, urlHost } from './describe-config.js'
 import type { PortNumbers } from './ports.js'
 
 export function greeting(config: Config, { port, securePort }: PortNumbers): string {
-  const host = config.bindAddress.includes(':') ? `[${config.bindAddress}]` : config.bindAddress
-  const source = config.embedded
-    ? 'the embedded sample cluster'
-    : (config.upstream ?? [...config.etcdServers, ...config.natsServers].join(', '))
+  const host = urlHost(config.bindAddress)
   const plain = port === null ? null : `http://${host}:${port}`
   const secure = securePort === null ? null : `https://${host}:${securePort}`
   const urls = [plain, secure].filter((url) => url !== null)
   // Over --upstream it is that server which knows what there is.
-  const what = config.upstream === null ? `${config.resources.length} resources` : 'the resources'
-  const lines = [`distributary serves ${what} of ${source} on ${urls.join(' and ')}`]
+  const what = config.upstream === null ? `${countResources(config)} resources` : 'the resources'
+  const lines = [`distributary serves ${what} of ${describeSource(config)} on ${urls.join(' and ')}`]
   const [page] = urls
   if (page !== undefined) lines.push('', `In a browser: ${page}/ui/`)
   lines.push('', 'Try:')

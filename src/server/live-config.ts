@@ -13,6 +13,13 @@ import type { Logger } from '../support/log.js'
 /** Where stages read the options that may change while they run. */
 export interface CurrentConfig {
   readonly current: Config
+  /** The listener is called after each change that was taken. */
+  onChange(listener: (config: Config) => void): void
+}
+
+/** For a server whose configuration stays as it is. */
+export function fixedConfig(config: Config): CurrentConfig {
+  return { current: config, onChange: () => {} }
 }
 
 export interface LiveConfigOptions {
@@ -28,6 +35,7 @@ export interface LiveConfigOptions {
 export class LiveConfig implements CurrentConfig {
   readonly #options: LiveConfigOptions
   readonly #file: WatchedFiles<Buffer> | null
+  readonly #listeners: ((config: Config) => void)[] = []
   #current: Config
 
   /** @throws Error when the file cannot be read. */
@@ -45,6 +53,10 @@ export class LiveConfig implements CurrentConfig {
     return this.#current
   }
 
+  onChange(listener: (config: Config) => void): void {
+    this.#listeners.push(listener)
+  }
+
   /** Never throws: a configuration that cannot be taken leaves everything as it is. */
   reload(): void {
     const { reread, logger, metrics, clock, onLogLevel } = this.#options
@@ -54,6 +66,7 @@ export class LiveConfig implements CurrentConfig {
       if (refused.length > 0) throw new ConfigError(refused.map((flag) => `${flag} cannot change without a restart`))
       this.#current = next
       onLogLevel(next.logLevel)
+      for (const listener of this.#listeners) listener(next)
       logger.info({ changed: reloadable }, 'the configuration was loaded again')
       metrics.configLoaded(true, clock.now())
     } catch (error) {

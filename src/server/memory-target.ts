@@ -3,6 +3,8 @@
  * killed for its memory takes every watch with it, and one that refuses a list does not.
  */
 import { totalmem } from 'node:os'
+import type { Config } from '../config/load.js'
+import { processesOf } from '../config/relations.js'
 
 const SHARE = 0.85
 /** The least that `--memory-target` takes. A smaller share would refuse everything. */
@@ -21,4 +23,10 @@ export function defaultMemoryTarget(
   if (limitBytes <= 0 || limitBytes >= machineBytes) return null
   const share = Math.floor((limitBytes * SHARE) / processes)
   return share < MIN_BYTES ? null : share
+}
+
+/** The memory target of one process: with workers, the primary and each of them have an equal share. null: none. */
+export function memoryTargetOf({ memoryTarget, workers }: Pick<Config, 'memoryTarget' | 'workers'>): number | null {
+  const processes = processesOf(workers)
+  return memoryTarget === null ? defaultMemoryTarget(processes) : Math.floor(memoryTarget / processes)
 }

@@ -1,9 +1,11 @@
 /** Opens the NATS part of a fleet from the configuration (`--nats-*`). */
 import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
+import { WatchedFiles } from '../auth/watched-file.js'
 import type { Config } from '../config/load.js'
 import type { OpenFeed } from '../feed/resource-feed.js'
 import type { UpstreamFeedOptions } from '../feed/upstream-feed.js'
+import { noSigningKeys, parseSigningKeys, type SigningKeys } from '../fleet/nats/envelope.js'
 import type { NatsConnectOptions } from '../fleet/nats/nats-client.js'
 import { natsFeeds } from '../fleet/nats/nats-feeds.js'
 import type { FleetMetrics } from '../model/stage-metrics.js'
@@ -26,6 +28,7 @@ export function natsFleet(
     ...options,
     ...(fleetMetrics === undefined ? {} : { fleetMetrics }),
     connection: connectionOf(config),
+    signingKeys: signingKeysOf(config, options),
     cluster: config.natsCluster,
     role: config.natsRole,
     fallback: config.natsFallback,
@@ -41,6 +44,14 @@ export function natsFleet(
     // Replaying more than the ring holds would be wasted.
     refillMessages: config.defaultWatchCacheSize,
   })
+}
+
+/** @throws Error for a file that cannot be used. */
+function signingKeysOf(
+  { natsSigningKeyFile: path }: Config,
+  { clock, logger }: Pick<UpstreamFeedOptions, 'clock' | 'logger'>,
+): SigningKeys {
+  return path === null ? noSigningKeys : new WatchedFiles({ paths: [path], clock, logger }, parseSigningKeys)
 }
 
 /** @throws Error when a file cannot be read. */

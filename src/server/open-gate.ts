@@ -5,14 +5,14 @@ import { buildAuthenticator, buildAuthorizer } from '../auth/access-control.js'
 import { AccessGuard } from '../auth/access-guard.js'
 import { type AuditLog, openAuditLog } from '../auth/audit-log.js'
 import { trustedProxies } from '../auth/client-address.js'
-import { IdentityLimits } from '../auth/limits.js'
 import type { Config } from '../config/load.js'
-import { hasAuthenticator } from '../config/relations.js'
 import { EscalationCheck } from '../auth/authz/escalation.js'
 import { RbacRules } from '../auth/authz/rbac.js'
 import { areRbacObjectsServed, followRbacObjects, type FollowedRbacObjects } from '../served/rbac-objects.js'
 import { RequestGate } from '../transports/limits/request-gate.js'
+import type { Gate, Rates } from '../model/shared-limits.js'
 import type { Basis } from './basis.js'
+import { type ClientLimits, isOpenToAll } from './open-client-limits.js'
 import type { ResourceStage } from './open-resources.js'
 
 /** As the API server counts it. */
@@ -26,29 +26,16 @@ export interface GateStage {
   close(): Promise<void>
 }
 
-/** Whether nobody is authenticated and everything is allowed. */
-export function isOpenToAll(config: Config): boolean {
-  return !hasAuthenticator(config) && config.authorizationMode.every((mode) => mode === 'AlwaysAllow')
-}
-
 /** @throws Error that names a file which is not what it should be. */
-export function openGate(basis: Basis, stage: ResourceStage): GateStage {
-  const { config, live, clock } = basis
-  const isOpen = isOpenToAll(config)
-  const guarded = isOpen ? null : openGuard(basis, stage)
-  const limits = new IdentityLimits({
-    clock,
-    requestsPerSecond: () => live.current.requestsPerSecond,
-    initialBytesPerSecond: () => live.current.initialBytesPerSecond,
-  })
+export function openGate(basis: Basis, stage: ResourceStage, { rates, gates }: ClientLimits): GateStage {
+  const { config } = basis
+  const guarded = isOpenToAll(config) ? null : openGuard(basis, stage, gates['unknown-tokens'])
   const audit = openAccessLog(basis)
   const gate = new RequestGate({
     guard: guarded?.guard ?? null,
     escalation: guarded?.escalation ?? null,
-    // Without authentication an address is all that is known, and behind one proxy or NAT there are thousands of
-    // clients.
-    countRequest: isOpen ? () => {} : (identity) => countRequest(basis, limits, identity),
-    spendInitialBytes: (identity, bytes) => limits.spendInitialBytes(identity, bytes),
+    countRequest: (identity) => countRequest(basis, rates, identity),
+    spendInitialBytes: (identity, bytes) => rates.spendInitialBytes(identity, bytes),
     proxies: trustedProxies(config.trustedProxies),
     audit,
   })
@@ -74,8 +61,9 @@ function openAccessLog({ config, clock, logger }: Basis): AuditLog | null {
 function openGuard(
   { config, clock, logger, metrics }: Basis,
   stage: ResourceStage,
+  unknownTokens: Gate,
 ): { readonly guard: AccessGuard; readonly escalation: EscalationCheck; close(): void } {
-  const surroundings = { clock, logger, metrics: metrics.requests }
+  const surroundings = { clock, logger, unknownTokens, metrics: metrics.requests }
   const authenticator = buildAuthenticator(config, surroundings)
   const objects = rbacObjects(config, stage)
   const rules = objects === null ? null : new RbacRules(objects)
@@ -110,9 +98,9 @@ function rbacObjects(
 }
 
 /** @throws TooManyRequestsError */
-function countRequest({ metrics }: Basis, limits: IdentityLimits, identity: string): void {
+async function countRequest({ metrics }: Basis, rates: Rates, identity: string): Promise<void> {
   try {
-    limits.countRequest(identity)
+    await rates.countRequest(identity)
   } catch (error) {
     metrics.rejected('requests')
     throw error

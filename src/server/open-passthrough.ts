@@ -1,7 +1,8 @@
 /** The servers that other requests are passed on to, from the configuration: `--passthrough`, or `--apiservice`. */
-import { readFileSync } from 'node:fs'
+import { watchCredentials } from '../auth/watched-credentials.js'
 import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
+import type { Gate } from '../model/shared-limits.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
@@ -12,26 +13,25 @@ export interface PassthroughParts {
   readonly config: Config
   readonly clock: Clock
   readonly metrics: Metrics
-  readonly onRejected: () => void
+  readonly logger: Logger
+  readonly gate: Gate
 }
 
 /** Returns null without `--passthrough`. @throws Error for a certificate that cannot be read. */
-export function openPassthrough({ config, clock, metrics, onRejected }: PassthroughParts): Passthrough | null {
+export function openPassthrough({ config, clock, metrics, logger, gate }: PassthroughParts): Passthrough | null {
   const { passthrough: url, passthroughCafile } = config
   if (url === null) return null
-  const ca = passthroughCafile === null ? {} : { ca: readFileSync(passthroughCafile) }
   return new Passthrough({
     url,
     name: 'the API server',
     onAnswered: answeredBy(metrics, 'passthrough'),
-    ...ca,
-    ...sharedOptions(config, clock, onRejected),
+    credentials: credentialsOf(config, passthroughCafile, clock, logger),
+    ...sharedOptions(config, clock, gate),
   })
 }
 
 export interface ApiServicesParts extends PassthroughParts {
   readonly random: Random
-  readonly logger: Logger
 }
 
 /**
@@ -45,11 +45,10 @@ export function openApiServices({
   random,
   logger,
   metrics,
-  onRejected,
+  gate,
 }: ApiServicesParts): ApiServices | null {
   if (config.passthrough !== null) return null
-  const ca = config.apiserviceCafile === null ? {} : { ca: readFileSync(config.apiserviceCafile) }
-  const shared = sharedOptions(config, clock, onRejected)
+  const shared = sharedOptions(config, clock, gate)
   const addresses = config.apiservice.map(({ group, version, url }) => ({
     group,
     version,
@@ -57,7 +56,7 @@ export function openApiServices({
       url,
       name: `the server of ${group}/${version}`,
       onAnswered: answeredBy(metrics, `${version}.${group}`),
-      ...ca,
+      credentials: credentialsOf(config, config.apiserviceCafile, clock, logger),
       ...shared,
       keepsTokens: true,
       awayIs: 503,
@@ -70,25 +69,21 @@ function answeredBy(metrics: Metrics, server: string): (code: number, seconds: n
   return (code, seconds) => metrics.requests.passed(server, code, seconds)
 }
 
+function credentialsOf(
+  config: Config,
+  ca: string | null,
+  clock: Clock,
+  logger: Logger,
+): PassthroughOptions['credentials'] {
+  return watchCredentials({ ca, cert: config.proxyClientCertFile, key: config.proxyClientKeyFile }, { clock, logger })
+}
+
 /** The options that all servers behind this one share. */
-export function sharedOptions(
+function sharedOptions(
   config: Config,
   clock: Clock,
-  onRejected: () => void,
-): Pick<
-  PassthroughOptions,
-  'proxyCertificate' | 'maxRequests' | 'responseTimeoutMs' | 'stripHeaders' | 'clock' | 'onRejected'
-> {
-  const { proxyClientCertFile, proxyClientKeyFile, passthroughMaxRequests, passthroughTimeout } = config
-  return {
-    proxyCertificate:
-      proxyClientCertFile === null || proxyClientKeyFile === null
-        ? null
-        : { cert: readFileSync(proxyClientCertFile), key: readFileSync(proxyClientKeyFile) },
-    maxRequests: passthroughMaxRequests,
-    responseTimeoutMs: passthroughTimeout,
-    stripHeaders: config.passthroughStripHeaders,
-    clock,
-    onRejected,
-  }
+  gate: Gate,
+): Pick<PassthroughOptions, 'gate' | 'responseTimeoutMs' | 'stripHeaders' | 'clock'> {
+  const { passthroughTimeout: responseTimeoutMs, passthroughStripHeaders: stripHeaders } = config
+  return { gate, responseTimeoutMs, stripHeaders, clock }
 }

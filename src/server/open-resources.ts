@@ -44,8 +44,7 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
   const schema = sources.schema ?? kubernetesSchema()
   const registry = new ResourceRegistry()
   const views = new ServedViews(openViews(basis, schema), registry)
-  // With --upstream the server there knows what there is.
-  registry.set('configured', config.upstream === null ? config.resources : [])
+  serveConfigured(basis, registry)
   const server = config.upstream === null ? null : (sources.server ?? openRemoteApiServer(config, basis.clock))
   const { etcdPrefix, resources: named } = config
   const remote = server === null ? null : new RemoteDiscovery({ ...basis, server, registry, etcdPrefix, named })
@@ -66,6 +65,20 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
       server === null ? sources.upstream : new HttpResource({ server, resource, random: basis.random }),
   })
   return { registry, resources, views, schema, remote }
+}
+
+/** Now, and after every change of the configuration. With --upstream the server there knows what there is. */
+function serveConfigured({ config, live, logger }: Basis, registry: ResourceRegistry): void {
+  const serve = ({ resources }: Config): void => {
+    for (const { resource } of registry.set('configured', resources))
+      logger.warn(
+        { resource: resourceId(resource) },
+        'a custom resource of this name is served, so the configured one is not',
+      )
+  }
+  if (config.upstream !== null) return
+  serve(config)
+  live.onChange(serve)
 }
 
 function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectViews {

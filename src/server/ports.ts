@@ -8,6 +8,7 @@ import { ServerTls } from '../auth/tls.js'
 import type { Config } from '../config/load.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
+import type { ResetLimits } from '../transports/limits/reset-limits.js'
 import { type Listener, createPlainListener, createSecureListener } from '../transports/server/listeners.js'
 import { createMetricsServer } from '../transports/server/metrics-server.js'
 import { type ServerOptions, createServer } from '../transports/server/server.js'
@@ -24,6 +25,7 @@ export interface PortsOptions {
   readonly config: Config
   readonly live: CurrentConfig
   readonly server: ServerOptions
+  readonly resets: ResetLimits
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -36,9 +38,9 @@ export class Ports {
   readonly #tls: ServerTls | null
 
   /** @throws Error that names the file when a certificate or key is unusable. */
-  constructor({ config, live, server, clock, logger }: PortsOptions) {
+  constructor({ config, live, server, resets, clock, logger }: PortsOptions) {
     this.#config = config
-    const limits = { maxStreams: config.http2MaxStreamsPerConnection }
+    const limits = { maxStreams: config.http2MaxStreamsPerConnection, resets }
     this.#plain = config.port === null ? null : createServer(server, (handler) => createPlainListener(handler, limits))
     this.#tls = config.securePort === null ? null : openTls(config, clock, logger)
     const tls = this.#tls
@@ -69,9 +71,18 @@ export class Ports {
     }
   }
 
+  /** Ends connections after their next answers; each may be opened again. */
+  announceDrain(): void {
+    for (const listener of this.#listeners()) listener.announceDrain()
+  }
+
   /** Sends clients elsewhere when their running requests end. Metrics and health are answered to the end. */
   drain(): void {
-    for (const port of [this.#plain, this.#secure]) (port?.server as (Server & Listener) | undefined)?.beginDrain()
+    for (const listener of this.#listeners()) listener.beginDrain()
+  }
+
+  #listeners(): Listener[] {
+    return [this.#plain, this.#secure].flatMap((port) => (port === null ? [] : (port.server as Server & Listener)))
   }
 
   async stop(): Promise<void> {

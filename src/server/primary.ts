@@ -9,6 +9,7 @@ import type { TraceExport } from './export-traces.js'
 import { Primary } from '../fleet/workers/primary.js'
 import { Supervisor } from '../fleet/workers/supervisor.js'
 import { greeting } from './greeting.js'
+import { countedLimits } from './open-client-limits.js'
 import type { Metrics } from '../metrics/metrics.js'
 import type { LiveConfig } from './live-config.js'
 import { OutageLog } from './outage-log.js'
@@ -46,7 +47,9 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     securePort: await portOf(address, config.securePort),
     metricsPort: metricsBindAddress && (await portOf(metricsBindAddress.host, metricsBindAddress.port)),
   }
+  const limits = countedLimits({ config, live, clock, metrics }, 1, { onRefused: (network) => primary.refuse(network) })
   const primary: Primary = new Primary({
+    limits,
     openFeed: chooseFeeds({
       config,
       upstream,

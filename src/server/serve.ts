@@ -23,6 +23,7 @@ import { runWorker } from './worker.js'
 import { systemClock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { Upstream } from '../upstream/upstream.js'
+import { errorMessage } from '../support/error-message.js'
 
 export interface ServeOptions {
   readonly argv: readonly string[]
@@ -54,7 +55,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   try {
     upstream = openUpstream(config, logger, metrics)
   } catch (error) {
-    process.stderr.write(`distributary cannot start: ${error instanceof Error ? error.message : String(error)}\n`)
+    process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
     process.exit(2)
   }
   if (config.workers > 1) return await runPrimary({ config, live, upstream, logger, version, metrics, print, traces })
@@ -64,7 +65,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     app = new App({ config, live, upstream, logger, version, metrics, schema })
     ports = await app.start()
   } catch (error) {
-    process.stderr.write(`distributary cannot start: ${error instanceof Error ? error.message : String(error)}\n`)
+    process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
     process.exit(2)
   }
   logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
@@ -109,9 +110,7 @@ function readSchema({ protoDescriptors }: Config): Schema {
   try {
     return loadDescriptors(readFileSync(protoDescriptors), kubernetesSchema())
   } catch (error) {
-    process.stderr.write(
-      `--proto-descriptors: ${protoDescriptors}: ${error instanceof Error ? error.message : String(error)}\n`,
-    )
+    process.stderr.write(`--proto-descriptors: ${protoDescriptors}: ${errorMessage(error)}\n`)
     process.exit(2)
   }
 }
@@ -121,7 +120,7 @@ async function openTraces(config: Config, logger: Logger, version: string): Prom
   try {
     return await exportTraces({ endpoint, samplesPerMillion, version, logger })
   } catch (error) {
-    process.stderr.write(`distributary cannot start: ${error instanceof Error ? error.message : String(error)}\n`)
+    process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
     process.exit(2)
   }
 }

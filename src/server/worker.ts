@@ -24,6 +24,7 @@ import type { PortNumbers } from './ports.js'
 import { systemClock as clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { ProcessStatus } from '../ui/status.js'
+import { errorMessage } from '../support/error-message.js'
 
 /** The first message of the primary. */
 export interface WorkerHello {
@@ -82,6 +83,7 @@ export async function runWorker({
   const channel = new WorkerChannel({
     socket: new Socket({ fd: LINK_DESCRIPTOR }),
     clock,
+    workers: config.workers,
     onHello: (text) => greet(JSON.parse(text) as WorkerHello),
     onDrain: stop,
     onClosed: (reason) => {
@@ -91,6 +93,7 @@ export async function runWorker({
     },
     collectMetrics: async () => (await app?.metrics.collect()) ?? '[]',
     collectStatus: async () => JSON.stringify((await app?.status()) ?? null),
+    onCollectFailed: (error) => logger.error({ err: error }, 'metrics or status could not be read'),
   })
   const { isReplacement, ports } = await greeted
   try {
@@ -101,6 +104,7 @@ export async function runWorker({
       upstream: new PrimaryUpstream(channel.callUpstream),
       logsOutages: false,
       openFeed: channel.openFeed,
+      limits: channel.limits,
       exposeMetrics: async () => ({
         contentType: app?.metrics.contentType ?? '',
         text: await channel.exposeMetrics(),
@@ -118,7 +122,7 @@ export async function runWorker({
     await app.start({ readyWithinMs: isReplacement ? READY_WITHIN_MS : 0 })
     channel.started()
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     logger.error({ reason }, 'cannot start')
     process.exit(1)
   }
@@ -135,7 +139,7 @@ async function askPrimary(channel: WorkerChannel): Promise<ConsistencyReport> {
   try {
     return JSON.parse(await channel.checkConsistency()) as ConsistencyReport
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     throw new ServiceUnavailableError(`the primary process was not asked: ${reason}`, { cause: error })
   }
 }

@@ -1,6 +1,7 @@
 /** The TLS options of a client connection, and the agent made from them. */
 import http from 'node:http'
 import https from 'node:https'
+import { createSecureContext } from 'node:tls'
 
 export interface TlsClientOptions {
   /** PEM. Default: the system's authorities. */
@@ -25,4 +26,19 @@ export function agentFor(url: string, tls: TlsClientOptions, options: http.Agent
     ...(key === undefined ? {} : { key }),
     ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
   })
+}
+
+/** @throws Error when TLS cannot use the files: a key of another certificate, or no certificate at all. */
+export function assertUsable({ ca, cert, key }: TlsClientOptions): void {
+  createSecureContext({
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+  })
+}
+
+/** Ends the idle connections of an agent that gets no more requests; those in use end with their requests. */
+export function retireAgent(agent: http.Agent): void {
+  agent.maxFreeSockets = 0
+  for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy()
 }

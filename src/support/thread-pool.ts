@@ -5,6 +5,9 @@
  *
  * While it runs, a job may call functions of this side. The time that it waits for them is not counted. The caller
  * bounds how many jobs run at one time.
+ *
+ * The deadline is for processor time, so that a machine that is busy with other things refuses no harmless job. A thread
+ * cannot have had more of it than the whole process, which is what Node can measure.
  */
 import { type ResourceLimits, type Transferable, Worker } from 'node:worker_threads'
 import type { Clock, Timer } from './clock.js'
@@ -27,8 +30,10 @@ export class ThreadEndedError extends Error {
 export interface ThreadPoolOptions {
   /** The compiled file that the threads run. It calls `serveJobs`. */
   readonly program: URL
-  /** How long a job may compute. */
+  /** How long a job may compute. On a machine without a free processor it may take several times as long. */
   readonly deadlineMs: number
+  /** Returns the processor time of this process, in milliseconds. */
+  readonly cpuMs?: () => number
   readonly maxHeapMegabytes: number
   readonly clock: Clock
   /** Called for each thread that ended and is replaced when it is needed again. */
@@ -46,6 +51,14 @@ export interface Job {
 
 /** Loading the program takes a second on a busy machine; a thread that takes this long will never run. */
 const START_MS = 30_000
+
+/** How many times the deadline a job may take when it does not compute: a thread that waits for nothing has to end, too. */
+const MAX_STRETCH = 6
+
+function processCpuMs(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1_000
+}
 
 /** From the pool to a thread. */
 export type ToThread =
@@ -113,10 +126,12 @@ class Thread {
   readonly #options: ThreadPoolOptions
   readonly #worker: Worker
   readonly #onEnd: (reason: ThreadEnd) => void
+  readonly #cpuMs: () => number
   readonly #known = new Set<unknown>()
   #running: Running | null = null
   #timer: Timer | null = null
   #timedSinceMs = 0
+  #timedSinceCpuMs = 0
   #hasStarted = false
   #hasEnded = false
 
@@ -124,6 +139,7 @@ class Thread {
     const { program, maxHeapMegabytes } = options
     this.#options = options
     this.#onEnd = onEnd
+    this.#cpuMs = options.cpuMs ?? processCpuMs
     const resourceLimits: ResourceLimits = {
       maxOldGenerationSizeMb: maxHeapMegabytes,
       maxYoungGenerationSizeMb: Math.ceil(maxHeapMegabytes / 8),
@@ -181,7 +197,7 @@ class Thread {
   async #call(running: Running, call: number, name: string, values: readonly unknown[]): Promise<void> {
     if (running.waiting++ === 0) {
       this.#timer?.cancel()
-      running.leftMs -= this.#options.clock.monotonic() - this.#timedSinceMs
+      running.leftMs -= this.#spentMs()
     }
     const value = await running.calls[name]?.(...values)
     if (this.#running !== running) return
@@ -189,11 +205,22 @@ class Thread {
     this.#post({ kind: 'returned', call, value })
   }
 
-  #time(delayMs: number): void {
+  #time(leftMs: number, endMs = this.#options.clock.monotonic() + leftMs * MAX_STRETCH): void {
     const { clock } = this.#options
     this.#timer?.cancel()
     this.#timedSinceMs = clock.monotonic()
-    this.#timer = clock.setTimer(Math.max(0, delayMs), () => void this.end('deadline'))
+    this.#timedSinceCpuMs = this.#cpuMs()
+    this.#timer = clock.setTimer(Math.max(1, leftMs), () => {
+      const stillLeftMs = leftMs - this.#spentMs()
+      if (stillLeftMs <= 0 || clock.monotonic() >= endMs) void this.end('deadline')
+      else this.#time(stillLeftMs, endMs)
+    })
+  }
+
+  /** The most that the thread can have computed since the timer was set. */
+  #spentMs(): number {
+    const wallMs = this.#options.clock.monotonic() - this.#timedSinceMs
+    return Math.min(wallMs, this.#cpuMs() - this.#timedSinceCpuMs)
   }
 
   #post(message: ToThread, transfer: readonly Transferable[] = []): void {

@@ -17,6 +17,7 @@ import {
   SpanStatusCode,
   trace,
 } from '@opentelemetry/api'
+import { errorMessage } from './error-message.js'
 
 export interface Span {
   /** Adds attributes; undefined values are left out. */
@@ -53,7 +54,7 @@ export async function inSpan<T>(name: string, options: SpanOptions, work: (span:
   try {
     return await context.with(trace.setSpan(parent, begun), work, undefined, span)
   } catch (error) {
-    span.fail(error instanceof Error ? error.message : String(error))
+    span.fail(errorMessage(error))
     throw error
   } finally {
     span.end()

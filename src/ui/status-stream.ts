@@ -7,24 +7,23 @@
  */
 import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
 import type { Resource } from '../model/resource.js'
-import { TooManyRequestsError } from '../model/status.js'
+import type { Gate } from '../model/shared-limits.js'
 import type { Clock, Timer } from '../support/clock.js'
 import { EVENT_STREAM_START } from '../transports/framing/server-sent-events.js'
 import type { Caller } from '../transports/limits/request-gate.js'
 import type { Exchange } from '../transports/server/exchange.js'
 import type { ServerStatus, Trouble } from './page/figures.js'
 import { type Reader, statusFor } from './status.js'
+import { errorMessage } from '../support/error-message.js'
 
 export interface StatusStreamOptions {
   readonly status: () => Promise<ServerStatus>
   readonly clock: Clock
-  /** Called when too many pages are open. */
-  readonly onRejected: () => void
+  /** The places for open pages. */
+  readonly places: Pick<Gate, 'enter'>
 }
 
 const INTERVAL_MS = 1_000
-/** Each page costs a connection, also one that is left open in a forgotten tab. */
-const MAX_PAGES = 50
 
 export class StatusStream {
   readonly #options: StatusStreamOptions
@@ -36,15 +35,16 @@ export class StatusStream {
   }
 
   /** Begins the stream of one page with the figures of now. @throws TooManyRequestsError */
-  open(exchange: Exchange, caller: Caller, headers: Readonly<Record<string, string>>): void {
-    if (this.#pages.size >= MAX_PAGES) {
-      this.#options.onRejected()
-      throw new TooManyRequestsError('too many status pages are open', 10)
-    }
+  async open(exchange: Exchange, caller: Caller, headers: Readonly<Record<string, string>>): Promise<void> {
+    const leave = await this.#options.places.enter(caller.identity, exchange.signal)
+    if (exchange.signal.aborted) return leave()
     exchange.writeHead(200, { ...headers, 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' })
     exchange.response.write(EVENT_STREAM_START)
     this.#pages.set(exchange, caller)
-    exchange.response.once('close', () => this.#pages.delete(exchange))
+    exchange.response.once('close', () => {
+      this.#pages.delete(exchange)
+      leave()
+    })
     void this.#tell([[exchange, caller]])
     this.#schedule()
   }
@@ -68,7 +68,7 @@ export class StatusStream {
       const status = await this.#options.status()
       for (const [page, caller] of pages) send(page, 'status', await statusFor(status, readerOf(caller)))
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = errorMessage(error)
       for (const [page] of pages) send(page, 'trouble', { reason })
     }
   }

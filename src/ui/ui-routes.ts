@@ -8,15 +8,13 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname } from 'node:path'
 import type { FastifyInstance } from 'fastify'
-import { pathAttributes } from '../auth/authz/authorizer.js'
-import { StatusError } from '../model/status.js'
-import type { Caller, RequestGate } from '../transports/limits/request-gate.js'
-import { Exchange } from '../transports/server/exchange.js'
+import { type Attributes, pathAttributes } from '../auth/authz/authorizer.js'
+import type { Caller } from '../transports/limits/request-gate.js'
+import type { Exchange } from '../transports/server/exchange.js'
+import { type GatedRouteOptions, gated } from '../transports/server/gated-route.js'
 import { StatusStream, type StatusStreamOptions } from './status-stream.js'
 
-export interface UiOptions extends StatusStreamOptions {
-  readonly gate: Pick<RequestGate, 'check'>
-}
+export interface UiOptions extends StatusStreamOptions, GatedRouteOptions<Caller> {}
 
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; " +
@@ -65,33 +63,22 @@ function source(name: string): Buffer {
 export function registerUi(server: FastifyInstance, options: UiOptions): void {
   const read = new Map<string, Buffer>()
   const stream = new StatusStream(options)
-  const answer = async (
-    path: string,
-    request: { raw: Exchange['request'] },
-    reply: { raw: Exchange['response']; hijack(): unknown },
-    send: (exchange: Exchange, caller: Caller) => void,
-  ): Promise<void> => {
-    reply.hijack()
-    const exchange = new Exchange(request.raw, reply.raw)
-    try {
-      send(exchange, await options.gate.check(exchange, pathAttributes('GET', path)))
-    } catch (error) {
-      exchange.fail(StatusError.from(error))
-    }
-  }
-
   server.get('/ui', (_request, reply) => reply.redirect('/ui/'))
   for (const [name, asset] of Object.entries(assets)) {
-    server.get(`/ui/${name}`, (request, reply) =>
-      answer('/ui/', request, reply, (exchange) => {
-        let body = read.get(name)
-        if (body === undefined) read.set(name, (body = asset.read()))
-        exchange.send(200, asset.type, body, HEADERS)
-      }),
-    )
+    const sendAsset = (exchange: Exchange): void => {
+      let body = read.get(name)
+      if (body === undefined) read.set(name, (body = asset.read()))
+      exchange.send(200, asset.type, body, HEADERS)
+    }
+    server.get(`/ui/${name}`, gated(options, attributesOf('/ui/'), sendAsset))
   }
-  server.get('/ui/events', (request, reply) =>
-    answer('/ui/events', request, reply, (exchange, caller) => stream.open(exchange, caller, HEADERS)),
+  server.get(
+    '/ui/events',
+    gated(options, attributesOf('/ui/events'), (exchange, caller) => stream.open(exchange, caller, HEADERS)),
   )
   server.addHook('preClose', async () => stream.close())
+}
+
+function attributesOf(path: string): () => Attributes {
+  return () => pathAttributes('GET', path)
 }

@@ -83,7 +83,17 @@ export interface WatchHandlers {
   onEnd(end: WatchEnd): void
 }
 
+/** How old what a watch has delivered can be. */
+export interface SourceAge {
+  /** Everything that the source had so many milliseconds ago has been delivered, or is on its way. */
+  readonly ageMs: number
+  /** How long this holds where everything is well: the source confirms it again within that time. */
+  readonly validMs: number
+}
+
 export interface UpstreamWatch {
+  /** null while nothing is known; absent where the end of the source is noticed at once. */
+  readonly age?: SourceAge | null
   /**
    * Asks for an `onProgress` soon. It does nothing where `trustsProgress` is false, and may go unanswered, so ask
    * again.

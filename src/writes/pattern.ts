@@ -4,6 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import { RE2JS } from 're2js'
+import { errorMessage } from '../support/error-message.js'
 
 /** Compiling takes more than linear time in the length of a pattern; those of real definitions are a tenth as long. */
 const MAX_LENGTH = 4_096
@@ -25,7 +26,7 @@ export function compilePattern(source: string): Pattern {
   try {
     made = RE2JS.compile(source)
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
+    const why = errorMessage(error)
     throw new SyntaxError(why.replace('parsing regexp', 'parsing regular expression'), { cause: error })
   }
   compiled.set(source, made)

@@ -730,6 +730,25 @@ void t.test('staleness counts from the last word of the source', (t) => {
   t.end()
 })
 
+void t.test('a source that confirms the content tells the age alone, and at once when it is known to be away', (t) => {
+  const { cache, clock } = setUp()
+  cache.confirmed(200, 1_800)
+  clock.advance(1_600)
+  t.equal(cache.stalenessMs, 0, 'the next confirmation is not due')
+  clock.advance(1)
+  t.equal(cache.stalenessMs, 1_801, 'it is late')
+  cache.confirmed(300, 1_800)
+  t.equal(cache.stalenessMs, 0)
+  cache.disconnected('connection refused')
+  t.equal(cache.stalenessMs, 300, 'from the confirmation, not from noticing')
+  clock.advance(60_000)
+  cache.progress(rev(10))
+  t.equal(cache.stalenessMs, 60_300, 'an event alone confirms nothing')
+  cache.confirmed(0, 1_800)
+  t.equal(cache.stalenessMs, 0)
+  t.end()
+})
+
 void t.test(
   'a consistent read of a source that is behind what is held answers 504, not the state that is held',
   async (t) => {

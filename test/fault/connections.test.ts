@@ -97,10 +97,10 @@ void t.test(
     await s.etcd.restart()
     const last = await s.settle()
     t.same(ends(watches), [`open ×${watches.length}`])
-    t.equal(
-      (await fetch(`${s.h.url}/api/v1/pods?resourceVersion=0`)).headers.get('x-distributary-staleness-seconds'),
-      null,
-    )
+    await until(async () => {
+      const again = await fetch(`${s.h.url}/api/v1/pods?resourceVersion=0`)
+      return !again.headers.has('x-distributary-staleness-seconds')
+    }, 'it is fresh again')
     await s.judge(t, last)
   },
 )

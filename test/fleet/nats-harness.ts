@@ -4,6 +4,7 @@ import type { CheckedCache } from '../../src/model/checked-cache.js'
 import type { FleetMetrics } from '../../src/model/stage-metrics.js'
 import type { FreshnessSource } from '../../src/model/freshness-source.js'
 import type { ResourceFeed } from '../../src/feed/resource-feed.js'
+import { Envelope, noSigningKeys } from '../../src/fleet/nats/envelope.js'
 import { NatsFeed, type NatsFeedOptions, natsFeeds } from '../../src/fleet/nats/nats-feeds.js'
 import { keyFromText } from '../../src/model/event.js'
 import type { Resource } from '../../src/model/resource.js'
@@ -30,6 +31,15 @@ export const things: Resource = {
   wholeKeyNames: false,
 }
 
+/** As of a replica without keys. */
+export const unsigned = new Envelope({
+  keys: noSigningKeys,
+  subject: 'log',
+  clock: systemClock,
+  logger: silentLogger,
+  onRefused: () => {},
+})
+
 export interface ReplicaOptions extends Partial<Omit<NatsFeedOptions, 'connection'>> {
   readonly servers: readonly string[]
   readonly upstream: Upstream
@@ -49,6 +59,7 @@ export class FleetCounts implements FleetMetrics {
   messages = 0
   events = 0
   broke = 0
+  refusals = 0
   loaded = 0
   publishedMessages = 0
   publishedBytes = 0
@@ -68,6 +79,10 @@ export class FleetCounts implements FleetMetrics {
 
   broken(): void {
     this.broke++
+  }
+
+  refused(): void {
+    this.refusals++
   }
 
   snapshotLoaded(): void {
@@ -114,6 +129,7 @@ export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions)
         })()
   const feeds = natsFeeds({
     connection: { servers, name },
+    signingKeys: noSigningKeys,
     cluster: 'test',
     role: 'auto',
     upstream,

@@ -6,12 +6,16 @@ import type { FeedSink } from '../../src/model/feed-sink.js'
 import type { FreshnessSource } from '../../src/model/freshness-source.js'
 import type { ResourceFeed } from '../../src/feed/resource-feed.js'
 import { Primary, type PrimaryOptions } from '../../src/fleet/workers/primary.js'
-import { WorkerChannel } from '../../src/fleet/workers/worker.js'
+import { WorkerChannel, type WorkerChannelOptions } from '../../src/fleet/workers/worker.js'
 import type { WorkerLink } from '../../src/fleet/workers/worker-link.js'
 import type { Key } from '../../src/model/event.js'
 import type { Resource } from '../../src/model/resource.js'
 import type { Revision } from '../../src/model/revision.js'
 import { type Clock, systemClock } from '../../src/support/clock.js'
+import { FairGate } from '../../src/auth/fair-gate.js'
+import { IdentityLimits } from '../../src/auth/limits.js'
+import type { CountedLimits } from '../../src/fleet/workers/primary-limits.js'
+import { GATE_NAMES, type Gates } from '../../src/model/shared-limits.js'
 import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
 import { CountingMetrics } from '../feed/harness.js'
 import { RecordingSink } from '../feed/recording-sink.js'
@@ -28,6 +32,37 @@ export const resource: Resource = {
   namespaced: false,
   etcdPrefix: '/registry/things/' as Key,
   wholeKeyNames: false,
+}
+
+export interface LimitsHarness extends CountedLimits {
+  readonly gates: Gates
+  /** Resets told to the primary, by network. */
+  readonly resetsOf: Map<string, number>
+}
+
+/** Limits of a primary: the same slots at every gate, no queue. */
+export function countedLimits({ slots = 1_000, requestsPerSecond = 1e6, clock = systemClock } = {}): LimitsHarness {
+  const gate = (): FairGate =>
+    new FairGate({
+      slots,
+      maxSlotsPerIdentity: slots,
+      maxWaiting: 2,
+      maxWaitingPerIdentity: 2,
+      maxWaitMs: 60_000,
+      clock,
+      onRejected: () => {},
+    })
+  const resetsOf = new Map<string, number>()
+  return {
+    gates: Object.fromEntries(GATE_NAMES.map((name) => [name, gate()])) as unknown as Gates,
+    rates: new IdentityLimits({
+      clock,
+      requestsPerSecond: () => requestsPerSecond,
+      initialBytesPerSecond: () => 1_000,
+    }),
+    resets: { countOf: (network, resets) => void resetsOf.set(network, (resetsOf.get(network) ?? 0) + resets) },
+    resetsOf,
+  }
 }
 
 /** A feed as the primary sees it, played by the test. */
@@ -70,7 +105,7 @@ export interface PrimaryHarness {
   readonly primary: Primary
   readonly feeds: readonly ScriptedFeed[]
   /** Links a worker that subscribes to `resource`. */
-  worker(clock?: Clock): Promise<TestWorker>
+  worker(clock?: Clock, options?: Partial<WorkerChannelOptions>): Promise<TestWorker>
 }
 
 export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): PrimaryHarness {
@@ -87,13 +122,14 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
     status: () => '"primary"',
     history: { maxItems: 1_000, maxBytes: 1e9, maxAgeMs: 1e9 },
     clock: systemClock,
+    limits: countedLimits(),
     ...options,
   })
   t.teardown(() => primary.stop())
   return {
     primary,
     feeds,
-    async worker(clock = systemClock) {
+    async worker(clock = systemClock, channelOptions = {}) {
       const [near, far] = await socketPair(t)
       let dropped: string | null = null
       const link = primary.attach(near, {
@@ -105,11 +141,14 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
       const channel = new WorkerChannel({
         socket: far,
         clock,
+        workers: 2,
         onHello: () => {},
         onDrain: () => {},
         onClosed: () => {},
         collectMetrics: async () => 'own',
         collectStatus: async () => '"own"',
+        onCollectFailed: () => {},
+        ...channelOptions,
       })
       t.teardown(() => channel.close())
       const sink = new RecordingSink()

@@ -24,7 +24,7 @@ import type { Batch, Key, KeyValue } from '../../src/model/event.js'
 import { toRevision } from '../../src/model/revision.js'
 import type { Upstream } from '../../src/upstream/upstream.js'
 import { namesOf } from '../../src/fleet/nats/names.js'
-import { things } from '../fleet/nats-harness.js'
+import { things, unsigned } from '../fleet/nats-harness.js'
 import { written } from '../fleet/previous-release.js'
 
 const key = (name: string): Key => `/registry/things/${name}` as Key
@@ -86,7 +86,7 @@ void t.test("both releases read each other's snapshots", async (t) => {
   t.same(hex(writer.finish()), written['snapshot'])
   const buckets = { getObject: async () => Buffer.concat(bytesOf('snapshot')) } as never
   const read: KeyValue[] = []
-  const store = new SnapshotStore(buckets, namesOf('test', things), 1)
+  const store = new SnapshotStore(buckets, namesOf('test', things), 1, unsigned)
   for await (const page of store.read({ name: 'any', keys: 2 })) read.push(...page)
   t.same(read, state)
 })
@@ -105,7 +105,7 @@ void t.test("both releases answer each other's edges", async (t) => {
     currentRevision: async () => 50,
   } as unknown as Upstream
   const wanted = { onProgressWanted: () => {}, onSnapshotWanted: () => {}, onStatusWanted: () => {} }
-  const ask = answerQuestions({ upstream, prefix: key(''), maxBytes: 1e6, ...wanted })
+  const ask = answerQuestions({ upstream, prefix: key(''), envelope: unsigned, maxBytes: 1e6, ...wanted })
   const questions = [
     { kind: 'page', startKey: null, revision: null, limit: 1, keysOnly: false },
     { kind: 'key', key: key('b'), revision: null },
@@ -113,7 +113,7 @@ void t.test("both releases answer each other's edges", async (t) => {
     { kind: 'key', key: '/x', revision: null },
   ]
   const answers = await Promise.all(questions.map((question) => ask(Buffer.from(JSON.stringify(question)))))
-  t.same(hex(answers), written['answers'])
+  t.same(hex(answers.map((answer) => answer ?? Buffer.alloc(0))), written['answers'])
 })
 
 void t.test("both releases read each other's frames between a primary and its workers", async (t) => {

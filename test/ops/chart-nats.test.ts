@@ -49,6 +49,21 @@ void t.test('the sizes fit the disk, and each stream has three replicas', async 
   }
 })
 
+void t.test('a signing key from a Secret of its own reaches the server, with any NATS', async (t) => {
+  const fleets: readonly Values[] = [
+    { config: open, nats: { enabled: true } },
+    { config: { ...open, natsServers: ['nats://nats:4222'] } },
+  ]
+  for (const fleet of fleets) {
+    const { objects } = renderChart({ ...fleet, natsClient: { signingKeySecretName: 'fleet-key' } })
+    const config = objects.find(({ kind, metadata }) => kind === 'ConfigMap' && !/nats/.test(metadata.name))
+    t.match(JSON.stringify(config), 'natsSigningKeyFile: /etc/distributary/nats/signing-key')
+    const items = [{ key: 'signing-key', path: 'signing-key' }]
+    const deployment = objects.find(({ kind }) => kind === 'Deployment')
+    t.match(JSON.stringify(deployment), JSON.stringify({ secret: { name: 'fleet-key', items } }))
+  }
+})
+
 void t.test('a NATS with existing Secrets serves an origin', async (t) => {
   const authority = createAuthority(t)
   const server = authority.server()

@@ -93,7 +93,7 @@ export const exceptions: readonly Row[] = [
     matches: ({ where, theirs, ours }, { method, path }) =>
       (where === 'code' &&
         /field label not supported|not a known field selector/.test(theirs) &&
-        /^(200|406|410|504)/.test(ours)) ||
+        /^(200|406|410|501|504)/.test(ours)) ||
       (method === 'HEAD' &&
         where === 'code' &&
         theirs.startsWith('400') &&
@@ -235,7 +235,7 @@ export const exceptions: readonly Row[] = [
     reason:
       'They are stored as JSON; client-go asks for protobuf and anything else after it, and its own client of definitions for JSON.',
     matches: ({ where, theirs, ours }, { path, headers: { accept = '' } }) =>
-      path.startsWith('/apis/apiextensions.k8s.io/v1/customresourcedefinitions') &&
+      /^\/apis\/apiextensions\.k8s\.io\/v1\/(watch\/)?customresourcedefinitions/.test(path) &&
       accept.includes('application/vnd.kubernetes.protobuf') &&
       ((where === 'header content-type' && theirs.startsWith('application/vnd.kubernetes.protobuf')) ||
         (where === 'code' && ours.startsWith('406'))),
@@ -276,10 +276,10 @@ export const exceptions: readonly Row[] = [
     reason:
       'Its cache begins where it was filled, and older watches are told to list again; ours still has the events.',
     matches: ({ where, theirs, ours }, { path }) =>
-      where === 'body .length' &&
-      /[?&]resourceVersion=[1-9]/.test(path) &&
+      /^body ( \(others\)|\.length)$/.test(where) &&
+      /[?&]resourceVersion=0*[1-9]/.test(path) &&
       theirs === '"1: ERROR null"' &&
-      /^"\d+: (ADDED|MODIFIED|DELETED) /.test(ours) &&
+      /^"(0: |\d+: (ADDED|MODIFIED|DELETED) )/.test(ours) &&
       !ours.includes('ERROR'),
   },
   {
@@ -319,7 +319,8 @@ function isUnconverted({ where, theirs, ours }: Difference, { path, method }: Qu
   const isEmpty = /[?&]resourceVersion=0+(&|$)/.test(path) && /^(200|404)/.test(theirs)
   if (!fails && !isEmpty && !(isHead && /^(429|500)/.test(theirs))) return false
   // The one object is in the namespace default.
-  const mayMissIt = isWatch || /\/namespaces\/(?!default)|[?&](label|field)Selector=/.test(path)
+  const mayMissIt =
+    isWatch || /\/namespaces\/(?!default)|[?&](label|field)Selector=|resourceVersionMatch=Exact/.test(path)
   return (
     /^501 .*a webhook converts/.test(ours) ||
     /^(4\d\d|504)/.test(ours) ||

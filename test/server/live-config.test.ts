@@ -7,6 +7,8 @@ import t, { type Test } from 'tap'
 import { type Config, load } from '../../src/config/load.js'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { LiveConfig } from '../../src/server/live-config.js'
+import { startEtcd } from '../support/etcd-process.js'
+import { EtcdWriter } from '../support/etcd-writer.js'
 import { startServer } from '../support/server-process.js'
 import { until } from '../support/until.js'
 import { VirtualClock } from '../support/virtual-clock.js'
@@ -59,7 +61,7 @@ void t.test('limits, hosts and the log level change; the log and a metric say so
 
 void t.test('a change that needs a restart is refused whole, by the name of its flag', async (t) => {
   const { write, live, lines, levels, sample } = scene(t, 'maxWatchers: 10\n')
-  write('maxWatchers: 20\nwatchCacheBytes: 32MiB\nresources:\n- name: flags\n  prefix: /flags/\n')
+  write('maxWatchers: 20\nwatchCacheBytes: 32MiB\nbookmarkInterval: 7s\n')
   live.reload()
   t.equal(live.current.maxWatchers, 10, 'not even what could change is taken')
   t.same(levels, [])
@@ -67,7 +69,10 @@ void t.test('a change that needs a restart is refused whole, by the name of its 
     {
       message: 'the configuration was not loaded again; the last one stays in force',
       fields: {
-        problems: ['--watch-cache-bytes cannot change without a restart', 'resources cannot change without a restart'],
+        problems: [
+          '--watch-cache-bytes cannot change without a restart',
+          '--bookmark-interval cannot change without a restart',
+        ],
       },
     },
   ])
@@ -117,3 +122,54 @@ void t.test('a running server takes a new limit and new hosts on SIGHUP', async 
   t.ok(await hostIsAllowed(), 'and what was in force stays')
   t.equal((await server.metrics()).get('distributary_config_last_reload_successful'), 0)
 })
+
+/** What each process has answered for a path: connections are spread over the workers. */
+async function answers(url: string, path: string): Promise<ReadonlySet<number>> {
+  const codes = new Set<number>()
+  for (let ask = 0; ask < 12; ask++) {
+    const asked = request(url + path, { agent: false }).end()
+    const [answer] = (await once(asked, 'response')) as [{ statusCode: number; resume(): void }]
+    answer.resume()
+    codes.add(answer.statusCode)
+  }
+  return codes
+}
+
+void t.test(
+  'every worker serves the resources that a changed file names, and no longer those that it does not',
+  async (t) => {
+    const etcd = await startEtcd(t)
+    const writer = new EtcdWriter([etcd])
+    await writer.put('/flags/dark', 'on')
+    await writer.put('/routes/home', '/')
+    const file = join(t.testdir(), 'config.yaml')
+    const flags = 'resources:\n- name: flags\n  prefix: /flags/\n'
+    const routes = 'resources:\n- name: routes\n  prefix: /routes/\n'
+    const pathOf = (plural: string): string => `/apis/distributary.io/v1/${plural}`
+    const isSaid = async (plural: string, code: number): Promise<boolean> => {
+      const codes = await answers(server.url, pathOf(plural))
+      return codes.size === 1 && codes.has(code)
+    }
+    writeFileSync(file, flags)
+    const server = await startServer(t, {
+      flags: ['--config', file, '--workers', '2', `--etcd-servers=${etcd.url}`, '--resource=pods'],
+    })
+    t.ok(await isSaid('flags', 200))
+    t.ok(await isSaid('routes', 404))
+    const watch = await fetch(`${server.url}${pathOf('flags')}?watch=1`)
+
+    writeFileSync(file, routes)
+    process.kill(server.pid, 'SIGHUP')
+    await until(async () => await isSaid('routes', 200), 'all serve the new one')
+    await until(async () => await isSaid('flags', 404), 'none serves the old one')
+    t.match(await watch.text(), '"name":"dark"', 'its watch has ended')
+    const listed = await (await fetch(server.url + pathOf('routes'))).text()
+    t.match(listed, '"name":"home"')
+    t.equal((await fetch(`${server.url}/readyz`)).status, 200)
+
+    writeFileSync(file, 'resources: 5\n')
+    process.kill(server.pid, 'SIGHUP')
+    await until(() => server.log().split('the configuration was not loaded again').length > 3, 'all three refuse it')
+    t.ok(await isSaid('routes', 200), 'what was in force stays')
+  },
+)

@@ -299,3 +299,9 @@ function knowsFlag(name: string): boolean {
   })()
   return new RegExp(`--(experimental-)?${name}\\b`).test(help)
 }
+
+/** A flag that was an experiment in older versions of etcd. @param flag without dashes: `name=value`. */
+export function graduatedFlag(flag: string): string {
+  const name = flag.split('=', 1)[0]!
+  return knowsFlag(name) && !knowsFlag(`experimental-${name}`) ? `--${flag}` : `--experimental-${flag}`
+}

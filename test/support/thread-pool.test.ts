@@ -5,7 +5,7 @@ import { type JobCalls, ThreadEndedError, ThreadPool } from '../../src/support/t
 
 const program = new URL('thread-program.js', import.meta.url)
 
-function pool(t: Test, deadlineMs: number) {
+function pool(t: Test, deadlineMs: number, cpuMs?: () => number) {
   const replaced: string[] = []
   const threads = new ThreadPool({
     program,
@@ -13,6 +13,7 @@ function pool(t: Test, deadlineMs: number) {
     maxHeapMegabytes: 32,
     clock: { ...systemClock, setTimer: heldTimer },
     onReplaced: (reason) => replaced.push(reason),
+    ...(cpuMs === undefined ? {} : { cpuMs }),
   })
   t.teardown(() => threads.close())
   const run = (message: readonly unknown[], calls: JobCalls = {}): Promise<unknown> =>
@@ -76,6 +77,25 @@ void t.test('the time for which a job waits for the caller does not count', asyn
   const ask = () => new Promise((resolve) => setTimeout(() => resolve('late'), 700))
   t.equal(await run(['call'], { ask }), 'late')
 })
+
+void t.test(
+  'a thread that gets no processor has longer, and one that waits for nothing ends all the same',
+  async (t) => {
+    let cpuMs = 0
+    const { run, replaced } = pool(t, 100, () => cpuMs)
+    const began = performance.now()
+    const starved = run(['hang'])
+    await t.rejects(starved, { name: 'ThreadEndedError', reason: 'deadline' })
+    t.ok(performance.now() - began >= 600, 'six times the deadline')
+    const { run: runBusy } = pool(t, 100, () => (cpuMs += 60))
+    await t.rejects(
+      runBusy(['hang']),
+      { name: 'ThreadEndedError', reason: 'deadline' },
+      'one that computes ends at its deadline',
+    )
+    t.same(replaced, ['deadline'])
+  },
+)
 
 void t.test('closing ends jobs and threads', async (t) => {
   const { threads, run, replaced } = pool(t, LONG_MS)

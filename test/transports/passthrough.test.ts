@@ -1,6 +1,6 @@
 /** Tests of `--passthrough`: the API server answers the requests that are not answered here. */
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import http2 from 'node:http2'
 import https from 'node:https'
@@ -212,7 +212,7 @@ async function secured(t: Test, hasProxyCertificate: boolean) {
     await once(response, 'end')
     return response.statusCode ?? 0
   }
-  return { behind, ask }
+  return { behind, ask, authority, proxy }
 }
 
 void t.test(
@@ -240,6 +240,20 @@ void t.test(
     t.equal(behind.seen.length, count)
   },
 )
+
+void t.test('a renewed proxy certificate is shown from the next request on', async (t) => {
+  const { behind, ask, authority, proxy } = await secured(t, true)
+  t.equal(await ask({}, ['jane', []]), 200)
+  t.equal(behind.last().certificate, 'front-proxy')
+  const renewed = authority.client('renewed-proxy')
+  copyFileSync(renewed.cert, proxy.cert)
+  copyFileSync(renewed.key, proxy.key)
+  await until(async () => {
+    await ask({}, ['jane', []])
+    return behind.last().certificate === 'renewed-proxy'
+  }, 'the new certificate')
+  t.equal(behind.last().headers['x-remote-user'], 'jane')
+})
 
 void t.test('without a proxy certificate, a caller that has only its own certificate gets the reason', async (t) => {
   const { behind, ask } = await secured(t, false)

@@ -183,6 +183,9 @@ https://127.0.0.1:2379
 {{- $_ := set $config "natsCertfile" "/etc/distributary/nats/tls.crt" -}}
 {{- $_ := set $config "natsKeyfile" "/etc/distributary/nats/tls.key" -}}
 {{- end -}}
+{{- if $nats.signingKeySecretName -}}
+{{- $_ := set $config "natsSigningKeyFile" "/etc/distributary/nats/signing-key" -}}
+{{- end -}}
 {{- range $key, $value := .Values.config -}}
 {{- $_ := set $config $key $value -}}
 {{- end -}}

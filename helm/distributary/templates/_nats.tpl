@@ -45,7 +45,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* How the server's pods are known to NATS: what the release has made, else what natsClient says. */}}
 {{- define "distributary.natsClient" -}}
-{{- $client := dict "username" .Values.natsClient.username "passwordSecretName" .Values.natsClient.passwordSecretName "passwordKey" .Values.natsClient.passwordKey "caSecretName" .Values.natsClient.caSecretName "certSecretName" .Values.natsClient.certSecretName -}}
+{{- $client := dict "username" .Values.natsClient.username "passwordSecretName" .Values.natsClient.passwordSecretName "passwordKey" .Values.natsClient.passwordKey "caSecretName" .Values.natsClient.caSecretName "certSecretName" .Values.natsClient.certSecretName "signingKeySecretName" .Values.natsClient.signingKeySecretName -}}
 {{- if .Values.nats.enabled -}}
 {{- $isEdge := eq (default "auto" .Values.config.natsRole) "edge" -}}
 {{- $_ := set $client "username" (ternary "edge" "distributary" $isEdge) -}}
@@ -83,6 +83,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
         path: tls.crt
       - key: tls.key
         path: tls.key
+{{ end -}}
+{{- with $client.signingKeySecretName -}}
+- secret:
+    name: {{ . }}
+    items:
+      - key: signing-key
+        path: signing-key
 {{ end -}}
 {{- end -}}
 

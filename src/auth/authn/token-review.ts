@@ -8,6 +8,7 @@
 import { ServiceUnavailableError, UnauthorizedError } from '../../model/status.js'
 import type { Clock } from '../../support/clock.js'
 import { type JsonClient, member, textOf, textsOf } from '../https-json.js'
+import type { Gate } from '../../model/shared-limits.js'
 import { FairGate } from '../fair-gate.js'
 import type { User } from '../user.js'
 import type { Authenticator } from './authenticator.js'
@@ -18,6 +19,8 @@ export interface TokenReviewOptions {
   readonly client: Pick<JsonClient, 'post' | 'close'>
   readonly cacheMs: number
   readonly clock: Clock
+  /** Slots, by address, for the questions about tokens that were never accepted. Default: those of a process alone. */
+  readonly unknown?: Gate
 }
 
 /** The client has eight connections. */
@@ -28,22 +31,34 @@ const MAX_UNKNOWN_WAITING = 256
 const MAX_WAITING_PER_ADDRESS = 32
 const MAX_WAIT_MS = 5_000
 
-export function tokenReview({ client, cacheMs, clock }: TokenReviewOptions): Authenticator {
-  const shared = { clock, maxWaitMs: MAX_WAIT_MS, message: 'too many tokens are being checked', onRejected: () => {} }
+const WAIT = { maxWaitMs: MAX_WAIT_MS, message: 'too many tokens are being checked', onRejected: () => {} }
+
+/** @param processes the number of processes that share the slots while each decides alone. */
+export function unknownTokenGate(clock: Clock, processes: number): FairGate {
+  return new FairGate({
+    ...WAIT,
+    clock,
+    slots: Math.ceil(UNKNOWN_AT_ONCE / processes),
+    maxSlotsPerIdentity: 1,
+    maxWaiting: MAX_UNKNOWN_WAITING,
+    maxWaitingPerIdentity: MAX_WAITING_PER_ADDRESS,
+  })
+}
+
+export function tokenReview({
+  client,
+  cacheMs,
+  clock,
+  unknown = unknownTokenGate(clock, 1),
+}: TokenReviewOptions): Authenticator {
   // Equal tokens are asked about once, so that every known token has a place of its own in the queue.
   const known = new FairGate({
-    ...shared,
+    ...WAIT,
+    clock,
     slots: KNOWN_AT_ONCE,
     maxSlotsPerIdentity: KNOWN_AT_ONCE,
     maxWaiting: MAX_KNOWN_WAITING,
     maxWaitingPerIdentity: MAX_KNOWN_WAITING,
-  })
-  const unknown = new FairGate({
-    ...shared,
-    slots: UNKNOWN_AT_ONCE,
-    maxSlotsPerIdentity: 1,
-    maxWaiting: MAX_UNKNOWN_WAITING,
-    maxWaitingPerIdentity: MAX_WAITING_PER_ADDRESS,
   })
   return cachedTokens({
     clock,

@@ -61,6 +61,11 @@ export const fleetOptions = {
     group: 'Fleet',
     doc: 'PEM file of the private key of --nats-certfile.',
   }),
+  natsSigningKeyFile: file({
+    flag: '--nats-signing-key-file',
+    group: 'Fleet',
+    doc: 'File with a key that all replicas share and NATS does not have: a line of base64 of at least 32 bytes (openssl rand -base64 32). Replicas then sign what they send over NATS, and refuse what is not signed. A second line is a key that is accepted too, for rotation. The file is read again when it changes. Default: nothing is signed.',
+  }),
   natsFallback: choice({
     flag: '--nats-fallback',
     group: 'Fleet',

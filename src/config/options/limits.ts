@@ -11,7 +11,7 @@ export const limitsOptions = {
     min: 1,
     max: 10_000_000,
     unit: 'watches',
-    doc: 'Maximum number of watches in one process; further watches get 429. Allow 12 KB of memory for each, 45 KB over TLS.',
+    doc: 'Maximum number of watches, over all --workers; further watches get 429. Allow 12 KB of memory for each, 45 KB over TLS.',
   }),
   maxWatchersPerClient: integer({
     flag: '--max-watchers-per-client',
@@ -45,7 +45,7 @@ export const limitsOptions = {
     default: null,
     min: 128 * MiB,
     max: 1_024 * GiB,
-    doc: 'Resident memory of a process above which new lists and watches get 429; above 85 % of it the caches shrink. Set it below the container limit. Default: 85 % of the container limit, shared among the processes of --workers; none without such a limit.',
+    doc: 'Resident memory above which new lists and watches get 429; above 85 % of it the caches shrink. The processes of --workers have equal shares of it. Set it below the container limit. Default: 85 % of the container limit; none without such a limit.',
   }),
   requestsPerSecond: integer({
     flag: '--requests-per-second',

@@ -113,7 +113,7 @@ export const watchingOptions = {
     default: 0,
     min: 0,
     max: 10 * MINUTE,
-    doc: 'Time after SIGTERM in which the server is not ready but serves on, new watches included, so that load balancers stop sending clients before the drain begins. It comes before --shutdown-grace-period.',
+    doc: 'Time after SIGTERM in which the server is not ready but serves on, new watches included, so that load balancers stop sending clients before the drain begins; in its second half every connection ends after its next answer. It comes before --shutdown-grace-period.',
   }),
   shutdownWatchTerminationGracePeriod: duration({
     flag: '--shutdown-watch-termination-grace-period',

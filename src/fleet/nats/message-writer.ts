@@ -12,6 +12,7 @@ import type { Revision } from '../../model/revision.js'
 import type { FleetMetrics } from '../../model/stage-metrics.js'
 import type { Clock } from '../../support/clock.js'
 import { BrokerError } from './broker-error.js'
+import type { Envelope } from './envelope.js'
 import { encodeMessage, type Body, type Header } from './message.js'
 import type { NatsClient } from './nats-client.js'
 import type { StreamWriter } from './stream-writer.js'
@@ -31,6 +32,7 @@ export type Stamp = Pick<Header, 'revision' | 'settled' | 'isSynced' | 'trustsPr
 export interface MessageWriterOptions {
   readonly client: Pick<NatsClient, 'maxPayloadBytes'>
   readonly writer: StreamWriter
+  readonly envelope: Envelope
   readonly clock: Clock
   readonly metrics: Pick<FleetMetrics, 'published'>
   readonly epoch: number
@@ -80,10 +82,12 @@ export class MessageWriter {
 
   /** Resolves with the place after the message when the stream has it and everything before it. @throws BrokerError */
   async write(body: Body, stamp: Stamp): Promise<StreamPlace> {
-    const { client, clock, metrics, writer, onAcknowledged } = this.#options
+    const { client, clock, metrics, writer, envelope, onAcknowledged } = this.#options
     const { sequence: expected, revision: previous } = this.#written
     const message = { ...stamp, ...body, epoch: this.epoch, previous, sentAt: clock.now() }
-    const parts = encodeMessage(message, client.maxPayloadBytes)
+    const parts = encodeMessage(message, client.maxPayloadBytes - envelope.overheadBytes).map((part, index) =>
+      envelope.seal('message', expected + index + 1, part),
+    )
     const bytes = parts.reduce((sum, part) => sum + part.length, 0)
     const reached = { sequence: expected + parts.length, revision: stamp.revision, settled: stamp.settled }
     this.#written = reached

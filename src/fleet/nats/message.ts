@@ -15,6 +15,7 @@ import { type Revision, toRevision } from '../../model/revision.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { BatchCodec, readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import { BrokerError } from './broker-error.js'
+import { isSealed } from './envelope.js'
 
 export interface Header {
   /** The number of the publisher: each one that takes the stream over counts one more. */
@@ -106,6 +107,7 @@ export function encodeMessage(message: Message, maxBytes: number): Buffer[] {
 
 /** @throws BrokerError `corrupt` */
 export function decodePart(data: Buffer): Part {
+  if (isSealed(data)) throw corrupt('is signed, and this replica has no --nats-signing-key-file')
   if (data.length < HEADER_BYTES + CRC_BYTES || data[0] !== MAGIC) throw corrupt('is none of ours')
   if (data[1] !== FORMAT) throw corrupt(`has format ${data[1]}, written by another version`)
   const end = data.length - CRC_BYTES

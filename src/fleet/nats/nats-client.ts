@@ -215,10 +215,15 @@ export class NatsClient {
     return { close: () => subscription.unsubscribe() }
   }
 
-  /** Answers the questions on a subject; an answer larger than a message goes in parts. `answer` must never reject. */
-  respond(subject: string, answer: (question: Buffer) => Promise<Buffer>): Closable {
+  /**
+   * Answers the questions on a subject; an answer larger than a message goes in parts.
+   *
+   * @param answer must never reject; null answers nothing.
+   */
+  respond(subject: string, answer: (question: Buffer) => Promise<Buffer | null>): Closable {
     const reply = async (message: Msg): Promise<void> => {
       const whole = await answer(bufferOf(message.data))
+      if (whole === null) return
       const partBytes = this.maxPayloadBytes - PART_HEADER_BYTES
       const count = Math.max(1, Math.ceil(whole.length / partBytes))
       for (let index = 0; index < count && !this.#connection.isClosed(); index++) {

@@ -19,6 +19,7 @@ import { UpstreamFeed, type UpstreamFeedOptions } from '../../feed/upstream-feed
 import { backoffMs } from '../../support/backoff.js'
 import type { Timer } from '../../support/clock.js'
 import type { Upstream, UpstreamReader } from '../../upstream/upstream.js'
+import { Envelope, type SigningKeys } from './envelope.js'
 import { EtcdPulse } from './etcd-pulse.js'
 import { Election } from './election.js'
 import { type Names, namesOf } from './names.js'
@@ -34,6 +35,7 @@ export type NatsRole = 'auto' | 'edge' | 'origin'
 
 export interface NatsFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'> {
   readonly connection: NatsConnectOptions
+  readonly signingKeys: SigningKeys
   /** The name of the etcd behind the fleet: the fleets of several etcds may share one NATS. */
   readonly cluster: string
   readonly role: NatsRole
@@ -74,6 +76,7 @@ const NO_METRICS: FleetMetrics = {
   hop: () => {},
   received: () => {},
   broken: () => {},
+  refused: () => {},
   snapshotLoaded: () => {},
   snapshotUnusable: () => {},
   published: () => {},
@@ -110,6 +113,7 @@ export class NatsFeed implements ResourceFeed {
   readonly #shared: SharedClient
   readonly #pulse: EtcdPulse
   readonly #names: Names
+  readonly #envelope: Envelope
   readonly #sink: PlacedSink
   readonly #reader: RemoteReader
   readonly #check: ConsistencyCheck | null
@@ -140,6 +144,13 @@ export class NatsFeed implements ResourceFeed {
     this.#sink = new PlacedSink(sink)
     const fleet = options.fleetMetrics?.(resource) ?? NO_METRICS
     this.#metrics = fleet
+    this.#envelope = new Envelope({
+      keys: options.signingKeys,
+      subject: this.#names.log,
+      clock: options.clock,
+      logger: options.logger,
+      onRefused: () => fleet.refused(),
+    })
     this.#subscriberMetrics = {
       hop: (seconds) => fleet.hop(seconds),
       received: (messages, events) => fleet.received(messages, events),
@@ -150,7 +161,7 @@ export class NatsFeed implements ResourceFeed {
         if (reason !== 'initial') request.metrics.relisted(reason)
       },
     }
-    this.#reader = new RemoteReader(() => this.#client, this.#names.ask, ASK_TIMEOUT_MS)
+    this.#reader = new RemoteReader(() => this.#client, this.#names.ask, this.#envelope, ASK_TIMEOUT_MS)
     const reader = this.#reader
     this.#remoteFreshness = new UpstreamFreshness({
       upstream: reader,
@@ -259,6 +270,7 @@ export class NatsFeed implements ResourceFeed {
       this.#subscriber = new Subscriber({
         client,
         names: this.#names,
+        envelope: this.#envelope,
         replicas: limits.replicas,
         sink: this.#sink,
         requestSnapshot: () => this.#reader.requestSnapshot(),
@@ -301,6 +313,7 @@ export class NatsFeed implements ResourceFeed {
     const publisher = new Publisher({
       client,
       names: this.#names,
+      envelope: this.#envelope,
       prefix: resource.etcdPrefix,
       upstream,
       pulse: this.#pulse,

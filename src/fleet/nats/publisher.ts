@@ -26,6 +26,7 @@ import type { Body, Message, Testimony } from './message.js'
 import { MessageWriter, type StreamPlace } from './message-writer.js'
 import type { Names } from './names.js'
 import { BrokerError } from './broker-error.js'
+import type { Envelope } from './envelope.js'
 import type { Closable } from './closable.js'
 import type { NatsClient, StreamLimits } from './nats-client.js'
 import type { EtcdPulse } from './etcd-pulse.js'
@@ -36,6 +37,7 @@ import { SnapshotWriter } from './snapshot-store.js'
 import { type SnapshotPlace, SnapshotTaker } from './snapshot-taker.js'
 import { StatusSender, type Unpublished } from './status-sender.js'
 import { readTail } from './tail.js'
+import { errorMessage } from '../../support/error-message.js'
 
 /** The part of a `Feed` that a publisher drives. */
 export interface PublishedFeed {
@@ -52,6 +54,7 @@ export type PublisherMetrics = Pick<FleetMetrics, 'published' | 'snapshot' | 'qu
 export interface PublisherOptions {
   readonly client: NatsClient
   readonly names: Names
+  readonly envelope: Envelope
   readonly prefix: Key
   readonly upstream: UpstreamReader
   readonly openFeed: (sink: FeedSink) => PublishedFeed
@@ -80,6 +83,7 @@ export class Publisher {
   /** null until the end of the stream has been read. */
   #messages: MessageWriter | null = null
   #answering: Closable | null = null
+  #unfollowKeys: () => void = () => {}
   readonly #stopping = new AbortController()
   #isUploading = false
   #clusterId = ''
@@ -92,12 +96,13 @@ export class Publisher {
 
   constructor(options: PublisherOptions) {
     this.#options = options
-    const { client, names, prefix, pulse, clock } = options
+    const { client, names, envelope, prefix, pulse, clock } = options
     this.#progress = new ProgressCoalescer(clock, (revision) => this.#enqueueProgress(revision))
     this.#snapshots = new SnapshotTaker({ ...options, place: () => this.#snapshotPlace() })
     this.#status = new StatusSender({
       client,
       subject: names.status,
+      envelope,
       prefix,
       pulse,
       clock,
@@ -129,7 +134,7 @@ export class Publisher {
     try {
       await this.#begin()
     } catch (error) {
-      this.#end(error instanceof Error ? error.message : String(error))
+      this.#end(errorMessage(error))
       if (!(error instanceof BrokerError)) this.#options.logger.error({ err: error }, 'unexpected error in a publisher')
     }
   }
@@ -141,9 +146,9 @@ export class Publisher {
   }
 
   async #begin(): Promise<void> {
-    const { client, names, limits } = this.#options
+    const { client, names, envelope, limits } = this.#options
     await client.ensureStream(names.stream, names.log, limits)
-    const { sequence, first, message } = await readTail(client, names)
+    const { sequence, first, message } = await readTail(client, names, envelope)
     if (this.#stopping.signal.aborted) return
     this.#messages = this.#openWriter(sequence, message)
     const feed = this.#options.openFeed(this.#sink())
@@ -159,15 +164,18 @@ export class Publisher {
     }
     this.#answer(feed)
     this.#status.start()
+    // What the new key has not signed cannot be read once the old one is gone.
+    this.#unfollowKeys = envelope.onKeysChanged(() => this.#snapshots.request())
     this.#snapshots.consider()
   }
 
   #openWriter(sequence: number, last: Message | null): MessageWriter {
-    const { client, names, clock, metrics } = this.#options
+    const { client, names, envelope, clock, metrics } = this.#options
     const isContinued = last?.isSynced === true
     return new MessageWriter({
       client,
       writer: client.openWriter(names.log),
+      envelope,
       clock,
       metrics,
       // With nothing left to count from, the sequence is at least as high as any epoch: each has written a message.
@@ -195,10 +203,11 @@ export class Publisher {
   }
 
   #answer(feed: PublishedFeed): void {
-    const { client, names, prefix, upstream } = this.#options
+    const { client, names, envelope, prefix, upstream } = this.#options
     const answers = {
       upstream,
       prefix,
+      envelope,
       maxBytes: client.maxPayloadBytes,
       onProgressWanted: () => feed.requestProgress(),
       onSnapshotWanted: () => this.#snapshots.request(),
@@ -211,6 +220,7 @@ export class Publisher {
     this.#stopping.abort(new BrokerError('unavailable', 'stopped'))
     this.#messages?.close()
     this.#answering?.close()
+    this.#unfollowKeys()
     this.#status.stop()
     this.#progress.stop()
     void this.#snapshots.stop()
@@ -335,14 +345,14 @@ export class Publisher {
       this.#flush()
       await this.#snapshots.publishState(name, snapshot, { ...this.#describe(place), isSynced: false })
     } catch (error) {
-      this.#end(error instanceof Error ? error.message : String(error))
+      this.#end(errorMessage(error))
     }
   }
 
   #send(item: Unpublished, body: Body, revision: Revision, settled: Revision): void {
     this.#write(body, revision, settled).then(
       () => this.#status.published(item),
-      (error: unknown) => this.#end(error instanceof Error ? error.message : String(error)),
+      (error: unknown) => this.#end(errorMessage(error)),
     )
   }
 

@@ -3,7 +3,10 @@
  *
  * Each question asks for one page, one key or one revision, so that the publisher keeps nothing between two questions. It
  * reads only keys of its resource, whoever asks, and few pages at a time: the others wait, until their edges give up.
+ *
+ * A signed answer belongs to one question, which is never the same twice.
  */
+import { createHash, randomBytes } from 'node:crypto'
 import type { Key, KeyValue } from '../../model/event.js'
 import { type Revision, toRevision } from '../../model/revision.js'
 import {
@@ -18,6 +21,7 @@ import { Limiter } from '../../support/limiter.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import { BrokerError } from './broker-error.js'
+import type { Envelope } from './envelope.js'
 import type { NatsClient } from './nats-client.js'
 
 type Question =
@@ -38,6 +42,7 @@ type Question =
 export interface AnswerOptions {
   readonly upstream: UpstreamReader
   readonly prefix: Key
+  readonly envelope: Envelope
   /** Most bytes of one message; an answer may take several messages. */
   readonly maxBytes: number
   /** Called when an edge wants etcd's progress, a snapshot, or a status. */
@@ -57,24 +62,37 @@ const PAGES_AT_ONCE = 8
 /** The values of one answer take at most this many messages: the client refuses answers of many more. */
 const MOST_PARTS = 200
 
-export function answerQuestions(options: AnswerOptions): (question: Buffer) => Promise<Buffer> {
+/** @returns what answers a question; null for one that this fleet has not signed. */
+export function answerQuestions(options: AnswerOptions): (question: Buffer) => Promise<Buffer | null> {
+  const { envelope } = options
   const pages = new Limiter(PAGES_AT_ONCE)
-  return async (question) => {
-    const writer = new ByteWriter('big')
-    try {
-      const answer = await answerTo(JSON.parse(question.toString('utf8')) as Question, options, pages)
-      writer.byte(OK)
-      answer(writer)
-      return writer.done()
-    } catch (error) {
-      const failure = error instanceof UpstreamError ? error : new UpstreamError('protocol', String(error))
-      const failed = new ByteWriter('big')
-      failed.byte(FAILED)
-      failed.text(failure.code)
-      failed.text(failure.message)
-      failed.number(failure.compactRevision ?? -1)
-      return failed.done()
-    }
+  return async (asked) => {
+    const question = envelope.open('question', '', asked)
+    if (question === null) return null
+    return envelope.seal('answer', placeOf(asked), await answerBytes(question, options, pages))
+  }
+}
+
+/** An answer is signed for this one question. */
+function placeOf(question: Buffer): string {
+  return createHash('sha256').update(question).digest('hex')
+}
+
+async function answerBytes(question: Buffer, options: AnswerOptions, pages: Limiter): Promise<Buffer> {
+  const writer = new ByteWriter('big')
+  try {
+    const answer = await answerTo(JSON.parse(question.toString('utf8')) as Question, options, pages)
+    writer.byte(OK)
+    answer(writer)
+    return writer.done()
+  } catch (error) {
+    const failure = error instanceof UpstreamError ? error : new UpstreamError('protocol', String(error))
+    const failed = new ByteWriter('big')
+    failed.byte(FAILED)
+    failed.text(failure.code)
+    failed.text(failure.message)
+    failed.number(failure.compactRevision ?? -1)
+    return failed.done()
   }
 }
 
@@ -169,12 +187,14 @@ function writePage(writer: ByteWriter, { revision, currentRevision, keyValues, m
 export class RemoteReader implements UpstreamReader {
   readonly #client: () => NatsClient | null
   readonly #subject: string
+  readonly #envelope: Envelope
   readonly #timeoutMs: number
 
   /** @param client returns the connection; null while there is none. */
-  constructor(client: () => NatsClient | null, subject: string, timeoutMs: number) {
+  constructor(client: () => NatsClient | null, subject: string, envelope: Envelope, timeoutMs: number) {
     this.#client = client
     this.#subject = subject
+    this.#envelope = envelope
     this.#timeoutMs = timeoutMs
   }
 
@@ -213,29 +233,44 @@ export class RemoteReader implements UpstreamReader {
 
   /** Asks the publisher to write etcd's progress to the stream. The request may be lost, so the caller repeats it. */
   requestProgress(): void {
-    this.#client()?.publish(this.#subject, Buffer.from(JSON.stringify({ kind: 'progress' })))
+    this.#tell({ kind: 'progress' })
   }
 
   /** Asks the publisher for a snapshot soon. */
   requestSnapshot(): void {
-    this.#client()?.publish(this.#subject, Buffer.from(JSON.stringify({ kind: 'snapshot' })))
+    this.#tell({ kind: 'snapshot' })
   }
 
   /** Asks the publisher for its status now, rather than at its next second. */
   requestStatus(): void {
-    this.#client()?.publish(this.#subject, Buffer.from(JSON.stringify({ kind: 'word' })))
+    this.#tell({ kind: 'word' })
+  }
+
+  #tell(question: Question): void {
+    this.#client()?.publish(this.#subject, this.#bytesOf(question))
+  }
+
+  #bytesOf(question: Question): Buffer {
+    const asked = this.#envelope.isSigning ? { ...question, nonce: randomBytes(12).toString('base64') } : question
+    return this.#envelope.seal('question', '', Buffer.from(JSON.stringify(asked)))
   }
 
   async #ask(question: Question, signal: AbortSignal | undefined): Promise<ByteReader> {
     const client = this.#client()
     if (client === null) throw new UpstreamError('unavailable', 'not connected to NATS')
-    let answer: Buffer
+    const asked = this.#bytesOf(question)
+    let answer: Buffer | null
     try {
-      answer = await client.ask(this.#subject, Buffer.from(JSON.stringify(question)), this.#timeoutMs, signal)
+      answer = this.#envelope.open(
+        'answer',
+        placeOf(asked),
+        await client.ask(this.#subject, asked, this.#timeoutMs, signal),
+      )
     } catch (error) {
       if (!(error instanceof BrokerError)) throw error
       throw new UpstreamError('unavailable', `the publisher: ${error.message}`, { cause: error })
     }
+    if (answer === null) throw new UpstreamError('unavailable', 'the publisher: its answer is not signed by this fleet')
     const reader = new ByteReader(answer, 'big', 'copied')
     if (reader.byte() === OK) return reader
     const code = reader.text() as UpstreamErrorCode

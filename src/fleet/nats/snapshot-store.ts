@@ -10,6 +10,7 @@ import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import type { Names } from './names.js'
 import { BrokerError } from './broker-error.js'
+import type { Envelope } from './envelope.js'
 import type { Buckets } from './buckets.js'
 
 export interface SnapshotEntry {
@@ -66,22 +67,27 @@ export class SnapshotStore {
   readonly #buckets: Buckets
   readonly #names: Names
   readonly #replicas: number
+  readonly #envelope: Envelope
 
-  constructor(buckets: Buckets, names: Names, replicas: number) {
+  constructor(buckets: Buckets, names: Names, replicas: number, envelope: Envelope) {
     this.#buckets = buckets
     this.#names = names
     this.#replicas = replicas
+    this.#envelope = envelope
   }
 
   /** @throws BrokerError */
   async put(name: string, snapshot: SnapshotWriter): Promise<void> {
-    await this.#buckets.putObject(this.#names.snapshotBucket, name, snapshot.finish(), this.#replicas)
+    const chunks = this.#envelope.sealChunks('snapshot', name, snapshot.finish())
+    await this.#buckets.putObject(this.#names.snapshotBucket, name, chunks, this.#replicas)
   }
 
   /** Yields the pages of a snapshot, once the checksum of the whole is right. @throws BrokerError `corrupt` or `not-found` too. */
   async *read(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
-    const blob = await this.#buckets.getObject(this.#names.snapshotBucket, entry.name, this.#replicas)
-    if (blob === null) throw new BrokerError('not-found', `there is no snapshot ${entry.name}`)
+    const object = await this.#buckets.getObject(this.#names.snapshotBucket, entry.name, this.#replicas)
+    if (object === null) throw new BrokerError('not-found', `there is no snapshot ${entry.name}`)
+    const blob = this.#envelope.open('snapshot', entry.name, object)
+    if (blob === null) throw new BrokerError('corrupt', `snapshot ${entry.name} was not signed by this fleet`)
     const reader = new ByteReader(blob, 'big', 'copied')
     let page: KeyValue[] = []
     let keys = 0
@@ -122,7 +128,7 @@ export class SnapshotStore {
       const kept = sorted.length <= KEPT ? sorted : [...sorted.slice(0, 1), ...sorted.slice(1 - KEPT)]
       try {
         const { bucket, indexKey, snapshotBucket } = this.#names
-        const value = Buffer.from(JSON.stringify(kept))
+        const value = this.#envelope.seal('index', indexKey, Buffer.from(JSON.stringify(kept)))
         await this.#buckets.kvUpdate(bucket, indexKey, value, revision, this.#replicas)
         for (const { name } of others) {
           if (kept.some((other) => other.name === name)) continue
@@ -147,7 +153,9 @@ export class SnapshotStore {
     const { bucket, indexKey } = this.#names
     const found = await this.#buckets.kvGet(bucket, indexKey, this.#replicas)
     if (found === null) return { entries: [], revision: 0 }
-    const entries = JSON.parse(found.value.toString('utf8')) as SnapshotEntry[]
+    const index = this.#envelope.open('index', indexKey, found.value)
+    if (index === null) return { entries: [], revision: found.revision }
+    const entries = JSON.parse(index.toString('utf8')) as SnapshotEntry[]
     for (const { revision, settled } of entries) {
       toRevision(revision)
       toRevision(settled)

@@ -9,13 +9,16 @@ import type { Key } from '../../model/event.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { UpstreamReader } from '../../upstream/upstream.js'
+import type { Envelope } from './envelope.js'
 import type { Names } from './names.js'
 import type { NatsClient, StreamLimits } from './nats-client.js'
 import { type SnapshotEntry, SnapshotStore, SnapshotWriter } from './snapshot-store.js'
+import { errorMessage } from '../../support/error-message.js'
 
 export interface SnapshotTakerOptions {
   readonly client: NatsClient
   readonly names: Names
+  readonly envelope: Envelope
   readonly limits: StreamLimits
   readonly prefix: Key
   readonly upstream: UpstreamReader
@@ -56,7 +59,7 @@ export class SnapshotTaker {
 
   constructor(options: SnapshotTakerOptions) {
     this.#options = options
-    this.#store = new SnapshotStore(options.client.buckets, options.names, options.limits.replicas)
+    this.#store = new SnapshotStore(options.client.buckets, options.names, options.limits.replicas, options.envelope)
   }
 
   /** Resolves when nothing runs any more. */
@@ -133,7 +136,7 @@ export class SnapshotTaker {
       await this.#sweep()
     } catch (error) {
       if (signal.aborted) return
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = errorMessage(error)
       logger.warn({ stream: names.stream, reason }, 'no snapshot could be taken; trying again')
       this.#retryTimer = clock.setTimer(RETRY_MS, () => this.request())
     }
@@ -149,7 +152,7 @@ export class SnapshotTaker {
       const swept = await this.#store.sweep(ORPHAN_AGE_MS)
       if (swept > 0) logger.info({ bucket, swept }, 'left-over snapshots were deleted')
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = errorMessage(error)
       logger.warn({ bucket, reason }, 'left-over snapshots could not be deleted')
     }
   }

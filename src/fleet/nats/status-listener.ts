@@ -9,6 +9,7 @@ import type { FeedSink } from '../../model/feed-sink.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Closable } from './closable.js'
 import { Confirmations } from './confirmations.js'
+import type { Envelope } from './envelope.js'
 import type { NatsClient } from './nats-client.js'
 import { type PublisherStatus, readPublisherStatus } from './publisher-status.js'
 
@@ -20,6 +21,7 @@ interface StreamPosition {
 export interface StatusListenerOptions {
   readonly client: Pick<NatsClient, 'subscribe'>
   readonly subject: string
+  readonly envelope: Envelope
   readonly sink: FeedSink
   readonly clock: Clock
   /** Returns how far the stream has brought the sink; null before it has. */
@@ -120,8 +122,9 @@ export class StatusListener {
   }
 
   #heard(data: Buffer): void {
-    const { clock, position } = this.#options
-    const status = readPublisherStatus(data)
+    const { clock, position, envelope } = this.#options
+    const said = envelope.open('status', '', data)
+    const status = said === null ? null : readPublisherStatus(said)
     if (status === null) return
     const { trouble, epoch, sequence } = status
     const place = position()

@@ -7,6 +7,7 @@
  */
 import type { Key } from '../../model/event.js'
 import type { Clock, Timer } from '../../support/clock.js'
+import type { Envelope } from './envelope.js'
 import type { EtcdPulse } from './etcd-pulse.js'
 import type { NatsClient } from './nats-client.js'
 import type { PublisherStatus } from './publisher-status.js'
@@ -19,6 +20,7 @@ export interface Unpublished {
 export interface StatusSenderOptions {
   readonly client: Pick<NatsClient, 'publish'>
   readonly subject: string
+  readonly envelope: Envelope
   /** The keys that the pulse may read. */
   readonly prefix: Key
   readonly pulse: EtcdPulse
@@ -116,7 +118,7 @@ export class StatusSender {
 
   #publish(): void {
     if (this.#stopping.signal.aborted) return
-    const { client, subject, clock, position } = this.#options
+    const { client, subject, envelope, clock, position } = this.#options
     const { epoch, sequence } = position()
     this.#saidMs = clock.monotonic()
     const status: PublisherStatus = {
@@ -126,7 +128,7 @@ export class StatusSender {
       ageMs: this.#ageMs(),
       trouble: this.#trouble,
     }
-    client.publish(subject, Buffer.from(JSON.stringify(status)))
+    client.publish(subject, envelope.seal('status', '', Buffer.from(JSON.stringify(status))))
   }
 
   /** The age of the stream; null before the feed has caught up for the first time. */

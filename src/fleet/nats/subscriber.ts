@@ -16,6 +16,7 @@ import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import { type ChainEnd, MessageChain, type StateMessage } from './message-chain.js'
+import type { Envelope } from './envelope.js'
 import type { Names } from './names.js'
 import { BrokerError } from './broker-error.js'
 import type { NatsClient } from './nats-client.js'
@@ -23,6 +24,7 @@ import type { PlacedSink } from './placed-sink.js'
 import { SnapshotReader } from './snapshot-reader.js'
 import { type SnapshotEntry, SnapshotStore } from './snapshot-store.js'
 import { StatusListener } from './status-listener.js'
+import { errorMessage } from '../../support/error-message.js'
 
 export type SubscriberMetrics = Pick<
   FleetMetrics,
@@ -32,6 +34,7 @@ export type SubscriberMetrics = Pick<
 export interface SubscriberOptions {
   readonly client: NatsClient
   readonly names: Names
+  readonly envelope: Envelope
   readonly replicas: number
   readonly sink: PlacedSink
   /** Asks the publisher for a snapshot: none that is there helps. */
@@ -75,22 +78,25 @@ export class Subscriber {
   #isFollowing = false
   /** The last message that was in the stream when the following began. */
   #target = 0
+  /** The newest message of the stream that this fleet has not signed. It is skipped: the chain shows whether one is missing. */
+  #refused = 0
   /** Ends the following. */
   #end: ((outcome: Outcome) => void) | null = null
 
   constructor(options: SubscriberOptions) {
     this.#options = options
-    const { client, names, replicas, sink, clock, metrics } = options
-    const store = new SnapshotStore(client.buckets, names, replicas)
+    const { client, names, envelope, replicas, sink, clock, metrics } = options
+    const store = new SnapshotStore(client.buckets, names, replicas, envelope)
     this.#snapshots = new SnapshotReader(store, (name, reason) => this.#unusable(name, reason))
     this.#status = new StatusListener({
       client,
       subject: names.status,
+      envelope,
       sink,
       clock,
       position: () => this.#chain.place,
       isFollowing: () => this.#isFollowing,
-      isCurrent: () => this.#chain.isSynced && this.#sequence >= this.#target,
+      isCurrent: () => this.#chain.isSynced && Math.max(this.#sequence, this.#refused) >= this.#target,
       onStuck: (reason) => this.#end?.({ kind: 'ended', reason }),
     })
     this.#chain = new MessageChain({
@@ -160,7 +166,7 @@ export class Subscriber {
         if (!(error instanceof BrokerError)) {
           logger.error({ stream: names.stream, err: error }, 'unexpected error in a subscriber')
         }
-        outcome = { kind: 'ended', reason: error instanceof Error ? error.message : String(error) }
+        outcome = { kind: 'ended', reason: errorMessage(error) }
       }
       if (signal.aborted) return
       if (outcome?.kind === 'broken') {
@@ -189,7 +195,7 @@ export class Subscriber {
       this.#created = state.created
       this.#status.forget()
       this.#chain.forget()
-      this.#brokenAt = 0
+      this.#brokenAt = this.#refused = 0
     }
     const { place } = this.#chain
     if (place !== null && place.sequence <= state.last && place.sequence + 1 >= state.first) return
@@ -282,7 +288,7 @@ export class Subscriber {
   // Following
 
   #follow(signal: AbortSignal): Promise<Outcome> {
-    const { client, names } = this.#options
+    const { client, names, envelope } = this.#options
     const { place } = this.#chain
     if (place === null) return Promise.resolve({ kind: 'ended', reason: 'no place' })
     this.#chain.resume()
@@ -309,7 +315,9 @@ export class Subscriber {
       const following = client.follow(names.stream, place.sequence + 1, {
         onMessage: (sequence, data) => {
           onHeard()
-          const end = this.#chain.receive(sequence, data)
+          const message = envelope.open('message', sequence, data)
+          if (message === null) this.#refused = sequence
+          const end = message === null ? null : this.#chain.receive(sequence, message)
           if (end === null) this.#status.consider()
           else finish(end)
         },

@@ -2,9 +2,10 @@
  * The messages between primary and workers. The primary gives each feed a number, the same for all workers, so that a batch
  * is encoded once however many workers there are.
  *
- *     worker → primary   subscribe, unsubscribe, request-progress, ask, cancel, collected, started
+ *     worker → primary   subscribe, unsubscribe, request-progress, ask, cancel, collected, started,
+ *                        enter, hold, leave, draw-requests, spend-bytes, resets
  *     primary → worker   hello, subscribed, replace … page … commit, batches, progress, synced, confirmed, disconnected,
- *                        refused, answer, collect, drain
+ *                        refused, answer, collect, drain, entered, drawn, spent, refuse-network
  */
 import type { Batch, KeyValue } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
@@ -12,6 +13,7 @@ import { UpstreamError, type UpstreamErrorCode } from '../../upstream/upstream.j
 import type { ReplaceReason } from '../../model/feed-sink.js'
 import { batchBytes, BatchCodec, keyValueBytes, readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import { type FrameReader, FrameWriter } from './frames.js'
+import { errorMessage } from '../../support/error-message.js'
 
 export const ToWorker = {
   hello: 1,
@@ -28,6 +30,10 @@ export const ToWorker = {
   collect: 12,
   drain: 13,
   confirmed: 14,
+  entered: 15,
+  drawn: 16,
+  spent: 17,
+  refuseNetwork: 18,
 } as const
 
 export const ToPrimary = {
@@ -38,6 +44,12 @@ export const ToPrimary = {
   cancel: 5,
   collected: 6,
   started: 7,
+  enter: 8,
+  hold: 9,
+  leave: 10,
+  drawRequests: 11,
+  spendBytes: 12,
+  resets: 13,
 } as const
 
 /** The questions of a worker: the first three are about one feed, the others about the primary's upstream or the primary itself. */
@@ -140,7 +152,7 @@ export function readPage(reader: FrameReader): KeyValue[] {
 export function failureFrame(id: number, error: unknown): Buffer {
   const writer = new FrameWriter(ToWorker.answer).count(id).byte(Answer.failed)
   const known = error instanceof UpstreamError ? error : null
-  const message = error instanceof Error ? error.message : String(error)
+  const message = errorMessage(error)
   writer.text(known?.code ?? 'unavailable').text(message)
   return writer.number(known?.compactRevision ?? -1).done()
 }

@@ -19,6 +19,7 @@ import type { Upstream } from '../../upstream/upstream.js'
 import type { RingBounds } from '../../support/ring-buffer.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { Collection } from './messages.js'
+import type { CountedLimits } from './primary-limits.js'
 import { Relay } from './relay.js'
 import { answerUpstreamCall } from './upstream-calls.js'
 import { WorkerLink } from './worker-link.js'
@@ -32,6 +33,8 @@ export interface PrimaryOptions {
   readonly mergeMetrics: (workers: readonly string[]) => Promise<string>
   /** Returns the primary's own status as JSON. */
   readonly status: () => string
+  /** The limits that hold for all workers together. */
+  readonly limits: CountedLimits
   readonly history: RingBounds
   readonly clock: Clock
   /** The most bytes that may wait for one worker; beyond it the worker is dropped. */
@@ -78,7 +81,7 @@ export class Primary {
   }
 
   attach(socket: Duplex, { onStarted, onClosed }: LinkEvents): WorkerLink {
-    const { upstream, clock, maxQueuedBytes = MAX_QUEUED_BYTES } = this.#options
+    const { upstream, limits, clock, maxQueuedBytes = MAX_QUEUED_BYTES } = this.#options
     const link: WorkerLink = new WorkerLink({
       socket,
       clock,
@@ -88,6 +91,7 @@ export class Primary {
       exposeMetrics: () => this.#exposeMetrics(),
       exposeStatus: () => this.#statuses.join(),
       checkConsistency: async () => JSON.stringify(await this.checkConsistency()),
+      limits,
       maxQueuedBytes,
       onStarted,
       onRelayLeft: (relay) => this.#left(relay),
@@ -103,6 +107,11 @@ export class Primary {
   /** Compares what the primary holds for the workers with etcd; one check runs at a time. */
   checkConsistency(): Promise<ConsistencyReport> {
     return this.#checks.run()
+  }
+
+  /** Makes all workers refuse the connections of a network for a while. */
+  refuse(network: string): void {
+    for (const link of this.#links) link.refuse(network)
   }
 
   async stop(): Promise<void> {

@@ -26,8 +26,10 @@ import {
   ToWorker,
   writePage,
 } from './messages.js'
+import { type CountedLimits, PrimaryLimits } from './primary-limits.js'
 import type { Relay, RelaySubscriber } from './relay.js'
 import { Silence } from './silence.js'
+import { errorMessage } from '../../support/error-message.js'
 
 export interface WorkerLinkOptions {
   readonly socket: Duplex
@@ -44,6 +46,8 @@ export interface WorkerLinkOptions {
   readonly exposeStatus: () => Promise<string>
   /** Compares what the primary watches with etcd, and returns the report as JSON. */
   readonly checkConsistency: () => Promise<string>
+  /** The limits that hold for all workers together. */
+  readonly limits: CountedLimits
   /** Called when clients can connect to the worker. */
   readonly onStarted: () => void
   /** The most bytes that may wait for the worker; beyond it the worker is dropped. */
@@ -78,6 +82,7 @@ export class WorkerLink implements RelaySubscriber {
   readonly #questions = new Map<number, AbortController>()
   readonly #collections = new Map<number, (text: string | null) => void>()
   readonly #waitingForRoom: (() => void)[] = []
+  readonly #limits: PrimaryLimits
   #nextCollection = 1
   #behindBytes = 0
   #isClosed = false
@@ -88,6 +93,7 @@ export class WorkerLink implements RelaySubscriber {
   constructor(options: WorkerLinkOptions) {
     this.#options = options
     const { socket } = options
+    this.#limits = new PrimaryLimits(options.limits, (frame) => this.#write(frame))
     socket.on('data', (chunk: Buffer) => this.#received(chunk))
     socket.on('drain', () => this.#drained())
     socket.on('error', (error) => this.close(error.message))
@@ -114,7 +120,12 @@ export class WorkerLink implements RelaySubscriber {
     this.#write(new FrameWriter(ToWorker.drain).done())
   }
 
-  /** Resolves with the worker's metrics or status as JSON; with null when the worker does not answer in time. */
+  /** Tells the worker to refuse the connections of a network for a while. */
+  refuse(network: string): void {
+    this.#write(new FrameWriter(ToWorker.refuseNetwork).text(network).done())
+  }
+
+  /** Resolves with the worker's metrics or status as JSON; with null when the worker has none, or does not answer in time. */
   collect(kind: CollectionKind): Promise<string | null> {
     if (this.#isClosed) return Promise.resolve(null)
     const id = this.#nextCollection++
@@ -138,6 +149,7 @@ export class WorkerLink implements RelaySubscriber {
     for (const question of this.#questions.values()) question.abort(new UpstreamError('unavailable', reason))
     for (const finish of this.#collections.values()) finish(null)
     for (const goOn of this.#waitingForRoom.splice(0)) goOn()
+    this.#limits.close()
     this.#wholes.clear()
     this.#options.socket.destroy()
     this.#options.onClosed(reason)
@@ -206,7 +218,7 @@ export class WorkerLink implements RelaySubscriber {
     try {
       this.#splitter.push(chunk, (frame) => this.#heard(new FrameReader(frame)))
     } catch (error) {
-      this.close(`it sent what cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+      this.close(`it sent what cannot be read: ${errorMessage(error)}`)
     }
   }
 
@@ -236,12 +248,12 @@ export class WorkerLink implements RelaySubscriber {
       case ToPrimary.cancel:
         return this.#questions.get(reader.count())?.abort(new UpstreamError('unavailable', 'given up'))
       case ToPrimary.collected:
-        return this.#collections.get(reader.count())?.(reader.text())
+        return this.#collections.get(reader.count())?.(reader.text() || null)
       case ToPrimary.started:
         this.#isServing = true
         return this.#options.onStarted()
       default:
-        throw new RangeError(`no message has the type ${reader.type}`)
+        return this.#limits.heard(reader)
     }
   }
 

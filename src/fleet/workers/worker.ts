@@ -23,20 +23,25 @@ import { FrameReader, FrameSplitter, FrameWriter } from './frames.js'
 import { Answer, Collection, Question, readFailure, readPage, ToPrimary, ToWorker } from './messages.js'
 import { PrimaryFeed } from './primary-feed.js'
 import { Silence } from './silence.js'
+import { WorkerLimits } from './worker-limits.js'
 
 export interface WorkerChannelOptions {
   readonly socket: Duplex
   readonly clock: Clock
+  /** The number of workers. */
+  readonly workers: number
   /** Called with the first message of the primary. */
   readonly onHello: (text: string) => void
   /** Called when the primary wants this worker to end its watches, and then itself. */
   readonly onDrain: () => void
   /** Called once, when nothing more comes. */
   readonly onClosed: (reason: string) => void
-  /** Returns this worker's metrics as JSON. */
+  /** Returns this worker's metrics as JSON. A rejection leaves them out of the scrape. */
   readonly collectMetrics: () => Promise<string>
-  /** Returns this worker's status as JSON. */
+  /** Returns this worker's status as JSON. A rejection leaves it out. */
   readonly collectStatus: () => Promise<string>
+  /** Called when one of these two rejects. */
+  readonly onCollectFailed: (error: unknown) => void
 }
 
 /** Questions that wait for an answer at one time; further ones wait here to be asked. */
@@ -52,6 +57,8 @@ interface Asked {
 }
 
 export class WorkerChannel {
+  /** The limits on clients, which hold for all workers together. */
+  readonly limits: WorkerLimits
   readonly #options: WorkerChannelOptions
   readonly #splitter = new FrameSplitter()
   readonly #feeds = new Map<Key, PrimaryFeed>()
@@ -67,7 +74,8 @@ export class WorkerChannel {
 
   constructor(options: WorkerChannelOptions) {
     this.#options = options
-    const { socket } = options
+    const { socket, clock, workers } = options
+    this.limits = new WorkerLimits({ processes: workers, clock, send: (writer) => this.#send(writer) })
     socket.on('data', (chunk: Buffer) =>
       this.#splitter.push(chunk, (frame) => {
         if (this.#closed === null) this.#heard(new FrameReader(frame))
@@ -221,11 +229,13 @@ export class WorkerChannel {
     if (!this.#isPrimaryAway) return
     if (!isProof) return this.#sendPing(true)
     this.#isPrimaryAway = false
+    this.limits.back()
     for (const feed of this.#feeds.values()) feed.back()
   }
 
   #lose(silentMs: number): void {
     this.#isPrimaryAway = true
+    this.limits.lose()
     for (const feed of this.#feeds.values()) feed.lose(SILENT, silentMs)
     for (const [id, question] of this.#questions) {
       question.failed(new UpstreamError('unavailable', SILENT))
@@ -260,11 +270,20 @@ export class WorkerChannel {
       case ToWorker.collect: {
         const id = reader.count()
         const { collectMetrics, collectStatus } = this.#options
-        void (reader.byte() === Collection.status ? collectStatus() : collectMetrics()).then((text) =>
-          this.#send(new FrameWriter(ToPrimary.collected, text.length + 8).count(id).text(text)),
+        void (reader.byte() === Collection.status ? collectStatus() : collectMetrics()).then(
+          (text) => this.#send(new FrameWriter(ToPrimary.collected, text.length + 8).count(id).text(text)),
+          (error: unknown) => {
+            this.#send(new FrameWriter(ToPrimary.collected).count(id).text(''))
+            this.#options.onCollectFailed(error)
+          },
         )
         return
       }
+      case ToWorker.entered:
+      case ToWorker.drawn:
+      case ToWorker.spent:
+      case ToWorker.refuseNetwork:
+        return this.limits.heard(reader)
       default:
         // The feed may have been stopped meanwhile.
         return this.#feedsById.get(reader.count())?.heard(reader)
@@ -279,6 +298,7 @@ export class WorkerChannel {
     if (this.#closed !== null) return
     this.#closed = new UpstreamError('unavailable', reason)
     this.#silence.stop()
+    this.limits.lose()
     for (const question of this.#questions.values()) question.failed(this.#closed)
     this.#options.socket.destroy()
     this.#options.onClosed(reason)

@@ -3,13 +3,13 @@
  * puts them together.
  */
 import type { FairGate } from '../../auth/fair-gate.js'
+import type { Gate } from '../../model/shared-limits.js'
 import type { StatusError } from '../../model/status.js'
 import type { LiveResource, UncachedResource } from '../../pipeline/live-resource.js'
 import type { Clock } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
 import type { BodyCache } from '../bodies/body-cache.js'
 import type { MemoryGate } from '../limits/memory-gate.js'
-import type { WatcherLimits } from '../limits/watcher-limits.js'
 import type { ResourceForms } from './resource-forms.js'
 
 export interface ApiContext {
@@ -24,8 +24,8 @@ export interface ApiContext {
   /** The slots for making states of the past, from which lists at an exact revision and later pages are read. */
   readonly pastStates: FairGate
   /** The slots for initial states, each of which holds a state's bytes while it is sent. */
-  readonly initialStates: FairGate
-  readonly watchers: WatcherLimits
+  readonly initialStates: Gate
+  readonly watchers: Gate
   /** Called before a list, a watch or a write begins. */
   readonly memory: Pick<MemoryGate, 'admit'>
   readonly clock: Clock

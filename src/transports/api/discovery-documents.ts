@@ -2,7 +2,7 @@
 import { indentJson } from '../../codec/json-indent.js'
 import { encodePlain } from '../../codec/protobuf/encode-plain.js'
 import { kubernetesSchema } from '../../codec/protobuf/schema.js'
-import { JSON_MEDIA_TYPE, isPretty, negotiate, negotiateDiscovery, negotiateOpenApi } from '../../dialect/accept.js'
+import { JSON_MEDIA_TYPE, negotiate, negotiateDiscovery, negotiateOpenApi } from '../../dialect/accept.js'
 import type { Discovery, Document } from '../../dialect/discovery.js'
 import type { OpenApi } from '../../dialect/openapi.js'
 import { type RequestPath, type ResourcePath, unknownResource } from '../../dialect/request-path.js'
@@ -110,7 +110,7 @@ async function sendDocument(exchange: Exchange, document: Document | null, kind:
     const content = JSON.parse(document.body.toString()) as Readonly<Record<string, unknown>>
     return exchange.send(200, form.contentType, encodePlain(kubernetesSchema(), 'v1', kind, content), headers)
   }
-  const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
+  const layout = layOut(exchange, form)
   exchange.send(200, form.contentType, await layout.whole(document.body), headers)
 }
 

@@ -1,5 +1,4 @@
 /** Answers GET of one object. */
-import { isPretty } from '../../dialect/accept.js'
 import type { GetParameters } from '../../dialect/list-options.js'
 import { objectNotFoundError } from '../../dialect/status-body.js'
 import { keyOfName } from '../../model/resource.js'
@@ -16,7 +15,7 @@ export async function handleGet(request: ReadRequest<GetParameters>): Promise<vo
   // The read may have waited for the very value that cannot be read.
   cache.assertReadable()
   if (object === undefined) throw objectNotFoundError(served.resource, path.name)
-  const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
+  const layout = layOut(exchange, form)
   const body = request.encoder().single(object)
   if (body === null)
     throw new NotAcceptableError(

@@ -2,7 +2,6 @@
 import type { FactRegistry } from '../../broadcast/fact-registry.js'
 import { Matcher } from '../../broadcast/matcher.js'
 import type { Snapshot } from '../../cache/store.js'
-import { isPretty } from '../../dialect/accept.js'
 import { startKeyOf } from '../../dialect/continue-token.js'
 import type { ListParameters } from '../../dialect/list-options.js'
 import { type ListPage, listPieces } from '../../dialect/list-pieces.js'
@@ -37,7 +36,7 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   cache.assertReadable()
   const page = pageOf(request, snapshot)
   if (page.limit !== null) cache.keep(snapshot)
-  const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
+  const layout = layOut(exchange, form)
   const key = bodyKey(context, request, page, layout)
   const unservable = snapshot.unservableCount
   if (unservable > 0) exchange.warn(`${unservable} objects of ${cache.name} are stored and cannot be served`)

@@ -1,7 +1,7 @@
 /** Answers POST of an access review from this server's own authorizer, and stores nothing. */
 import { answerReview, findReview, type ReviewKind } from '../../auth/authz/reviews.js'
 import type { Schema } from '../../codec/protobuf/schema.js'
-import { isPretty, negotiate } from '../../dialect/accept.js'
+import { negotiate } from '../../dialect/accept.js'
 import { type ResourcePath, unknownResource } from '../../dialect/request-path.js'
 import { MethodNotAllowedError } from '../../model/status.js'
 import { parseReviewBody } from '../../writes/request-body.js'
@@ -52,6 +52,6 @@ export async function handleReview(
     body,
     nowMs: context.clock.now(),
   })
-  const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
+  const layout = layOut(exchange, form)
   exchange.send(201, form.contentType, await layout.whole(Buffer.from(JSON.stringify(answer))))
 }

@@ -35,7 +35,7 @@ export async function handleWatch(context: ApiContext, request: Watch, transport
   live.cache.assertReadable()
   context.memory.admit()
   const { history } = live.cache
-  const held = holdPlace(context.watchers.enter(caller.identity))
+  const held = holdPlace(await context.watchers.enter(caller.identity, exchange.signal))
   try {
     if (options.start.kind === 'initial-state') {
       held.releaseInitial = await context.initialStates.enter(caller.identity, exchange.signal)

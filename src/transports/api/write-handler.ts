@@ -1,7 +1,7 @@
 /** Answers POST, PUT, PATCH and DELETE: reads the body, performs one verb, and sends the answer. */
 import { givesRights } from '../../auth/authz/escalation.js'
-import type { FairGate } from '../../auth/fair-gate.js'
-import { type Negotiated, isPretty, negotiate } from '../../dialect/accept.js'
+import type { Gate } from '../../model/shared-limits.js'
+import { type Negotiated, negotiate } from '../../dialect/accept.js'
 import { parseGetParameters } from '../../dialect/list-options.js'
 import { checkName } from '../../dialect/request-path.js'
 import { type ServedResource, storedApiVersion } from '../../dialect/resource-registry.js'
@@ -23,7 +23,7 @@ export interface Writes {
   /** @param identity the caller's name, for a fair share of the threads. */
   perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer>
   /** The slots for writes in progress, each of which holds its body. */
-  readonly gate: Pick<FairGate, 'enter'>
+  readonly gate: Pick<Gate, 'enter'>
 }
 
 /** Objects are written as JSON, so the answer cannot be had as protobuf. */
@@ -103,7 +103,7 @@ async function send(
   form: Negotiated,
 ): Promise<void> {
   for (const warning of answer.warnings) exchange.warn(warning)
-  const layout = layOut(form, isPretty(form, exchange.query, exchange.requestHeaders['user-agent']))
+  const layout = layOut(exchange, form)
   if (answer.kind === 'document') {
     const contentType = form.encoding === 'yaml' ? 'application/yaml' : 'application/json'
     return exchange.send(answer.code, contentType, await layout.whole(answer.json))

@@ -5,7 +5,7 @@
  * memory.
  */
 import { LRUCache } from 'lru-cache'
-import type { FairGate } from '../../auth/fair-gate.js'
+import type { Gate } from '../../model/shared-limits.js'
 import type { BodyBudget } from './body-budget.js'
 import { type BodyReader, type Pieces, SharedBody } from './shared-body.js'
 
@@ -36,11 +36,11 @@ export class BodyCache {
   readonly #ahead = new Map<string, Promise<void>>()
   /** The requests that wait for a slot, by the key of the body: they stop waiting when another has begun to make it. */
   readonly #awaiting = new Map<string, Set<AbortController>>()
-  readonly #gate: FairGate
+  readonly #gate: Gate
   readonly #budget: BodyBudget
 
   /** @param options `budget` counts the bodies that are being sent. */
-  constructor(options: { readonly maxBytes: number; readonly gate: FairGate; readonly budget: BodyBudget }) {
+  constructor(options: { readonly maxBytes: number; readonly gate: Gate; readonly budget: BodyBudget }) {
     this.#gate = options.gate
     this.#budget = options.budget
     this.#finished = new LRUCache({

@@ -1,5 +1,6 @@
 /** The layout of an answer that has been encoded as compact JSON: compact, indented, or YAML. */
-import type { Negotiated } from '../../dialect/accept.js'
+import { type Negotiated, isPretty } from '../../dialect/accept.js'
+import type { Query } from '../../dialect/query.js'
 import { JsonIndenter } from '../../codec/json-indent.js'
 import { YamlWriter, yamlSteps } from '../../codec/json-to-yaml.js'
 import { turns } from '../../support/turns.js'
@@ -82,7 +83,13 @@ function* inTurns<R>(steps: Generator<void, R, void>): Generator<null, R, void> 
   }
 }
 
-export function layOut(form: Negotiated, pretty: boolean): Layout {
+/** What of a request says whether its answer is for people to read. */
+interface Asked {
+  readonly query: Query
+  readonly requestHeaders: { readonly 'user-agent'?: string | undefined }
+}
+
+export function layOut({ query, requestHeaders }: Asked, form: Negotiated): Layout {
   if (form.encoding === 'yaml') return yaml
-  return pretty && form.encoding === 'json' ? indented : asItIs
+  return isPretty(form, query, requestHeaders['user-agent']) ? indented : asItIs
 }

@@ -2,7 +2,8 @@
  * The gate in front of every transport: it finds out a client's address, authenticates the client, counts its requests
  * and authorizes what it asks for; while a watch runs, it keeps checking that the watch is still allowed.
  *
- * A server that authenticates nobody and allows everything only counts requests: nothing is awaited and nothing is kept.
+ * A server that authenticates nobody and allows everything counts no requests, because an address is all that is known, and
+ * behind one proxy or NAT there are thousands of clients.
  */
 import type { IncomingMessage } from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'
@@ -27,8 +28,8 @@ export interface RequestGateOptions {
   readonly guard: AccessGuard | null
   /** Judges writes of Roles and bindings; null together with `guard`. */
   readonly escalation: Pick<EscalationCheck, 'confirm'> | null
-  /** Counts a request of one identity. @throws TooManyRequestsError */
-  readonly countRequest: (identity: string) => void
+  /** Counts a request of one identity. @throws TooManyRequestsError, at once or later. */
+  readonly countRequest: (identity: string) => void | Promise<void>
   /** Counts bytes of lists and initial states of one identity. @returns milliseconds to wait. */
   readonly spendInitialBytes: (identity: string, bytes: number) => number
   readonly proxies: TrustedProxies
@@ -78,10 +79,9 @@ export class RequestGate {
 
   /** @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError */
   check(exchange: Exchange, attributes: Attributes): Caller | Promise<Caller> {
-    const { guard, countRequest, spendInitialBytes, audit } = this.#options
+    const { guard, spendInitialBytes, audit } = this.#options
     const address = this.#addressOf(exchange.request)
     if (guard === null) {
-      countRequest(address)
       if (audit !== null) this.#audit(exchange, attributes, address, null, null)
       refuseImpersonation(exchange.request.rawHeaders)
       return {
@@ -138,7 +138,7 @@ export class RequestGate {
       user = acting.user
       return acting
     } finally {
-      countRequest(identityOf(user, address))
+      await countRequest(identityOf(user, address))
     }
   }
 
@@ -149,11 +149,10 @@ export class RequestGate {
    * @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError
    */
   async checkReview(exchange: Exchange, attributes: Attributes, isSelf: boolean): Promise<Reviewer> {
-    const { guard, countRequest, audit } = this.#options
+    const { guard, audit } = this.#options
     const { request } = exchange
     const address = this.#addressOf(request)
     if (guard === null) {
-      countRequest(address)
       if (audit !== null) this.#audit(exchange, attributes, address, null, null)
       refuseImpersonation(request.rawHeaders)
       return { user: ANONYMOUS, judge: EVERYTHING }
@@ -192,7 +191,7 @@ export class RequestGate {
       const hasBearerToken = bearerToken(asked) !== null
       if (guard !== null) user = await guard.authenticate(asked)
       const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
-      countRequest(user === null ? address : identityOf(user, address))
+      await countRequest(user === null ? address : identityOf(user, address))
       return { user, isAnonymous, hasBearerToken, address }
     } finally {
       const client = user === null ? null : { user, impersonator: null }

@@ -1,4 +1,5 @@
 /** Bounds the number of watchers, in all and of one client; beyond a bound the answer is 429 with Retry-After. */
+import type { Gate } from '../../model/shared-limits.js'
 import { TooManyRequestsError } from '../../model/status.js'
 
 export interface WatcherLimitsOptions {
@@ -7,7 +8,7 @@ export interface WatcherLimitsOptions {
   readonly onRejected: (limit: 'watchers' | 'watchers-per-client') => void
 }
 
-export class WatcherLimits {
+export class WatcherLimits implements Gate {
   readonly #options: WatcherLimitsOptions
   /** As many entries as there are watchers at the most. */
   readonly #byClient = new Map<string, number>()
@@ -17,7 +18,7 @@ export class WatcherLimits {
     this.#options = options
   }
 
-  get total(): number {
+  get running(): number {
     return this.#total
   }
 
@@ -26,15 +27,21 @@ export class WatcherLimits {
     return [...this.#byClient].toSorted(([, a], [, b]) => b - a).slice(0, count)
   }
 
+  tryEnter(client: string): (() => void) | null {
+    return this.#whyFull(client) === null ? this.hold(client) : null
+  }
+
   /** @param client the identity it counts for. @returns a function that gives the place back. @throws TooManyRequestsError */
-  enter(client: string): () => void {
-    const own = this.#byClient.get(client) ?? 0
-    if (this.#total >= this.#options.total()) throw this.#refuse('watchers', `${this.#options.total()} watchers in all`)
-    if (own >= this.#options.perClient()) {
-      throw this.#refuse('watchers-per-client', `${this.#options.perClient()} watchers of one client`)
-    }
+  async enter(client: string): Promise<() => void> {
+    const limit = this.#whyFull(client)
+    if (limit === 'watchers') throw this.#refuse('watchers', `${this.#options.total()} watchers in all`)
+    if (limit !== null) throw this.#refuse('watchers-per-client', `${this.#options.perClient()} watchers of one client`)
+    return this.hold(client)
+  }
+
+  hold(client: string): () => void {
     this.#total++
-    this.#byClient.set(client, own + 1)
+    this.#byClient.set(client, (this.#byClient.get(client) ?? 0) + 1)
     let isIn = true
     return () => {
       if (!isIn) return
@@ -44,6 +51,11 @@ export class WatcherLimits {
       if (left === 0) this.#byClient.delete(client)
       else this.#byClient.set(client, left)
     }
+  }
+
+  #whyFull(client: string): 'watchers' | 'watchers-per-client' | null {
+    if (this.#total >= this.#options.total()) return 'watchers'
+    return (this.#byClient.get(client) ?? 0) >= this.#options.perClient() ? 'watchers-per-client' : null
   }
 
   #refuse(limit: 'watchers' | 'watchers-per-client', text: string): TooManyRequestsError {

@@ -17,6 +17,7 @@ import type { Random } from '../../support/random.js'
 import type { Exchange } from '../server/exchange.js'
 import type { ForwardedCaller } from '../limits/request-gate.js'
 import type { Passthrough } from './passthrough.js'
+import { errorMessage } from '../../support/error-message.js'
 
 export interface ApiServicesOptions {
   readonly addresses: readonly { readonly group: string; readonly version: string; readonly passthrough: Passthrough }[]
@@ -198,7 +199,7 @@ export class ApiService implements RemoteGroupVersion {
       this.#take(resources)
       return true
     } catch (error) {
-      if (!signal.aborted) this.#lose(error instanceof Error ? error.message : String(error))
+      if (!signal.aborted) this.#lose(errorMessage(error))
       return false
     }
   }

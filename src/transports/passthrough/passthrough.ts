@@ -15,6 +15,7 @@ import https from 'node:https'
 import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream'
 import type { User } from '../../auth/user.js'
+import type { Gate } from '../../model/shared-limits.js'
 import {
   BadGatewayError,
   BadRequestError,
@@ -22,9 +23,10 @@ import {
   ServiceUnavailableError,
   StatusError,
   TimeoutError,
-  TooManyRequestsError,
 } from '../../model/status.js'
+import type { Watched } from '../../auth/watched-file.js'
 import type { Clock } from '../../support/clock.js'
+import { agentFor, retireAgent, type TlsClientOptions } from '../../support/https-agent.js'
 import type { ForwardedCaller } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { upgradeHead } from '../server/listeners.js'
@@ -35,25 +37,22 @@ export interface PassthroughOptions {
   readonly url: string
   /** Names the other server in messages: `the API server`. */
   readonly name: string
-  /** The trusted authorities, as PEM. Default: those of the system. */
-  readonly ca?: string | Buffer
-  readonly insecureSkipTlsVerify?: boolean
-  /** The name that its certificate must have, where that is not the host of the URL. */
-  readonly tlsServerName?: string
-  /** Used only for requests in a user's name; null where callers without a bearer token cannot be passed on. */
-  readonly proxyCertificate: { readonly cert: string | Buffer; readonly key: string | Buffer } | null
+  /**
+   * The trusted authorities, by default those of the system; and our certificate, used only for requests in a user's name:
+   * without it callers without a bearer token cannot be passed on. Watched until `close`.
+   */
+  readonly credentials: Watched<Pick<TlsClientOptions, 'ca' | 'cert' | 'key'>>
   /** Whether tokens are never handed on: with the proxy certificate every authenticated caller goes by its name. Default: false. */
   readonly keepsTokens?: boolean
   /** The names of further headers that are not passed on; `*` at the end stands for any end. Default: none. */
   readonly stripHeaders?: readonly string[]
   /** The code while the other server is away: 503 where it answers for a part of the API served here. Default: 502. */
   readonly awayIs?: 502 | 503
-  /** The most requests and tunnels at one time. */
-  readonly maxRequests: number
+  /** Slots for requests and tunnels, by the URL of the other server. */
+  readonly gate: Pick<Gate, 'enter'>
   /** The longest time from the request to the head of the answer. A stream may then last as long as it likes. */
   readonly responseTimeoutMs: number
   readonly clock: Clock
-  readonly onRejected: () => void
   /** Called when the answer of the other server begins, or when there is none and the client is told so. */
   readonly onAnswered?: (code: number, seconds: number) => void
 }
@@ -76,7 +75,7 @@ const FREE_SOCKETS = 64
 export class Passthrough {
   readonly #options: PassthroughOptions
   readonly #url: URL
-  readonly #agents: { readonly own: http.Agent; readonly proxy: http.Agent | null }
+  #agents: { readonly own: http.Agent; readonly proxy: http.Agent | null }
   readonly #tunnels = new Set<Duplex>()
   readonly #isStripped: (key: string) => boolean
   #running = 0
@@ -85,11 +84,12 @@ export class Passthrough {
     this.#options = options
     this.#url = new URL(options.url)
     this.#isStripped = headerMatcher(options.stripHeaders ?? [])
-    const { proxyCertificate: certificate } = options
-    this.#agents = {
-      own: this.#agent({}),
-      proxy: certificate === null ? null : this.#agent({ ...certificate }),
-    }
+    this.#agents = agentsOf(options)
+    options.credentials.onChange(() => {
+      retireAgent(this.#agents.own)
+      if (this.#agents.proxy !== null) retireAgent(this.#agents.proxy)
+      this.#agents = agentsOf(options)
+    })
   }
 
   /** The number of requests and tunnels that run. */
@@ -102,12 +102,8 @@ export class Passthrough {
    * @throws StatusError while nothing has been answered: 403, 429, 502 (or 503, as `awayIs` says), 504.
    */
   async pass(exchange: Exchange, caller: ForwardedCaller): Promise<void> {
-    const { maxRequests, onRejected, name } = this.#options
     const asUser = this.#nameOf(caller)
-    if (this.#running >= maxRequests) {
-      onRejected()
-      throw new TooManyRequestsError(`too many requests to ${name} at once`, 1)
-    }
+    const leave = await this.#options.gate.enter(this.#options.url, exchange.signal)
     this.#running++
     const startedMs = performance.now()
     const onHead = (code: number): void => this.#options.onAnswered?.(code, (performance.now() - startedMs) / 1000)
@@ -118,6 +114,7 @@ export class Passthrough {
       throw error
     } finally {
       this.#running--
+      leave()
     }
   }
 
@@ -169,6 +166,7 @@ export class Passthrough {
   }
 
   close(): void {
+    this.#options.credentials.close()
     for (const socket of this.#tunnels) socket.destroy()
     this.#agents.own.destroy()
     this.#agents.proxy?.destroy()
@@ -259,7 +257,6 @@ export class Passthrough {
   #send(method: string, path: string, asUser: User | null, headers: string[]): http.ClientRequest {
     const { own, proxy } = this.#agents
     const { protocol, hostname, port, pathname } = this.#url
-    const { tlsServerName } = this.#options
     const start = protocol === 'http:' ? http.request : https.request
     return start({
       agent: asUser === null ? own : proxy!,
@@ -269,7 +266,6 @@ export class Passthrough {
       path: pathname.replace(/\/$/, '') + path,
       headers: headers as unknown as http.OutgoingHttpHeaders,
       setHost: false,
-      ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
     })
   }
 
@@ -347,19 +343,6 @@ export class Passthrough {
     client.once('close', () => response.emit('close'))
   }
 
-  #agent(tls: https.AgentOptions): http.Agent {
-    const { ca, insecureSkipTlsVerify } = this.#options
-    const shared = { keepAlive: true, keepAliveMsecs: KEEPALIVE_MS, maxFreeSockets: FREE_SOCKETS }
-    if (this.#url.protocol === 'http:') return new http.Agent(shared)
-    return new https.Agent({
-      ...shared,
-      ...tls,
-      minVersion: 'TLSv1.2',
-      rejectUnauthorized: insecureSkipTlsVerify !== true,
-      ...(ca === undefined ? {} : { ca }),
-    })
-  }
-
   #statusOf(error: Error): StatusError {
     if (error instanceof StatusError) return error
     const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
@@ -372,6 +355,18 @@ export class Passthrough {
     // Clients retry an answer that names a time, so only a request that cannot have been performed names one.
     const why = { cause: error, ...(isUnsent ? { details: { retryAfterSeconds: 1 } } : {}) }
     return awayIs === 503 ? new ServiceUnavailableError(message, why) : new BadGatewayError(message, why)
+  }
+}
+
+function agentsOf({ url, credentials: { value } }: PassthroughOptions): {
+  readonly own: http.Agent
+  readonly proxy: http.Agent | null
+} {
+  const { ca, cert } = value
+  const options = { keepAlive: true, keepAliveMsecs: KEEPALIVE_MS, maxFreeSockets: FREE_SOCKETS }
+  return {
+    own: agentFor(url, ca === undefined ? {} : { ca }, options),
+    proxy: cert === undefined ? null : agentFor(url, value, options),
   }
 }
 

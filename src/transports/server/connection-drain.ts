@@ -12,14 +12,25 @@ export class ConnectionDrain {
   /** HTTP/1.1 answers under way. */
   readonly #answers = new Set<ServerResponse>()
   readonly #sessions = new Set<ServerHttp2Session>()
+  #isAnnounced = false
   #hasBegun = false
+
+  /**
+   * Ends every connection after its next answer. A client that asks all the time is moved by this alone, so that none of its
+   * requests meets a connection that is being closed.
+   */
+  announce(): void {
+    if (this.#isAnnounced) return
+    this.#isAnnounced = true
+    for (const answer of this.#answers) endConnectionAfter(answer)
+    for (const session of this.#sessions) session.close()
+  }
 
   /** @param closeIdle closes the HTTP/1.1 connections on which nothing is under way. */
   begin(closeIdle: () => void): void {
     if (this.#hasBegun) return
     this.#hasBegun = true
-    for (const answer of this.#answers) endConnectionAfter(answer)
-    for (const session of this.#sessions) session.close()
+    this.announce()
     closeIdle()
   }
 
@@ -27,7 +38,7 @@ export class ConnectionDrain {
     this.#sessions.add(session)
     session.once('close', () => this.#sessions.delete(session))
     // A session that opens during the drain still gets one answer: a probe must not take it for a server that is not there.
-    session.once('stream', () => this.#hasBegun && session.close())
+    session.once('stream', () => this.#isAnnounced && session.close())
   }
 
   wrap(handler: RequestListener): RequestListener {
@@ -38,7 +49,7 @@ export class ConnectionDrain {
   }
 
   #answering(response: ServerResponse): void {
-    if (this.#hasBegun) return endConnectionAfter(response)
+    if (this.#isAnnounced) return endConnectionAfter(response)
     this.#answers.add(response)
     response.once('close', () => this.#answers.delete(response))
   }

@@ -8,16 +8,14 @@
  */
 import type { FastifyInstance } from 'fastify'
 import { pathAttributes } from '../../auth/authz/authorizer.js'
-import { ForbiddenError, MethodNotAllowedError, StatusError } from '../../model/status.js'
-import type { RequestGate } from '../limits/request-gate.js'
-import { Exchange } from './exchange.js'
-import { isOwnOrigin } from './own-origin.js'
+import { MethodNotAllowedError } from '../../model/status.js'
+import type { Exchange } from './exchange.js'
+import { type GatedRouteOptions, gated } from './gated-route.js'
+import { requireOwnOrigin } from './own-origin.js'
 
-export interface ConsistencyRouteOptions {
-  readonly gate: RequestGate
+export interface ConsistencyRouteOptions extends GatedRouteOptions<unknown> {
   /** @returns the report, which is sent as JSON. @throws StatusError */
   readonly checkConsistency: () => Promise<object>
-  readonly onInternalError: (error: StatusError) => void
 }
 
 const PATH = '/consistency-check'
@@ -25,33 +23,24 @@ const OLD_PATH = '/audit'
 
 export function registerConsistencyCheck(server: FastifyInstance, options: ConsistencyRouteOptions): void {
   for (const path of [PATH, OLD_PATH]) {
-    server.all(path, async (request, reply) => {
-      const exchange = new Exchange(request.raw, reply.raw)
-      reply.hijack()
-      try {
-        await options.gate.check(exchange, pathAttributes(request.raw.method ?? '', path))
-        requireOwnPost(exchange)
-        const report = await options.checkConsistency()
-        const content = path === OLD_PATH ? { ...report, kind: 'AuditReport' } : report
-        exchange.send(200, 'application/json', Buffer.from(`${JSON.stringify(content, null, 2)}\n`))
-      } catch (error) {
-        const status = StatusError.from(error)
-        if (status.code === 500) options.onInternalError(status)
-        exchange.fail(status)
-      }
-    })
+    const answer = async (exchange: Exchange): Promise<void> => {
+      requirePost(exchange)
+      requireOwnOrigin(exchange, 'a consistency check is not asked for')
+      const report = await options.checkConsistency()
+      const content = path === OLD_PATH ? { ...report, kind: 'AuditReport' } : report
+      exchange.send(200, 'application/json', Buffer.from(`${JSON.stringify(content, null, 2)}\n`))
+    }
+    server.all(
+      path,
+      gated(options, ({ method = '' }) => pathAttributes(method, path), answer),
+    )
   }
 }
 
-/** @throws StatusError */
-function requireOwnPost(exchange: Exchange): void {
+/** @throws MethodNotAllowedError */
+function requirePost(exchange: Exchange): void {
   const { method = '' } = exchange.request
-  if (method !== 'POST') {
-    exchange.headers['allow'] = 'POST'
-    throw new MethodNotAllowedError(`a consistency check is asked for with POST, not ${method}`)
-  }
-  const { origin } = exchange.requestHeaders
-  if (origin !== undefined && !isOwnOrigin(exchange, origin)) {
-    throw new ForbiddenError('a consistency check is not asked for by pages of other origins')
-  }
+  if (method === 'POST') return
+  exchange.headers['allow'] = 'POST'
+  throw new MethodNotAllowedError(`a consistency check is asked for with POST, not ${method}`)
 }

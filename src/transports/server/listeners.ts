@@ -12,17 +12,22 @@ import {
   type Http2ServerResponse,
   type SecureServerOptions,
   type ServerHttp2Session,
+  type ServerHttp2Stream,
   type ServerOptions,
+  constants,
   createServer as createHttp2Server,
   createSecureServer,
 } from 'node:http2'
 import type { Socket } from 'node:net'
+import { RAPID_MS, type ResetLimits } from '../limits/reset-limits.js'
 import { ConnectionDrain } from './connection-drain.js'
 import { endSocket } from '../watch/linger.js'
 
 export interface ListenerLimits {
   /** Concurrent requests on one HTTP/2 connection. */
   readonly maxStreams: number
+  /** Counts the requests that clients give up at once. Default: they are not counted. */
+  readonly resets?: ResetLimits
   /** The longest time from the beginning of an HTTP/2 connection to its first request, in milliseconds. Default: as for headers. */
   readonly firstRequestMs?: number
   /** The longest silence on an HTTP/2 connection: then an idle one is closed, and a busy one is probed. Default: as for HTTP/1.1. */
@@ -32,6 +37,8 @@ export interface ListenerLimits {
 /** The methods of a port besides listening. */
 export interface Listener {
   closeAllConnections(): void
+  /** Ends connections after their next answers: see `ConnectionDrain`. */
+  announceDrain(): void
   /** Sends clients elsewhere from now on: see `ConnectionDrain`. */
   beginDrain(): void
 }
@@ -79,6 +86,7 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
   http1.on('connection', (socket: Socket) => {
     sniff(socket, undecided, (isHttp2) => {
       if (!isHttp2) return accept.call(http1, socket)
+      if (isRefused(socket, limits)) return
       // A client of HTTP/1.1 may half-close its connection; an HTTP/2 server would then wait for a peer that is gone.
       socket.allowHalfOpen = false
       http2.emit('connection', socket)
@@ -92,8 +100,10 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
     sessions.destroyAll()
     closeHttp1()
   }
-  const beginDrain = (): void => drain.begin(() => http1.closeIdleConnections())
-  return Object.assign(http1, { beginDrain })
+  return Object.assign(http1, {
+    announceDrain: () => drain.announce(),
+    beginDrain: () => drain.begin(() => http1.closeIdleConnections()),
+  })
 }
 
 export function createSecureListener(
@@ -120,10 +130,15 @@ export function createSecureListener(
   })
   const sessions = followSessions(server, limits, drain)
   const sockets = new Set<Socket>()
+  const [accept] = server.listeners('connection') as [(socket: Socket) => void]
+  server.removeAllListeners('connection')
   server.on('connection', (socket: Socket) => {
+    // Before the handshake, which is the dearest part of a connection.
+    if (isRefused(socket, limits)) return
     sockets.add(socket)
     socket.setNoDelay(true)
     socket.once('close', () => sockets.delete(socket))
+    accept.call(server, socket)
   })
   server.on('upgrade', upgradeAsRequest(serve))
   return Object.assign(server, {
@@ -131,6 +146,7 @@ export function createSecureListener(
       sessions.destroyAll()
       for (const socket of sockets) socket.destroy()
     },
+    announceDrain: () => drain.announce(),
     beginDrain: () => drain.begin(() => (server as unknown as Server).closeIdleConnections()),
   })
 }
@@ -193,10 +209,17 @@ function sniff(socket: Socket, undecided: Set<Socket>, then: (isHttp2: boolean) 
   socket.on('data', onData)
 }
 
+/** Closes a new connection of an address that is refused. */
+function isRefused(socket: Socket, { resets }: ListenerLimits): boolean {
+  if (resets?.refuses(socket.remoteAddress ?? '') !== true) return false
+  socket.destroy()
+  return true
+}
+
 /** Ends idle HTTP/2 connections: a client that goes away without a word would hold one for ever. */
 function followSessions(
   server: { on(event: 'session', listener: (session: ServerHttp2Session) => void): unknown },
-  { firstRequestMs = HEADERS_TIMEOUT_MS, idleMs = KEEP_ALIVE_TIMEOUT_MS }: ListenerLimits,
+  { firstRequestMs = HEADERS_TIMEOUT_MS, idleMs = KEEP_ALIVE_TIMEOUT_MS, resets }: ListenerLimits,
   drain: ConnectionDrain,
 ): { destroyAll(): void } {
   const sessions = new Set<ServerHttp2Session>()
@@ -205,9 +228,11 @@ function followSessions(
     drain.follow(session)
     let streams = 0
     session.setTimeout(firstRequestMs)
+    const countResets = resets === undefined ? null : resetCounter(session, resets)
     session.on('stream', (stream) => {
       if (streams++ === 0) session.setTimeout(idleMs)
       stream.once('close', () => streams--)
+      countResets?.(stream)
     })
     session.on('timeout', () => {
       if (streams > 0) return probe(session, idleMs)
@@ -222,6 +247,20 @@ function followSessions(
     destroyAll: () => {
       for (const session of sessions) session.destroy()
     },
+  }
+}
+
+/** Counts the streams that the client gives up at once, and ends the session when there are too many. */
+function resetCounter(session: ServerHttp2Session, resets: ResetLimits): (stream: ServerHttp2Stream) => void {
+  // A session that has ended does not know its address any more.
+  const address = session.socket.remoteAddress ?? ''
+  return (stream) => {
+    const openedMs = performance.now()
+    stream.once('aborted', () => {
+      if (performance.now() - openedMs > RAPID_MS || !resets.count(address) || session.destroyed) return
+      resets.refuses(address)
+      session.destroy(new Error('too many requests were given up at once'), constants.NGHTTP2_ENHANCE_YOUR_CALM)
+    })
   }
 }
 

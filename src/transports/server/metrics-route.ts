@@ -1,9 +1,7 @@
 /** Answers `/metrics` in the text format of Prometheus. */
 import type { FastifyInstance } from 'fastify'
 import { pathAttributes } from '../../auth/authz/authorizer.js'
-import { StatusError } from '../../model/status.js'
-import type { RequestGate } from '../limits/request-gate.js'
-import { Exchange } from './exchange.js'
+import { type GatedRouteOptions, gated } from './gated-route.js'
 
 /** The answer to a scrape. */
 export interface Exposition {
@@ -11,32 +9,21 @@ export interface Exposition {
   readonly text: string
 }
 
-export interface MetricsRouteOptions {
+export interface MetricsRouteOptions extends GatedRouteOptions<unknown> {
   readonly metrics: () => Promise<Exposition>
-  /** null where nobody is authenticated and everybody may scrape. */
-  readonly gate: RequestGate | null
-  readonly onInternalError: (error: StatusError) => void
 }
 
-export function registerMetrics(
-  server: FastifyInstance,
-  { metrics, gate, onInternalError }: MetricsRouteOptions,
-): void {
+export function registerMetrics(server: FastifyInstance, options: MetricsRouteOptions): void {
   server.route({
     method: ['GET', 'HEAD'],
     url: '/metrics',
-    handler: async (request, reply) => {
-      const exchange = new Exchange(request.raw, reply.raw)
-      reply.hijack()
-      try {
-        await gate?.check(exchange, pathAttributes('GET', '/metrics'))
-        const { contentType, text } = await metrics()
+    handler: gated(
+      options,
+      () => pathAttributes('GET', '/metrics'),
+      async (exchange) => {
+        const { contentType, text } = await options.metrics()
         exchange.send(200, contentType, Buffer.from(text))
-      } catch (error) {
-        const status = StatusError.from(error)
-        if (status.code === 500) onInternalError(status)
-        exchange.fail(status)
-      }
-    },
+      },
+    ),
   })
 }

@@ -14,7 +14,7 @@ export interface MetricsServerOptions extends BaseServerOptions {
 
 export function createMetricsServer(options: MetricsServerOptions, makeListener: MakeListener): FastifyInstance {
   return createBaseServer(options, makeListener, (server) => {
-    registerMetrics(server, { ...options, gate: null })
+    registerMetrics(server, { ...options, gate: { check: () => null } })
     registerHealth(server, options.health)
   })
 }

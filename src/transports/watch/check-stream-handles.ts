@@ -10,6 +10,7 @@ import { type AddressInfo, type Server, type Socket, connect, createServer } fro
 import type { Readable, Writable } from 'node:stream'
 import type { Logger } from '../../support/log.js'
 import { type StreamHandle, findHttp2Handle, findSocketHandle, setHandleUse, writeTo } from './stream-handle.js'
+import { errorMessage } from '../../support/error-message.js'
 
 /** Finds the handles; a test replaces it by one that loses bytes. */
 export interface HandleFinders {
@@ -64,7 +65,7 @@ async function problemOf(trial: () => Promise<void>): Promise<string | null> {
     await trial()
     return null
   } catch (error) {
-    return error instanceof Error ? error.message : String(error)
+    return errorMessage(error)
   }
 }
 

@@ -64,24 +64,36 @@ export class EtcdCalls {
   /**
    * Returns one endpoint's own answer, whether or not it is the one in use. `timeoutMs` is for connecting, and for the
    * answer.
+   *
+   * @throws UpstreamError
    */
+  async callAt(
+    endpoint: GrpcEndpoint,
+    path: string,
+    request: Uint8Array,
+    timeoutMs: number,
+    signal?: AbortSignal,
+  ): Promise<Buffer> {
+    if (!(await endpoint.connect(timeoutMs, signal))) {
+      throw new UpstreamError('unavailable', `etcd ${endpoint.url} cannot be reached`)
+    }
+    try {
+      return await this.#withToken((metadata) =>
+        endpoint.unary(path, request, { metadata, timeoutMs, ...(signal === undefined ? {} : { signal }) }),
+      )
+    } catch (error) {
+      throw toUpstreamError(error, endpoint.url)
+    }
+  }
+
+  /** The status of one endpoint: see `callAt`. */
   async statusOf(
     endpoint: GrpcEndpoint,
     timeoutMs: number,
     signal: AbortSignal | undefined,
   ): Promise<StatusAnswer | UpstreamError> {
     try {
-      if (!(await endpoint.connect(timeoutMs, signal))) {
-        return new UpstreamError('unavailable', `etcd ${endpoint.url} cannot be reached`)
-      }
-      const answer = await this.#withToken((metadata) =>
-        endpoint.unary(paths.status, encodeStatusRequest(), {
-          metadata,
-          timeoutMs,
-          ...(signal === undefined ? {} : { signal }),
-        }),
-      )
-      return decodeStatusAnswer(answer)
+      return decodeStatusAnswer(await this.callAt(endpoint, paths.status, encodeStatusRequest(), timeoutMs, signal))
     } catch (error) {
       return toUpstreamError(error, endpoint.url)
     }

@@ -5,6 +5,7 @@
  */
 import { UpstreamError, type UpstreamErrorCode } from '../upstream.js'
 import { RpcError, RpcStatus } from './grpc-endpoint.js'
+import { errorMessage } from '../../support/error-message.js'
 
 /** The first text that is contained in the message decides. Source: etcd api/v3rpc/rpctypes/error.go. */
 const TEXTS: readonly (readonly [text: string, code: UpstreamErrorCode])[] = [
@@ -39,7 +40,7 @@ const CODES: Partial<Record<RpcStatus, UpstreamErrorCode>> = {
 export function toUpstreamError(caught: unknown, endpoint: string): UpstreamError {
   if (caught instanceof UpstreamError) return caught
   if (!(caught instanceof RpcError)) {
-    return new UpstreamError('protocol', caught instanceof Error ? caught.message : String(caught), { cause: caught })
+    return new UpstreamError('protocol', errorMessage(caught), { cause: caught })
   }
   const code = codeOfText(caught.details) ?? CODES[caught.code] ?? 'unavailable'
   return new UpstreamError(code, `etcd ${endpoint}: ${caught.details}`, { cause: caught })

@@ -45,6 +45,7 @@ import { EtcdWatch } from './etcd-watch.js'
 import { GrpcEndpoint, type EtcdTls } from './grpc-endpoint.js'
 import { newLeaseId } from '../lease-id.js'
 import { LaggingMembers } from './lagging-members.js'
+import { MemberPulse } from './member-pulse.js'
 import { PageSizes } from './page-sizes.js'
 import { isProgressTrusted } from './progress-trust.js'
 import { SilentMembers } from './silent-members.js'
@@ -135,6 +136,7 @@ class EtcdUpstream implements Upstream {
   readonly #watches = new Set<EtcdWatch>()
   readonly #lagging: LaggingMembers<GrpcEndpoint>
   readonly #silent: SilentMembers<GrpcEndpoint>
+  readonly #pulse: MemberPulse<GrpcEndpoint>
   readonly #stopFollowing: () => void
   #probeKey: Key | null
   #trustsProgress = false
@@ -183,6 +185,11 @@ class EtcdUpstream implements Upstream {
       everyMs: SILENCE_CHECK_MS,
       deadlineMs: SILENCE_MS,
     })
+    this.#pulse = new MemberPulse({
+      inUse: () => this.#endpointsInUse(),
+      answers: (endpoint, deadlineMs) => this.#confirms(endpoint, deadlineMs),
+      clock: this.#clock,
+    })
     const use = ({ tls, user }: EtcdCredentials): void => {
       if (tls !== undefined) for (const endpoint of endpoints) endpoint.renew(tls)
       if (user !== undefined) this.#calls.token.use(user)
@@ -229,8 +236,7 @@ class EtcdUpstream implements Upstream {
   }
 
   async currentRevision(signal?: AbortSignal): Promise<Revision> {
-    const request = { key: this.#probeKey ?? keyFromText('\0'), countOnly: true }
-    const [answer] = await this.#range(request, signal, REVISION_ATTEMPT_MS)
+    const [answer] = await this.#range(this.#probe(), signal, REVISION_ATTEMPT_MS)
     return answer.headerRevision
   }
 
@@ -275,6 +281,7 @@ class EtcdUpstream implements Upstream {
         logger: this.#logger,
         openTimeoutMs: this.#requestTimeoutMs,
         trustsProgress: () => this.#trustsProgress,
+        confirmedAtMs: (endpoint) => this.#pulse.confirmedAtMs(endpoint),
         onOver: (over) => this.#watches.delete(over as EtcdWatch),
       },
       options,
@@ -283,6 +290,7 @@ class EtcdUpstream implements Upstream {
     this.#watches.add(watch)
     this.#lagging.start()
     this.#silent.start()
+    this.#pulse.start()
     return watch
   }
 
@@ -310,6 +318,7 @@ class EtcdUpstream implements Upstream {
     this.#stopFollowing()
     this.#lagging.stop()
     this.#silent.stop()
+    this.#pulse.stop()
     for (const watch of this.#watches) watch.close()
     this.#pool.close()
     return Promise.resolve()
@@ -318,11 +327,30 @@ class EtcdUpstream implements Upstream {
   /** Leaves a member: its watches and further calls go on at another one. */
   #leave(endpoint: GrpcEndpoint, why: string): void {
     this.#pool.suspect(endpoint)
-    const watches = [...this.#watches].filter((watch) => watch.isAt(endpoint))
+    const watches = [...this.#watches].filter((watch) => watch.endpoint === endpoint)
     if (watches.length === 0) return
     const fields = { endpoint: endpoint.url, why, watches: watches.length }
     this.#logger.warn(fields, 'watches leave this etcd member and go on at another')
     for (const watch of watches) watch.leave(`etcd ${endpoint.url} ${why}`)
+  }
+
+  *#endpointsInUse(): Generator<GrpcEndpoint, void, void> {
+    for (const { endpoint } of this.#watches) if (endpoint !== null) yield endpoint
+  }
+
+  /** The cheapest linearizable read that the user may make. */
+  #probe(): RangeRequest {
+    return { key: this.#probeKey ?? keyFromText('\0'), countOnly: true }
+  }
+
+  /** etcd decides about permission after it has made sure that the member is up to date, so a refusal confirms as well. */
+  async #confirms(endpoint: GrpcEndpoint, deadlineMs: number): Promise<boolean> {
+    try {
+      await this.#calls.callAt(endpoint, paths.range, encodeRangeRequest(this.#probe()), deadlineMs)
+      return true
+    } catch (error) {
+      return error instanceof UpstreamError && error.code === 'permission-denied'
+    }
   }
 
   async #range(

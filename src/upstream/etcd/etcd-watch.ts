@@ -12,6 +12,7 @@ import type { Clock, Timer } from '../../support/clock.js'
 import { prefixEnd } from '../../model/event.js'
 import type { Logger } from '../../support/log.js'
 import {
+  type SourceAge,
   UpstreamError,
   type UpstreamWatch,
   type WatchEnd,
@@ -34,6 +35,8 @@ export interface WatchContext {
   /** The time from asking for a watch to etcd's `created`, in milliseconds. */
   readonly openTimeoutMs: number
   trustsProgress(): boolean
+  /** When a member last proved to be up to date, in monotonic milliseconds: see `member-pulse.ts`. */
+  readonly confirmedAtMs: (endpoint: GrpcEndpoint) => number | null
   /** Called when the watch is over for any reason: nobody needs to close it any more. */
   onOver(watch: UpstreamWatch): void
 }
@@ -42,6 +45,9 @@ export interface WatchContext {
 const REQUIRE_LEADER = { hasleader: 'true' }
 
 const PROGRESS_REQUEST = encodeWatchProgressRequest()
+
+/** Less than two intervals of the pulse: one answer that is a little late makes nothing old. */
+const CONFIRMED_FOR_MS = 1_800
 
 /** The id in answers that are meant for every watcher of a stream, which here is the only one. */
 const ALL_WATCHERS = -1
@@ -77,8 +83,15 @@ export class EtcdWatch implements UpstreamWatch {
     this.#fail(new UpstreamError('unavailable', reason))
   }
 
-  isAt(endpoint: GrpcEndpoint): boolean {
-    return this.#endpoint === endpoint
+  /** The member that serves it; null before one was chosen. */
+  get endpoint(): GrpcEndpoint | null {
+    return this.#endpoint
+  }
+
+  get age(): SourceAge | null {
+    const { clock, confirmedAtMs } = this.#context
+    const atMs = this.#endpoint === null ? null : confirmedAtMs(this.#endpoint)
+    return atMs === null ? null : { ageMs: clock.monotonic() - atMs, validMs: CONFIRMED_FOR_MS }
   }
 
   requestProgress(): void {

@@ -10,7 +10,7 @@ import { toRevision } from '../../../src/model/revision.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { createEmbeddedUpstream } from '../../../src/upstream/embedded/embedded-upstream.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
-import { FleetCounts, things } from '../nats-harness.js'
+import { FleetCounts, things, unsigned } from '../nats-harness.js'
 
 const MIB = 2 ** 20
 
@@ -47,6 +47,7 @@ void t.test('a publisher whose NATS takes nothing ends its session at 64 MiB, an
   const publisher = new Publisher({
     client: silentNats(),
     names: namesOf('test', things),
+    envelope: unsigned,
     prefix: things.etcdPrefix,
     upstream,
     openFeed: (opened) => {

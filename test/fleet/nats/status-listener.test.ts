@@ -2,6 +2,7 @@
 import t from 'tap'
 import { StatusListener } from '../../../src/fleet/nats/status-listener.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
+import { unsigned } from '../nats-harness.js'
 import { RecordingSink } from '../../feed/recording-sink.js'
 
 void t.test('anything but a status is ignored, and the next status counts', async (t) => {
@@ -16,6 +17,7 @@ void t.test('anything but a status is ignored, and the next status counts', asyn
       },
     },
     subject: 'status',
+    envelope: unsigned,
     sink,
     clock,
     position: () => ({ sequence: 7, epoch: 1 }),

@@ -11,20 +11,31 @@ export interface Target {
 
 export type Layer = 'plain' | 'tls' | 'h2' | 'h2c' | 'tcp-to-tls'
 
+let attackers = 0
+
+/** Each attacker has an address of its own, so that a refused one does not stop the next, nor honest clients. */
+function nextAddress(): string {
+  const i = attackers++
+  return `127.1.${(i >> 8) & 255}.${i & 255}`
+}
+
 /**
  * Opens a connection, with TLS where asked for. The certificate is not checked, because an attacker trusts everybody.
  */
 export function open({ port, securePort }: Target, layer: Layer): Promise<Socket> {
+  // The types of a TLS connection leave out this option of its socket.
+  const from: object = { localAddress: nextAddress() }
   return new Promise((resolve, reject) => {
     const socket =
       layer === 'tls' || layer === 'h2'
         ? connectTls({
+            ...from,
             port: securePort,
             host: '127.0.0.1',
             rejectUnauthorized: false,
             ALPNProtocols: [layer === 'h2' ? 'h2' : 'http/1.1'],
           })
-        : connectTcp(layer === 'tcp-to-tls' ? securePort : port, '127.0.0.1')
+        : connectTcp({ port: layer === 'tcp-to-tls' ? securePort : port, host: '127.0.0.1', ...from })
     socket.once(layer === 'tls' || layer === 'h2' ? 'secureConnect' : 'connect', () => resolve(socket))
     socket.once('error', reject)
     socket.on('error', () => {})

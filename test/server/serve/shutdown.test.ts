@@ -66,7 +66,12 @@ void t.test('after SIGTERM the server is unready at once and serves on for the d
   t.equal(await codeOf(`${h.url}/api/v1/pods`), 200)
   const watch = await fetch(`${h.url}/api/v1/pods?watch=1`)
   t.equal(watch.status, 200, 'a new watch too')
-  clock.advance(19_900)
+  const connectionOf = async (): Promise<string | null> =>
+    (await fetch(`${h.url}/api/v1/pods`)).headers.get('connection')
+  t.equal(await connectionOf(), 'keep-alive')
+  clock.advance(10_000)
+  t.equal(await connectionOf(), 'close', 'in the second half clients are moved with their next answers')
+  clock.advance(9_900)
   t.equal(h.watchers, 1, 'and it runs on')
   clock.advance(200)
   await drained

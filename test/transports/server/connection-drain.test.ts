@@ -54,7 +54,7 @@ for (const { name, open, url } of ports) {
     await until(() => idle.text.includes('gitVersion'), 'it is answered')
     const watching = new Talk(t, open(h))
     watching.ask(`${PODS}?watch=1&allowWatchBookmarks=true&resourceVersion=1`)
-    await until(() => h.watchers === 1, 'it watches')
+    await until(() => watching.text.includes('"ADDED"'), 'it has all there is, so a bookmark can be its last word')
     const drained = h.app.drain()
     await until(() => idle.isEnded, 'the idle one ends')
     await until(() => watching.isEnded, 'the watch ends, and its connection')

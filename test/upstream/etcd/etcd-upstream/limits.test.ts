@@ -4,7 +4,7 @@ import { keyFromText, type Key, type KeyValue } from '../../../../src/model/even
 import { nextRevision, toRevision, type Revision } from '../../../../src/model/revision.js'
 import { connectEtcd } from '../../../../src/upstream/etcd/etcd-upstream.js'
 import type { Page, Upstream } from '../../../../src/upstream/upstream.js'
-import { startEtcd, type EtcdProcess } from '../../../support/etcd-process.js'
+import { graduatedFlag, startEtcd, type EtcdProcess } from '../../../support/etcd-process.js'
 import { recordWatch } from '../../watch-recorder.js'
 
 void t.test('a revision of 10 MB, and many that share an answer, arrive whole', async (t) => {
@@ -140,7 +140,7 @@ void t.test('etcd counts one watcher for each watch, and none after they are clo
 })
 
 void t.test('periodic progress of any etcd is trusted, and never comes before the events it covers', async (t) => {
-  const etcd = await startEtcd(t, { flags: ['--experimental-watch-progress-notify-interval=100ms'] })
+  const etcd = await startEtcd(t, { flags: [graduatedFlag('watch-progress-notify-interval=100ms')] })
   const upstream = connect(t, etcd)
   const prefix = keyFromText('/progress/')
   const recorder = recordWatch(upstream, prefix, nextRevision(await upstream.currentRevision()))

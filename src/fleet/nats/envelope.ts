@@ -1,0 +1,163 @@
+/**
+ * Signs what replicas hand each other over NATS, so that access to NATS is not enough to forge it.
+ *
+ * The signature is an HMAC-SHA-256 with a key that all replicas hold and NATS does not: whoever may only use NATS, or runs a
+ * leaf node in between, cannot make one. Ed25519 was rejected: every candidate needs the private key, too, since each can be
+ * elected, so it would protect against edges alone, and it costs about forty times as much for each message and edge.
+ *
+ *     magic 'S' │ format │ key id (4 bytes) │ HMAC-SHA-256 (32 bytes) │ data …
+ *
+ * The signature covers the kind of the data, the resource with its cluster, the place (for a message its sequence, for a
+ * snapshot its name) and the data, which begins with epoch and revisions. So nothing can be moved elsewhere, either.
+ * What a broker can still do is to withhold: that shows as age, because the statuses that confirm the age are signed as well.
+ * The leases of the election are not signed: who may write them could stop the fleet anyway, and its content is safe.
+ *
+ * Without keys nothing is signed, and what is signed cannot be read.
+ */
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import type { Clock } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+
+/** Keys that may change while they are used. The first signs; all are accepted. Empty: nothing is signed. */
+export interface SigningKeys {
+  readonly value: readonly Buffer[]
+  /** @returns a function that ends the calls. */
+  onChange(listener: () => void): () => void
+}
+
+export const noSigningKeys: SigningKeys = { value: [], onChange: () => () => {} }
+
+export type Sealed = 'message' | 'snapshot' | 'index' | 'status' | 'question' | 'answer'
+
+export interface EnvelopeOptions {
+  readonly keys: SigningKeys
+  /** The subject of the resource's log, which names the cluster and the resource. */
+  readonly subject: string
+  readonly clock: Clock
+  readonly logger: Logger
+  /** Called for everything that is refused. */
+  readonly onRefused: () => void
+}
+
+const MAGIC = 0x53
+const FORMAT = 1
+const KEY_ID_BYTES = 4
+const MAC_BYTES = 32
+const HEADER_BYTES = 2 + KEY_ID_BYTES + MAC_BYTES
+/** A forger must not fill the log. */
+const LOG_GAP_MS = 3_600_000
+
+const idOf = (key: Buffer): Buffer =>
+  createHash('sha256').update('distributary signing key').update(key).digest().subarray(0, KEY_ID_BYTES)
+
+export class Envelope {
+  readonly #options: EnvelopeOptions
+  readonly #ids = new WeakMap<Buffer, Buffer>()
+  #loggedMs = Number.NEGATIVE_INFINITY
+
+  constructor(options: EnvelopeOptions) {
+    this.#options = options
+  }
+
+  get isSigning(): boolean {
+    return this.#options.keys.value.length > 0
+  }
+
+  /** The bytes that a signature adds. */
+  get overheadBytes(): number {
+    return this.isSigning ? HEADER_BYTES : 0
+  }
+
+  /** @returns a function that ends the calls. */
+  onKeysChanged(listener: () => void): () => void {
+    return this.#options.keys.onChange(listener)
+  }
+
+  seal(kind: Sealed, place: string | number, data: Buffer): Buffer {
+    const [key] = this.#options.keys.value
+    return key === undefined ? data : Buffer.concat([this.#header(key, kind, place, [data]), data])
+  }
+
+  /** Seals data that is in pieces, without joining them. */
+  sealChunks(kind: Sealed, place: string | number, chunks: readonly Buffer[]): readonly Buffer[] {
+    const [key] = this.#options.keys.value
+    return key === undefined ? chunks : [this.#header(key, kind, place, chunks), ...chunks]
+  }
+
+  /** @returns the data, or null for what must not be used: then it has been counted, and logged. */
+  open(kind: Sealed, place: string | number, bytes: Buffer): Buffer | null {
+    const { keys } = this.#options
+    if (keys.value.length === 0) return bytes
+    const reason = 'no key of --nats-signing-key-file has signed it'
+    if (bytes.length < HEADER_BYTES || bytes[0] !== MAGIC || bytes[1] !== FORMAT) {
+      return this.#refuse(kind, 'it is not signed')
+    }
+    const id = bytes.subarray(2, 2 + KEY_ID_BYTES)
+    const key = keys.value.find((each) => this.#id(each).equals(id))
+    if (key === undefined) return this.#refuse(kind, reason)
+    const data = bytes.subarray(HEADER_BYTES)
+    const mac = this.#mac(key, kind, place, [data])
+    if (!timingSafeEqual(mac, bytes.subarray(2 + KEY_ID_BYTES, HEADER_BYTES))) return this.#refuse(kind, reason)
+    return data
+  }
+
+  #header(key: Buffer, kind: Sealed, place: string | number, chunks: readonly Buffer[]): Buffer {
+    return Buffer.concat([Buffer.from([MAGIC, FORMAT]), this.#id(key), this.#mac(key, kind, place, chunks)])
+  }
+
+  /** Neither the kind nor the subject contains a line feed, and the place ends at the NUL that no place contains. */
+  #mac(key: Buffer, kind: Sealed, place: string | number, chunks: readonly Buffer[]): Buffer {
+    const mac = createHmac('sha256', key).update(`${kind}\n${this.#options.subject}\n${place}\0`)
+    for (const chunk of chunks) mac.update(chunk)
+    return mac.digest()
+  }
+
+  #id(key: Buffer): Buffer {
+    let id = this.#ids.get(key)
+    if (id === undefined) this.#ids.set(key, (id = idOf(key)))
+    return id
+  }
+
+  #refuse(kind: Sealed, reason: string): null {
+    const { clock, logger, subject, onRefused } = this.#options
+    onRefused()
+    if (clock.monotonic() - this.#loggedMs < LOG_GAP_MS) return null
+    this.#loggedMs = clock.monotonic()
+    logger.error({ subject, kind, reason }, 'something that came over NATS was refused, and is not used')
+    return null
+  }
+}
+
+/** Whether bytes are signed: for the message of a replica that has no keys. */
+export function isSealed(bytes: Buffer): boolean {
+  return bytes.length >= HEADER_BYTES && bytes[0] === MAGIC && bytes[1] === FORMAT
+}
+
+/** The most keys at one time: the one that signs, and the one before or after it. */
+const MOST_KEYS = 2
+const KEY_BYTES = 32
+
+/**
+ * Reads a file of signing keys: one or two lines of base64, each of at least 32 bytes. Empty lines and lines that begin with
+ * `#` do not count.
+ *
+ * @throws Error for anything else.
+ */
+export function parseSigningKeys(file: Buffer): readonly Buffer[] {
+  const lines = file
+    .toString('utf8')
+    .split(/\r?\n/)
+    .map((line) => line.trim())
+  const texts = lines.filter((line) => line !== '' && !line.startsWith('#'))
+  if (texts.length === 0 || texts.length > MOST_KEYS) {
+    throw new Error(`--nats-signing-key-file: ${texts.length} keys; one signs, and a second may be accepted besides it`)
+  }
+  return texts.map((text, i) => {
+    const key = Buffer.from(text, 'base64')
+    const isBase64 = /^[A-Za-z0-9+/]+=*$/.test(text)
+    if (!isBase64 || key.length < KEY_BYTES) {
+      throw new Error(`--nats-signing-key-file: key ${i + 1} is not base64 of at least ${KEY_BYTES} bytes`)
+    }
+    return key
+  })
+}

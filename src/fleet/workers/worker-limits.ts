@@ -1,0 +1,247 @@
+/**
+ * A worker's end of the limits that hold for all workers together. The primary counts, and the worker asks it:
+ *
+ * - for each slot, before a client uses it;
+ * - for requests of an identity, several at a time: what was granted and is not used within a second is lost, so that the sum
+ *   over the workers is never above the rate;
+ * - for bytes, after they were sent: the answer says how long the identity has to wait.
+ *
+ * While the primary does not answer, the worker decides by the share of one process, and tells the primary what it granted: the
+ * link keeps the order, so the primary's counts are right again as soon as it reads on. A share was rejected as the rule, because
+ * a client with one connection has only one worker.
+ */
+import { LRUCache } from 'lru-cache'
+import {
+  type CountedRates,
+  GATE_NAMES,
+  type Gate,
+  type GateName,
+  type Rates,
+  type Resets,
+  type SharedLimits,
+} from '../../model/shared-limits.js'
+import { TooManyRequestsError } from '../../model/status.js'
+import type { Clock } from '../../support/clock.js'
+import { type FrameReader, FrameWriter } from './frames.js'
+import { ToPrimary, ToWorker } from './messages.js'
+
+export interface WorkerLimitsOptions {
+  /** The number of workers. */
+  readonly processes: number
+  readonly clock: Clock
+  readonly send: (writer: FrameWriter) => void
+}
+
+/** How long granted requests may wait to be used. */
+const GRANT_MS = 1_000
+/** The most requests that are asked for at once: with more, an identity that uses several workers loses what it does not use. */
+const MAX_DRAWN = 32
+const MAX_IDENTITIES = 65_536
+
+/** The answer to a question: what the primary said, or that it does not answer. */
+type Answer<T> = T | 'away'
+
+/** The granted requests of one identity. */
+interface Grant {
+  left: number
+  untilMs: number
+  /** How many to ask for next. */
+  next: number
+  waiting: number
+  /** Resolves with `granted`, or with the refusal. */
+  drawing: Promise<Answer<'granted' | TooManyRequestsError>> | null
+}
+
+export class WorkerLimits implements SharedLimits {
+  readonly processes: number
+  readonly #options: WorkerLimitsOptions
+  readonly #asked = new Map<number, (reader: FrameReader | null) => void>()
+  /** The time until which each identity that has sent too many bytes waits. */
+  readonly #waitUntil = new LRUCache<string, number>({ max: MAX_IDENTITIES })
+  readonly #unsentResets = new Map<string, number>()
+  #resets: Resets | null = null
+  #nextId = 1
+  #isAway = false
+
+  constructor(options: WorkerLimitsOptions) {
+    this.#options = options
+    this.processes = options.processes
+  }
+
+  gate(name: GateName, own: Gate): Gate {
+    const gate = GATE_NAMES.indexOf(name)
+    /** Makes the slot's end known to both, once. */
+    const held = (id: number, leaveOwn: () => void): (() => void) => {
+      let isHeld = true
+      return () => {
+        if (!isHeld) return
+        isHeld = false
+        leaveOwn()
+        this.#leave(id)
+      }
+    }
+    const hold = (identity: string, leaveOwn: () => void): (() => void) => {
+      const id = this.#nextId++
+      this.#options.send(new FrameWriter(ToPrimary.hold).number(id).byte(gate).text(identity))
+      return held(id, leaveOwn)
+    }
+    return {
+      get running() {
+        return own.running
+      },
+      tryEnter: () => null,
+      hold: (identity) => hold(identity, own.hold(identity)),
+      enter: async (identity, signal) => {
+        const id = await this.#enter(gate, identity, signal)
+        if (id === 'away') return hold(identity, await own.enter(identity, signal))
+        return held(id, own.hold(identity))
+      },
+    }
+  }
+
+  rates(own: CountedRates): Rates {
+    const grants = new LRUCache<string, Grant>({ max: MAX_IDENTITIES })
+    const { clock, send } = this.#options
+    return {
+      countRequest: (identity) => {
+        if (this.#isAway) return own.countRequest(identity)
+        let grant = grants.get(identity)
+        if (grant === undefined)
+          grants.set(identity, (grant = { left: 0, untilMs: 0, next: 1, waiting: 0, drawing: null }))
+        if (this.#take(grant)) return
+        return this.#waitForGrant(identity, grant, own)
+      },
+      spendInitialBytes: (identity, bytes) => {
+        if (this.#isAway || !own.limitsBytes) return own.spendInitialBytes(identity, bytes)
+        if (bytes > 0) send(new FrameWriter(ToPrimary.spendBytes).text(identity).number(bytes))
+        return Math.max(0, (this.#waitUntil.get(identity) ?? 0) - clock.monotonic())
+      },
+    }
+  }
+
+  resets(own: Resets): (network: string, resets: number) => void {
+    this.#resets = own
+    return (network, resets) => {
+      if (this.#unsentResets.size === 0) setImmediate(() => this.#sendResets())
+      this.#unsentResets.set(network, (this.#unsentResets.get(network) ?? 0) + resets)
+    }
+  }
+
+  heard(reader: FrameReader): void {
+    switch (reader.type) {
+      case ToWorker.entered:
+      case ToWorker.drawn: {
+        const id = reader.number()
+        const answered = this.#asked.get(id)
+        this.#asked.delete(id)
+        return answered?.(reader)
+      }
+      case ToWorker.spent: {
+        const identity = reader.text()
+        this.#waitUntil.set(identity, this.#options.clock.monotonic() + reader.number())
+        return
+      }
+      case ToWorker.refuseNetwork:
+        return this.#resets?.refuse(reader.text())
+      default:
+        throw new RangeError(`no message has the type ${reader.type}`)
+    }
+  }
+
+  /** The primary does not answer any more: what was asked is decided here. */
+  lose(): void {
+    this.#isAway = true
+    const asked = [...this.#asked.values()]
+    this.#asked.clear()
+    for (const answered of asked) answered(null)
+  }
+
+  back(): void {
+    this.#isAway = false
+  }
+
+  /** @returns the number of the slot. @throws TooManyRequestsError; the signal's reason when it aborts. */
+  async #enter(gate: number, identity: string, signal: AbortSignal | undefined): Promise<Answer<number>> {
+    signal?.throwIfAborted()
+    if (this.#isAway) return 'away'
+    const id = this.#nextId++
+    let aborted = (): void => {}
+    try {
+      return await new Promise<Answer<number>>((resolve, reject) => {
+        aborted = () => {
+          this.#asked.delete(id)
+          this.#leave(id)
+          reject(signal?.reason as Error)
+        }
+        signal?.addEventListener('abort', aborted, { once: true })
+        this.#asked.set(id, (reader) => {
+          // The primary may yet grant it when it reads on.
+          if (reader === null) this.#leave(id)
+          if (reader === null) return resolve('away')
+          if (reader.byte() === 1) resolve(id)
+          else reject(refusal(reader))
+        })
+        this.#options.send(new FrameWriter(ToPrimary.enter).number(id).byte(gate).text(identity))
+      })
+    } finally {
+      signal?.removeEventListener('abort', aborted)
+    }
+  }
+
+  #leave(id: number): void {
+    this.#options.send(new FrameWriter(ToPrimary.leave).number(id))
+  }
+
+  #take(grant: Grant): boolean {
+    if (grant.left === 0 || this.#options.clock.monotonic() > grant.untilMs) return false
+    grant.left--
+    return true
+  }
+
+  /** @throws TooManyRequestsError */
+  async #waitForGrant(identity: string, grant: Grant, own: CountedRates): Promise<void> {
+    grant.waiting++
+    try {
+      while (true) {
+        const answer = await (grant.drawing ??= this.#draw(identity, grant))
+        if (answer === 'away') return await own.countRequest(identity)
+        if (this.#take(grant)) return
+        if (answer !== 'granted') throw answer
+      }
+    } finally {
+      grant.waiting--
+    }
+  }
+
+  async #draw(identity: string, grant: Grant): Promise<Answer<'granted' | TooManyRequestsError>> {
+    // Whoever has used up the last grant in time gets a larger one; whoever has not loses what is left.
+    const isUsedUp = grant.left === 0 && this.#options.clock.monotonic() <= grant.untilMs
+    grant.next = isUsedUp ? Math.min(MAX_DRAWN, grant.next * 2) : 1
+    const wanted = Math.min(MAX_DRAWN, Math.max(grant.next, grant.waiting))
+    const id = this.#nextId++
+    try {
+      return await new Promise((resolve) => {
+        this.#asked.set(id, (reader) => {
+          if (reader === null) return resolve('away')
+          grant.left = reader.count()
+          grant.untilMs = this.#options.clock.monotonic() + GRANT_MS
+          resolve(grant.left > 0 ? 'granted' : refusal(reader))
+        })
+        this.#options.send(new FrameWriter(ToPrimary.drawRequests).number(id).text(identity).count(wanted))
+      })
+    } finally {
+      grant.drawing = null
+    }
+  }
+
+  #sendResets(): void {
+    for (const [network, resets] of this.#unsentResets) {
+      this.#options.send(new FrameWriter(ToPrimary.resets).text(network).count(resets))
+    }
+    this.#unsentResets.clear()
+  }
+}
+
+function refusal(reader: FrameReader): TooManyRequestsError {
+  return new TooManyRequestsError(reader.text(), reader.count())
+}

@@ -1,0 +1,70 @@
+/**
+ * A TCP load balancer as a Kubernetes Service has one: it asks each replica's `/readyz`, hands new connections to those
+ * that are ready, in turn, and leaves the connections that there are alone.
+ */
+import { once } from 'node:events'
+import { get, type IncomingMessage } from 'node:http'
+import net from 'node:net'
+import type { Test } from 'tap'
+
+export interface Balancer {
+  readonly url: string
+  /** Ports of the replicas that are handed new connections. */
+  readonly ready: ReadonlySet<number>
+  add(port: number): void
+  remove(port: number): void
+}
+
+export async function startBalancer(t: Test, pollMs: number): Promise<Balancer> {
+  const replicas = new Set<number>()
+  const ready = new Set<number>()
+  const sockets = new Set<net.Socket>()
+  let turn = 0
+  const server = net.createServer((client) => {
+    const ports = [...ready]
+    const port = ports[turn++ % Math.max(ports.length, 1)]
+    if (port === undefined) {
+      client.destroy()
+      return
+    }
+    const replica = net.connect(port, '127.0.0.1')
+    for (const [from, to] of [
+      [client, replica],
+      [replica, client],
+    ] as const) {
+      sockets.add(from)
+      from.pipe(to)
+      from.once('error', () => to.destroy())
+      from.once('close', () => sockets.delete(from))
+    }
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const poll = setInterval(() => {
+    for (const port of replicas) {
+      void isReady(port).then((is) => (is && replicas.has(port) ? ready.add(port) : ready.delete(port)))
+    }
+  }, pollMs)
+  t.teardown(() => {
+    clearInterval(poll)
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return {
+    url: `http://127.0.0.1:${(server.address() as net.AddressInfo).port}`,
+    ready,
+    add: (port) => void replicas.add(port),
+    remove: (port) => void (replicas.delete(port), ready.delete(port)),
+  }
+}
+
+async function isReady(port: number): Promise<boolean> {
+  try {
+    const request = get({ port, host: '127.0.0.1', path: '/readyz', agent: false })
+    const [answer] = (await once(request, 'response')) as [IncomingMessage]
+    answer.resume()
+    return answer.statusCode === 200
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,177 @@
+/** Limits that hold for all workers together, between a primary and its workers on real sockets. */
+import t from 'tap'
+import { FairGate } from '../../../src/auth/fair-gate.js'
+import { IdentityLimits } from '../../../src/auth/limits.js'
+import type { Gate } from '../../../src/model/shared-limits.js'
+import { TooManyRequestsError } from '../../../src/model/status.js'
+import { systemClock } from '../../../src/support/clock.js'
+import { until } from '../../support/until.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+import { countedLimits, primaryHarness, type TestWorker } from '../workers-harness.js'
+
+/** The gate of a worker whose own share is `slots`. */
+function gateOf({ channel }: TestWorker, slots = 1): Gate {
+  const own = new FairGate({
+    slots,
+    maxSlotsPerIdentity: slots,
+    maxWaiting: 0,
+    maxWaitingPerIdentity: 0,
+    maxWaitMs: 0,
+    clock: systemClock,
+    onRejected: () => {},
+  })
+  return channel.limits.gate('watchers', own)
+}
+
+void t.test('slots are counted over all workers, and one that is given back goes to any of them', async (t) => {
+  const limits = countedLimits({ slots: 3 })
+  const h = primaryHarness(t, { limits })
+  const gates = [gateOf(await h.worker()), gateOf(await h.worker())] as const
+  const held = [await gates[0].enter('a'), await gates[0].enter('a'), await gates[0].enter('a')]
+  t.equal(limits.gates.watchers.running, 3, 'one worker may have all of them')
+  t.equal(gates[0].running, 3)
+  const waiting = gates[1].enter('b')
+  const alsoWaiting = gates[1].enter('b')
+  await t.rejects(gates[1].enter('b'), { name: 'TooManyRequestsError', message: /too many/ }, "the primary's refusal")
+  held[0]!()
+  held[0]!()
+  const leave = await waiting
+  t.equal(limits.gates.watchers.running, 3, 'giving back twice frees one slot')
+  leave()
+  await alsoWaiting
+  t.equal(gates[1].running, 1)
+})
+
+void t.test(
+  'a client that gives up waiting leaves the queue, and a slot granted meanwhile is given back',
+  async (t) => {
+    const limits = countedLimits({ slots: 1 })
+    const h = primaryHarness(t, { limits })
+    const gate = gateOf(await h.worker())
+    const leave = await gate.enter('a')
+    const controller = new AbortController()
+    const waiting = gate.enter('b', controller.signal)
+    await until(() => (limits.gates.watchers as FairGate).waiting === 1, 'the second waits')
+    controller.abort(new Error('gone'))
+    await t.rejects(waiting, { message: 'gone' })
+    await until(() => (limits.gates.watchers as FairGate).waiting === 0, 'nobody waits')
+    leave()
+    await until(() => limits.gates.watchers.running === 0, 'nobody is in')
+    await t.rejects(gate.enter('b', AbortSignal.abort(new Error('gone'))), { message: 'gone' })
+  },
+)
+
+void t.test('what the clients of a worker hold ends with the worker', async (t) => {
+  const limits = countedLimits({ slots: 2 })
+  const h = primaryHarness(t, { limits })
+  const [first, second] = [await h.worker(), await h.worker()]
+  await gateOf(first).enter('a')
+  await gateOf(first).enter('a')
+  const waiting = gateOf(second).enter('b')
+  first.socket.destroy()
+  await waiting
+  t.equal(limits.gates.watchers.running, 1)
+})
+
+void t.test(
+  'a worker whose primary is silent decides by its share, and the primary hears of it afterwards',
+  async (t) => {
+    const limits = countedLimits({ slots: 4 })
+    const h = primaryHarness(t, { limits })
+    const clock = new VirtualClock()
+    const worker = await h.worker(clock)
+    const gate = gateOf(worker, 2)
+    const before = await gate.enter('a')
+    worker.primarySocket.pause()
+    const asked = gate.enter('a')
+    await until(() => {
+      clock.advance(500)
+      return gate.running === 2
+    }, 'the question is decided here')
+    const alone = await asked
+    await t.rejects(gate.enter('a'), TooManyRequestsError, 'the share of a worker is used up')
+    before()
+    const again = await gate.enter('a')
+    worker.primarySocket.resume()
+    await until(() => limits.gates.watchers.running === 2, 'the primary knows what is held')
+    alone()
+    again()
+    await until(() => limits.gates.watchers.running === 0, 'and what is not')
+  },
+)
+
+void t.test('the requests of an identity are counted over all workers', async (t) => {
+  const clock = new VirtualClock()
+  const limits = countedLimits({ requestsPerSecond: 10, clock })
+  const h = primaryHarness(t, { limits })
+  const own = new IdentityLimits({ clock, requestsPerSecond: () => 5, initialBytesPerSecond: () => null })
+  const workers = [await h.worker(), await h.worker()]
+  const rates = workers.map(({ channel }) => channel.limits.rates(own))
+  let passed = 0
+  const ask = async (i: number): Promise<void> => {
+    try {
+      await rates[i % 2]!.countRequest('a')
+      passed++
+    } catch (error) {
+      t.match(error, { name: 'TooManyRequestsError', message: 'too many requests: more than 10 a second' })
+    }
+  }
+  await Promise.all(Array.from({ length: 300 }, async (_, i) => await ask(i)))
+  t.equal(passed, 100, 'a burst of ten seconds, to the last one')
+  await rates[0]!.countRequest('b')
+  t.equal((await rates[1]!.countRequest('b')) ?? 'passed', 'passed', 'others have their own')
+  clock.advance(1_000)
+  passed = 0
+  for (let i = 0; i < 40; i++) await ask(i)
+  t.equal(passed, 10, 'then the rate')
+})
+
+void t.test('the bytes of an identity are counted over all workers', async (t) => {
+  const clock = new VirtualClock()
+  const limits = countedLimits({ clock })
+  const h = primaryHarness(t, { limits })
+  const own = new IdentityLimits({ clock, requestsPerSecond: () => 5, initialBytesPerSecond: () => 500 })
+  const [first, second] = [await h.worker(), await h.worker()]
+  const rates = [first.channel.limits.rates(own), second.channel.limits.rates(own)] as const
+  t.equal(rates[0].spendInitialBytes('a', 3_000), 0, 'the bytes that are counted may go')
+  await until(() => rates[0].spendInitialBytes('a', 0) > 1_000, 'then it waits')
+  rates[1].spendInitialBytes('a', 1_000)
+  await until(() => rates[1].spendInitialBytes('a', 0) > 2_000, 'for what it took elsewhere, too')
+  t.equal(rates[1].spendInitialBytes('b', 0), 0)
+})
+
+void t.test('requests that are given up are counted over all workers, and all refuse the network', async (t) => {
+  const limits = countedLimits()
+  const h = primaryHarness(t, { limits })
+  const [first, second] = [await h.worker(), await h.worker()]
+  const refused: string[] = []
+  const own = (name: string) => ({
+    countOf: () => {},
+    refuse: (network: string) => void refused.push(`${name} ${network}`),
+  })
+  const tell = first.channel.limits.resets(own('first'))
+  second.channel.limits.resets(own('second'))
+  for (let i = 0; i < 5; i++) tell('192.0.2.1', 1)
+  await until(() => limits.resetsOf.get('192.0.2.1') === 5, 'the primary is told')
+  h.primary.refuse('192.0.2.1')
+  await until(() => refused.length === 2, 'both are told')
+  t.same(refused.sort(), ['first 192.0.2.1', 'second 192.0.2.1'])
+})
+
+void t.test('a worker that cannot read its metrics says so at once, and is left out of the scrape', async (t) => {
+  const h = primaryHarness(t)
+  const failed: unknown[] = []
+  const options = {
+    collectMetrics: () => Promise.reject(new Error('no metrics')),
+    collectStatus: () => Promise.reject(new Error('no status')),
+    onCollectFailed: (error: unknown) => void failed.push(error),
+  }
+  const broken = await h.worker(systemClock, options)
+  await h.worker()
+  t.equal(await broken.channel.exposeMetrics(), 'own')
+  t.equal(await broken.channel.exposeStatus(), '["primary","own"]')
+  t.same(
+    failed.map((error) => (error as Error).message),
+    ['no metrics', 'no status'],
+  )
+})
