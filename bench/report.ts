@@ -24,6 +24,8 @@ export async function report(isLocal: boolean): Promise<void> {
   for (const section of [
     fanoutSection,
     selectorsSection,
+    oneEventSection,
+    objectsSection,
     memorySection,
     listSection,
     stormSection,
@@ -227,6 +229,43 @@ async function selectorsSection(all: readonly Row[]): Promise<string> {
     plain('p99 ms', 'p99Ms'),
   ]
   return `## Selectors: an event costs what it delivers\n\nEach watcher has a \`spec.nodeName\` of its own; each event is for one.\n\n${table(rows, columns)}\n\n![CPU of an event](charts/selectors.svg)`
+}
+
+function oneEventSection(all: readonly Row[]): string {
+  const rows = latest(all, 'one-event')
+  if (rows.length === 0) return ''
+  return `## One event, one watcher
+
+Pods of 3.5 KB, each event for one of a hundred watchers by \`spec.nodeName\`.
+
+${table(rows, [
+  subjectColumn,
+  plain('objects', 'objects'),
+  { title: 'history', cell: (row) => String(row['rings'] ?? '–') },
+  plain('events/s', 'rate'),
+  plain('µs an event', 'cpuMicrosPerEvent'),
+  plain('above idle', 'cpuMicrosPerEventAboveIdle'),
+  plain('p50 ms', 'p50Ms'),
+  plain('p99 ms', 'p99Ms'),
+  plain('resident MB', 'residentMb'),
+])}`
+}
+
+function objectsSection(all: readonly Row[]): string {
+  const rows = latest(all, 'objects')
+  if (rows.length === 0) return ''
+  return `## Objects: what a server holds that nobody watches
+
+${table(rows, [
+  subjectColumn,
+  plain('objects', 'objects'),
+  plain('bytes each', 'objectBytes'),
+  plain('ready after ms', 'startedMs'),
+  plain('CPU s until then', 'startCpuSeconds'),
+  plain('memory of an object, bytes', 'bytesPerObject'),
+  plain('resident MB', 'residentMb'),
+  plain('with 1,000: ready after ms', 'startedMsWithFew'),
+])}`
 }
 
 async function memorySection(all: readonly Row[]): Promise<string> {

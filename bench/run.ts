@@ -10,6 +10,8 @@ import { list } from './list.js'
 import { loop } from './loop.js'
 import { memory } from './memory.js'
 import { nats } from './nats.js'
+import { objects } from './objects.js'
+import { oneEvent } from './one-event.js'
 import { protobufDecode } from './protobuf-decode.js'
 import { report } from './report.js'
 import { restart } from './restart.js'
@@ -25,6 +27,8 @@ import { createRecorder } from './support/record.js'
 const questions: Record<string, { readonly ask: Question; readonly about: string }> = {
   fanout: { ask: fanout, about: 'deliveries per CPU-second and delay, by watchers, rate and wire' },
   selectors: { ask: selectors, about: 'cost of an event for one of N watchers with selectors of their own' },
+  'one-event': { ask: oneEvent, about: 'an event of 3.5 KB for one watcher, 300 a second: CPU and delay' },
+  objects: { ask: objects, about: 'start with 200,000 objects: time until ready, memory of an object' },
   storm: { ask: storm, about: 'everybody reconnects at once while others list' },
   restart: { ask: restart, about: 'what reading history back at a start costs etcd: the delay of its puts' },
   list: { ask: list, about: 'full lists asked for at once: CPU each, memory at the worst' },

@@ -29,6 +29,8 @@ export interface Scene {
   /** etcd's revision once the objects were written; 0 without etcd. */
   readonly revision: number
   readonly etcd: Etcd | null
+  /** From the start of the subject until it was ready, in milliseconds. */
+  readonly startedMs: number
   readonly progressFile: string
   /**
    * Opens the scene's number of watches, from its revision on; all of them are owed every event unless said otherwise.
@@ -52,6 +54,7 @@ export async function withScene<T>(options: SceneOptions, measure: (scene: Scene
       nextSequence = (await written.run({ rate: 0, count: options.objects.count, ms: 120_000 })).next
     }
     const revision = etcd ? await etcd.revision() : 0
+    const startAt = performance.now()
     const subject = await options.kind.start({
       workspace,
       wire: options.wire,
@@ -62,6 +65,7 @@ export async function withScene<T>(options: SceneOptions, measure: (scene: Scene
       ...(options.nodeFlags === undefined ? {} : { nodeFlags: options.nodeFlags }),
       ...(options.serverFlags === undefined ? {} : { serverFlags: options.serverFlags }),
     })
+    const startedMs = performance.now() - startAt
     const source = written ?? subject.source
     if (!source) throw new Error(`${options.kind.name} has neither etcd nor events of its own`)
     return await measure({
@@ -70,6 +74,7 @@ export async function withScene<T>(options: SceneOptions, measure: (scene: Scene
       nextSequence,
       revision,
       etcd,
+      startedMs,
       progressFile,
       openWatchers: (more, request) =>
         openWatchers(request ?? subject.watch({ afterRevision: revision }), {

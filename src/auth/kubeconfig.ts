@@ -9,8 +9,10 @@ import type { JsonServer } from './https-json.js'
 
 /** @throws Error that names the file and what is missing. */
 export function loadKubeconfig(file: string, readFile: (path: string) => Buffer = readFileSync): JsonServer {
-  const { exec, ...context } = readKubeconfig(parse(readFile(file).toString('utf8')), { file, readFile })
+  const { exec, impersonate, ...context } = readKubeconfig(parse(readFile(file).toString('utf8')), { file, readFile })
   if (exec !== undefined)
     throw new Error(`kubeconfig ${file}: its user has an exec plugin, which a server does not run`)
+  if (impersonate !== undefined)
+    throw new Error(`kubeconfig ${file}: its user impersonates another (as), which the server does not do`)
   return context
 }

@@ -3,8 +3,6 @@
  * --context): the default is the distributary of this machine, not the cluster that kubectl was last used with.
  */
 import { readFileSync } from 'node:fs'
-import { homedir } from 'node:os'
-import path from 'node:path'
 import { nodeTransport, type NodeTransportOptions } from '../client/node/node-transport.js'
 import type { Transport } from '../reflector/transport.js'
 import type { FlagValues, Flags } from './command.js'
@@ -32,7 +30,7 @@ export const connectionFlags = {
     kind: 'string',
     placeholder: 'NAME',
     group,
-    doc: 'Context of the kubeconfig file; without --kubeconfig that of KUBECONFIG, or ~/.kube/config.',
+    doc: 'Context of the kubeconfig file; without --kubeconfig of the files of KUBECONFIG, merged as kubectl does, or of ~/.kube/config.',
   },
   'certificate-authority': { kind: 'file', group, doc: 'Authorities to trust instead of the system’s, in PEM.' },
   'client-certificate': { kind: 'file', group, doc: 'Certificate to show, in PEM.' },
@@ -43,6 +41,9 @@ export const connectionFlags = {
     group,
     doc: 'Take any certificate. Whoever is in between can read all.',
   },
+  as: { kind: 'string', placeholder: 'USER', group, doc: 'Ask as another user, if the server lets you.' },
+  'as-group': { kind: 'list', placeholder: 'GROUP', group, doc: 'Group of that user; may be given several times.' },
+  'as-uid': { kind: 'string', placeholder: 'UID', group, doc: 'UID of that user.' },
 } as const satisfies Flags
 
 export interface Connection {
@@ -88,9 +89,20 @@ export async function connect(
     ...(tlsServerName === null ? {} : { tlsServerName }),
     ...(flags['insecure-skip-tls-verify'] ? { insecureSkipTlsVerify: true } : {}),
     ...(authorization === null ? {} : { authorization }),
+    ...impersonationOf(flags),
   }
   const transport = nodeTransport(options)
   return { server, namespace, transport, options, close: () => transport.close() }
+}
+
+/** Flags replace the kubeconfig's impersonation whole. */
+function impersonationOf(flags: FlagValues<typeof connectionFlags>): Pick<NodeTransportOptions, 'impersonate'> {
+  const { as: user, 'as-group': groups, 'as-uid': uid } = flags
+  if (user === null) {
+    if (groups.length > 0 || uid !== null) throw new UsageError('--as-group and --as-uid need --as')
+    return {}
+  }
+  return { impersonate: { user, groups, ...(uid === null ? {} : { uid }) } }
 }
 
 type FromFile = Partial<NodeTransportOptions> & { readonly namespace?: string }
@@ -98,12 +110,10 @@ type FromFile = Partial<NodeTransportOptions> & { readonly namespace?: string }
 async function readKubeconfig(flags: FlagValues<typeof connectionFlags>, environment: Environment): Promise<FromFile> {
   const { kubeconfig, context } = flags
   if (kubeconfig === null && context === null) return {}
-  const [first = ''] = (environment['KUBECONFIG'] ?? '').split(path.delimiter)
-  const file = kubeconfig ?? (first === '' ? path.join(homedir(), '.kube', 'config') : first)
   // The YAML reader is loaded only when there is YAML to read.
-  const { loadKubeconfig } = await import('../client/node/kubeconfig.js')
+  const { kubeconfigFiles, loadKubeconfig } = await import('../client/node/kubeconfig.js')
   try {
-    return await loadKubeconfig(file, context === null ? {} : { context })
+    return await loadKubeconfig(kubeconfig ?? kubeconfigFiles(environment), context === null ? {} : { context })
   } catch (error) {
     throw new CommandError(errorMessage(error), undefined, { cause: error })
   }

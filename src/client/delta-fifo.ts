@@ -14,6 +14,7 @@
 import type { ReflectorSink } from '../reflector/reflector.js'
 import type { Change } from '../reflector/object-codec.js'
 
+/** One change of an object that a reader of a DeltaFifo has not seen. */
 export type Delta<T> =
   | { readonly type: 'Added' | 'Updated' | 'Replaced' | 'Sync'; readonly object: T }
   | {
@@ -27,6 +28,7 @@ export type Delta<T> =
       readonly isFinalStateUnknown: boolean
     }
 
+/** All changes of one object that a reader of a DeltaFifo has not seen. */
 export interface KeyedDeltas<T> {
   readonly key: string
   /** One to three deltas, oldest first. */
@@ -44,6 +46,7 @@ export interface DeltaFifoOptions<T> {
   readonly known: KnownObjects<T>
 }
 
+/** Collects the changes of each object between a reflector and a reader that may be slow. */
 export class DeltaFifo<T> implements ReflectorSink<T> {
   readonly #keyOf: (object: T) => string
   readonly #known: KnownObjects<T>

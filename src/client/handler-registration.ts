@@ -14,6 +14,7 @@ export interface Handler<T> {
   deleted?(object: T, isFinalStateUnknown: boolean): void | Promise<void>
 }
 
+/** How a handler is called. */
 export interface HandlerOptions {
   /**
    * How many notifications are kept exactly as they happened. Beyond that, several of one object become one, so that at
@@ -24,6 +25,7 @@ export interface HandlerOptions {
   onError?(error: unknown): void
 }
 
+/** A handler that was added to an informer: how far it is, and how to remove it. */
 export class HandlerRegistration<T> {
   readonly #handler: Handler<T>
   readonly #queue: HandlerQueue<T>

@@ -1,5 +1,5 @@
 /** `distributary/client` for Node: the browser's part, and the parts that read files and certificates. */
 export * from './browser.js'
 export type { Credentials, CredentialSource } from './node/exec-credentials.js'
-export { loadKubeconfig, type Kubeconfig, type KubeconfigOptions } from './node/kubeconfig.js'
+export { kubeconfigFiles, loadKubeconfig, type Kubeconfig, type KubeconfigOptions } from './node/kubeconfig.js'
 export { nodeTransport, type NodeTransportOptions } from './node/node-transport.js'

@@ -6,6 +6,7 @@
  */
 export type IndexFunction<T> = (object: T) => readonly string[]
 
+/** The indexes that an Indexer begins with. */
 export interface IndexerOptions<T> {
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>>
 }
@@ -16,6 +17,7 @@ interface Index<T> {
   keysByValue: Map<string, Set<string>> | null
 }
 
+/** Objects by key and by named indexes, with one object for each key. */
 export class Indexer<T> {
   readonly #objects = new Map<string, T>()
   readonly #indexes = new Map<string, Index<T>>()
@@ -28,6 +30,11 @@ export class Indexer<T> {
   addIndex(name: string, valuesOf: IndexFunction<T>): void {
     if (this.#indexes.has(name)) throw new Error(`an index ${JSON.stringify(name)} is there already`)
     this.#indexes.set(name, { valuesOf, keysByValue: null })
+  }
+
+  /** Returns the function of an index; undefined when there is no such index. */
+  indexFunction(name: string): IndexFunction<T> | undefined {
+    return this.#indexes.get(name)?.valuesOf
   }
 
   get size(): number {

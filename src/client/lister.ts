@@ -1,11 +1,29 @@
 /** Reads an informer's store like a caller of the API: by name, by namespace, by labels. */
-import type { KubeObject } from '../reflector/tree-codec.js'
+import {
+  holds,
+  type LabelSelectorObject,
+  parseRequirements,
+  type Requirement,
+  requirementsOf,
+} from '../model/label-requirements.js'
+import type { KubeObject, ObjectLike } from '../reflector/tree-codec.js'
 import { objectKey } from '../reflector/object-codec.js'
 import type { Indexer } from './indexer.js'
 
+/** The name of the index by namespace, which every informer's store has. */
 export const NAMESPACE_INDEX = 'namespace'
 
-export class Lister<T extends KubeObject> {
+/** Which objects of a store are meant. */
+export interface ListerQuery {
+  readonly namespace?: string
+  /** An object must have all of them with these values. */
+  readonly labels?: Readonly<Record<string, string>>
+  /** In Kubernetes' grammar (`app=web,tier in (a,b),!canary`), or as the API's LabelSelector. */
+  readonly selector?: string | LabelSelectorObject
+}
+
+/** Reads a store by name, namespace and labels. */
+export class Lister<T extends ObjectLike = KubeObject> {
   readonly #store: Indexer<T>
 
   /** @param store must have the index `NAMESPACE_INDEX`. */
@@ -18,12 +36,33 @@ export class Lister<T extends KubeObject> {
     return this.#store.get(objectKey(namespace, name))
   }
 
-  /** @param labels an object must have all of them with these values. */
-  list(options: { readonly namespace?: string; readonly labels?: Readonly<Record<string, string>> } = {}): T[] {
-    const { namespace, labels } = options
+  /** @throws BadRequestError for a selector that cannot be read. */
+  list({ namespace, labels, selector }: ListerQuery = {}): T[] {
     const objects = namespace === undefined ? this.#store.list() : this.#store.byIndex(NAMESPACE_INDEX, namespace)
-    if (labels === undefined) return objects
-    const wanted = Object.entries(labels)
-    return objects.filter(({ metadata }) => wanted.every(([name, value]) => metadata.labels?.[name] === value))
+    if (labels === undefined && selector === undefined) return objects
+    const matches = labelMatcher(selector ?? '')
+    const wanted = Object.entries(labels ?? {})
+    return objects.filter(
+      ({ metadata }) =>
+        wanted.every(([name, value]) => metadata?.labels?.[name] === value) && matches(metadata?.labels ?? {}),
+    )
   }
+}
+
+/**
+ * Returns a function that tells whether labels are selected; a selector without requirements selects everything. It reads
+ * the selector once, for callers that match many objects.
+ *
+ * @throws BadRequestError for a selector that cannot be read.
+ */
+export function labelMatcher(
+  selector: string | LabelSelectorObject,
+): (labels: Readonly<Record<string, string>>) => boolean {
+  const requirements: readonly Requirement[] =
+    typeof selector === 'string' ? parseRequirements(selector) : requirementsOf(selector)
+  return (labels) =>
+    requirements.every((requirement) => {
+      const { key } = requirement
+      return holds(requirement, Object.hasOwn(labels, key) ? labels[key] : undefined)
+    })
 }

@@ -1,6 +1,7 @@
 /** Decides when a key may be tried again: two rules and their combination, with client-go's defaults. */
 import type { Clock } from '../support/clock.js'
 
+/** Decides how long a key waits for its next try. */
 export interface RateLimiter {
   /** Returns the milliseconds to wait before this key's next try, and counts a try. */
   delayMs(key: string): number

@@ -8,7 +8,7 @@
  * objects. Objects are shared: nobody may change them.
  */
 import { Reflector, type ReflectorOptions, type ReflectorStatus } from '../reflector/reflector.js'
-import { type KubeObject, treeCodec } from '../reflector/tree-codec.js'
+import { type KubeObject, type ObjectLike, treeCodec } from '../reflector/tree-codec.js'
 import type { Timer } from '../support/clock.js'
 import { activeClock } from '../reflector/active-clock.js'
 import { objectKey } from '../reflector/object-codec.js'
@@ -20,7 +20,8 @@ import type { Notification } from './handler-queue.js'
 import { Indexer, type IndexFunction } from './indexer.js'
 import { Lister, NAMESPACE_INDEX } from './lister.js'
 
-export interface InformerOptions<T extends KubeObject> extends Omit<
+/** What an informer follows, and how; the rest is as in `ReflectorOptions`. */
+export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit<
   ReflectorOptions<T>,
   'codec' | 'sink' | 'onStatus'
 > {
@@ -46,7 +47,8 @@ export type InformerEvent<T> = Notification<T>
  */
 const SLICE_MS = 10
 
-export class SharedInformer<T extends KubeObject> {
+/** A local copy of a resource that follows the server, with any number of handlers. */
+export class SharedInformer<T extends ObjectLike = KubeObject> {
   readonly store: Indexer<T>
   readonly lister: Lister<T>
   readonly #options: InformerOptions<T>
@@ -66,7 +68,7 @@ export class SharedInformer<T extends KubeObject> {
     this.#options = options
     const codec = treeCodec<T>({ sharesStrings: true })
     this.store = new Indexer({ indexes: options.indexes ?? {} })
-    this.store.addIndex(NAMESPACE_INDEX, ({ metadata }) => [metadata.namespace ?? ''])
+    this.store.addIndex(NAMESPACE_INDEX, ({ metadata }) => [metadata?.namespace ?? ''])
     this.lister = new Lister(this.store)
     this.#fifo = new DeltaFifo({ keyOf: (object) => codec.keyOf(object), known: this.store })
     this.#fifo.onItem(() => this.#schedule())
@@ -154,7 +156,7 @@ export class SharedInformer<T extends KubeObject> {
     const { signal } = options
     if (signal?.aborted) return
     const queue = new AsyncQueue<InformerEvent<T>>()
-    const keyOf = ({ metadata }: T): string => objectKey(metadata.namespace, metadata.name)
+    const keyOf = ({ metadata }: T): string => objectKey(metadata?.namespace, metadata?.name ?? '')
     const registration = this.addHandler(
       {
         // Each is handed over when the one before it was taken: until then the rest waits, and merges, in the queue.
@@ -252,10 +254,10 @@ export class SharedInformer<T extends KubeObject> {
 }
 
 /** The same version of the same object: not only its resourceVersion, for a key that was deleted and made anew in a restored etcd. */
-function isSame(a: KubeObject, b: KubeObject): boolean {
+function isSame(a: ObjectLike, b: ObjectLike): boolean {
   return (
-    a.metadata.resourceVersion !== undefined &&
-    a.metadata.resourceVersion === b.metadata.resourceVersion &&
+    a.metadata?.resourceVersion !== undefined &&
+    a.metadata.resourceVersion === b.metadata?.resourceVersion &&
     a.metadata.uid === b.metadata.uid
   )
 }

@@ -4,24 +4,29 @@
  */
 import type { DecodedEvent, ObjectCodec } from '../reflector/object-codec.js'
 import { Reflector, type ReflectorOptions } from '../reflector/reflector.js'
-import { type KubeObject, treeCodec } from '../reflector/tree-codec.js'
+import { type KubeObject, type ObjectLike, treeCodec } from '../reflector/tree-codec.js'
 
+/** What `watch` yields: whole states, the changes after them, and bookmarks. */
 export type WatchItem<T> =
   /** A whole state: at first, and again when the server could not tell what happened meanwhile. */
   | { readonly type: 'STATE'; readonly items: readonly T[]; readonly resourceVersion: string }
   | Exclude<DecodedEvent<T>, { type: 'ERROR' }>
 
+/** The options of `watchDecoded`. */
 export interface DecodedWatchOptions<T> extends Omit<ReflectorOptions<T>, 'sink'> {
   readonly signal?: AbortSignal
 }
 
-export type WatchOptions<T extends KubeObject> = Omit<DecodedWatchOptions<T>, 'codec'>
+/** The options of `watch`. */
+export type WatchOptions<T extends ObjectLike = KubeObject> = Omit<DecodedWatchOptions<T>, 'codec'>
 
 /** While this many events wait to be taken, nothing more is read from the server. */
 const MAX_WAITING = 256
 
 /** Ends only when the signal aborts: trouble is reported by `onStatus`. */
-export function watch<T extends KubeObject>(options: WatchOptions<T>): AsyncGenerator<WatchItem<T>, void, undefined> {
+export function watch<T extends ObjectLike = KubeObject>(
+  options: WatchOptions<T>,
+): AsyncGenerator<WatchItem<T>, void, undefined> {
   return watchDecoded<T>({ ...options, codec: treeCodec<T>() })
 }
 

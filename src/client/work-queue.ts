@@ -12,12 +12,14 @@ import { activeClock } from '../reflector/active-clock.js'
 import type { Clock, Timer } from '../support/clock.js'
 import { exponentialPerKey, longestOf, type RateLimiter, tokenBucket } from './rate-limiter.js'
 
+/** How a work queue spaces its retries. */
 export interface WorkQueueOptions {
   /** Default: 5 ms doubled per try of a key up to 1,000 s, and 10 a second for all of them with a burst of 100. */
   readonly rateLimiter?: RateLimiter
   readonly clock?: Clock
 }
 
+/** How `WorkQueue.run` works. */
 export interface WorkOptions {
   /** How many keys are worked on at once. Default: 1. */
   readonly concurrency?: number
@@ -26,6 +28,7 @@ export interface WorkOptions {
   onError?(error: unknown, key: string): void
 }
 
+/** Keys to work on: each once, never by two workers at a time, failures retried ever later. */
 export class WorkQueue {
   readonly #clock: Clock
   readonly #rateLimiter: RateLimiter

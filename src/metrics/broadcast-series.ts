@@ -12,7 +12,8 @@ export class BroadcastSeries {
   readonly #sentBytes
   readonly #ended
   readonly #delay
-  readonly #passes
+  /** Observes the seconds of one slice of fan-out work. */
+  readonly passSlice: (seconds: number) => void
   readonly #watchers
   readonly #groups
   readonly #logBytes
@@ -35,18 +36,19 @@ export class BroadcastSeries {
       ...RESOURCE,
       'reason',
     ])
-    this.#delay = set.histogram('broadcast_delay_seconds', 'Delay of events on each segment of their way.', [
+    this.#delay = set.hotHistogram('broadcast_delay_seconds', 'Delay of events on each segment of their way.', [
       ...RESOURCE,
       'segment',
     ])
-    this.#passes = set.renamed(
-      set.histogram(
+    const passes = set.renamed(
+      set.hotHistogram(
         'broadcast_pass_slice_duration_seconds',
         'Time of one slice of fan-out work, between two turns of the event loop.',
         [],
       ),
       'broadcast_pass_slice_seconds',
     )
+    this.passSlice = passes.labels({})
     this.#watchers = set.gauge('broadcast_watchers', 'Running watches, by transport and state.', [
       ...RESOURCE,
       'transport',
@@ -68,19 +70,14 @@ export class BroadcastSeries {
 
   /** Returns the observer of the seconds that events take on one segment of their way. */
   delayOf(labels: ResourceLabels, segment: Segment): (seconds: number) => void {
-    const delay = this.#delay.labels({ ...labels, segment })
-    return (seconds) => delay.observe(seconds)
-  }
-
-  passSlice(seconds: number): void {
-    this.#passes.observe(seconds)
+    return this.#delay.labels({ ...labels, segment })
   }
 
   /** Cumulative counts by upper bound in seconds, for the segment cache-to-socket of all resources. */
-  async delays(): Promise<readonly (readonly [upTo: number, count: number])[]> {
+  delays(): readonly (readonly [upTo: number, count: number])[] {
     const delays = new Map<number, number>()
-    for (const { metricName, labels, value } of (await this.#delay.get()).values) {
-      if (metricName?.endsWith('_bucket') !== true || labels.segment !== 'cache-to-socket') continue
+    for (const { metricName, labels, value } of this.#delay.get().values) {
+      if (metricName?.endsWith('_bucket') !== true || labels['segment'] !== 'cache-to-socket') continue
       const { le } = labels as { readonly le?: string | number }
       const upTo = le === '+Inf' ? Number.MAX_VALUE : Number(le)
       delays.set(upTo, (delays.get(upTo) ?? 0) + value)

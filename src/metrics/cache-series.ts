@@ -20,7 +20,7 @@ export class CacheSeries {
   readonly #ready
 
   constructor(set: MetricSet) {
-    this.#events = set.counter('cache_events_total', 'Events that entered the cache.', RESOURCE)
+    this.#events = set.hotCounter('cache_events_total', 'Events that entered the cache.', RESOURCE)
     this.#coalesced = set.counter(
       'cache_events_coalesced_total',
       'Events made from the difference between two lists, after a gap (--on-gap=coalesce).',
@@ -81,7 +81,7 @@ export class CacheSeries {
     const events = this.#events.labels(labels)
     return {
       applied: (count, seconds) => {
-        events.inc(count)
+        events(count)
         arrived(seconds)
       },
       coalesced: (count) => this.#coalesced.inc(labels, count),
@@ -91,8 +91,8 @@ export class CacheSeries {
   }
 
   /** Events that entered all caches since the start. */
-  async totalEvents(): Promise<number> {
-    return (await this.#events.get()).values.reduce((sum, { value }) => sum + value, 0)
+  totalEvents(): number {
+    return this.#events.total()
   }
 
   /** Sets the gauges of every resource anew; those of a resource that is gone disappear. */

@@ -17,7 +17,7 @@ export class FeedSeries {
   readonly #auditFailures
 
   constructor(set: MetricSet) {
-    this.#received = set.counter('feed_events_received_total', 'Events received from the upstream.', RESOURCE)
+    this.#received = set.hotCounter('feed_events_received_total', 'Events received from the upstream.', RESOURCE)
     this.#dropped = set.counter(
       'feed_events_dropped_total',
       'Events that the upstream sent twice, and that were dropped.',
@@ -81,7 +81,7 @@ export class FeedSeries {
   of(labels: ResourceLabels): FeedMetrics {
     const received = this.#received.labels(labels)
     return {
-      received: (_batches, events) => received.inc(events),
+      received: (_batches, events) => received(events),
       dropped: (events) => this.#dropped.inc(labels, events),
       reconnected: () => this.#reconnects.inc(labels),
       relisted: (reason) => this.#relists.inc({ ...labels, reason }),

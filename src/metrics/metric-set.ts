@@ -3,6 +3,7 @@
  * processes.
  */
 import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client'
+import { HotCounter, HotHistogram } from './hot-metrics.js'
 
 /** From 0.1 ms (one pass at the head) to 10 s (a peer that is far behind). */
 export const DELAY_BUCKETS = [0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -49,11 +50,21 @@ export class MetricSet {
     })
   }
 
+  /** A counter that every event moves. */
+  hotCounter<L extends string>(name: string, help: string, labelNames: readonly L[]): HotCounter<L> {
+    return new HotCounter(this.registry, { name: `distributary_${name}`, help, labelNames })
+  }
+
+  /** A histogram that every event moves. */
+  hotHistogram<L extends string>(name: string, help: string, labelNames: readonly L[]): HotHistogram<L> {
+    return new HotHistogram(this.registry, { name: `distributary_${name}`, help, labelNames }, DELAY_BUCKETS)
+  }
+
   /**
    * Shows a metric under the name of the release before as well. It counts nothing itself, so it costs only at a
    * scrape.
    */
-  renamed<M extends Histogram | Gauge>(metric: M, oldName: string): M {
+  renamed<M extends Histogram | HotHistogram<string> | Gauge>(metric: M, oldName: string): M {
     const { name, labelNames } = metric as unknown as { name: string; labelNames: readonly string[] }
     const old = `distributary_${oldName}`
     const alias = {

@@ -118,13 +118,13 @@ export class Metrics {
   }
 
   /** Figures for the status page, which has no Prometheus to ask: totals over all resources since the start. */
-  async figures(): Promise<{
+  figures(): {
     /** Events that entered the caches: a worker's come from its primary process, a replica's from another one. */
     readonly takenEvents: number
     /** Cumulative counts by upper bound in seconds, for the segment cache-to-socket. */
     readonly delays: readonly (readonly [upTo: number, count: number])[]
-  }> {
-    return { takenEvents: await this.#cache.totalEvents(), delays: await this.#broadcast.delays() }
+  } {
+    return { takenEvents: this.#cache.totalEvents(), delays: this.#broadcast.delays() }
   }
 
   /** Returns the narrow parts for one resource. */

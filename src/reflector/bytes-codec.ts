@@ -9,6 +9,7 @@ import { eachElement, eachMember, stringAt } from './json-members.js'
 import { type DecodedEvent, type DecodedList, INITIAL_EVENTS_END, type ObjectCodec, objectKey } from './object-codec.js'
 import { errorMessage } from '../support/error-message.js'
 
+/** An object as the bytes that the server sent. */
 export interface BytesObject {
   /** JSON as it was sent. In a page of a list it may lack `kind` and `apiVersion`. */
   readonly bytes: Uint8Array
@@ -20,6 +21,7 @@ export interface BytesObject {
 
 const decoder = new TextDecoder()
 
+/** Reads objects as the bytes that the server sent, for passing them on. */
 export const bytesCodec: ObjectCodec<BytesObject> = {
   keyOf: ({ namespace, name }) => objectKey(namespace, name),
 

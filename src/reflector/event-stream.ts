@@ -20,6 +20,7 @@ export interface EventStream {
   readonly pendingBytes: number
 }
 
+/** A format of watch events: what to ask for, and how to read it. */
 export interface EventWire {
   readonly accept: string
   open<T>(codec: ObjectCodec<T>, onEvent: OnEvent<T>): EventStream
@@ -28,6 +29,7 @@ export interface EventWire {
 /** etcd's own limit for a request is 1.5 MiB by default; operators raise it, but seldom beyond this. */
 const MAX_EVENT_BYTES = 64 * 2 ** 20
 
+/** Watch events as lines of JSON, which every API server speaks. */
 export const jsonWire: EventWire = {
   accept: 'application/json',
   open(codec, onEvent) {
@@ -59,6 +61,7 @@ function withEnd(lines: Uint8Array): Uint8Array {
   return whole
 }
 
+/** Watch events as server-sent events, which distributary speaks. */
 export const sseWire: EventWire = {
   accept: 'text/event-stream',
   open(codec, onEvent) {

@@ -4,6 +4,7 @@
  */
 import { errorMessage } from '../support/error-message.js'
 
+/** Failures by what has to be done next. */
 export type FailureKind =
   /** 410: the server no longer has that resourceVersion. */
   | 'expired'
@@ -34,6 +35,7 @@ export interface StatusLike {
   readonly metadata?: { readonly continue?: string }
 }
 
+/** A failed list, watch or request: what kind it is, and what the server said. */
 export class WatchFailure extends Error {
   override readonly name = 'WatchFailure'
 

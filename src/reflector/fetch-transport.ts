@@ -4,19 +4,29 @@
  * Node's own `fetch` has no option for an authority or a client certificate: those need a `dispatcher` of the undici
  * package, whose version must match the one inside Node. This file therefore leaves TLS to the platform.
  */
+import { type Impersonation, impersonationHeaders } from './impersonation.js'
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from './transport.js'
 
+/** Where `fetchTransport` sends its requests, and with which credentials. */
 export interface FetchTransportOptions {
   /** `http://127.0.0.1:8001`, or '' in a browser for the page's own origin. A path in it is kept. */
   readonly server: string
   /** Sent as `Authorization: Bearer`. A function is called for each request, so that a rotated token is used. */
   readonly token?: string | (() => string | Promise<string>)
   readonly headers?: Readonly<Record<string, string>>
+  /** Makes the requests as another user, with at most one group and one value of each extra key: `fetch` would join several. */
+  readonly impersonate?: Impersonation
   /** Default: the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch
 }
 
+/** A transport by `fetch`. @throws Error when `impersonate` has several values of one header. */
 export function fetchTransport(options: FetchTransportOptions): Transport {
+  const impersonation = impersonationHeaders(options.impersonate)
+  const asAnother = Object.fromEntries(impersonation)
+  if (Object.keys(asAnother).length < impersonation.length) {
+    throw new Error('fetch sends several values of one header as one: impersonate with one group, or use nodeTransport')
+  }
   const server = options.server.replace(/\/+$/, '')
   return {
     async send(request: TransportRequest): Promise<TransportResponse> {
@@ -28,10 +38,12 @@ export function fetchTransport(options: FetchTransportOptions): Transport {
         headers: {
           accept: request.accept,
           ...options.headers,
+          ...asAnother,
           ...request.headers,
           ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }),
         },
-        cache: 'no-store',
+        ...(request.body === undefined ? {} : { body: request.body }),
+        cache: 'no-store' as const,
         signal: request.signal,
       }
       const response = await send(`${server}${request.path}${queryText(request.query)}`, init)

@@ -7,6 +7,7 @@ import type { ObjectCodec } from './object-codec.js'
 import { listQuery, type Selection } from './requests.js'
 import { readBody, type Transport, type TransportResponse } from './transport.js'
 
+/** What `listPages` lists, and how. */
 export interface ListOptions<T> {
   readonly transport: Transport
   readonly selection: Selection
@@ -24,6 +25,7 @@ export interface ListOptions<T> {
   readonly onPage?: (items: number, remaining: number | null) => void
 }
 
+/** A list whose pages were joined. */
 export interface WholeList<T> {
   readonly resourceVersion: string
   readonly items: T[]

@@ -5,8 +5,10 @@
  */
 import type { StatusLike } from './failure.js'
 
+/** What happened to the object. */
 export type ChangeType = 'ADDED' | 'MODIFIED' | 'DELETED'
 
+/** One change of one object. */
 export interface Change<T> {
   readonly type: ChangeType
   readonly object: T
@@ -16,6 +18,7 @@ export interface Change<T> {
   readonly resourceVersion: string
 }
 
+/** Everything up to this resourceVersion was sent. */
 export interface Bookmark {
   readonly type: 'BOOKMARK'
   readonly resourceVersion: string
@@ -27,8 +30,10 @@ export interface ErrorEvent {
   readonly status: StatusLike
 }
 
+/** One event of a watch, decoded. */
 export type DecodedEvent<T> = Change<T> | Bookmark | ErrorEvent
 
+/** One page of a list, decoded. */
 export interface DecodedList<T> {
   readonly resourceVersion: string
   /** The token is '' on the last page. */
@@ -38,6 +43,7 @@ export interface DecodedList<T> {
   readonly items: T[]
 }
 
+/** Reads objects from bytes: it decides what an object is in the program. */
 export interface ObjectCodec<T> {
   /**
    * The Accept header of lists and watches, if it differs from the format's own media type: a projection, such as a

@@ -21,6 +21,7 @@ import { type Selection, watchQuery } from './requests.js'
 import type { Transport } from './transport.js'
 import { type WatchPosition, runWatch, type WatchJobOptions, type WatchOutcome } from './watch-job.js'
 
+/** What a reflector writes to. */
 export interface ReflectorSink<T> {
   /** The whole state at `resourceVersion`: an object that is not among `items` no longer exists. */
   replace(items: T[], resourceVersion: string): Promise<void> | void
@@ -32,6 +33,7 @@ export interface ReflectorSink<T> {
   settled?(): Promise<void> | undefined
 }
 
+/** How far a reflector is. */
 export interface ReflectorStatus {
   readonly state: ReflectorState['kind']
   /** null before the first state was delivered. */
@@ -40,6 +42,7 @@ export interface ReflectorStatus {
   readonly reason: string | null
 }
 
+/** What a reflector follows, and how. */
 export interface ReflectorOptions<T> extends Selection {
   readonly transport: Transport
   readonly codec: ObjectCodec<T>
@@ -87,6 +90,7 @@ const PACE: BackoffOptions = { firstMs: 200, capMs: 2_000 }
 /** The longest wait that a server can ask for: the header may have a date of another clock. */
 const MAX_RETRY_AFTER_MS = 600_000
 
+/** Keeps a sink equal to a resource of an API server, by list and watch. */
 export class Reflector<T> {
   readonly #options: ReflectorOptions<T>
   readonly #clock: Clock

@@ -1,6 +1,7 @@
 /** The paths and parameters of a reflector's requests. */
 import type { ReflectorEffect } from './reflector-state.js'
 
+/** Which objects are listed and watched. */
 export interface Selection {
   /** The path of the resource: `/api/v1/pods`, `/apis/apps/v1/namespaces/shop/deployments`. */
   readonly path: string

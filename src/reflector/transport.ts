@@ -1,11 +1,13 @@
 /**
- * One HTTP request whose answer is read as it comes, which is all that list-and-watch needs of a network.
+ * One HTTP request whose answer is read as it comes, which is all that a client needs of a network.
  * `fetch-transport.ts` is for browsers and plain Node; `client/node` has another one for client certificates and
  * private authorities.
  */
 export interface TransportRequest {
-  /** Default: GET. There is never a body. */
-  readonly method?: 'POST'
+  /** Default: GET. */
+  readonly method?: 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** Sent with the content type of `headers`. */
+  readonly body?: string
   /** The absolute path without the server: `/api/v1/pods`. */
   readonly path: string
   readonly query: Readonly<Record<string, string>>
@@ -15,6 +17,7 @@ export interface TransportRequest {
   readonly signal: AbortSignal
 }
 
+/** The answer to a request, whose body is read as it comes. */
 export interface TransportResponse {
   readonly status: number
   /** Returns null when the header was not sent. */
@@ -23,6 +26,7 @@ export interface TransportResponse {
   readonly body: AsyncIterable<Uint8Array>
 }
 
+/** Sends requests to one server. */
 export interface Transport {
   /** Every status is an answer. @throws Error when there was no answer. */
   send(request: TransportRequest): Promise<TransportResponse>

@@ -6,6 +6,7 @@ import { WatchFailure, type StatusLike } from './failure.js'
 import { StringPool } from './string-pool.js'
 import { type DecodedEvent, type DecodedList, INITIAL_EVENTS_END, type ObjectCodec, objectKey } from './object-codec.js'
 
+/** The metadata of any object. */
 export interface ObjectMetadata {
   readonly name: string
   readonly namespace?: string
@@ -26,7 +27,23 @@ export interface ObjectMetadata {
   readonly finalizers?: readonly string[]
 }
 
-/** Any Kubernetes object. Other members belong to the kind. */
+/**
+ * What a type must have to be the type of an object: the types of `kubernetes-types` and of `@kubernetes/client-node` fit,
+ * in which metadata and all of its members are optional.
+ */
+export interface ObjectLike {
+  readonly apiVersion?: string
+  readonly kind?: string
+  readonly metadata?: {
+    readonly name?: string
+    readonly namespace?: string
+    readonly uid?: string
+    readonly resourceVersion?: string
+    readonly labels?: Readonly<Record<string, string>>
+  }
+}
+
+/** Any Kubernetes object as a server sends it. Other members belong to the kind. */
 export interface KubeObject {
   readonly apiVersion?: string
   readonly kind?: string
@@ -46,7 +63,7 @@ export interface TreeCodecOptions {
 }
 
 /** @typeParam T is promised by the caller, who chose the path: objects are not validated beyond their metadata. */
-export function treeCodec<T extends KubeObject>(options: TreeCodecOptions = {}): ObjectCodec<T> {
+export function treeCodec<T extends ObjectLike>(options: TreeCodecOptions = {}): ObjectCodec<T> {
   const pool = options.sharesStrings === true ? new StringPool() : null
   const decoder = new TextDecoder()
   const parse = (bytes: Uint8Array): unknown => {
@@ -56,17 +73,17 @@ export function treeCodec<T extends KubeObject>(options: TreeCodecOptions = {}):
       throw new WatchFailure('malformed', 'not JSON', { cause })
     }
   }
-  const keyOf = ({ metadata }: T): string => objectKey(metadata.namespace, metadata.name)
+  const keyOf = ({ metadata }: T): string => objectKey(metadata?.namespace, metadata?.name ?? '')
   const eventOf = (type: unknown, object: unknown): DecodedEvent<T> => {
     if (type === 'ERROR') return { type, status: (object ?? {}) as StatusLike }
-    const tree = object as T
-    const metadata = tree?.metadata
+    const tree = object as T & KubeObject
+    const metadata = tree?.metadata as ObjectMetadata | undefined
     const resourceVersion = metadata?.resourceVersion
     if (typeof resourceVersion !== 'string') {
       throw new WatchFailure('malformed', `an event of type ${String(type)} without a resourceVersion`)
     }
     if (type === 'BOOKMARK') {
-      return { type, resourceVersion, endsInitialEvents: metadata.annotations?.[INITIAL_EVENTS_END] === 'true' }
+      return { type, resourceVersion, endsInitialEvents: metadata?.annotations?.[INITIAL_EVENTS_END] === 'true' }
     }
     if (type !== 'ADDED' && type !== 'MODIFIED' && type !== 'DELETED') {
       throw new WatchFailure('malformed', `an event of unknown type ${String(type)}`)

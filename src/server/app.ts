@@ -244,7 +244,7 @@ export class App {
         feed: feedFigures(source.feed.status),
       })),
       largestClients: (count) => this.#clients.watchers.largest(count),
-      ...(await this.metrics.figures()),
+      ...this.metrics.figures(),
     })
   }
 

@@ -10,7 +10,7 @@ import type { Config } from '../config/load.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { EtcdCredentials } from '../upstream/etcd/etcd-upstream.js'
-import type { EtcdTls } from '../upstream/etcd/grpc-endpoint.js'
+import type { EtcdTls } from '../upstream/etcd/grpc-connection.js'
 import { errorMessage } from '../support/error-message.js'
 
 /** @throws Error for a file that cannot be used. */

@@ -12,6 +12,7 @@ import { openUpstream } from './open-upstream.js'
 import { packageVersion } from './package-version.js'
 import { exportTraces, type TraceExport } from './export-traces.js'
 import { greeting } from './greeting.js'
+import { letHeapGrow } from './heap-growth.js'
 import { ConfigError } from '../config/config-error.js'
 import { type Config, type Loaded, load } from '../config/load.js'
 import { loadDescriptors } from '../codec/protobuf/descriptors.js'
@@ -37,6 +38,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const loaded = readConfig(options)
   if (loaded.kind === 'help') return print(`${loaded.text}\nCommands:\n${await options.commands()}`)
   if (loaded.kind === 'version') return print(`distributary ${version}`)
+  letHeapGrow(process.execArgv)
   const { config } = loaded
   const logger = createLogger({ level: config.logLevel, format: config.logFormat, worker: cluster.worker?.id ?? null })
   const schema = readSchema(config)

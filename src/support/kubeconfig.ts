@@ -4,9 +4,8 @@
  *
  * These members are read: server (with a path), certificate-authority(-data), insecure-skip-tls-verify,
  * tls-server-name, client-certificate(-data) with client-key(-data), token, tokenFile (again for each request),
- * username and password, the context's namespace, and `exec` as data: the caller decides whether it may start programs.
- * These are refused with an error: `auth-provider`, `proxy-url`, and impersonation (`as`), since ignoring it would act
- * as another user.
+ * username and password, `as` with its groups, uid and extra fields, the context's namespace, and `exec` as data: the
+ * caller decides whether it may start programs. These are refused with an error: `auth-provider` and `proxy-url`.
  */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -19,6 +18,15 @@ export interface KubeconfigContext extends TlsClientOptions {
   /** Called for each request, so that a rotated token file is read. */
   readonly authorization?: () => string
   readonly exec?: ExecPlugin
+  readonly impersonate?: KubeconfigImpersonation
+}
+
+/** The user that requests are made as: `as`, `as-groups`, `as-uid`, `as-user-extra`. */
+export interface KubeconfigImpersonation {
+  readonly user: string
+  readonly groups?: readonly string[]
+  readonly uid?: string
+  readonly extra?: Readonly<Record<string, readonly string[]>>
 }
 
 /** A command that prints an ExecCredential. Source: Kubernetes, "client-go credential plugins". */
@@ -43,7 +51,6 @@ export interface KubeconfigSource {
   readonly readFile?: (path: string) => Buffer
 }
 
-const REFUSED_OF_USER = ['auth-provider', 'as', 'as-groups', 'as-uid', 'as-user-extra']
 const EXEC_VERSIONS = ['client.authentication.k8s.io/v1', 'client.authentication.k8s.io/v1beta1']
 const EXEC_MODES = ['Never', 'IfAvailable', 'Always'] as const
 /** The extension of a cluster that is meant for the plugin. */
@@ -66,8 +73,8 @@ export function readKubeconfig(config: unknown, source: KubeconfigSource): Kubec
   const userName = text(context, 'user')
   const user = userName === '' ? {} : named(member(config, 'users'), userName, 'user')
   if (user === undefined) return fail(`no user ${JSON.stringify(userName)}`)
-  const refused = REFUSED_OF_USER.find((field) => member(user, field) !== undefined)
-  if (refused !== undefined) return fail(`user ${JSON.stringify(userName)}: ${refused} is not supported`)
+  const failOfUser = (problem: string): never => fail(`user ${JSON.stringify(userName)}: ${problem}`)
+  if (member(user, 'auth-provider') !== undefined) return failOfUser('auth-provider is not supported')
   if (text(cluster, 'proxy-url') !== '') {
     return fail(`cluster ${JSON.stringify(clusterName)}: proxy-url is not supported`)
   }
@@ -85,15 +92,13 @@ export function readKubeconfig(config: unknown, source: KubeconfigSource): Kubec
   const cert = pem(user, 'client-certificate')
   const key = pem(user, 'client-key')
   if ((cert === undefined) !== (key === undefined)) {
-    return fail(`user ${JSON.stringify(userName)}: client-certificate and client-key go together`)
+    return failOfUser('client-certificate and client-key go together')
   }
   const tlsServerName = text(cluster, 'tls-server-name')
   const authorization = authorizationOf(user, (name) => readFile(resolve(name)).toString('utf8').trim())
   const wish = member(user, 'exec')
-  const exec =
-    wish === undefined || wish === null
-      ? null
-      : execOf(wish, { cluster, ca, resolve, fail: (problem) => fail(`user ${JSON.stringify(userName)}: ${problem}`) })
+  const exec = wish === undefined || wish === null ? null : execOf(wish, { cluster, ca, resolve, fail: failOfUser })
+  const impersonate = impersonationOf(user, failOfUser)
   return {
     server,
     namespace: text(context, 'namespace'),
@@ -104,7 +109,32 @@ export function readKubeconfig(config: unknown, source: KubeconfigSource): Kubec
     ...(member(cluster, 'insecure-skip-tls-verify') === true ? { insecureSkipTlsVerify: true } : {}),
     ...(authorization === null ? {} : { authorization }),
     ...(exec === null ? {} : { exec }),
+    ...(impersonate === null ? {} : { impersonate }),
   }
+}
+
+function impersonationOf(user: unknown, fail: (problem: string) => never): KubeconfigImpersonation | null {
+  const name = text(user, 'as')
+  const uid = text(user, 'as-uid')
+  const groups = member(user, 'as-groups') ?? []
+  const extra = member(user, 'as-user-extra') ?? {}
+  if (!isTexts(groups)) return fail('as-groups is a list of texts')
+  if (typeof extra !== 'object' || !Object.values(extra).every(isTexts)) return fail('as-user-extra has lists of texts')
+  const hasExtra = Object.keys(extra).length > 0
+  if (name === '') {
+    if (uid !== '' || groups.length > 0 || hasExtra) return fail('as-uid, as-groups and as-user-extra need as')
+    return null
+  }
+  return {
+    user: name,
+    ...(groups.length === 0 ? {} : { groups }),
+    ...(uid === '' ? {} : { uid }),
+    ...(hasExtra ? { extra: extra as Readonly<Record<string, readonly string[]>> } : {}),
+  }
+}
+
+function isTexts(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((one) => typeof one === 'string')
 }
 
 interface ExecSurroundings {
@@ -128,7 +158,7 @@ function execOf(exec: unknown, { cluster, ca, resolve, fail }: ExecSurroundings)
     return fail(`exec.interactiveMode is one of ${EXEC_MODES.join(', ')}, not ${JSON.stringify(given)}`)
   }
   const [args, env] = [member(exec, 'args') ?? [], member(exec, 'env') ?? []]
-  if (!Array.isArray(args) || !args.every((arg) => typeof arg === 'string')) return fail('exec.args is a list of texts')
+  if (!isTexts(args)) return fail('exec.args is a list of texts')
   if (!Array.isArray(env) || !env.every((one) => text(one, 'name') !== '')) {
     return fail('exec.env is a list of names and values')
   }
@@ -154,6 +184,50 @@ function clusterInfo(cluster: unknown, ca: Buffer | undefined): object {
     ...(ca === undefined ? {} : { 'certificate-authority-data': ca.toString('base64') }),
     ...(config === undefined ? {} : { config }),
   }
+}
+
+/** One of several files of KUBECONFIG, parsed. */
+export interface KubeconfigFile {
+  readonly file: string
+  readonly config: unknown
+}
+
+/**
+ * Several files as one, by kubectl's rules: of clusters, users and contexts of one name the first counts, whole, and so
+ * does the first `current-context`. Paths become absolute, because they are relative to the file that names them.
+ */
+export function mergeKubeconfigs(files: readonly KubeconfigFile[]): unknown {
+  const merged = (list: string, owner: string): unknown[] => {
+    const byName = new Map<string, unknown>()
+    for (const { file, config } of files) {
+      const entries = member(config, list)
+      if (!Array.isArray(entries)) continue
+      for (const entry of entries as unknown[]) {
+        const name = text(entry, 'name')
+        if (!byName.has(name)) byName.set(name, { name, [owner]: withAbsolutePaths(member(entry, owner), file) })
+      }
+    }
+    return [...byName.values()]
+  }
+  return {
+    'current-context': files.map(({ config }) => text(config, 'current-context')).find((name) => name !== '') ?? '',
+    clusters: merged('clusters', 'cluster'),
+    users: merged('users', 'user'),
+    contexts: merged('contexts', 'context'),
+  }
+}
+
+const PATHS = ['certificate-authority', 'client-certificate', 'client-key', 'tokenFile']
+
+function withAbsolutePaths(entry: unknown, file: string): unknown {
+  if (typeof entry !== 'object' || entry === null) return entry
+  const resolve = (name: string): string => path.resolve(path.dirname(file), name)
+  const resolved: Record<string, unknown> = { ...entry }
+  for (const name of PATHS) if (text(entry, name) !== '') resolved[name] = resolve(text(entry, name))
+  const exec = member(entry, 'exec')
+  const command = text(exec, 'command')
+  if (/[/\\]/.test(command)) resolved['exec'] = { ...(exec as object), command: resolve(command) }
+  return resolved
 }
 
 function member(value: unknown, name: string): unknown {

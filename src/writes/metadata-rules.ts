@@ -1,6 +1,6 @@
 /** The rules that the `metadata` of every object must obey: names, labels, annotations, finalizers, owners, sizes. */
 import { equalTrees, isRecord, type Json, type JsonRecord, record, textMember } from '../codec/json-tree.js'
-import { checkLabelKey, checkLabelValue } from '../dialect/label-names.js'
+import { checkLabelKey, checkLabelValue } from '../model/label-names.js'
 import type { Resource } from '../model/resource.js'
 import { duplicate, type FieldProblem, forbiddenField, invalid, required, wrongType } from './field-errors.js'
 import { nameProblem } from './object-names.js'

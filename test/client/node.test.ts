@@ -4,14 +4,18 @@
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import t from 'tap'
 import { stringify } from 'yaml'
 import {
+  fetchTransport,
+  kubeconfigFiles,
   type KubeObject,
   loadKubeconfig,
   nodeTransport,
   type NodeTransportOptions,
+  requestJson,
+  resourcePath,
   SharedInformer,
 } from '../../src/client/index.js'
 import { eachAtOnce, runCli } from '../cli/support/run-cli.js'
@@ -27,7 +31,7 @@ const inFolder = (name: string, text: string): string => {
   writeFileSync(path, text)
   return path
 }
-const tokens = inFolder('tokens.csv', 'good-token,robot,robot\n')
+const tokens = inFolder('tokens.csv', 'good-token,robot,robot\nroot-token,root,root,system:masters\n')
 const app = await startApp(t, {
   flags: [
     '--secure-port=0',
@@ -141,7 +145,9 @@ void t.test('every kind of credentials in a kubeconfig is used', async (t) => {
 void t.test('an unsupported or incomplete kubeconfig is refused with its reason', async (t) => {
   for (const [parts, expected] of [
     [{ user: { 'auth-provider': { name: 'gcp' } } }, /auth-provider is not supported/],
-    [{ user: { as: 'root' } }, /as is not supported/],
+    [{ user: { 'as-groups': ['x'] } }, /as-uid, as-groups and as-user-extra need as/],
+    [{ user: { as: 'x', 'as-groups': 'x' } }, /as-groups is a list of texts/],
+    [{ user: { as: 'x', 'as-user-extra': { scopes: 'x' } } }, /as-user-extra has lists/],
     [{ cluster: { 'proxy-url': 'http://proxy' } }, /proxy-url is not supported/],
     [{ cluster: { server: 'here' } }, /server "here" is not a URL/],
     [{ context: { cluster: 'other' } }, /no cluster "other"/],
@@ -152,6 +158,93 @@ void t.test('an unsupported or incomplete kubeconfig is refused with its reason'
     await t.rejects(loadKubeconfig(kubeconfig('config', parts)), { message: expected })
   }
   await t.rejects(loadKubeconfig(join(folder, 'none')), /none/)
+})
+
+const WHO_AM_I = resourcePath({ group: 'authentication.k8s.io', plural: 'selfsubjectreviews' })
+
+interface Review {
+  readonly status: { readonly userInfo: { readonly username: string } }
+}
+
+async function whoAmI(options: NodeTransportOptions): Promise<Review['status']['userInfo']> {
+  const transport = nodeTransport(options)
+  t.teardown(() => transport.close())
+  const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' }
+  return (await requestJson<Review>(transport, { path: WHO_AM_I, body })).status.userInfo
+}
+
+void t.test('requests are made as another user, by a kubeconfig or an option', async (t) => {
+  const user = {
+    token: 'root-token',
+    as: 'ann',
+    'as-groups': ['web', 'db'],
+    'as-uid': '7',
+    'as-user-extra': { 'example.com/scopes 100%': ['view', 'edit'] },
+  }
+  const expected = {
+    username: 'ann',
+    uid: '7',
+    groups: ['web', 'db', 'system:authenticated'],
+    extra: { 'example.com/scopes 100%': ['view', 'edit'] },
+  }
+  const config = await loadKubeconfig(kubeconfig('config', { user }))
+  t.same(await whoAmI(config), expected)
+  const ca = readFileSync(authority.ca)
+  const root = { server: url, ca, authorization: () => 'Bearer root-token' }
+  t.match(await whoAmI({ ...root, impersonate: { user: 'bob' } }), { username: 'bob' })
+  t.match(await whoAmI(root), { username: 'root' })
+  t.equal(await names(config), 'a b', 'informers too')
+  t.throws(() => nodeTransport({ ...root, impersonate: { user: '', groups: ['web'] } }), /but no user/)
+  const overFetch = { server: app.url, token: 'root-token' }
+  t.match(
+    await requestJson(fetchTransport({ ...overFetch, impersonate: { user: 'bob', groups: ['web'] } }), {
+      path: WHO_AM_I,
+      body: { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' },
+    }),
+    { status: { userInfo: { username: 'bob', groups: ['web', 'system:authenticated'] } } },
+  )
+  t.throws(
+    () => fetchTransport({ ...overFetch, impersonate: { user: 'bob', groups: ['web', 'db'] } }),
+    /several values/,
+  )
+})
+
+void t.test('several kubeconfig files are one, by the rules of kubectl', async (t) => {
+  mkdirSync(join(folder, 'first'))
+  mkdirSync(join(folder, 'second'))
+  inFolder('first/token', 'bad-token')
+  inFolder('second/token', 'good-token')
+  const write = (name: string, config: object): string =>
+    inFolder(name, stringify({ apiVersion: 'v1', kind: 'Config', ...config }))
+  const cluster = { server: url, 'certificate-authority': authority.ca }
+  const first = write('first/config', {
+    clusters: [{ name: 'c', cluster }],
+    contexts: [{ name: 'there', context: { cluster: 'c', user: 'theirs' } }],
+    users: [{ name: 'theirs', user: { tokenFile: 'token' } }],
+  })
+  const second = write('second/config', {
+    'current-context': 'here',
+    clusters: [{ name: 'c', cluster: { server: 'http://127.0.0.1:1' } }],
+    contexts: [
+      { name: 'here', context: { cluster: 'c', user: 'u', namespace: 'shop' } },
+      { name: 'there', context: { cluster: 'none' } },
+    ],
+    users: [{ name: 'u', user: { tokenFile: 'token' } }],
+  })
+  const third = write('third', { 'current-context': 'gone' })
+  const files = [join(folder, 'missing'), first, second, third]
+  const merged = await loadKubeconfig(files)
+  t.equal(merged.namespace, 'shop', 'the first current-context counts')
+  t.equal(merged.server, url, 'of two clusters of one name the first')
+  t.equal(await names(merged), 'a b', 'a path is relative to its own file')
+  t.match(await names(await loadKubeconfig(files, { context: 'there' })), /^refused/, 'of two contexts the first')
+  await t.rejects(loadKubeconfig([join(folder, 'x'), join(folder, 'y')]), { message: /none of .*x, .*y is there/ })
+  t.same(kubeconfigFiles({ KUBECONFIG: `a${delimiter}${delimiter}b` }), ['a', 'b'])
+  t.match(kubeconfigFiles({}), [/\.kube.config$/])
+  const result = await runCli(t, ['get', 'pods', '-o', 'name', '--context', 'here'], {
+    environment: { KUBECONFIG: files.join(delimiter) },
+  })
+  t.match(result, { code: 0, stdout: 'pod/b\n' })
 })
 
 void t.test('the command line takes the same credentials by flags, files and the environment', async (t) => {
@@ -168,6 +261,8 @@ void t.test('the command line takes the same credentials by flags, files and the
   const missing = kubeconfig('missing', {
     user: { exec: { ...exec, command: 'nowhere-to-be-found', installHint: 'install it' } },
   })
+  const asRoot = kubeconfig('as-root', { user: { token: 'root-token' } })
+  const asAnn = kubeconfig('as-ann', { user: { token: 'root-token', as: 'ann' } })
   const tokenFile = inFolder('cli-token', 'good-token\n')
   const ca = ['--certificate-authority', authority.ca]
   const cases: readonly (readonly [string, number, readonly string[], Readonly<Record<string, string>>, RegExp])[] = [
@@ -204,6 +299,9 @@ void t.test('the command line takes the same credentials by flags, files and the
     ['an exec plugin', 0, ['--kubeconfig', plugin], {}, /^pod\/a\n$/],
     ['a token instead of the plugin', 1, ['--kubeconfig', plugin, '--token', 'x'], {}, /Unauthorized/],
     ['an exec plugin that is not there', 1, ['--kubeconfig', missing], {}, /nowhere-to-be-found.*ENOENT[^]*install it/],
+    ['another user', 0, ['--kubeconfig', asRoot, '--as', 'ann', '--as-group', 'web'], {}, /^pod\/a\n$/],
+    ['another user by the file', 0, ['--kubeconfig', asAnn], {}, /^pod\/a\n$/],
+    ['a group of nobody', 2, ['-s', url, '--as-group', 'web'], {}, /need --as/],
     ['half a certificate', 2, ['-s', url, '--client-certificate', jane.cert], {}, /go together/],
     ['two tokens', 2, ['-s', url, '--token', 'x', '--token-file', tokenFile], {}, /both given/],
     ['no such file', 1, ['-s', url, '--token-file', '/nowhere'], {}, /\/nowhere/],

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { optionsSchema } from '../../src/config/help.js'
 import { chartPage } from './chart-page.js'
 import { recordedRows, withCapacity, withLoads } from './capacity.js'
+import { clientReferencePage } from './client-reference.js'
 import { clientsPage } from './clients-page.js'
 import { commandsPage } from './commands-page.js'
 import { metricsPage } from './metrics-page.js'
@@ -30,6 +31,7 @@ export async function generated(): Promise<ReadonlyMap<string, string>> {
     ['docs/options.md', optionsPage()],
     ['docs/metrics.md', await metricsPage()],
     ['docs/commands.md', commandsPage()],
+    ['docs/client-reference.md', clientReferencePage()],
     ['docs/clients.md', clientsPage()],
     ['docs/operations.md', withCapacity(readText('docs/operations.md'), recordedRows())],
     ['README.md', withLoads(readText('README.md'), recordedRows())],

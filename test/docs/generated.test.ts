@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import t from 'tap'
 import { withCapacity, withLoads } from './capacity.js'
+import { clientExports } from './client-reference.js'
 import { generated, readText, root } from './generate.js'
 
 void t.test('every generated page and schema is up to date', async (t) => {
@@ -8,6 +9,16 @@ void t.test('every generated page and schema is up to date', async (t) => {
     t.ok(existsSync(root + path), path)
     t.equal(readText(path) === content, true, `${path}: npm run generate`)
   }
+})
+
+void t.test('every name that the client exports says what it is', (t) => {
+  const all = clientExports()
+  t.ok(all.some(({ name, kind }) => name === 'SharedInformer' && kind === 'class'))
+  t.same(
+    all.filter(({ doc }) => doc === '').map(({ name }) => name),
+    [],
+  )
+  t.end()
 })
 
 void t.test('the capacity table shows the newest complete run, and says what was never measured', async (t) => {

@@ -61,7 +61,8 @@ export async function startHttpFaults(t: Test, targetPort: number): Promise<Http
       return
     }
     const headers = { ...request.headers, host: `127.0.0.1:${targetPort}` }
-    const upstream = http.request({ port: targetPort, path: request.url, headers, agent: false }, (answer) => {
+    const { method, url: path } = request
+    const upstream = http.request({ port: targetPort, method, path, headers, agent: false }, (answer) => {
       response.writeHead(answer.statusCode ?? 500, answer.headers)
       response.flushHeaders()
       let linesLeft = fault === null ? Infinity : fault.endAfterLines
@@ -81,7 +82,7 @@ export async function startHttpFaults(t: Test, targetPort: number): Promise<Http
     upstream.on('close', () => upstreams.delete(upstream))
     upstream.on('error', () => response.destroy())
     response.on('close', () => upstream.destroy())
-    upstream.end()
+    request.pipe(upstream)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo

@@ -2,6 +2,7 @@
 import http from 'node:http'
 import http2 from 'node:http2'
 import https from 'node:https'
+import { headersByName } from '../../reflector/impersonation.js'
 import type { NodeTransportOptions } from '../../client/node/node-transport.js'
 
 export interface StreamHandler {
@@ -40,9 +41,13 @@ function tlsOf({ ca, cert, key, tlsServerName, insecureSkipTlsVerify }: NodeTran
   }
 }
 
-function headersOf({ authorization }: NodeTransportOptions): Record<string, string> {
+function headersOf({ authorization, impersonate }: NodeTransportOptions): Record<string, string | string[]> {
   const credentials = authorization?.() ?? null
-  return { accept: 'application/json', ...(credentials === null ? {} : { authorization: credentials }) }
+  return {
+    accept: 'application/json',
+    ...(headersByName(impersonate) as Record<string, string[]>),
+    ...(credentials === null ? {} : { authorization: credentials }),
+  }
 }
 
 function overHttp1({ target }: StreamsOptions): Streams {

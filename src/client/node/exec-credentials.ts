@@ -7,6 +7,7 @@
 import { spawn } from 'node:child_process'
 import type { ExecPlugin } from '../../support/kubeconfig.js'
 
+/** What a request shows: a token, a certificate, or both. */
 export interface Credentials {
   readonly authorization?: string
   /** PEM; either both are set or neither. */
@@ -14,6 +15,7 @@ export interface Credentials {
   readonly key?: string
 }
 
+/** Credentials that must be fetched and expire. */
 export interface CredentialSource {
   /** @throws Error when the command gives none. */
   current(): Promise<Credentials>

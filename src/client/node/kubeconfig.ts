@@ -1,26 +1,50 @@
 /**
- * Turns a context of a kubeconfig file into options of the Node transport. `support/kubeconfig.ts` says what is read
+ * Turns a context of kubeconfig files into options of the Node transport. `support/kubeconfig.ts` says what is read
  * and what is refused. The YAML reader is loaded only here, so a client without a kubeconfig needs no package at all.
  */
-import { readFileSync } from 'node:fs'
-import { readKubeconfig } from '../../support/kubeconfig.js'
+import { existsSync, readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import path from 'node:path'
+import { mergeKubeconfigs, readKubeconfig } from '../../support/kubeconfig.js'
 import { execCredentials } from './exec-credentials.js'
 import type { NodeTransportOptions } from './node-transport.js'
 
+/** Which context is meant. */
 export interface KubeconfigOptions {
-  /** Default: the file's `current-context`, or its only context. */
+  /** Default: the `current-context`, or the only context. */
   readonly context?: string
 }
 
+/** What a context says: options of `nodeTransport`, and its namespace. */
 export interface Kubeconfig extends NodeTransportOptions {
   /** The namespace of the context; '' when it names none. */
   readonly namespace: string
 }
 
-/** @throws Error that names the file and what is missing. */
-export async function loadKubeconfig(file: string, options: KubeconfigOptions = {}): Promise<Kubeconfig> {
-  const content = readFileSync(file, 'utf8')
+/**
+ * Reads a context. @param files one file, or several that are merged as kubectl does (`kubeconfigFiles()`): of several,
+ * those that do not exist are passed over.
+ *
+ * @throws Error that names the file and what is missing.
+ */
+export async function loadKubeconfig(
+  files: string | readonly string[],
+  options: KubeconfigOptions = {},
+): Promise<Kubeconfig> {
+  const names = typeof files === 'string' ? [files] : [...new Set(files)]
+  const present = names.length === 1 ? names : names.filter((name) => existsSync(name))
+  const file = present.join(path.delimiter)
+  if (file === '') throw new Error(`no kubeconfig: none of ${names.join(', ')} is there`)
   const { parse } = await import('yaml')
-  const { exec, ...context } = readKubeconfig(parse(content), { file, ...options })
+  const contents = present.map((name) => ({ file: name, config: parse(readFileSync(name, 'utf8')) as unknown }))
+  const { exec, ...context } = readKubeconfig(mergeKubeconfigs(contents), { file, ...options })
   return exec === undefined ? context : { ...context, credentials: execCredentials(exec) }
+}
+
+/** Returns the files that kubectl would read: those of KUBECONFIG, else `~/.kube/config`. */
+export function kubeconfigFiles(
+  environment: Readonly<Record<string, string | undefined>> = process.env,
+): readonly string[] {
+  const named = (environment['KUBECONFIG'] ?? '').split(path.delimiter).filter((name) => name !== '')
+  return named.length > 0 ? named : [path.join(homedir(), '.kube', 'config')]
 }

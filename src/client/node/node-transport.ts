@@ -8,9 +8,11 @@
 import http from 'node:http'
 import https from 'node:https'
 import type { Credentials, CredentialSource } from './exec-credentials.js'
+import { headersByName, type Impersonation } from '../../reflector/impersonation.js'
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from '../../reflector/transport.js'
 import { agentFor, type TlsClientOptions } from '../../support/https-agent.js'
 
+/** Where `nodeTransport` sends its requests, and with which credentials. */
 export interface NodeTransportOptions extends TlsClientOptions {
   /** `https://…` or `http://…`. A path in it is kept. */
   readonly server: string
@@ -18,10 +20,14 @@ export interface NodeTransportOptions extends TlsClientOptions {
   readonly authorization?: () => string | null
   /** Credentials that must be fetched and expire, also asked for at each request. */
   readonly credentials?: CredentialSource
+  /** Makes the requests as another user, if the server lets this one. */
+  readonly impersonate?: Impersonation
 }
 
+/** A transport by `node:http` and `node:https`, with authorities and client certificates. `close` ends its connections. */
 export function nodeTransport(options: NodeTransportOptions): Transport & { close(): void } {
   const server = options.server.replace(/\/+$/, '')
+  const asAnother = headersByName(options.impersonate)
   const isPlain = server.startsWith('http:')
   const start = isPlain ? http.request : https.request
   let agent = agentOf(options)
@@ -51,13 +57,14 @@ export function nodeTransport(options: NodeTransportOptions): Transport & { clos
             headers: {
               accept: request.accept,
               ...request.headers,
+              ...asAnother,
               ...(authorization === null ? {} : { authorization }),
             },
           },
           resolve,
         )
         outgoing.on('error', reject)
-        outgoing.end()
+        outgoing.end(request.body)
       })
       if (incoming.statusCode === 401) source?.refused(credentials)
       return responseOf(incoming)

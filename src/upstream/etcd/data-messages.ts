@@ -215,19 +215,16 @@ const EMPTY_KEY_VALUE: KeyValue = {
   leaseId: '0',
 }
 
-/**
- * From this size on, a Buffer of Node's has memory of its own (half of `Buffer.poolSize`). A smaller one is cut out of
- * a shared slab, which it keeps alive.
- */
-const UNPOOLED_BYTES = Buffer.poolSize >>> 1
+/** Smaller values are cheaper in a slab that they share than in memory that is counted for each of them. */
+const OWN_MEMORY_BYTES = 2048
 
 /**
- * Returns a slice when the value is most of a message that has its own memory, otherwise a copy: a slice keeps its
- * whole message in memory.
+ * Returns a slice when the value is most of the memory that its message lies in, otherwise a copy: a slice keeps all of
+ * that memory, which may be a whole read of the socket.
  */
 function ownBytes(message: Buffer, at: number, size: number): Buffer {
   if (size === 0) return EMPTY
-  if (size >= UNPOOLED_BYTES && size * 2 >= message.length) return message.subarray(at, at + size)
+  if (size >= OWN_MEMORY_BYTES && size * 2 >= message.buffer.byteLength) return message.subarray(at, at + size)
   const copy = Buffer.allocUnsafe(size)
   message.copy(copy, 0, at, at + size)
   return copy

@@ -15,7 +15,8 @@ import {
 } from './control-messages.js'
 import type { EndpointPool } from './endpoint-pool.js'
 import { isTokenRejected, toUpstreamError } from './etcd-error.js'
-import { type GrpcEndpoint, RpcError } from './grpc-endpoint.js'
+import { RpcError } from './rpc-status.js'
+import type { GrpcEndpoint } from './grpc-endpoint.js'
 
 export interface EtcdCallsOptions {
   /** null: etcd is asked without a token. */

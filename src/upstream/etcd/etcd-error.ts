@@ -4,7 +4,7 @@
  * them), and a cancelled watch has nothing but the text.
  */
 import { UpstreamError, type UpstreamErrorCode } from '../upstream.js'
-import { RpcError, RpcStatus } from './grpc-endpoint.js'
+import { RpcError, RpcStatus } from './rpc-status.js'
 import { errorMessage } from '../../support/error-message.js'
 
 /** The first text that is contained in the message decides. Source: etcd api/v3rpc/rpctypes/error.go. */

@@ -24,7 +24,8 @@ import { encodeWatchCreate, encodeWatchProgressRequest, paths } from './control-
 import { decodeWatchMessage, type WatchMessage } from './data-messages.js'
 import type { EndpointPool } from './endpoint-pool.js'
 import { cancelReasonError, isTokenRejected, toUpstreamError } from './etcd-error.js'
-import type { GrpcEndpoint, GrpcStream, RpcError } from './grpc-endpoint.js'
+import type { GrpcEndpoint, GrpcStream } from './grpc-endpoint.js'
+import type { RpcError } from './rpc-status.js'
 import { createWatchAssembler, type WatchAssembler } from './watch-assembler.js'
 
 export interface WatchContext {

@@ -1,36 +1,18 @@
 /**
- * One etcd endpoint over gRPC. This is the only file that knows @grpc/grpc-js.
+ * One etcd endpoint over gRPC, on HTTP/2 as Node has it. @grpc/grpc-js was left: its layers cost more for an event than
+ * everything else on its way, and two thirds of them serve what etcd does not have (name resolution, balancing, retries,
+ * filters).
  *
- * It transports bytes: messages go in encoded and come out as whole Buffers, because grpc-js's own (de)serialisation
- * costs half of what an event costs. Each endpoint has a channel of its own, instead of one channel over all endpoints,
- * because we must choose the endpoint ourselves: a member that answers `no leader` or does not answer at all still
- * counts as connected for gRPC.
+ * It transports bytes: messages go in encoded and come out as whole Buffers. Each endpoint has a connection of its own,
+ * because we must choose the endpoint ourselves: a member that answers `no leader` or does not answer at all is still
+ * connected.
  */
-import { isIP } from 'node:net'
-import { checkServerIdentity, type PeerCertificate } from 'node:tls'
-import {
-  Client,
-  connectivityState,
-  credentials,
-  Metadata,
-  status,
-  type ClientOptions,
-  type ClientUnaryCall,
-} from '@grpc/grpc-js'
+import { type ClientHttp2Session, type ClientHttp2Stream, constants } from 'node:http2'
+import { frameMessage, MessageReader } from './grpc-framing.js'
+import { type EtcdTls, GrpcConnection, type GrpcConnectionOptions } from './grpc-connection.js'
+import { RpcError, RpcStatus, statusOfHttp, statusOfReset, statusOfTrailers } from './rpc-status.js'
 
-/** PEM. Without `ca` the system's roots are used. */
-export interface EtcdTls {
-  readonly ca?: Buffer
-  readonly cert?: Buffer
-  readonly key?: Buffer
-}
-
-export interface GrpcEndpointOptions {
-  /** `http://host:port` or `https://host:port`; the port defaults to 2379. */
-  readonly url: string
-  readonly tls?: EtcdTls
-  readonly keepAliveTimeMs: number
-  readonly keepAliveTimeoutMs: number
+export interface GrpcEndpointOptions extends GrpcConnectionOptions {
   readonly maxReceivedBytes: number
 }
 
@@ -53,36 +35,14 @@ export interface GrpcStream {
   cancel(): void
 }
 
-/** A status as the server or the transport gave it, before it is interpreted. */
-export class RpcError extends Error {
-  override readonly name = 'RpcError'
-
-  constructor(
-    readonly code: status,
-    readonly details: string,
-  ) {
-    super(`${status[code] ?? code}: ${details}`)
-  }
-}
-
-export { status as RpcStatus }
-
-const identity = (bytes: Buffer): Buffer => bytes
-const toBuffer = (bytes: Uint8Array): Buffer =>
-  Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-
-/** A client with the credentials that were there when it was made, and the calls and streams that run over it. */
-interface Connection {
-  readonly client: Client
-  uses: number
-}
-
 export class GrpcEndpoint {
   readonly url: string
   readonly #options: GrpcEndpointOptions
-  #connection: Connection
-  readonly #calls = new Map<ClientUnaryCall, boolean>()
+  #connection: GrpcConnection
+  /** The running unary calls, each with whether it can be asked elsewhere. */
+  readonly #calls = new Map<GrpcStream, { readonly isRepeatable: boolean; readonly fail: (error: RpcError) => void }>()
   #heard = 0
+  #isClosed = false
 
   constructor(options: GrpcEndpointOptions) {
     this.url = options.url
@@ -91,7 +51,7 @@ export class GrpcEndpoint {
       throw new TypeError(`etcd endpoint ${options.url} is neither http:// nor https://`)
     }
     this.#options = options
-    this.#connection = { client: openClient(options), uses: 0 }
+    this.#connection = new GrpcConnection(options)
   }
 
   /** How many messages have come from it, of whatever kind. */
@@ -104,162 +64,187 @@ export class GrpcEndpoint {
    * closed after the last of it.
    */
   renew(tls: EtcdTls): void {
-    if (!this.url.startsWith('https:')) return
-    const previous = this.#connection
-    this.#connection = { client: openClient({ ...this.#options, tls }), uses: 0 }
-    if (previous.uses === 0) previous.client.close()
+    if (!this.url.startsWith('https:') || this.#isClosed) return
+    this.#connection.retire()
+    this.#connection = new GrpcConnection({ ...this.#options, tls })
   }
 
   /** Whether it is connected. A peer that vanished silently is noticed only by keepalive or by a deadline. */
   isReady(): boolean {
-    return this.#connection.client.getChannel().getConnectivityState(false) === connectivityState.READY
+    return this.#connection.ready !== null
   }
 
   /**
    * Connects if necessary. Resolves with false as soon as an attempt has failed, the time is over or the signal aborts;
-   * the channel goes on trying by itself.
+   * attempts go on by themselves.
    */
-  async connect(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
-    const channel = this.#connection.client.getChannel()
-    const deadline = Date.now() + timeoutMs
-    for (;;) {
-      const state = channel.getConnectivityState(true)
-      if (state === connectivityState.READY) return true
-      if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN) return false
-      if (signal?.aborted || Date.now() >= deadline) return false
-      await new Promise<void>((resolve) => {
-        const done = (): void => {
-          signal?.removeEventListener('abort', done)
-          resolve()
-        }
-        signal?.addEventListener('abort', done, { once: true })
-        channel.watchConnectivityState(state, deadline, done)
-      })
-    }
+  connect(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
+    return this.#isClosed ? Promise.resolve(false) : this.#connection.connect(timeoutMs, signal)
   }
 
-  /** @throws RpcError */
-  unary(path: string, request: Uint8Array, options: CallOptions): Promise<Buffer> {
-    const { signal, timeoutMs } = options
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted) return reject(new RpcError(status.CANCELLED, 'the caller went away'))
-      const abort = (): void => call.cancel()
-      const release = this.#use()
-      const call = this.#connection.client.makeUnaryRequest(
-        path,
-        toBuffer,
-        identity,
-        request,
-        toMetadata(options.metadata),
-        { deadline: Date.now() + timeoutMs },
-        (error, response) => {
-          this.#calls.delete(call)
-          release()
-          if (response) this.#heard++
-          signal?.removeEventListener('abort', abort)
-          if (error) return reject(new RpcError(error.code, error.details))
-          if (!response) return reject(new RpcError(status.INTERNAL, 'no answer and no error'))
-          resolve(response)
-        },
-      )
-      this.#calls.set(call, options.isRepeatable === true)
-      signal?.addEventListener('abort', abort, { once: true })
-    })
-  }
-
-  stream(path: string, metadata: Readonly<Record<string, string>>, handlers: StreamHandlers): GrpcStream {
-    const release = this.#use()
-    const call = this.#connection.client.makeBidiStreamRequest(path, toBuffer, identity, toMetadata(metadata))
-    let isOver = false
-    const end = (error: RpcError | null): void => {
-      if (isOver) return
-      isOver = true
-      release()
-      handlers.onEnd(error)
-    }
-    call.on('data', (message: Buffer) => {
-      this.#heard++
-      if (!isOver) handlers.onMessage(message)
-    })
-    call.on('error', (error: Error & { code?: status; details?: string }) =>
-      end(new RpcError(error.code ?? status.UNKNOWN, error.details ?? error.message)),
-    )
-    call.on('end', () => end(null))
-    return {
-      send(message) {
-        if (!isOver) call.write(message)
-      },
-      cancel() {
-        if (!isOver) release()
-        isOver = true
+  /** Connects if necessary. @throws RpcError */
+  async unary(path: string, request: Uint8Array, options: CallOptions): Promise<Buffer> {
+    const { signal, metadata } = options
+    const endMs = performance.now() + options.timeoutMs
+    if (signal?.aborted) throw left()
+    if (!this.isReady()) await this.connect(options.timeoutMs, signal)
+    if (signal?.aborted) throw left()
+    const timeoutMs = Math.max(1, Math.ceil(endMs - performance.now()))
+    return await new Promise((resolve, reject) => {
+      let answer: Buffer | null = null
+      const settle = (error: RpcError | null): void => {
+        if (!this.#calls.delete(call)) return
+        clearTimeout(deadline)
+        signal?.removeEventListener('abort', abort)
+        if (error !== null) reject(error)
+        else if (answer === null) reject(new RpcError(RpcStatus.INTERNAL, 'no answer and no error'))
+        else resolve(answer)
+      }
+      const fail = (error: RpcError): void => {
+        settle(error)
         call.cancel()
-      },
-    }
+      }
+      const abort = (): void => fail(left())
+      const headers = { ...metadata, 'grpc-timeout': `${timeoutMs}m` }
+      const call = this.#open(path, headers, { onMessage: (message) => (answer = message), onEnd: settle })
+      const deadline = setTimeout(
+        () => fail(new RpcError(RpcStatus.DEADLINE_EXCEEDED, `no answer within ${options.timeoutMs} ms`)),
+        timeoutMs,
+      )
+      this.#calls.set(call, { isRepeatable: options.isRepeatable === true, fail })
+      signal?.addEventListener('abort', abort, { once: true })
+      call.send(request)
+      call.finish()
+    })
+  }
+
+  /** The endpoint should be ready: otherwise the stream ends at once, as unavailable. */
+  stream(path: string, metadata: Readonly<Record<string, string>>, handlers: StreamHandlers): GrpcStream {
+    return this.#open(path, metadata, handlers)
   }
 
   /** Fails the running calls that can be asked of another endpoint as well: this one has gone silent. */
   abandon(): void {
-    for (const [call, isRepeatable] of this.#calls) if (isRepeatable) call.cancel()
+    for (const { isRepeatable, fail } of this.#calls.values()) {
+      if (isRepeatable) fail(new RpcError(RpcStatus.CANCELLED, 'the endpoint has gone silent'))
+    }
   }
 
   /**
    * Fails the running unary calls; no call can be started afterwards. The owners of streams must cancel them before.
    */
   close(): void {
-    for (const call of this.#calls.keys()) call.cancel()
-    this.#connection.client.close()
+    this.#isClosed = true
+    for (const { fail } of this.#calls.values()) fail(new RpcError(RpcStatus.CANCELLED, 'the client was closed'))
+    this.#connection.retire()
   }
 
-  #use(): () => void {
-    const connection = this.#connection
-    connection.uses++
-    return () => {
-      connection.uses--
-      if (connection.uses === 0 && connection !== this.#connection) connection.client.close()
+  #open(path: string, metadata: Readonly<Record<string, string>>, handlers: StreamHandlers): GrpcCall {
+    const session = this.#isClosed ? null : this.#connection.ready
+    const counted: StreamHandlers = {
+      onMessage: (message) => {
+        this.#heard++
+        handlers.onMessage(message)
+      },
+      onEnd: (error) => handlers.onEnd(error),
     }
+    const release = session === null ? noop : this.#connection.use()
+    return new GrpcCall(session, { path, metadata, maxReceivedBytes: this.#options.maxReceivedBytes }, counted, release)
   }
 }
 
-function openClient(options: GrpcEndpointOptions): Client {
-  const { protocol, hostname, port } = new URL(options.url)
-  const channelOptions: ClientOptions = {
-    'grpc.max_receive_message_length': options.maxReceivedBytes,
-    'grpc.max_send_message_length': -1,
-    'grpc.keepalive_time_ms': options.keepAliveTimeMs,
-    'grpc.keepalive_timeout_ms': options.keepAliveTimeoutMs,
-    // etcd answers pings without a call with GOAWAY.
-    'grpc.keepalive_permit_without_calls': 0,
-    // A restarted etcd is found again within a second; callers back off by themselves.
-    'grpc.initial_reconnect_backoff_ms': 100,
-    'grpc.max_reconnect_backoff_ms': 1_000,
-    // Only the caller knows whether a call may be repeated.
-    'grpc.enable_retries': 0,
-    'grpc.service_config_disable_resolution': 1,
-    'grpc.use_local_subchannel_pool': 1,
-    'grpc.enable_http_proxy': 0,
-    'grpc.enable_channelz': 0,
-    // HTTP/2's default of 64 KB delays every page of a list by round trips.
-    'grpc-node.flow_control_window': 4 * 1024 * 1024,
-  }
-  const { ca, cert, key } = options.tls ?? {}
-  let channelCredentials = credentials.createInsecure()
-  if (protocol === 'https:') {
-    const address = hostname.replace(/^\[(.*)\]$/, '$1')
-    const isAddress = isIP(address) !== 0
-    // TLS's server name must not be an address (RFC 6066), yet the certificate must be valid for the address.
-    if (isAddress) channelOptions['grpc.ssl_target_name_override'] = 'localhost'
-    const verification = isAddress
-      ? {
-          checkServerIdentity: (_: string, certificate: PeerCertificate) => checkServerIdentity(address, certificate),
-        }
-      : {}
-    channelCredentials = credentials.createSsl(ca ?? null, key ?? null, cert ?? null, verification)
-  }
-  return new Client(`dns:${hostname}:${port || 2379}`, channelCredentials, channelOptions)
+interface CallHead {
+  readonly path: string
+  readonly metadata: Readonly<Record<string, string>>
+  readonly maxReceivedBytes: number
 }
 
-function toMetadata(entries: Readonly<Record<string, string>>): Metadata {
-  const metadata = new Metadata()
-  for (const [name, value] of Object.entries(entries)) metadata.set(name, value)
-  return metadata
+/** One stream of the connection: requests go out, messages come in, and a status ends it. */
+class GrpcCall implements GrpcStream {
+  readonly #stream: ClientHttp2Stream | null
+  readonly #handlers: StreamHandlers
+  readonly #release: () => void
+  #isOver = false
+  /** Set by the trailers; null is success. */
+  #status: RpcError | null | undefined = undefined
+
+  constructor(session: ClientHttp2Session | null, head: CallHead, handlers: StreamHandlers, release: () => void) {
+    this.#handlers = handlers
+    this.#release = release
+    this.#stream = session === null ? null : this.#request(session, head)
+    // The caller gets its stream before it hears of its end.
+    if (this.#stream === null) queueMicrotask(() => this.#end(new RpcError(RpcStatus.UNAVAILABLE, 'not connected')))
+  }
+
+  send(message: Uint8Array): void {
+    if (!this.#isOver && this.#stream?.writable === true) this.#stream.write(frameMessage(message))
+  }
+
+  /** Nothing more is sent. */
+  finish(): void {
+    this.#stream?.end()
+  }
+
+  cancel(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#release()
+    this.#stream?.close(constants.NGHTTP2_CANCEL)
+  }
+
+  #request(session: ClientHttp2Session, { path, metadata, maxReceivedBytes }: CallHead): ClientHttp2Stream | null {
+    let stream: ClientHttp2Stream
+    try {
+      stream = session.request({
+        ...metadata,
+        [constants.HTTP2_HEADER_METHOD]: 'POST',
+        [constants.HTTP2_HEADER_PATH]: path,
+        [constants.HTTP2_HEADER_TE]: 'trailers',
+        [constants.HTTP2_HEADER_CONTENT_TYPE]: 'application/grpc',
+      })
+    } catch {
+      return null // the connection was lost in this turn, and its event is still to come
+    }
+    const reader = new MessageReader(maxReceivedBytes, (message) => {
+      if (!this.#isOver) this.#handlers.onMessage(message)
+    })
+    stream.on('data', (chunk: Buffer) => {
+      if (this.#isOver) return
+      try {
+        reader.take(chunk)
+      } catch (error) {
+        if (!(error instanceof RpcError)) throw error
+        this.#end(error)
+        stream.close(constants.NGHTTP2_CANCEL)
+      }
+    })
+    stream.once('response', (headers) => {
+      this.#status = statusOfTrailers(headers)
+      const httpStatus = Number(headers[constants.HTTP2_HEADER_STATUS])
+      if (this.#status === undefined && httpStatus !== 200) this.#status = statusOfHttp(httpStatus)
+    })
+    stream.once('trailers', (trailers) => {
+      this.#status ??= statusOfTrailers(trailers)
+    })
+    // It closes only when both sides have ended.
+    stream.once('end', () => stream.end())
+    stream.on('error', noop) // `close` follows, and says the same
+    stream.once('close', () => {
+      this.#end(this.#status === undefined ? statusOfReset(stream.rstCode, session.destroyed) : this.#status)
+    })
+    return stream
+  }
+
+  #end(error: RpcError | null): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#release()
+    this.#handlers.onEnd(error)
+  }
 }
+
+function left(): RpcError {
+  return new RpcError(RpcStatus.CANCELLED, 'the caller went away')
+}
+
+function noop(): void {}

@@ -34,7 +34,7 @@ interface Scene {
   readonly app: AppHarness
   readonly proxy: FaultProxy
   readonly faults: HttpFaults
-  readonly informer: SharedInformer<KubeObject>
+  readonly informer: SharedInformer
   /** The calls of the handlers by key: `+` added, `~` updated, `-` deleted. */
   readonly heard: Map<string, string>
   readonly equalsServer: (within?: number) => Promise<void>
@@ -54,7 +54,7 @@ async function scene(
   t.teardown(() => proxy.close())
   const server = `http://127.0.0.1:${proxy.port}`
   const transport = options.kind === 'fetch' ? fetchTransport({ server }) : nodeTransport({ server })
-  const informer = new SharedInformer<KubeObject>({
+  const informer = new SharedInformer({
     transport,
     path: '/api/v1/pods',
     pageSize: 7,
@@ -92,7 +92,7 @@ async function scene(
   return { app, proxy, faults, informer, heard, equalsServer }
 }
 
-function state(informer: SharedInformer<KubeObject>): string {
+function state(informer: SharedInformer): string {
   return summary(informer.store.list())
 }
 
@@ -252,7 +252,7 @@ void t.test('an informer lists where the server ignores the parameters of initia
   const { app, informer, equalsServer, faults } = await scene(t)
   const { transport } = { transport: nodeTransport({ server: faults.url }) }
   t.teardown(() => transport.close())
-  const old = new SharedInformer<KubeObject>({
+  const old = new SharedInformer({
     ...timings,
     path: '/api/v1/pods',
     transport: {

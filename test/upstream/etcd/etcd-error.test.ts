@@ -1,6 +1,6 @@
 import t from 'tap'
 import { cancelReasonError, isTokenRejected, toUpstreamError } from '../../../src/upstream/etcd/etcd-error.js'
-import { RpcError, RpcStatus } from '../../../src/upstream/etcd/grpc-endpoint.js'
+import { RpcError, RpcStatus } from '../../../src/upstream/etcd/rpc-status.js'
 import { UpstreamError } from '../../../src/upstream/upstream.js'
 
 void t.test('a refusal is read by its text, and otherwise by its code', async (t) => {

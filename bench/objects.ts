@@ -1,0 +1,55 @@
+/**
+ * Question: what does an object cost that nobody watches? The time until a server with 200,000 objects of 1 KiB is ready,
+ * and the memory of each: the difference of two servers' resident memory, so that the program itself does not count.
+ */
+import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
+import { sleep, usage } from './support/processes.js'
+import { withScene } from './support/scene.js'
+
+const OBJECT_BYTES = 1_024
+const FEW = 1_000
+const MANY = 200_000
+/** A collection after the start has settled the heap by then. */
+const SETTLE_MS = 10_000
+
+export const objects: Question = async (choice) => {
+  for (const target of targets(choice, ['distributary/http1', 'kube-apiserver/http1-tls'])) {
+    await attempt(choice, { question: 'objects', subject: target.kind.name, wire: target.wire }, () =>
+      both(choice, target),
+    )
+  }
+}
+
+interface Started {
+  readonly startedMs: number
+  readonly cpuSeconds: number
+  readonly residentBytes: number
+}
+
+async function both(choice: Choice, target: Target): Promise<void> {
+  const count = choice.quick ? MANY / 10 : MANY
+  const few = await started(choice, target, FEW)
+  const many = await started(choice, target, count)
+  choice.recorder.row({
+    question: 'objects',
+    subject: target.kind.name,
+    wire: target.wire,
+    objects: count,
+    objectBytes: OBJECT_BYTES,
+    startedMs: many.startedMs,
+    startCpuSeconds: many.cpuSeconds,
+    bytesPerObject: (many.residentBytes - few.residentBytes) / (count - FEW),
+    residentMb: many.residentBytes / 2 ** 20,
+    startedMsWithFew: few.startedMs,
+    startCpuSecondsWithFew: few.cpuSeconds,
+  })
+}
+
+async function started(choice: Choice, target: Target, count: number): Promise<Started> {
+  const objects = { count, nodes: 100, bytes: OBJECT_BYTES }
+  return await withScene({ ...choice, ...target, watchers: 0, objects }, async ({ subject, startedMs }) => {
+    const { cpuSeconds } = usage(subject.pid)
+    await sleep(choice.quick ? 1_000 : SETTLE_MS)
+    return { startedMs, cpuSeconds, residentBytes: usage(subject.pid).residentBytes }
+  })
+}

@@ -1,0 +1,76 @@
+/**
+ * Question: what does one event for one watcher cost, at the pace of a busy cluster? Pods of 3.5 KB on a hundred nodes,
+ * a watcher for each node by `spec.nodeName`, 300 events a second: with 10,000 objects in a fresh server and in one whose
+ * history is full, and with 200,000 objects. What the server does when nothing happens is measured before, and told apart.
+ */
+import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
+import { measureStretch, stretchColumns } from './support/measure.js'
+import { sleep, usage } from './support/processes.js'
+import { withScene } from './support/scene.js'
+
+const RATE = 300
+const NODES = 100
+const OBJECT_BYTES = 3_500
+/** More than `--watch-cache-bytes` holds by default. */
+const FILLING_EVENTS = 24_000
+const WARM_MS = 3_000
+
+interface State {
+  readonly objects: number
+  readonly rings: 'fresh' | 'full'
+}
+
+const states: readonly State[] = [
+  { objects: 10_000, rings: 'fresh' },
+  { objects: 10_000, rings: 'full' },
+  { objects: 200_000, rings: 'full' },
+]
+const quickStates: readonly State[] = [{ objects: 1_000, rings: 'fresh' }]
+
+export const oneEvent: Question = async (choice) => {
+  for (const target of targets(choice, ['distributary/http1', 'distributary/http1-tls', 'kube-apiserver/http1-tls'])) {
+    for (const state of choice.quick ? quickStates : states) {
+      await attempt(choice, { question: 'one-event', subject: target.kind.name, wire: target.wire }, () =>
+        one(choice, target, state),
+      )
+    }
+  }
+}
+
+async function one(choice: Choice, target: Target, state: State): Promise<void> {
+  const nodes = choice.watchers[0] ?? NODES
+  const rate = choice.rates[0] ?? RATE
+  const seconds = choice.seconds ?? (choice.quick ? 2 : 20)
+  const objects = { count: state.objects, nodes, bytes: OBJECT_BYTES }
+  await withScene({ ...choice, ...target, watchers: nodes, objects }, async ({ subject, source, etcd, ...scene }) => {
+    let first = scene.nextSequence
+    if (state.rings === 'full') {
+      first = (await source.run({ rate: 0, count: FILLING_EVENTS, ms: 120_000 })).next
+      // Whole rounds, so that watcher i is still owed the events of node i.
+      first = (await source.run({ rate: 0, count: (nodes - (first % nodes)) % nodes, ms: 60_000 })).next
+    }
+    const afterRevision = (await etcd?.revision()) ?? scene.revision
+    const request = subject.watch({ afterRevision, fieldSelector: 'spec.nodeName=n{i}' })
+    const watchers = await scene.openWatchers({ stride: nodes, first }, request)
+    const warm = await source.run({ rate, count: 1e9, ms: choice.quick ? 500 : WARM_MS })
+    await watchers.caughtUp(warm.next, 120_000)
+    const idleBefore = usage(subject.pid).cpuSeconds
+    await sleep(seconds * 500)
+    const idleShare = (usage(subject.pid).cpuSeconds - idleBefore) / (seconds / 2)
+    const stretch = await measureStretch({ subject, source, watchers, run: { rate, count: 1e9, ms: seconds * 1000 } })
+    const events = stretch.run.next - stretch.run.first
+    choice.recorder.row({
+      question: 'one-event',
+      subject: subject.name,
+      wire: subject.wire,
+      objects: state.objects,
+      rings: state.rings,
+      objectBytes: OBJECT_BYTES,
+      rate,
+      idleShare,
+      cpuMicrosPerEvent: (stretch.cpuSeconds / events) * 1e6,
+      cpuMicrosPerEventAboveIdle: ((stretch.cpuSeconds - idleShare * stretch.seconds) / events) * 1e6,
+      ...stretchColumns(stretch),
+    })
+  })
+}

@@ -1,0 +1,297 @@
+/**
+ * Elects one of several processes by a Lease: the holder renews it, and another takes it over when it was not renewed for
+ * as long as the holder said.
+ *
+ * Times are measured on this machine's own monotonic clock, from when a change of the Lease was observed; the times that
+ * the Lease contains are for people. Clocks of several machines therefore need not agree, only run at about the same pace.
+ * As with every lease, a leader that is paused may wake up after another one took over: work that must not overlap checks
+ * `isLeader` before each step, and lets the server refuse stale writes by their resourceVersion.
+ *
+ * Source: client-go `tools/leaderelection`, whose times and jitter are the defaults; other than there, the time of holding
+ * counts from before the request that renewed it, not from after its answer.
+ */
+import { activeClock } from '../reflector/active-clock.js'
+import { WatchFailure } from '../reflector/failure.js'
+import type { Transport } from '../reflector/transport.js'
+import { type Clock, sleep } from '../support/clock.js'
+import { errorMessage } from '../support/error-message.js'
+import { type Logger, silentLogger } from '../support/log.js'
+import { type Random, systemRandom } from '../support/random.js'
+import { requestJson } from './request-json.js'
+import { resourcePath } from './resource-path.js'
+
+/** Which Lease decides, who asks for it, and how long it is held. */
+export interface LeaderElectionOptions {
+  readonly transport: Transport
+  readonly name: string
+  readonly namespace: string
+  /** Differs between all processes, such as the name of the pod: two of one identity would both lead. */
+  readonly identity: string
+  /** How long others wait after the last renewal that they saw. Default: 15 s; whole seconds. */
+  readonly leaseDurationMs?: number
+  /** How long the leader goes on without a renewal that succeeds. Default: 10 s; below `leaseDurationMs`. */
+  readonly renewDeadlineMs?: number
+  /** The time between two attempts. Default: 2 s; others than the leader add up to 1.2 times as much at random. */
+  readonly retryPeriodMs?: number
+  /** Called when another process is seen to lead, and for this one. */
+  onLeader?(identity: string): void
+  readonly clock?: Clock
+  readonly random?: Random
+  readonly logger?: Logger
+}
+
+/** `done`: the work ended. `lost`: another process may lead now. `aborted`: the signal aborted. */
+export type ElectionOutcome = 'done' | 'lost' | 'aborted'
+
+interface LeaseSpec {
+  readonly holderIdentity?: string
+  readonly leaseDurationSeconds?: number
+  readonly acquireTime?: string
+  readonly renewTime?: string
+  readonly leaseTransitions?: number
+}
+
+interface Lease {
+  readonly apiVersion: 'coordination.k8s.io/v1'
+  readonly kind: 'Lease'
+  readonly metadata: { readonly name: string; readonly namespace: string; readonly resourceVersion?: string }
+  readonly spec?: LeaseSpec
+}
+
+/** client-go's: attempts of many candidates spread over this many retry periods more. */
+const JITTER = 1.2
+
+/** One candidate of an election. */
+export class LeaderElection {
+  readonly #options: LeaderElectionOptions
+  readonly #leaseMs: number
+  readonly #renewMs: number
+  readonly #retryMs: number
+  readonly #clock: Clock
+  readonly #logger: Logger
+  readonly #path: string
+  /** The Lease as it was last seen, and when it was first seen like this. */
+  #seen: Lease | null = null
+  #seenAtMs = 0
+  /** When the request was sent that last made or kept this process the leader; null when it is not. */
+  #heldSinceMs: number | null = null
+  #toldLeader = ''
+  #isRunning = false
+
+  /** @throws Error for times that do not fit together, and for a missing name or identity. */
+  constructor(options: LeaderElectionOptions) {
+    this.#options = options
+    const { name, namespace, identity } = options
+    this.#leaseMs = options.leaseDurationMs ?? 15_000
+    this.#renewMs = options.renewDeadlineMs ?? 10_000
+    this.#retryMs = options.retryPeriodMs ?? 2_000
+    if (name === '' || namespace === '' || identity === '')
+      throw new Error('name, namespace and identity must be given')
+    if (!(this.#leaseMs >= 1_000) || this.#leaseMs % 1_000 !== 0) {
+      throw new Error(`leaseDurationMs is in whole seconds, at least 1,000, not ${this.#leaseMs}`)
+    }
+    if (!(this.#renewMs < this.#leaseMs)) throw new Error('renewDeadlineMs must be below leaseDurationMs')
+    if (!(this.#retryMs > 0 && this.#retryMs * JITTER < this.#renewMs)) {
+      throw new Error(`retryPeriodMs must be above 0, and ${JITTER} times it below renewDeadlineMs`)
+    }
+    this.#clock = options.clock ?? activeClock
+    this.#logger = options.logger ?? silentLogger
+    this.#path = resourcePath({ group: 'coordination.k8s.io', plural: 'leases', namespace, name })
+  }
+
+  /** Whether nobody else can lead now: false as soon as the time of the last renewal is over, however busy this process was. */
+  get isLeader(): boolean {
+    return this.#heldSinceMs !== null && this.#clock.monotonic() - this.#heldSinceMs < this.#leaseMs
+  }
+
+  /** The identity of the leader that was last seen; '' before, and after a leader let go. */
+  get leader(): string {
+    return this.#seen?.spec?.holderIdentity ?? ''
+  }
+
+  /**
+   * Waits until this process leads, then does the work and renews the Lease until the work ends; then lets the Lease go, so
+   * that another candidate need not wait.
+   *
+   * @param work is given a signal that aborts when the leadership is lost or `signal` aborts. It is awaited in any case: it
+   * should end soon.
+   * @throws what the work throws while it leads.
+   */
+  async run(
+    work: (signal: AbortSignal) => Promise<void> | void,
+    { signal = new AbortController().signal }: { readonly signal?: AbortSignal } = {},
+  ): Promise<ElectionOutcome> {
+    if (this.#isRunning) throw new Error('this election is running already')
+    this.#isRunning = true
+    try {
+      if (!(await this.#acquire(signal))) return 'aborted'
+      return await this.#lead(work, signal)
+    } finally {
+      this.#isRunning = false
+    }
+  }
+
+  /** Returns false when the signal aborted. */
+  async #acquire(signal: AbortSignal): Promise<boolean> {
+    const random = this.#options.random ?? systemRandom
+    while (!signal.aborted) {
+      if (await this.#attempt(this.#renewMs, signal)) {
+        if (!signal.aborted) return true
+        await this.#release()
+        return false
+      }
+      await sleep(this.#clock, this.#retryMs * (1 + JITTER * random.next()), signal)
+    }
+    return false
+  }
+
+  async #lead(work: (signal: AbortSignal) => Promise<void> | void, signal: AbortSignal): Promise<ElectionOutcome> {
+    const lost = new AbortController()
+    const ended = new AbortController()
+    const leading = AbortSignal.any([lost.signal, signal])
+    // A signal of its own ends the renewing with the work; it goes on while aborted work still cleans up.
+    const renewing = this.#renew(ended.signal).then((outcome) => {
+      if (outcome === 'lost') lost.abort(new Error(`the lease ${this.#options.name} was lost`))
+    })
+    try {
+      await work(leading)
+    } catch (error) {
+      if (!leading.aborted) throw error
+    } finally {
+      ended.abort()
+      await renewing
+      if (!lost.signal.aborted) await this.#release()
+      this.#heldSinceMs = null
+    }
+    return lost.signal.aborted ? 'lost' : signal.aborted ? 'aborted' : 'done'
+  }
+
+  async #renew(ended: AbortSignal): Promise<'lost' | 'ended'> {
+    for (;;) {
+      await sleep(this.#clock, this.#retryMs, ended)
+      if (ended.aborted) return 'ended'
+      const leftMs = (this.#heldSinceMs ?? -Infinity) + this.#renewMs - this.#clock.monotonic()
+      if (leftMs > 0 && (await this.#attempt(leftMs, ended))) continue
+      if (ended.aborted) return 'ended'
+      // One attempt that failed is not the end, unless somebody else was seen to hold the Lease.
+      const isOver = this.#clock.monotonic() - (this.#heldSinceMs ?? -Infinity) >= this.#renewMs
+      if (this.#heldSinceMs === null || isOver) {
+        this.#heldSinceMs = null
+        this.#logger.warn({ lease: this.#options.name, leader: this.leader }, 'the lease was lost')
+        return 'lost'
+      }
+    }
+  }
+
+  /** Takes or keeps the Lease, if it is free or ours. Never throws; false also when the time is over. */
+  async #attempt(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    try {
+      return await this.#within(timeoutMs, signal, (limited) => this.#takeOrKeep(limited))
+    } catch (error) {
+      // 409: another candidate was faster. Next time its Lease is read.
+      this.#logger.debug({ lease: this.#options.name, error: errorMessage(error) }, 'the lease was not taken')
+      return false
+    }
+  }
+
+  async #within<R>(
+    timeoutMs: number,
+    signal: AbortSignal | null,
+    work: (limited: AbortSignal) => Promise<R>,
+  ): Promise<R> {
+    const limit = new AbortController()
+    const timer = this.#clock.setTimer(timeoutMs, () => limit.abort(new Error(`no answer within ${timeoutMs} ms`)))
+    const onAbort = (): void => limit.abort(signal?.reason)
+    signal?.addEventListener('abort', onAbort, { once: true })
+    try {
+      return await work(limit.signal)
+    } finally {
+      timer.cancel()
+      signal?.removeEventListener('abort', onAbort)
+    }
+  }
+
+  /** Returns null when there is none. */
+  async #read(signal: AbortSignal): Promise<Lease | null> {
+    let lease: Lease | null = null
+    try {
+      lease = await requestJson<Lease>(this.#options.transport, { path: this.#path, signal })
+    } catch (error) {
+      if (!(error instanceof WatchFailure) || error.code !== 404) throw error
+    }
+    this.#observe(lease)
+    return lease
+  }
+
+  async #write(lease: Lease, signal: AbortSignal): Promise<void> {
+    const isNew = lease.metadata.resourceVersion === undefined
+    const path = isNew ? this.#path.slice(0, this.#path.lastIndexOf('/')) : this.#path
+    const method = isNew ? 'POST' : 'PUT'
+    // The resourceVersion makes the server refuse it when the Lease has changed meanwhile.
+    this.#observe(await requestJson<Lease>(this.#options.transport, { method, path, body: lease, signal }))
+  }
+
+  async #takeOrKeep(signal: AbortSignal): Promise<boolean> {
+    const { name, namespace, identity } = this.#options
+    const found = await this.#read(signal)
+    const sentAtMs = this.#clock.monotonic()
+    const spec = found?.spec ?? {}
+    const isOurs = spec.holderIdentity === identity
+    if (!isOurs) this.#heldSinceMs = null
+    if (found !== null && !isOurs && this.#isHeld(spec, sentAtMs)) return false
+    const now = microTime(this.#clock.now())
+    const lease: Lease = {
+      ...(found ?? { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name, namespace } }),
+      spec: {
+        ...spec,
+        holderIdentity: identity,
+        leaseDurationSeconds: this.#leaseMs / 1_000,
+        acquireTime: isOurs ? (spec.acquireTime ?? now) : now,
+        renewTime: now,
+        leaseTransitions: (spec.leaseTransitions ?? 0) + (found === null || isOurs ? 0 : 1),
+      },
+    }
+    await this.#write(lease, signal)
+    this.#heldSinceMs = sentAtMs
+    return true
+  }
+
+  /** Whether its holder may still lead: it was seen to change less than its own duration ago. */
+  #isHeld({ holderIdentity = '', leaseDurationSeconds = 0 }: LeaseSpec, nowMs: number): boolean {
+    return holderIdentity !== '' && nowMs - this.#seenAtMs < leaseDurationSeconds * 1_000
+  }
+
+  #observe(lease: Lease | null): void {
+    const isSame = lease !== null && lease.metadata.resourceVersion === this.#seen?.metadata.resourceVersion
+    if (!isSame) this.#seenAtMs = this.#clock.monotonic()
+    this.#seen = lease
+    const leader = this.leader
+    if (leader === '' || leader === this.#toldLeader) return
+    this.#toldLeader = leader
+    this.#logger.info({ lease: this.#options.name, leader }, 'there is a leader')
+    this.#options.onLeader?.(leader)
+  }
+
+  /** Lets the Lease go if it is still ours. Never throws: others wait for its end otherwise. */
+  async #release(): Promise<void> {
+    this.#heldSinceMs = null
+    try {
+      await this.#within(this.#renewMs, null, async (limited) => {
+        // A renewal that was cut off may have been stored.
+        const found = await this.#read(limited)
+        if (found === null || this.leader !== this.#options.identity) return
+        const now = microTime(this.#clock.now())
+        const { leaseTransitions = 0 } = found.spec ?? {}
+        const spec = { holderIdentity: '', leaseDurationSeconds: 1, acquireTime: now, renewTime: now, leaseTransitions }
+        await this.#write({ ...found, spec }, limited)
+      })
+    } catch (error) {
+      this.#logger.debug({ lease: this.#options.name, error: errorMessage(error) }, 'the lease was not let go')
+    }
+  }
+}
+
+/** A MicroTime of the API: `2026-11-22T13:00:00.000000Z`. */
+function microTime(epochMs: number): string {
+  return new Date(epochMs).toISOString().replace('Z', '000Z')
+}

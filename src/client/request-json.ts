@@ -1,0 +1,43 @@
+/** One request for JSON, for what a controller does besides watching: reading one object, creating, updating, deleting. */
+import { failureOf } from '../reflector/list-pages.js'
+import { readBody, type Transport } from '../reflector/transport.js'
+
+/** A request whose answer is one JSON document. */
+export interface JsonRequest {
+  /** Default: GET, or POST with a body. */
+  readonly method?: 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** See `resourcePath`. */
+  readonly path: string
+  readonly query?: Readonly<Record<string, string>>
+  /** Sent as JSON. */
+  readonly body?: unknown
+  /** Default: application/json, for a PATCH `application/merge-patch+json`. */
+  readonly contentType?: string
+  /** Default: application/json. */
+  readonly accept?: string
+  readonly signal?: AbortSignal
+}
+
+/** An object of 64 MiB is far beyond what etcd stores. */
+const MAX_ANSWER_BYTES = 64 * 2 ** 20
+
+/**
+ * Returns the document of an answer of 2xx.
+ *
+ * @throws WatchFailure for any other answer, with its `code` and the server's Status. @throws Error without an answer.
+ */
+export async function requestJson<T = unknown>(transport: Transport, request: JsonRequest): Promise<T> {
+  const { path, query = {}, body, accept = 'application/json', signal = new AbortController().signal } = request
+  const method = request.method ?? (body === undefined ? undefined : 'POST')
+  const type = request.contentType ?? (method === 'PATCH' ? 'application/merge-patch+json' : 'application/json')
+  const response = await transport.send({
+    ...(method === undefined ? {} : { method }),
+    path,
+    query,
+    accept,
+    ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': type } }),
+    signal,
+  })
+  if (response.status < 200 || response.status >= 300) throw await failureOf(response)
+  return JSON.parse(new TextDecoder().decode(await readBody(response, MAX_ANSWER_BYTES))) as T
+}

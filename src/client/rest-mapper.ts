@@ -1,0 +1,113 @@
+/**
+ * Maps names and kinds to resources and paths, by what the server says it serves. The answer is kept, and asked for again
+ * when something unknown is looked for (a definition may have been created since), but not more often than every few
+ * seconds, so that a wrong name in a loop does not become a load.
+ */
+import { activeClock } from '../reflector/active-clock.js'
+import { WatchFailure } from '../reflector/failure.js'
+import type { Transport } from '../reflector/transport.js'
+import type { ObjectLike } from '../reflector/tree-codec.js'
+import type { Clock } from '../support/clock.js'
+import { type ApiResource, discover, resourceNamed, resourceNameOf } from './discovery.js'
+import { requestJson } from './request-json.js'
+import { resourcePath } from './resource-path.js'
+
+/** Where a mapper asks, and how often. */
+export interface RestMapperOptions {
+  readonly transport: Transport
+  /** An unknown name makes the mapper ask the server again after this time. Default: 10 s. */
+  readonly refreshMs?: number
+  readonly clock?: Clock
+}
+
+/** A kind as manifests and owner references name it. */
+export interface GroupKind {
+  /** Default: '', the core group. */
+  readonly group?: string
+  readonly kind: string
+  /** Default: the version that the server prefers. */
+  readonly version?: string
+}
+
+/** Answers which resource a name or a kind is, and under which path it is. */
+export class RestMapper {
+  readonly #options: RestMapperOptions
+  readonly #clock: Clock
+  #known: Promise<readonly ApiResource[]> | null = null
+  #askedAtMs = 0
+
+  constructor(options: RestMapperOptions) {
+    this.#options = options
+    this.#clock = options.clock ?? activeClock
+  }
+
+  /** Returns all resources in the server's order of preference. @throws WatchFailure; Error without an answer. */
+  async resources(): Promise<readonly ApiResource[]> {
+    return this.#known ?? this.refresh()
+  }
+
+  /** Asks the server now, once for all callers that wait. */
+  refresh(): Promise<readonly ApiResource[]> {
+    this.#askedAtMs = this.#clock.monotonic()
+    const before = this.#known
+    const asked = discover(async (path, accept) => this.#ask(path, accept))
+    this.#known = asked
+    // What was known stays known while the server is away.
+    asked.catch(() => {
+      if (this.#known === asked) this.#known = before
+    })
+    return asked
+  }
+
+  /**
+   * Returns the resource that a person means by `pods`, `po`, `Pod`, `deploy.apps` or `deployments.v1.apps`; null when the
+   * server has none.
+   */
+  async find(name: string): Promise<ApiResource | null> {
+    return this.#look((all) => resourceNamed(all, name))
+  }
+
+  /** Returns the resource of a kind; null when the server has none. */
+  async ofKind({ group = '', kind, version }: GroupKind): Promise<ApiResource | null> {
+    return this.#look(
+      (all) =>
+        all.find(
+          (one) => one.kind === kind && one.group === group && (version === undefined || one.version === version),
+        ) ?? null,
+    )
+  }
+
+  /**
+   * Returns the path of an object by its `apiVersion`, `kind` and metadata: `/apis/apps/v1/namespaces/shop/deployments/cart`.
+   *
+   * @throws Error when the server has no such kind, or the object lacks a name, or the namespace that its kind needs.
+   */
+  async pathOf(object: ObjectLike): Promise<string> {
+    const { apiVersion = '', kind = '', metadata = {} } = object
+    const [version = '', group = ''] = apiVersion.split('/').toReversed()
+    const resource = await this.ofKind({ group, kind, version })
+    if (resource === null)
+      throw new Error(`the server has no kind ${JSON.stringify(kind)} in ${JSON.stringify(apiVersion)}`)
+    const { name = '', namespace = '' } = metadata
+    if (name === '') throw new Error(`this ${kind} has no metadata.name`)
+    if (resource.namespaced && namespace === '') throw new Error(`${kind} ${name} has no metadata.namespace`)
+    return resourcePath({ ...resourceNameOf(resource, namespace), name })
+  }
+
+  async #look(find: (all: readonly ApiResource[]) => ApiResource | null): Promise<ApiResource | null> {
+    const found = find(await this.resources())
+    if (found !== null) return found
+    const isRecent = this.#clock.monotonic() - this.#askedAtMs < (this.#options.refreshMs ?? 10_000)
+    // Another caller may just be asking.
+    return find(await (isRecent ? this.resources() : this.refresh()))
+  }
+
+  async #ask(path: string, accept: string): Promise<unknown> {
+    try {
+      return await requestJson(this.#options.transport, { path, accept })
+    } catch (error) {
+      if (error instanceof WatchFailure && error.code === 404) return null
+      throw error
+    }
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * The informers of a program: one for each resource and selection, however many of its parts ask for it, so that the server
+ * is watched once and the objects are held once. They start and stop together.
+ */
+import type { KubeObject, ObjectLike } from '../reflector/tree-codec.js'
+import { type ResourceName, resourcePath } from './resource-path.js'
+import { type InformerOptions, SharedInformer } from './shared-informer.js'
+
+/** What all informers of a factory have in common. */
+export type FactoryOptions = Omit<InformerOptions, 'path' | 'indexes' | 'transform' | 'afterResourceVersion'>
+
+/** What one informer has of its own; it overrides what the factory says. */
+export type FactoryInformerOptions<T extends ObjectLike = KubeObject> = Partial<Omit<InformerOptions<T>, 'path'>>
+
+interface Entry {
+  readonly informer: SharedInformer<never>
+  readonly options: FactoryInformerOptions<never>
+}
+
+/** Gives each part of a program the same informer of a resource. */
+export class SharedInformerFactory {
+  readonly #options: FactoryOptions
+  readonly #entries = new Map<string, Entry>()
+  #isStopped = false
+
+  constructor(options: FactoryOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Returns the informer of a resource, the same for the same path, selectors and parameters. A later caller may bring
+   * further indexes; its other options must be those of the first.
+   *
+   * @param resource a path, or what `resourcePath` takes.
+   * @throws Error when an option differs from the first caller's; when the factory was stopped.
+   */
+  informer<T extends ObjectLike = KubeObject>(
+    resource: string | ResourceName,
+    options: FactoryInformerOptions<T> = {},
+  ): SharedInformer<T> {
+    if (this.#isStopped) throw new Error('the factory was stopped')
+    const path = typeof resource === 'string' ? resource : resourcePath(resource)
+    const all = { ...this.#options, ...options, path }
+    const { labelSelector = '', fieldSelector = '', parameters = {} } = all
+    const sorted = Object.entries(parameters).toSorted(([a], [b]) => (a < b ? -1 : 1))
+    const key = JSON.stringify([path, labelSelector, fieldSelector, sorted])
+    const known = this.#entries.get(key)
+    if (known !== undefined) {
+      const informer = known.informer as unknown as SharedInformer<T>
+      join(informer, options, known.options as unknown as FactoryInformerOptions<T>, path)
+      return informer
+    }
+    const informer = new SharedInformer<T>(all as InformerOptions<T>)
+    this.#entries.set(key, { informer: informer as never, options: options as never })
+    return informer
+  }
+
+  /** Starts every informer that has not been started. Call it again after asking for more. */
+  start(): void {
+    for (const { informer } of this.#entries.values()) informer.start()
+  }
+
+  /** Resolves when every informer has synced. @throws Error when one is stopped before; the signal's reason. */
+  async whenSynced(signal?: AbortSignal): Promise<void> {
+    await Promise.all([...this.#entries.values()].map(({ informer }) => informer.whenSynced(signal)))
+  }
+
+  /** Stops every informer, and resolves when nothing runs any more. The factory gives out no more informers. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    await Promise.all([...this.#entries.values()].map(({ informer }) => informer.stop()))
+  }
+
+  /** Starts, and stops when the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    if (!signal.aborted) {
+      this.start()
+      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+    }
+    await this.stop()
+  }
+}
+
+function join<T extends ObjectLike>(
+  informer: SharedInformer<T>,
+  { indexes = {}, parameters: _ofKey, ...options }: FactoryInformerOptions<T>,
+  first: FactoryInformerOptions<T>,
+  path: string,
+): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (!Object.is(value, first[name as keyof typeof first])) {
+      throw new Error(`${path}: ${name} is not what the first caller of this informer chose`)
+    }
+  }
+  for (const [name, valuesOf] of Object.entries(indexes)) {
+    const own = informer.store.indexFunction(name)
+    if (own === undefined) informer.store.addIndex(name, valuesOf)
+    else if (own !== valuesOf) throw new Error(`${path}: index ${name} is another function already`)
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * Requests in the name of another user: the headers by which a caller who may impersonate says whom.
+ *
+ * Source: Kubernetes, "Authenticating", "User impersonation"; the escaping of extra keys is client-go's.
+ */
+
+/** Whom the requests are made as. The server decides whether the caller may. */
+export interface Impersonation {
+  readonly user: string
+  readonly groups?: readonly string[]
+  readonly uid?: string
+  readonly extra?: Readonly<Record<string, readonly string[]>>
+}
+
+/** Returns names and values, several of one name for several groups. @throws Error when a user is missing. */
+export function impersonationHeaders(impersonation: Impersonation | undefined): readonly (readonly [string, string])[] {
+  if (impersonation === undefined) return []
+  const { user, groups = [], uid = '', extra = {} } = impersonation
+  if (user === '') throw new Error('impersonation names groups, a uid or extra fields, but no user')
+  return [
+    ['impersonate-user', user],
+    ...groups.map((group): [string, string] => ['impersonate-group', group]),
+    ...(uid === '' ? [] : [['impersonate-uid', uid] as const]),
+    ...Object.entries(extra).flatMap(([key, values]) =>
+      values.map((value): [string, string] => [`impersonate-extra-${escapeKey(key)}`, value]),
+    ),
+  ]
+}
+
+/** The same by name, as Node's HTTP takes several values of one header. */
+export function headersByName(impersonation: Impersonation | undefined): Readonly<Record<string, readonly string[]>> {
+  const all: Record<string, string[]> = {}
+  for (const [name, value] of impersonationHeaders(impersonation)) (all[name] ??= []).push(value)
+  return all
+}
+
+/** A header's name cannot have every character that a key can: those are percent-encoded. */
+function escapeKey(key: string): string {
+  return [...new TextEncoder().encode(key)]
+    .map((byte) => {
+      const char = String.fromCharCode(byte)
+      return /[\w!#$&'*+.^`|~-]/.test(char) ? char : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
+    })
+    .join('')
+}

@@ -1,0 +1,84 @@
+/**
+ * gRPC's messages within an HTTP/2 stream: a byte that says whether the message is compressed, which here it never is,
+ * four bytes of length, and the message.
+ *
+ * Source: grpc/grpc doc/PROTOCOL-HTTP2.md, "Length-Prefixed-Message".
+ */
+import { RpcError, RpcStatus } from './rpc-status.js'
+
+const HEAD_BYTES = 5
+
+export function frameMessage(message: Uint8Array): Buffer {
+  const frame = Buffer.allocUnsafe(HEAD_BYTES + message.length)
+  frame[0] = 0
+  frame.writeUInt32BE(message.length, 1)
+  frame.set(message, HEAD_BYTES)
+  return frame
+}
+
+/**
+ * Puts messages together from the chunks of a stream. A message that lies within one chunk is a slice of it; another is
+ * copied into memory of its own, once, whatever the number of chunks.
+ */
+export class MessageReader {
+  readonly #maxBytes: number
+  readonly #onMessage: (message: Buffer) => void
+  readonly #head = Buffer.alloc(HEAD_BYTES)
+  #headBytes = 0
+  /** The message under way; null between messages. */
+  #message: Buffer | null = null
+  #messageBytes = 0
+
+  constructor(maxBytes: number, onMessage: (message: Buffer) => void) {
+    this.#maxBytes = maxBytes
+    this.#onMessage = onMessage
+  }
+
+  /** @throws RpcError for a message that is too large, which is not read into memory, or compressed. */
+  take(chunk: Buffer): void {
+    let at = 0
+    while (at < chunk.length) {
+      if (this.#message !== null) {
+        at = this.#goOn(this.#message, chunk, at)
+      } else if (this.#headBytes === 0 && chunk.length - at >= HEAD_BYTES) {
+        const length = this.#lengthIn(chunk, at)
+        at = this.#begin(length, chunk, at + HEAD_BYTES)
+      } else {
+        this.#head[this.#headBytes++] = chunk[at++]!
+        if (this.#headBytes < HEAD_BYTES) continue
+        this.#headBytes = 0
+        at = this.#begin(this.#lengthIn(this.#head, 0), chunk, at)
+      }
+    }
+  }
+
+  #lengthIn(head: Buffer, at: number): number {
+    if (head[at] !== 0) throw new RpcError(RpcStatus.INTERNAL, 'received a compressed message')
+    const length = head.readUInt32BE(at + 1)
+    if (length > this.#maxBytes) {
+      const details = `received message larger than max (${length} vs ${this.#maxBytes})`
+      throw new RpcError(RpcStatus.RESOURCE_EXHAUSTED, details)
+    }
+    return length
+  }
+
+  #begin(length: number, chunk: Buffer, at: number): number {
+    if (chunk.length - at >= length) {
+      this.#onMessage(chunk.subarray(at, at + length))
+      return at + length
+    }
+    this.#message = Buffer.allocUnsafeSlow(length)
+    this.#messageBytes = 0
+    return this.#goOn(this.#message, chunk, at)
+  }
+
+  #goOn(message: Buffer, chunk: Buffer, at: number): number {
+    const copied = chunk.copy(message, this.#messageBytes, at)
+    this.#messageBytes += copied
+    if (this.#messageBytes === message.length) {
+      this.#message = null
+      this.#onMessage(message)
+    }
+    return at + copied
+  }
+}

@@ -1,0 +1,206 @@
+/** Elections over a real server that stores the Lease: times are real, because the candidates are processes and sockets. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+import { LeaderElection, type LeaderElectionOptions, nodeTransport, requestJson } from '../../src/client/index.js'
+import { activeClock } from '../../src/reflector/active-clock.js'
+import { startHttpFaults } from '../reflector/http-faults.js'
+import { type AppHarness, startApp, until } from '../support/app.js'
+
+const LEASE = '/apis/coordination.k8s.io/v1/namespaces/default/leases/controller'
+
+interface Lease {
+  readonly metadata: { readonly resourceVersion: string }
+  readonly spec: { readonly holderIdentity: string; readonly leaseTransitions: number; readonly acquireTime: string }
+}
+
+const start = (t: Test): Promise<AppHarness> => startApp(t, { flags: ['--enable-writes'] })
+
+function candidate(
+  t: Test,
+  server: string,
+  identity: string,
+  options: Partial<LeaderElectionOptions> = {},
+): { readonly election: LeaderElection; readonly lease: () => Promise<Lease> } {
+  const transport = nodeTransport({ server })
+  t.teardown(() => transport.close())
+  const times = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 50 }
+  const election = new LeaderElection({
+    transport,
+    name: 'controller',
+    namespace: 'default',
+    identity,
+    ...times,
+    ...options,
+  })
+  return { election, lease: () => requestJson<Lease>(transport, { path: LEASE }) }
+}
+
+/** Work that lasts until its signal aborts. */
+const untilAborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => (signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve())))
+
+void t.test('one of three leads, and each takes over when the one before lets go', async (t) => {
+  const app = await start(t)
+  const leading: string[] = []
+  const leaders: string[] = []
+  const stops = new Map<string, AbortController>()
+  const year = 31_536_000_000
+  const runs = ['a', 'b', 'c'].map((identity, i) => {
+    const stop = new AbortController()
+    stops.set(identity, stop)
+    // Clocks that disagree by years change nothing.
+    const clock = { ...activeClock, now: () => Date.now() + (i - 1) * year }
+    const { election } = candidate(t, app.url, identity, { clock, onLeader: (leader) => leaders.push(leader) })
+    return election.run(
+      async (signal) => {
+        leading.push(identity)
+        t.equal(leading.length, 1, `${identity} leads alone`)
+        t.ok(election.isLeader)
+        await untilAborted(signal)
+        leading.pop()
+      },
+      { signal: stop.signal },
+    )
+  })
+  const { lease } = candidate(t, app.url, 'reader')
+  const order: string[] = []
+  while (stops.size > 0) {
+    // With a lease of 15 s only letting go explains that the next one leads so soon.
+    await until(() => leading.length === 1 && !order.includes(leading[0]!), 'the next leads', 10_000)
+    const [leader = ''] = leading
+    t.equal((await lease()).spec.holderIdentity, leader)
+    order.push(leader)
+    stops.get(leader)?.abort()
+    stops.delete(leader)
+  }
+  t.same(await Promise.all(runs), ['aborted', 'aborted', 'aborted'])
+  t.same(order.toSorted(), ['a', 'b', 'c'])
+  t.same(new Set(leaders), new Set(['a', 'b', 'c']))
+  t.match(await lease(), { spec: { holderIdentity: '', leaseTransitions: 2 } })
+})
+
+void t.test('the end of the work ends the election, and its failure is thrown; both let the lease go', async (t) => {
+  const app = await start(t)
+  const { election, lease } = candidate(t, app.url, 'a')
+  t.equal(await election.run(() => undefined), 'done')
+  t.notOk(election.isLeader)
+  t.match(await lease(), { spec: { holderIdentity: '' } })
+  await t.rejects(
+    election.run(() => {
+      throw new Error('the work failed')
+    }),
+    /the work failed/,
+  )
+  t.match(await lease(), { spec: { holderIdentity: '' } })
+  const stop = new AbortController()
+  stop.abort()
+  t.equal(await election.run(() => void t.fail('it was not to begin'), { signal: stop.signal }), 'aborted')
+})
+
+void t.test('a leader that is overthrown stops at once, and does not let go what is not its own', async (t) => {
+  const app = await start(t)
+  const { election, lease } = candidate(t, app.url, 'a')
+  let isLeading = false
+  const running = election.run(async (signal) => {
+    isLeading = true
+    await untilAborted(signal)
+    throw new Error('work that was interrupted may fail as it likes')
+  })
+  await until(() => isLeading, 'it leads')
+  const transport = nodeTransport({ server: app.url })
+  t.teardown(() => transport.close())
+  for (;;) {
+    const before = await lease()
+    const body = { ...before, spec: { ...before.spec, holderIdentity: 'usurper' } }
+    try {
+      await requestJson(transport, { method: 'PUT', path: LEASE, body })
+      break
+    } catch {
+      // The leader renewed it in between.
+    }
+  }
+  t.equal(await running, 'lost')
+  t.notOk(election.isLeader)
+  t.equal(election.leader, 'usurper')
+  t.match(await lease(), { spec: { holderIdentity: 'usurper' } })
+})
+
+void t.test('a leader bears failures for as long as the renewal deadline, and no longer', async (t) => {
+  const app = await start(t)
+  const faults = await startHttpFaults(t, app.port)
+  const times = { leaseDurationMs: 4_000, renewDeadlineMs: 3_000, retryPeriodMs: 50 }
+  const { election } = candidate(t, faults.url, 'a', times)
+  let isLeading = false
+  const running = election.run(async (signal) => {
+    isLeading = true
+    await untilAborted(signal)
+  })
+  await until(() => isLeading, 'it leads')
+  let failed = 0
+  faults.fault = () => (++failed <= 3 ? { status: 500, body: '{}' } : null)
+  const renewals = faults.requests.length
+  await until(() => faults.requests.length > renewals + 8, 'it goes on')
+  t.ok(isLeading && election.isLeader, 'after three failures')
+  faults.fault = () => ({ status: 500, body: '{}' })
+  t.equal(await running, 'lost')
+})
+
+void t.test('of candidates that are processes, one leads though leaders are killed and paused', async (t) => {
+  const app = await start(t)
+  const folder = mkdtempSync(join(tmpdir(), 'distributary-election-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const file = join(folder, 'order')
+  writeFileSync(file, '')
+  const program = fileURLToPath(new URL('leader-election/candidate.js', import.meta.url))
+  const children = new Map<string, ChildProcess>()
+  for (const identity of ['a', 'b', 'c']) {
+    const child = spawn(process.execPath, [program, app.url, identity, file], { stdio: ['ignore', 'pipe', 'inherit'] })
+    t.teardown(() => child.kill('SIGKILL'))
+    children.set(identity, child)
+  }
+  const order = (): string[] => readFileSync(file, 'utf8').split('\n').filter(Boolean)
+  const nextLeader = async (before: string): Promise<string> => {
+    await until(() => ![undefined, before].includes(order().at(-1)), `another than ${before} leads`, 30_000)
+    return order().at(-1) ?? ''
+  }
+  const first = await nextLeader('')
+  children.get(first)?.kill('SIGKILL')
+  const second = await nextLeader(first)
+  children.get(second)?.kill('SIGSTOP')
+  const third = await nextLeader(second)
+  const paused = children.get(second)!
+  const told = once(paused.stdout!, 'data')
+  paused.kill('SIGCONT')
+  t.equal(String((await told)[0]).trim(), 'lost', 'the paused one finds out')
+  const { length } = order()
+  await until(() => order().length > length + 20, 'the third goes on')
+  const turns = order().filter((identity, i, all) => identity !== all[i - 1])
+  t.same(turns, [first, second, third], 'nobody acted after its time')
+  const exited = once(children.get(third)!, 'exit')
+  children.get(third)?.kill('SIGTERM')
+  t.same(await exited, [0, null])
+  t.equal(await nextLeader(third), second, 'a candidate that lost may lead again')
+})
+
+void t.test('times that do not fit together are refused', (t) => {
+  const transport = nodeTransport({ server: 'http://127.0.0.1:1' })
+  const base = { transport, name: 'x', namespace: 'default', identity: 'a' }
+  for (const [options, message] of [
+    [{ identity: '' }, /identity must be given/],
+    [{ leaseDurationMs: 500 }, /whole seconds/],
+    [{ leaseDurationMs: 15_500 }, /whole seconds/],
+    [{ leaseDurationMs: Number.NaN }, /whole seconds/],
+    [{ renewDeadlineMs: 15_000 }, /below leaseDurationMs/],
+    [{ retryPeriodMs: 9_000 }, /below renewDeadlineMs/],
+    [{ retryPeriodMs: 0 }, /above 0/],
+  ] as const) {
+    t.throws(() => new LeaderElection({ ...base, ...options }), { message })
+  }
+  t.doesNotThrow(() => new LeaderElection(base))
+  t.end()
+})

@@ -1,0 +1,272 @@
+/** Against the server of @grpc/grpc-js, which knows nothing of our client. */
+import { Server, ServerCredentials, type ServerDuplexStream, type ServiceDefinition, status } from '@grpc/grpc-js'
+import { connect, createServer, type Server as NetServer, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { GrpcEndpoint, type GrpcEndpointOptions } from '../../../src/upstream/etcd/grpc-endpoint.js'
+import { type RpcError, RpcStatus } from '../../../src/upstream/etcd/rpc-status.js'
+
+type Call = ServerDuplexStream<Buffer, Buffer>
+
+const bytes = (value: Buffer): Buffer => value
+const wire = {
+  requestStream: false,
+  responseStream: false,
+  requestSerialize: bytes,
+  requestDeserialize: bytes,
+  responseSerialize: bytes,
+  responseDeserialize: bytes,
+}
+const service: ServiceDefinition = {
+  ask: { ...wire, path: '/test/Ask' },
+  talk: { ...wire, path: '/test/Talk', requestStream: true, responseStream: true },
+}
+
+/** `Ask` answers its request, unless that names something else; `Talk` says every request back. */
+async function listen(t: Test): Promise<{ port: number; cancelled: () => number }> {
+  const server = new Server()
+  let cancelled = 0
+  server.addService(service, {
+    ask: (
+      call: { request: Buffer; on(event: 'cancelled', listener: () => void): void },
+      answer: (error: object | null, value?: Buffer) => void,
+    ) => {
+      const text = call.request.toString()
+      call.on('cancelled', () => cancelled++)
+      if (text === 'refuse') answer({ code: status.PERMISSION_DENIED, details: 'no: 100 % “denied”' })
+      else if (text !== 'hang') answer(null, call.request)
+    },
+    talk: (call: Call) => {
+      call.on('cancelled', () => cancelled++)
+      call.on('error', () => {})
+      call.on('data', (message: Buffer) => {
+        const text = message.toString()
+        if (text === 'end') call.end()
+        else if (text === 'fail') call.emit('error', { code: status.UNAVAILABLE, details: 'no leader' })
+        else call.write(message)
+      })
+    },
+  })
+  const bound = await new Promise<number>((resolve, reject) =>
+    server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, port) =>
+      error === null ? resolve(port) : reject(error),
+    ),
+  )
+  t.teardown(() => server.forceShutdown())
+  return { port: bound, cancelled: () => cancelled }
+}
+
+function endpointAt(t: Test, port: number, options: Partial<GrpcEndpointOptions> = {}): GrpcEndpoint {
+  const endpoint = new GrpcEndpoint({
+    url: `http://127.0.0.1:${port}`,
+    keepAliveTimeMs: 60_000,
+    keepAliveTimeoutMs: 60_000,
+    maxReceivedBytes: 100_000,
+    ...options,
+  })
+  t.teardown(() => endpoint.close())
+  return endpoint
+}
+
+function ask(endpoint: GrpcEndpoint, text: string, more: { timeoutMs?: number; signal?: AbortSignal } = {}) {
+  return endpoint.unary('/test/Ask', Buffer.from(text), {
+    metadata: {},
+    timeoutMs: 30_000,
+    isRepeatable: true,
+    ...more,
+  })
+}
+
+interface Talk {
+  readonly stream: ReturnType<GrpcEndpoint['stream']>
+  readonly said: string[]
+  readonly ended: Promise<RpcError | null>
+  /** Resolves with the next message. */
+  readonly next: () => Promise<string>
+}
+
+function talk(endpoint: GrpcEndpoint): Talk {
+  const said: string[] = []
+  let wake: (text: string) => void = () => {}
+  let stream!: Talk['stream']
+  const ended = new Promise<RpcError | null>((onEnd) => {
+    stream = endpoint.stream(
+      '/test/Talk',
+      { token: 'one' },
+      {
+        onMessage: (message) => {
+          said.push(message.toString())
+          wake(message.toString())
+        },
+        onEnd,
+      },
+    )
+  })
+  return { stream, said, ended, next: () => new Promise((resolve) => (wake = resolve)) }
+}
+
+void t.test('a call is answered, and connects by itself', async (t) => {
+  const { port } = await listen(t)
+  const endpoint = endpointAt(t, port)
+  t.notOk(endpoint.isReady())
+  t.equal((await ask(endpoint, 'hello')).toString(), 'hello')
+  t.ok(endpoint.isReady())
+  const large = 'x'.repeat(90_000)
+  t.equal((await ask(endpoint, large)).toString(), large)
+  t.equal(endpoint.heard, 2)
+})
+
+void t.test('a refusal has its code and its text', async (t) => {
+  const { port } = await listen(t)
+  const endpoint = endpointAt(t, port)
+  await t.rejects(ask(endpoint, 'refuse'), { code: RpcStatus.PERMISSION_DENIED, details: 'no: 100 % “denied”' })
+  await t.rejects(endpoint.unary('/test/None', Buffer.alloc(0), { metadata: {}, timeoutMs: 30_000 }), {
+    code: RpcStatus.UNIMPLEMENTED,
+  })
+})
+
+void t.test('an answer above the limit is refused', async (t) => {
+  const { port } = await listen(t)
+  const endpoint = endpointAt(t, port, { maxReceivedBytes: 10 })
+  await t.rejects(ask(endpoint, 'eleven bytes'), { code: RpcStatus.RESOURCE_EXHAUSTED })
+  t.equal((await ask(endpoint, 'ten bytes.')).toString(), 'ten bytes.')
+})
+
+void t.test(
+  'a call ends by its time limit, its signal, by abandon and by close, and the server learns of it',
+  async (t) => {
+    const { port, cancelled } = await listen(t)
+    const endpoint = endpointAt(t, port)
+    await ask(endpoint, 'hello')
+    await t.rejects(ask(endpoint, 'hang', { timeoutMs: 20 }), { code: RpcStatus.DEADLINE_EXCEEDED })
+    const controller = new AbortController()
+    const left = ask(endpoint, 'hang', { signal: controller.signal })
+    controller.abort()
+    await t.rejects(left, { code: RpcStatus.CANCELLED })
+    await t.rejects(ask(endpoint, 'hello', { signal: controller.signal }), { code: RpcStatus.CANCELLED })
+    const abandoned = ask(endpoint, 'hang')
+    await ask(endpoint, 'behind it')
+    endpoint.abandon()
+    await t.rejects(abandoned, { code: RpcStatus.CANCELLED })
+    await ask(endpoint, 'behind it')
+    t.ok(cancelled() >= 2)
+    const closed = ask(endpoint, 'hang')
+    await ask(endpoint, 'behind it')
+    endpoint.close()
+    await t.rejects(closed, { code: RpcStatus.CANCELLED })
+    await t.rejects(ask(endpoint, 'hello'), { code: RpcStatus.UNAVAILABLE })
+  },
+)
+
+void t.test('a stream brings its messages in order, then its end', async (t) => {
+  const { port } = await listen(t)
+  const endpoint = endpointAt(t, port)
+  t.ok(await endpoint.connect(10_000))
+  const ends = talk(endpoint)
+  for (let i = 0; i < 100; i++) ends.stream.send(Buffer.from(String(i)))
+  ends.stream.send(Buffer.from('end'))
+  t.equal(await ends.ended, null)
+  t.same(
+    ends.said,
+    Array.from({ length: 100 }, (_, i) => String(i)),
+  )
+  const fails = talk(endpoint)
+  fails.stream.send(Buffer.from('fail'))
+  t.match(await fails.ended, { code: RpcStatus.UNAVAILABLE, details: 'no leader' })
+})
+
+void t.test('a cancelled stream says nothing more', async (t) => {
+  const { port, cancelled } = await listen(t)
+  const endpoint = endpointAt(t, port)
+  await endpoint.connect(10_000)
+  const { stream, said, ended, next } = talk(endpoint)
+  const first = next()
+  stream.send(Buffer.from('first'))
+  await first
+  stream.send(Buffer.from('second'))
+  stream.cancel()
+  stream.send(Buffer.from('third'))
+  while (cancelled() === 0) await ask(endpoint, 'a round trip')
+  t.same(said, ['first'])
+  t.equal(await Promise.race([ended, Promise.resolve('not told')]), 'not told')
+})
+
+void t.test('a stream without a connection ends as unavailable, after the caller has it', async (t) => {
+  const { port } = await listen(t)
+  const { ended } = talk(endpointAt(t, port))
+  t.match(await ended, { code: RpcStatus.UNAVAILABLE })
+})
+
+void t.test('a lost connection ends its calls, and is made again when asked for', async (t) => {
+  const { port } = await listen(t)
+  const network = await networkTo(t, port)
+  const endpoint = endpointAt(t, network.port)
+  await endpoint.connect(10_000)
+  const { ended } = talk(endpoint)
+  const asked = ask(endpoint, 'hang')
+  await ask(endpoint, 'behind it')
+  network.server.close()
+  for (const socket of network.passing) socket.destroy()
+  t.match(await ended, { code: RpcStatus.UNAVAILABLE })
+  await t.rejects(asked, { code: RpcStatus.UNAVAILABLE })
+  t.notOk(endpoint.isReady())
+  t.notOk(await endpoint.connect(10_000))
+  await networkTo(t, port, network.port)
+  while (!(await endpoint.connect(10_000))) await new Promise((resolve) => setImmediate(resolve))
+  t.equal((await ask(endpoint, 'again')).toString(), 'again')
+})
+
+void t.test('a peer that accepts and says nothing is not ready', async (t) => {
+  const accepted: Socket[] = []
+  const port = await listening(
+    t,
+    createServer((socket) => accepted.push(socket)),
+  )
+  const endpoint = endpointAt(t, port)
+  t.notOk(await endpoint.connect(50))
+  t.notOk(endpoint.isReady())
+  t.equal(accepted.length, 1)
+  for (const socket of accepted) socket.destroy()
+})
+
+void t.test('a peer that has gone silent is given up when a ping is not answered', async (t) => {
+  const { port } = await listen(t)
+  const network = await networkTo(t, port)
+  const endpoint = endpointAt(t, network.port, { keepAliveTimeMs: 50, keepAliveTimeoutMs: 1_000 })
+  await endpoint.connect(10_000)
+  const { stream, ended, next } = talk(endpoint)
+  // It stands over many pings that are answered.
+  for (let i = 0; i < 5; i++) {
+    const heard = next()
+    await new Promise((resolve) => setTimeout(resolve, 60))
+    stream.send(Buffer.from('there?'))
+    await heard
+  }
+  for (const socket of network.passing) socket.unpipe().pause()
+  t.match(await ended, { code: RpcStatus.UNAVAILABLE })
+  t.notOk(endpoint.isReady())
+})
+
+/** What lies between the endpoint and a server. */
+async function networkTo(
+  t: Test,
+  serverPort: number,
+  ownPort = 0,
+): Promise<{ readonly port: number; readonly server: NetServer; readonly passing: ReadonlySet<Socket> }> {
+  const passing = new Set<Socket>()
+  const server = createServer((socket) => {
+    const onward = connect(serverPort, '127.0.0.1')
+    for (const one of [socket, onward]) {
+      passing.add(one)
+      one.on('error', () => {})
+    }
+    socket.pipe(onward).pipe(socket)
+  })
+  t.teardown(() => passing.forEach((socket) => socket.destroy()))
+  return { port: await listening(t, server, ownPort), server, passing }
+}
+
+async function listening(t: Test, server: NetServer, port = 0): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  return (server.address() as { port: number }).port
+}
