@@ -3,7 +3,7 @@
  * thousands of clients does not start programs in order to log in.
  */
 import { readFileSync } from 'node:fs'
-import { parse } from 'yaml'
+import { parse } from '../support/yaml.js'
 import { readKubeconfig } from '../support/kubeconfig.js'
 import type { JsonServer } from './https-json.js'
 

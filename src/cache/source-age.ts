@@ -31,6 +31,13 @@ export class SourceAge {
     return this.#reason === null && ageMs <= this.#confirmedForMs ? 0 : ageMs
   }
 
+  /** The age before it is compared with its valid time, for whoever hands it on; milliseconds. */
+  get reported(): { readonly ageMs: number; readonly validMs: number } {
+    const isSilent = this.#reason === null && this.#confirmedForMs === Number.POSITIVE_INFINITY
+    const ageMs = isSilent ? 0 : this.#clock.monotonic() - this.#confirmedAtMs
+    return { ageMs, validMs: this.#confirmedForMs }
+  }
+
   /** @returns whether it was there before. */
   disconnected(reason: string): boolean {
     const wasThere = this.#reason === null

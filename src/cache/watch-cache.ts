@@ -190,6 +190,11 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#age.ageMs
   }
 
+  /** The age as the next server of a chain is told it: with the time for which it is well. `Infinity`: while nothing is said. */
+  get reportedAge(): { readonly ageMs: number; readonly validMs: number } {
+    return this.#age.reported
+  }
+
   /** @throws TooManyRequestsError before the first state; NotImplementedError when it can never be listed. */
   assertReadable(): void {
     const { readiness } = this

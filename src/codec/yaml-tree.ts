@@ -1,5 +1,14 @@
 /** Reads YAML bodies into a JSON tree. Numbers keep their digits, and anything that JSON cannot express is refused. */
-import { isAlias, isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseAllDocuments } from 'yaml'
+import {
+  createLineCounter,
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  type Node,
+  parseAllDocuments,
+} from '../support/yaml.js'
 import { MAX_JSON_DEPTH } from './json-scan.js'
 import { joinPath, type Json, MAX_DUPLICATES, numberFromText, type ParsedJson, record } from './json-tree.js'
 
@@ -13,7 +22,7 @@ const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/
 
 /** @throws SyntaxError with the position, as far as it is known. */
 export function parseYamlTree(text: string): ParsedJson {
-  const documents = parseAllDocuments(text, { lineCounter: new LineCounter(), uniqueKeys: false, merge: true })
+  const documents = parseAllDocuments(text, { lineCounter: createLineCounter(), uniqueKeys: false, merge: true })
   const list = Array.isArray(documents) ? documents : []
   if (list.length > 1) throw new SyntaxError('it holds more than one document')
   const document = list[0]

@@ -3,7 +3,7 @@
  * column. The syntax tree is walked rather than turned into an object: positions survive, and a key such as `__proto__`
  * is an unknown key and nothing more.
  */
-import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import { createLineCounter, isMap, isScalar, isSeq, type Node, parseDocument } from '../support/yaml.js'
 
 import type { ResourceDeclaration } from '../dialect/declared-resource.js'
 import { quote } from './option.js'
@@ -56,7 +56,7 @@ class Reader implements YamlFile {
   readonly resourceNames: string[] = []
   readonly declarations: ResourceDeclaration[] = []
   readonly problems: string[] = []
-  private readonly lines = new LineCounter()
+  private readonly lines = createLineCounter()
 
   constructor(
     private readonly path: string,

@@ -265,7 +265,11 @@ export class App {
     return {
       api,
       gate,
-      health: { livez: () => [{ name: 'ping', problem: () => null }], readyz: () => this.#readiness.checks() },
+      health: {
+        livez: () => [{ name: 'ping', problem: () => null }],
+        readyz: () => this.#readiness.checks(),
+        ages: () => this.#readiness.ages(),
+      },
       metrics: exposeMetrics ?? (() => metrics.expose()),
       checkConsistency: () => this.#checkConsistency(),
       onRejected: (limit) => metrics.rejected(limit),

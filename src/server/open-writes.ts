@@ -51,6 +51,7 @@ export function openWrites(
   })
   return {
     perform: (verb, request, identity, signal) => writer.perform(verb, request, identity, signal),
+    hasProtobuf: (served) => writer.hasProtobuf(served),
     gate: limits.writes,
     close: () => threads.close(),
   }

@@ -58,6 +58,11 @@ export class Readiness {
     return checks
   }
 
+  /** How old each resource is, by its id. */
+  *ages(): Generator<readonly [string, { readonly ageMs: number; readonly validMs: number }], void, void> {
+    for (const { resource, cache } of this.#options.pipelines()) yield [resourceId(resource), cache.reportedAge]
+  }
+
   /** Looks until the server is ready, and logs that once. */
   logWhenReady(startedMs: number): void {
     const { clock, logger, pipelines } = this.#options

@@ -15,7 +15,6 @@ import { greeting } from './greeting.js'
 import { letHeapGrow } from './heap-growth.js'
 import { ConfigError } from '../config/config-error.js'
 import { type Config, type Loaded, load } from '../config/load.js'
-import { loadDescriptors } from '../codec/protobuf/descriptors.js'
 import { type Schema, kubernetesSchema } from '../codec/protobuf/schema.js'
 import { Metrics } from '../metrics/metrics.js'
 import { createLogger } from './logger.js'
@@ -41,7 +40,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   letHeapGrow(process.execArgv)
   const { config } = loaded
   const logger = createLogger({ level: config.logLevel, format: config.logFormat, worker: cluster.worker?.id ?? null })
-  const schema = readSchema(config)
+  const schema = await readSchema(config)
   const traces = await openTraces(config, logger, version)
   const metrics = new Metrics(version)
   const live = new LiveConfig({
@@ -107,9 +106,11 @@ function readAgain({ argv, environment }: ServeOptions): Config {
   return loaded.config
 }
 
-function readSchema({ protoDescriptors }: Config): Schema {
+async function readSchema({ protoDescriptors }: Config): Promise<Schema> {
   if (protoDescriptors === null) return kubernetesSchema()
   try {
+    // Few need it, and it is a tenth of what a server loads at its start.
+    const { loadDescriptors } = await import('../codec/protobuf/descriptors.js')
     return loadDescriptors(readFileSync(protoDescriptors), kubernetesSchema())
   } catch (error) {
     process.stderr.write(`--proto-descriptors: ${protoDescriptors}: ${errorMessage(error)}\n`)

@@ -1,7 +1,7 @@
 /**
  * What writes know about a served resource: the shape and schema of its objects, its subresources, and the few things
  * that an API server itself does to some built-in kinds. Built-in kinds get their defaults. They are not validated
- * beyond the names of their members, and there are no admission plugins: both belong to a kube-apiserver.
+ * beyond the names and types of their members, and there are no admission plugins: both belong to a kube-apiserver.
  */
 import {
   cloneTree,
@@ -21,9 +21,11 @@ import { readDefinition } from '../dialect/crd.js'
 import type { ScalePaths, ServedResource } from '../dialect/resource-registry.js'
 import { apiVersion, resourceId } from '../model/resource.js'
 import type { BuiltInDefaults } from './built-in-defaults.js'
+import { unevaluatedRules, unevaluatedRulesOf } from './cel-rules.js'
 import { type FieldProblem, forbiddenField, invalid } from './field-errors.js'
 import { schemaProblem } from './schema-node.js'
 import { dropUnknownFields } from './known-fields.js'
+import { typeProblem } from './member-types.js'
 import { type BuiltInShapes, customShape, type Shape } from './shape.js'
 
 export interface KindRules {
@@ -36,11 +38,15 @@ export interface KindRules {
   readonly createsOnUpdate: boolean
   /** Strategic merge patches exist only for kinds whose shape is built in. */
   readonly takesStrategicPatch: boolean
+  /** Returns what is wrong with the first member whose type is not the declared one; null when all fit. */
+  readonly typeProblem: (object: JsonRecord) => string | null
   /** Takes out of an object what it may not hold. @returns the paths of that. */
   readonly dropUnknown: (object: JsonRecord) => readonly string[]
   /** Fills in the defaults of an object, which is changed. */
   readonly fillDefaults: (object: JsonRecord) => void
 }
+
+const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io'
 
 /** The resources for which a PUT creates in Kubernetes too. */
 const CREATED_ON_UPDATE: ReadonlySet<string> = new Set([
@@ -77,6 +83,10 @@ export class KindRulebook {
     const schema = origin === 'custom' ? served.schema : undefined
     const shape = builtIn ?? customShape(schema, this.shapes.objectMeta)
     return {
+      typeProblem: (object) =>
+        builtIn === undefined
+          ? typeProblem(object['metadata'] ?? null, this.shapes.objectMeta, ['metadata'], 'PartialObjectMetadata')
+          : typeProblem(object, builtIn),
       ...(schema === undefined
         ? {
             dropUnknown: (object) => dropUnknownFields(object, shape),
@@ -122,7 +132,7 @@ export function prepareNew(served: ServedResource, object: JsonRecord, now: stri
     case 'secrets':
       foldStringData(object)
       break
-    case 'customresourcedefinitions.apiextensions.k8s.io':
+    case DEFINITIONS:
       establish(object, now)
       break
     default:
@@ -137,7 +147,7 @@ export function prepareUpdate(served: ServedResource, object: JsonRecord, before
     case 'secrets':
       foldStringData(object)
       break
-    case 'customresourcedefinitions.apiextensions.k8s.io':
+    case DEFINITIONS:
       if (!equalTrees(object['spec'], before['spec'])) establish(object, now)
       break
     default:
@@ -185,6 +195,12 @@ function establish(object: JsonRecord, now: string): void {
   status['storedVersions'] = name === '' || earlier.includes(name) ? earlier : [...earlier, name]
 }
 
+/** Returns what an API server would check of an object and this server does not; null for nothing. */
+export function unchecked(served: ServedResource, object: JsonRecord, schema: KindRules['schema']): string | null {
+  if (schema !== undefined) return unevaluatedRules(schema)
+  return resourceId(served.resource) === DEFINITIONS ? unevaluatedRulesOf(object) : null
+}
+
 /** Returns what a kind forbids beyond its schema. @param before null for a new object. */
 export function kindProblems(
   served: ServedResource,
@@ -197,7 +213,7 @@ export function kindProblems(
       return immutableProblems(before, after, ['data', 'binaryData'])
     case 'secrets':
       return immutableProblems(before, after, ['data'])
-    case 'customresourcedefinitions.apiextensions.k8s.io':
+    case DEFINITIONS:
       return definitionProblems(after, etcdPrefix)
     default:
       return []

@@ -19,7 +19,7 @@ import { apiVersion, type ObjectName } from '../model/resource.js'
 import { BadRequestError, InvalidError } from '../model/status.js'
 import type { CustomSchemas } from './custom-schema.js'
 import { type FieldProblem, invalid } from './field-errors.js'
-import { type KindRulebook, kindProblems, type KindRules, prepareNew, prepareUpdate } from './kind-rules.js'
+import { type KindRulebook, kindProblems, type KindRules, prepareNew, prepareUpdate, unchecked } from './kind-rules.js'
 import { type Manager, recordUpdate } from './managed-fields.js'
 import { finalizersOf, metadataProblems, newFinalizerProblems } from './metadata-rules.js'
 import { timeToLiveProblems } from './time-to-live.js'
@@ -43,7 +43,7 @@ export interface ChangeRequest {
   /** The managed fields are already up to date, because an apply computes them itself. */
   readonly keepsManagedFields: boolean
   readonly fieldValidation: FieldValidation
-  /** Called with a warning about members that were removed. */
+  /** Called with a warning about members that were removed, or rules that are not checked. */
   readonly warn: (text: string) => void
 }
 
@@ -124,12 +124,20 @@ export class ObjectChange {
     else delete metadata['namespace']
   }
 
-  /** Removes undeclared fields and fills in defaults. @throws BadRequestError when undeclared fields are forbidden. */
+  /**
+   * Removes undeclared fields and fills in defaults.
+   * @throws BadRequestError when a member has another type than is declared, or undeclared fields are forbidden.
+   */
   #complete(
     body: JsonRecord,
-    { fieldValidation, warn }: ChangeRequest,
-    { dropUnknown, fillDefaults }: KindRules,
+    { served: { resource }, fieldValidation, warn }: ChangeRequest,
+    { typeProblem, dropUnknown, fillDefaults }: KindRules,
   ): void {
+    const problem = typeProblem(body)
+    if (problem !== null) {
+      const { kind, version } = resource
+      throw new BadRequestError(`${kind} in version "${version}" cannot be handled as a ${kind}: ${problem}`)
+    }
     refuseOrWarn(
       dropUnknown(body).map((path) => `unknown field "${path}"`),
       fieldValidation,
@@ -170,6 +178,8 @@ export class ObjectChange {
       ...kindProblems(served, before, after, this.#options.etcdPrefix),
     ]
     if (problems.length > 0) throw InvalidError.forFields(kind, group, name, problems)
+    const warning = unchecked(served, after, rules.schema)
+    if (warning !== null) request.warn(warning)
   }
 }
 

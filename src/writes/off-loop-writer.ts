@@ -16,7 +16,7 @@
 import { exactText } from '../codec/exact-json.js'
 import { type JsonRecord, parseJsonTree } from '../codec/json-tree.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
-import { resourceId } from '../model/resource.js'
+import { apiVersion, resourceId } from '../model/resource.js'
 import {
   InternalError,
   RequestEntityTooLargeError,
@@ -70,6 +70,12 @@ export class OffLoopWriter {
     this.#options = options
     this.#unbounded = new Writer(options)
     this.#local = new Writer({ ...options, upstream: onlySmall(options.upstream) })
+  }
+
+  /** Whether the objects of a resource can be answered in protobuf: those of built-in kinds, as in Kubernetes. */
+  hasProtobuf({ resource, origin }: ServedResource): boolean {
+    if (origin !== 'well-known') return false
+    return this.#options.schema.messageOfKind(apiVersion(resource), resource.kind) !== undefined
   }
 
   /** @param identity whoever asks, for a fair share of the threads. @throws StatusError */
@@ -150,6 +156,7 @@ export class OffLoopWriter {
       userAgent,
       contentType,
       body,
+      asProtobuf: request.asProtobuf ?? false,
       confirms: request.confirm !== undefined,
       nowMs: clock.now(),
       etcdPrefix,

@@ -8,6 +8,10 @@ import { MERGE_KEYS } from './merge-keys.js'
 export interface Shape {
   /** `object` has declared members; `map` has any members, all of one shape; `any` is unknown. */
   readonly type: 'object' | 'map' | 'list' | 'scalar' | 'any'
+  /** What a scalar may be, as the table of messages names it; '' where that is not known. */
+  readonly scalar: string
+  /** The name of the type in Go, for messages: `int32`, `[]string`, `v1.PodSpec`; '' where that is not known. */
+  readonly goType: string
   /**
    * Returns the shape of a declared member of an object, or of any member of a map; undefined when it is not declared.
    */
@@ -27,6 +31,8 @@ export interface Shape {
 }
 
 const BASE: Omit<Shape, 'type' | 'member' | 'items'> = {
+  scalar: '',
+  goType: '',
   list: 'atomic',
   keys: [],
   isAtomic: false,
@@ -47,6 +53,19 @@ export const ANY: Shape = {
 }
 
 const SCALAR: Shape = { ...BASE, type: 'scalar', member: () => undefined, items: ANY }
+const STRING: Shape = { ...SCALAR, scalar: 'string', goType: 'string' }
+
+/** Scalars of the table whose type in Go has another name. */
+const GO_TYPES: Readonly<Record<string, string>> = {
+  bytes: '[]uint8',
+  double: 'float64',
+  float: 'float32',
+  time: 'v1.Time',
+  microtime: 'v1.MicroTime',
+  duration: 'v1.Duration',
+  quantity: 'resource.Quantity',
+  intorstring: 'intstr.IntOrString',
+}
 
 /** The part of a table of messages that is needed here; `codec/protobuf/schema.ts` has this shape. */
 export interface ShapeSource {
@@ -78,7 +97,7 @@ export class BuiltInShapes {
     const message = this.source.messageOfKind(apiVersion, kind)
     if (message === undefined) return undefined
     const shape = this.#message(message)
-    return { ...shape, member: (name) => (name === 'apiVersion' || name === 'kind' ? SCALAR : shape.member(name)) }
+    return { ...shape, member: (name) => (name === 'apiVersion' || name === 'kind' ? STRING : shape.member(name)) }
   }
 
   get objectMeta(): Shape {
@@ -103,6 +122,7 @@ export class BuiltInShapes {
     return {
       ...BASE,
       type: 'object',
+      goType: message.fullName.split('.').slice(-2).join('.'),
       items: ANY,
       isAtomic: marks.isAtomic,
       // Members are made when they are first asked for, because messages contain each other.
@@ -127,7 +147,8 @@ export class BuiltInShapes {
   #field({ label, type, messageName }: ShapeMessage['fields'][number], mark: string): Shape {
     const value = this.#value(type, messageName)
     if (label === 'map') {
-      return { ...BASE, type: 'map', member: () => value, items: ANY, isAtomic: mark.startsWith('!') }
+      const goType = value.goType === '' ? '' : `map[string]${value.goType}`
+      return { ...BASE, type: 'map', goType, member: () => value, items: ANY, isAtomic: mark.startsWith('!') }
     }
     if (label !== 'repeated') return mark.startsWith('!') ? { ...value, isAtomic: true } : value
     const keys = /^k\(([^)]*)\)/.exec(mark)?.[1]
@@ -135,6 +156,7 @@ export class BuiltInShapes {
     return {
       ...BASE,
       type: 'list',
+      goType: value.goType === '' ? '' : `[]${value.goType}`,
       member: () => undefined,
       items: value,
       list: mark.startsWith('s') ? 'set' : keys === undefined ? 'atomic' : 'keyed',
@@ -146,7 +168,7 @@ export class BuiltInShapes {
 
   #value(type: string, messageName: string): Shape {
     if (type === 'json') return ANY
-    if (type !== 'message') return SCALAR
+    if (type !== 'message') return { ...SCALAR, scalar: type, goType: GO_TYPES[type] ?? type }
     const message = this.source.message(messageName)
     return message === undefined ? ANY : this.#message(message)
   }

@@ -28,6 +28,7 @@ export interface WriteMessage {
   readonly userAgent: string
   readonly contentType: string | undefined
   readonly body: Uint8Array
+  readonly asProtobuf: boolean
   /** Whether `confirm` is to be called before an object is put. */
   readonly confirms: boolean
   readonly nowMs: number

@@ -36,6 +36,8 @@ export interface WriteRequest {
   readonly userAgent: string
   readonly contentType: string | undefined
   readonly body: Buffer
+  /** Whether the client reads nothing but protobuf. Default: the answer is JSON. */
+  readonly asProtobuf?: boolean
   /** Called before a PUT or an apply creates an object. @throws ForbiddenError */
   readonly mayCreate: () => Promise<void>
   /** Asked before an object is put, of objects that the caller may not write as it likes. @throws StatusError */
@@ -49,6 +51,8 @@ export type WriteAnswer =
       readonly stored: StoredObject
       readonly warnings: readonly string[]
     }
+  /** The same, or an object, in protobuf. */
+  | { readonly kind: 'protobuf'; readonly code: number; readonly bytes: Buffer; readonly warnings: readonly string[] }
   /** The body is a Status, a Scale, a list, or an object that has no resourceVersion yet. */
   | { readonly kind: 'document'; readonly code: number; readonly json: Buffer; readonly warnings: readonly string[] }
 

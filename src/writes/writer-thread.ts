@@ -88,7 +88,7 @@ serveJobs(async (message, callBack) => {
     const resource = resourceOf(job.served)
     namespaces = job.namespaces === null ? undefined : resourceOf(job.namespaces)
     writer ??= writerFor(job)
-    const { verb, namespace, name, subresource, query, userAgent, contentType, body } = job
+    const { verb, namespace, name, subresource, query, userAgent, contentType, body, asProtobuf } = job
     const request: WriteRequest = {
       served: resource,
       namespace,
@@ -98,6 +98,7 @@ serveJobs(async (message, callBack) => {
       userAgent,
       contentType,
       body: withBuffers(body) as Buffer,
+      asProtobuf,
       mayCreate: async () => void (await ask('mayCreate')),
       ...(job.confirms ? { confirm } : {}),
     }

@@ -2,10 +2,14 @@
  * The entry point for writes: passes each verb to its function. It knows nothing of HTTP but the terms of a request.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
+import { ensureRecord, isRecord, parseJsonTree } from '../codec/json-tree.js'
+import { CodecError } from '../codec/protobuf/codec-error.js'
+import { encodeObject } from '../codec/protobuf/encode-object.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import { methodNotAllowedError } from '../dialect/status-body.js'
 import { unknownResource } from '../dialect/request-path.js'
 import { hasSubresource, type ServedResource } from '../dialect/resource-registry.js'
+import { formatResourceVersion } from '../model/resource-version.js'
 import type { Clock } from '../support/clock.js'
 import type { Random } from '../support/random.js'
 import { BuiltInDefaults } from './built-in-defaults.js'
@@ -43,8 +47,10 @@ export type WriteVerb = 'create' | 'update' | 'patch' | 'delete' | 'deletecollec
 
 export class Writer {
   readonly #context: WriteContext
+  readonly #options: Pick<WriterOptions, 'jsonOf' | 'schema'>
 
   constructor(options: WriterOptions) {
+    this.#options = options
     const { clock, find, resources, etcdPrefix, upstream } = options
     const rulebook = new KindRulebook(new BuiltInShapes(options.schema), new BuiltInDefaults(options.schema))
     const store = new ObjectStore({
@@ -96,6 +102,30 @@ export class Writer {
 
   /** @throws StatusError */
   async perform(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer> {
+    const answer = await this.#perform(verb, request)
+    return request.asProtobuf === true ? this.#inProtobuf(request.served, answer) : answer
+  }
+
+  /** What is written is written: what cannot be said in protobuf is said in JSON. */
+  #inProtobuf(served: ServedResource, answer: WriteAnswer): WriteAnswer {
+    const { jsonOf, schema } = this.#options
+    if (answer.kind === 'protobuf') return answer
+    const json = answer.kind === 'object' ? jsonOf(served, answer.stored) : answer.json
+    const { value } = json === null ? { value: null } : parseJsonTree(json)
+    if (!isRecord(value)) return answer
+    if (answer.kind === 'object') {
+      ensureRecord(value, 'metadata')['resourceVersion'] = formatResourceVersion(answer.stored.modRevision)
+    }
+    try {
+      const bytes = encodeObject(value, schema)
+      return bytes === null ? answer : { kind: 'protobuf', code: answer.code, bytes, warnings: answer.warnings }
+    } catch (error) {
+      if (error instanceof CodecError) return answer
+      throw error
+    }
+  }
+
+  async #perform(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer> {
     const { served, name, subresource } = request
     const { resource } = served
     const context = this.#context

@@ -22,7 +22,7 @@ import { ControlBesideUs } from './control-beside-us.js'
 import { type AppHarness, pod, startApp, until } from '../support/app.js'
 import { type EtcdHistoryRecorder, recordEtcdHistory } from '../support/etcd-history.js'
 import type { RecordedHistory, ReferenceHistory, WatchRecord } from '../support/history.js'
-import { type EtcdProcess, startEtcd, startEtcdCluster } from '../support/etcd-process.js'
+import { type EtcdOptions, type EtcdProcess, startEtcd, startEtcdCluster } from '../support/etcd-process.js'
 import { EtcdWriter, type Written } from '../support/etcd-writer.js'
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.js'
 import { type PeerNetwork, startEtcdWithPeerNetwork } from '../support/peer-network.js'
@@ -68,6 +68,7 @@ export interface ScenarioOptions {
   readonly flags?: readonly string[]
   readonly config?: Partial<Config>
   readonly etcdFlags?: readonly string[]
+  readonly etcd?: Pick<EtcdOptions, 'dataRoot'>
   /** The keepalive times, in place of those that notice a dead peer within a second. */
   readonly times?: Partial<typeof KEEP_ALIVE>
   /**
@@ -110,7 +111,10 @@ export async function startScenario(t: Test, options: ScenarioOptions = {}): Pro
     options.hasPeerNetwork === true
       ? await startEtcdWithPeerNetwork(t, { flags })
       : {
-          members: options.members === 3 ? await startEtcdCluster(t, { flags }) : [await startEtcd(t, { flags })],
+          members:
+            options.members === 3
+              ? await startEtcdCluster(t, { flags, ...options.etcd })
+              : [await startEtcd(t, { flags, ...options.etcd })],
           peers: null,
         }
   const proxies = await Promise.all(

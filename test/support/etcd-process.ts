@@ -14,6 +14,7 @@ import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { freePorts } from './free-port.js'
+import { until } from './until.js'
 
 export const etcdBinary = process.env['ETCD_BIN'] ?? 'etcd'
 
@@ -27,7 +28,19 @@ export interface EtcdOptions {
   readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa?: string }
   /** The ports at which members find each other, given the ports at which they listen for peers. Default: the same. */
   readonly peerPorts?: (ports: readonly number[]) => Promise<readonly number[]>
+  /** Where each member runs, in place of this machine's loopback. */
+  readonly hosts?: readonly EtcdHost[]
+  /** The folder of the data, in place of one in memory. */
+  readonly dataRoot?: string
 }
+
+export interface EtcdHost {
+  readonly address: string
+  /** What runs a program there: `ip netns exec NAME`. */
+  readonly command: readonly string[]
+}
+
+const LOOPBACK: EtcdHost = { address: '127.0.0.1', command: [] }
 
 export interface EtcdProcess {
   /** The URL for clients: `http://127.0.0.1:PORT`, or https. */
@@ -81,7 +94,8 @@ export async function startEtcdCluster(t: Test, options: EtcdOptions = {}): Prom
 }
 
 async function startCluster(t: Test, size: number, options: EtcdOptions): Promise<readonly EtcdProcess[]> {
-  const directory = await mkdtemp(join(dataRoot, 'distributary-etcd-'))
+  const directory = await mkdtemp(join(options.dataRoot ?? dataRoot, 'distributary-etcd-'))
+  const hostOf = (i: number): EtcdHost => options.hosts?.[i] ?? LOOPBACK
   const members: Member[] = []
   t.teardown(async () => {
     await Promise.all(members.map((member) => member.stop()))
@@ -92,12 +106,18 @@ async function startCluster(t: Test, size: number, options: EtcdOptions): Promis
     const ports = await freePorts(size * 3)
     const peerPorts = Array.from({ length: size }, (_, i) => ports[i * 3 + 1]!)
     const advertised = (await options.peerPorts?.(peerPorts)) ?? peerPorts
-    const peers = advertised.map((port, i) => `m${i}=http://127.0.0.1:${port}`).join(',')
+    const peers = advertised.map((port, i) => `m${i}=http://${hostOf(i).address}:${port}`).join(',')
     members.length = 0
     for (let i = 0; i < size; i++) {
       members.push(
         new Member(
-          { name: `m${i}`, dataDirectory: join(directory, `${attempt}-m${i}`), peers, peerPort: advertised[i]! },
+          {
+            name: `m${i}`,
+            dataDirectory: join(directory, `${attempt}-m${i}`),
+            peers,
+            peerPort: advertised[i]!,
+            host: hostOf(i),
+          },
           ports.slice(i * 3, i * 3 + 3),
           options,
         ),
@@ -113,6 +133,51 @@ async function startCluster(t: Test, size: number, options: EtcdOptions): Promis
   }
 }
 
+/**
+ * One more member of a running cluster, which learns and does not vote. It runs when this returns.
+ *
+ * @returns the process and the id by which the cluster promotes or removes it.
+ */
+export async function startLearner(
+  t: Test,
+  cluster: EtcdProcess,
+  options: EtcdOptions = {},
+): Promise<{ readonly member: EtcdProcess; readonly id: string }> {
+  const directory = await mkdtemp(join(dataRoot, 'distributary-etcd-'))
+  const [client = 0, peerPort = 0, metrics = 0] = await freePorts(3)
+  const add = { peerURLs: [`http://127.0.0.1:${peerPort}`], isLearner: true }
+  let answer = null as AddedMember | null
+  // A cluster whose members have just found each other takes no new one.
+  await until(async () => {
+    answer = (await cluster.call('cluster/member/add', add)) as unknown as AddedMember
+    return true
+  }, 'the cluster takes a new member')
+  if (answer === null) throw new Error('no new member')
+  const peers = answer.members.map(({ name = 'learner', peerURLs }) => `${name}=${peerURLs[0]}`).join(',')
+  const identity = { name: 'learner', dataDirectory: join(directory, 'data'), peers, peerPort, host: LOOPBACK }
+  const flags = [...(options.flags ?? []), '--initial-cluster-state=existing']
+  const member = new Member(identity, [client, peerPort, metrics], { ...options, flags })
+  t.teardown(async () => {
+    await member.stop()
+    await rm(directory, { recursive: true, force: true })
+  })
+  await member.start()
+  return { member, id: answer.member.ID }
+}
+
+interface AddedMember {
+  readonly member: { readonly ID: string }
+  readonly members: readonly { readonly name?: string; readonly peerURLs: readonly string[] }[]
+}
+
+interface MemberIdentity {
+  readonly name: string
+  readonly dataDirectory: string
+  readonly peers: string
+  readonly peerPort: number
+  readonly host: EtcdHost
+}
+
 class Member implements EtcdProcess {
   readonly url: string
   readonly metricsUrl: string
@@ -120,19 +185,21 @@ class Member implements EtcdProcess {
   readonly #identity: readonly string[]
   readonly #token: string
   readonly #arguments: readonly string[]
+  readonly #command: readonly string[]
   #flags: readonly string[]
   #child: ChildProcess | null = null
   #output = ''
 
   constructor(
-    { name, dataDirectory, peers, peerPort }: { name: string; dataDirectory: string; peers: string; peerPort: number },
+    { name, dataDirectory, peers, peerPort, host: { address, command } }: MemberIdentity,
     ports: number[],
     options: EtcdOptions,
   ) {
     const { tls, flags = [] } = options
-    this.url = `${tls ? 'https' : 'http'}://127.0.0.1:${ports[0]}`
-    const peerUrl = `http://127.0.0.1:${peerPort}`
-    this.metricsUrl = `http://127.0.0.1:${ports[2]}`
+    this.#command = [...command, etcdBinary]
+    this.url = `${tls ? 'https' : 'http'}://${address}:${ports[0]}`
+    const peerUrl = `http://${address}:${peerPort}`
+    this.metricsUrl = `http://${address}:${ports[2]}`
     this.#dataDirectory = dataDirectory
     this.#token = dirname(dataDirectory)
     this.#identity = [`--name=${name}`, `--initial-advertise-peer-urls=${peerUrl}`, `--initial-cluster=${peers}`]
@@ -141,7 +208,7 @@ class Member implements EtcdProcess {
       `--data-dir=${dataDirectory}`,
       `--listen-client-urls=${this.url}`,
       `--advertise-client-urls=${this.url}`,
-      `--listen-peer-urls=http://127.0.0.1:${ports[1]}`,
+      `--listen-peer-urls=http://${address}:${ports[1]}`,
       `--listen-metrics-urls=${this.metricsUrl}`,
       `--initial-cluster-token=${this.#token}`,
       '--log-level=warn',
@@ -161,7 +228,8 @@ class Member implements EtcdProcess {
 
   async start(): Promise<void> {
     const environment = Object.entries(process.env).filter(([name]) => !name.startsWith('ETCD_'))
-    const child = spawn(etcdBinary, [...this.#arguments, ...this.#flags], {
+    const [program = '', ...before] = this.#command
+    const child = spawn(program, [...before, ...this.#arguments, ...this.#flags], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...Object.fromEntries(environment), ETCD_UNSUPPORTED_ARCH: process.arch },
     })

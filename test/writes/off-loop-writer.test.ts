@@ -116,7 +116,8 @@ function world(t: Test, { deadlineMs = 60_000, maxHeapMegabytes = 256, slots = 2
         ...more,
       }
       const answer = await writer.perform(verb, request, 'somebody')
-      const json = answer.kind === 'document' ? answer.json : answer.stored.bytes
+      const json =
+        answer.kind === 'object' ? answer.stored.bytes : answer.kind === 'document' ? answer.json : answer.bytes
       t.ok(Buffer.isBuffer(json), 'bytes are Buffers on both sides')
       return { code: answer.code, body: JSON.parse(json.toString()) as Record<string, unknown> }
     } catch (error) {

@@ -72,7 +72,8 @@ export function writerOver(upstream: Upstream, now = (): number => Date.now()): 
             body === undefined ? Buffer.alloc(0) : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)),
           mayCreate: () => Promise.resolve(),
         })
-        const json = answer.kind === 'document' ? answer.json : answer.stored.bytes
+        const json =
+          answer.kind === 'object' ? answer.stored.bytes : answer.kind === 'document' ? answer.json : answer.bytes
         const parsed = JSON.parse(json.toString()) as Record<string, unknown>
         if (answer.kind === 'object') {
           const metadata = parsed['metadata'] as Record<string, unknown>

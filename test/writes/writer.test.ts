@@ -277,7 +277,6 @@ const REFUSED: readonly Row[] = [
 const CAUSES: readonly (readonly [object: object, fields: readonly string[]])[] = [
   [{ metadata: { name: 'a', labels: { 'x y': 'v' } } }, ['metadata.labels']],
   [{ metadata: { name: 'a', labels: { x: 'a b', y: 'v'.repeat(64) } } }, ['metadata.labels', 'metadata.labels']],
-  [{ metadata: { name: 'a', labels: { x: 1 } } }, ['metadata.labels.x']],
   [{ metadata: { name: 'a', annotations: { 'a/b/c': 'v' } } }, ['metadata.annotations']],
   [{ metadata: { name: 'a', annotations: { x: 'v'.repeat(256 * 1024) } } }, ['metadata.annotations']],
   [{ metadata: { name: 'x'.repeat(254) } }, ['metadata.name']],
@@ -442,11 +441,15 @@ async function patches(t: Test, send: Send): Promise<void> {
       t.match(text, /"terminationGracePeriodSeconds":9007199254740993\b/)
     }
     const moved = [
-      { op: 'copy', from: '/spec/template/spec/terminationGracePeriodSeconds', path: '/spec/progressDeadlineSeconds' },
+      {
+        op: 'copy',
+        from: '/spec/template/spec/terminationGracePeriodSeconds',
+        path: '/spec/template/spec/activeDeadlineSeconds',
+      },
     ]
     t.match(
       (await send('PATCH', `${path}/numbers`, moved, JSON_PATCH)).text,
-      /"progressDeadlineSeconds":9007199254740993\b/,
+      /"activeDeadlineSeconds":9007199254740993\b/,
     )
   })
 

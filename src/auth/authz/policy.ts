@@ -17,7 +17,7 @@
  * `names` are optional and narrow a rule; `verbs`, and `apiGroups` beside `resources`, are required, so that a
  * forgotten line never grants more than was meant.
  */
-import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import { createLineCounter, isMap, isScalar, isSeq, type Node, parseDocument } from '../../support/yaml.js'
 
 import { ALL_UNAUTHENTICATED, type User } from '../user.js'
 import type { WatchedFiles } from '../watched-file.js'
@@ -105,7 +105,7 @@ type ListName = (typeof LISTS)[number]
 
 /** @throws Error that lists every problem with its line: a policy with one unreadable line is not used at all. */
 export function parsePolicy(text: string): readonly PolicyFileRule[] {
-  const lines = new LineCounter()
+  const lines = createLineCounter()
   const problems: string[] = []
   const problem = (offset: number, message: string): void =>
     void problems.push(`line ${lines.linePos(offset).line}: ${message}`)

@@ -3,7 +3,7 @@
  *
  * Values are read from a stream's leader only, because any replica may answer a direct get, however far behind it is.
  */
-import type { JetStreamClient, JetStreamManager, KV, ObjectStore } from 'nats'
+import { DiscardPolicy, type JetStreamClient, type JetStreamManager, type KV, type ObjectStore } from 'nats'
 import type { Clock, Timer } from '../../support/clock.js'
 import { asBrokerError, BrokerError } from './broker-error.js'
 import { bufferOf } from './buffer-of.js'
@@ -195,7 +195,29 @@ export class Buckets {
   }
 
   #store(bucket: string, replicas: number): Promise<ObjectStore> {
-    return remember(this.#stores, bucket, () => this.#options.jetStream.views.os(bucket, { replicas }))
+    return remember(this.#stores, bucket, async () => {
+      await this.#ensureStore(bucket, replicas)
+      return await this.#options.jetStream.views.os(bucket)
+    })
+  }
+
+  /** As the library would make it: but it also sends a field that NATS 2.12 and newer refuse. */
+  async #ensureStore(bucket: string, replicas: number): Promise<void> {
+    const { streams } = await this.#options.manager()
+    const name = `OBJ_${bucket}`
+    try {
+      await streams.info(name)
+    } catch (error) {
+      if (asBrokerError(error).code !== 'not-found') throw error
+      await streams.add({
+        name,
+        subjects: [`$O.${bucket}.C.>`, `$O.${bucket}.M.>`],
+        num_replicas: replicas,
+        discard: DiscardPolicy.New,
+        allow_rollup_hdrs: true,
+        allow_direct: true,
+      })
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 /** Answers POST, PUT, PATCH and DELETE: reads the body, performs one verb, and sends the answer. */
 import { givesRights } from '../../auth/authz/escalation.js'
 import type { Gate } from '../../model/shared-limits.js'
-import { type Negotiated, negotiate } from '../../dialect/accept.js'
+import { type Negotiated, negotiate, PROTOBUF_MEDIA_TYPE } from '../../dialect/accept.js'
 import { parseGetParameters } from '../../dialect/list-options.js'
 import { checkName } from '../../dialect/request-path.js'
 import { type ServedResource, storedApiVersion } from '../../dialect/resource-registry.js'
@@ -22,12 +22,11 @@ import { attributesOf, isRead } from './request-attributes.js'
 export interface Writes {
   /** @param identity the caller's name, for a fair share of the threads. */
   perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer>
+  /** Whether the answer can be had in protobuf. */
+  hasProtobuf(served: ServedResource): boolean
   /** The slots for writes in progress, each of which holds its body. */
   readonly gate: Pick<Gate, 'enter'>
 }
-
-/** Objects are written as JSON, so the answer cannot be had as protobuf. */
-const AS_JSON = { protobufObjects: false } as const
 
 /** @param writes null: this server does not write. @throws StatusError */
 export async function handleWrite(
@@ -41,7 +40,7 @@ export async function handleWrite(
   requireOwnOrigin(exchange, 'nothing is written')
   requireStoredVersion(served)
   // An answer that cannot be sent must be refused before anything is written.
-  const form = negotiate(exchange.requestHeaders.accept, 'get', AS_JSON)
+  const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: performer.hasProtobuf(served) })
   checkName(path)
   context.memory.admit()
   const release = await performer.gate.enter(caller.identity, exchange.signal)
@@ -56,6 +55,7 @@ export async function handleWrite(
       userAgent: exchange.requestHeaders['user-agent'] ?? '',
       contentType: exchange.requestHeaders['content-type'],
       body,
+      asProtobuf: form.encoding === 'protobuf' && form.transform === 'none',
       mayCreate: () => caller.authorize(attributesOf(exchange, path, 'create')),
       ...(givesRights(served.resource) ? { confirm: confirmRights(request) } : {}),
     }
@@ -96,20 +96,23 @@ function requireStoredVersion(served: ServedResource): void {
 }
 
 async function send(
-  { forms }: ApiContext,
+  context: ApiContext,
   exchange: Exchange,
   served: ServedResource,
   answer: WriteAnswer,
   form: Negotiated,
 ): Promise<void> {
   for (const warning of answer.warnings) exchange.warn(warning)
+  if (answer.kind === 'protobuf') return exchange.send(answer.code, PROTOBUF_MEDIA_TYPE, answer.bytes)
+  const isLost = form.encoding === 'protobuf' && form.transform === 'none'
+  if (isLost) return await send(context, exchange, served, answer, negotiate(undefined, 'get'))
   const layout = layOut(exchange, form)
   if (answer.kind === 'document') {
     const contentType = form.encoding === 'yaml' ? 'application/yaml' : 'application/json'
     return exchange.send(answer.code, contentType, await layout.whole(answer.json))
   }
   const { includeObject } = parseGetParameters(exchange.query)
-  const encoder = forms.encoder({ served, cache: null }, form, { includeObject, projection: null })
+  const encoder = context.forms.encoder({ served, cache: null }, form, { includeObject, projection: null })
   const body = encoder.single(answer.stored)
   if (body === null) throw new NotAcceptableError('what was written cannot be shown in that form')
   exchange.send(answer.code, form.contentType, await layout.whole(body))

@@ -1,4 +1,7 @@
-/** Answers `/livez`, `/readyz` and `/healthz`, each with `?verbose` and with one path per check, in the forms of the API server. */
+/**
+ * Answers `/livez`, `/readyz` and `/healthz`, each with `?verbose` and with one path per check, in the forms of the API server;
+ * and `/readyz?ages`, by which the next server of a chain learns how old each resource is.
+ */
 import type { FastifyInstance, FastifyReply } from 'fastify'
 
 export interface HealthCheck {
@@ -15,6 +18,8 @@ export interface HealthCheck {
 export interface HealthOptions {
   readonly livez: () => readonly HealthCheck[]
   readonly readyz: () => readonly HealthCheck[]
+  /** The ages of all resources by their ids, in milliseconds. */
+  readonly ages: () => Iterable<readonly [resource: string, age: { readonly ageMs: number; readonly validMs: number }]>
 }
 
 const ENDPOINTS = ['livez', 'healthz', 'readyz'] as const
@@ -31,6 +36,10 @@ export function registerHealth(server: FastifyInstance, options: HealthOptions):
       method: ['GET', 'HEAD'],
       url: `/${endpoint}`,
       handler: async (request, reply) => {
+        if (endpoint === 'readyz' && queryValues(request.query, 'ages').length > 0) {
+          // JSON has no infinity: null.
+          return await reply.header('cache-control', 'no-store').send({ ages: Object.fromEntries(options.ages()) })
+        }
         const { ok, text } = report(endpoint, checksOf(), new Set(queryValues(request.query, 'exclude')))
         const verbose = queryValues(request.query, 'verbose').length > 0
         return await plain(reply, ok ? 200 : 500, ok && !verbose ? 'ok' : text)

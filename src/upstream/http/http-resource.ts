@@ -10,13 +10,14 @@ import { bytesCodec, type BytesObject } from '../../reflector/bytes-codec.js'
 import { WatchFailure } from '../../reflector/failure.js'
 import { runWatch } from '../../reflector/watch-job.js'
 import type { Key, KeyValue } from '../../model/event.js'
-import { type Resource, nameOfKey } from '../../model/resource.js'
+import { type Resource, nameOfKey, resourceId } from '../../model/resource.js'
 import { formatResourceVersion } from '../../model/resource-version.js'
 import type { Revision } from '../../model/revision.js'
 import type { Random } from '../../support/random.js'
 import {
   type Page,
   type ReadOptions,
+  type SourceAge,
   UpstreamError,
   type UpstreamReader,
   type UpstreamStatus,
@@ -145,8 +146,8 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   }
 
   watch({ startRevision }: UpstreamWatchOptions, handlers: WatchHandlers): UpstreamWatch {
-    const { server, random, silenceMs = SILENCE_MS } = this.#options
-    const opening = new Opening(handlers)
+    const { server, resource, random, silenceMs = SILENCE_MS } = this.#options
+    const opening = new Opening(handlers, () => server.ageOf(resourceId(resource)))
     const open = async (): Promise<void> => {
       const { wire, isDistributary } = server.knownProduct ?? (await server.product())
       if (opening.isClosed) return
@@ -285,12 +286,14 @@ const STREAM_SILENCE_MS = 10_000
 class Opening implements UpstreamWatch {
   readonly handlers: WatchHandlers
   readonly #given: WatchHandlers
+  readonly #age: () => SourceAge | null
   #watch: HttpWatch | null = null
   #unfollow: (() => void) | null = null
   #isClosed = false
 
-  constructor(handlers: WatchHandlers) {
+  constructor(handlers: WatchHandlers, age: () => SourceAge | null) {
     this.#given = handlers
+    this.#age = age
     this.handlers = {
       onOpen: () => handlers.onOpen(),
       onBatches: (batches) => handlers.onBatches(batches),
@@ -301,6 +304,10 @@ class Opening implements UpstreamWatch {
         handlers.onEnd(end)
       },
     }
+  }
+
+  get age(): SourceAge | null {
+    return this.#age()
   }
 
   get isClosed(): boolean {

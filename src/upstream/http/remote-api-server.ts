@@ -1,8 +1,8 @@
 /**
  * The other server, shared by all of its resources: its product, its cluster, and whether it answers.
  *
- * While a watch is open the server is asked every few seconds whether it is alive: a watch alone would notice a dead
- * server only after the next bookmark fails to come.
+ * While a watch is open the server is asked every second how old its resources are, which also shows whether it is alive: a
+ * watch alone would notice a dead server only after the next bookmark fails to come.
  */
 import type { EventWire } from '../../reflector/event-stream.js'
 import { jsonWire, sseWire } from '../../reflector/event-stream.js'
@@ -11,15 +11,16 @@ import { readBody, type Transport, type TransportResponse } from '../../reflecto
 import { type Clock, sleep } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { SingleFlight } from '../../support/single-flight.js'
-import { UpstreamError } from '../upstream.js'
+import { type SourceAge, UpstreamError } from '../upstream.js'
 import { asUpstreamError } from './http-failure.js'
+import { AGES_INTERVAL_MS, RemoteAges } from './remote-ages.js'
 
 export interface RemoteApiServerOptions {
   readonly transport: Transport
   /** The URL, for messages. */
   readonly url: string
   readonly clock: Clock
-  /** How often the server is asked whether it is alive, in milliseconds. Default: 5 s. */
+  /** The server is lost when it has not answered for twice as long, in milliseconds. Default: 5 s. */
   readonly heartbeatMs?: number
   /** An answer that takes longer counts as none. Default: 5 s. */
   readonly heartbeatTimeoutMs?: number
@@ -45,8 +46,9 @@ export interface AskOptions {
 const HEARTBEAT_MS = 5_000
 /** How long the product is remembered, since all resources ask at once when the server is back. */
 const PRODUCT_MS = 10_000
-/** How many heartbeats in a row must fail. */
 const LOST_HEARTBEATS = 2
+/** The ages of some thousand resources. */
+const MAX_AGES_BYTES = 2 ** 20
 const MAX_DOCUMENT_BYTES = 64 * 2 ** 20
 const UNKNOWN_CLUSTER = 'unknown'
 
@@ -57,6 +59,7 @@ export class RemoteApiServer {
   #known: Product | null = null
   #knownAtMs = 0
   #clusterId: string | null = null
+  readonly #ages = new RemoteAges()
   readonly #watchers = new Set<(error: UpstreamError) => void>()
   #heart: AbortController | null = null
 
@@ -126,6 +129,11 @@ export class RemoteApiServer {
     }
   }
 
+  /** How old a resource is at that server; null before it has been asked. @param resource its id: `deployments.apps`. */
+  ageOf(resource: string): SourceAge | null {
+    return this.#ages.of(resource, this.clock.monotonic())
+  }
+
   /** Calls back when the server no longer answers. @returns a function that ends that. */
   follow(onLost: (error: UpstreamError) => void): () => void {
     this.#watchers.add(onLost)
@@ -146,22 +154,25 @@ export class RemoteApiServer {
 
   async #beat(signal: AbortSignal): Promise<void> {
     const { clock, url, heartbeatMs = HEARTBEAT_MS } = this.#options
-    let lost = 0
-    for (;;) {
-      await sleep(clock, heartbeatMs, signal)
+    let answeredMs = clock.monotonic()
+    while (!signal.aborted) {
+      if (await this.#askAges()) answeredMs = clock.monotonic()
       if (signal.aborted) return
-      lost = (await this.#isAlive()) ? 0 : lost + 1
-      if (signal.aborted) return
-      if (lost < LOST_HEARTBEATS) continue
-      const error = new UpstreamError('unavailable', `${url} does not answer`)
-      for (const onLost of this.#watchers) onLost(error)
-      lost = 0
+      if (clock.monotonic() - answeredMs >= heartbeatMs * LOST_HEARTBEATS) {
+        const error = new UpstreamError('unavailable', `${url} does not answer`)
+        for (const onLost of this.#watchers) onLost(error)
+        answeredMs = clock.monotonic()
+      }
+      await sleep(clock, Math.min(heartbeatMs, AGES_INTERVAL_MS), signal)
     }
   }
 
-  /** Any answer is a sign of life. */
-  async #isAlive(): Promise<boolean> {
+  /** Any answer is a sign of life; one of a server in trouble confirms no age. */
+  async #askAges(): Promise<boolean> {
     const { clock, heartbeatTimeoutMs = HEARTBEAT_MS } = this.#options
+    const askedAtMs = clock.monotonic()
+    const request =
+      this.#known?.isDistributary === true ? { path: '/readyz', query: { ages: '' } } : { path: '/livez', query: {} }
     try {
       await withDeadline(
         clock,
@@ -170,8 +181,9 @@ export class RemoteApiServer {
         () => new UpstreamError('unavailable', 'no sign of life'),
         async (signal) => {
           const accept = 'text/plain, application/json'
-          const response = await this.transport.send({ path: '/livez', query: {}, accept, signal })
-          await readBody(response, 2 ** 20)
+          const response = await this.transport.send({ ...request, accept, signal })
+          const body = await readBody(response, MAX_AGES_BYTES)
+          if (response.status < 500) this.#ages.answered(new TextDecoder().decode(body), askedAtMs)
         },
       )
       return true

@@ -1,0 +1,68 @@
+/**
+ * The rules of a schema in CEL (`x-kubernetes-validations`). They are not evaluated here; whoever writes what they are about is
+ * told so, because an API server would refuse what breaks one.
+ */
+import { joinPath } from '../codec/json-tree.js'
+
+/** The rules that a warning names; of the others it has the number. */
+const MAX_NAMED = 3
+const MAX_RULE_LENGTH = 100
+
+interface Rule {
+  /** Where in an object the rule holds: `spec.ports[]`; '' for the whole object. */
+  readonly path: string
+  readonly text: string
+}
+
+type Node = Readonly<Record<string, unknown>>
+
+const known = new WeakMap<object, string | null>()
+
+/** Says which rules of a stored schema are not evaluated; null for none. The answer is kept with the schema. */
+export function unevaluatedRules(schema: object): string | null {
+  let told = known.get(schema)
+  if (told === undefined) known.set(schema, (told = wordsOf([...rulesOf(schema as Node)])))
+  return told
+}
+
+/** The same for all versions of a definition. */
+export function unevaluatedRulesOf(definition: Node): string | null {
+  const versions = nodeOf(definition['spec'])?.['versions']
+  const rules = (Array.isArray(versions) ? versions : []).flatMap((version: unknown) => {
+    const schema = nodeOf(nodeOf(nodeOf(version)?.['schema'])?.['openAPIV3Schema'])
+    return schema === undefined ? [] : [...rulesOf(schema)]
+  })
+  return wordsOf(rules)
+}
+
+function wordsOf(rules: readonly Rule[]): string | null {
+  if (rules.length === 0) return null
+  const named = new Set(rules.map(({ path, text }) => `${path === '' ? 'the object' : path}: ${JSON.stringify(text)}`))
+  const first = [...named].slice(0, MAX_NAMED).join(', ')
+  const more = named.size > MAX_NAMED ? `, and ${named.size - MAX_NAMED} more` : ''
+  return `rules in x-kubernetes-validations are not evaluated here: ${first}${more}`
+}
+
+/** Goes through a schema without recursion: a definition may nest it deeply. */
+function* rulesOf(schema: Node): Generator<Rule> {
+  const left: { readonly node: Node; readonly path: readonly string[] }[] = [{ node: schema, path: [] }]
+  for (let next = left.pop(); next !== undefined; next = left.pop()) {
+    const { node, path } = next
+    const rules = node['x-kubernetes-validations']
+    for (const rule of Array.isArray(rules) ? rules : []) {
+      const text = nodeOf(rule)?.['rule']
+      if (typeof text === 'string') yield { path: joinPath([...path]), text: text.slice(0, MAX_RULE_LENGTH) }
+    }
+    const inner = (value: unknown, ...names: string[]): void => {
+      const found = nodeOf(value)
+      if (found !== undefined) left.push({ node: found, path: [...path, ...names] })
+    }
+    inner(node['items'], '[]')
+    inner(node['additionalProperties'], '*')
+    for (const [name, property] of Object.entries(nodeOf(node['properties']) ?? {})) inner(property, name)
+  }
+}
+
+function nodeOf(value: unknown): Node | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Node) : undefined
+}

@@ -1,0 +1,121 @@
+/**
+ * Whether the members of an object have the types that its kind declares, with the words of the API server's decoder. An object
+ * of other types could be stored, and then no client in Go could read the list that it is in.
+ */
+import { isNumber, isRecord, type Json, joinPath } from '../codec/json-tree.js'
+import type { Shape } from './shape.js'
+
+const INTEGERS: Readonly<Record<string, readonly [least: bigint, most: bigint]>> = {
+  int32: [-(2n ** 31n), 2n ** 31n - 1n],
+  sint32: [-(2n ** 31n), 2n ** 31n - 1n],
+  sfixed32: [-(2n ** 31n), 2n ** 31n - 1n],
+  uint32: [0n, 2n ** 32n - 1n],
+  fixed32: [0n, 2n ** 32n - 1n],
+  int64: [-(2n ** 63n), 2n ** 63n - 1n],
+  sint64: [-(2n ** 63n), 2n ** 63n - 1n],
+  sfixed64: [-(2n ** 63n), 2n ** 63n - 1n],
+  uint64: [0n, 2n ** 64n - 1n],
+  fixed64: [0n, 2n ** 64n - 1n],
+}
+/** Longer texts are no integer of 64 bits. */
+const MAX_INTEGER_LENGTH = 20
+const QUANTITY = /^[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$/
+const TIME = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)$/
+/** What the decoder says of a text that a type with a format of its own cannot be read from. */
+const FORMATS: Readonly<Record<string, (text: string) => string | null>> = {
+  quantity: (text) =>
+    QUANTITY.test(text)
+      ? null
+      : "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+  time: timeProblem,
+  microtime: timeProblem,
+}
+
+/** Returns what is wrong with the first member of another type; null when all fit. A null fits everywhere. */
+export function typeProblem(value: Json, shape: Shape, path: string[] = [], holder = ''): string | null {
+  if (value === null || shape.type === 'any') return null
+  switch (shape.type) {
+    case 'scalar':
+      return scalarProblem(value, shape, path, holder)
+    case 'list':
+      if (!Array.isArray(value)) return wrong(value, shape, path, holder)
+      for (const item of value) {
+        const problem = typeProblem(item, shape.items, path, holder)
+        if (problem !== null) return problem
+      }
+      return null
+    case 'object':
+    case 'map': {
+      if (!isRecord(value)) return wrong(value, shape, path, holder)
+      const here = shape.type === 'map' ? holder : (shape.goType.split('.').at(-1) ?? '')
+      for (const name in value) {
+        const member = shape.member(name)
+        if (member === undefined) continue
+        // As in Go, a path has the names of members, without keys of maps and without positions in lists.
+        if (shape.type === 'object') path.push(name)
+        const problem = typeProblem(value[name]!, member, path, here)
+        if (problem !== null) return problem
+        if (shape.type === 'object') path.pop()
+      }
+      return null
+    }
+  }
+}
+
+function scalarProblem(value: Json, shape: Shape, path: string[], holder: string): string | null {
+  const { scalar } = shape
+  const integers = INTEGERS[scalar]
+  if (integers !== undefined) return isInteger(value, integers) ? null : wrong(value, shape, path, holder)
+  switch (scalar) {
+    case 'string':
+    case 'enum':
+      return typeof value === 'string' ? null : wrong(value, shape, path, holder)
+    case 'bool':
+      return typeof value === 'boolean' ? null : wrong(value, shape, path, holder)
+    case 'float':
+    case 'double':
+      return isNumber(value) ? null : wrong(value, shape, path, holder)
+    case 'intorstring':
+      return typeof value === 'string' || isInteger(value, INTEGERS['int32']!)
+        ? null
+        : wrong(value, shape, path, holder)
+    case 'quantity':
+      if (!isNumber(value) && typeof value !== 'string') return wrong(value, shape, path, holder)
+      return FORMATS[scalar]!(String(value))
+    case 'bytes':
+    case 'time':
+    case 'microtime':
+    case 'duration':
+      if (typeof value !== 'string') return wrong(value, shape, path, holder)
+      return FORMATS[scalar]?.(value) ?? null
+    default:
+      return null
+  }
+}
+
+function isInteger(value: Json, [least, most]: readonly [bigint, bigint]): boolean {
+  if (!isNumber(value)) return false
+  const text = String(value)
+  if (text.length > MAX_INTEGER_LENGTH || !/^-?\d+$/.test(text)) return false
+  const integer = BigInt(text)
+  return integer >= least && integer <= most
+}
+
+function timeProblem(text: string): string | null {
+  if (TIME.test(text) && !Number.isNaN(Date.parse(text.replace(',', '.').toUpperCase()))) return null
+  return `parsing time ${JSON.stringify(text.slice(0, 64))} as "2006-01-02T15:04:05Z07:00": it is not such a time`
+}
+
+function wrong(value: Json, { goType }: Shape, path: readonly string[], holder: string): string {
+  const field = path.length === 0 ? 'Go value' : `Go struct field ${holder}.${joinPath([...path])}`
+  return `json: cannot unmarshal ${nameOf(value)} into ${field} of type ${goType}`
+}
+
+function nameOf(value: Json): string {
+  if (typeof value === 'boolean') return 'bool'
+  if (typeof value === 'string') return 'string'
+  if (Array.isArray(value)) return 'array'
+  if (!isNumber(value)) return 'object'
+  const text = String(value)
+  return /^-?\d{1,9}$/.test(text) ? 'number' : `number ${text.slice(0, 64)}`
+}
