@@ -17,3 +17,14 @@ export const newestKubectl: GoProgram = {
     [`${version}.gitMinor`]: '37',
   },
 }
+
+export const operator: GoProgram = { source: `${folder}operator` }
+
+export const coreDns: GoProgram = { source: `${folder}coredns` }
+
+export const kubeStateMetrics: GoProgram = {
+  source: `${folder}kube-state-metrics`,
+  package: 'k8s.io/kube-state-metrics/v2',
+}
+
+export const prometheusDiscovery: GoProgram = { source: `${folder}prometheus` }

@@ -1,7 +1,7 @@
 /** Clients that nobody here wrote, and how each is run: the runner follows this table, and docs/clients.md is made from it. */
 
 import type { GoProgram } from '../support/go-program.js'
-import { clientGo, newestKubectl } from './programs.js'
+import { clientGo, coreDns, kubeStateMetrics, newestKubectl, operator, prometheusDiscovery } from './programs.js'
 
 export interface OutsideClient {
   readonly name: string
@@ -14,6 +14,8 @@ export interface OutsideClient {
   readonly runsIn: 'npm test' | 'npm run test:clients'
   /** The program that has to be built first. Where it cannot be, the client is skipped with a line that says why. */
   readonly program?: GoProgram
+  /** It needs Python 3 and the packages that its test names. */
+  readonly needsPython?: boolean
   /** A note on what a user of the client has to set or to know. */
   readonly note?: string
 }
@@ -56,5 +58,57 @@ export const outsideClients: readonly OutsideClient[] = [
     test: 'test/clients/outside/kubectl.ts',
     runsIn: 'npm run test:clients',
     program: newestKubectl,
+  },
+  {
+    name: 'controller-runtime',
+    version: '0.25.2',
+    does: 'an operator that keeps a status, applies ConfigMaps server-side and cleans up behind a finalizer, under RBAC and before two workers',
+    test: 'test/clients/outside/operator.ts',
+    runsIn: 'npm run test:clients',
+    program: operator,
+    note: 'under RBAC it needs `get` of `/api`, `/apis` and what is below them, which an API server grants by its own role `system:discovery`',
+  },
+  {
+    name: 'kube-state-metrics',
+    version: '2.20.0',
+    does: 'its series of nodes, pods, services, endpoint slices and ingresses',
+    test: 'test/clients/outside/kube-state-metrics.ts',
+    runsIn: 'npm run test:clients',
+    program: kubeStateMetrics,
+    note: '`--apiserver` names distributary',
+  },
+  {
+    name: 'CoreDNS',
+    version: '1.15.0',
+    does: 'the kubernetes plugin: A, SRV and PTR follow the services',
+    test: 'test/clients/outside/coredns.ts',
+    runsIn: 'npm run test:clients',
+    program: coreDns,
+    note: '`endpoint` of the plugin names distributary',
+  },
+  {
+    name: 'Prometheus',
+    version: '0.316.0 of github.com/prometheus/prometheus',
+    does: 'its discovery of nodes, pods, services, endpoints, endpoint slices and ingresses',
+    test: 'test/clients/outside/prometheus.ts',
+    runsIn: 'npm run test:clients',
+    program: prometheusDiscovery,
+    note: '`api_server` of `kubernetes_sd_configs` names distributary; Debian builds Prometheus without that discovery',
+  },
+  {
+    name: 'kubernetes of Python',
+    version: '37.0.2',
+    does: 'a watch that is resumed; a new list after a 410',
+    test: 'test/clients/outside/python.ts',
+    runsIn: 'npm run test:clients',
+    needsPython: true,
+  },
+  {
+    name: 'kopf',
+    version: '1.45.2',
+    does: 'an operator that keeps a status and cleans up behind its finalizer',
+    test: 'test/clients/outside/kopf.ts',
+    runsIn: 'npm run test:clients',
+    needsPython: true,
   },
 ]

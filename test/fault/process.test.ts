@@ -30,6 +30,10 @@ void t.test(
     t.teardown(() => before.forEach((watcher) => watcher.destroy()))
     await Promise.all(before.map((watcher) => watcher.until(({ status }) => status === 200)))
     const writing = { isOn: true }
+    // A test that fails must not go on writing until its file is out of time.
+    t.teardown(() => {
+      writing.isOn = false
+    })
     const load = (async () => {
       for (let i = 0; writing.isOn; i++, await pause(10)) {
         await writer.put(`/registry/pods/a/p${i % 50}`, pod(`p${i % 50}`, { namespace: 'a' }))
@@ -86,6 +90,10 @@ void t.test(
       )
     }
     const writing = { isOn: true }
+    // A test that fails must not go on writing until its file is out of time.
+    t.teardown(() => {
+      writing.isOn = false
+    })
     const load = (async () => {
       for (let i = 0; writing.isOn; i++) {
         await writer.commit({

@@ -287,6 +287,8 @@ export class Scenario {
   startLoad(lanes = 2, betweenMs = 0): void {
     if (this.#isLoaded) return
     this.#isLoaded = true
+    // A test that fails must not go on writing until its file is out of time.
+    this.#t.teardown(() => this.stopLoad())
     const lane = async (): Promise<void> => {
       while (this.#isLoaded) {
         if ((await this.writer.tryCommit(this.randomChange())) === null) await pause(20)

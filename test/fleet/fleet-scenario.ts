@@ -147,6 +147,9 @@ export class FleetScenario {
   startLoad(): void {
     if (this.#isLoaded) return
     this.#isLoaded = true
+    this.#t.teardown(() => {
+      this.#isLoaded = false
+    })
     this.#load = (async () => {
       for (let i = 0; this.#isLoaded; i++) {
         await this.write()

@@ -139,6 +139,7 @@ void t.test('dependabot looks only at folders that have dependencies', async (t)
     'github-actions': '.github/workflows/ci.yml',
     docker: 'Dockerfile',
     gomod: 'go.mod',
+    pip: 'requirements.txt',
   }
   for (const update of updates) {
     for (const directory of update.directories ?? [update.directory!]) {

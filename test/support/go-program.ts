@@ -15,6 +15,8 @@ import { basename, join } from 'node:path'
 export interface GoProgram {
   /** The folder of its module; the program is named as the folder. */
   readonly source: string
+  /** What is built of it. Default: the folder's own package; else one that another module of its go.mod has. */
+  readonly package?: string
   /** String variables that the linker sets, by their package and name. */
   readonly variables?: Readonly<Record<string, string>>
 }
@@ -34,18 +36,18 @@ export class NoProgramError extends Error {
  * compile.
  */
 export function buildGoProgram(
-  { source, variables = {} }: GoProgram,
+  { source, package: built = '.', variables = {} }: GoProgram,
   deadlineMs = performance.now() + BUILD_MS,
 ): string {
   const set = Object.entries(variables).map(([name, value]) => `-X ${name}=${value}`)
   const name = basename(source)
-  const hash = createHash('sha256').update(set.join('\n'))
+  const hash = createHash('sha256').update([...set, built].join('\n'))
   for (const file of readdirSync(source).sort()) hash.update(file).update(readFileSync(join(source, file)))
   const folder = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'distributary', 'programs')
   const program = join(folder, `${name}-${hash.digest('hex').slice(0, 16)}`)
   if (existsSync(program)) return program
   const leftMs = (): number => Math.max(1, Math.floor(deadlineMs - performance.now()))
-  fetchModules(name, source, leftMs())
+  fetchModules(name, source, built, leftMs())
   mkdirSync(folder, { recursive: true })
   // The build is moved to its place when it is complete: a run that is cut short leaves no half of a program behind.
   const building = mkdtempSync(join(folder, 'building-'))
@@ -53,7 +55,7 @@ export function buildGoProgram(
     process.stdout.write(`building ${name}, which takes minutes the first time\n`)
     const output = join(building, name)
     // With the least priority: others may work on the machine.
-    const command = ['-n', '19', 'go', 'build', '-trimpath', `-ldflags=${set.join(' ')}`, '-o', output, '.']
+    const command = ['-n', '19', 'go', 'build', '-trimpath', `-ldflags=${set.join(' ')}`, '-o', output, built]
     execFileSync('nice', command, { cwd: source, stdio: ['ignore', 'ignore', 'inherit'], timeout: leftMs() })
     renameSync(output, program)
   } catch (error) {
@@ -66,9 +68,9 @@ export function buildGoProgram(
 }
 
 /** What compiling needs, from the cache of modules or from where Go is told to fetch them. */
-function fetchModules(name: string, source: string, timeout: number): void {
+function fetchModules(name: string, source: string, built: string, timeout: number): void {
   if (spawnSync('go', ['version'], { stdio: 'ignore' }).status !== 0) throw new NoProgramError('Go is not installed')
-  const { status, stderr } = spawnSync('go', ['list', '-deps', '.'], {
+  const { status, stderr } = spawnSync('go', ['list', '-deps', built], {
     cwd: source,
     stdio: ['ignore', 'ignore', 'pipe'],
     encoding: 'utf8',

@@ -7,7 +7,7 @@ import { buildGoProgram } from '../../support/go-program.js'
 import { until } from '../../support/until.js'
 import { clientGo } from '../programs.js'
 import { startClient } from '../support/program.js'
-import { disruptions, startStage } from '../support/stage.js'
+import { disruptions, momentAfter, startStage } from '../support/stage.js'
 
 interface Follower {
   readonly Name: string
@@ -56,13 +56,13 @@ for (const { names, watchList } of runs) {
         }
         return followers
       }
-      await stage.writePods('first')
+      await stage.write('first')
       await compare('first')
-      for (const { name, disrupt } of disruptions) {
-        await t.test(`after ${name}`, async () => {
-          await disrupt(stage)
-          const moment = `after-${name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`
-          await stage.writePods(moment)
+      for (const disruption of disruptions) {
+        await t.test(`after ${disruption.name}`, async () => {
+          await disruption.disrupt(stage)
+          const moment = momentAfter(disruption)
+          await stage.write(moment)
           await compare(moment)
         })
       }

@@ -1,4 +1,7 @@
 /** A server over a real etcd, as its users run both, and the disruptions that every outside client has to live through. */
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Test } from 'tap'
 import { pod } from '../../support/app.js'
 import { type EtcdProcess, startEtcd } from '../../support/etcd-process.js'
@@ -6,11 +9,36 @@ import { EtcdWriter, type Written } from '../../support/etcd-writer.js'
 import { freePort } from '../../support/free-port.js'
 import { type ServerProcess, startServer } from '../../support/server-process.js'
 
+/** What programs beside the server write into etcd. */
+export interface World {
+  /** What is there from the start, by its key. */
+  readonly initial: ReadonlyMap<string, Written>
+  /** Changes of every kind, the last of which names the turn: a commit for each, null for what is deleted. */
+  turn(name: string): readonly Readonly<Record<string, Written>>[]
+}
+
+export interface StageOptions {
+  readonly flags?: readonly string[]
+  /** Default: 300 pods; the last one of a turn is `default/NAME`. */
+  readonly world?: World
+}
+
+/** A request that the server has answered, as its access log has it. */
+export interface Answered {
+  readonly userAgent: string
+  readonly verb: string
+  readonly resource: string
+  readonly path: string
+  readonly code: number
+}
+
 export interface Stage {
   readonly etcd: EtcdProcess
   readonly url: string
-  /** Writes pods past the server, as another program would; the last of them is `default/NAME`. */
-  writePods(name: string): Promise<void>
+  /** Writes a turn of the world past the server, as another program would. */
+  write(turn: string): Promise<void>
+  /** Returns the requests answered since the start, whichever server answered them. */
+  answered(): readonly Answered[]
   /** Ends the server. */
   kill(signal: NodeJS.Signals): Promise<void>
   /** Starts it again, on the same port. */
@@ -25,6 +53,22 @@ export interface Disruption {
 /** Pods that are there from the start. */
 const PODS = 300
 
+const keyOf = (name: string): string => `/registry/pods/default/${name}`
+const last = `p${PODS - 1}`
+
+const pods: World = {
+  initial: new Map(Array.from({ length: PODS }, (_, i): [string, Written] => [keyOf(`p${i}`), pod(`p${i}`)])),
+  turn: (name) => {
+    const labels = { turn: name }
+    return [
+      ...Array.from({ length: 40 }, (_, i) => ({ [keyOf(`p${i}`)]: pod(`p${i}`, { labels }) })),
+      { [keyOf(last)]: null, [keyOf(`new-${name}`)]: pod(`new-${name}`) },
+      { [keyOf(last)]: pod(last, { labels }) },
+      { [keyOf(name)]: pod(name) },
+    ]
+  },
+}
+
 class RunningStage implements Stage {
   readonly url: string
   #server: ServerProcess | null = null
@@ -34,15 +78,16 @@ class RunningStage implements Stage {
     readonly t: Test,
     readonly etcd: EtcdProcess,
     readonly port: number,
-    readonly flags: readonly string[],
+    readonly accessLog: string,
+    readonly options: Required<StageOptions>,
   ) {
     this.url = `http://127.0.0.1:${port}`
     this.#writer = new EtcdWriter([etcd])
   }
 
   async start(): Promise<void> {
-    const flags = [`--etcd-servers=${this.etcd.url}`, `--port=${this.port}`, '--enable-writes', ...this.flags]
-    this.#server = await startServer(this.t, { flags })
+    const own = [`--etcd-servers=${this.etcd.url}`, `--port=${this.port}`, `--audit-log-path=${this.accessLog}`]
+    this.#server = await startServer(this.t, { flags: [...own, '--enable-writes', ...this.options.flags] })
   }
 
   async kill(signal: NodeJS.Signals): Promise<void> {
@@ -50,22 +95,26 @@ class RunningStage implements Stage {
   }
 
   async fill(): Promise<void> {
-    const all = Array.from({ length: PODS }, (_, i) => `p${i}`)
-    await this.#writer.fill(new Map(all.map((name): [string, Written] => [keyOf(name), pod(name)])))
+    await this.#writer.fill(this.options.world.initial)
   }
 
-  async writePods(name: string): Promise<void> {
-    for (let i = 0; i < 40; i++) await this.#writer.put(keyOf(`p${i}`), pod(`p${i}`, { labels: { turn: name } }))
-    await this.#writer.commit({ [keyOf(`p${PODS - 1}`)]: null, [keyOf(`new-${name}`)]: pod(`new-${name}`) })
-    await this.#writer.put(keyOf(`p${PODS - 1}`), pod(`p${PODS - 1}`, { labels: { turn: name } }))
-    await this.#writer.put(keyOf(name), pod(name))
+  async write(turn: string): Promise<void> {
+    for (const changes of this.options.world.turn(turn)) await this.#writer.commit(changes)
+  }
+
+  answered(): readonly Answered[] {
+    if (!existsSync(this.accessLog)) return []
+    // The last line may be half written.
+    const lines = readFileSync(this.accessLog, 'utf8').split('\n').slice(0, -1)
+    return lines.map((line) => JSON.parse(line) as Answered)
   }
 }
 
-const keyOf = (name: string): string => `/registry/pods/default/${name}`
-
-export async function startStage(t: Test, flags: readonly string[] = []): Promise<Stage> {
-  const stage = new RunningStage(t, await startEtcd(t), await freePort(), flags)
+export async function startStage(t: Test, { flags = [], world = pods }: StageOptions = {}): Promise<Stage> {
+  const folder = mkdtempSync(join(tmpdir(), 'distributary-stage-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const accessLog = join(folder, 'access.log')
+  const stage = new RunningStage(t, await startEtcd(t), await freePort(), accessLog, { flags, world })
   await stage.fill()
   await stage.start()
   return stage
@@ -74,7 +123,7 @@ export async function startStage(t: Test, flags: readonly string[] = []): Promis
 const restartAfter = (signal: NodeJS.Signals) => async (stage: Stage) => {
   await stage.kill(signal)
   // Objects written while no server runs must reach the client as events.
-  await stage.writePods(`without-a-server-${signal.toLowerCase()}`)
+  await stage.write(`without-a-server-${signal.toLowerCase()}`)
   await stage.start()
 }
 
@@ -84,3 +133,7 @@ export const disruptions: readonly Disruption[] = [
   { name: 'kill -9 of the server', disrupt: restartAfter('SIGKILL') },
   { name: 'a restart of etcd', disrupt: async (stage) => await stage.etcd.restart() },
 ]
+
+/** A name for what is written after a disruption, which every kind takes. */
+export const momentAfter = (disruption: Disruption): string =>
+  `after-${disruption.name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`
