@@ -3,7 +3,7 @@
  * served here, the parameters of reads, media types. Every path and kind that theirs can be asked to read, ours has.
  */
 import { type FieldType, OPENAPI_V3_MESSAGES } from '../../src/dialect/openapi-v3-protobuf.js'
-import { isArray, isObject, type LosslessJson, markNumber, parseLossless } from './lossless.js'
+import { isArray, isObject, type LosslessJson, markNumber, parseLossless, show } from './lossless.js'
 import { readYaml } from './yaml.js'
 
 type Members = Record<string, LosslessJson>
@@ -63,8 +63,8 @@ function inPath(parameters: LosslessJson | undefined): LosslessJson {
   const given = isArray(parameters) ? parameters.map(membersOf) : []
   return given
     .filter(({ in: place }) => place === 'path')
-    .map(({ description: _, ...rest }) => rest)
-    .sort((one, other) => (String(one['name']) < String(other['name']) ? -1 : 1))
+    .map((one) => Object.fromEntries(Object.entries(one).filter(([name]) => name !== 'description')))
+    .sort((one, other) => (show(one['name']) < show(other['name']) ? -1 : 1))
 }
 
 function schemasOf(document: Members): Members {

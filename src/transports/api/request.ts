@@ -41,7 +41,7 @@ export interface Understood<Options> {
    * As in the API server, whether what was read can be had in the form is asked after the read: what is wrong with the read
    * is told first. @throws StatusError
    */
-  encoder(): ObjectEncoder
+  readonly encoder: () => ObjectEncoder
 }
 
 export interface ReadRequest<Options> extends Request, Understood<Options> {
