@@ -29,6 +29,8 @@ export interface WatcherSink {
 }
 
 export interface CursorOptions {
+  /** Who watches, for the status page: the user, or the address of a caller without a name. */
+  readonly identity: string
   /** The client asked for bookmarks. */
   readonly bookmarks: boolean
   /** Monotonic milliseconds at which the stream ends cleanly. */
@@ -75,6 +77,7 @@ export class Cursor {
   #isPaced = false
   #initialSinceMs = 0
   #initialBytes = 0
+  #sentBytes = 0
   #marksInitialEnd = false
 
   constructor(
@@ -91,6 +94,11 @@ export class Cursor {
 
   get state(): CursorState {
     return this.#state
+  }
+
+  /** All bytes that were handed to its connection, before compression. */
+  get sentBytes(): number {
+    return this.#sentBytes
   }
 
   /** Everything at or before it has been written; while active, as of the last write. */
@@ -277,6 +285,7 @@ export class Cursor {
 
   /** @returns whether more can be written: the socket may be full, or have closed over it. */
   write({ bytes, checksum }: WriteUnit): boolean {
+    this.#sentBytes += bytes.length
     if (!this.sink.write(bytes, checksum)) this.#isBlocked = true
     return !this.#isBlocked && this.#state !== 'ended'
   }

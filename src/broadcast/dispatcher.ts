@@ -380,8 +380,15 @@ export class Dispatcher implements CacheListener, CursorOwner {
 }
 
 /** Returns the part of a request that the cursor keeps, which does not include the snapshot. */
-function optionsOf({ bookmarks, deadlineMs, pace, onInitialComplete, onEnd }: CursorRequest): Cursor['options'] {
-  return { bookmarks, deadlineMs, pace, onInitialComplete, onEnd }
+function optionsOf({
+  identity,
+  bookmarks,
+  deadlineMs,
+  pace,
+  onInitialComplete,
+  onEnd,
+}: CursorRequest): Cursor['options'] {
+  return { identity, bookmarks, deadlineMs, pace, onInitialComplete, onEnd }
 }
 
 function maxRevision(a: Revision, b: Revision): Revision {

@@ -243,7 +243,6 @@ export class App {
         problem: problemOf(source.cache.readiness),
         feed: feedFigures(source.feed.status),
       })),
-      largestClients: (count) => this.#clients.watchers.largest(count),
       ...this.metrics.figures(),
     })
   }

@@ -47,8 +47,6 @@ export interface ProcessInput {
   /** Events that entered the caches since the start. */
   readonly takenEvents: number
   readonly delays: Delays
-  /** The clients with the most watchers, the largest first. */
-  readonly largestClients: (count: number) => readonly (readonly [client: string, watchers: number])[]
 }
 
 /** What one process tells the one that answers the page. */
@@ -64,11 +62,12 @@ export interface ProcessStatus extends Omit<ProcessFigures, 'watchers'> {
   readonly slowCount: number
 }
 
-/** The lists of groups, clients and slow watchers are no longer than this, whatever the number of watchers. */
+/** The lists of groups and slow watchers are no longer than this, and that of clients than twice this, whatever the number of watchers. */
 const TOP = 10
 
 export function processStatus(input: ProcessInput): ProcessStatus {
   const groups = new Map<Cursor['group'], { -readonly [K in keyof GroupFigures]: GroupFigures[K] }>()
+  const clients = new Map<string, { -readonly [K in keyof ClientFigures]: ClientFigures[K] }>()
   const slow: SlowWatcherFigures[] = []
   const watchers: Record<string, number> = {}
   const feeds: FeedFigures[] = []
@@ -85,6 +84,13 @@ export function processStatus(input: ProcessInput): ProcessStatus {
       const entry = groups.get(group)
       if (entry === undefined) groups.set(group, { resource, transport, selector: group.matcher.key, watchers: 1 })
       else entry.watchers++
+      const { identity } = cursor.options
+      const client = clients.get(identity)
+      if (client === undefined) clients.set(identity, { client: identity, watchers: 1, sentBytes: cursor.sentBytes })
+      else {
+        client.watchers++
+        client.sentBytes += cursor.sentBytes
+      }
       if (!cursor.isBlocked && cursor.state !== 'lagging') continue
       const behind = Math.max(0, gauges.revision - cursor.revision)
       slow.push({ resource, transport, state: cursor.state, behind, pendingBytes: cursor.sink.pendingBytes })
@@ -115,7 +121,7 @@ export function processStatus(input: ProcessInput): ProcessStatus {
     resources,
     feeds,
     groups: largest([...groups.values()]),
-    clients: input.largestClients(TOP).map(([client, count]) => ({ client, watchers: count })),
+    clients: largestClients([...clients.values()]),
     slow: slowest(slow),
     slowCount: slow.length,
   }
@@ -193,11 +199,7 @@ export function serverStatus(about: ServerAbout, processes: readonly ProcessStat
     watchers: Object.fromEntries(summed(serving.map((one) => Object.entries(one.watchers)))),
     resources: mergedResources(serving.flatMap(({ resources }) => resources)),
     groups: largest(mergedGroups(serving.flatMap(({ groups }) => groups))),
-    clients: largest(
-      summed(serving.map(({ clients }) => clients.map((one) => [one.client, one.watchers] as const))).map(
-        ([client, watchers]) => ({ client, watchers }),
-      ),
-    ),
+    clients: largestClients(mergedClients(serving.flatMap(({ clients }) => clients))),
     slow: slowest(serving.flatMap(({ slow }) => slow)),
     slowCount: serving.reduce((sum, { slowCount }) => sum + slowCount, 0),
   }
@@ -209,6 +211,22 @@ function thisProcess(name: string): Pick<ProcessStatus, 'name' | 'pid' | 'uptime
 
 function largest<T extends { readonly watchers: number }>(all: readonly T[]): readonly T[] {
   return all.toSorted((a, b) => b.watchers - a.watchers).slice(0, TOP)
+}
+
+/** Those with the most watchers and those with the most bytes, the latter first. */
+function largestClients(all: readonly ClientFigures[]): readonly ClientFigures[] {
+  const byBytes = all.toSorted((a, b) => b.sentBytes - a.sentBytes)
+  const chosen = new Set([...byBytes.slice(0, TOP), ...largest(all)])
+  return byBytes.filter((client) => chosen.has(client))
+}
+
+function mergedClients(clients: readonly ClientFigures[]): readonly ClientFigures[] {
+  const merged = new Map<string, ClientFigures>()
+  for (const { client, watchers, sentBytes } of clients) {
+    const before = merged.get(client) ?? { watchers: 0, sentBytes: 0 }
+    merged.set(client, { client, watchers: before.watchers + watchers, sentBytes: before.sentBytes + sentBytes })
+  }
+  return [...merged.values()]
 }
 
 function slowest(slow: readonly SlowWatcherFigures[]): readonly SlowWatcherFigures[] {

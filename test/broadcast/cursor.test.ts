@@ -17,7 +17,14 @@ function setUp(revision = 10) {
     finish: () => asked.push('finish'),
     count: (events: number) => asked.push(`count ${events}`),
   }
-  const callbacks = { bookmarks: true, deadlineMs: 1e9, pace: () => 0, onInitialComplete: () => {}, onEnd: () => {} }
+  const callbacks = {
+    identity: 'ann',
+    bookmarks: true,
+    deadlineMs: 1e9,
+    pace: () => 0,
+    onInitialComplete: () => {},
+    onEnd: () => {},
+  }
   const sink = new TestSink()
   const cursor = new Cursor(owner, group, sink, callbacks, rev(revision))
   const membersOf = () => ({ active: group.members.active.length, parked: group.members.parked.size })
@@ -72,6 +79,19 @@ void t.test('a cursor that ends in any state leaves nothing in its group, and en
     t.same(membersOf(), { active: 0, parked: 0 }, name)
     t.notOk(cursor.end(), `${name}: a second time`)
   }
+  t.end()
+})
+
+void t.test('a cursor counts all bytes that it hands to its connection', (t) => {
+  const { cursor, group } = setUp()
+  cursor.lag()
+  cursor.join()
+  t.equal(cursor.sentBytes, 0)
+  group.log.append(rev(11), [Buffer.from('event')], 1, 1)
+  cursor.writeLog(rev(11))
+  t.equal(cursor.sentBytes, 5)
+  cursor.writeBookmark(rev(12))
+  t.ok(cursor.sentBytes > 5, 'bookmarks too')
   t.end()
 })
 

@@ -21,7 +21,14 @@ function groupOf(size: number): { group: Group<Cursor>; cursors: Cursor[] } {
 const owner = { wake: () => {}, finish: () => {}, count: () => {} }
 
 function addCursor(group: Group<Cursor>): Cursor {
-  const callbacks = { bookmarks: false, deadlineMs: 1e9, pace: () => 0, onInitialComplete: () => {}, onEnd: () => {} }
+  const callbacks = {
+    identity: 'ann',
+    bookmarks: false,
+    deadlineMs: 1e9,
+    pace: () => 0,
+    onInitialComplete: () => {},
+    onEnd: () => {},
+  }
   const cursor = new Cursor(owner, group, new TestSink(), callbacks, rev(1))
   cursor.lag()
   cursor.join()

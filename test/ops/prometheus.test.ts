@@ -7,6 +7,7 @@ import { parse } from 'yaml'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { LIMITS } from '../../src/model/limit.js'
 import { repository } from '../docs/owner.js'
+import { filledIn, readDashboard } from './support/dashboard.js'
 import { startPrometheus } from './support/prometheus.js'
 import { root, startServerProcess } from './support/server-process.js'
 
@@ -18,38 +19,18 @@ interface Rule {
   readonly annotations?: Readonly<Record<string, string>>
 }
 
-interface Panel {
-  readonly title: string
-  readonly targets?: readonly { readonly expr: string }[]
-}
-
 const text = (path: string): string => readFileSync(join(root, path), 'utf8')
 const rules = (parse(text('deploy/prometheus/rules.yaml')) as { groups: { rules: Rule[] }[] }).groups.flatMap(
   (group) => group.rules,
 )
 const alerts = rules.filter((rule) => rule.alert !== undefined)
 const records = rules.filter((rule) => rule.record !== undefined)
-const dashboard = JSON.parse(text('deploy/grafana/distributary.json')) as {
-  panels: Panel[]
-  templating: { list: { name: string; query: string | { query: string } }[] }
-}
+const dashboard = readDashboard()
 const panels = dashboard.panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })))
-
-/** Replaces the variables as Grafana would. */
-function filledIn(expression: string): string {
-  return expression
-    .replaceAll('$__rate_interval', '3s')
-    .replaceAll('$job', '.*')
-    .replaceAll('$instance', '.*')
-    .replaceAll('$resource', '.*')
-    .replaceAll('$group', '.*')
-    .replaceAll('$namespace', '.*')
-    .replaceAll('$cluster', '.*')
-}
 
 /** Queries name the parts of a histogram. */
 function metricsIn(expression: string): string[] {
-  const names = filledIn(expression)
+  const names = filledIn(expression, '3s')
     .replace(/"[^"]*"/g, '')
     .match(/(?<![\w:])(?:distributary|nodejs|process)_\w+(?![\w:])/g)
   return (names ?? []).map((name) => name.replace(/_(bucket|sum|count)$/, ''))
@@ -184,7 +165,7 @@ void t.test('a real Prometheus scrapes a server under load, and rules and dashbo
       if (!/rate1m|ratio|p99/.test(record!)) t.ok(await within(record!, someNumber), `${record} is recorded`)
     }),
     ...panels.map(async ({ title, expr }) => {
-      const query = filledIn(expr)
+      const query = filledIn(expr, '3s')
       if (MAY_BE_EMPTY.test(query)) await answers(query)
       else t.ok(await within(query, someNumber), `${title}: ${query}`)
     }),

@@ -93,7 +93,7 @@ void t.test('a search finds resources, and a number of watchers leads to those w
   const { status } = await fetch(`${app.url}/api/v1/nodes?watch=1`, { signal: leaving.signal })
   t.equal(status, 200)
   const resources = page.locator('#resources tbody tr')
-  await page.locator('#clients tbody tr', { hasText: '127.0.0.1' }).waitFor()
+  await page.locator('#clients tbody tr', { hasText: /^127\.0\.0\.1.* (B|KiB)$/ }).waitFor()
   await page.locator('#groups tbody tr', { hasText: /^nodes/ }).waitFor()
   t.ok((await resources.count()) >= 2)
   await page.getByLabel('Search').fill('NODE')

@@ -62,8 +62,8 @@ void t.test('watchers, groups and delays add up; counters stay with their proces
     watchers: { 'http1 active': 4 },
     groups: [group],
     clients: [
-      { client: 'ann', watchers: 3 },
-      { client: '10.0.0.1', watchers: 1 },
+      { client: 'ann', watchers: 3, sentBytes: 10 },
+      { client: '10.0.0.1', watchers: 1, sentBytes: 700 },
     ],
     slow: [slow],
     slowCount: 12,
@@ -78,8 +78,8 @@ void t.test('watchers, groups and delays add up; counters stay with their proces
     watchers: { 'http1 active': 8 },
     groups: [{ ...group, watchers: 8 }],
     clients: [
-      { client: 'ann', watchers: 6 },
-      { client: '10.0.0.1', watchers: 2 },
+      { client: '10.0.0.1', watchers: 2, sentBytes: 1_400 },
+      { client: 'ann', watchers: 6, sentBytes: 20 },
     ],
     slowCount: 24,
     delays: [
@@ -95,6 +95,14 @@ void t.test('watchers, groups and delays add up; counters stay with their proces
       ['worker 2', 5, 10],
     ],
   )
+})
+
+void t.test('the largest clients are those with the most watchers and those with the most bytes', async (t) => {
+  const clients = Array.from({ length: 40 }, (_, i) => ({ client: `c${i}`, watchers: i, sentBytes: 40 - i }))
+  const shown = serverStatus(about, [worker('worker 1', { clients })]).clients ?? []
+  t.equal(shown.length, 20, 'a bounded list')
+  t.equal(shown[0]?.client, 'c0', 'the most bytes')
+  t.equal(shown.at(-1)?.client, 'c39', 'the most watchers')
 })
 
 void t.test(

@@ -22,11 +22,6 @@ export class WatcherLimits implements Gate {
     return this.#total
   }
 
-  /** The clients with the most watchers, at most `count` of them, the largest first. */
-  largest(count: number): readonly (readonly [client: string, watchers: number])[] {
-    return [...this.#byClient].toSorted(([, a], [, b]) => b - a).slice(0, count)
-  }
-
   tryEnter(client: string): (() => void) | null {
     return this.#whyFull(client) === null ? this.hold(client) : null
   }

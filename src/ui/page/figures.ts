@@ -39,6 +39,8 @@ export interface ClientFigures {
   /** The user, or the address of a caller whom nobody authenticated. */
   readonly client: string
   readonly watchers: number
+  /** Handed to its running watches since each began, before compression. */
+  readonly sentBytes: number
 }
 
 export interface SlowWatcherFigures {

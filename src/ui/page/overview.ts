@@ -115,6 +115,7 @@ function showWatchers({ groups, clients, slow }: ServerStatus): void {
 const CLIENTS: readonly Column<ClientFigures>[] = [
   { title: 'User or address', cell: (c) => c.client },
   { title: 'Watchers', isNumber: true, cell: (c) => formatNumber(c.watchers) },
+  { title: 'Sent', isNumber: true, cell: (c) => formatBytes(c.sentBytes) },
 ]
 
 const GROUPS: readonly Column<GroupFigures>[] = [

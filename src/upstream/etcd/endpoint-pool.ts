@@ -76,13 +76,13 @@ export class EndpointPool {
         await Promise.all(this.endpoints.map(attempt))
         headStart.cancel()
         if (fallback) resolve(fallback)
-        else reject(new UpstreamError('unavailable', `no etcd endpoint can be reached: ${this.#names()}`))
+        else reject(new UpstreamError('unavailable', `no etcd endpoint can be reached: ${this.#described()}`))
       }
       void finish()
     })
   }
 
-  #names(): string {
-    return this.endpoints.map((endpoint) => endpoint.url).join(', ')
+  #described(): string {
+    return this.endpoints.map((endpoint) => endpoint.described()).join(', ')
   }
 }

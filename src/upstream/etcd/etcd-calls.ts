@@ -76,7 +76,7 @@ export class EtcdCalls {
     signal?: AbortSignal,
   ): Promise<Buffer> {
     if (!(await endpoint.connect(timeoutMs, signal))) {
-      throw new UpstreamError('unavailable', `etcd ${endpoint.url} cannot be reached`)
+      throw new UpstreamError('unavailable', `etcd ${endpoint.described()} cannot be reached`)
     }
     try {
       return await this.#withToken((metadata) =>

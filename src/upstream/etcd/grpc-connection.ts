@@ -13,6 +13,7 @@
  * such a connection.
  */
 import { type ClientHttp2Session, connect, type SecureClientSessionOptions } from 'node:http2'
+import { errorMessage } from '../../support/error-message.js'
 
 /** PEM. Without `ca` the system's roots are used. */
 export interface EtcdTls {
@@ -43,6 +44,7 @@ export class GrpcConnection {
   #state: 'idle' | 'connecting' | 'resting' | 'ready' | 'closed' = 'idle'
   #session: ClientHttp2Session | null = null
   #pauseMs = FIRST_PAUSE_MS
+  #failure: string | null = null
   #timer: NodeJS.Timeout | null = null
   /** Of the session, and of one before it that still has calls. */
   #calls = 0
@@ -61,6 +63,11 @@ export class GrpcConnection {
     // The calls of a lost connection hear of it before its own event comes.
     this.#lost(session)
     return null
+  }
+
+  /** Why the last attempt failed; null when none has since it stood. */
+  get failure(): string | null {
+    return this.#failure
   }
 
   /**
@@ -103,17 +110,23 @@ export class GrpcConnection {
     const session = connect(`${protocol}//${hostname}:${port === '' ? DEFAULT_PORT : port}`, options)
     this.#session = session
     this.#become('connecting')
-    this.#timer = setTimeout(() => session.destroy(), ATTEMPT_MS)
+    const silent = new Error(`no answer within ${ATTEMPT_MS} ms`)
+    this.#timer = setTimeout(() => session.destroy(silent), ATTEMPT_MS)
     session.once('connect', () => session.setLocalWindowSize(WINDOW_BYTES))
     session.once('remoteSettings', () => {
       if (this.#session !== session || this.#state !== 'connecting') return
       this.#pauseMs = FIRST_PAUSE_MS
+      this.#failure = null
       this.#become('ready')
       this.#keepAlive(session)
     })
-    session.on('error', () => {}) // it closes as well
+    let failure = 'it ends the connection'
+    session.on('error', (error) => (failure = errorMessage(error))) // it closes as well
     session.once('goaway', () => this.#lost(session))
-    session.once('close', () => this.#lost(session))
+    session.once('close', () => {
+      if (this.#session === session && this.#state === 'connecting') this.#failure = failure
+      this.#lost(session)
+    })
   }
 
   #lost(session: ClientHttp2Session): void {

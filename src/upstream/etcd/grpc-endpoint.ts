@@ -74,6 +74,12 @@ export class GrpcEndpoint {
     return this.#connection.ready !== null
   }
 
+  /** For messages: its URL, and why it is not connected, as far as that is known. */
+  described(): string {
+    const { failure } = this.#connection
+    return failure === null ? this.url : `${this.url} (${failure})`
+  }
+
   /**
    * Connects if necessary. Resolves with false as soon as an attempt has failed, the time is over or the signal aborts;
    * attempts go on by themselves.

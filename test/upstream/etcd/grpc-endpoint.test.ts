@@ -1,9 +1,14 @@
 /** Against the server of @grpc/grpc-js, which knows nothing of our client. */
 import { Server, ServerCredentials, type ServerDuplexStream, type ServiceDefinition, status } from '@grpc/grpc-js'
-import { connect, createServer, type Server as NetServer, type Socket } from 'node:net'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { createSecureServer } from 'node:http2'
+import { type AddressInfo, connect, createServer, type Server as NetServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { GrpcEndpoint, type GrpcEndpointOptions } from '../../../src/upstream/etcd/grpc-endpoint.js'
 import { type RpcError, RpcStatus } from '../../../src/upstream/etcd/rpc-status.js'
+import { createAuthority } from '../../support/certificates.js'
+import { freePort } from '../../support/free-port.js'
 
 type Call = ServerDuplexStream<Buffer, Buffer>
 
@@ -270,3 +275,35 @@ async function listening(t: Test, server: NetServer, port = 0): Promise<number> 
   t.teardown(() => server.close())
   return (server.address() as { port: number }).port
 }
+
+void t.test('why an endpoint is not connected is said with its name, until it is', async (t) => {
+  const closing = createServer((socket) => socket.end())
+  closing.listen(0, '127.0.0.1')
+  await once(closing, 'listening')
+  t.teardown(() => closing.close())
+  const port = (closing.address() as AddressInfo).port
+  const ended = endpointAt(t, port)
+  t.notOk(await ended.connect(2_000))
+  t.match(ended.described(), new RegExp(`^http://127.0.0.1:${port} \\((it ends the connection|.*ECONNRESET.*)\\)$`))
+
+  const free = await freePort()
+  const refused = endpointAt(t, free)
+  t.notOk(await refused.connect(2_000))
+  t.equal(refused.described(), `http://127.0.0.1:${free} (connect ECONNREFUSED 127.0.0.1:${free})`)
+
+  const authority = createAuthority(t)
+  const { cert, key } = authority.server()
+  const secure = createSecureServer({ cert: readFileSync(cert), key: readFileSync(key) })
+  secure.listen(0, '127.0.0.1')
+  await once(secure, 'listening')
+  t.teardown(() => secure.close())
+  const url = `https://127.0.0.1:${(secure.address() as AddressInfo).port}`
+  const untrusting = endpointAt(t, 0, { url })
+  t.notOk(await untrusting.connect(2_000))
+  t.match(untrusting.described(), /\((unable to verify|self-signed|unable to get).*\)$/)
+
+  const { port: there } = await listen(t)
+  const standing = endpointAt(t, there)
+  t.ok(await standing.connect(2_000))
+  t.equal(standing.described(), standing.url)
+})
