@@ -209,10 +209,10 @@ export function plainCopy(value: Json): unknown {
   return copy
 }
 
-/** Converts plain JavaScript values, such as `JSON.parse` or a table of ours gives. */
+/** Converts plain JavaScript values, such as `JSON.parse`, `exact-json.ts` or a table of ours gives. */
 export function treeFrom(value: unknown): Json {
   if (Array.isArray(value)) return value.map(treeFrom)
-  if (typeof value === 'number') return numberFromText(String(value))
+  if (typeof value === 'number' || typeof value === 'bigint') return numberFromText(String(value))
   if (typeof value === 'boolean' || typeof value === 'string' || value instanceof JsonNumber) return value
   if (typeof value !== 'object' || value === null) return null
   const copy = record()

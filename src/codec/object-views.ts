@@ -145,7 +145,8 @@ function readBy(rules: ReadRules, json: Buffer, stored: string, shown: string): 
   const plain = JSON.parse(text) as JsonRecord
   if (!rules.read(plain, stored, shown)) return null
   plain['apiVersion'] = shown
-  if (!UNUSUAL_NUMBER.test(text)) return scanObject(Buffer.from(JSON.stringify(plain)))
+  if (!UNUSUAL_NUMBER.test(text) && !rules.fillsLongNumbers(stored))
+    return scanObject(Buffer.from(JSON.stringify(plain)))
   const tree = parseJsonTree(json).value as JsonRecord
   rules.read(tree, stored, shown)
   tree['apiVersion'] = shown

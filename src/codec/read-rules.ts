@@ -49,6 +49,11 @@ export class ReadRules {
     return shown === stored ? isChanged : this.#prune(object, shown) || isChanged
   }
 
+  /** Whether it may fill in numbers that only a lossless tree can hold. @param stored the apiVersion of the object. */
+  fillsLongNumbers(stored: string): boolean {
+    return this.#schemaOf(stored)?.hasLongNumbers === true
+  }
+
   #prune(object: JsonRecord, apiVersion: string): boolean {
     const schema = this.#schemaOf(apiVersion)
     // Definitions of v1 have a schema for every version; where there is none, nothing says what is unknown.

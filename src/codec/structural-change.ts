@@ -29,6 +29,8 @@ export interface Structural {
   readonly defaulted: readonly (readonly [name: string, value: Json, isNullable: boolean])[]
   /** Anywhere inside. */
   readonly hasDefaults: boolean
+  /** Whether a default, of it or anywhere inside, has a number that only a lossless tree can hold. */
+  readonly hasLongNumbers: boolean
   readonly hasEmbedded: boolean
 }
 

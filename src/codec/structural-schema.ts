@@ -4,7 +4,7 @@
  *
  * Source: k8s.io/apiextensions-apiserver, which calls this a structural schema.
  */
-import { treeFrom } from './json-tree.js'
+import { isRecord, type Json, JsonNumber, treeFrom } from './json-tree.js'
 import { pruneUnknown, type Structural } from './structural-change.js'
 
 /** A schema as `JSON.parse` gives it. */
@@ -45,13 +45,19 @@ function compile(schema: OpenApiSchema): Structural {
       defaultValue === undefined ? [] : [[name, defaultValue, isNullable] as const],
     ),
     hasDefaults: inner.some((one) => one !== null && (one.hasDefaults || one.defaultValue !== undefined)),
+    hasLongNumbers: inner.some((one) => one?.hasLongNumbers === true),
     hasEmbedded: isEmbedded || inner.some((one) => one?.hasEmbedded === true),
   }
   const byDefault = schema['default']
   if (byDefault === undefined || byDefault === null) return structural
   const defaultValue = treeFrom(byDefault)
   pruneUnknown(defaultValue, structural)
-  return { ...structural, defaultValue }
+  return { ...structural, defaultValue, hasLongNumbers: structural.hasLongNumbers || hasLongNumber(defaultValue) }
+}
+
+function hasLongNumber(value: Json): boolean {
+  if (Array.isArray(value)) return value.some(hasLongNumber)
+  return value instanceof JsonNumber || (isRecord(value) && Object.values(value).some(hasLongNumber))
 }
 
 function isSchema(value: unknown): value is OpenApiSchema {

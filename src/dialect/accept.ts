@@ -168,22 +168,23 @@ export interface NegotiatedOpenApi {
   readonly contentType: string
 }
 
-/** The spelling with `@` is no legal media type. client-go asks for it but cannot parse it in an answer. */
-const OPENAPI_V2_SUBTYPES = [
-  'com.github.proto-openapi.spec.v2@v1.0+protobuf',
-  'com.github.proto-openapi.spec.v2.v1.0+protobuf',
-]
-const OPENAPI_V2_MEDIA_TYPE = 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf'
-
-/** Negotiates `/openapi/v2`. @throws as `negotiate` */
-export function negotiateOpenApiV2(accept: string | undefined): NegotiatedOpenApi {
+/**
+ * Negotiates `/openapi/v2` and the documents below `/openapi/v3`. The spelling with `@` is no legal media type: client-go
+ * asks for it but cannot parse it in an answer. @throws as `negotiate`
+ */
+export function negotiateOpenApi(accept: string | undefined, edition: 'v2' | 'v3'): NegotiatedOpenApi {
   const formats = [
     { type: 'application', subtype: 'json', encoding: 'json' as const },
-    ...OPENAPI_V2_SUBTYPES.map((subtype) => ({ type: 'application', subtype, encoding: 'protobuf' as const })),
+    ...['@', '.'].map((sign) => ({
+      type: 'application',
+      subtype: `com.github.proto-openapi.spec.${edition}${sign}v1.0+protobuf`,
+      encoding: 'protobuf' as const,
+    })),
   ]
-  const chosen = choose<NegotiatedOpenApi, (typeof formats)[number]>(accept, formats, (_clause, format) => ({
-    encoding: format.encoding,
-    contentType: format.encoding === 'json' ? JSON_MEDIA_TYPE : OPENAPI_V2_MEDIA_TYPE,
+  const chosen = choose<NegotiatedOpenApi, (typeof formats)[number]>(accept, formats, (_clause, { encoding }) => ({
+    encoding,
+    contentType:
+      encoding === 'json' ? JSON_MEDIA_TYPE : `application/com.github.proto-openapi.spec.${edition}.v1.0+protobuf`,
   }))
   if (chosen !== null) return chosen
   throw notAcceptable(formats.map(({ type, subtype }) => `${type}/${subtype}`))

@@ -8,6 +8,7 @@
  * object that is stored in another one is an error that says so.
  */
 import { createHash } from 'node:crypto'
+import { exactText } from '../codec/exact-json.js'
 import { keyFromText } from '../model/event.js'
 import type { Resource } from '../model/resource.js'
 import { compareVersions } from './discovery.js'
@@ -43,7 +44,7 @@ const GROUP = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-
 const KIND = /^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$/
 
 /**
- * @param definition the object parsed from JSON, of any shape.
+ * @param definition the object parsed from JSON (`exact-json.ts`), of any shape.
  * @param etcdPrefix the API server's `--etcd-prefix`.
  */
 export function readDefinition(definition: unknown, etcdPrefix: string): DefinitionReading {
@@ -77,6 +78,7 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
   }
   const shared: CustomDefinition = {
     fingerprint: fingerprintOf(definition),
+    storedVersion: stored.name,
     schemas: Object.fromEntries(versions.map(({ name, schema }) => [name, schema])),
     preservesUnknownFields: preservesUnknownFields(definition),
   }
@@ -100,7 +102,7 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
 /** The API server serves a resource anew when one of these changes, and not for anything else. */
 function fingerprintOf(definition: unknown): string {
   const said = [field(definition, 'spec'), field(definition, 'status', 'acceptedNames')]
-  return createHash('sha256').update(JSON.stringify(said)).digest('hex')
+  return createHash('sha256').update(exactText(said)).digest('hex')
 }
 
 /** In v1beta1 that is so unless it says otherwise. */

@@ -107,24 +107,7 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
   // A list does not use it, but the API server checks it.
   integerParameter(query, 'timeoutSeconds')
   const { resourceVersion, match, continueText } = parameters
-  const causes: StatusCause[] = []
-  if (match !== '') {
-    if (resourceVersion === '') {
-      causes.push(forbidden(MATCH, 'resourceVersionMatch is forbidden unless resourceVersion is provided'))
-    }
-    if (continueText !== '')
-      causes.push(forbidden(MATCH, 'resourceVersionMatch is forbidden when continue is provided'))
-    if (match !== 'Exact' && match !== 'NotOlderThan') {
-      causes.push(notSupported(MATCH, match, ['Exact', 'NotOlderThan', '']))
-    }
-    if (match === 'Exact' && resourceVersion === '0') {
-      causes.push(forbidden(MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
-    }
-  }
-  if (parameters.sendInitialEvents !== undefined) {
-    causes.push(forbidden('sendInitialEvents', 'sendInitialEvents is forbidden for list'))
-  }
-  refuse(causes)
+  checkListOptions(query, parameters)
 
   const limit = parameters.limit !== undefined && parameters.limit > 0 ? parameters.limit : null
   const rest = {
@@ -141,11 +124,42 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
   }
   const fresh = freshness(resourceVersion)
   // A cached read ignores the limit, as the API server's watch cache does: clients that ask for '0' expect one page.
-  if (fresh.kind === 'cached') return { read: fresh, limit: null, ...rest }
-  if (fresh.kind === 'not-older-than' && (match === 'Exact' || (match === '' && limit !== null))) {
+  if (fresh.kind === 'cached')
+    return { read: fresh, limit: parameter(query, 'resourceVersion') === '0' ? null : limit, ...rest }
+  const isPaged = limit !== null && !isOneObject(parameters.selector, target)
+  if (fresh.kind === 'not-older-than' && (match === 'Exact' || (match === '' && isPaged))) {
     return { read: { kind: 'exact', revision: fresh.revision }, limit, ...rest }
   }
   return { read: fresh, limit, ...rest }
+}
+
+/** Whether the list is of one key: the API server then reads that, and makes no pages. */
+function isOneObject(selector: Selector, { resource, namespace = '' }: Target): boolean {
+  if ((selector.requiredValue('metadata.name') ?? '') === '') return false
+  return resource?.namespaced !== true || namespace !== '' || selector.requiredValue('metadata.namespace') !== undefined
+}
+
+/** @throws InvalidError for combinations that a list cannot have. */
+function checkListOptions(query: Query, { match, continueText, sendInitialEvents }: Parameters): void {
+  const resourceVersion = parameter(query, 'resourceVersion') ?? ''
+  const causes: StatusCause[] = []
+  if (match !== '') {
+    if (resourceVersion === '') {
+      causes.push(forbidden(MATCH, 'resourceVersionMatch is forbidden unless resourceVersion is provided'))
+    }
+    if (continueText !== '')
+      causes.push(forbidden(MATCH, 'resourceVersionMatch is forbidden when continue is provided'))
+    if (match !== 'Exact' && match !== 'NotOlderThan') {
+      causes.push(notSupported(MATCH, match, ['Exact', 'NotOlderThan', '']))
+    }
+    if (match === 'Exact' && resourceVersion === '0') {
+      causes.push(forbidden(MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    }
+  }
+  if (sendInitialEvents !== undefined) {
+    causes.push(forbidden('sendInitialEvents', 'sendInitialEvents is forbidden for list'))
+  }
+  refuse(causes)
 }
 
 /** The object or collection that a list or watch is for. */
@@ -154,19 +168,47 @@ export interface Target {
   readonly name?: string
   /** The resource, which may compute some of its field labels. */
   readonly resource?: Resource
+  /** '' or absent: all of them, or the resource has none. */
+  readonly namespace?: string
 }
 
 export interface WatchParameterSources extends Target {
   /** The header that a reconnecting EventSource sends: it takes precedence over the resourceVersion of the URL. */
   readonly lastEventId?: string
+  /** Whether the path says that it is a watch (`/watch/`), so that the query need not. */
+  readonly legacyWatch?: boolean
 }
 
 /** @throws BadRequestError, InvalidError */
 export function parseWatchParameters(query: Query, request: WatchParameterSources = {}): WatchParameters {
   const parameters = readParameters(query, request)
-  const { resourceVersion, continueText } = parameters
+  const { resourceVersion } = parameters
   const bookmarks = flagParameter(query, 'allowWatchBookmarks') === true
-  let { match, sendInitialEvents } = parameters
+  // As in the API server, where the options are read before the path: it has those of a list.
+  const isOld = request.legacyWatch === true && !isWatch(query)
+  if (isOld) checkListOptions(query, parameters)
+  const sendInitialEvents = isOld ? undefined : checkWatchOptions(query, parameters)
+  const hasState = sendInitialEvents ?? (resourceVersion === '' || resourceVersion === '0')
+  const lastEventId = request.lastEventId ?? ''
+  return {
+    start:
+      lastEventId === ''
+        ? watchStart(freshness(resourceVersion), hasState, bookmarks && sendInitialEvents === true)
+        : { kind: 'after', revision: parseResourceVersion(lastEventId) },
+    bookmarks,
+    timeoutSeconds: timeoutSeconds(query),
+    selector: parameters.selector,
+    projection: parameters.projection,
+    compress: compress(query),
+    includeObject: parameter(query, 'includeObject') ?? '',
+  }
+}
+
+/** @returns whether the state comes first. @throws InvalidError for combinations that a watch cannot have. */
+function checkWatchOptions(query: Query, { continueText, ...given }: Parameters): boolean | undefined {
+  // Verbatim: 00 is another word for 0, but not one by which the API server knows a client of old.
+  const resourceVersion = parameter(query, 'resourceVersion') ?? ''
+  let { match, sendInitialEvents } = given
   if (match === '' && sendInitialEvents === undefined && (resourceVersion === '' || resourceVersion === '0')) {
     match = 'NotOlderThan'
     sendInitialEvents = true
@@ -184,27 +226,11 @@ export function parseWatchParameters(query: Query, request: WatchParameterSource
       causes.push(forbidden(MATCH, 'resourceVersionMatch is forbidden when continue is provided'))
   }
   refuse(causes)
-  const lastEventId = request.lastEventId ?? ''
-  return {
-    start:
-      lastEventId === ''
-        ? watchStart(freshness(resourceVersion), sendInitialEvents, bookmarks)
-        : { kind: 'after', revision: parseResourceVersion(lastEventId) },
-    bookmarks,
-    timeoutSeconds: timeoutSeconds(query),
-    selector: parameters.selector,
-    projection: parameters.projection,
-    compress: compress(query),
-    includeObject: parameter(query, 'includeObject') ?? '',
-  }
+  return sendInitialEvents
 }
 
-function watchStart(
-  fresh: RequestedFreshness,
-  sendInitialEvents: boolean | undefined,
-  bookmarks: boolean,
-): RequestedStart {
-  if (sendInitialEvents === true) return { kind: 'initial-state', freshness: fresh, endBookmark: bookmarks }
+function watchStart(fresh: RequestedFreshness, hasState: boolean, endBookmark: boolean): RequestedStart {
+  if (hasState) return { kind: 'initial-state', freshness: fresh, endBookmark }
   if (fresh.kind === 'not-older-than') return { kind: 'after', revision: fresh.revision }
   return { kind: 'now', freshness: fresh }
 }

@@ -4,6 +4,7 @@
  *
  * Source: gnostic-models, openapiv2/OpenAPIv2.proto.
  */
+import { exactText } from '../codec/exact-json.js'
 import { MessageWriter } from '../codec/protobuf/message-writer.js'
 import type { V2Document } from './openapi-v2.js'
 import type { JsonSchema } from './openapi-schema.js'
@@ -118,7 +119,7 @@ function extensions(writer: MessageWriter, number: number, members: JsonSchema):
 }
 
 function yaml(value: unknown): MessageWriter {
-  return new MessageWriter().text(2, JSON.stringify(value))
+  return new MessageWriter().text(2, exactText(value))
 }
 
 function texts(value: unknown): readonly string[] {

@@ -97,15 +97,19 @@ function v2Schema(schema: JsonSchema): JsonSchema {
     if (name === 'properties')
       return isAnything ? undefined : mapMembers(value as JsonSchema, (one) => v2Schema(one as JsonSchema))
     if (name === 'items') return isAnything ? undefined : v2Schema(value as JsonSchema)
-    if (name === 'required') return required(schema, value as readonly string[])
+    if (name === 'required') return required(schema, value as readonly string[], isAnything)
     return name === 'additionalProperties' && typeof value === 'object' ? v2Schema(value as JsonSchema) : value
   })
 }
 
 /** A member that may be null cannot be required: without `nullable` that would refuse the null. */
-function required(schema: JsonSchema, names: readonly string[]): readonly string[] | undefined {
+function required(schema: JsonSchema, names: readonly string[], isAnything: boolean): readonly string[] | undefined {
   const properties = (schema['properties'] ?? {}) as Readonly<Record<string, JsonSchema>>
-  const left = names.filter((name) => properties[name]?.['nullable'] !== true)
+  // Nor can the type of an embedded object, where nothing is said of its members.
+  const isUnsaid = isAnything && schema['x-kubernetes-embedded-resource'] === true
+  const left = names.filter(
+    (name) => properties[name]?.['nullable'] !== true && !(isUnsaid && ['kind', 'apiVersion'].includes(name)),
+  )
   return left.length === 0 ? undefined : left
 }
 

@@ -8,10 +8,12 @@
  */
 import { createHash } from 'node:crypto'
 
+import { exactText } from '../codec/exact-json.js'
 import { apiVersion } from '../model/resource.js'
-import { document, documentOf, type Document, groupsOf } from './discovery.js'
+import { documentOf, type Document, groupsOf } from './discovery.js'
 import { openApiV2, type V2Document, type V3Part } from './openapi-v2.js'
 import { v2Protobuf } from './openapi-v2-protobuf.js'
+import { v3Protobuf } from './openapi-v3-protobuf.js'
 import { type JsonSchema, SchemaCollector, type SchemaSource } from './openapi-schema.js'
 import type { ResourceRegistry, ServedResource } from './resource-registry.js'
 
@@ -60,13 +62,14 @@ export class OpenApi {
     })
   }
 
-  /** The document of `/openapi/v3/apis/{group}/{version}`; null when nothing of it is served. */
-  groupVersion(group: string, version: string): Document | null {
+  /** The document of `/openapi/v3/apis/{group}/{version}`, in the negotiated form; null when nothing of it is served. */
+  groupVersion(group: string, version: string, encoding: 'json' | 'protobuf' = 'json'): Document | null {
     const found = this.#find(group, version)
     if (found === undefined) return null
-    return this.#cached(apiVersion({ group, version }), () => {
+    return this.#cached(`${apiVersion({ group, version })} ${encoding}`, () => {
       const { paths, schemas } = this.#partOf(found.resources)
-      return document({ openapi: '3.0.0', info: INFO, paths, components: { schemas } })
+      const content = { openapi: '3.0.0', info: INFO, paths, components: { schemas } }
+      return encoding === 'protobuf' ? documentOf(v3Protobuf(content)) : document(content)
     })
   }
 
@@ -81,8 +84,10 @@ export class OpenApi {
   #partOf(resources: readonly ServedResource[]): V3Part {
     const collector = new SchemaCollector(this.#options.schemas)
     const paths: Record<string, JsonSchema> = {}
-    for (const served of resources)
-      Object.assign(paths, pathsOf(served, collector.add(served), this.#options.writable ?? false))
+    for (const served of resources) {
+      const scaleName = served.subresources.scale === null ? null : collector.addScale()
+      Object.assign(paths, pathsOf(served, collector.add(served), scaleName, this.#options.writable ?? false))
+    }
     return { paths, schemas: collector.schemas }
   }
 
@@ -100,7 +105,7 @@ export class OpenApi {
 
   #hash(resources: readonly ServedResource[]): string {
     const { productVersion = '', schemas, writable = false } = this.#options
-    const content = JSON.stringify([productVersion, schemas !== undefined, resources, writable])
+    const content = exactText([productVersion, schemas !== undefined, resources, writable])
     return createHash('sha256').update(content).digest('hex').toUpperCase()
   }
 
@@ -115,8 +120,18 @@ export class OpenApi {
   }
 }
 
+/** A default may have more digits than a number of JavaScript. */
+function document(content: object): Document {
+  return documentOf(Buffer.from(exactText(content)))
+}
+
 /** kubectl finds the kind of a resource by its paths. */
-function pathsOf({ resource }: ServedResource, schemaName: string, writable: boolean): Record<string, JsonSchema> {
+function pathsOf(
+  { resource, subresources }: ServedResource,
+  schemaName: string,
+  scaleName: string | null,
+  writable: boolean,
+): Record<string, JsonSchema> {
   const { group, version, kind, plural, namespaced } = resource
   const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
   const collection = namespaced ? `${root}/namespaces/{namespace}/${plural}` : `${root}/${plural}`
@@ -149,6 +164,22 @@ function pathsOf({ resource }: ServedResource, schemaName: string, writable: boo
       ...patch,
       parameters: [...inNamespace, parameter('name')],
     },
+    ...(subresources.status
+      ? {
+          [`${collection}/{name}/status`]: {
+            ...operation('get', schemaName),
+            parameters: [...inNamespace, parameter('name')],
+          },
+        }
+      : {}),
+    ...(scaleName === null
+      ? {}
+      : {
+          [`${collection}/{name}/scale`]: {
+            ...operation('get', scaleName),
+            parameters: [...inNamespace, parameter('name')],
+          },
+        }),
   }
 }
 

@@ -41,6 +41,8 @@ const NO_SUBRESOURCES: Subresources = { status: false, scale: null }
 export interface CustomDefinition {
   /** Changes with anything that the definition says of its resource. */
   readonly fingerprint: string
+  /** The version in which objects are written, served or not; older objects may still be stored in another one. */
+  readonly storedVersion: string
   /** The schema of each version, also of those that are not served: objects may still be stored in them. */
   readonly schemas: Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>>
   /** Whether members that no schema declares are kept, as definitions from before apiextensions.k8s.io/v1 may say. */
@@ -90,6 +92,11 @@ export function servedResource(
     deprecation: extras.deprecation ?? null,
     convertsByWebhook: extras.convertsByWebhook ?? false,
   }
+}
+
+/** The apiVersion with which objects are written. */
+export function storedApiVersion({ resource, definition }: ServedResource): string {
+  return apiVersion(definition === null ? resource : { group: resource.group, version: definition.storedVersion })
 }
 
 /** Whether an object of the resource has that part of its own. */

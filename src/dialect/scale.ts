@@ -14,6 +14,7 @@ import {
   record,
   textMember,
 } from '../codec/json-tree.js'
+import { goNumber, printedNumber } from '../codec/json-path/numbers.js'
 import { scanObject } from '../codec/json-scan.js'
 import { apiVersion } from '../model/resource.js'
 import { NoScaleError } from '../model/status.js'
@@ -46,10 +47,9 @@ export function scaleView(paths: ScalePaths, view: JsonView): JsonView {
     const json = view(object)
     const tree = json === null ? null : parseJsonTree(json.bytes).value
     if (!isRecord(tree)) return null
-    if (!paths.isBuiltIn && member(tree, ...paths.specReplicas) === undefined) {
-      throw new NoScaleError(`the spec replicas field ${JSON.stringify(pathText(paths.specReplicas))} does not exist`)
-    }
-    return scanObject(encodeJsonTree(scaleOf(tree, paths)))
+    const scale = scaleOf(tree, paths)
+    if (!paths.isBuiltIn && valueAt(tree, paths.specReplicas) === undefined) throw missingReplicas(paths)
+    return scanObject(encodeJsonTree(scale))
   }
 }
 
@@ -60,7 +60,8 @@ export function scaleOf(object: JsonRecord, paths: ScalePaths): JsonRecord {
     const value = member(object, 'metadata', name)
     if (value !== undefined) metadata[name] = value
   }
-  const desired = countAt(object, paths.specReplicas) ?? (paths.isBuiltIn ? 1 : 0)
+  const desired = countAt(object, paths.specReplicas, paths) ?? (paths.isBuiltIn ? 1 : 0)
+  const present = countAt(object, paths.statusReplicas, paths) ?? 0
   const selector = selectorOf(object, paths)
   return record({
     kind: SCALE.kind,
@@ -69,20 +70,35 @@ export function scaleOf(object: JsonRecord, paths: ScalePaths): JsonRecord {
     // Its type leaves out a zero.
     spec: record(desired === 0 ? {} : { replicas: desired }),
     status: record({
-      replicas: countAt(object, paths.statusReplicas) ?? 0,
+      replicas: present,
       ...(selector === '' ? {} : { selector }),
     }),
   })
 }
 
-function countAt(object: JsonRecord, path: readonly string[]): Json | undefined {
-  const value = member(object, ...path)
-  if (value === undefined || (isNumber(value) && /^-?\d+$/.test(String(value)))) return value
-  throw wrongType(path, value, 'int64')
+/** As the API server reads it: any integer of 64 bits, of which a Scale has room for the lower 32. */
+function countAt(object: JsonRecord, path: readonly string[], { isBuiltIn }: ScalePaths): number | undefined {
+  const value = valueAt(object, path)
+  if (value === undefined || (value === null && isBuiltIn)) return undefined
+  const number = isNumber(value) ? goNumber(value) : null
+  if (number?.kind !== 'int') throw wrongType(path, value, 'int64')
+  return Number(BigInt.asIntN(32, number.int))
+}
+
+/** @throws NoScaleError when something on the way is no object. A null on the way is nothing. */
+function valueAt(object: JsonRecord, path: readonly string[]): Json | undefined {
+  let at: Json = object
+  for (const [i, name] of path.entries()) {
+    if (at === null) return undefined
+    if (!isRecord(at)) throw wrongType(path.slice(0, i + 1), at, 'map[string]interface{}')
+    if (!Object.hasOwn(at, name)) return undefined
+    at = at[name]!
+  }
+  return at
 }
 
 function selectorOf(object: JsonRecord, { selector: path, isBuiltIn }: ScalePaths): string {
-  const value = path === null ? undefined : member(object, ...path)
+  const value = path === null ? undefined : valueAt(object, path)
   if (path === null || value === undefined) return ''
   if (isBuiltIn) return selectorText(value)
   if (typeof value !== 'string') throw wrongType(path, value, 'string')
@@ -118,8 +134,32 @@ function expressionText(expression: Json): [key: string, text: string] {
   }
 }
 
+function missingReplicas({ specReplicas }: ScalePaths): NoScaleError {
+  const why = `the spec replicas field ${JSON.stringify(pathText(specReplicas))} does not exist`
+  const details = { causes: [{ message: why }] }
+  return new NoScaleError(`Internal error occurred: ${why}`, { reason: 'InternalError', details })
+}
+
 function wrongType(path: readonly string[], value: Json, wanted: string): NoScaleError {
-  return new NoScaleError(`${pathText(path)} accessor error: it is of type ${typeof value}, expected ${wanted}`)
+  const is = `${goText(value)} is of the type ${goType(value)}`
+  return new NoScaleError(`${pathText(path)} accessor error: ${is}, expected ${wanted}`)
+}
+
+/** As Go prints a value of no type of its own. */
+function goText(value: Json): string {
+  if (value === null) return '<nil>'
+  if (isNumber(value)) return printedNumber(goNumber(value))
+  if (Array.isArray(value)) return `[${value.map(goText).join(' ')}]`
+  if (!isRecord(value)) return String(value)
+  const names = Object.keys(value).sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+  return `map[${names.map((name) => `${name}:${goText(value[name]!)}`).join(' ')}]`
+}
+
+function goType(value: Json): string {
+  if (value === null) return '<nil>'
+  if (isNumber(value)) return goNumber(value).kind === 'int' ? 'int64' : 'float64'
+  if (Array.isArray(value)) return '[]interface {}'
+  return isRecord(value) ? 'map[string]interface {}' : typeof value === 'string' ? 'string' : 'bool'
 }
 
 function pathText(path: readonly string[]): string {

@@ -29,7 +29,8 @@ export interface Status {
   }
   readonly status: 'Success' | 'Failure'
   readonly message: string
-  readonly reason: string
+  /** Absent where the API server has no word for it. */
+  readonly reason?: string
   readonly details?: StatusDetails
   readonly code: number
 }
@@ -54,7 +55,7 @@ export abstract class StatusError extends Error {
       metadata: this.continueToken === undefined ? {} : { continue: this.continueToken },
       status: 'Failure',
       message: this.message,
-      reason: this.reason,
+      ...(this.reason === '' ? {} : { reason: this.reason }),
       ...(this.details === undefined ? {} : { details: this.details }),
       code: this.code,
     }
@@ -234,10 +235,11 @@ export class UnshowableError extends NotImplementedError {}
 export class NoScaleError extends StatusError {
   override readonly name = 'NoScaleError'
   readonly code = 500
-  readonly reason = 'InternalError'
+  readonly reason: string
 
-  constructor(why: string) {
-    super(`Internal error occurred: ${why}`, { details: { causes: [{ message: why }] } })
+  constructor(message: string, options: { readonly reason?: string; readonly details?: StatusDetails } = {}) {
+    super(message, options)
+    this.reason = options.reason ?? ''
   }
 }
 

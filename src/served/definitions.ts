@@ -2,6 +2,7 @@
  * Follows CustomResourceDefinitions: each version that one of them serves becomes a resource as soon as the definition
  * is in the cache, and is removed with it.
  */
+import { parseExactJson } from '../codec/exact-json.js'
 import { ownerOfDefinition, readDefinition } from '../dialect/crd.js'
 import type { ResourceRegistry } from '../dialect/resource-registry.js'
 import { qualifiedName } from '../dialect/well-known-resources.js'
@@ -27,7 +28,7 @@ export function followDefinitions(options: DefinitionsOptions): ObjectFollower {
 function define({ registry, etcdPrefix, jsonOf, logger }: DefinitionsOptions, object: StoredObject): void {
   const { name } = object
   const json = jsonOf(object)
-  const reading = json === null ? null : readDefinition(JSON.parse(json.toString('utf8')), etcdPrefix)
+  const reading = json === null ? null : readDefinition(parseExactJson(json), etcdPrefix)
   if (reading === null || reading.kind === 'not-served') {
     const reason = reading === null ? 'it cannot be read' : reading.reason
     logger.warn({ definition: name, reason }, 'custom resource is not served')

@@ -55,6 +55,7 @@ function shown(value: unknown): string {
 function beginningOf(value: unknown, length: number): string {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, length))
   if (value instanceof JsonNumber) return value.text
+  if (typeof value === 'bigint') return String(value)
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
   const isList = Array.isArray(value)
   let text = isList ? '[' : '{'

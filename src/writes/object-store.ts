@@ -17,7 +17,7 @@ import {
   record,
 } from '../codec/json-tree.js'
 import { keyValueObject } from '../dialect/key-value-object.js'
-import type { ServedResource } from '../dialect/resource-registry.js'
+import { type ServedResource, storedApiVersion } from '../dialect/resource-registry.js'
 import type { Key, KeyValue } from '../model/event.js'
 import { apiVersion, keyOfName, type ObjectName, type Resource } from '../model/resource.js'
 import { formatResourceVersion } from '../model/resource-version.js'
@@ -62,6 +62,8 @@ export interface Held {
   readonly isBare: boolean
   /** Whether it is stored as protobuf, which is read here and never written. */
   readonly isForeign: boolean
+  /** Whether it is stored in another version than objects are written in: a write that changes nothing else migrates it. */
+  readonly isOldVersion: boolean
 }
 
 export type Change =
@@ -166,7 +168,7 @@ export class ObjectStore {
         if (change.kind === 'none') return { kind: 'unchanged', stored: held?.stored ?? null }
         if (held?.isForeign === true) throw notOurs(place, 'as protobuf, by a kube-apiserver')
         if (change.kind === 'put' && !Buffer.isBuffer(change.value)) await confirm?.(held?.object ?? null, change.value)
-        const value = change.kind === 'put' ? bytesOf(change.value) : null
+        const value = change.kind === 'put' ? bytesOf(change.value, place.served) : null
         if (dryRun) return this.#outcome(place, key, held, value, '0', held?.stored.modRevision ?? null)
         const leaseId = change.kind === 'put' ? await change.lease() : '0'
         if (leaseId !== current?.leaseId) granted = leaseId
@@ -256,7 +258,7 @@ export class ObjectStore {
     if (!isDeclared && isEncrypted(keyValue.value)) throw notOurs(place, 'encrypted')
     const raw = rawObject(served.resource, place, keyValue)
     const object = record({ metadata: record({ resourceVersion: formatResourceVersion(keyValue.modRevision) }) })
-    return { stored: raw, object, isBare: true, isForeign: false }
+    return { stored: raw, object, isBare: true, isForeign: false, isOldVersion: false }
   }
 
   #heldOf(served: ServedResource, stored: StoredObject): Held | null {
@@ -267,7 +269,8 @@ export class ObjectStore {
     metadata['resourceVersion'] = formatResourceVersion(stored.modRevision)
     this.#options.fillDefaults(served, object)
     const isBare = served.origin === 'declared' && typeof object['key'] === 'string' && isValueMember(object)
-    return { stored, object, isBare, isForeign: stored.encoding === 'protobuf' }
+    const isOldVersion = served.definition !== null && stored.apiVersion !== storedApiVersion(served)
+    return { stored, object, isBare, isForeign: stored.encoding === 'protobuf', isOldVersion }
   }
 
   #stored(served: ServedResource, keyValue: KeyValue): StoredObject | null {
@@ -325,15 +328,17 @@ function isValueMember(object: JsonRecord): boolean {
 }
 
 /**
- * The type comes first, where lists look for it. The resourceVersion is etcd's and is not stored.
+ * The type comes first, where lists look for it; versions of a definition differ in no more than that here (`None`). The
+ * resourceVersion is etcd's and is not stored.
  *
  * @throws BadRequestError when the object is nested deeper than stored objects are read: managed fields nest with it.
  */
-function bytesOf(value: JsonRecord | Buffer): Buffer {
+function bytesOf(value: JsonRecord | Buffer, served: ServedResource): Buffer {
   if (Buffer.isBuffer(value)) return value
   const ordered = record()
   for (const name of ['kind', 'apiVersion', 'metadata']) if (value[name] !== undefined) ordered[name] = value[name]
   for (const name in value) ordered[name] = value[name]!
+  if (served.definition !== null) ordered['apiVersion'] = storedApiVersion(served)
   const metadata = record(isRecord(value['metadata']) ? value['metadata'] : {})
   delete metadata['resourceVersion']
   ordered['metadata'] = metadata

@@ -13,6 +13,7 @@
  * object that is not small. What the object is is only known when it has been read: then the write begins anew in a thread.
  * `npm run bench -- loop` measures what this comes to.
  */
+import { exactText } from '../codec/exact-json.js'
 import { type JsonRecord, parseJsonTree } from '../codec/json-tree.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import { apiVersion, resourceId } from '../model/resource.js'
@@ -175,7 +176,7 @@ export class OffLoopWriter {
   /** Written once for all threads. */
   #schemaText(served: ServedResource): string {
     let text = this.#schemas.get(served)
-    if (text === undefined) this.#schemas.set(served, (text = JSON.stringify(served.schema)))
+    if (text === undefined) this.#schemas.set(served, (text = exactText(served.schema)))
     return text
   }
 

@@ -3,7 +3,8 @@
  * of properties, of which an object has a few. Compiling schemas to functions was rejected for that: it took 11 seconds for
  * 20,000 properties.
  */
-import { canonicalText, type Json, plainCopy, treeFrom } from '../codec/json-tree.js'
+import { exactCopy } from '../codec/exact-json.js'
+import { canonicalText, type Json, treeFrom } from '../codec/json-tree.js'
 import { compilePattern, type Pattern } from './pattern.js'
 
 export type Schema = Readonly<Record<string, unknown>>
@@ -63,7 +64,7 @@ export class SchemaNode {
 
   bound(name: Bound): number | undefined {
     const value = this.#schema[name]
-    return typeof value === 'number' ? value : undefined
+    return typeof value === 'number' || typeof value === 'bigint' ? Number(value) : undefined
   }
 
   isExclusive(name: 'minimum' | 'maximum'): boolean {
@@ -158,7 +159,7 @@ function enumerationOf(schema: Schema): Enumeration | null {
   return {
     values,
     has: (value) => {
-      const plain = plainCopy(value)
+      const plain = exactCopy(value)
       if (typeof plain === 'object' && plain !== null && !hasContainers) return false
       return texts.has(canonicalText(treeFrom(plain)))
     },

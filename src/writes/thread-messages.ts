@@ -80,7 +80,7 @@ class RelayedStatusError extends StatusError {
       ...(cause === null ? {} : { cause: new Error(cause) }),
     })
     this.code = status.code
-    this.reason = status.reason
+    this.reason = status.reason ?? ''
   }
 }
 

@@ -105,7 +105,8 @@ export class RequestLease {
     const choice = chooseLease(before, after, this.ttlSeconds)
     if (choice.kind === 'grant') return { kind: 'put', value: after, lease: () => this.#grant(choice.seconds) }
     const { leaseId } = choice
-    if (held !== null && leaseId === held.stored.leaseId && equalTrees(held.object, after)) return { kind: 'none' }
+    const isSame = held !== null && leaseId === held.stored.leaseId && equalTrees(held.object, after)
+    if (isSame && !held.isOldVersion) return { kind: 'none' }
     return { kind: 'put', value: after, lease: () => Promise.resolve(leaseId) }
   }
 

@@ -3,6 +3,7 @@
  * rights, what a namespace still holds) is asked of it.
  */
 import { ObjectViews } from '../codec/object-views.js'
+import { parseExactJson } from '../codec/exact-json.js'
 import { jsonText } from '../codec/json-tree.js'
 import { kubernetesSchema } from '../codec/protobuf/schema.js'
 import { type ServedResource, viewTargetOf } from '../dialect/resource-registry.js'
@@ -73,7 +74,7 @@ const confirm: ConfirmPut = async (before, after) => {
 
 function resourceOf({ id, resource, schema: text }: ServedMessage): ServedResource {
   if (resource !== null) {
-    const parsed = text === null ? undefined : (JSON.parse(text) as ServedResource['schema'])
+    const parsed = text === null ? undefined : (parseExactJson(Buffer.from(text)) as ServedResource['schema'])
     served.set(id, { ...resource, schema: parsed })
   }
   return served.get(id)!

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { scanObject } from '../../src/codec/json-scan.js'
-import { negotiateDiscovery, negotiateOpenApiV2 } from '../../src/dialect/accept.js'
+import { negotiateDiscovery, negotiateOpenApi } from '../../src/dialect/accept.js'
 import { readDefinition } from '../../src/dialect/crd.js'
 import { resolveResources } from '../../src/dialect/declared-resource.js'
 import { Discovery, type Document } from '../../src/dialect/discovery.js'
@@ -86,7 +86,7 @@ function answer(path: string, accept: string): { type: string; body: Buffer } | 
     case 'resource':
       return request.served === undefined ? null : { type: 'application/json', body: list(request.served) }
     case 'openapi-v2': {
-      const { encoding, contentType } = negotiateOpenApiV2(accept)
+      const { encoding, contentType } = negotiateOpenApi(accept, 'v2')
       return { type: contentType, body: openApi.v2(encoding).body }
     }
     case 'openapi-v3-index':

@@ -6,7 +6,7 @@ import {
   isPretty,
   negotiate,
   negotiateDiscovery,
-  negotiateOpenApiV2,
+  negotiateOpenApi,
   negotiateStatus,
 } from '../../src/dialect/accept.js'
 
@@ -161,16 +161,19 @@ void t.test('discovery is aggregated when it is asked for as v2', async (t) => {
 })
 
 void t.test('OpenAPI is sent as protobuf under both of its names, else as JSON', async (t) => {
-  for (const separator of ['@', '.']) {
-    const name = `application/com.github.proto-openapi.spec.v2${separator}v1.0+protobuf`
-    t.strictSame(negotiateOpenApiV2(name), {
-      encoding: 'protobuf',
-      // client-go asks with `@` and cannot parse an answer that says so.
-      contentType: 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf',
-    })
+  for (const edition of ['v2', 'v3'] as const) {
+    for (const separator of ['@', '.']) {
+      const name = `application/com.github.proto-openapi.spec.${edition}${separator}v1.0+protobuf`
+      t.strictSame(negotiateOpenApi(name, edition), {
+        encoding: 'protobuf',
+        // client-go asks with `@` and cannot parse an answer that says so.
+        contentType: `application/com.github.proto-openapi.spec.${edition}.v1.0+protobuf`,
+      })
+    }
+    t.strictSame(negotiateOpenApi('*/*', edition), { encoding: 'json', contentType: 'application/json' })
+    t.strictSame(negotiateOpenApi(undefined, edition), { encoding: 'json', contentType: 'application/json' })
+    t.throws(() => negotiateOpenApi('application/yaml', edition), { code: 406, name: 'NotAcceptableError' })
   }
-  t.strictSame(negotiateOpenApiV2('*/*'), { encoding: 'json', contentType: 'application/json' })
-  t.throws(() => negotiateOpenApiV2('application/yaml'), { code: 406, name: 'NotAcceptableError' })
 })
 
 void t.test('answers are indented for people, but never in a watch', async (t) => {

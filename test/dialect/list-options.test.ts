@@ -9,6 +9,7 @@ import {
   selectName,
 } from '../../src/dialect/list-options.js'
 import { parseSelector } from '../../src/dialect/selector.js'
+import { wellKnownResources } from '../../src/dialect/well-known-resources.js'
 import { keyFromText } from '../../src/model/event.js'
 import { toRevision } from '../../src/model/revision.js'
 import { BadRequestError } from '../../src/model/status.js'
@@ -249,4 +250,44 @@ void t.test('parsed query objects are read alike, whatever their prototype', asy
   t.notOk(isWatch({ watch: undefined }))
   t.notOk(isWatch({ watch: [] }))
   t.notOk(isWatch(Object.create({ watch: '1' }) as Record<string, string>))
+})
+
+void t.test('the old paths of watches take the options of a list, as in the API server', async (t) => {
+  const start = (text: string): object => parseWatchParameters(query(text), { legacyWatch: true }).start
+  const state = { kind: 'initial-state', endBookmark: false }
+  t.strictSame(start(''), { ...state, freshness: { kind: 'consistent' } })
+  t.strictSame(start('resourceVersion=0&allowWatchBookmarks=1'), { ...state, freshness: { kind: 'cached' } })
+  t.strictSame(start('resourceVersion=5&resourceVersionMatch=Exact'), { kind: 'after', revision: five })
+  t.strictSame(
+    start('watch=1&resourceVersion=0&allowWatchBookmarks=1'),
+    { kind: 'initial-state', freshness: { kind: 'cached' }, endBookmark: true },
+    'unless they say that they are a watch',
+  )
+  t.strictSame(
+    parseWatchParameters(query('resourceVersion=00&allowWatchBookmarks=1')).start,
+    { ...state, freshness: { kind: 'cached' } },
+    'as does an odd zero',
+  )
+  for (const text of ['sendInitialEvents=true&resourceVersionMatch=NotOlderThan', 'resourceVersionMatch=Exact'])
+    t.throws(() => start(text), { code: 422 }, text)
+})
+
+const pods = wellKnownResources().find(({ resource }) => resource.plural === 'pods')!.resource
+
+void t.test('a list of one object makes no pages, so a revision means no older one', async (t) => {
+  const read = (text: string, namespace: string): object => {
+    return parseListParameters(query(`limit=1&resourceVersion=5&fieldSelector=${text}`), { resource: pods, namespace })
+      .read
+  }
+  const exact = { kind: 'exact', revision: five }
+  const notOlder = { kind: 'not-older-than', revision: five }
+  t.strictSame(read('metadata.name%3Da', 'default'), notOlder)
+  t.strictSame(read('metadata.name%3Da,metadata.namespace%3Dx', ''), notOlder)
+  t.strictSame(read('metadata.name%3Da', ''), exact, 'of several namespaces')
+  t.strictSame(read('metadata.name!%3Da', 'default'), exact)
+})
+
+void t.test('a limit counts for 00, and not for 0', async (t) => {
+  t.match(parseListParameters(query('limit=2&resourceVersion=00')), { read: { kind: 'cached' }, limit: 2 })
+  t.match(parseListParameters(query('limit=2&resourceVersion=0')), { read: { kind: 'cached' }, limit: null })
 })

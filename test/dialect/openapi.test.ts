@@ -114,7 +114,12 @@ void t.test('the fields of a built-in kind are those of the table', async (t) =>
   })
   t.same(
     Object.keys(document.paths).filter((path) => /pods/.test(path)),
-    ['/api/v1/pods', '/api/v1/namespaces/{namespace}/pods', '/api/v1/namespaces/{namespace}/pods/{name}'],
+    [
+      '/api/v1/pods',
+      '/api/v1/namespaces/{namespace}/pods',
+      '/api/v1/namespaces/{namespace}/pods/{name}',
+      '/api/v1/namespaces/{namespace}/pods/{name}/status',
+    ],
   )
   t.match(document.paths['/api/v1/pods'], {
     get: { 'x-kubernetes-group-version-kind': { group: '', kind: 'Pod', version: 'v1' } },

@@ -13,7 +13,7 @@ import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
 import { ConfigError } from '../../src/config/config-error.js'
 import { load } from '../../src/config/load.js'
 import { parseYamlFile } from '../../src/config/yaml-file.js'
-import { negotiate, negotiateDiscovery, negotiateOpenApiV2 } from '../../src/dialect/accept.js'
+import { negotiate, negotiateDiscovery, negotiateOpenApi } from '../../src/dialect/accept.js'
 import { decodeContinueToken } from '../../src/dialect/continue-token.js'
 import { parseFieldSelector } from '../../src/dialect/field-selector.js'
 import { parseLabelSelector } from '../../src/dialect/label-selector.js'
@@ -110,7 +110,7 @@ const subjects: Record<string, Subject> = {
         }
       }
       negotiateDiscovery(text)
-      return negotiateOpenApiV2(text)
+      return negotiateOpenApi(text, 'v3')
     },
     isKnown: isRefusal,
   },

@@ -200,3 +200,21 @@ void t.test('the notes of a release are cut from the changelog, and a mismatch s
     t.match(wrong.stderr, problem)
   }
 })
+
+void t.test('the run of everything calls scripts that exist, and its judges are bounded', async (t) => {
+  const source = text('.ci/run')
+  const steps = [...source.matchAll(/^step \w+ npm (?:run )?([\w:]+)$/gm)].map(([, script]) => script!)
+  t.same(steps, ['test', 'check:format', 'check:lint', 'check:types'])
+  const judges = /<< 'JUDGES'\n([^]*?)\nJUDGES\n/
+    .exec(source)![1]!
+    .split('\n')
+    .map((line) => line.split(' '))
+  t.ok(judges.length > 0)
+  for (const [script = '', ...options] of judges) {
+    t.ok(script in scripts, script)
+    t.match(options.join(' '), /--\S*seconds \d+|--version \S+/, `${script} does not take as long as it likes`)
+  }
+  const table = (text('.github/workflows/ci.yml').match(/judge: \[(.*)\]/)?.[1] ?? '').replaceAll("'", '').split(', ')
+  for (const [script = ''] of judges)
+    t.ok(table.includes(script) || script === 'test:etcd', `${script} is a job as well`)
+})

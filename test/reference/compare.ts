@@ -6,9 +6,10 @@
 import { decodeToJson } from '../../src/codec/protobuf/decode.js'
 import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
 import { gunzipSync } from 'node:zlib'
-import { isScalar, parseDocument, visit } from 'yaml'
 import type { Answer, Question } from './ask.js'
-import { isArray, isObject, type LosslessJson, markNumber, parseLossless, show } from './lossless.js'
+import { isArray, isObject, type LosslessJson, parseLossless, show } from './lossless.js'
+import { comparableOpenApi, decodeOpenApi } from './openapi.js'
+import { readYaml } from './yaml.js'
 
 export interface Difference {
   /** `code`, `reason`, `message`, `header warning`, `body .items[].spec`: the same word for the same kind of difference. */
@@ -51,8 +52,11 @@ export function compareAnswers(
   if (theirs.headers['content-type'] !== ours.headers['content-type']) return found
   const type = theirs.headers['content-type'] ?? ''
   const [a, b] = [read(question, type, theirs), read(question, type, ours)]
-  if (typeof a === 'object' && typeof b === 'object' && a !== null && b !== null)
-    return [...found, ...compareBodies(a, b, options)]
+  if (typeof a === 'object' && typeof b === 'object' && a !== null && b !== null) {
+    const isOpenApi = question.path.startsWith('/openapi/v3/') && theirs.code === 200
+    const bodies = isOpenApi ? comparableOpenApi(a, b) : { theirs: a, ours: b }
+    return [...found, ...compareBodies(bodies.theirs, bodies.ours, options)]
+  }
   if (a !== b) found.push({ where: 'text', theirs: show(a), ours: show(b) })
   return found
 }
@@ -75,6 +79,7 @@ function read(question: Question, type: string, { code, headers, body: sent }: A
     if (code === 200 && type.startsWith('application/json') && /[?&]watch=(?!0|false)|\/watch\//.test(question.path))
       return readEvents(question, text)
     if (type.startsWith('application/json')) return parseLossless(text)
+    if (type.includes('proto-openapi.spec.v3')) return decodeOpenApi(body)
     if (type === 'application/vnd.kubernetes.protobuf')
       return parseLossless(decodeToJson(body, kubernetesSchema()).toString())
   } catch {
@@ -83,36 +88,40 @@ function read(question: Question, type: string, { code, headers, body: sent }: A
   return type.includes('protobuf') ? body.toString('base64') : text
 }
 
-/** As readers of YAML 1.1 understand it, which Go's are: an unquoted `yes` is a boolean. */
-function readYaml(text: string): LosslessJson {
-  const document = parseDocument(text, { version: '1.1', intAsBigInt: true })
-  const first = document.errors[0]
-  if (first) throw first
-  visit(document, {
-    Scalar(_key, node) {
-      if (!isScalar(node)) return
-      // A single dot, a key of managed fields, is a float to the letter of YAML 1.1 and text to Go.
-      if (node.source === '.') node.value = '.'
-      else if (typeof node.value === 'number' || typeof node.value === 'bigint')
-        node.value = markNumber(node.source ?? '')
-    },
-  })
-  return document.toJS({ maxAliasCount: 0 }) as LosslessJson
-}
-
 function readEvents({ path }: Question, text: string): LosslessJson {
-  const events = text
+  const all = text
     .split('\n')
     .filter((line) => line !== '')
     .map(parseLossless)
-    .filter((event) => !isPassingBookmark(event))
+  const events = all.filter((event) => !isPassingBookmark(event))
   const query = new URLSearchParams(path.split('?')[1])
   const resumes = !['', '0', null].includes(query.get('resourceVersion')) && query.get('sendInitialEvents') !== 'true'
-  if (resumes) return events
+  if (resumes) return withColumnsOnce(events, all)
   // The initial state comes in any order.
   const end = events.findIndex((event) => !isObject(event) || event['type'] !== 'ADDED')
   const initial = events.slice(0, end === -1 ? events.length : end)
-  return [...initial.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1)), ...events.slice(initial.length)]
+  const sorted = initial.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))
+  return withColumnsOnce([...sorted, ...events.slice(initial.length)], all)
+}
+
+/**
+ * A Table's columns, wherever among the events of a watch they are told, on its first event that is no bookmark: theirs tells
+ * them on the first one, bookmark or not, and again when another watcher's bytes are not at hand.
+ *
+ * @param all with the bookmarks that are not among `events`.
+ */
+export function withColumnsOnce(events: readonly LosslessJson[], all: readonly LosslessJson[]): LosslessJson[] {
+  let columns = all.map(columnsIn).find((one) => one !== null) ?? null
+  return events.map((event) => {
+    if (!isObject(event) || !isObject(event['object']) || event['object']['kind'] !== 'Table') return event
+    const told = event['type'] === 'BOOKMARK' ? null : columns
+    if (told !== null) columns = null
+    return { ...event, object: { ...event['object'], columnDefinitions: told } }
+  })
+}
+
+function columnsIn(event: LosslessJson): LosslessJson {
+  return isObject(event) && isObject(event['object']) ? (event['object']['columnDefinitions'] ?? null) : null
 }
 
 /** A bookmark other than the one that ends the initial events. */

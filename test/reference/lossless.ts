@@ -28,9 +28,14 @@ export function isArray(value: LosslessJson | undefined): value is readonly Loss
   return Array.isArray(value)
 }
 
+/** JSON again, each number as it was spelled. */
+export function printLossless(value: unknown): string {
+  return JSON.stringify(value).replaceAll(new RegExp(`"${MARK}([^"]*)"`, 'g'), '$1')
+}
+
 /** As it would stand in JSON, shortened for a person to read. */
 export function show(value: LosslessJson | undefined, length = 240): string {
   if (value === undefined) return '(absent)'
-  const text = JSON.stringify(value).replaceAll(new RegExp(`"${MARK}([^"]*)"`, 'g'), '$1')
+  const text = printLossless(value)
   return text.length > length ? `${text.slice(0, length)}…` : text
 }

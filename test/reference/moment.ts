@@ -2,7 +2,8 @@
  * The resources and objects that exist at one revision, read from the API server while nothing is written. Questions
  * are made from them.
  */
-import type { Definition } from './definitions.js'
+import type { Definition } from './definition.js'
+import type { DefinitionSet } from './definition-set.js'
 import type { Moment, Shelf } from './questions.js'
 import { get, settle, type World } from './world.js'
 
@@ -12,10 +13,14 @@ interface Listed {
   }[]
 }
 
-export async function readMoment(world: World, definitions: readonly Definition[]): Promise<Moment> {
+export async function readMoment(
+  world: World,
+  { values }: DefinitionSet,
+  definitions: readonly Definition[],
+): Promise<Moment> {
   const shelves: Shelf[] = []
-  for (const { group, plural, scope, versions } of definitions) {
-    if (plural === 'pretenders') continue
+  for (const { group, plural, scope, versions, isRefused } of definitions) {
+    if (isRefused === true) continue
     const stored = versions.find(({ storage }) => storage)?.name ?? ''
     const objects = await listed(world, `/apis/${group}/${stored}/${plural}`)
     for (const { name, served, subresources, selectableFields } of versions) {
@@ -41,7 +46,7 @@ export async function readMoment(world: World, definitions: readonly Definition[
     fields: [],
     objects: definitionObjects,
   })
-  return { shelves, revision: await settle(world) }
+  return { shelves, values, revision: await settle(world) }
 }
 
 /** Nothing where the list cannot be shown in the stored version. */

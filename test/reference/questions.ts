@@ -3,7 +3,7 @@
  * lists, pages, selectors, forms and short watches of every resource.
  */
 import type { Question } from './ask.js'
-import type { Definition } from './definitions.js'
+import type { Definition } from './definition.js'
 import { namespaces } from './objects.js'
 import type { Random } from './random.js'
 
@@ -21,6 +21,8 @@ export interface Shelf {
 
 export interface Moment {
   readonly shelves: readonly Shelf[]
+  /** By field label: what it is worth selecting by. */
+  readonly values: Readonly<Record<string, readonly string[]>>
   /** etcd's revision while nothing is written. */
   readonly revision: number
 }
@@ -84,23 +86,11 @@ const ODD_FIELDS = [
   'metadata.name=a,metadata.name=b', 'metadata.name=a\\,b', 'metadata.name=a\\x', 'metadata.name==', 'a=b=c', ',',
 ] as const // prettier-ignore
 
-const VALUES: Readonly<Record<string, readonly string[]>> = {
-  'spec.secretName': ['web-tls', 'api-tls', 's', ''],
-  'spec.issuerRef.kind': ['Issuer', '', 'ClusterIssuer'],
-  'spec.className': ['web', 'standard', ''],
-  'spec.paused': ['true', 'false', ''],
-  'spec.replicas': ['0', '1', '3', '', '1.0'],
-  'status.phase': ['Healthy', 'Paused', ''],
-  'spec.region': ['web', 'anywhere', '', 'wide'],
-  'spec.note': ['none', 'some', ''],
-  'spec.quota.cpu': ['4', '', '2'],
-}
-
-function fieldSelector(random: Random, shelf: Shelf): string {
+function fieldSelector(random: Random, moment: Moment, shelf: Shelf): string {
   const { name, namespace } =
     shelf.objects.length > 0 ? random.pick(shelf.objects) : { name: 'nobody', namespace: 'default' }
   const known = shelf.fields.map(
-    (field) => `${field}${random.pick(['=', '==', '!='])}${random.pick(VALUES[field] ?? [''])}`,
+    (field) => `${field}${random.pick(['=', '==', '!='])}${random.pick(moment.values[field] ?? [''])}`,
   )
   const usual = [
     `metadata.name=${name}`,
@@ -143,7 +133,7 @@ type Parameters = [name: string, value: string][]
 function listParameters(random: Random, moment: Moment, shelf: Shelf): Parameters {
   const parameters: Parameters = []
   if (random.chance(0.35)) parameters.push(['labelSelector', random.pick(LABELS)])
-  if (random.chance(0.3)) parameters.push(['fieldSelector', fieldSelector(random, shelf)])
+  if (random.chance(0.3)) parameters.push(['fieldSelector', fieldSelector(random, moment, shelf)])
   if (random.chance(0.3))
     parameters.push([
       'limit',
@@ -233,7 +223,7 @@ export function watchQuestion(random: Random, moment: Moment): Question {
     ['timeoutSeconds', '1'],
   ]
   if (random.chance(0.3)) parameters.push(['labelSelector', random.pick(LABELS)])
-  if (random.chance(0.25)) parameters.push(['fieldSelector', fieldSelector(random, shelf)])
+  if (random.chance(0.25)) parameters.push(['fieldSelector', fieldSelector(random, moment, shelf)])
   if (random.chance(0.75)) parameters.push(['resourceVersion', revision(random, moment, shelf)])
   if (random.chance(0.3))
     parameters.push(
@@ -284,7 +274,12 @@ export function fixedQuestions(moment: Moment, definitions: readonly Definition[
   for (const group of groups)
     for (const accept of json) questions.push(asked(`/apis/${group}`, accept), asked(`/apis/${group}/`, accept))
   const versions = new Set(definitions.flatMap(({ group, versions }) => versions.map(({ name }) => `${group}/${name}`)))
-  for (const version of [...versions, 'apiextensions.k8s.io/v1', 'pki.example.com/v9', 'pki.example.com/V1']) {
+  for (const version of [
+    ...versions,
+    'apiextensions.k8s.io/v1',
+    `${definitions[0]!.group}/v9`,
+    `${definitions[0]!.group}/V1`,
+  ]) {
     for (const accept of json) questions.push(asked(`/apis/${version}`, accept))
     questions.push(
       asked(`/apis/${version}/`, ''),
@@ -298,6 +293,13 @@ export function fixedQuestions(moment: Moment, definitions: readonly Definition[
       '',
     ]) {
       questions.push(asked(`/openapi/v3/apis/${version}`, accept))
+    }
+  }
+  for (const { group, plural, versions } of definitions) {
+    for (const { name } of versions.filter(({ served = true }) => !served)) {
+      for (const path of [plural, `${plural}/nobody`, `${plural}/nobody/status`, `namespaces/default/${plural}`])
+        for (const accept of ['application/json', TABLE])
+          questions.push(asked(`/apis/${group}/${name}/${path}`, accept))
     }
   }
   for (const path of [

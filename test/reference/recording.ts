@@ -11,13 +11,16 @@ import type { EtcdProcess } from '../support/etcd-process.js'
 import { type Answer, ask, type Question } from './ask.js'
 import { HEADERS } from './compare.js'
 import { fill, madeUpQuestions, write } from './comparison.js'
-import { definitions } from './definitions.js'
+import type { DefinitionSet } from './definition-set.js'
 import { readMoment } from './moment.js'
 import { fixedQuestions } from './questions.js'
 import { Random } from './random.js'
 import { settle, type World } from './world.js'
 
-const folder = fileURLToPath(new URL('../../../test/data/kube-apiserver-0.37/', import.meta.url))
+/** @param set its name. */
+function folderOf(set: string): string {
+  return fileURLToPath(new URL(`../../../test/data/kube-apiserver-0.37/${set}/`, import.meta.url))
+}
 
 export interface Recorded {
   readonly question: Question
@@ -38,13 +41,13 @@ const FIXED = 330
 const MADE_UP = 420
 const MOST_BYTES = 10_000
 
-export async function record(world: World, seed: number): Promise<void> {
+export async function record(world: World, name: string, set: DefinitionSet, seed: number): Promise<void> {
   const random = new Random(seed)
-  await fill(world, random, SCALE)
-  await write(world, random, 40)
-  const moment = await readMoment(world, definitions)
+  await fill(world, set, random, SCALE)
+  await write(world, set, random, 40)
+  const moment = await readMoment(world, set, set.definitions)
   const questions = [
-    ...random.some(fixedQuestions(moment, definitions), FIXED),
+    ...random.some(fixedQuestions(moment, set.definitions), FIXED),
     ...madeUpQuestions(random, moment, MADE_UP),
   ]
   const lines: string[] = []
@@ -59,13 +62,18 @@ export async function record(world: World, seed: number): Promise<void> {
     lines.push(JSON.stringify({ question, code, headers: kept, ...bytes }))
   }
   const history = await readHistory(world.etcd, await settle(world))
+  const folder = folderOf(name)
   mkdirSync(folder, { recursive: true })
   writeFileSync(`${folder}answers.jsonl`, `${lines.join('\n')}\n`)
   writeFileSync(`${folder}history.jsonl`, `${history.map((written) => JSON.stringify(written)).join('\n')}\n`)
   process.stdout.write(`${lines.length} answers and ${history.length} revisions are in ${folder}\n`)
 }
 
-export function readRecording(): { readonly history: readonly Written[]; readonly answers: readonly Recorded[] } {
+export function readRecording(set: string): {
+  readonly history: readonly Written[]
+  readonly answers: readonly Recorded[]
+} {
+  const folder = folderOf(set)
   const linesOf = (name: string): unknown[] =>
     readFileSync(`${folder}${name}`, 'utf8')
       .trimEnd()

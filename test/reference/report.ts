@@ -1,11 +1,10 @@
 /**
  * The findings of a run, grouped by kind with one example each: the list that a developer works through. A difference
- * is excepted (by name, with a reason), known (a fault that is still to be fixed, by name), or it fails the run.
+ * is excepted (by name, with a reason), or it fails the run.
  */
 import type { Question } from './ask.js'
 import type { Difference } from './compare.js'
 import { exceptions } from './exceptions.js'
-import { knownDifferences } from './known-differences.js'
 
 interface Kind {
   count: number
@@ -20,18 +19,14 @@ export class Report {
   /** Comparisons that agreed only when they were asked again. */
   #secondLooks = 0
   readonly #excepted = new Map<string, Kind>()
-  readonly #known = new Map<string, Kind>()
   readonly #failures = new Map<string, Kind>()
 
-  /** One comparison: it passes when each of its differences is in a table. */
+  /** One comparison: it passes when each of its differences is in the table. */
   add(question: Question, differences: readonly Difference[]): void {
     let isFine = true
     for (const difference of differences) {
       const exception = exceptions.find((row) => row.matches(difference, question))
-      const known =
-        exception === undefined ? knownDifferences.find((row) => row.matches(difference, question)) : undefined
       if (exception !== undefined) count(this.#excepted, exception.name, question, difference)
-      else if (known !== undefined) count(this.#known, known.name, question, difference)
       else {
         isFine = false
         count(this.#failures, kindOf(difference), question, difference)
@@ -56,10 +51,10 @@ export class Report {
     this.#secondLooks++
   }
 
-  /** Rows of a table that nothing needed: a fault that was mended, or a reason that no longer holds. */
+  /** Rows of the table that nothing needed: rare ones, or a reason that no longer holds. */
   get unused(): readonly string[] {
-    const used = new Set([...this.#excepted.keys(), ...this.#known.keys()])
-    return [...exceptions, ...knownDifferences].map(({ name }) => name).filter((name) => !used.has(name))
+    const used = new Set(this.#excepted.keys())
+    return exceptions.map(({ name }) => name).filter((name) => !used.has(name))
   }
 
   print(write: (line: string) => void): void {
@@ -75,14 +70,13 @@ export class Report {
       }
     }
     table('Excepted, by name:', this.#excepted)
-    table('Known differences still to be mended:', this.#known)
     table('Differences:', this.#failures)
     const sum = (kinds: ReadonlyMap<string, Kind>): number =>
       [...kinds.values()].reduce((all, { count }) => all + count, 0)
     write('')
-    if (this.unused.length > 0) write(`rows of the tables that nothing needed: ${this.unused.join(', ')}`)
+    if (this.unused.length > 0) write(`exceptions that nothing needed: ${this.unused.join(', ')}`)
     write(`${this.#events} events of whole streams; ${this.#secondLooks} comparisons agreed when asked again`)
-    write(`${sum(this.#excepted)} differences excepted, ${sum(this.#known)} known and still to be mended`)
+    write(`${sum(this.#excepted)} differences excepted`)
     write(`${this.passed} passed, ${this.failed} failed`)
   }
 }

@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Server, type Stream, watch } from './ask.js'
-import { compareBodies, isAge, isPassingBookmark } from './compare.js'
+import { compareBodies, isAge, isPassingBookmark, withColumnsOnce } from './compare.js'
 import { isArray, isObject, type LosslessJson } from './lossless.js'
 import { type Shelf, query } from './questions.js'
 import type { Report } from './report.js'
@@ -18,6 +18,8 @@ interface Side {
   stream: Stream | null
   isEnded: boolean
   events: LosslessJson[]
+  /** Of its events, passing bookmarks aside. */
+  count: number
 }
 
 interface Pair {
@@ -69,7 +71,7 @@ export class Streams {
               ['timeoutSeconds', '600'],
               ...parameters,
             ]
-            const side = (server: Server): Side => ({ server, stream: null, isEnded: false, events: [] })
+            const side = (server: Server): Side => ({ server, stream: null, isEnded: false, events: [], count: 0 })
             const pair = { path: `${path}${query(all)}`, accept, theirs: side(this.#theirs), ours: side(this.#ours) }
             this.#pairs.push(pair)
             await Promise.all([start(pair, pair.theirs), start(pair, pair.ours)])
@@ -81,9 +83,8 @@ export class Streams {
 
   /** Waits until nothing more comes, and compares what came. */
   async compare(): Promise<void> {
-    const total = (): number =>
-      this.#pairs.reduce((sum, { theirs, ours }) => sum + theirs.events.length + ours.events.length, 0)
-    const areEven = (): boolean => this.#pairs.every(({ theirs, ours }) => theirs.events.length === ours.events.length)
+    const total = (): number => this.#pairs.reduce((sum, { theirs, ours }) => sum + theirs.count + ours.count, 0)
+    const areEven = (): boolean => this.#pairs.every(({ theirs, ours }) => theirs.count === ours.count)
     // Equal in number and quiet; or quiet for long, which then shows as a difference.
     const deadline = Date.now() + 30_000
     for (let quietMs = 0, last = -1; quietMs < (areEven() ? 500 : 3_000) && Date.now() < deadline;) {
@@ -92,9 +93,13 @@ export class Streams {
       last = total()
     }
     for (const { path, accept, theirs, ours } of this.#pairs) {
-      this.#report.addEvents(theirs.events.length)
+      this.#report.addEvents(theirs.count)
       const question = { method: 'GET', path, headers: { accept } }
-      const found = compareBodies(withoutAges(theirs.events), withoutAges(ours.events))
+      const told = ({ events }: Side): LosslessJson => {
+        const lasting = events.filter((event) => !isPassingBookmark(event))
+        return withoutAges(withColumnsOnce(lasting, events))
+      }
+      const found = compareBodies(told(theirs), told(ours))
       const ends =
         theirs.isEnded === ours.isEnded ? [] : [{ where: 'stream', theirs: stateOf(theirs), ours: stateOf(ours) }]
       this.#report.add(question, [
@@ -114,13 +119,14 @@ export class Streams {
   }
 }
 
-function stateOf({ isEnded, events }: Side): string {
-  return `${isEnded ? 'ended' : 'goes on'} after ${events.length} events`
+function stateOf({ isEnded, count }: Side): string {
+  return `${isEnded ? 'ended' : 'goes on'} after ${count} events`
 }
 
 async function start({ path, accept }: Pair, side: Side): Promise<void> {
   side.stream = await watch(side.server, path, accept, (event) => {
-    if (!isPassingBookmark(event)) side.events.push(event)
+    side.events.push(event)
+    if (!isPassingBookmark(event)) side.count++
   })
   void side.stream.ended.then(() => (side.isEnded = true))
 }

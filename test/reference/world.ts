@@ -13,8 +13,10 @@ import type { EtcdProcess } from '../support/etcd-process.js'
 import { freePort } from '../support/free-port.js'
 import { startServer } from '../support/server-process.js'
 import { type Answer, ask, type Server, serverAt } from './ask.js'
-import { definitionObject, type Definition } from './definitions.js'
-import type { Posted, Stored } from './objects.js'
+import { type Definition, definitionSpec, definitionText } from './definition.js'
+import type { Stored } from './definition-set.js'
+import { printLossless } from './lossless.js'
+import type { Posted } from './objects.js'
 
 export interface World {
   readonly etcd: EtcdProcess
@@ -88,18 +90,24 @@ export async function send(world: World, method: string, path: string, body: str
 
 const DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 
+export async function deleteDefinition(world: World, { plural, group }: Definition): Promise<void> {
+  const path = `${DEFINITIONS}/${plural}.${group}`
+  await send(world, 'DELETE', path, '{}')
+  // Its finalizer deletes everything that was made of it first.
+  await eventually(async () => (await get(world.theirs, path)).code === 404, `${plural} is gone`)
+}
+
 export async function createDefinition(world: World, definition: Definition): Promise<void> {
-  await send(world, 'POST', DEFINITIONS, JSON.stringify(definitionObject(definition)))
+  await send(world, 'POST', DEFINITIONS, definitionText(definition))
 }
 
 /** Replaces what the definition says, its resourceVersion aside. */
 export async function changeDefinition(world: World, definition: Definition): Promise<void> {
   const path = `${DEFINITIONS}/${definition.plural}.${definition.group}`
-  const wanted = definitionObject(definition) as { spec: object }
   // The server's own controllers write the status meanwhile: take the newest until none was in between.
   await eventually(async () => {
     const now = JSON.parse((await get(world.theirs, path)).body.toString()) as { metadata: object }
-    const body = Buffer.from(JSON.stringify({ ...now, spec: wanted.spec }))
+    const body = Buffer.from(printLossless({ ...now, spec: definitionSpec(definition) }))
     const headers = { 'content-type': 'application/json', accept: 'application/json' }
     const answer = await ask(world.theirs, { method: 'PUT', path, headers }, body)
     if (answer.code !== 200 && answer.code !== 409) throw new Error(`PUT ${path}: ${answer.body.toString()}`)

@@ -147,7 +147,7 @@ export function encodeStatus(status: Status): Buffer {
     .bytes(1, encodeListMeta({ resourceVersion: '', ...status.metadata }))
     .text(2, status.status)
     .text(3, status.message)
-    .text(4, status.reason)
+    .text(4, status.reason ?? '')
   const { details } = status
   if (details !== undefined) {
     const inner = new MessageWriter()

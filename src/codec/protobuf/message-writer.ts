@@ -1,5 +1,5 @@
 /** Builds small protobuf messages from their fields: Status, ListMeta, bookmarks. It is not for the hot path. */
-import { LENGTH, VARINT, varintLength, writeVarint } from './wire.js'
+import { FIXED64, LENGTH, VARINT, varintLength, writeVarint } from './wire.js'
 
 export class MessageWriter {
   private readonly parts: Buffer[] = []
@@ -27,6 +27,13 @@ export class MessageWriter {
       out[at] = Number(rest & 0x7fn) | (at < 10 ? 0x80 : 0)
       rest >>= 7n
     }
+    this.parts.push(out)
+    return this
+  }
+
+  double(fieldNumber: number, value: number): this {
+    const out = Buffer.allocUnsafe(varintLength((fieldNumber << 3) | FIXED64) + 8)
+    out.writeDoubleLE(value, writeVarint((fieldNumber << 3) | FIXED64, out, 0))
     this.parts.push(out)
     return this
   }

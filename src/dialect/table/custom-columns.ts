@@ -48,13 +48,20 @@ export const declaredPrinter: Printer = printer(
   AGE,
 )
 
+/** The column of a definition that says nothing of columns. */
+const CUSTOM_AGE: PrinterColumn = {
+  name: AGE.name,
+  type: 'date',
+  format: '',
+  description: AGE.description,
+  priority: 0,
+  jsonPath: '.metadata.creationTimestamp',
+}
+
 /** As in the API server, the first column whose path is not a JSONPath is left out, and so are all columns after it. */
 export function customPrinter(columns: readonly PrinterColumn[] | undefined): Printer {
-  if (columns === undefined || columns.length === 0) {
-    return printer(NAME, { ...AGE, type: 'date' })
-  }
   const cellColumns: CellColumn[] = []
-  for (const given of columns) {
+  for (const given of columns === undefined || columns.length === 0 ? [CUSTOM_AGE] : columns) {
     const path = pathOf(given)
     if (path === null) break
     cellColumns.push(customColumn(given, path))

@@ -2,7 +2,7 @@
 import { indentJson } from '../../codec/json-indent.js'
 import { encodePlain } from '../../codec/protobuf/encode-plain.js'
 import { kubernetesSchema } from '../../codec/protobuf/schema.js'
-import { JSON_MEDIA_TYPE, negotiate, negotiateDiscovery, negotiateOpenApiV2 } from '../../dialect/accept.js'
+import { JSON_MEDIA_TYPE, negotiate, negotiateDiscovery, negotiateOpenApi } from '../../dialect/accept.js'
 import type { Discovery, Document } from '../../dialect/discovery.js'
 import type { OpenApi } from '../../dialect/openapi.js'
 import { type RequestPath, type ResourcePath, unknownResource } from '../../dialect/request-path.js'
@@ -48,7 +48,7 @@ export async function answerDocument(options: DocumentOptions, exchange: Exchang
     case 'api-resources':
       return await sendDocument(exchange, discovery.apiResources(path.group, path.version), 'APIResourceList')
     case 'openapi-v2': {
-      const { encoding, contentType } = negotiateOpenApiV2(exchange.requestHeaders.accept)
+      const { encoding, contentType } = negotiateOpenApi(exchange.requestHeaders.accept, 'v2')
       const { body, etag } = openApi.v2(encoding)
       return exchange.sendTagged(contentType, body, etag)
     }
@@ -87,15 +87,16 @@ function sendOpenApi(
   openApi: OpenApi,
   path: { readonly group: string; readonly version: string },
 ): void {
-  const document = openApi.groupVersion(path.group, path.version)
+  const { encoding, contentType } = negotiateOpenApi(exchange.requestHeaders.accept, 'v3')
+  const document = openApi.groupVersion(path.group, path.version, encoding)
   if (document === null) throw unknownResource()
   const hash = exchange.query.get('hash')
-  if (hash === null) return exchange.sendTagged(JSON_MEDIA_TYPE, document.body, document.etag)
+  if (hash === null) return exchange.sendTagged(contentType, document.body, document.etag)
   const current = openApi.hash(path.group, path.version)
   if (hash === current) {
     const expires = new Date(Date.now() + YEAR_MS).toUTCString()
     const forEver = { 'cache-control': 'public, immutable', expires }
-    return exchange.sendTagged(JSON_MEDIA_TYPE, document.body, document.etag, forEver)
+    return exchange.sendTagged(contentType, document.body, document.etag, forEver)
   }
   exchange.send(301, 'text/plain; charset=utf-8', Buffer.alloc(0), { location: `${exchange.path}?hash=${current}` })
 }

@@ -8,7 +8,7 @@ import { readObject } from './read-state.js'
 import type { ReadRequest } from './request.js'
 
 export async function handleGet(request: ReadRequest<GetParameters>): Promise<void> {
-  const { exchange, live, path, form, options, encoder } = request
+  const { exchange, live, path, form, options } = request
   const { cache, served } = live
   cache.assertReadable()
   const object = await readObject(cache, keyOfName(served.resource, path), options.read, exchange.signal)
@@ -16,7 +16,7 @@ export async function handleGet(request: ReadRequest<GetParameters>): Promise<vo
   cache.assertReadable()
   if (object === undefined) throw objectNotFoundError(served.resource, path.name)
   const layout = layOut(exchange, form)
-  const body = encoder.single(object)
+  const body = request.encoder().single(object)
   if (body === null)
     throw new NotAcceptableError(
       `${served.resource.plural} ${JSON.stringify(path.name)} is stored in a form that cannot be read`,

@@ -62,7 +62,7 @@ function pageOf({ live, path, options, encoder }: ListRequest, snapshot: Snapsho
   const startKey = options.read.kind === 'continue' ? startKeyOf(options.read, prefix) : prefix
   // A page that is larger than the state is the whole list.
   const limit = options.limit !== null && options.limit < snapshot.size ? options.limit : null
-  return { snapshot, prefix, startKey, limit, encoder }
+  return { snapshot, prefix, startKey, limit, encoder: encoder() }
 }
 
 /** Everything that the bytes of the body depend on. */

@@ -13,8 +13,8 @@ import {
   parseListParameters,
   parseWatchParameters,
 } from '../../dialect/list-options.js'
-import type { ResourcePath } from '../../dialect/request-path.js'
-import { ServiceUnavailableError } from '../../model/status.js'
+import { checkName, type ResourcePath } from '../../dialect/request-path.js'
+import { NotAcceptableError, ServiceUnavailableError } from '../../model/status.js'
 import type { LiveResource } from '../../pipeline/live-resource.js'
 import type { Span } from '../../support/tracing.js'
 import type { Caller } from '../limits/request-gate.js'
@@ -37,7 +37,11 @@ export interface Request {
 export interface Understood<Options> {
   readonly form: Negotiated
   readonly options: Options
-  readonly encoder: ObjectEncoder
+  /**
+   * As in the API server, whether what was read can be had in the form is asked after the read: what is wrong with the read
+   * is told first. @throws StatusError
+   */
+  readonly encoder: () => ObjectEncoder
 }
 
 export interface ReadRequest<Options> extends Request, Understood<Options> {
@@ -51,7 +55,9 @@ export function understandGet(
   resource: FormedResource,
 ): Understood<GetParameters> {
   const shown = request.path.subresource === 'scale' ? context.forms.scalesOf(resource) : resource
-  const form = negotiateForm(context, request, shown, 'get')
+  const form = negotiateRead(context, request, shown, 'get')
+  // The API server looks at the name before it looks at the options of the read.
+  checkName(request.path)
   // `fields=` is for lists and watches.
   return withEncoder(context, shown, form, { ...parseGetParameters(request.exchange.query), projection: null })
 }
@@ -62,10 +68,11 @@ export function understandList(
   request: Request,
   resource: FormedResource,
 ): Understood<ListParameters> {
-  const form = negotiateForm(context, request, resource, 'list')
+  const form = negotiateRead(context, request, resource, 'list')
   const name = nameOf(request)
   const options = parseListParameters(request.exchange.query, {
     resource: resource.served.resource,
+    namespace: request.path.namespace,
     ...(name === undefined ? {} : { name }),
   })
   return withEncoder(context, resource, form, options)
@@ -77,18 +84,63 @@ export function understandWatch(
   request: Request,
   resource: FormedResource,
 ): Understood<WatchParameters> {
-  const form = negotiateForm(context, request, resource, 'watch')
+  const form = negotiateWatch(context, request, resource)
   if (context.isDraining()) {
     throw new ServiceUnavailableError('the server is shutting down', { details: { retryAfterSeconds: 1 } })
   }
   const name = nameOf(request)
-  const lastEventId = form.stream === 'sse' ? lastEventIdOf(request.exchange) : undefined
+  const lastEventId =
+    !(form instanceof NotAcceptableError) && form.stream === 'sse' ? lastEventIdOf(request.exchange) : undefined
   const options = parseWatchParameters(request.exchange.query, {
     resource: resource.served.resource,
     ...(name === undefined ? {} : { name }),
     ...(lastEventId === undefined ? {} : { lastEventId }),
+    legacyWatch: request.path.legacyWatch,
   })
+  if (form instanceof NotAcceptableError) throw form
   return withEncoder(context, resource, form, options)
+}
+
+/**
+ * A form in which a list could be had is refused after everything else that may be wrong, as in the API server. @throws
+ * NotAcceptableError, BadRequestError
+ */
+function negotiateWatch(
+  context: ApiContext,
+  request: Request,
+  resource: FormedResource,
+): Negotiated | NotAcceptableError {
+  try {
+    return negotiateForm(context, request, resource, 'watch')
+  } catch (error) {
+    if (!(error instanceof NotAcceptableError)) throw error
+    negotiateForm(context, request, resource, 'get')
+    return error
+  }
+}
+
+/** A form, and why what is read cannot be had in it. */
+interface Misfit {
+  readonly form: Negotiated
+  readonly refusal: NotAcceptableError
+}
+
+/**
+ * The metadata of a list as that of one object, or the other way round, is refused when it has been read, as in the API server.
+ * @throws NotAcceptableError, BadRequestError
+ */
+function negotiateRead(
+  context: ApiContext,
+  request: Request,
+  resource: FormedResource,
+  verb: 'get' | 'list',
+): Negotiated | Misfit {
+  try {
+    return negotiateForm(context, request, resource, verb)
+  } catch (error) {
+    if (!(error instanceof NotAcceptableError)) throw error
+    return { form: negotiateForm(context, request, resource, verb === 'get' ? 'list' : 'get'), refusal: error }
+  }
 }
 
 function negotiateForm(
@@ -103,10 +155,18 @@ function negotiateForm(
 function withEncoder<Options extends FormOptions>(
   { forms }: ApiContext,
   resource: FormedResource,
-  form: Negotiated,
+  found: Negotiated | Misfit,
   options: Options,
 ): Understood<Options> {
-  return { form, options, encoder: forms.encoder(resource, form, options) }
+  if ('refusal' in found) {
+    const { form, refusal } = found
+    const refuse = (): never => {
+      throw refusal
+    }
+    return { form, options, encoder: refuse }
+  }
+  const form = found
+  return { form, options, encoder: () => forms.encoder(resource, form, options) }
 }
 
 /** The name in the path of a list or watch of one object. */

@@ -1,5 +1,5 @@
 /** Leads a request for a resource through the gate, to the resource, and on to the handler of its verb. */
-import { checkName, unknownResource } from '../../dialect/request-path.js'
+import { unknownResource } from '../../dialect/request-path.js'
 import { hasSubresource } from '../../dialect/resource-registry.js'
 import { objectNotFoundError } from '../../dialect/status-body.js'
 import { unservedSubresourceError } from '../../dialect/unserved-subresources.js'
@@ -88,7 +88,6 @@ async function read(options: ResourceHandlerOptions, request: Request, live: Liv
   exposeStaleness(exchange, live)
   if (verb === 'get') {
     const understood = understandGet(context, request, live)
-    checkName(request.path)
     return await handleGet({ ...request, live, ...understood })
   }
   if (verb === 'list') {
@@ -104,7 +103,8 @@ async function read(options: ResourceHandlerOptions, request: Request, live: Liv
   checkWebSocket(options, exchange)
   const understood = understandWatch(context, request, live)
   const open = isWebSocket(exchange) ? webSocketWatch : httpWatch
-  await handleWatch(context, { ...request, live, ...understood }, open(exchange, understood.form))
+  const watch = { ...request, live, ...understood, encoder: understood.encoder() }
+  await handleWatch(context, watch, open(exchange, understood.form))
 }
 
 function unservedError({ path }: Request, { served }: LiveResource | UncachedResource): StatusError {
@@ -125,6 +125,7 @@ function answerHead(
   checkWebSocket(options, exchange)
   const cache = resource.kind === 'live' ? resource.cache : null
   const understood = understandWatch(context, request, { served: resource.served, cache })
+  understood.encoder()
   if (resource.kind === 'live') {
     exposeStaleness(exchange, resource)
     resource.cache.assertReadable()

@@ -8,6 +8,7 @@
 import type { CursorRequest, CursorStart } from '../../broadcast/dispatcher.js'
 import type { Cursor } from '../../broadcast/cursor.js'
 import { errorUnit } from '../../broadcast/wire-format.js'
+import type { ObjectEncoder } from '../../dialect/encoding/object-encoder.js'
 import type { WatchParameters } from '../../dialect/list-options.js'
 import { ZERO_REVISION } from '../../model/revision.js'
 import { ExpiredError, StatusError, TooLargeResourceVersionError, TooManyRequestsError } from '../../model/status.js'
@@ -16,7 +17,7 @@ import type { ApiContext } from './api-context.js'
 import { readSnapshot } from './read-state.js'
 import type { ReadRequest } from './request.js'
 
-type Watch = ReadRequest<WatchParameters>
+type Watch = Omit<ReadRequest<WatchParameters>, 'encoder'> & { readonly encoder: ObjectEncoder }
 
 /** What is held for a watch: its place among the watchers, the slot for its initial state, and the checks of its permission. */
 interface Held {

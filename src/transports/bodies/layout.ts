@@ -33,14 +33,17 @@ const indented: Layout = {
   },
   *pieces(source) {
     const indenter = new JsonIndenter()
+    let held: Buffer | null = null
     for (const piece of source) {
       if (piece === null) {
         yield null
         continue
       }
-      for (let at = 0; at < piece.length; at += PART_BYTES) yield indenter.push(piece.subarray(at, at + PART_BYTES))
+      if (held !== null) yield held
+      held = Buffer.concat(yield* inParts(indenter, piece))
     }
-    yield NEW_LINE
+    // A piece of its own would make a small answer look like a large one.
+    yield held === null ? NEW_LINE : Buffer.concat([held, NEW_LINE])
   },
 }
 
@@ -61,6 +64,15 @@ const yaml: Layout = {
       else yield yield* inTurns(writer.push(piece))
     }
   },
+}
+
+function* inParts(indenter: JsonIndenter, piece: Buffer): Generator<null, Buffer[], void> {
+  const parts: Buffer[] = []
+  for (let at = 0; at < piece.length; at += PART_BYTES) {
+    if (at > 0 && turns.isOver) yield null
+    parts.push(indenter.push(piece.subarray(at, at + PART_BYTES)))
+  }
+  return parts
 }
 
 function* inTurns<R>(steps: Generator<void, R, void>): Generator<null, R, void> {

@@ -231,9 +231,11 @@ void t.test('a list is gzipped from 128 KB on, for clients that accept it', asyn
   const packed = await raw('/api/v1/pods', 'gzip')
   const refused = await raw('/api/v1/pods', 'gzip;q=0')
   const small = await raw('/api/v1/pods?limit=1', 'gzip')
+  const indented = await raw('/api/v1/pods?limit=1&pretty=true', 'gzip')
+
   t.same(
-    [plain, packed, refused, small].map(({ encoding }) => encoding),
-    [undefined, 'gzip', undefined, undefined],
+    [plain, packed, refused, small, indented].map(({ encoding }) => encoding),
+    [undefined, 'gzip', undefined, undefined, undefined],
   )
   for (const { vary } of [plain, packed, refused, small]) t.match(vary, /Accept-Encoding/)
   t.ok(packed.body.length < plain.body.length / 5)

@@ -67,8 +67,15 @@ async function start(
       }),
       [`${key}/none`]: rollout('none', { spec: { size: { wanted: 0 } } }),
       [`${key}/silent`]: rollout('silent', { spec: {} }),
-      [`${key}/odd`]: rollout('odd', { spec: { size: { wanted: 'many' } } }),
-      [`${key}/labelled`]: rollout('labelled', { spec: { size: { wanted: 1 } }, status: { selector: { app: 'web' } } }),
+      [`${key}/odd`]: rollout('odd', { spec: { size: { wanted: 1.5 } } }),
+      [`${key}/flat`]: rollout('flat', { spec: { size: 7 } }),
+      [`${key}/nulled`]: rollout('nulled', { spec: { size: { wanted: null } } }),
+      [`${key}/beyond`]: rollout('beyond', { spec: { size: { wanted: 1 } }, status: { size: 1e20 } }),
+      [`${key}/huge`]: rollout('huge', { spec: { size: { wanted: 4_294_967_295 } }, status: { size: 2_147_483_648 } }),
+      [`${key}/labelled`]: rollout('labelled', {
+        spec: { size: { wanted: 1 } },
+        status: { selector: { b: ['x', null], a: '1' } },
+      }),
       'pods/default/p': pod('p'),
       'deployments/a/web': {
         apiVersion: 'apps/v1',
@@ -151,12 +158,26 @@ for (const flags of [[], ['--enable-writes']]) {
       scale('web', { replicas: 2 }, { replicas: 0, selector: 'a=1,b=2' }),
     )
     for (const [name, message] of [
-      ['silent', 'Internal error occurred: the spec replicas field ".spec.size.wanted" does not exist'],
-      ['odd', /^Internal error occurred: \.spec\.size\.wanted accessor error: .* expected int64$/],
-      ['labelled', /^Internal error occurred: \.status\.selector accessor error: .* expected string$/],
+      ['odd', '.spec.size.wanted accessor error: 1.5 is of the type float64, expected int64'],
+      [
+        'labelled',
+        '.status.selector accessor error: map[a:1 b:[x <nil>]] is of the type map[string]interface {}, expected string',
+      ],
+      ['flat', '.spec.size.wanted accessor error: 7 is of the type int64, expected map[string]interface{}'],
+      ['nulled', '.spec.size.wanted accessor error: <nil> is of the type <nil>, expected int64'],
+      ['beyond', '.status.size accessor error: 1e+20 is of the type float64, expected int64'],
     ] as const) {
-      t.match(await ask(`${ROLLOUTS}/${name}/scale`), { code: 500, body: { reason: 'InternalError', message } }, name)
+      const { code, body } = await ask(`${ROLLOUTS}/${name}/scale`)
+      t.equal(code, 500)
+      t.same(body, { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, code: 500 }, name)
     }
+    const message = 'Internal error occurred: the spec replicas field ".spec.size.wanted" does not exist'
+    t.match(await ask(`${ROLLOUTS}/silent/scale`), { code: 500, body: { reason: 'InternalError', message } })
+    t.same(
+      bodyOf(await ask(`${ROLLOUTS}/huge/scale`)),
+      scale('huge', { replicas: -1 }, { replicas: -2_147_483_648 }),
+      'a Scale has 32 bits for each',
+    )
     t.match(await ask(`${ROLLOUTS}/nobody/scale`), {
       code: 404,
       body: { message: `rollouts.${GROUP} "nobody" not found` },

@@ -2,85 +2,8 @@
  * Definitions of custom resources as clusters have them: what each is there for stands before it. They follow the shapes
  * of certificate, gateway and rollout controllers, and none is copied from one.
  */
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
-export type JsonObject = { readonly [name: string]: Json }
-
-export interface Version {
-  readonly name: string
-  readonly served?: boolean
-  readonly storage?: boolean
-  readonly deprecated?: boolean
-  readonly deprecationWarning?: string
-  readonly schema?: { readonly openAPIV3Schema: JsonObject }
-  readonly additionalPrinterColumns?: readonly JsonObject[]
-  readonly selectableFields?: readonly { readonly jsonPath: string }[]
-  readonly subresources?: JsonObject
-}
-
-export interface Definition {
-  readonly group: string
-  readonly kind: string
-  readonly plural: string
-  readonly singular?: string
-  readonly shortNames?: readonly string[]
-  readonly categories?: readonly string[]
-  readonly scope: 'Namespaced' | 'Cluster'
-  readonly conversion?: JsonObject
-  readonly versions: readonly Version[]
-}
-
-/** The object that a client would post. */
-export function definitionObject(definition: Definition): JsonObject {
-  const { group, kind, plural, singular, shortNames, categories, scope, conversion, versions } = definition
-  const names = {
-    plural,
-    kind,
-    singular: singular ?? kind.toLowerCase(),
-    listKind: `${kind}List`,
-    ...(shortNames ? { shortNames } : {}),
-    ...(categories ? { categories } : {}),
-  }
-  const full = versions.map((version) => ({ served: true, storage: false, schema: anySchema, ...version }))
-  return {
-    apiVersion: 'apiextensions.k8s.io/v1',
-    kind: 'CustomResourceDefinition',
-    metadata: { name: `${plural}.${group}` },
-    spec: { group, names, scope, ...(conversion ? { conversion } : {}), versions: full as unknown as Json },
-  }
-}
-
-export function column(name: string, type: string, jsonPath: string, more: JsonObject = {}): JsonObject {
-  return { name, type, jsonPath, ...more }
-}
-
-const anySchema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } } as const
-
-function object(properties: JsonObject, more: JsonObject = {}): JsonObject {
-  return { type: 'object', properties, ...more }
-}
-
-const text = { type: 'string' } as const
-const integer = { type: 'integer', format: 'int64' } as const
-const listOf = (items: JsonObject): JsonObject => ({ type: 'array', items })
-
-const conditions: JsonObject = {
-  ...listOf(
-    object(
-      {
-        type: text,
-        status: text,
-        reason: text,
-        message: text,
-        lastTransitionTime: { type: 'string', format: 'date-time' },
-      },
-      { required: ['type', 'status'] },
-    ),
-  ),
-  'x-kubernetes-list-type': 'map',
-  'x-kubernetes-list-map-keys': ['type'],
-}
-
-const AGE = column('Age', 'date', '.metadata.creationTimestamp')
+import type { Change } from '../definition-set.js'
+import { AGE, anySchema, column, conditions, type Definition, integer, listOf, object, text } from '../definition.js'
 
 /** Two served versions without conversion, defaults in both, pruning, status, short names: what certificate managers have. */
 const certificates: Definition = {
@@ -289,7 +212,7 @@ const samples: Definition = {
         column('Union', 'string', ".spec['text','integer']"),
         column('Dotted', 'string', ".metadata.annotations['example\\.com/dotted']"),
         column('Quoted', 'string', ".spec.map['a.b']"),
-        column('Deep', 'string', '.spec..name'),
+        column('Deep', 'string', '.spec.items..name'),
         column('Above', 'string', '.spec.items[?(@.size>3)].name'),
         column('AtMost', 'string', '.spec.items[?(@.size<=3)].name'),
         column('Having', 'string', '.spec.items[?(@.extra)].name'),
@@ -457,6 +380,7 @@ const pretenders: Definition = {
   group: 'flow.example.com',
   kind: 'Rollout',
   plural: 'pretenders',
+  isRefused: true,
   singular: 'pretender',
   scope: 'Namespaced',
   versions: [{ name: 'v1', storage: true }],
@@ -476,7 +400,7 @@ export const definitions: readonly Definition[] = [
 ]
 
 /** The changes of the definition while watches run: one more column, another default, a field that is now pruned. */
-export const changes: readonly { readonly what: string; readonly definition: Definition }[] = [
+export const changes: readonly Change[] = [
   {
     what: 'a new column and another default',
     definition: {

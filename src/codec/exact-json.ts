@@ -1,0 +1,34 @@
+/**
+ * JSON as plain JavaScript values in which no integer loses a digit: one beyond 2^53 is a bigint, which threads can be sent
+ * and `treeFrom` takes. For documents that are looked at member by member; what is changed and written again is a tree
+ * (`json-tree.ts`).
+ */
+import { isRecord, type Json, JsonNumber, jsonText, parseJsonTree, treeFrom } from './json-tree.js'
+
+/** Fewer digits are always exact. */
+const LONG_NUMBER = /\d{16}/
+
+/** @throws SyntaxError */
+export function parseExactJson(json: Buffer): unknown {
+  const text = json.toString('utf8')
+  return LONG_NUMBER.test(text) ? exactCopy(parseJsonTree(json).value) : (JSON.parse(text) as unknown)
+}
+
+/** Of a tree. */
+export function exactCopy(value: Json): unknown {
+  if (value instanceof JsonNumber) return /^-?\d+$/.test(value.text) ? BigInt(value.text) : Number(value.text)
+  if (Array.isArray(value)) return value.map(exactCopy)
+  if (!isRecord(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, exactCopy(member)]))
+}
+
+/** The opposite: as `JSON.stringify`, which has no text for a bigint. */
+export function exactText(value: unknown): string {
+  let isPlain = true
+  const text = JSON.stringify(value, (_name, member: unknown) => {
+    if (typeof member !== 'bigint') return member
+    isPlain = false
+    return 0
+  })
+  return isPlain ? text : jsonText(treeFrom(value))
+}

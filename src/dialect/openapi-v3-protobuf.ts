@@ -1,0 +1,191 @@
+/**
+ * An OpenAPI v3 document as protobuf (`openapi.v3.Document`), in which client-go asks for it. Members that a message has no
+ * field for are its `specification_extension`s, whose values are YAML: JSON is YAML.
+ *
+ * Source: gnostic-models, openapiv3/OpenAPIv3.proto, as far as our documents go.
+ */
+import { MessageWriter } from '../codec/protobuf/message-writer.js'
+import { exactText } from '../codec/exact-json.js'
+
+/** What stands in a field. The messages of tables and of references are the same everywhere, so they have no rows of their own. */
+export type FieldType =
+  | 'text'
+  | 'integer'
+  | 'double'
+  | 'boolean'
+  /** Any JSON, as YAML. */
+  | 'any'
+  /** A number, a boolean or a text; the message has no room for other values. */
+  | 'scalar'
+  | { readonly message: string }
+  /** A message, or a `$ref` to one. */
+  | { readonly messageOrReference: string }
+  | { readonly each: FieldType }
+  /** Members by their names, in field `at` of a message of their own. */
+  | { readonly byName: FieldType; readonly at: number }
+  /** One schema in a list of schemas. */
+  | { readonly onlyOf: FieldType }
+  /** A boolean, or something else. */
+  | { readonly booleanOr: FieldType }
+
+export interface MessageTable {
+  readonly fields: Readonly<Record<string, readonly [number: number, type: FieldType]>>
+  /** The number of the field of extensions. */
+  readonly extensions: number
+}
+
+const schema: FieldType = { messageOrReference: 'Schema' }
+const schemas: FieldType = { each: schema }
+const operation: FieldType = { message: 'Operation' }
+const parameters: FieldType = { each: { messageOrReference: 'Parameter' } }
+const content: FieldType = { byName: { message: 'MediaType' }, at: 1 }
+
+export const OPENAPI_V3_MESSAGES: Readonly<Record<string, MessageTable>> = {
+  Document: {
+    fields: {
+      openapi: [1, 'text'],
+      info: [2, { message: 'Info' }],
+      paths: [4, { byName: { message: 'PathItem' }, at: 1 }],
+      components: [5, { message: 'Components' }],
+    },
+    extensions: 9,
+  },
+  Info: { fields: { title: [1, 'text'], version: [6, 'text'] }, extensions: 7 },
+  Components: { fields: { schemas: [1, { byName: schema, at: 1 }] }, extensions: 10 },
+  PathItem: {
+    fields: {
+      get: [4, operation],
+      put: [5, operation],
+      post: [6, operation],
+      delete: [7, operation],
+      patch: [10, operation],
+      parameters: [13, parameters],
+    },
+    extensions: 14,
+  },
+  Operation: {
+    fields: {
+      tags: [1, { each: 'text' }],
+      description: [3, 'text'],
+      operationId: [5, 'text'],
+      parameters: [6, parameters],
+      requestBody: [7, { messageOrReference: 'RequestBody' }],
+      responses: [8, { byName: { messageOrReference: 'Response' }, at: 2 }],
+    },
+    extensions: 13,
+  },
+  Parameter: {
+    fields: { name: [1, 'text'], in: [2, 'text'], description: [3, 'text'], required: [4, 'boolean'], schema: [10, schema] },
+    extensions: 14,
+  },
+  RequestBody: { fields: { content: [2, content], required: [3, 'boolean'] }, extensions: 4 },
+  Response: { fields: { description: [1, 'text'], content: [3, content] }, extensions: 5 },
+  MediaType: { fields: { schema: [1, schema] }, extensions: 5 },
+  Schema: {
+    fields: {
+      nullable: [1, 'boolean'],
+      title: [9, 'text'],
+      multipleOf: [10, 'double'],
+      maximum: [11, 'double'],
+      exclusiveMaximum: [12, 'boolean'],
+      minimum: [13, 'double'],
+      exclusiveMinimum: [14, 'boolean'],
+      maxLength: [15, 'integer'],
+      minLength: [16, 'integer'],
+      pattern: [17, 'text'],
+      maxItems: [18, 'integer'],
+      minItems: [19, 'integer'],
+      uniqueItems: [20, 'boolean'],
+      maxProperties: [21, 'integer'],
+      minProperties: [22, 'integer'],
+      required: [23, { each: 'text' }],
+      enum: [24, { each: 'any' }],
+      type: [25, 'text'],
+      allOf: [26, schemas],
+      oneOf: [27, schemas],
+      anyOf: [28, schemas],
+      not: [29, { message: 'Schema' }],
+      items: [30, { onlyOf: schema }],
+      properties: [31, { byName: schema, at: 1 }],
+      additionalProperties: [32, { booleanOr: schema }],
+      default: [33, 'scalar'],
+      description: [34, 'text'],
+      format: [35, 'text'],
+    },
+    extensions: 36,
+  },
+} // prettier-ignore
+
+type Members = Readonly<Record<string, unknown>>
+
+/** @param document as JSON has it. */
+export function v3Protobuf(document: Members): Buffer {
+  return messageOf('Document', document).finish()
+}
+
+function messageOf(name: string, members: Members): MessageWriter {
+  const { fields, extensions } = OPENAPI_V3_MESSAGES[name]!
+  const writer = new MessageWriter()
+  for (const [member, value] of Object.entries(members)) {
+    if (member.startsWith('x-')) writer.message(extensions, named(member, yaml(value)))
+    else if (Object.hasOwn(fields, member) && value !== undefined) put(writer, ...fields[member]!, value)
+  }
+  return writer
+}
+
+function put(writer: MessageWriter, number: number, type: FieldType, value: unknown): void {
+  if (typeof type === 'object' && 'each' in type) {
+    for (const item of value as readonly unknown[]) put(writer, number, type.each, item)
+  } else if (type === 'text') writer.text(number, String(value))
+  else if (type === 'integer' || type === 'double' || type === 'boolean') {
+    // A zero value is not written.
+    if (Number(value) === 0) return
+    if (type === 'double') writer.double(number, Number(value))
+    else writer.integer(number, Number(value))
+  } else {
+    writer.message(number, innerMessage(type, value))
+  }
+}
+
+function innerMessage(
+  type: Exclude<FieldType, 'text' | 'integer' | 'double' | 'boolean' | { each: FieldType }>,
+  value: unknown,
+): MessageWriter {
+  if (type === 'any') return yaml(value)
+  if (type === 'scalar') return scalar(value)
+  if ('message' in type) return messageOf(type.message, value as Members)
+  const writer = new MessageWriter()
+  if ('messageOrReference' in type) {
+    const members = value as Members
+    const { $ref } = members
+    if (typeof $ref === 'string') return writer.message(2, new MessageWriter().text(1, $ref))
+    return writer.message(1, messageOf(type.messageOrReference, members))
+  }
+  if ('onlyOf' in type) put(writer, 1, type.onlyOf, value)
+  else if ('booleanOr' in type) {
+    if (typeof value === 'boolean') writer.integer(2, Number(value))
+    else put(writer, 1, type.booleanOr, value)
+  } else {
+    for (const [name, one] of Object.entries(value as Members)) {
+      const entry = new MessageWriter().text(1, name)
+      put(entry, 2, type.byName, one)
+      writer.message(type.at, entry)
+    }
+  }
+  return writer
+}
+
+function named(name: string, value: MessageWriter): MessageWriter {
+  return new MessageWriter().text(1, name).message(2, value)
+}
+
+function yaml(value: unknown): MessageWriter {
+  return new MessageWriter().text(2, exactText(value))
+}
+
+/** The message has no field for a list or an object. */
+function scalar(value: unknown): MessageWriter {
+  if (typeof value === 'number' || typeof value === 'bigint') return new MessageWriter().double(1, Number(value))
+  if (typeof value === 'boolean') return new MessageWriter().integer(2, Number(value))
+  return typeof value === 'string' ? new MessageWriter().text(3, value) : new MessageWriter()
+}

@@ -1,0 +1,203 @@
+/**
+ * OpenAPI v3 documents: what ours says must be what theirs says, but for prose. Theirs says more: operations that are not
+ * served here, the parameters of reads, media types. Every path and kind that theirs can be asked to read, ours has.
+ */
+import { type FieldType, OPENAPI_V3_MESSAGES } from '../../src/dialect/openapi-v3-protobuf.js'
+import { isArray, isObject, type LosslessJson, markNumber, parseLossless, show } from './lossless.js'
+import { readYaml } from './yaml.js'
+
+type Members = Record<string, LosslessJson>
+
+/** Both documents with what may differ taken out. */
+export function comparableOpenApi(
+  theirs: LosslessJson,
+  ours: LosslessJson,
+): { readonly theirs: LosslessJson; readonly ours: LosslessJson } {
+  const [a, b] = [membersOf(theirs), membersOf(ours)]
+  return {
+    theirs: { ...a, paths: theirPaths(a, b), components: { schemas: tidySchemas(theirSchemas(a, b)) } },
+    ours: { ...b, paths: ourPaths(b), components: { schemas: tidySchemas(schemasOf(b)) } },
+  }
+}
+
+function membersOf(value: LosslessJson | undefined): Members {
+  return isObject(value) ? { ...value } : {}
+}
+
+const METHODS = ['get', 'put', 'post', 'delete', 'patch']
+
+function ourPaths(document: Members): LosslessJson {
+  const paths = Object.entries(membersOf(document['paths']))
+  return Object.fromEntries(paths.map(([path, item]) => [path, tidyItem(membersOf(item), membersOf(item))]))
+}
+
+/** Of each path that can be read, the operations that ours has. */
+function theirPaths(theirs: Members, ours: Members): LosslessJson {
+  const wanted = membersOf(ours['paths'])
+  const kept: Members = {}
+  for (const [path, item] of Object.entries(membersOf(theirs['paths']))) {
+    // Discovery has documents of its own; a watch by its path is one by its parameters as well.
+    if (!/\/$|\/watch\//.test(path) && isObject(item) && 'get' in item)
+      kept[path] = tidyItem(item, membersOf(wanted[path]))
+  }
+  return kept
+}
+
+function tidyItem(item: Readonly<Members>, wanted: Members): Members {
+  const tidied: Members = { parameters: inPath(item['parameters']) }
+  for (const method of METHODS) {
+    const operation = membersOf(item[method])
+    if (!(method in wanted) || !(method in item)) continue
+    const answer = membersOf(membersOf(operation['responses'])['200'])
+    tidied[method] = {
+      action: operation['x-kubernetes-action'] ?? null,
+      kind: operation['x-kubernetes-group-version-kind'] ?? null,
+      answer: membersOf(membersOf(answer['content'])['application/json'])['schema'] ?? null,
+    }
+  }
+  return tidied
+}
+
+/** In the order of their names. */
+function inPath(parameters: LosslessJson | undefined): LosslessJson {
+  const given = isArray(parameters) ? parameters.map(membersOf) : []
+  return given
+    .filter(({ in: place }) => place === 'path')
+    .map((one) => Object.fromEntries(Object.entries(one).filter(([name]) => name !== 'description')))
+    .sort((one, other) => (show(one['name']) < show(other['name']) ? -1 : 1))
+}
+
+function schemasOf(document: Members): Members {
+  return membersOf(membersOf(document['components'])['schemas'])
+}
+
+/** Those that ours has, and every kind of the group itself. */
+function theirSchemas(theirs: Members, ours: Members): Members {
+  const wanted = schemasOf(ours)
+  const isOwn = (name: string): boolean => !name.startsWith('io.k8s.')
+  return Object.fromEntries(Object.entries(schemasOf(theirs)).filter(([name]) => isOwn(name) || name in wanted))
+}
+
+function tidySchemas(schemas: Members): Members {
+  return Object.fromEntries(
+    Object.entries(schemas).map(([name, schema]) => [name, tidy(schema, name.startsWith('io.k8s.'))]),
+  )
+}
+
+const TIME = /^#\/components\/schemas\/io\.k8s\.apimachinery\.pkg\.apis\.meta\.v1\.(Micro)?Time$/
+const FIELDS = '#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1'
+
+/**
+ * A schema without prose; a reference in a list of its own is that reference, as others stand beside it there.
+ *
+ * @param isOfGo it is of a type of Go, of which theirs tells the zero values as defaults.
+ */
+function tidy(schema: LosslessJson, isOfGo: boolean): LosslessJson {
+  if (isArray(schema)) return schema.map((one) => tidy(one, isOfGo))
+  if (!isObject(schema)) return schema
+  const { allOf, ...rest } = schema
+  if (isArray(allOf) && allOf.length === 1) return tidy({ ...rest, ...membersOf(allOf[0]) }, isOfGo)
+  const { $ref } = schema
+  if (typeof $ref === 'string' && TIME.test($ref)) return { type: 'string', format: 'date-time' }
+  if ($ref === FIELDS) return { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+  const kept: Members = {}
+  for (const [name, value] of Object.entries(schema)) {
+    if (name === 'description' && typeof value === 'string') continue
+    if (name === 'default' && isOfGo) continue
+    if (name === 'properties' && isObject(value))
+      kept[name] = Object.fromEntries(Object.entries(value).map(([member, one]) => [member, tidy(one, isOfGo)]))
+    else kept[name] = name === 'enum' || name === 'default' || name.startsWith('x-') ? value : tidy(value, isOfGo)
+  }
+  return kept
+}
+
+/** A document in protobuf, as JSON has it. @throws Error when it is none. */
+export function decodeOpenApi(bytes: Buffer): LosslessJson {
+  return message('Document', bytes)
+}
+
+interface Field {
+  readonly number: number
+  /** A number of a varint; the bytes of everything else. */
+  readonly value: number | Buffer
+}
+
+function* fieldsOf(bytes: Buffer): Generator<Field, void, void> {
+  let at = 0
+  const varint = (): number => {
+    let [value, scale] = [0, 1]
+    for (;;) {
+      const byte = bytes[at++]
+      if (byte === undefined) throw new Error('it ends within a number')
+      value += (byte & 0x7f) * scale
+      if (byte < 0x80) return value
+      scale *= 128
+    }
+  }
+  const take = (length: number): Buffer => {
+    if (at + length > bytes.length) throw new Error('it ends within a field')
+    return bytes.subarray(at, (at += length))
+  }
+  while (at < bytes.length) {
+    const tag = varint()
+    const [number, wireType] = [Math.floor(tag / 8), tag & 7]
+    if (wireType === 0) yield { number, value: varint() }
+    else if (wireType === 1) yield { number, value: take(8) }
+    else if (wireType === 2) yield { number, value: take(varint()) }
+    else throw new Error(`wire type ${wireType}`)
+  }
+}
+
+function message(name: string, bytes: Buffer): Members {
+  const { fields, extensions } = OPENAPI_V3_MESSAGES[name]!
+  const byNumber = new Map(Object.entries(fields).map(([member, [number, type]]) => [number, { member, type }]))
+  const members: Members = {}
+  for (const { number, value } of fieldsOf(bytes)) {
+    const field = byNumber.get(number)
+    if (number === extensions) {
+      const { name: extension, inner } = entry(value as Buffer)
+      members[extension] = valueOf('any', inner)
+    } else if (field === undefined) throw new Error(`${name} has a field ${number}`)
+    else if (typeof field.type === 'object' && 'each' in field.type) {
+      const list = members[field.member]
+      members[field.member] = [...(isArray(list) ? list : []), valueOf(field.type.each, value)]
+    } else members[field.member] = valueOf(field.type, value)
+  }
+  return members
+}
+
+function entry(bytes: Buffer): { readonly name: string; readonly inner: Buffer } {
+  const fields = new Map([...fieldsOf(bytes)].map(({ number, value }) => [number, value]))
+  return { name: String(fields.get(1) ?? ''), inner: (fields.get(2) as Buffer | undefined) ?? Buffer.alloc(0) }
+}
+
+function valueOf(type: FieldType, value: number | Buffer): LosslessJson {
+  if (typeof value === 'number') return type === 'boolean' ? value === 1 : markNumber(String(value))
+  if (type === 'text') return value.toString()
+  if (type === 'double') return markNumber(String(value.readDoubleLE()))
+  if (type === 'any') return yamlOf(String(entry(value).inner))
+  if (typeof type === 'object' && 'message' in type) return message(type.message, value)
+  const fields = [...fieldsOf(value)]
+  const [first] = fields
+  if (typeof type === 'object' && 'byName' in type) {
+    const entries = fields.filter(({ number }) => number === type.at).map((field) => entry(field.value as Buffer))
+    return Object.fromEntries(entries.map(({ name, inner }) => [name, valueOf(type.byName, inner)]))
+  }
+  if (first === undefined) return {}
+  if (type === 'scalar') return valueOf(first.number === 1 ? 'double' : first.number === 2 ? 'boolean' : 'text', first.value)
+  if (typeof type !== 'object') throw new Error(`${type} is no message`)
+  if ('messageOrReference' in type)
+    return first.number === 2 ? { $ref: String([...fieldsOf(first.value as Buffer)][0]!.value) } : message(type.messageOrReference, first.value as Buffer)
+  if ('onlyOf' in type) return valueOf(type.onlyOf, first.value)
+  if ('booleanOr' in type) return first.number === 2 ? first.value === 1 : valueOf(type.booleanOr, first.value)
+  throw new Error('a list is no message')
+} // prettier-ignore
+
+/** Small values: lists of texts, maps of texts, JSON. */
+function yamlOf(text: string): LosslessJson {
+  try {
+    return parseLossless(text)
+  } catch {
+    return readYaml(text)
+  }
+}
