@@ -37,7 +37,9 @@ function packageOf(specifier: string): string {
  */
 function packagesIn(source: string): string[] {
   const scanned = ts.preProcessFile(source, true, true).importedFiles.map(({ fileName }) => fileName)
-  const resolved = [...source.matchAll(/(?:(?<!Promise)\.resolve|createRequire\([^)]*\))\('([^']+)'\)/g)].map(([, name]) => name!)
+  const resolved = [...source.matchAll(/(?:(?<!Promise)\.resolve|createRequire\([^)]*\))\('([^']+)'\)/g)].map(
+    ([, name]) => name!,
+  )
   const packages = [...scanned, ...resolved].filter((name) => /^[@a-z]/.test(name) && !isBuiltin(name)).map(packageOf)
   return [...new Set(packages)]
 }
