@@ -6,6 +6,7 @@
  * `__proto__` is a key like any other. Of duplicate keys the last counts, whole subtrees included.
  */
 import { labelKeyOfPath, parseFieldPath } from './field-path.js'
+import { goNumber, printedNumber } from './json-path/numbers.js'
 import { decodeString } from './json-strings.js'
 import { endOfString, endOfValue, skipSpace } from '../support/json-walk.js'
 import { KeyTree, nextWalk } from './key-tree.js'
@@ -100,7 +101,7 @@ export class Facts {
   }
 
   /**
-   * Returns '' when the field is missing, null, or not a scalar; numbers and booleans as written. @throws RangeError
+   * Returns '' when the field is missing, null, or not a scalar; booleans, and numbers that are not whole, as written. @throws RangeError
    * when not in the plan.
    */
   field(path: string): string {
@@ -186,7 +187,16 @@ function readWanted(json: Buffer, at: number, node: PlanNode, into: Reading): nu
     if (wanted.fieldSlot !== -1) into.values[wanted.fieldSlot] = text
     if (wanted.labelSlot !== -1) into.values[wanted.labelSlot] = text
   } else if (wanted.fieldSlot !== -1) {
-    into.values[wanted.fieldSlot] = json.toString('latin1', at, end)
+    into.values[wanted.fieldSlot] = comparedText(json.toString('latin1', at, end))
   }
   return end
+}
+
+/**
+ * A number as it is written, but for a whole one that is written as a fraction or with an exponent: the API server decodes
+ * `1.0` to 1, and only whole numbers are selectable there.
+ */
+function comparedText(scalar: string): string {
+  if (!/^-?\d+(\.\d+)?([eE][-+]?\d+)?$/.test(scalar) || /^-?\d+$/.test(scalar)) return scalar
+  return Number.isInteger(Number(scalar)) ? printedNumber(goNumber({ number: scalar })) : scalar
 }
