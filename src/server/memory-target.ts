@@ -26,7 +26,8 @@ export function defaultMemoryTarget(
 }
 
 /** The memory target of one process: with workers, the primary and each of them have an equal share. null: none. */
-export function memoryTargetOf({ memoryTarget, workers }: Pick<Config, 'memoryTarget' | 'workers'>): number | null {
+export function memoryTargetOf(config: Pick<Config, 'memoryTarget' | 'workers'>): number | null {
+  const { memoryTarget, workers } = config
   const processes = processesOf(workers)
   return memoryTarget === null ? defaultMemoryTarget(processes) : Math.floor(memoryTarget / processes)
 }
