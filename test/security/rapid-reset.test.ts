@@ -93,14 +93,15 @@ async function behave(target: Target, until: AbortSignal): Promise<readonly (num
   return codes
 }
 
-async function check(t: Test, target: Target): Promise<void> {
+/** @param isTold whether the connection that exceeds the bound is told so: of several workers, another one may count to the end. */
+async function check(t: Test, target: Target, isTold = true): Promise<void> {
   const done = new AbortController()
   const honest = behave(target, done.signal)
   const { sent, told, refused } = await attack(target)
   done.abort()
   const codes = await honest
   t.ok(sent < 500, `${sent} of ${ROUNDS * RESETS} requests were taken`)
-  t.ok(told.includes(constants.NGHTTP2_ENHANCE_YOUR_CALM), `told ${told.join()}`)
+  if (isTold) t.ok(told.includes(constants.NGHTTP2_ENHANCE_YOUR_CALM), `told ${told.join()}`)
   t.ok(refused > ROUNDS / 2, `${refused} connections were refused`)
   t.ok(codes.length > 0, `${codes.length} answers`)
   t.same([...new Set(codes)], [200], 'the client beside it is answered')
@@ -124,5 +125,5 @@ for (const isSecure of [false, true]) {
 
 void t.test('it is refused by all workers, whichever of them it reached', async (t) => {
   const { port } = await startServer(t, { flags: ['--workers', '3'], ready: false })
-  await check(t, { port, isSecure: false })
+  await check(t, { port, isSecure: false }, false)
 })
