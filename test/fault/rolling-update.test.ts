@@ -78,7 +78,7 @@ async function startReplica(t: Test, etcd: string, balancer: Balancer): Promise<
     flags: [
       `--etcd-servers=${etcd}`,
       '--enable-writes',
-      '--shutdown-delay-duration=2s',
+      '--shutdown-delay-duration=4s',
       '--shutdown-watch-termination-grace-period=1s',
     ],
   })
