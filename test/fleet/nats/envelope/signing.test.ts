@@ -188,6 +188,7 @@ void t.test('forged statuses do not make what is held young, and forged answers 
       message.respond(Buffer.concat([Buffer.from([0, 0, 0, 1, 1]), revision]))
     },
   })
+  await admin.connection.flush()
   await t.rejects(edge.freshness.currentRevision(), /not signed/)
   subscription.unsubscribe()
   etcd.put('unseen')

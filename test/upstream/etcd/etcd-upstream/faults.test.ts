@@ -27,11 +27,11 @@ void t.test(
 
     await etcd.kill('SIGKILL')
     t.match(await recorder.untilEnd(1_000), { kind: 'failed', error: { name: 'UpstreamError', code: 'unavailable' } })
-    const asked = Date.now()
+    const asked = performance.now()
     await t.rejects(upstream.read({ prefix }), { name: 'UpstreamError', code: 'unavailable' })
     await t.rejects(upstream.status(), { name: 'UpstreamError', code: 'unavailable' })
     await t.rejects(put(upstream, 'lost'), { name: 'UpstreamError', code: 'unavailable' })
-    t.ok(Date.now() - asked < 9_000, 'none of them waits for a timeout')
+    t.ok(performance.now() - asked < 9_000, 'none of them waits for a timeout')
     const refused = recordWatch(upstream, prefix, nextRevision(before))
     t.match(await refused.untilEnd(1_000), { kind: 'failed', error: { code: 'unavailable' } })
 
@@ -125,10 +125,10 @@ void t.test('a member that stalls is passed over', async (t) => {
   t.teardown(() => cluster[0]!.kill('SIGCONT'))
   const page = await upstream.read({ prefix })
   t.equal(page.keyValues[0]?.value.toString(), '1')
-  const asked = Date.now()
+  const asked = performance.now()
   await upstream.read({ prefix })
   await upstream.currentRevision()
-  t.ok(Date.now() - asked < 9_000, 'who is known to stall is not asked again')
+  t.ok(performance.now() - asked < 9_000, 'who is known to stall is not asked again')
 })
 
 void t.test('a dead endpoint at the head of the list delays no request', async (t) => {
@@ -149,11 +149,11 @@ void t.test('a dead endpoint at the head of the list delays no request', async (
     ['TLS is spoken to a plain port', etcd.url.replace('http:', 'https:')],
   ] as const) {
     const upstream = connect(t, { endpoints: [dead, etcd.url] })
-    const asked = Date.now()
+    const asked = performance.now()
     const revision = await put(upstream, what)
     const recorder = recordWatch(upstream, prefix, revision)
     await recorder.untilRevision(revision)
-    t.ok(Date.now() - asked < 4_500, what)
+    t.ok(performance.now() - asked < 4_500, what)
     const alone = connect(t, { endpoints: [dead], connectTimeoutMs: 300 })
     await t.rejects(alone.read({ prefix }), { name: 'UpstreamError', code: 'unavailable' }, what)
   }
