@@ -10,40 +10,43 @@ function fieldOf(json: string, path: string): string {
   return extractFacts(Buffer.from(json), planFacts([path])).field(path)
 }
 
-void t.test('a field is the scalar at its path, as it is written (a whole number as one); anything else is empty', async (t) => {
-  const table: [string, string, string][] = [
-    ['{"spec":{"nodeName":"n1"}}', 'spec.nodeName', 'n1'],
-    ['{"spec":{}}', 'spec.nodeName', ''],
-    ['{}', 'spec.nodeName', ''],
-    ['{"spec":"x"}', 'spec.nodeName', ''],
-    ['{"spec":{"nodeName":{"x":1}}}', 'spec.nodeName', ''],
-    ['{"spec":{"nodeName":["n1"]}}', 'spec.nodeName', ''],
-    ['{"spec":[{"nodeName":"n1"}]}', 'spec.nodeName', ''],
-    ['{"spec":{"nodeName":null}}', 'spec.nodeName', ''],
-    ['{"a":9007199254740993}', 'a', '9007199254740993'],
-    ['{"a":1.10}', 'a', '1.10'],
-    ['{"a":1.0}', 'a', '1'],
-    ['{"a":-2.00e1}', 'a', '-20'],
-    ['{"a":1e6}', 'a', '1e+06'],
-    ['{"a":-1E+2,"b":1}', 'a', '-100'],
-    ['{"a":true}', 'a', 'true'],
-    ['{"a":false }', 'a', 'false'],
-    ['{"a":"é\\u0041\\n"}', 'a', 'éA\n'],
-    ['{"a":""}', 'a', ''],
-    ['{"\\u0061":"x"}', 'a', 'x'],
-    ['{"é":"x"}', 'é', 'x'],
-    ['{"a.b":"x","a":{"b":"y"}}', 'a\\.b', 'x'],
-    ['{"a.b":"x","a":{"b":"y"}}', 'a.b', 'y'],
-    ['{"x":{"a":"no","y":[{"a":"no"}]},"s":"{\\"a\\":1}","a":"yes"}', 'a', 'yes'],
-    ['{"__proto__":{"polluted":"x"}}', '__proto__.polluted', 'x'],
-    ['{"__proto__":{"a":"x"}}', 'a', ''],
-    ['{"b":"x"}', 'toString', ''],
-    [' { "a" : { "b" : "x" , "c" : [ ] } , "d" : 5 } ', 'a.b', 'x'],
-    [' { "a" : { "b" : "x" , "c" : [ ] } , "d" : 5 } ', 'd', '5'],
-  ]
-  for (const [json, path, expected] of table) t.equal(fieldOf(json, path), expected, `${path} of ${json}`)
-  t.notOk('polluted' in {})
-})
+void t.test(
+  'a field is the scalar at its path, as it is written (a whole number as one); anything else is empty',
+  async (t) => {
+    const table: [string, string, string][] = [
+      ['{"spec":{"nodeName":"n1"}}', 'spec.nodeName', 'n1'],
+      ['{"spec":{}}', 'spec.nodeName', ''],
+      ['{}', 'spec.nodeName', ''],
+      ['{"spec":"x"}', 'spec.nodeName', ''],
+      ['{"spec":{"nodeName":{"x":1}}}', 'spec.nodeName', ''],
+      ['{"spec":{"nodeName":["n1"]}}', 'spec.nodeName', ''],
+      ['{"spec":[{"nodeName":"n1"}]}', 'spec.nodeName', ''],
+      ['{"spec":{"nodeName":null}}', 'spec.nodeName', ''],
+      ['{"a":9007199254740993}', 'a', '9007199254740993'],
+      ['{"a":1.10}', 'a', '1.10'],
+      ['{"a":1.0}', 'a', '1'],
+      ['{"a":-2.00e1}', 'a', '-20'],
+      ['{"a":1e6}', 'a', '1e+06'],
+      ['{"a":-1E+2,"b":1}', 'a', '-100'],
+      ['{"a":true}', 'a', 'true'],
+      ['{"a":false }', 'a', 'false'],
+      ['{"a":"é\\u0041\\n"}', 'a', 'éA\n'],
+      ['{"a":""}', 'a', ''],
+      ['{"\\u0061":"x"}', 'a', 'x'],
+      ['{"é":"x"}', 'é', 'x'],
+      ['{"a.b":"x","a":{"b":"y"}}', 'a\\.b', 'x'],
+      ['{"a.b":"x","a":{"b":"y"}}', 'a.b', 'y'],
+      ['{"x":{"a":"no","y":[{"a":"no"}]},"s":"{\\"a\\":1}","a":"yes"}', 'a', 'yes'],
+      ['{"__proto__":{"polluted":"x"}}', '__proto__.polluted', 'x'],
+      ['{"__proto__":{"a":"x"}}', 'a', ''],
+      ['{"b":"x"}', 'toString', ''],
+      [' { "a" : { "b" : "x" , "c" : [ ] } , "d" : 5 } ', 'a.b', 'x'],
+      [' { "a" : { "b" : "x" , "c" : [ ] } , "d" : 5 } ', 'd', '5'],
+    ]
+    for (const [json, path, expected] of table) t.equal(fieldOf(json, path), expected, `${path} of ${json}`)
+    t.notOk('polluted' in {})
+  },
+)
 
 void t.test('the last of several duplicate keys counts, with everything under it', async (t) => {
   const table: [string, string, string][] = [
