@@ -80,8 +80,10 @@ void t.test('a quiet etcd that answers makes nothing old', async (t) => {
   const s = await startScenario(t)
   const reader = await readAges(t, s)
   await pause(4_000)
+  // A machine that halts for seconds makes it old for a moment, and rightly so.
+  await until(() => reader.age === 0, 'it says that it is fresh')
   await reader.stop()
-  t.equal(reader.age, 0)
+  t.same(reader.violations, [])
 })
 
 void t.test('a member that freezes under our watches makes answers old until they go on at another', async (t) => {
