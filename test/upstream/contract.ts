@@ -9,6 +9,7 @@ import type { Test } from 'tap'
 import { keyFromBytes, keyFromText, type Key, type KeyEvent } from '../../src/model/event.js'
 import { nextRevision, toRevision, type Revision } from '../../src/model/revision.js'
 import { UpstreamError, type Upstream, type WriteOperation } from '../../src/upstream/upstream.js'
+import { until } from '../support/until.js'
 import { describeBatches, recordWatch } from './watch-recorder.js'
 
 export interface ContractSubject {
@@ -370,6 +371,8 @@ async function watchContract(t: Test, { upstream }: ContractSubject): Promise<vo
     )
     const fingerprint = recordWatch(upstream, prefix, start)
     await fingerprint.untilRevision(last)
+    // etcd may serve one of two new watches later than the other.
+    await until(() => calls > 0, 'it has heard something')
     await fingerprint.untilRevision(await put(upstream, under(prefix, 'k'), 'after'))
     fingerprint.watch.close()
     t.equal(calls, 1)
