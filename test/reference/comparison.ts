@@ -7,7 +7,7 @@ import type { Change, DefinitionSet } from './definition-set.js'
 import { makeObject, postedObjects } from './objects.js'
 import { fixedQuestions, getQuestion, listQuestion, type Moment, watchQuestion } from './questions.js'
 import { Random } from './random.js'
-import { Report } from './report.js'
+import { Report, isExcepted } from './report.js'
 import { readMoment } from './moment.js'
 import { Streams } from './streams.js'
 import {
@@ -91,10 +91,11 @@ export class Comparison {
         look === 1 ? question : { ...question, path: question.path.replace('timeoutSeconds=1', 'timeoutSeconds=6') }
       const [theirs, ours] = await Promise.all([tryAsk(this.#world.theirs, asked), tryAsk(this.#world.ours, asked)])
       found = compareAnswers(question, theirs, ours)
-      if (found.length === 0 && look > 1) this.#report.addSecondLook()
-      // Only what time itself changes is worth another look.
+      const differs = found.some((difference) => !isExcepted(difference, question))
+      if (!differs && look > 1) this.#report.addSecondLook()
+      // What only time makes different is equal when it is asked again; how often that was is told.
       const isLate = [theirs, ours].some(({ code }) => code === 0 || code === 504)
-      if (!isLate && !found.some(({ where }) => /cells|resourceVersion|^body \.length$/.test(where))) break
+      if (!isLate && !differs) break
     }
     this.#report.add(question, found)
   }

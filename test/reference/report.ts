@@ -5,6 +5,7 @@
 import type { Question } from './ask.js'
 import type { Difference } from './compare.js'
 import { exceptions } from './exceptions.js'
+import type { Row } from './row.js'
 
 interface Kind {
   count: number
@@ -25,7 +26,7 @@ export class Report {
   add(question: Question, differences: readonly Difference[]): void {
     let isFine = true
     for (const difference of differences) {
-      const exception = exceptions.find((row) => row.matches(difference, question))
+      const exception = exceptionOf(difference, question)
       if (exception !== undefined) count(this.#excepted, exception.name, question, difference)
       else {
         isFine = false
@@ -109,4 +110,13 @@ function shape(text: string): string {
     .replaceAll(/\d+/g, 'N')
     .replaceAll(/[a-z]+\.example\.com(\/\w+)?/g, 'GROUP')
     .slice(0, 90)
+}
+
+/** Whether a row of the table allows the difference. */
+export function isExcepted(difference: Difference, question: Question): boolean {
+  return exceptionOf(difference, question) !== undefined
+}
+
+function exceptionOf(difference: Difference, question: Question): Row | undefined {
+  return exceptions.find((row) => row.matches(difference, question))
 }
