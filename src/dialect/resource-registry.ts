@@ -6,6 +6,7 @@
  * belongs to another owner is refused, so a CustomResourceDefinition cannot shadow a built-in resource.
  */
 import type { DefinedSchema } from '../codec/defined-schema.js'
+import { exactText } from '../codec/exact-json.js'
 import type { ViewTarget } from '../codec/object-views.js'
 import { ReadRules } from '../codec/read-rules.js'
 import { apiVersion, type Resource } from '../model/resource.js'
@@ -217,7 +218,7 @@ export function valueOf(served: ServedResource): string {
   let value = values.get(served)
   if (value === undefined) {
     const { schema, definition, ...rest } = served
-    values.set(served, (value = JSON.stringify([rest, definition === null ? schema?.parsed : definition.fingerprint])))
+    values.set(served, (value = exactText([rest, definition === null ? schema?.parsed : definition.fingerprint])))
   }
   return value
 }
