@@ -510,18 +510,13 @@ export const badRequests: readonly BadRequest[] = [
     answers: [201, ...REFUSED],
   },
   {
-    name: 'YAML of an object of 40,000 members',
-    before: (scale) => [configMap({ name: 'members' }, { data: members(count(scale, 40_000)) })],
+    name: 'YAML of an object of 25,000 members',
+    before: (scale) => [configMap({ name: 'members' }, { data: members(count(scale, 25_000)) })],
     request: () => ({ method: 'GET', path: `${CONFIG_MAPS}/members`, ...accepting(YAML) }),
     answers: [200],
   },
   {
-    name: 'protobuf of an object of 40,000 members',
-    request: () => ({ method: 'GET', path: `${CONFIG_MAPS}/members`, ...accepting(PROTOBUF) }),
-    answers: [200],
-  },
-  {
-    name: 'chosen fields of an object of 40,000 members',
+    name: 'chosen fields of an object of 25,000 members',
     request: () => ({ method: 'GET', path: `${CONFIG_MAPS}/members?fields=data.key-7,metadata.name` }),
     answers: [200],
   },
