@@ -255,7 +255,7 @@ void t.test('consistent reads of a quiet resource share their marks, and make no
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
   etcd.put('a')
-  const options = { servers: [nats.url], upstream: etcd.upstream, snapshotMessages: 10 }
+  const options = { servers: [nats.url], upstream: etcd.upstream, snapshotMessages: 3 }
   const publisher = startReplica(t, options)
   const edge = startReplica(t, { ...options, role: 'edge' })
   await caughtUp(etcd, [publisher, edge])
@@ -271,8 +271,8 @@ void t.test('consistent reads of a quiet resource share their marks, and make no
   const atMost = (performance.now() - startedMs) / 50 + 2
   const { publishedMessages, snapshots } = publisher.metrics
   t.ok(publishedMessages - before.messages <= atMost, `${publishedMessages - before.messages} marks, at most ${atMost}`)
-  t.ok(publishedMessages - before.messages > 10, 'more messages than make a snapshot due')
-  t.equal(snapshots, before.snapshots)
+  t.ok(publishedMessages - before.messages > 10, 'more messages than make three snapshots due')
+  t.ok(snapshots - before.snapshots <= 1, 'none but one that a replica may have asked for before the first was listed')
 })
 
 void t.test('snapshots that no index lists are deleted, and no others', async (t) => {
