@@ -74,6 +74,63 @@ void t.test('when the publisher goes, another continues exactly after the last p
   }
 })
 
+/** Ways in which a stream may end before another publisher takes it over, each with the number of marks at its end. */
+const streamEnds = { batches: 0, 'one mark': 1, 'many marks': 20 }
+for (const [name, marks] of Object.entries(streamEnds)) {
+  void t.test(`a history that differs in an older key is noticed by whoever takes over, after ${name}`, async (t) => {
+    const nats = await startNats(t)
+    const etcd = new CountedUpstream()
+    const options = { servers: [nats.url], upstream: etcd.upstream }
+    const first = startReplica(t, options)
+    await until(() => first.sink.isSynced && first.isPublishing, 'the first publishes')
+    const edge = startReplica(t, { ...options, role: 'edge' })
+    await caughtUp(etcd, [first, edge])
+    const backup = etcd.embedded.snapshot()
+    const write = async (value: string): Promise<void> => {
+      etcd.put('a', value)
+      for (let i = 0; i < 5; i++) etcd.put('b', `${i}`)
+      for (let i = 0; i < marks; i++) {
+        etcd.embedded.commit([{ type: 'put', key: keyFromText('/registry/others/a'), value: Buffer.from(`${i}`) }])
+        if (first.isPublishing) edge.freshness.requestProgress()
+        if (first.isPublishing) await until(() => edge.sink.revision >= etcd.embedded.revision, 'a mark')
+      }
+    }
+    await write('1')
+    await caughtUp(etcd, [first, edge])
+    await first.stop()
+    etcd.embedded.restore(backup, { clusterId: (await etcd.upstream.status()).clusterId })
+    await write('2')
+    const second = startReplica(t, options)
+    await until(() => second.isPublishing && second.sink.isSynced, 'the second publishes')
+    await until(() => edge.sink.of('replace').length === 2, 'the edge is told')
+    t.match(edge.sink.of('replace')[1], /history-changed/)
+    await caughtUp(etcd, [second, edge])
+    t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
+  })
+}
+
+void t.test('an edge that goes on with etcd while NATS is away notices that an older key differs', async (t) => {
+  const nats = await startNats(t)
+  const etcd = new CountedUpstream()
+  const options = { servers: [nats.url], upstream: etcd.upstream }
+  const publisher = startReplica(t, options)
+  await until(() => publisher.sink.isSynced && publisher.isPublishing, 'one publishes')
+  const edge = startReplica(t, { ...options, role: 'edge', fallback: 'etcd' })
+  await caughtUp(etcd, [publisher, edge])
+  const backup = etcd.embedded.snapshot()
+  etcd.put('a', '1')
+  etcd.put('b', '1')
+  await caughtUp(etcd, [publisher, edge])
+  await publisher.stop()
+  await nats.kill()
+  etcd.embedded.restore(backup, { clusterId: (await etcd.upstream.status()).clusterId })
+  etcd.put('a', '2')
+  etcd.put('b', '1')
+  await until(() => edge.sink.of('replace').length === 2, 'the edge lists anew')
+  t.match(edge.sink.of('replace')[1], /history-changed/)
+  t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
+})
+
 void t.test('of two processes that publish at once the stream accepts one, and the chain holds', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
