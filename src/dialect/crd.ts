@@ -188,6 +188,7 @@ function subresourcesOf(subresources: unknown): Subresources {
           isBuiltIn: false,
         }
       : null,
+    eviction: false,
   }
 }
 
