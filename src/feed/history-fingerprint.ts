@@ -4,17 +4,39 @@
  * histories may agree in it and differ in the one before. A copy of all keys was rejected: the sink has one, and the
  * feed would double it.
  */
+import { createHash } from 'node:crypto'
 import type { Batch, Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
+
+/** A put without its value, as another process was told of it. */
+export interface DigestedPut extends Pick<KeyValue, 'key' | 'createRevision' | 'modRevision' | 'version'> {
+  /** The SHA-256 of the value. */
+  readonly digest: Buffer
+}
+
+export type KnownPut = KeyValue | DigestedPut
+
+/** All that a fingerprint knows. */
+export interface KnownHistory {
+  /** At most 16, in ascending order of mod revision, one per key. */
+  readonly puts: readonly KnownPut[]
+  /** The last event, if it was a deletion. */
+  readonly lastDelete: { readonly key: Key; readonly revision: Revision } | null
+  /** The number of keys under the prefix; null where it is not known. */
+  readonly keyCount: number | null
+}
 
 /** Each of them is read again after every loss of the watch. */
 const KEPT_PUTS = 16
 /** The fingerprint may keep values of up to 1.5 MB in memory; the newest is kept however large it is. */
 const KEPT_BYTES = 1_048_576
 
-export class HistoryFingerprint {
-  /** The puts in ascending order of mod revision, one per key. */
-  #puts: KeyValue[] = []
+export interface DigestedHistory extends KnownHistory {
+  readonly puts: readonly DigestedPut[]
+}
+
+export class HistoryFingerprint implements KnownHistory {
+  #puts: KnownPut[] = []
   #putBytes = 0
   #lastDelete: { readonly key: Key; readonly revision: Revision } | null = null
   #keyCount = 0
@@ -22,12 +44,12 @@ export class HistoryFingerprint {
   #wasListed = false
 
   /** The newest values delivered and not deleted since, the newest last. */
-  get puts(): readonly KeyValue[] {
+  get puts(): readonly KnownPut[] {
     return this.#puts
   }
 
-  /** The newest of these values; null when there is none. */
-  get newest(): KeyValue | null {
+  /** The newest of these puts; null when there is none. */
+  get newest(): KnownPut | null {
     return this.#puts.at(-1) ?? null
   }
 
@@ -44,11 +66,21 @@ export class HistoryFingerprint {
     return this.#wasListed && this.#isCountKnown ? this.#keyCount : null
   }
 
-  /** Restores what an earlier fingerprint of the same history saw last. */
-  recalled(newest: KeyValue | null, lastDelete: { readonly key: Key; readonly revision: Revision } | null): void {
-    this.#puts = newest === null ? [] : [newest]
-    this.#putBytes = newest?.value.length ?? 0
-    this.#lastDelete = lastDelete
+  /** A fingerprint that goes on from what an earlier one of the same history knew. */
+  static recalled({ puts, lastDelete, keyCount }: KnownHistory): HistoryFingerprint {
+    const fingerprint = new HistoryFingerprint()
+    fingerprint.#puts = [...puts]
+    fingerprint.#putBytes = puts.reduce((bytes, put) => bytes + valueBytes(put), 0)
+    fingerprint.#lastDelete = lastDelete
+    fingerprint.#wasListed = keyCount !== null
+    fingerprint.#keyCount = keyCount ?? 0
+    return fingerprint
+  }
+
+  /** All that is known, without the values. It costs a SHA-256 of each. */
+  digested(): DigestedHistory {
+    const { puts, lastDelete, keyCount } = this
+    return { puts: puts.map(digestOf), lastDelete, keyCount }
   }
 
   listed(keyValues: readonly KeyValue[]): void {
@@ -88,14 +120,39 @@ export class HistoryFingerprint {
     this.#puts.splice(at, 0, keyValue)
     this.#putBytes += keyValue.value.length
     while (this.#puts.length > KEPT_PUTS || (this.#putBytes > KEPT_BYTES && this.#puts.length > 1)) {
-      this.#putBytes -= this.#puts.shift()!.value.length
+      this.#putBytes -= valueBytes(this.#puts.shift()!)
     }
   }
 
   #forget(key: Key): void {
     const at = this.#puts.findIndex((put) => put.key === key)
     if (at === -1) return
-    this.#putBytes -= this.#puts[at]!.value.length
+    this.#putBytes -= valueBytes(this.#puts[at]!)
     this.#puts.splice(at, 1)
   }
+}
+
+/** Whether a key-value of etcd is the one that was put. */
+export function isSamePut(ours: KnownPut, theirs: KeyValue | null): boolean {
+  return (
+    theirs !== null &&
+    theirs.modRevision === ours.modRevision &&
+    theirs.createRevision === ours.createRevision &&
+    theirs.version === ours.version &&
+    ('value' in ours ? theirs.value.equals(ours.value) : sha256(theirs.value).equals(ours.digest))
+  )
+}
+
+function digestOf(put: KnownPut): DigestedPut {
+  if (!('value' in put)) return put
+  const { key, createRevision, modRevision, version, value } = put
+  return { key, createRevision, modRevision, version, digest: sha256(value) }
+}
+
+function sha256(value: Buffer): Buffer {
+  return createHash('sha256').update(value).digest()
+}
+
+function valueBytes(put: KnownPut): number {
+  return 'value' in put ? put.value.length : 0
 }

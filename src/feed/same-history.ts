@@ -11,7 +11,7 @@ import { withDeadline } from '../support/deadline.js'
 import { UpstreamError, type UpstreamReader, type UpstreamStatus } from '../upstream/upstream.js'
 import type { FeedPlace } from './feed-state.js'
 import { summariseKeys } from './read-pages.js'
-import type { HistoryFingerprint } from './history-fingerprint.js'
+import { type HistoryFingerprint, isSamePut, type KnownPut } from './history-fingerprint.js'
 
 export type HistoryVerdict =
   | { readonly kind: 'same'; readonly now: Revision; readonly status: UpstreamStatus }
@@ -49,7 +49,7 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
   try {
     const { puts, lastDelete, keyCount } = fingerprint
     const found = await readAtPosition(options, puts)
-    const differing = puts.findLastIndex((put, i) => !isSameValue(put, found[i]!))
+    const differing = puts.findLastIndex((put, i) => !isSamePut(put, found[i]!))
     if (differing !== -1) {
       return { kind: 'other', why: differenceOf(puts[differing]!, found[differing]!, place.position) }
     }
@@ -88,7 +88,7 @@ export async function canBridge(
   if (newest === null) return true
   const found = await readFingerprint(options, newest.key, revision)
   if (found === null || found.createRevision > position) return true
-  if (found.modRevision <= position) return isSameValue(newest, found)
+  if (found.modRevision <= position) return isSamePut(newest, found)
   return found.createRevision === newest.createRevision && found.version > newest.version
 }
 
@@ -96,7 +96,7 @@ export async function canBridge(
  * Reads our newest keys at our revision, in order. Only a few are read at a time, since each listens to the same
  * signal.
  */
-async function readAtPosition(options: SameHistoryOptions, puts: readonly KeyValue[]): Promise<(KeyValue | null)[]> {
+async function readAtPosition(options: SameHistoryOptions, puts: readonly KnownPut[]): Promise<(KeyValue | null)[]> {
   const found: (KeyValue | null)[] = []
   for (let i = 0; i < puts.length; i += READS_AT_ONCE) {
     const reads = puts.slice(i, i + READS_AT_ONCE)
@@ -133,17 +133,7 @@ function ask<T>(
   return withDeadline(clock, timeoutMs, signal, onTimeout, work)
 }
 
-function isSameValue(ours: KeyValue, theirs: KeyValue | null): boolean {
-  return (
-    theirs !== null &&
-    theirs.modRevision === ours.modRevision &&
-    theirs.createRevision === ours.createRevision &&
-    theirs.version === ours.version &&
-    theirs.value.equals(ours.value)
-  )
-}
-
-function differenceOf(ours: KeyValue, theirs: KeyValue | null, revision: Revision): string {
+function differenceOf(ours: KnownPut, theirs: KeyValue | null, revision: Revision): string {
   if (theirs === null) return `a key written at ${ours.modRevision} is not there at ${revision}`
   if (theirs.modRevision !== ours.modRevision) {
     return `a key written at ${ours.modRevision} was written at ${theirs.modRevision}, seen at ${revision}`

@@ -190,14 +190,13 @@ class Schedule {
   async settle(): Promise<{ batches: readonly Batch[]; writes: readonly WriteRecord[]; last: Revision }> {
     this.#h.upstream.releaseDelivery()
     for (const watch of this.#paused) watch.unpause()
-    this.write()
+    this.#writeToAll()
     const last = this.#h.upstream.revision
     await Promise.all(this.#lists)
     await this.#listOnceItAnswers()
-    // Whoever started in the future is not told before; the others get a bookmark at the head.
+    // A watch that started in the future is not told before; one that started here gets a bookmark.
     const running = this.#recorder.watches.filter(
-      ({ end, request }) =>
-        end === 'open' && request.allowWatchBookmarks !== false && Number(request.resourceVersion) <= last,
+      ({ end, request }) => end === 'open' && !(Number(request.resourceVersion) > last),
     )
     const reached = ({ end, items }: RecordedWatch): boolean => end !== 'open' || (items.at(-1)?.revision ?? 0) >= last
     const late = (): string =>
@@ -239,6 +238,22 @@ class Schedule {
       const object = pod(name, { namespace, labels, spec: { nodeName: this.#pick(nodes) } })
       return { type: 'put', key, value: Buffer.from(JSON.stringify(object)) }
     })
+    this.#commit(operations)
+  }
+
+  /** One revision of which every watch is told, whatever it selects. */
+  #writeToAll(): void {
+    const note = String(randomInteger(this.#random, 0, 1e9))
+    const pods = { 'last-web': { app: 'web', nodeName: 'n1' }, 'last-api': { app: 'api', nodeName: 'n2' } }
+    this.#commit(
+      Object.entries(pods).map(([name, { app, nodeName }]): WriteOperation => {
+        const object = pod(name, { namespace: 'a', labels: { app, note }, spec: { nodeName } })
+        return { type: 'put', key: keyFromText(`/registry/pods/a/${name}`), value: Buffer.from(JSON.stringify(object)) }
+      }),
+    )
+  }
+
+  #commit(operations: readonly WriteOperation[]): void {
     const batch = this.#h.upstream.commit(operations)
     if (batch === null) return
     this.#batches.push(batch)

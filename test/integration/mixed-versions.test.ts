@@ -75,6 +75,23 @@ for (const message of messages) {
   })
 }
 
+void t.test(
+  'a fingerprint comes after everything that the last release reads, and has a flag that it ignores',
+  async (t) => {
+    const digest = Buffer.alloc(32, 9)
+    const put = { key: key('a'), createRevision: toRevision(2), modRevision: toRevision(41), version: 3, digest }
+    const fingerprint = { puts: [put], lastDelete: null, keyCount: 2 }
+    for (const message of messages) {
+      const [told] = encodeMessage({ ...message, fingerprint }, 1_000_000)
+      const [known] = bytesOf(message.kind)
+      t.equal(told![3]! & 3, known![3], 'the flags that it knows')
+      const told0 = Buffer.concat([told!.subarray(0, 3), known!.subarray(3, 4), told!.subarray(4, known!.length - 4)])
+      t.same(told0, known!.subarray(0, -4), 'the same bytes up to the checksum')
+      t.same(joinParts([decodePart(told!)]), { ...message, fingerprint })
+    }
+  },
+)
+
 void t.test("both releases read each other's messages in parts", async (t) => {
   t.same(joinParts(bytesOf('parts').map(decodePart)), messages[0])
   t.same(hex(encodeMessage(messages[0]!, 120)), written['parts'])

@@ -13,7 +13,7 @@ import type { FleetMetrics } from '../../model/stage-metrics.js'
 import type { Clock } from '../../support/clock.js'
 import { BrokerError } from './broker-error.js'
 import type { Envelope } from './envelope.js'
-import { encodeMessage, type Body, type Header } from './message.js'
+import { encodeMessage, type Body, type Header, type Origin } from './message.js'
 import type { NatsClient } from './nats-client.js'
 import type { StreamWriter } from './stream-writer.js'
 
@@ -25,9 +25,7 @@ export interface StreamPlace {
 }
 
 /** The part of a message's header that the publisher knows; the writer adds the rest. */
-export type Stamp = Pick<Header, 'revision' | 'settled' | 'isSynced' | 'trustsProgress'> & {
-  readonly clusterId: string
-}
+export type Stamp = Pick<Header, 'revision' | 'settled' | 'isSynced' | 'trustsProgress'> & Origin
 
 export interface MessageWriterOptions {
   readonly client: Pick<NatsClient, 'maxPayloadBytes'>

@@ -7,9 +7,12 @@
  * before the last has come. JSON was rejected, because most of a message is values, and values are bytes.
  *
  *     magic 'D' │ format │ kind │ flags │ part u16 │ parts u16 │ epoch f64 │ previous f64 │ revision f64 │ settled f64 │
- *     sentAt f64 │ body … │ crc32 u32
+ *     sentAt f64 │ body … │ fingerprint, if a flag says so … │ crc32 u32
+ *
+ * The release before fingerprints ignores what follows the body.
  */
 import { crc32 } from 'node:zlib'
+import type { DigestedHistory, DigestedPut } from '../../feed/history-fingerprint.js'
 import type { Batch, Key, KeyValue } from '../../model/event.js'
 import { type Revision, toRevision } from '../../model/revision.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
@@ -34,7 +37,7 @@ export interface Header {
   readonly trustsProgress: boolean
 }
 
-/** A part of the history's fingerprint, by which the next publisher recognises the history. */
+/** A part of the history's fingerprint, by which a publisher of the release before fingerprints recognises the history. */
 export interface Testimony {
   /** The newest value that still exists, unless it is too large to repeat. */
   readonly newest: KeyValue | null
@@ -57,8 +60,14 @@ export type Body =
 
 export type StateReason = 'gap' | 'coalesce' | 'history-changed'
 
-/** `clusterId` names the etcd that was read. */
-export type Message = Header & Body & { readonly clusterId: string }
+export interface Origin {
+  /** Names the etcd that was read. */
+  readonly clusterId: string
+  /** The history's fingerprint after this message, by which the next publisher recognises it. Not every message has one. */
+  readonly fingerprint?: DigestedHistory
+}
+
+export type Message = Header & Body & Origin
 
 /** One piece of a message, as it is written. */
 export interface Part {
@@ -66,21 +75,25 @@ export interface Part {
   readonly count: number
   readonly header: Header
   readonly kind: Body['kind']
+  readonly hasFingerprint: boolean
   readonly bytes: Buffer
 }
 
+const SYNCED = 1
+const TRUSTS_PROGRESS = 2
+const HAS_FINGERPRINT = 4
 const KINDS: readonly Body['kind'][] = ['batches', 'progress', 'claim', 'state']
 const MAGIC = 0x44
 const FORMAT = 1
 const HEADER_BYTES = 8 + 5 * 8
 const CRC_BYTES = 4
 const BATCHES = new BatchCodec({ put: 1, delete: 0 })
-/** A larger value is not repeated in marks; the next publisher then recognises the history by less. */
+/** A larger value is not repeated in marks: only its digest is. */
 const TESTIMONY_BYTES = 64 * 1024
 
 /** @param maxBytes the size of one part, header included. @returns at least one part, in the order to be written. */
 export function encodeMessage(message: Message, maxBytes: number): Buffer[] {
-  const body = encodeBody(message, message.clusterId)
+  const body = encodeBody(message)
   const room = maxBytes - HEADER_BYTES - CRC_BYTES
   const count = Math.max(1, Math.ceil(body.length / room))
   const parts: Buffer[] = []
@@ -90,7 +103,7 @@ export function encodeMessage(message: Message, maxBytes: number): Buffer[] {
     part[0] = MAGIC
     part[1] = FORMAT
     part[2] = KINDS.indexOf(message.kind)
-    part[3] = (message.isSynced ? 1 : 0) | (message.trustsProgress ? 2 : 0)
+    part[3] = flagsOf(message)
     part.writeUInt16BE(index, 4)
     part.writeUInt16BE(count, 6)
     part.writeDoubleBE(message.epoch, 8)
@@ -114,17 +127,19 @@ export function decodePart(data: Buffer): Part {
   if (crc32(data.subarray(0, end)) !== data.readUInt32BE(end)) throw corrupt('does not match its checksum')
   const kind = KINDS[data[2] ?? 255]
   if (kind === undefined) throw corrupt(`is of unknown kind ${data[2]}`)
+  const flags = data[3] ?? 0
   const header = {
     epoch: data.readDoubleBE(8),
     previous: toRevision(data.readDoubleBE(16)),
     revision: toRevision(data.readDoubleBE(24)),
     settled: toRevision(data.readDoubleBE(32)),
     sentAt: data.readDoubleBE(40),
-    isSynced: ((data[3] ?? 0) & 1) !== 0,
-    trustsProgress: ((data[3] ?? 0) & 2) !== 0,
+    isSynced: (flags & SYNCED) !== 0,
+    trustsProgress: (flags & TRUSTS_PROGRESS) !== 0,
   }
   const bytes = data.subarray(HEADER_BYTES, end)
-  return { index: data.readUInt16BE(4), count: data.readUInt16BE(6), header, kind, bytes }
+  const hasFingerprint = (flags & HAS_FINGERPRINT) !== 0
+  return { index: data.readUInt16BE(4), count: data.readUInt16BE(6), header, kind, hasFingerprint, bytes }
 }
 
 /** Reads a message from all its parts, in order. @throws BrokerError `corrupt` */
@@ -135,7 +150,8 @@ export function joinParts(parts: readonly Part[]): Message {
   try {
     const reader = new ByteReader(bytes, 'big', 'copied')
     const clusterId = reader.text()
-    return { ...first.header, clusterId, ...decodeBody(first.kind, reader) }
+    const message = { ...first.header, clusterId, ...decodeBody(first.kind, reader) }
+    return first.hasFingerprint ? { ...message, fingerprint: readFingerprint(reader) } : message
   } catch (error) {
     if (error instanceof BrokerError) throw error
     throw new BrokerError('corrupt', 'a message of the stream cannot be read', { cause: error })
@@ -148,9 +164,15 @@ function corrupt(what: string): BrokerError {
 
 const REASONS: readonly StateReason[] = ['gap', 'coalesce', 'history-changed']
 
-function encodeBody(body: Body, clusterId: string): Buffer {
+function flagsOf({ isSynced, trustsProgress, fingerprint }: Header & Origin): number {
+  const flags = (isSynced ? SYNCED : 0) | (trustsProgress ? TRUSTS_PROGRESS : 0)
+  return flags | (fingerprint === undefined ? 0 : HAS_FINGERPRINT)
+}
+
+/** The body, after its origin's cluster and before its fingerprint. */
+function encodeBody(body: Body & Origin): Buffer {
   const writer = new ByteWriter('big')
-  writer.text(clusterId)
+  writer.text(body.clusterId)
   switch (body.kind) {
     case 'batches':
       writer.count(body.batches.length)
@@ -168,6 +190,7 @@ function encodeBody(body: Body, clusterId: string): Buffer {
     default:
       body satisfies never
   }
+  if (body.fingerprint !== undefined) writeFingerprint(writer, body.fingerprint)
   return writer.done()
 }
 
@@ -195,10 +218,7 @@ function writeTestimony(writer: ByteWriter, { newest, lastDelete }: Testimony): 
   const repeated = newest !== null && newest.value.length <= TESTIMONY_BYTES ? newest : null
   writer.byte((repeated === null ? 0 : 1) | (lastDelete === null ? 0 : 2))
   if (repeated !== null) writeKeyValue(writer, repeated)
-  if (lastDelete !== null) {
-    writer.key(lastDelete.key)
-    writer.number(lastDelete.revision)
-  }
+  if (lastDelete !== null) writer.key(lastDelete.key).number(lastDelete.revision)
 }
 
 function readTestimony(reader: ByteReader): Testimony {
@@ -206,4 +226,32 @@ function readTestimony(reader: ByteReader): Testimony {
   const newest = (flags & 1) === 0 ? null : readKeyValue(reader)
   const lastDelete = (flags & 2) === 0 ? null : { key: reader.key(), revision: toRevision(reader.number()) }
   return { newest, lastDelete }
+}
+
+function writeFingerprint(writer: ByteWriter, fingerprint: DigestedHistory): void {
+  const { puts, lastDelete, keyCount } = fingerprint
+  writer.byte((keyCount === null ? 0 : 1) | (lastDelete === null ? 0 : 2))
+  if (keyCount !== null) writer.number(keyCount)
+  if (lastDelete !== null) writer.key(lastDelete.key).number(lastDelete.revision)
+  writer.count(puts.length)
+  for (const { key, createRevision, modRevision, version, digest } of puts) {
+    writer.key(key).number(createRevision).number(modRevision).number(version).bytes(digest)
+  }
+}
+
+function readFingerprint(reader: ByteReader): DigestedHistory {
+  const flags = reader.byte()
+  const keyCount = (flags & 1) === 0 ? null : reader.number()
+  const lastDelete = (flags & 2) === 0 ? null : { key: reader.key(), revision: toRevision(reader.number()) }
+  const puts: DigestedPut[] = []
+  for (let left = reader.count(); left > 0; left--) {
+    puts.push({
+      key: reader.key(),
+      createRevision: toRevision(reader.number()),
+      modRevision: toRevision(reader.number()),
+      version: reader.number(),
+      digest: reader.bytes(),
+    })
+  }
+  return { puts, lastDelete, keyCount }
 }

@@ -9,7 +9,7 @@ export class PlacedSink implements FeedSink {
   /** null before the first state. */
   place: { readonly settled: Revision; readonly position: Revision } | null = null
   lastBatch: Batch | null = null
-  #newest: HistoryFingerprint = new HistoryFingerprint()
+  #fingerprint = new HistoryFingerprint()
 
   constructor(sink: FeedSink) {
     this.#sink = sink
@@ -17,9 +17,7 @@ export class PlacedSink implements FeedSink {
 
   /** Returns the fingerprint by which a feed that continues here recognises the history. */
   fingerprint(): HistoryFingerprint {
-    const fingerprint = new HistoryFingerprint()
-    fingerprint.recalled(this.#newest.newest, this.#newest.lastDelete)
-    return fingerprint
+    return HistoryFingerprint.recalled(this.#fingerprint)
   }
 
   replace(revision: Revision, reason: ReplaceReason): Replacement {
@@ -31,7 +29,7 @@ export class PlacedSink implements FeedSink {
         replacement.add(keyValues)
       },
       commit: () => {
-        this.#newest = fingerprint
+        this.#fingerprint = fingerprint
         this.place = { settled: revision, position: revision }
         this.lastBatch = null
         replacement.commit()
@@ -43,7 +41,7 @@ export class PlacedSink implements FeedSink {
   apply(batches: readonly Batch[]): void {
     const last = batches.at(-1)
     if (last === undefined) return
-    this.#newest.applied(batches)
+    this.#fingerprint.applied(batches)
     this.place = { settled: last.revision, position: last.revision }
     this.lastBatch = last
     this.#sink.apply(batches)

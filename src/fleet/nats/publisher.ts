@@ -36,7 +36,8 @@ import { answerQuestions } from './questions.js'
 import { SnapshotWriter } from './snapshot-store.js'
 import { type SnapshotPlace, SnapshotTaker } from './snapshot-taker.js'
 import { StatusSender, type Unpublished } from './status-sender.js'
-import { readTail } from './tail.js'
+import { FINGERPRINT_EVERY } from './recall-history.js'
+import { readTail, type StreamEnd } from './tail.js'
 import { errorMessage } from '../../support/error-message.js'
 
 /** The part of a `Feed` that a publisher drives. */
@@ -93,6 +94,7 @@ export class Publisher {
   #hasQueuedSynced = false
   /** Recognises what was written, not what is queued: a mark testifies to its own revision. */
   #fingerprint = new HistoryFingerprint()
+  #sinceFingerprint = 0
 
   constructor(options: PublisherOptions) {
     this.#options = options
@@ -148,18 +150,19 @@ export class Publisher {
   async #begin(): Promise<void> {
     const { client, names, envelope, limits } = this.#options
     await client.ensureStream(names.stream, names.log, limits)
-    const { sequence, first, message } = await readTail(client, names, envelope)
+    const { sequence, first, end } = await readTail(client, names, envelope)
+    const message = end?.message ?? null
     if (this.#stopping.signal.aborted) return
     this.#messages = this.#openWriter(sequence, message)
     const feed = this.#options.openFeed(this.#sink())
     this.#feed = feed
-    if (message?.isSynced !== true) {
+    if (end?.message.isSynced !== true) {
       feed.start()
     } else {
-      await this.#claim(message)
+      await this.#claim(end)
       if (this.#stopping.signal.aborted) return
-      const { settled, revision, clusterId } = message
-      feed.start({ place: { settled, position: revision }, clusterId, fingerprint: fingerprintOf(message) })
+      const { settled, revision, clusterId } = end.message
+      feed.start({ place: { settled, position: revision }, clusterId, fingerprint: end.fingerprint })
       await this.#snapshots.requestUnlessUsable(first, sequence)
     }
     this.#answer(feed)
@@ -193,12 +196,12 @@ export class Publisher {
   }
 
   /** Goes on after the last message of the publisher before this one. @throws BrokerError when another was faster. */
-  async #claim(last: Message): Promise<void> {
-    const { revision, settled, clusterId } = last
+  async #claim({ message, fingerprint }: StreamEnd): Promise<void> {
+    const { revision, settled, clusterId } = message
     this.#clusterId = clusterId
     this.#isSynced = this.#hasQueuedSynced = true
     this.#progress.reset(revision)
-    this.#fingerprint = fingerprintOf(last)
+    this.#fingerprint = HistoryFingerprint.recalled(fingerprint)
     await this.#write({ kind: 'claim', testimony: this.#testimony() }, revision, settled)
   }
 
@@ -210,7 +213,7 @@ export class Publisher {
       envelope,
       maxBytes: client.maxPayloadBytes,
       onProgressWanted: () => feed.requestProgress(),
-      onSnapshotWanted: () => this.#snapshots.request(),
+      onSnapshotWanted: () => this.#snapshots.requestForSubscriber(),
       onStatusWanted: () => this.#status.request(),
     }
     this.#answering = client.respond(names.ask, answerQuestions(answers))
@@ -361,11 +364,20 @@ export class Publisher {
     if (this.#messages === null) throw new BrokerError('unavailable', 'not started')
     const trustsProgress = this.#feed?.trustsProgress ?? false
     const stamp = { revision, settled, isSynced: this.#isSynced, trustsProgress, clusterId: this.#clusterId }
-    return await this.#messages.write(body, stamp)
+    const fingerprint = this.#isFingerprintDue(body) ? { fingerprint: this.#fingerprint.digested() } : {}
+    return await this.#messages.write(body, { ...stamp, ...fingerprint })
+  }
+
+  /** The first message of a session has it, and then one of every few. */
+  #isFingerprintDue({ kind }: Body): boolean {
+    if (kind !== 'claim' && kind !== 'state' && ++this.#sinceFingerprint < FINGERPRINT_EVERY) return false
+    this.#sinceFingerprint = 0
+    return true
   }
 
   #testimony(): Testimony {
-    return { newest: this.#fingerprint.newest, lastDelete: this.#fingerprint.lastDelete }
+    const { newest, lastDelete } = this.#fingerprint
+    return { newest: newest !== null && 'value' in newest ? newest : null, lastDelete }
   }
 
   #snapshotPlace(): SnapshotPlace | null {
@@ -388,12 +400,4 @@ export class Publisher {
     // The older messages will be discarded for their age, and with them the places of the snapshots taken there.
     this.#snapshots.request()
   }
-}
-
-/** Recognises the history by the last message of the publisher before this one. */
-function fingerprintOf(message: Message): HistoryFingerprint {
-  const fingerprint = new HistoryFingerprint()
-  if (message.kind === 'batches') fingerprint.applied(message.batches)
-  else fingerprint.recalled(message.testimony.newest, message.testimony.lastDelete)
-  return fingerprint
 }

@@ -1,9 +1,11 @@
-/** Finds the last whole message of a stream, after which the next publisher goes on. */
+/** Finds the last whole message of a stream, after which the next publisher goes on, and by what it recognises the history. */
+import type { HistoryFingerprint } from '../../feed/history-fingerprint.js'
 import { decodePart, joinParts, type Message, type Part } from './message.js'
 import type { Envelope } from './envelope.js'
 import type { Names } from './names.js'
 import { BrokerError } from './broker-error.js'
 import type { NatsClient } from './nats-client.js'
+import { FINGERPRINT_EVERY, recallHistory } from './recall-history.js'
 
 export interface Tail {
   /** The next write must expect this sequence; 0 where nothing was ever written. */
@@ -11,7 +13,19 @@ export interface Tail {
   /** The first message that the stream still has. */
   readonly first: number
   /** null when no message is left after which a publisher could go on. */
-  readonly message: Message | null
+  readonly end: StreamEnd | null
+}
+
+export interface StreamEnd {
+  readonly message: Message
+  /** Of everything up to the message. */
+  readonly fingerprint: HistoryFingerprint
+}
+
+interface Placed {
+  readonly message: Message
+  /** The sequence of its first part. */
+  readonly start: number
 }
 
 /** The most messages at the end of a stream that are skipped because this fleet has not signed them. */
@@ -25,14 +39,15 @@ const MOST_REFUSED = 64
  */
 export async function readTail(client: NatsClient, names: Names, envelope: Envelope): Promise<Tail> {
   const state = await client.streamState(names.stream)
-  if (state === null || state.last === 0) return { sequence: 0, first: 1, message: null }
+  if (state === null || state.last === 0) return { sequence: 0, first: 1, end: null }
   const { last, first } = state
-  try {
-    return { sequence: last, first, message: await lastMessage({ client, names, envelope }, first, last) }
-  } catch (error) {
-    if (!(error instanceof BrokerError) || error.code !== 'corrupt') throw error
-    return { sequence: last, first, message: null }
-  }
+  const source = { client, names, envelope }
+  const newest = await orNull(lastMessage(source, first, last))
+  if (newest === null) return { sequence: last, first, end: null }
+  const { message } = newest
+  // Only a session that says it has everything is continued.
+  const messages = message.isSynced ? await sinceFingerprint(source, first, newest) : [message]
+  return { sequence: last, first, end: { message, fingerprint: recallHistory(messages) } }
 }
 
 interface Source {
@@ -41,7 +56,36 @@ interface Source {
   readonly envelope: Envelope
 }
 
-async function lastMessage(from: Source, first: number, last: number): Promise<Message | null> {
+/** The messages from the last fingerprint on in ascending order, as far as one leads to the next. */
+async function sinceFingerprint(source: Source, first: number, newest: Placed): Promise<Message[]> {
+  const messages = [newest.message]
+  let oldest: Placed = newest
+  while (messages.length < FINGERPRINT_EVERY && oldest.message.fingerprint === undefined) {
+    if (oldest.message.kind === 'state') break
+    const before = await orNull(lastMessage(source, first, oldest.start - 1))
+    if (before === null || !leadsTo(before.message, oldest.message)) break
+    messages.unshift(before.message)
+    oldest = before
+  }
+  return messages
+}
+
+function leadsTo(before: Message, after: Message): boolean {
+  return before.revision === after.previous && before.epoch <= after.epoch && before.clusterId === after.clusterId
+}
+
+/** null in place of a message that cannot be read. */
+async function orNull(read: Promise<Placed | null>): Promise<Placed | null> {
+  try {
+    return await read
+  } catch (error) {
+    if (!(error instanceof BrokerError) || error.code !== 'corrupt') throw error
+    return null
+  }
+}
+
+/** The last whole message that ends at sequence `last` or before; null where there is none that can be used. */
+async function lastMessage(from: Source, first: number, last: number): Promise<Placed | null> {
   let refused = 0
   for (let at = last; at >= first;) {
     const part = await partAt(from, at)
@@ -61,7 +105,7 @@ async function lastMessage(from: Source, first: number, last: number): Promise<M
       if (piece === null || piece === 'refused') return null
       parts.push(piece)
     }
-    return joinParts(parts)
+    return { message: joinParts(parts), start }
   }
   return null
 }

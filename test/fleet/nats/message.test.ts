@@ -37,6 +37,18 @@ const testimony = {
   lastDelete: { key: keyFromBytes(everyByte), revision: toRevision(39) },
 }
 
+const fingerprint = {
+  puts: [1, 2].map((at) => ({
+    key: key(`/registry/things/${at}`),
+    createRevision: toRevision(at),
+    modRevision: toRevision(at + 1),
+    version: 2,
+    digest: Buffer.alloc(32, at),
+  })),
+  lastDelete: testimony.lastDelete,
+  keyCount: 7,
+}
+
 const messages: readonly (readonly [name: string, message: Message])[] = [
   ['no batches', { ...header, kind: 'batches', batches: [] }],
   [
@@ -66,6 +78,11 @@ const messages: readonly (readonly [name: string, message: Message])[] = [
   ['progress', { ...header, kind: 'progress', testimony }],
   ['progress of nothing known', { ...header, kind: 'progress', testimony: { newest: null, lastDelete: null } }],
   ['a claim', { ...header, kind: 'claim', testimony: { ...testimony, lastDelete: null } }],
+  ['batches and a fingerprint', { ...header, kind: 'batches', batches: [], fingerprint }],
+  [
+    'a mark and a fingerprint of nothing',
+    { ...header, kind: 'progress', testimony, fingerprint: { puts: [], lastDelete: null, keyCount: null } },
+  ],
   ...(['gap', 'coalesce', 'history-changed'] as const).map(
     (reason) =>
       [`a state: ${reason}`, { ...header, kind: 'state', reason, snapshot: 'th\u00fcngs/1-2', testimony }] as const,

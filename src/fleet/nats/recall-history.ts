@@ -1,0 +1,41 @@
+/**
+ * Recognises a history by the end of its stream: one of the last messages carries the fingerprint, and the batches of the
+ * messages after it continue it. So a publisher that takes over compares as much with etcd as a feed that goes on.
+ */
+import { HistoryFingerprint, type KnownHistory } from '../../feed/history-fingerprint.js'
+import type { KeyValue } from '../../model/event.js'
+import type { Message } from './message.js'
+
+/** Of so many messages in a row one carries the fingerprint: each costs the stream about 2 KB, or the next publisher a read. */
+export const FINGERPRINT_EVERY = 8
+
+/** @param messages the end of the stream in ascending order, one at least, from the last fingerprint on where there is one. */
+export function recallHistory(messages: readonly Message[]): HistoryFingerprint {
+  const [first, ...later] = messages as readonly [Message, ...Message[]]
+  const fingerprint = HistoryFingerprint.recalled(knownAfter(first))
+  for (const message of later) if (message.kind === 'batches') fingerprint.applied(message.batches)
+  return fingerprint
+}
+
+function knownAfter(message: Message): KnownHistory {
+  const values = valuesOf(message)
+  if (message.fingerprint === undefined) {
+    const fingerprint = new HistoryFingerprint()
+    if (message.kind === 'batches') fingerprint.applied(message.batches)
+    else return { puts: values, lastDelete: message.testimony.lastDelete, keyCount: null }
+    return fingerprint
+  }
+  const { puts, lastDelete, keyCount } = message.fingerprint
+  // The values that the message has as well are of use to the releases before fingerprints, in this publisher's own marks.
+  const whole = puts.map(
+    (put) => values.find((each) => each.key === put.key && each.modRevision === put.modRevision) ?? put,
+  )
+  return { puts: whole, lastDelete, keyCount }
+}
+
+function valuesOf(message: Message): readonly KeyValue[] {
+  if (message.kind !== 'batches') return message.testimony.newest === null ? [] : [message.testimony.newest]
+  return message.batches.flatMap(({ events }) =>
+    events.flatMap((event) => (event.type === 'put' ? [event.keyValue] : [])),
+  )
+}
