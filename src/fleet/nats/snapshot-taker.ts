@@ -115,6 +115,8 @@ export class SnapshotTaker {
     this.#isDue = false
     this.#taking = this.#take(at).finally(() => {
       this.#taking = null
+      // Another may have been asked for meanwhile.
+      this.consider()
     })
   }
 
