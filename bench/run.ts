@@ -53,6 +53,7 @@ interface Flags {
   kubeApiserver?: string
   nodeFlag: string[]
   serverFlag: string[]
+  request: string[]
 }
 
 const words = (text: string): string[] => text.split(',').filter((word) => word !== '')
@@ -81,6 +82,7 @@ for (const [name, { ask, about }] of Object.entries(questions)) {
     .option('--kube-apiserver <binary>', 'measure this kube-apiserver too')
     .option('--node-flag <flag>', 'for our own server, repeatable: --cpu-prof', another, [])
     .option('--server-flag <flag>', 'for our own server, repeatable', another, [])
+    .option('--request <text>', 'loop: only requests with this in their name, repeatable', another, [])
     .action(async (flags: Flags) => {
       const recorder = createRecorder({ etcdBinary: etcdBinary(), quick: flags.quick, keep: flags.keep })
       const choice: Choice = {
@@ -93,6 +95,7 @@ for (const [name, { ask, about }] of Object.entries(questions)) {
         kubeApiserver: flags.kubeApiserver,
         nodeFlags: flags.nodeFlag,
         serverFlags: flags.serverFlag,
+        requests: flags.request,
       }
       await ask(choice)
     })

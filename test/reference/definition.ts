@@ -10,9 +10,11 @@ export interface Version {
   readonly storage?: boolean
   readonly deprecated?: boolean
   readonly deprecationWarning?: string
-  readonly schema?: { readonly openAPIV3Schema: JsonObject }
+  /** The structural schema; without it every object is kept as it is. */
+  readonly schema?: JsonObject
   readonly additionalPrinterColumns?: readonly JsonObject[]
-  readonly selectableFields?: readonly { readonly jsonPath: string }[]
+  /** JSON paths. */
+  readonly selectableFields?: readonly string[]
   readonly subresources?: JsonObject
 }
 
@@ -50,7 +52,13 @@ export function definitionSpec(definition: Definition): JsonObject {
     ...(shortNames ? { shortNames } : {}),
     ...(categories ? { categories } : {}),
   }
-  const full = versions.map((version) => ({ served: true, storage: false, schema: anySchema, ...version }))
+  const full = versions.map(({ schema = anything, selectableFields, ...version }) => ({
+    served: true,
+    storage: false,
+    ...version,
+    schema: { openAPIV3Schema: schema },
+    ...(selectableFields ? { selectableFields: selectableFields.map((jsonPath) => ({ jsonPath })) } : {}),
+  }))
   return { group, names, scope, ...(conversion ? { conversion } : {}), versions: full as unknown as Json }
 }
 
@@ -58,31 +66,43 @@ export function column(name: string, type: string, jsonPath: string, more: JsonO
   return { name, type, jsonPath, ...more }
 }
 
-export const anySchema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } } as const
+export const text = { type: 'string' } as const
+export const flag = { type: 'boolean' } as const
+export const integer = { type: 'integer', format: 'int64' } as const
+export const int32 = { type: 'integer', format: 'int32' } as const
+export const dateTime = { type: 'string', format: 'date-time' } as const
+export const bytes = { type: 'string', format: 'byte' } as const
+/** An object whose members are all kept. */
+export const anything = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } as const
 
 export function object(properties: JsonObject, more: JsonObject = {}): JsonObject {
   return { type: 'object', properties, ...more }
 }
 
-export const text = { type: 'string' } as const
-export const integer = { type: 'integer', format: 'int64' } as const
-export const listOf = (items: JsonObject): JsonObject => ({ type: 'array', items })
-
-export const conditions: JsonObject = {
-  ...listOf(
-    object(
-      {
-        type: text,
-        status: text,
-        reason: text,
-        message: text,
-        lastTransitionTime: { type: 'string', format: 'date-time' },
-      },
-      { required: ['type', 'status'] },
-    ),
-  ),
-  'x-kubernetes-list-type': 'map',
-  'x-kubernetes-list-map-keys': ['type'],
+export function mapOf(values: JsonObject | true): JsonObject {
+  return { type: 'object', additionalProperties: values }
 }
 
+export function listOf(items: JsonObject): JsonObject {
+  return { type: 'array', items }
+}
+
+/** A list in which each item is known by one of its members. */
+export function listBy(key: string, items: JsonObject): JsonObject {
+  return { ...listOf(items), 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': [key] }
+}
+
+export const conditions = listBy(
+  'type',
+  object(
+    { type: text, status: text, reason: text, message: text, lastTransitionTime: dateTime },
+    { required: ['type', 'status'] },
+  ),
+)
+
 export const AGE = column('Age', 'date', '.metadata.creationTimestamp')
+
+/** A column of whether a condition holds. */
+export function conditionColumn(name: string, type: string): JsonObject {
+  return column(name, 'string', `.status.conditions[?(@.type=='${type}')].status`)
+}

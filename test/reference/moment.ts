@@ -31,7 +31,7 @@ export async function readMoment(
         plural,
         isNamespaced: scope === 'Namespaced',
         subresources: Object.keys(subresources ?? {}),
-        fields: (selectableFields ?? []).map(({ jsonPath }) => jsonPath.slice(1)),
+        fields: (selectableFields ?? []).map((jsonPath) => jsonPath.slice(1)),
         objects,
       })
     }

@@ -213,7 +213,7 @@ export class Publisher {
       envelope,
       maxBytes: client.maxPayloadBytes,
       onProgressWanted: () => feed.requestProgress(),
-      onSnapshotWanted: () => this.#snapshots.request(),
+      onSnapshotWanted: () => this.#snapshots.requestForSubscriber(),
       onStatusWanted: () => this.#status.request(),
     }
     this.#answering = client.respond(names.ask, answerQuestions(answers))

@@ -54,6 +54,10 @@ export class SnapshotTaker {
   #lastBytes = 0
   #sweptMs = Number.NEGATIVE_INFINITY
   #isDue = false
+  /** A subscriber found no snapshot that helps it: whatever is listed next will. */
+  #isWanted = false
+  /** Whole states that are being listed. */
+  #listing = 0
   #taking: Promise<void> | null = null
   #retryTimer: Timer | null = null
 
@@ -72,6 +76,15 @@ export class SnapshotTaker {
   /** Takes a snapshot as soon as there is a place for it. */
   request(): void {
     this.#isDue = true
+    this.consider()
+  }
+
+  /**
+   * Called when a subscriber finds no snapshot that helps it. The one that is about to be listed serves it as well: at the
+   * start of a fleet every replica asks, and would have etcd read once more for each.
+   */
+  requestForSubscriber(): void {
+    this.#isWanted = true
     this.consider()
   }
 
@@ -100,7 +113,14 @@ export class SnapshotTaker {
   /** Lists a stored state in the index, and drops all earlier snapshots, which are of no more use. @throws BrokerError */
   async publishState(name: string, snapshot: SnapshotWriter, place: SnapshotPlace): Promise<void> {
     this.#lastBytes = snapshot.bytes
-    await this.#publish(name, snapshot, place, true)
+    this.#listing++
+    try {
+      await this.#publish(name, snapshot, place, true)
+      this.#isWanted = false
+    } finally {
+      this.#listing--
+    }
+    this.consider()
   }
 
   /** Takes a snapshot if one is due and there is a place for it. */
@@ -109,13 +129,13 @@ export class SnapshotTaker {
     const { messages, bytes, allBytes } = this.#since
     if (bytes >= Math.max(snapshotBytes, this.#lastBytes) || messages >= snapshotMessages) this.#isDue = true
     if (allBytes >= limits.maxBytes * STREAM_SHARE) this.#isDue = true
-    if (!this.#isDue || this.#taking !== null || this.#stopping.signal.aborted) return
+    if (!this.#isDue && !this.#isWanted) return
+    if (this.#listing > 0 || this.#retryTimer !== null || this.#taking !== null || this.#stopping.signal.aborted) return
     const at = place()
     if (at === null) return
-    this.#isDue = false
+    this.#isDue = this.#isWanted = false
     this.#taking = this.#take(at).finally(() => {
       this.#taking = null
-      // Another may have been asked for meanwhile.
       this.consider()
     })
   }
@@ -133,6 +153,7 @@ export class SnapshotTaker {
       const name = names.snapshot(epoch, revision, clock.now())
       await this.#store.put(name, snapshot)
       await this.#publish(name, snapshot, place, false)
+      this.#isWanted = false
       this.#lastBytes = snapshot.bytes
       metrics.snapshot((clock.monotonic() - startedMs) / 1_000, snapshot.bytes)
       await this.#sweep()
@@ -140,7 +161,10 @@ export class SnapshotTaker {
       if (signal.aborted) return
       const reason = errorMessage(error)
       logger.warn({ stream: names.stream, reason }, 'no snapshot could be taken; trying again')
-      this.#retryTimer = clock.setTimer(RETRY_MS, () => this.request())
+      this.#retryTimer = clock.setTimer(RETRY_MS, () => {
+        this.#retryTimer = null
+        this.request()
+      })
     }
   }
 

@@ -1,55 +1,65 @@
-/** Tests when a snapshot is taken, over an object store that answers when the test says so. */
+/** Which requests a publisher takes a snapshot for, over a real nats-server. */
 import t from 'tap'
 import { namesOf } from '../../../src/fleet/nats/names.js'
-import type { NatsClient } from '../../../src/fleet/nats/nats-client.js'
+import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
+import { SnapshotWriter } from '../../../src/fleet/nats/snapshot-store.js'
 import { SnapshotTaker } from '../../../src/fleet/nats/snapshot-taker.js'
 import { toRevision } from '../../../src/model/revision.js'
 import { systemClock } from '../../../src/support/clock.js'
 import { silentLogger } from '../../../src/support/log.js'
-import { createEmbeddedUpstream } from '../../../src/upstream/embedded/embedded-upstream.js'
+import { startNats } from '../../support/nats-process.js'
 import { until } from '../../support/until.js'
-import { FleetCounts, things, unsigned } from '../nats-harness.js'
+import { CountedUpstream, FleetCounts, things, unsigned } from '../nats-harness.js'
 
-void t.test('a snapshot that is asked for while another is taken is taken after it', async (t) => {
-  const upstream = createEmbeddedUpstream()
-  t.teardown(() => upstream.close())
-  const uploads: (() => void)[] = []
-  const buckets = {
-    putObject: () => new Promise<void>((resolve) => uploads.push(resolve)),
-    kvGet: async () => null,
-    kvUpdate: async () => {},
-    sweepObjects: async () => 0,
-  }
-  const at = upstream.revision
-  const taker = new SnapshotTaker({
-    client: { buckets, streamState: async () => null } as unknown as NatsClient,
-    names: namesOf('test', things),
-    envelope: unsigned,
-    limits: { replicas: 1, maxBytes: 2 ** 20, maxAgeMs: 60_000 },
-    prefix: things.etcdPrefix,
-    upstream,
-    clock: systemClock,
-    logger: silentLogger,
-    metrics: new FleetCounts(),
-    snapshotMessages: 1_000,
-    snapshotBytes: 2 ** 20,
-    place: () => ({
-      revision: at,
-      settled: toRevision(at),
-      sequence: 1,
+void t.test(
+  'a whole state serves who asks for a snapshot while it is listed; what else is due is taken after it',
+  async (t) => {
+    const nats = await startNats(t)
+    const client = await NatsClient.connect({ servers: [nats.url], name: 'taker' }, systemClock)
+    t.teardown(() => client.close())
+    const names = namesOf('test', things)
+    const limits = { replicas: 1, maxBytes: 2 ** 20, maxAgeMs: 60_000 }
+    await client.ensureStream(names.stream, names.log, limits)
+    const etcd = new CountedUpstream()
+    etcd.put('a')
+    const revision = toRevision(etcd.embedded.revision)
+    const at = {
+      revision,
+      settled: revision,
+      sequence: 0,
       epoch: 1,
       clusterId: '1',
       isSynced: true,
       trustsProgress: true,
-    }),
-  })
-  taker.request()
-  await until(() => uploads.length === 1, 'the first is taken')
-  taker.request()
-  taker.request()
-  uploads[0]!()
-  await until(() => uploads.length === 2, 'and then one more, although nothing was written')
-  uploads[1]!()
-  await taker.stop()
-  t.equal(uploads.length, 2)
-})
+    }
+    const metrics = new FleetCounts()
+    const snapshots = new SnapshotTaker({
+      client,
+      names,
+      envelope: unsigned,
+      limits,
+      prefix: things.etcdPrefix,
+      upstream: etcd.upstream,
+      clock: systemClock,
+      logger: silentLogger,
+      metrics,
+      snapshotMessages: 1_000,
+      snapshotBytes: 2 ** 20,
+      place: () => at,
+    })
+    t.teardown(() => snapshots.stop())
+    const listState = async (name: string, meanwhile: () => void): Promise<void> => {
+      const state = new SnapshotWriter()
+      await snapshots.put(name, state)
+      const listed = snapshots.publishState(name, state, at)
+      meanwhile()
+      t.equal(metrics.snapshots, 0, 'none beside the state')
+      await listed
+    }
+    await listState(`${names.snapshotPrefix}1`, () => snapshots.requestForSubscriber())
+    await listState(`${names.snapshotPrefix}2`, () => snapshots.request())
+    await until(() => metrics.snapshots === 1, 'the one that no subscriber asked for is taken')
+    snapshots.requestForSubscriber()
+    await until(() => metrics.snapshots === 2, 'and so is one for a subscriber whom the listed state does not help')
+  },
+)

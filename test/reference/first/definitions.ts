@@ -3,7 +3,22 @@
  * of certificate, gateway and rollout controllers, and none is copied from one.
  */
 import type { Change } from '../definition-set.js'
-import { AGE, anySchema, column, conditions, type Definition, integer, listOf, object, text } from '../definition.js'
+import {
+  AGE,
+  anything,
+  column,
+  conditions,
+  dateTime,
+  type Definition,
+  flag,
+  int32,
+  integer,
+  listBy,
+  listOf,
+  mapOf,
+  object,
+  text,
+} from '../definition.js'
 
 /** Two served versions without conversion, defaults in both, pruning, status, short names: what certificate managers have. */
 const certificates: Definition = {
@@ -19,46 +34,42 @@ const certificates: Definition = {
       name: 'v1alpha1',
       deprecated: true,
       deprecationWarning: 'pki.example.com/v1alpha1 Certificate is deprecated; use "pki.example.com/v1"',
-      schema: {
-        openAPIV3Schema: object({
-          spec: object({
-            secretName: text,
-            duration: { type: 'string', default: '24h' },
-            dnsNames: listOf(text),
-            legacy: { type: 'boolean', default: true },
-          }),
-          status: object({ conditions }),
+      schema: object({
+        spec: object({
+          secretName: text,
+          duration: { ...text, default: '24h' },
+          dnsNames: listOf(text),
+          legacy: { ...flag, default: true },
         }),
-      },
+        status: object({ conditions }),
+      }),
       subresources: { status: {} },
-      selectableFields: [{ jsonPath: '.spec.secretName' }],
+      selectableFields: ['.spec.secretName'],
     },
     {
       name: 'v1',
       storage: true,
-      schema: {
-        openAPIV3Schema: object({
-          spec: object(
-            {
-              secretName: { ...text, description: 'Where the key pair goes.' },
-              duration: { type: 'string', default: '2160h' },
-              renewBefore: text,
-              dnsNames: listOf(text),
-              revisionHistoryLimit: integer,
-              privateKey: object(
-                { algorithm: { ...text, enum: ['RSA', 'ECDSA'], default: 'RSA' }, size: { ...integer, default: 2048 } },
-                { default: {} },
-              ),
-              issuerRef: object({ name: text, kind: { ...text, default: 'Issuer' } }),
-              usages: listOf(object({ name: text, critical: { type: 'boolean', default: false } })),
-            },
-            { required: ['secretName'] },
-          ),
-          status: object({ conditions, notAfter: { type: 'string', format: 'date-time' }, revision: integer }),
-        }),
-      },
+      schema: object({
+        spec: object(
+          {
+            secretName: { ...text, description: 'Where the key pair goes.' },
+            duration: { ...text, default: '2160h' },
+            renewBefore: text,
+            dnsNames: listOf(text),
+            revisionHistoryLimit: integer,
+            privateKey: object(
+              { algorithm: { ...text, enum: ['RSA', 'ECDSA'], default: 'RSA' }, size: { ...integer, default: 2048 } },
+              { default: {} },
+            ),
+            issuerRef: object({ name: text, kind: { ...text, default: 'Issuer' } }),
+            usages: listOf(object({ name: text, critical: { ...flag, default: false } })),
+          },
+          { required: ['secretName'] },
+        ),
+        status: object({ conditions, notAfter: dateTime, revision: integer }),
+      }),
       subresources: { status: {} },
-      selectableFields: [{ jsonPath: '.spec.secretName' }, { jsonPath: '.spec.issuerRef.kind' }],
+      selectableFields: ['.spec.secretName', '.spec.issuerRef.kind'],
       additionalPrinterColumns: [
         column('Ready', 'string', '.status.conditions[?(@.type=="Ready")].status'),
         column('Secret', 'string', '.spec.secretName', { description: 'Of the key pair.' }),
@@ -83,29 +94,24 @@ const gateways: Definition = {
       name: 'v1beta1',
       storage: true,
       deprecated: true,
-      schema: {
-        openAPIV3Schema: object({
-          spec: object({
-            className: text,
-            listeners: {
-              ...listOf(
-                object(
-                  {
-                    name: text,
-                    port: { type: 'integer', format: 'int32' },
-                    protocol: { ...text, default: 'HTTP' },
-                  },
-                  { required: ['name'] },
-                ),
-              ),
-              'x-kubernetes-list-type': 'map',
-              'x-kubernetes-list-map-keys': ['name'],
-            },
-            infrastructure: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
-          }),
-          status: object({ conditions, addresses: listOf(object({ type: text, value: text })) }),
+      schema: object({
+        spec: object({
+          className: text,
+          listeners: listBy(
+            'name',
+            object(
+              {
+                name: text,
+                port: int32,
+                protocol: { ...text, default: 'HTTP' },
+              },
+              { required: ['name'] },
+            ),
+          ),
+          infrastructure: anything,
         }),
-      },
+        status: object({ conditions, addresses: listOf(object({ type: text, value: text })) }),
+      }),
       subresources: { status: {} },
       additionalPrinterColumns: [
         column('Class', 'string', '.spec.className'),
@@ -116,17 +122,15 @@ const gateways: Definition = {
     },
     {
       name: 'v1',
-      schema: {
-        openAPIV3Schema: object({
-          spec: object({
-            className: { ...text, default: 'standard' },
-            listeners: listOf(object({ name: text, port: { type: 'integer', format: 'int32' } })),
-            port: { 'x-kubernetes-int-or-string': true },
-          }),
+      schema: object({
+        spec: object({
+          className: { ...text, default: 'standard' },
+          listeners: listOf(object({ name: text, port: int32 })),
+          port: { 'x-kubernetes-int-or-string': true },
         }),
-      },
+      }),
       subresources: { status: {} },
-      selectableFields: [{ jsonPath: '.spec.className' }],
+      selectableFields: ['.spec.className'],
     },
   ],
 }
@@ -143,24 +147,22 @@ const rollouts: Definition = {
     {
       name: 'v1',
       storage: true,
-      schema: {
-        openAPIV3Schema: object({
-          spec: object({
-            replicas: { type: 'integer', format: 'int32', default: 1 },
-            paused: { type: 'boolean' },
-            maxSurge: { 'x-kubernetes-int-or-string': true, default: '25%' },
-            template: {
-              type: 'object',
-              'x-kubernetes-embedded-resource': true,
-              'x-kubernetes-preserve-unknown-fields': true,
-            },
-            strategy: object({
-              canary: object({ steps: listOf({ type: 'object', 'x-kubernetes-preserve-unknown-fields': true }) }),
-            }),
+      schema: object({
+        spec: object({
+          replicas: { ...int32, default: 1 },
+          paused: flag,
+          maxSurge: { 'x-kubernetes-int-or-string': true, default: '25%' },
+          template: {
+            type: 'object',
+            'x-kubernetes-embedded-resource': true,
+            'x-kubernetes-preserve-unknown-fields': true,
+          },
+          strategy: object({
+            canary: object({ steps: listOf(anything) }),
           }),
-          status: object({ replicas: { type: 'integer' }, selector: text, phase: text, conditions }),
         }),
-      },
+        status: object({ replicas: { type: 'integer' }, selector: text, phase: text, conditions }),
+      }),
       subresources: {
         status: {},
         scale: {
@@ -169,7 +171,7 @@ const rollouts: Definition = {
           labelSelectorPath: '.status.selector',
         },
       },
-      selectableFields: [{ jsonPath: '.spec.paused' }, { jsonPath: '.spec.replicas' }, { jsonPath: '.status.phase' }],
+      selectableFields: ['.spec.paused', '.spec.replicas', '.status.phase'],
       additionalPrinterColumns: [
         column('Desired', 'integer', '.spec.replicas'),
         column('Current', 'integer', '.status.replicas'),
@@ -191,7 +193,7 @@ const samples: Definition = {
     {
       name: 'v1',
       storage: true,
-      schema: anySchema,
+      schema: anything,
       additionalPrinterColumns: [
         column('Int', 'integer', '.spec.integer', { format: 'int64' }),
         column('Int32', 'integer', '.spec.small', { format: 'int32' }),
@@ -239,7 +241,7 @@ const records: Definition = {
   singular: 'record',
   shortNames: ['rec'],
   scope: 'Namespaced',
-  versions: [{ name: 'v1', storage: true, schema: anySchema }],
+  versions: [{ name: 'v1', storage: true, schema: anything }],
 }
 
 /** Cluster-wide, two versions, of which the older is the one that is stored. */
@@ -252,18 +254,16 @@ const zones: Definition = {
     {
       name: 'v1beta1',
       storage: true,
-      schema: {
-        openAPIV3Schema: object({
-          spec: object({
-            region: text,
-            weight: integer,
-            limits: { type: 'object', additionalProperties: integer },
-            note: { ...text, nullable: true, default: 'none' },
-            tags: { ...listOf(text), default: ['a', 'b'] },
-          }),
+      schema: object({
+        spec: object({
+          region: text,
+          weight: integer,
+          limits: mapOf(integer),
+          note: { ...text, nullable: true, default: 'none' },
+          tags: { ...listOf(text), default: ['a', 'b'] },
         }),
-      },
-      selectableFields: [{ jsonPath: '.spec.region' }, { jsonPath: '.spec.note' }],
+      }),
+      selectableFields: ['.spec.region', '.spec.note'],
       additionalPrinterColumns: [
         column('Region', 'string', '.spec.region'),
         column('Weight', 'integer', '.spec.weight'),
@@ -271,17 +271,15 @@ const zones: Definition = {
     },
     {
       name: 'v1',
-      schema: {
-        openAPIV3Schema: object({
-          spec: object({
-            region: { ...text, default: 'anywhere' },
-            weight: integer,
-            quota: object({ cpu: { ...integer, default: 4 }, memory: text }, { default: { memory: '1Gi' } }),
-            note: { ...text, default: 'some' },
-          }),
+      schema: object({
+        spec: object({
+          region: { ...text, default: 'anywhere' },
+          weight: integer,
+          quota: object({ cpu: { ...integer, default: 4 }, memory: text }, { default: { memory: '1Gi' } }),
+          note: { ...text, default: 'some' },
         }),
-      },
-      selectableFields: [{ jsonPath: '.spec.region' }, { jsonPath: '.spec.quota.cpu' }, { jsonPath: '.spec.note' }],
+      }),
+      selectableFields: ['.spec.region', '.spec.quota.cpu', '.spec.note'],
     },
   ],
 }
@@ -296,42 +294,40 @@ const shapes: Definition = {
     {
       name: 'v1',
       storage: true,
-      schema: {
-        openAPIV3Schema: object({
-          spec: object(
-            {
-              port: { 'x-kubernetes-int-or-string': true, default: 80 },
-              ratio: { type: 'number', default: 1.5 },
-              count: { ...integer, nullable: true, default: 3 },
-              name: text,
-              maybe: { ...text, nullable: true },
-              anything: { type: 'object', additionalProperties: true },
-              texts: { type: 'object', additionalProperties: text },
-              counts: { type: 'object', additionalProperties: { ...integer, default: 7 } },
-              nested: { type: 'object', additionalProperties: object({ on: { type: 'boolean', default: true } }) },
-              items: listOf(object({ name: text, weight: { ...integer, default: 1 } })),
-              numbers: listOf({ ...integer, default: 5 }),
-              words: listOf(text),
-              matrix: listOf(listOf(object({ x: integer }))),
-              open: {
-                type: 'object',
-                'x-kubernetes-preserve-unknown-fields': true,
-                properties: { closed: object({ a: { ...text, default: 'a' } }), list: listOf(object({ b: text })) },
-              },
-              template: object(
-                { spec: object({ a: text }), replicas: { ...integer, default: 2 } },
-                { 'x-kubernetes-embedded-resource': true },
-              ),
-              templates: listOf(object({ spec: object({}) }, { 'x-kubernetes-embedded-resource': true })),
-              made: object({ deep: object({ er: { ...text, default: 'x' } }, { default: {} }) }, { default: {} }),
+      schema: object({
+        spec: object(
+          {
+            port: { 'x-kubernetes-int-or-string': true, default: 80 },
+            ratio: { type: 'number', default: 1.5 },
+            count: { ...integer, nullable: true, default: 3 },
+            name: text,
+            maybe: { ...text, nullable: true },
+            anything: mapOf(true),
+            texts: mapOf(text),
+            counts: mapOf({ ...integer, default: 7 }),
+            nested: mapOf(object({ on: { ...flag, default: true } })),
+            items: listOf(object({ name: text, weight: { ...integer, default: 1 } })),
+            numbers: listOf({ ...integer, default: 5 }),
+            words: listOf(text),
+            matrix: listOf(listOf(object({ x: integer }))),
+            open: {
+              type: 'object',
+              'x-kubernetes-preserve-unknown-fields': true,
+              properties: { closed: object({ a: { ...text, default: 'a' } }), list: listOf(object({ b: text })) },
             },
-            { default: { name: 'by default' } },
-          ),
-          status: object({ replicas: integer }),
-        }),
-      },
+            template: object(
+              { spec: object({ a: text }), replicas: { ...integer, default: 2 } },
+              { 'x-kubernetes-embedded-resource': true },
+            ),
+            templates: listOf(object({ spec: object({}) }, { 'x-kubernetes-embedded-resource': true })),
+            made: object({ deep: object({ er: { ...text, default: 'x' } }, { default: {} }) }, { default: {} }),
+          },
+          { default: { name: 'by default' } },
+        ),
+        status: object({ replicas: integer }),
+      }),
       subresources: { scale: { specReplicasPath: '.spec.count', statusReplicasPath: '.status.replicas' } },
-      selectableFields: [{ jsonPath: '.spec.name' }, { jsonPath: '.spec.count' }, { jsonPath: '.spec.made.deep.er' }],
+      selectableFields: ['.spec.name', '.spec.count', '.spec.made.deep.er'],
       additionalPrinterColumns: [
         column('Port', 'string', '.spec.port'),
         column('Count', 'integer', '.spec.count'),
@@ -341,12 +337,10 @@ const shapes: Definition = {
     {
       name: 'v1beta1',
       deprecated: true,
-      schema: {
-        openAPIV3Schema: object({
-          spec: object({ name: { ...text, default: 'of beta' }, count: integer, maybe: text, texts: object({}) }),
-        }),
-      },
-      selectableFields: [{ jsonPath: '.spec.name' }],
+      schema: object({
+        spec: object({ name: { ...text, default: 'of beta' }, count: integer, maybe: text, texts: object({}) }),
+      }),
+      selectableFields: ['.spec.name'],
     },
   ],
 }
@@ -409,21 +403,19 @@ export const changes: readonly Change[] = [
         version.name === 'v1'
           ? {
               ...version,
-              selectableFields: [{ jsonPath: '.spec.secretName' }, { jsonPath: '.spec.added' }],
+              selectableFields: ['.spec.secretName', '.spec.added'],
               additionalPrinterColumns: [
                 column('Secret', 'string', '.spec.secretName'),
                 column('Duration', 'string', '.spec.duration'),
               ],
-              schema: {
-                openAPIV3Schema: object({
-                  spec: object({
-                    secretName: { ...text, default: 'unnamed' },
-                    duration: { type: 'string', default: '1h' },
-                    added: { ...text, default: 'later' },
-                  }),
-                  status: object({ conditions }),
+              schema: object({
+                spec: object({
+                  secretName: { ...text, default: 'unnamed' },
+                  duration: { ...text, default: '1h' },
+                  added: { ...text, default: 'later' },
                 }),
-              },
+                status: object({ conditions }),
+              }),
             }
           : version,
       ),
@@ -448,12 +440,10 @@ export const changes: readonly Change[] = [
         {
           name: 'v1',
           storage: true,
-          schema: {
-            openAPIV3Schema: object({
-              spec: object({ tier: text, owner: text, added: { ...text, default: 'by a change' } }),
-              data: { type: 'object', additionalProperties: text },
-            }),
-          },
+          schema: object({
+            spec: object({ tier: text, owner: text, added: { ...text, default: 'by a change' } }),
+            data: mapOf(text),
+          }),
           subresources: { status: {} },
         },
         { name: 'v2' },

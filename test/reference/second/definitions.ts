@@ -5,34 +5,38 @@
 import type { Change } from '../definition-set.js'
 import {
   AGE,
-  anySchema,
+  anything,
+  bytes,
   column,
+  conditionColumn,
   conditions,
+  dateTime,
   type Definition,
+  flag,
+  int32,
   integer,
   type JsonObject,
+  listBy,
   listOf,
+  mapOf,
   object,
   text,
 } from '../definition.js'
 import { markNumber } from '../lossless.js'
 
-const int32 = { type: 'integer', format: 'int32' } as const
 const texts = listOf(text)
-const textMap: JsonObject = { type: 'object', additionalProperties: text }
-const anything: JsonObject = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+const textMap = mapOf(text)
 const intOrString: JsonObject = {
   anyOf: [{ type: 'integer' }, { type: 'string' }],
   'x-kubernetes-int-or-string': true,
 }
 const status = { status: {} } as const
-const condition = (type: string): string => `.status.conditions[?(@.type=='${type}')].status`
 
 const helm = object({
   valueFiles: texts,
-  parameters: listOf(object({ name: text, value: text, forceString: { type: 'boolean' } })),
+  parameters: listOf(object({ name: text, value: text, forceString: flag })),
   valuesObject: anything,
-  skipCrds: { type: 'boolean' },
+  skipCrds: flag,
 })
 const source = object(
   { repoURL: text, path: text, targetRevision: text, chart: text, ref: text, helm },
@@ -50,52 +54,45 @@ const applications: Definition = {
     {
       name: 'v1alpha1',
       storage: true,
-      schema: {
-        openAPIV3Schema: object(
-          {
-            apiVersion: text,
-            kind: text,
-            metadata: object({ name: { ...text, maxLength: 200 } }),
-            spec: object(
-              {
-                project: text,
-                source,
-                sources: listOf(source),
-                destination: object({ server: text, namespace: text, name: text }),
-                syncPolicy: object({
-                  automated: object({ prune: { type: 'boolean' }, selfHeal: { type: 'boolean' } }),
-                  syncOptions: texts,
-                  retry: object({
-                    limit: integer,
-                    backoff: object({ duration: text, factor: integer, maxDuration: text }),
-                  }),
+      schema: object(
+        {
+          apiVersion: text,
+          kind: text,
+          metadata: object({ name: { ...text, maxLength: 200 } }),
+          spec: object(
+            {
+              project: text,
+              source,
+              sources: listOf(source),
+              destination: object({ server: text, namespace: text, name: text }),
+              syncPolicy: object({
+                automated: object({ prune: flag, selfHeal: flag }),
+                syncOptions: texts,
+                retry: object({
+                  limit: integer,
+                  backoff: object({ duration: text, factor: integer, maxDuration: text }),
                 }),
-                ignoreDifferences: listOf(
-                  object({ group: text, kind: text, jsonPointers: texts }, { required: ['kind'] }),
-                ),
-                revisionHistoryLimit: integer,
-              },
-              { required: ['destination', 'project'] },
-            ),
-            operation: object({ initiatedBy: object({ username: text }), sync: object({ revision: text }) }),
-            status: object({
-              conditions: listOf(object({ type: text, message: text }, { required: ['type', 'message'] })),
-              health: object({ status: text }),
-              history: listOf(
-                object(
-                  { id: integer, revision: text, deployedAt: { type: 'string', format: 'date-time' } },
-                  { required: ['id'] },
-                ),
+              }),
+              ignoreDifferences: listOf(
+                object({ group: text, kind: text, jsonPointers: texts }, { required: ['kind'] }),
               ),
-              reconciledAt: { type: 'string', format: 'date-time' },
-              sync: object({ status: text, revision: text, comparedTo: object({ source }) }, { required: ['status'] }),
-            }),
-          },
-          { required: ['metadata', 'spec'] },
-        ),
-      },
+              revisionHistoryLimit: integer,
+            },
+            { required: ['destination', 'project'] },
+          ),
+          operation: object({ initiatedBy: object({ username: text }), sync: object({ revision: text }) }),
+          status: object({
+            conditions: listOf(object({ type: text, message: text }, { required: ['type', 'message'] })),
+            health: object({ status: text }),
+            history: listOf(object({ id: integer, revision: text, deployedAt: dateTime }, { required: ['id'] })),
+            reconciledAt: dateTime,
+            sync: object({ status: text, revision: text, comparedTo: object({ source }) }, { required: ['status'] }),
+          }),
+        },
+        { required: ['metadata', 'spec'] },
+      ),
       subresources: {},
-      selectableFields: [{ jsonPath: '.spec.project' }, { jsonPath: '.spec.destination.namespace' }],
+      selectableFields: ['.spec.project', '.spec.destination.namespace'],
       additionalPrinterColumns: [
         column('Sync Status', 'string', '.status.sync.status'),
         column('Health Status', 'string', '.status.health.status'),
@@ -107,37 +104,41 @@ const applications: Definition = {
   ],
 }
 
-const route = object(
-  {
-    name: text,
-    match: listOf(
-      object({
-        uri: object(
-          { exact: text, prefix: text, regex: text },
-          {
-            oneOf: [
-              { not: { anyOf: [{ required: ['exact'] }, { required: ['prefix'] }] } },
-              { required: ['exact'] },
-              { required: ['prefix'] },
-            ],
-          },
-        ),
-        headers: { type: 'object', additionalProperties: object({ exact: text, regex: text }) },
-      }),
-    ),
-    route: listOf(
-      object(
-        { destination: object({ host: text, port: object({ number: { type: 'integer', maximum: 4_294_967_295, minimum: 0 } }) }), weight: int32 },
-        { required: ['destination'] },
+const route = object({
+  name: text,
+  match: listOf(
+    object({
+      uri: object(
+        { exact: text, prefix: text, regex: text },
+        {
+          oneOf: [
+            { not: { anyOf: [{ required: ['exact'] }, { required: ['prefix'] }] } },
+            { required: ['exact'] },
+            { required: ['prefix'] },
+          ],
+        },
       ),
+      headers: mapOf(object({ exact: text, regex: text })),
+    }),
+  ),
+  route: listOf(
+    object(
+      {
+        destination: object({
+          host: text,
+          port: object({ number: { type: 'integer', maximum: 4_294_967_295, minimum: 0 } }),
+        }),
+        weight: int32,
+      },
+      { required: ['destination'] },
     ),
-    timeout: {
-      type: 'string',
-      'x-kubernetes-validations': [{ rule: "self == '' || duration(self) >= duration('1ms')", message: 'too short' }],
-    },
-    retries: object({ attempts: int32, retryRemoteLocalities: { type: 'boolean', nullable: true } }, { nullable: true }),
+  ),
+  timeout: {
+    type: 'string',
+    'x-kubernetes-validations': [{ rule: "self == '' || duration(self) >= duration('1ms')", message: 'too short' }],
   },
-) // prettier-ignore
+  retries: object({ attempts: int32, retryRemoteLocalities: { ...flag, nullable: true } }, { nullable: true }),
+})
 
 const virtualService: JsonObject = object({
   spec: object({
@@ -166,7 +167,7 @@ const virtualServices: Definition = {
   versions: ['v1alpha3', 'v1beta1', 'v1'].map((name) => ({
     name,
     storage: name === 'v1beta1',
-    schema: { openAPIV3Schema: virtualService },
+    schema: virtualService,
     subresources: status,
     additionalPrinterColumns: meshColumns,
     ...(name === 'v1alpha3' ? { deprecated: true } : {}),
@@ -202,13 +203,13 @@ function httpRoute(more: JsonObject = {}): JsonObject {
             object({
               path: pathMatch,
               method: text,
-              headers: {
-                ...listOf(
-                  object({ name: text, value: text, type: { ...text, default: 'Exact' } }, { required: ['name', 'value'] }),
+              headers: listBy(
+                'name',
+                object(
+                  { name: text, value: text, type: { ...text, default: 'Exact' } },
+                  { required: ['name', 'value'] },
                 ),
-                'x-kubernetes-list-type': 'map',
-                'x-kubernetes-list-map-keys': ['name'],
-              },
+              ),
             }),
           ),
           default: [{ path: { type: 'PathPrefix', value: '/' } }],
@@ -221,7 +222,7 @@ function httpRoute(more: JsonObject = {}): JsonObject {
     ),
     default: [{ matches: [{ path: { type: 'PathPrefix', value: '/' } }] }],
     maxItems: 16,
-  } // prettier-ignore
+  }
   return object(
     {
       spec: object({
@@ -257,7 +258,7 @@ const httpRoutes: Definition = {
     {
       name: 'v1',
       storage: true,
-      schema: { openAPIV3Schema: httpRoute() },
+      schema: httpRoute(),
       subresources: status,
       additionalPrinterColumns: [column('Hostnames', 'string', '.spec.hostnames'), AGE],
     },
@@ -265,7 +266,7 @@ const httpRoutes: Definition = {
       name: 'v1beta1',
       deprecated: true,
       deprecationWarning: 'The v1beta1 version of HTTPRoute has been deprecated and will be removed, "v1" is there',
-      schema: { openAPIV3Schema: httpRoute({ useDefaultGateways: { ...text, default: 'None' } }) },
+      schema: httpRoute({ useDefaultGateways: { ...text, default: 'None' } }),
       subresources: status,
       additionalPrinterColumns: [column('Hostnames', 'string', '.spec.hostnames[0]'), AGE],
     },
@@ -284,45 +285,40 @@ const requests: Definition = {
     {
       name: 'v1',
       storage: true,
-      schema: {
-        openAPIV3Schema: object({
-          spec: object(
-            {
-              duration: text,
-              request: { type: 'string', format: 'byte' },
-              extra: { type: 'object', additionalProperties: texts },
-              groups: { ...texts, 'x-kubernetes-list-type': 'atomic' },
-              isCA: { type: 'boolean' },
-              issuerRef: object({ group: text, kind: text, name: text }, { required: ['name'] }),
-              username: text,
-              serial: { ...integer, default: markNumber('9007199254740993') },
-              limits: {
-                type: 'object',
-                additionalProperties: { ...integer, default: markNumber('9223372036854775807') },
-              },
-              share: { type: 'number', default: markNumber('0.10') },
-            },
-            { required: ['issuerRef', 'request'] },
-          ),
-          status: object({
-            conditions,
-            certificate: { type: 'string', format: 'byte' },
-            failureTime: { type: 'string', format: 'date-time' },
-          }),
+      schema: object({
+        spec: object(
+          {
+            duration: text,
+            request: bytes,
+            extra: mapOf(texts),
+            groups: { ...texts, 'x-kubernetes-list-type': 'atomic' },
+            isCA: flag,
+            issuerRef: object({ group: text, kind: text, name: text }, { required: ['name'] }),
+            username: text,
+            serial: { ...integer, default: markNumber('9007199254740993') },
+            limits: mapOf({ ...integer, default: markNumber('9223372036854775807') }),
+            share: { type: 'number', default: markNumber('0.10') },
+          },
+          { required: ['issuerRef', 'request'] },
+        ),
+        status: object({
+          conditions,
+          certificate: bytes,
+          failureTime: dateTime,
         }),
-      },
+      }),
       subresources: status,
       selectableFields: [
-        { jsonPath: '.spec.issuerRef.group' },
-        { jsonPath: '.spec.issuerRef.kind' },
-        { jsonPath: '.spec.issuerRef.name' },
-        { jsonPath: '.spec.isCA' },
-        { jsonPath: '.spec.serial' },
+        '.spec.issuerRef.group',
+        '.spec.issuerRef.kind',
+        '.spec.issuerRef.name',
+        '.spec.isCA',
+        '.spec.serial',
       ],
       additionalPrinterColumns: [
         column('Approved', 'string', '.status.conditions[?(@.type == "Approved")].status'),
-        column('Denied', 'string', condition('Denied')),
-        column('Ready', 'string', condition('Ready')),
+        conditionColumn('Denied', 'Denied'),
+        conditionColumn('Ready', 'Ready'),
         column('Issuer', 'string', '.spec.issuerRef.name'),
         column('Requester', 'string', '.spec.username'),
         column('Status', 'string', '.status.conditions[?(@.type=="Ready")].message', { priority: 1 }),
@@ -351,7 +347,7 @@ const composite: JsonObject = object(
       { required: ['parameters'] },
     ),
     status: object(
-      { conditions, connectionDetails: object({ lastPublishedTime: { type: 'string', format: 'date-time' } }) },
+      { conditions, connectionDetails: object({ lastPublishedTime: dateTime }) },
       { 'x-kubernetes-preserve-unknown-fields': true },
     ),
   },
@@ -372,22 +368,22 @@ const composites: Definition = {
       name: 'v1alpha1',
       storage: true,
       served: false,
-      schema: { openAPIV3Schema: { ...composite, description: 'As of old.' } },
+      schema: { ...composite, description: 'As of old.' },
     },
     {
       name: 'v1beta1',
-      schema: { openAPIV3Schema: composite },
+      schema: composite,
       subresources: status,
       additionalPrinterColumns: [
-        column('SYNCED', 'string', condition('Synced')),
-        column('READY', 'string', condition('Ready')),
+        conditionColumn('SYNCED', 'Synced'),
+        conditionColumn('READY', 'Ready'),
         column('COMPOSITION', 'string', '.spec.compositionRef.name'),
         column('CONNECTION-SECRET', 'string', '.spec.writeConnectionSecretToRef.name', { priority: 1 }),
         column('SIZE', 'string', '.spec.parameters.size'),
         column('VERSION', 'number', '.spec.parameters.version', { format: 'double' }),
         column('AGE', 'date', '.metadata.creationTimestamp'),
       ],
-      selectableFields: [{ jsonPath: '.spec.compositionUpdatePolicy' }, { jsonPath: '.spec.compositionRef.name' }],
+      selectableFields: ['.spec.compositionUpdatePolicy', '.spec.compositionRef.name'],
     },
   ],
 }
@@ -403,64 +399,59 @@ const scaledObjects: Definition = {
     {
       name: 'v1alpha1',
       storage: true,
-      schema: {
-        openAPIV3Schema: object(
-          {
-            spec: object(
-              {
-                scaleTargetRef: object(
-                  { apiVersion: text, kind: text, name: text, envSourceContainerName: text },
-                  { required: ['name'] },
-                ),
-                pollingInterval: { ...int32, default: 30 },
-                minReplicaCount: int32,
-                maxReplicaCount: int32,
-                workers: object({ count: { ...int32, default: 2 } }),
-                fallback: object({ failureThreshold: int32, replicas: int32 }),
-                advanced: object({
-                  restoreToOriginalReplicaCount: { type: 'boolean' },
-                  behavior: object({
-                    scaleDown: object({
-                      stabilizationWindowSeconds: { ...int32, nullable: true },
-                      policies: {
-                        ...listOf(object({ type: text, value: int32, periodSeconds: { ...int32, default: 15 } })),
-                        'x-kubernetes-list-type': 'atomic',
-                      },
-                    }),
+      schema: object(
+        {
+          spec: object(
+            {
+              scaleTargetRef: object(
+                { apiVersion: text, kind: text, name: text, envSourceContainerName: text },
+                { required: ['name'] },
+              ),
+              pollingInterval: { ...int32, default: 30 },
+              minReplicaCount: int32,
+              maxReplicaCount: int32,
+              workers: object({ count: { ...int32, default: 2 } }),
+              fallback: object({ failureThreshold: int32, replicas: int32 }),
+              advanced: object({
+                restoreToOriginalReplicaCount: flag,
+                behavior: object({
+                  scaleDown: object({
+                    stabilizationWindowSeconds: { ...int32, nullable: true },
+                    policies: {
+                      ...listOf(object({ type: text, value: int32, periodSeconds: { ...int32, default: 15 } })),
+                      'x-kubernetes-list-type': 'atomic',
+                    },
                   }),
                 }),
-                triggers: listOf(
-                  object(
-                    {
-                      type: text,
-                      name: text,
-                      useCachedMetrics: { type: 'boolean' },
-                      metadata: textMap,
-                      authenticationRef: object({ name: text, kind: text }),
-                    },
-                    { required: ['type', 'metadata'] },
-                  ),
+              }),
+              triggers: listOf(
+                object(
+                  {
+                    type: text,
+                    name: text,
+                    useCachedMetrics: flag,
+                    metadata: textMap,
+                    authenticationRef: object({ name: text, kind: text }),
+                  },
+                  { required: ['type', 'metadata'] },
                 ),
-              },
-              { required: ['scaleTargetRef', 'triggers'] },
-            ),
-            status: object({
-              conditions: listOf(
-                object({ type: text, status: text, reason: text, message: text }, { required: ['type', 'status'] }),
               ),
-              health: {
-                type: 'object',
-                additionalProperties: object({ numberOfFailures: int32, status: { ...text, default: 'Happy' } }),
-              },
-              externalMetricNames: texts,
-              originalReplicaCount: int32,
-              lastActiveTime: { type: 'string', format: 'date-time' },
-              workers: object({ ready: int32, selector: text }),
-            }),
-          },
-          { required: ['spec'] },
-        ),
-      },
+            },
+            { required: ['scaleTargetRef', 'triggers'] },
+          ),
+          status: object({
+            conditions: listOf(
+              object({ type: text, status: text, reason: text, message: text }, { required: ['type', 'status'] }),
+            ),
+            health: mapOf(object({ numberOfFailures: int32, status: { ...text, default: 'Happy' } })),
+            externalMetricNames: texts,
+            originalReplicaCount: int32,
+            lastActiveTime: dateTime,
+            workers: object({ ready: int32, selector: text }),
+          }),
+        },
+        { required: ['spec'] },
+      ),
       subresources: {
         status: {},
         scale: {
@@ -470,9 +461,9 @@ const scaledObjects: Definition = {
         },
       },
       selectableFields: [
-        { jsonPath: '.spec.scaleTargetRef.name' },
-        { jsonPath: '.spec.maxReplicaCount' },
-        { jsonPath: '.spec.advanced.restoreToOriginalReplicaCount' },
+        '.spec.scaleTargetRef.name',
+        '.spec.maxReplicaCount',
+        '.spec.advanced.restoreToOriginalReplicaCount',
       ],
       additionalPrinterColumns: [
         column('ScaleTargetName', 'string', '.spec.scaleTargetRef.name'),
@@ -501,47 +492,52 @@ const bundles: Definition = {
     {
       name: 'v1',
       storage: true,
-      schema: {
-        openAPIV3Schema: object({
-          spec: object({
-            encryptedData: { ...textMap, 'x-kubernetes-preserve-unknown-fields': true },
-            template: object(
-              {
-                data: { ...textMap, nullable: true },
-                immutable: { type: 'boolean' },
-                metadata: { ...anything, nullable: true },
-                type: text,
-              },
-              { nullable: true },
-            ),
-            resources: listOf({
-              ...anything,
-              'x-kubernetes-embedded-resource': true,
-              nullable: true,
-            }),
-            byName: {
-              type: 'object',
-              additionalProperties: object(
-                { spec: object({ on: { type: 'boolean', default: true }, note: { ...text, nullable: true } }) },
-                { 'x-kubernetes-embedded-resource': true },
-              ),
+      schema: object({
+        spec: object({
+          encryptedData: { ...textMap, 'x-kubernetes-preserve-unknown-fields': true },
+          template: object(
+            {
+              data: { ...textMap, nullable: true },
+              immutable: flag,
+              metadata: { ...anything, nullable: true },
+              type: text,
             },
-            job: object(
-              { spec: object({ template: { ...anything, 'x-kubernetes-embedded-resource': true } }) },
-              { 'x-kubernetes-embedded-resource': true, nullable: true },
-            ),
-            steps: {
-              ...listOf(object({ name: text, with: { ...anything, nullable: true }, timeout: { ...intOrString, default: '1m' } }, { required: ['name'] })),
-              'x-kubernetes-list-type': 'map',
-              'x-kubernetes-list-map-keys': ['name'],
-            },
-            selector: { ...object({ matchLabels: textMap, matchExpressions: listOf(object({ key: text, operator: text, values: texts })) }), 'x-kubernetes-map-type': 'atomic' },
+            { nullable: true },
+          ),
+          resources: listOf({
+            ...anything,
+            'x-kubernetes-embedded-resource': true,
+            nullable: true,
           }),
-          status: { ...anything, properties: { observed: integer, phase: { ...text, default: 'Pending' } } },
+          byName: mapOf(
+            object(
+              { spec: object({ on: { ...flag, default: true }, note: { ...text, nullable: true } }) },
+              { 'x-kubernetes-embedded-resource': true },
+            ),
+          ),
+          job: object(
+            { spec: object({ template: { ...anything, 'x-kubernetes-embedded-resource': true } }) },
+            { 'x-kubernetes-embedded-resource': true, nullable: true },
+          ),
+          steps: listBy(
+            'name',
+            object(
+              { name: text, with: { ...anything, nullable: true }, timeout: { ...intOrString, default: '1m' } },
+              { required: ['name'] },
+            ),
+          ),
+          selector: {
+            ...object({
+              matchLabels: textMap,
+              matchExpressions: listOf(object({ key: text, operator: text, values: texts })),
+            }),
+            'x-kubernetes-map-type': 'atomic',
+          },
         }),
-      },
+        status: { ...anything, properties: { observed: integer, phase: { ...text, default: 'Pending' } } },
+      }),
       subresources: { status: {} },
-      selectableFields: [{ jsonPath: '.status.phase' }, { jsonPath: '.spec.template.immutable' }],
+      selectableFields: ['.status.phase', '.spec.template.immutable'],
       additionalPrinterColumns: [
         column('Synced', 'string', '.status.conditions[?(@.type=="Synced")].status'),
         column('Kinds', 'string', '.spec.resources[*].kind'),
@@ -554,7 +550,7 @@ const bundles: Definition = {
       ],
     },
   ],
-} // prettier-ignore
+}
 
 /** Versions whose order is not that of their names; one that cannot be told from its neighbours by a schema. */
 const versions: Definition = {
@@ -568,7 +564,7 @@ const versions: Definition = {
       storage: name === 'v3beta1',
       served: name !== 'v11alpha2',
       ...(name.startsWith('foo') ? { deprecated: true } : {}),
-      schema: name === 'v1' ? { openAPIV3Schema: object({ spec: object({ size: intOrString }) }) } : anySchema,
+      schema: name === 'v1' ? object({ spec: object({ size: intOrString }) }) : anything,
       additionalPrinterColumns: [column('Size', name === 'v2' ? 'integer' : 'string', '.spec.size')],
     }),
   ),
@@ -583,8 +579,8 @@ const projects: Definition = {
   categories: ['all'],
   scope: 'Namespaced',
   versions: [
-    { name: 'v1alpha1', storage: true, schema: { openAPIV3Schema: object({ spec: object({ description: text }) }) } },
-    { name: 'v1', schema: { openAPIV3Schema: object({ spec: anything }) } },
+    { name: 'v1alpha1', storage: true, schema: object({ spec: object({ description: text }) }) },
+    { name: 'v1', schema: object({ spec: anything }) },
   ],
 }
 
@@ -608,18 +604,16 @@ export const changes: readonly Change[] = [
       ...scaledObjects,
       versions: scaledObjects.versions.map((version) => ({
         ...version,
-        schema: {
-          openAPIV3Schema: object({
-            spec: object({
-              scaleTargetRef: object({ name: text, kind: { ...text, default: 'Deployment' } }),
-              maxReplicaCount: { ...int32, default: 100 },
-              triggers: listOf(object({ type: text, metricType: { ...text, default: 'AverageValue' } })),
-            }),
-            status: anything,
+        schema: object({
+          spec: object({
+            scaleTargetRef: object({ name: text, kind: { ...text, default: 'Deployment' } }),
+            maxReplicaCount: { ...int32, default: 100 },
+            triggers: listOf(object({ type: text, metricType: { ...text, default: 'AverageValue' } })),
           }),
-        },
+          status: anything,
+        }),
         subresources: { status: {} },
-        selectableFields: [{ jsonPath: '.spec.scaleTargetRef.kind' }, { jsonPath: '.spec.maxReplicaCount' }],
+        selectableFields: ['.spec.scaleTargetRef.kind', '.spec.maxReplicaCount'],
         additionalPrinterColumns: [
           column('Cron', 'string', '.spec.triggers[?(@.type=="cron")].metricType'),
           column('Max', 'string', '.spec.maxReplicaCount'),
@@ -643,7 +637,7 @@ export const changes: readonly Change[] = [
     what: 'unknown fields are kept from now on',
     definition: {
       ...httpRoutes,
-      versions: httpRoutes.versions.map((version) => ({ ...version, schema: anySchema })),
+      versions: httpRoutes.versions.map((version) => ({ ...version, schema: anything })),
     },
   },
   { what: 'one is deleted with all that was made of it', definition: virtualServices, isDeleted: true },
