@@ -14,8 +14,10 @@ export interface Lane {
 
 /** Sources that use less than about half of a processor, and take seconds: files, or folders. */
 export const WAITING: readonly string[] = [
+  'test/bench/fanout.test.ts',
   'test/client/leader-election.test.ts',
   'test/client/shared-informer/faults.test.ts',
+  'test/conformance/watch.test.ts',
   'test/etcd',
   'test/fault/age.test.ts',
   'test/fault/broken-builds.test.ts',
