@@ -76,7 +76,9 @@ async function all(choice: Choice, tokens: string): Promise<void> {
     const stretch = { subject: scene.subject, source: scene.source, watchers, run }
     for (const request of preparations) await server.send(request)
     await watchers.caughtUp((await scene.source.run({ ...run, ms: 1_000 })).next, 30_000)
-    for (const bad of badRequests) await server.warmUp(bad)
+    const { requests } = choice
+    const asked = badRequests.filter(({ name }) => requests.length === 0 || requests.some((one) => name.includes(one)))
+    for (const bad of asked) await server.warmUp(bad)
     await server.block()
     const without = await measureStretch(stretch)
     const row = (name: string, measured: Measured): void => {
@@ -93,12 +95,10 @@ async function all(choice: Choice, tokens: string): Promise<void> {
       })
     }
     row('none', { ...(await server.block()), status: 0, answerMs: 0, delayMs: without.report.delayMs })
-    for (const bad of badRequests) {
+    for (const bad of asked) {
       for (const request of bad.before?.(1) ?? []) await server.send(request)
       await server.block()
-      const answering = server.measure(bad)
-      const { report } = await measureStretch(stretch)
-      const answer = await answering
+      const [answer, { report }] = await Promise.all([server.measure(bad), measureStretch(stretch)])
       row(bad.name, { ...answer, ...(await server.block()), delayMs: report.delayMs })
       server.closeWatches()
       await sleep(500)

@@ -34,6 +34,7 @@ export const TOKEN_FILE = 'admin,admin,1,system:masters\nmallory,mallory,2\n'
 const PODS = '/api/v1/namespaces/bad/pods'
 const VICTIM = `${PODS}/victim`
 const CONFIG_MAPS = '/api/v1/namespaces/bad/configmaps'
+const REVIEWS = '/apis/authorization.k8s.io/v1'
 const ROLES = '/apis/rbac.authorization.k8s.io/v1/clusterroles'
 const BINDINGS = '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings'
 const DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
@@ -78,7 +79,7 @@ function widget(spec: object): HttpRequest {
   return sending('POST', WIDGETS, JSON_TYPE, object)
 }
 
-function definition(plural: string, kind: string, properties: object): HttpRequest {
+function definition(plural: string, kind: string, properties: object, more: object = {}): HttpRequest {
   const schema = { openAPIV3Schema: { type: 'object', properties: { spec: { type: 'object', properties } } } }
   return sending('POST', DEFINITIONS, JSON_TYPE, {
     apiVersion: 'apiextensions.k8s.io/v1',
@@ -88,7 +89,7 @@ function definition(plural: string, kind: string, properties: object): HttpReque
       group: 'bench.example',
       names: { plural, singular: kind.toLowerCase(), kind, listKind: `${kind}List` },
       scope: 'Namespaced',
-      versions: [{ name: 'v1', served: true, storage: true, schema }],
+      versions: [{ name: 'v1', served: true, storage: true, schema, ...more }],
     },
   })
 }
@@ -119,6 +120,14 @@ function emptyMessages(messages: number): Buffer {
   const typeMeta = Buffer.concat([lengthDelimited(1, Buffer.from('v1')), lengthDelimited(2, Buffer.from('Pod'))])
   const pod = lengthDelimited(2, Buffer.alloc(2 * messages, Buffer.from([0x12, 0x00])))
   return Buffer.concat([Buffer.from('k8s\0'), lengthDelimited(1, typeMeta), lengthDelimited(2, pod)])
+}
+
+function members(length: number): Record<string, string> {
+  return Object.fromEntries(times(length, (i) => [`key-${i}`, `"${i}"`]))
+}
+
+function manyProperties(length: number): Record<string, object> {
+  return Object.fromEntries(times(length, (i) => [`p${i}`, { type: 'string', description: 'a property' }]))
 }
 
 const absentLabels = (n: number): string => encodeURIComponent(times(n, (i) => `!absent-${i}`).join(','))
@@ -310,9 +319,8 @@ export const badRequests: readonly BadRequest[] = [
   {
     name: 'definition of 20,000 properties',
     request: (scale) => {
-      const properties = times(count(scale, 20_000), (i) => [`p${i}`, { type: 'string', description: 'a property' }])
       const plural = `large${++made}s`
-      return definition(plural, `Large${made}`, Object.fromEntries(properties))
+      return definition(plural, `Large${made}`, manyProperties(count(scale, 20_000)))
     },
     answers: [...WRITTEN, ...REFUSED],
   },
@@ -451,6 +459,210 @@ export const badRequests: readonly BadRequest[] = [
     name: 'OpenAPI after a definition of 20,000 properties',
     request: () => ({ method: 'GET', path: '/openapi/v2' }),
     answers: [200],
+  },
+  {
+    name: 'a ClusterRole of 10,000 rules',
+    request: (scale) => {
+      const rules = times(count(scale, 10_000), (i) => ({
+        verbs: ['get'],
+        apiGroups: [`g${i}`],
+        resources: ['a', 'b'],
+      }))
+      return clusterRole(`rules-${++made}`, { rules })
+    },
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: 'decisions by a bound ClusterRole of 10,000 rules',
+    before: (scale) => {
+      const rules = times(count(scale, 10_000), (i) => ({
+        verbs: ['get'],
+        apiGroups: [`g${i}`],
+        resources: ['a', 'b'],
+      }))
+      return [clusterRole('bound-rules', { rules }), boundToMallory('bound-rules')]
+    },
+    request: () => ({ method: 'GET', path: VICTIM, user: 'mallory' }),
+    answers: [200, 403],
+  },
+  {
+    name: 'the rules of a user with 10,000',
+    request: () =>
+      sending('POST', `${REVIEWS}/selfsubjectrulesreviews`, JSON_TYPE, {
+        apiVersion: 'authorization.k8s.io/v1',
+        kind: 'SelfSubjectRulesReview',
+        spec: { namespace: 'bad' },
+      }),
+    answers: [201],
+  },
+  {
+    name: 'a review of 100,000 groups',
+    request: (scale) =>
+      sending('POST', `${REVIEWS}/subjectaccessreviews`, JSON_TYPE, {
+        apiVersion: 'authorization.k8s.io/v1',
+        kind: 'SubjectAccessReview',
+        spec: {
+          user: 'x',
+          groups: times(count(scale, 100_000), (i) => `group-${i}`),
+          resourceAttributes: { verb: 'get', resource: 'pods', namespace: 'bad' },
+        },
+      }),
+    answers: [201, ...REFUSED],
+  },
+  {
+    name: 'YAML of an object of 25,000 members',
+    before: (scale) => [configMap({ name: 'members' }, { data: members(count(scale, 25_000)) })],
+    request: () => ({ method: 'GET', path: `${CONFIG_MAPS}/members`, ...accepting(YAML) }),
+    answers: [200],
+  },
+  {
+    name: 'chosen fields of an object of 25,000 members',
+    request: () => ({ method: 'GET', path: `${CONFIG_MAPS}/members?fields=data.key-7,metadata.name` }),
+    answers: [200],
+  },
+  {
+    name: 'a Table of 500 objects with 1,000 columns',
+    before: (scale) => [
+      definition(
+        'columns',
+        'Column',
+        {},
+        {
+          additionalPrinterColumns: times(count(scale, 1_000), (i) => ({
+            name: `Column ${i}`,
+            type: 'string',
+            jsonPath: `.spec.parts[?(@.size==${i})].name`,
+          })),
+        },
+      ),
+      ...times(count(scale, 500), (i) => {
+        const object = { apiVersion: 'bench.example/v1', kind: 'Column', metadata: { name: `column-${i}` } }
+        return sending('POST', '/apis/bench.example/v1/namespaces/bad/columns', JSON_TYPE, object)
+      }),
+    ],
+    request: () => ({
+      method: 'GET',
+      path: '/apis/bench.example/v1/columns',
+      ...accepting('application/json;as=Table;g=meta.k8s.io;v=v1'),
+    }),
+    answers: [200],
+  },
+  {
+    name: 'custom objects of 1 MB',
+    before: (scale) =>
+      times(count(scale, 8), () => widget({ parts: times(count(scale, 60_000), (i) => ({ size: i })) })),
+    request: () => ({ method: 'GET', path: WIDGETS }),
+    answers: [200],
+  },
+  {
+    name: 'a custom object of 1 MB by a field that it may have',
+    request: () => ({ method: 'GET', path: `${WIDGETS}?fieldSelector=spec.parts%3Dx${++made}` }),
+    answers: [200, 400],
+  },
+  {
+    name: 'discovery after 300 definitions',
+    before: (scale) => times(count(scale, 300), (i) => definition(`kind${i}s`, `Kind${i}`, manyProperties(100))),
+    request: () => ({
+      method: 'GET',
+      path: '/apis',
+      ...accepting('application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'),
+    }),
+    answers: [200],
+  },
+  {
+    name: 'a definition beside 300 others',
+    request: () => definition(`one${++made}s`, `One${made}`, manyProperties(10)),
+    answers: [201],
+  },
+  {
+    name: 'OpenAPI index after 300 definitions',
+    request: () => ({ method: 'GET', path: '/openapi/v3' }),
+    answers: [200],
+  },
+  {
+    name: 'OpenAPI v3 after 300 definitions',
+    request: () => ({
+      method: 'GET',
+      path: '/openapi/v3/apis/bench.example/v1',
+      ...accepting('application/com.github.proto-openapi.spec.v3@v1.0+protobuf'),
+    }),
+    answers: [200],
+  },
+  {
+    name: 'an Accept header of 8 KB',
+    request: () => ({
+      method: 'GET',
+      path: '/api/v1/pods?limit=1',
+      ...accepting(`${times(500, (i) => `a/b${i};q=0.1`).join(',')},application/json`),
+    }),
+    answers: [200, 406, 431],
+  },
+  {
+    name: 'a list by 2,000 values of a label',
+    request: () => {
+      const values = times(2_000, (i) => `v${i}`).join(',')
+      return { method: 'GET', path: `/api/v1/pods?labelSelector=${encodeURIComponent(`a in (${values})`)}` }
+    },
+    answers: [200, 400, 414, 431],
+  },
+  {
+    name: 'a NetworkPolicy of 20,000 label requirements',
+    request: (scale) => {
+      const matchExpressions = times(count(scale, 20_000), (i) => ({ key: `k${i}`, operator: 'Exists' }))
+      return sending('POST', '/apis/networking.k8s.io/v1/namespaces/bad/networkpolicies', JSON_TYPE, {
+        apiVersion: 'networking.k8s.io/v1',
+        kind: 'NetworkPolicy',
+        metadata: { name: `bad-${++made}` },
+        spec: { podSelector: { matchExpressions } },
+      })
+    },
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: 'a Table of NetworkPolicies of 20,000 label requirements',
+    request: () => ({
+      method: 'GET',
+      path: '/apis/networking.k8s.io/v1/networkpolicies',
+      ...accepting('application/json;as=Table;g=meta.k8s.io;v=v1'),
+    }),
+    answers: [200],
+  },
+  {
+    name: '200 APIServices',
+    before: (scale) =>
+      times(count(scale, 200), (i) =>
+        sending('POST', '/apis/apiregistration.k8s.io/v1/apiservices', JSON_TYPE, {
+          apiVersion: 'apiregistration.k8s.io/v1',
+          kind: 'APIService',
+          metadata: { name: `v1.remote${i}.example` },
+          spec: {
+            group: `remote${i}.example`,
+            version: 'v1',
+            groupPriorityMinimum: 100,
+            versionPriority: 100,
+            service: { name: 'none', namespace: 'bad' },
+          },
+        }),
+      ),
+    request: () => ({ method: 'GET', path: '/apis' }),
+    answers: [200],
+  },
+  {
+    name: 'a webhook configuration of 5,000 webhooks',
+    request: (scale) =>
+      sending('POST', '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations', JSON_TYPE, {
+        apiVersion: 'admissionregistration.k8s.io/v1',
+        kind: 'ValidatingWebhookConfiguration',
+        metadata: { name: `bad-${++made}` },
+        webhooks: times(count(scale, 5_000), (i) => ({
+          name: `w${i}.bench.example`,
+          clientConfig: { url: 'https://example.com/' },
+          rules: [{ apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*'] }],
+          sideEffects: 'None',
+          admissionReviewVersions: ['v1'],
+        })),
+      }),
+    answers: [...WRITTEN, ...REFUSED],
   },
   {
     name: 'a page token of 12 KB',

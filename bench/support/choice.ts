@@ -22,6 +22,8 @@ export interface Choice {
   readonly kubeApiserver?: string | undefined
   readonly nodeFlags: readonly string[]
   readonly serverFlags: readonly string[]
+  /** Parts of the names of the known-bad requests that are sent; empty for all. */
+  readonly requests: readonly string[]
 }
 
 export type Question = (choice: Choice) => Promise<void>

@@ -3,11 +3,11 @@
  * pruned once more as the one says in which they are shown. Defaults are those of the stored version alone, as in the
  * API server.
  */
+import type { DefinedSchema } from './defined-schema.js'
 import { type Spliceable, scanObject } from './json-scan.js'
 import { encodeJsonTree, isRecord, type Json, type JsonRecord, parseJsonTree } from './json-tree.js'
 import { orderlyMetadata } from './object-metadata.js'
 import { coerceEmbedded, fillDefaults, pruneNulls, pruneUnknown, type Structural } from './structural-change.js'
-import { type OpenApiSchema, structuralOf } from './structural-schema.js'
 
 /** Finds numbers that may print otherwise than they are written: a fraction, an exponent, many digits, a negative zero. */
 const SUSPECT_NUMBER = /(?:"\s*:|[,[])\s*((?:-0|-?\d{16}|-?\d+[.eE])[\d.eE+-]*)/g
@@ -24,14 +24,13 @@ export interface ReadRulesOptions {
   /**
    * By version, those that are not served included. undefined: the version has none, and keeps type and metadata alone.
    */
-  readonly schemas: Readonly<Record<string, OpenApiSchema | undefined>>
+  readonly schemas: Readonly<Record<string, DefinedSchema | undefined>>
   /** Definitions of old may say so. */
   readonly preservesUnknownFields: boolean
 }
 
 export class ReadRules {
   readonly #options: ReadRulesOptions
-  readonly #versions = new Map<string, Structural | null>()
 
   constructor(options: ReadRulesOptions) {
     this.#options = options
@@ -100,12 +99,7 @@ export class ReadRules {
 
   #schemaOf(apiVersion: string): Structural | null {
     const version = apiVersion.slice(this.#options.group.length + 1)
-    let structural = this.#versions.get(version)
-    if (structural === undefined) {
-      const { schemas } = this.#options
-      const schema = Object.hasOwn(schemas, version) ? schemas[version] : undefined
-      this.#versions.set(version, (structural = schema === undefined ? null : structuralOf(schema)))
-    }
-    return structural
+    const { schemas } = this.#options
+    return (Object.hasOwn(schemas, version) ? schemas[version]?.structural : null) ?? null
   }
 }

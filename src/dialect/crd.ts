@@ -8,6 +8,7 @@
  * object that is stored in another one is an error that says so.
  */
 import { createHash } from 'node:crypto'
+import { DefinedSchema } from '../codec/defined-schema.js'
 import { exactText } from '../codec/exact-json.js'
 import { keyFromText } from '../model/event.js'
 import type { Resource } from '../model/resource.js'
@@ -149,7 +150,7 @@ interface Version {
   readonly deprecationWarning: string | null
   readonly printerColumns: readonly PrinterColumn[]
   readonly selectableFields: readonly string[]
-  readonly schema: Readonly<Record<string, unknown>> | undefined
+  readonly schema: DefinedSchema | undefined
   readonly subresources: Subresources
 }
 
@@ -169,7 +170,7 @@ function versionsOf(spec: unknown): readonly Version[] {
       deprecationWarning: has(version, 'deprecationWarning') ? textAt(version, 'deprecationWarning') : null,
       printerColumns: (columns.length > 0 ? columns : listAt(spec, 'additionalPrinterColumns')).map(printerColumn),
       selectableFields: listAt(version, 'selectableFields').map((entry) => textAt(entry, 'jsonPath')),
-      schema: isRecord(schema) ? schema : undefined,
+      schema: isRecord(schema) ? DefinedSchema.of(schema) : undefined,
       subresources: subresourcesOf(field(version, 'subresources') ?? field(spec, 'subresources')),
     }
   })

@@ -149,7 +149,7 @@ export class SchemaCollector {
   #unlisted({ origin, schema }: ServedResource): JsonSchema {
     const metadata = this.#metadata(OBJECT_META, PLAIN_OBJECT_META)
     if (schema !== undefined) {
-      const published = this.#published(schema)
+      const published = this.#published(schema.parsed)
       return { ...published, properties: { ...propertiesOf(published), metadata } }
     }
     const properties = origin === 'declared' ? { metadata, ...KEY_VALUE } : { metadata }

@@ -2,20 +2,20 @@
  * OpenAPI documents, as far as clients such as kubectl need them: the v3 index, one v3 document per group version
  * (`kubectl explain`), and a v2 document of everything (Argo CD).
  *
- * A document is made when it is first asked for, since the core group alone has hundreds of schemas. The hash in the
- * index is computed from the sources of the document, so that the index is cheap and a client's cache stays valid until
- * something changes.
+ * A document is made when it is first asked for, since the core group alone has hundreds of schemas, and in a thread,
+ * because those of definitions are as large as anybody makes them. The hash in the index is computed from the sources of
+ * the document, so that the index is cheap and a client's cache stays valid until something changes.
  */
 import { createHash } from 'node:crypto'
 
 import { exactText } from '../codec/exact-json.js'
 import { apiVersion } from '../model/resource.js'
 import { documentOf, type Document, groupsOf } from './discovery.js'
-import { openApiV2, type V2Document, type V3Part } from './openapi-v2.js'
+import { openApiV2, type V3Part } from './openapi-v2.js'
 import { v2Protobuf } from './openapi-v2-protobuf.js'
 import { v3Protobuf } from './openapi-v3-protobuf.js'
 import { type JsonSchema, SchemaCollector, type SchemaSource } from './openapi-schema.js'
-import type { ResourceRegistry, ServedResource } from './resource-registry.js'
+import { type ResourceRegistry, type ServedResource, valueOf } from './resource-registry.js'
 
 export interface OpenApiOptions {
   /** The fields of the built-in kinds. Without them, `explain` shows only a kind's metadata. */
@@ -27,6 +27,14 @@ export interface OpenApiOptions {
   readonly writable?: boolean
   /** A part of every hash, because another version of this project may make other documents. */
   readonly productVersion?: string
+  /** Makes a document as `makeOpenApi` does. Default: that, at once. */
+  readonly make?: (resources: readonly ServedResource[], form: OpenApiForm) => Promise<Document>
+}
+
+export interface OpenApiForm {
+  /** `v2`: of everything; `v3`: of one group version. */
+  readonly version: 'v2' | 'v3'
+  readonly encoding: 'json' | 'protobuf'
 }
 
 const INFO = { title: 'distributary', version: 'v1.32.0' }
@@ -34,61 +42,46 @@ const INFO = { title: 'distributary', version: 'v1.32.0' }
 export class OpenApi {
   readonly #registry: ResourceRegistry
   readonly #options: OpenApiOptions
-  #documents = new Map<string, Document>()
+  readonly #make: NonNullable<OpenApiOptions['make']>
+  #documents = new Map<string, Promise<Document>>()
+  #index: Document | null = null
   #generation = -1
 
   constructor(registry: ResourceRegistry, options: OpenApiOptions = {}) {
     this.#registry = registry
     this.#options = options
+    this.#make =
+      options.make ?? ((resources, form) => Promise.resolve().then(() => makeOpenApi(resources, form, options)))
   }
 
   /** The document of `/openapi/v2`, in the negotiated form. */
-  v2(encoding: 'json' | 'protobuf'): Document {
-    if (encoding === 'protobuf') return this.#cached('v2 protobuf', () => documentOf(v2Protobuf(this.#v2())))
-    return this.#cached('v2', () => document(this.#v2()))
+  async v2(encoding: OpenApiForm['encoding']): Promise<Document> {
+    return await this.#cached('v2', this.#registry.list(), { version: 'v2', encoding })
   }
 
   /** The document of `/openapi/v3`. */
   index(): Document {
-    return this.#cached('index', () => {
-      const paths: Record<string, { serverRelativeURL: string }> = {}
-      for (const { name, versions } of groupsOf(this.#registry.list())) {
-        for (const version of versions) {
-          const path = name === '' ? `api/${version.name}` : `apis/${name}/${version.name}`
-          paths[path] = { serverRelativeURL: `/openapi/v3/${path}?hash=${this.#hash(version.resources)}` }
-        }
+    this.#forgetOld()
+    if (this.#index !== null) return this.#index
+    const paths: Record<string, { serverRelativeURL: string }> = {}
+    for (const { name, versions } of groupsOf(this.#registry.list())) {
+      for (const version of versions) {
+        const path = name === '' ? `api/${version.name}` : `apis/${name}/${version.name}`
+        paths[path] = { serverRelativeURL: `/openapi/v3/${path}?hash=${this.#hash(version.resources)}` }
       }
-      return document({ paths })
-    })
+    }
+    return (this.#index = document({ paths }))
   }
 
   /** The document of `/openapi/v3/apis/{group}/{version}`, in the negotiated form; null when nothing of it is served. */
-  groupVersion(group: string, version: string, encoding: 'json' | 'protobuf' = 'json'): Document | null {
+  async groupVersion(
+    group: string,
+    version: string,
+    encoding: OpenApiForm['encoding'] = 'json',
+  ): Promise<Document | null> {
     const found = this.#find(group, version)
     if (found === undefined) return null
-    return this.#cached(`${apiVersion({ group, version })} ${encoding}`, () => {
-      const { paths, schemas } = this.#partOf(found.resources)
-      const content = { openapi: '3.0.0', info: INFO, paths, components: { schemas } }
-      return encoding === 'protobuf' ? documentOf(v3Protobuf(content)) : document(content)
-    })
-  }
-
-  #v2(): V2Document {
-    const versions = groupsOf(this.#registry.list()).flatMap((group) => group.versions)
-    return openApiV2(
-      INFO,
-      versions.map(({ resources }) => this.#partOf(resources)),
-    )
-  }
-
-  #partOf(resources: readonly ServedResource[]): V3Part {
-    const collector = new SchemaCollector(this.#options.schemas)
-    const paths: Record<string, JsonSchema> = {}
-    for (const served of resources) {
-      const scaleName = served.subresources.scale === null ? null : collector.addScale()
-      Object.assign(paths, pathsOf(served, collector.add(served), scaleName, this.#options.writable ?? false))
-    }
-    return { paths, schemas: collector.schemas }
+    return await this.#cached(apiVersion({ group, version }), found.resources, { version: 'v3', encoding })
   }
 
   /** The hash in the index, which changes whenever the document may have changed; null when nothing of it is served. */
@@ -105,19 +98,58 @@ export class OpenApi {
 
   #hash(resources: readonly ServedResource[]): string {
     const { productVersion = '', schemas, writable = false } = this.#options
-    const content = exactText([productVersion, schemas !== undefined, resources, writable])
+    const content = JSON.stringify([productVersion, schemas !== undefined, resources.map(valueOf), writable])
     return createHash('sha256').update(content).digest('hex').toUpperCase()
   }
 
-  #cached(path: string, make: () => Document): Document {
-    if (this.#generation !== this.#registry.generation) {
-      this.#documents = new Map()
-      this.#generation = this.#registry.generation
+  /** One that cannot be made is made anew for whoever asks next. */
+  #cached(name: string, resources: readonly ServedResource[], form: OpenApiForm): Promise<Document> {
+    this.#forgetOld()
+    const documents = this.#documents
+    const key = `${name} ${form.encoding}`
+    let making = documents.get(key)
+    if (making === undefined) {
+      documents.set(key, (making = this.#make(resources, form)))
+      making.catch(() => documents.delete(key))
     }
-    let cached = this.#documents.get(path)
-    if (cached === undefined) this.#documents.set(path, (cached = make()))
-    return cached
+    return making
   }
+
+  #forgetOld(): void {
+    if (this.#generation === this.#registry.generation) return
+    this.#documents = new Map()
+    this.#index = null
+    this.#generation = this.#registry.generation
+  }
+}
+
+/** @param resources of v3: those of one group version. */
+export function makeOpenApi(
+  resources: readonly ServedResource[],
+  { version, encoding }: OpenApiForm,
+  { schemas: source, writable = false }: Pick<OpenApiOptions, 'schemas' | 'writable'>,
+): Document {
+  if (version === 'v3') {
+    const { paths, schemas } = partOf(resources, source, writable)
+    const content = { openapi: '3.0.0', info: INFO, paths, components: { schemas } }
+    return encoding === 'protobuf' ? documentOf(v3Protobuf(content)) : document(content)
+  }
+  const versions = groupsOf(resources).flatMap((group) => group.versions)
+  const whole = openApiV2(
+    INFO,
+    versions.map((one) => partOf(one.resources, source, writable)),
+  )
+  return encoding === 'protobuf' ? documentOf(v2Protobuf(whole)) : document(whole)
+}
+
+function partOf(resources: readonly ServedResource[], source: SchemaSource | undefined, writable: boolean): V3Part {
+  const collector = new SchemaCollector(source)
+  const paths: Record<string, JsonSchema> = {}
+  for (const served of resources) {
+    const scaleName = served.subresources.scale === null ? null : collector.addScale()
+    Object.assign(paths, pathsOf(served, collector.add(served), scaleName, writable))
+  }
+  return { paths, schemas: collector.schemas }
 }
 
 /** A default may have more digits than a number of JavaScript. */

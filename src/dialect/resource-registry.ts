@@ -5,6 +5,8 @@
  * The registry only knows names: the stages that feed and cache a resource listen for changes. An entry whose path
  * belongs to another owner is refused, so a CustomResourceDefinition cannot shadow a built-in resource.
  */
+import type { DefinedSchema } from '../codec/defined-schema.js'
+import { exactText } from '../codec/exact-json.js'
 import type { ViewTarget } from '../codec/object-views.js'
 import { ReadRules } from '../codec/read-rules.js'
 import { apiVersion, type Resource } from '../model/resource.js'
@@ -44,7 +46,7 @@ export interface CustomDefinition {
   /** The version in which objects are written, served or not; older objects may still be stored in another one. */
   readonly storedVersion: string
   /** The schema of each version, also of those that are not served: objects may still be stored in them. */
-  readonly schemas: Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>>
+  readonly schemas: Readonly<Record<string, DefinedSchema | undefined>>
   /** Whether members that no schema declares are kept, as definitions from before apiextensions.k8s.io/v1 may say. */
   readonly preservesUnknownFields: boolean
 }
@@ -55,7 +57,7 @@ export interface ServedResource {
   /** undefined means the columns that this project has for the kind. */
   readonly printerColumns: readonly PrinterColumn[] | undefined
   /** The OpenAPI v3 schema of the CRD; undefined when there is none. */
-  readonly schema: Readonly<Record<string, unknown>> | undefined
+  readonly schema: DefinedSchema | undefined
   /** null for what no definition defines. */
   readonly definition: CustomDefinition | null
   /** Paths that a field selector may name beyond those every resource has. Only discovery uses them. */
@@ -209,7 +211,14 @@ function isSame(a: ServedResource, b: ServedResource): boolean {
   return valueOf(a) === valueOf(b)
 }
 
-/** The fingerprint stands for the schemas, which are large. */
-function valueOf({ schema, definition, ...rest }: ServedResource): string {
-  return JSON.stringify([rest, definition === null ? schema : definition.fingerprint])
+const values = new WeakMap<ServedResource, string>()
+
+/** All that it says, as text. The fingerprint stands for the schemas, which are large. */
+export function valueOf(served: ServedResource): string {
+  let value = values.get(served)
+  if (value === undefined) {
+    const { schema, definition, ...rest } = served
+    values.set(served, (value = exactText([rest, definition === null ? schema?.parsed : definition.fingerprint])))
+  }
+  return value
 }

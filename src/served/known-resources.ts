@@ -25,6 +25,8 @@ export interface KnownResourcesOptions {
   readonly registry: ResourceRegistry
   /** undefined: no such resource is served here, so it is not waited for. */
   readonly cacheOf: (group: string, version: string, plural: string) => WatchCache | undefined
+  /** Whether every definition in the cache has been read. */
+  readonly hasReadDefinitions: () => boolean
   /** Why it is not known what the server behind `--upstream` serves; null once it is. */
   readonly upstreamProblem: () => string | null
   /** Whether APIServices are followed, which name groups that are reached through this server. */
@@ -42,6 +44,11 @@ export class KnownResources {
   constructor(options: KnownResourcesOptions) {
     this.#options = options
     if (!options.followsApiServices) this.#settled.add(SOURCES[1]!)
+  }
+
+  /** Whether every definition that was seen has been read. */
+  get hasReadDefinitions(): boolean {
+    return this.#options.hasReadDefinitions()
   }
 
   /** null once all resources are known: then a group that is not served does not exist. */
@@ -63,10 +70,11 @@ export class KnownResources {
 
   #isSettled(source: Source): boolean {
     if (this.#settled.has(source)) return true
-    const { cacheOf, logger } = this.#options
+    const { cacheOf, hasReadDefinitions, logger } = this.#options
     const cache = cacheOf(source.group, 'v1', source.plural)
     const readiness = cache?.readiness
     if (readiness?.kind === 'pending') return false
+    if (source === SOURCES[0] && !hasReadDefinitions()) return false
     this.#settled.add(source)
     if (readiness?.kind === 'refused') {
       const { plural, what } = source

@@ -28,6 +28,7 @@ import { type GateStage, openGate } from './open-gate.js'
 import { type SharedLimits, UNSHARED } from '../model/shared-limits.js'
 import { type ClientLimits, openClientLimits } from './open-client-limits.js'
 import { type Limits, openLimits } from './open-limits.js'
+import { type DocumentStage, openDocuments } from './open-documents.js'
 import { openApiServices, openPassthrough } from './open-passthrough.js'
 import { openResources, type ResourceStage, type Sources } from './open-resources.js'
 import { openWrites, type WriteStage } from './open-writes.js'
@@ -69,6 +70,7 @@ export class App {
   readonly #pump: Pump
   readonly #stage: ResourceStage
   readonly #apiServices: ApiServices | null
+  readonly #documents: DocumentStage
   readonly #clients: ClientLimits
   readonly #limits: Limits
   readonly #gate: GateStage
@@ -102,7 +104,9 @@ export class App {
     const stage = openResources(basis, this.#pump, options)
     this.#stage = stage
     this.#apiServices = openApiServices({ ...basis, gate: passGate })
-    const known = followServed(basis, stage, this.#apiServices)
+    this.#documents = openDocuments(basis)
+    const { documents } = this.#documents
+    const known = followServed(basis, stage, this.#apiServices, documents)
 
     // From the socket to the resource.
     this.#limits = openLimits(basis, stage.resources, clients)
@@ -114,6 +118,7 @@ export class App {
       writes: this.#writes,
       stage,
       known,
+      documents,
       isDraining,
       limits: this.#limits,
       gate: this.#gate.gate,
@@ -130,6 +135,7 @@ export class App {
       remote,
       maxStalenessMs: config.maxStaleness,
       isShuttingDown,
+      hasReadDefinitions: () => known.hasReadDefinitions,
     })
     const reasons = (): string[] => [...pipelines()].flatMap(({ cache }) => cache.disconnectedReason ?? [])
     this.#outages = new OutageLog({ reasons, clock, logger })
@@ -226,6 +232,7 @@ export class App {
     await this.#apiServices?.stop()
     await this.#ports.stop()
     await this.#writes?.close()
+    await this.#documents.close()
     this.#pump.stop()
     await this.#options.upstream.close()
   }

@@ -1,7 +1,8 @@
 /**
  * Follows the objects in the caches that decide what is served: custom resources, and group versions of other servers.
  */
-import { followDefinitions } from '../served/definitions.js'
+import { Definitions } from '../served/definitions.js'
+import type { DocumentThreads } from '../served/document-threads.js'
 import { followResource } from '../served/followed-objects.js'
 import { KnownResources } from '../served/known-resources.js'
 import { followApiServices } from '../served/named-services.js'
@@ -14,12 +15,21 @@ export function followServed(
   { config, logger }: Basis,
   { registry, resources, views, remote }: ResourceStage,
   services: ApiServices | null,
+  documents: DocumentThreads,
 ): KnownResources {
   const { etcdPrefix } = config
+  let definitions: Definitions | null = null
   followResource(
     registry,
     () => resources.findLive('apiextensions.k8s.io', 'v1', 'customresourcedefinitions'),
-    ({ served }) => followDefinitions({ registry, etcdPrefix, logger, jsonOf: (object) => views.json(served, object) }),
+    ({ served }) =>
+      (definitions = new Definitions({
+        registry,
+        etcdPrefix,
+        logger,
+        jsonOf: (object) => views.json(served, object),
+        readInThread: (object) => documents.readDefinition(object),
+      })),
   )
   if (services !== null) {
     followResource(
@@ -30,6 +40,7 @@ export function followServed(
   }
   return new KnownResources({
     registry,
+    hasReadDefinitions: () => definitions?.isSettled ?? true,
     cacheOf: (group, version, plural) => resources.findLive(group, version, plural)?.cache,
     upstreamProblem: () => remote?.problem ?? null,
     followsApiServices: services !== null,

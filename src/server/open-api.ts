@@ -4,6 +4,7 @@
 import { reviewKinds } from '../auth/authz/reviews.js'
 import { Discovery } from '../dialect/discovery.js'
 import { OpenApi } from '../dialect/openapi.js'
+import type { DocumentThreads } from '../served/document-threads.js'
 import type { KnownResources } from '../served/known-resources.js'
 import type { ApiContext } from '../transports/api/api-context.js'
 import { type ApiHandler, apiHandler } from '../transports/api/api-handler.js'
@@ -22,6 +23,7 @@ export interface ApiParts {
   readonly writes: Writes | null
   readonly stage: ResourceStage
   readonly known: KnownResources
+  readonly documents: DocumentThreads
   readonly limits: Limits
   readonly gate: RequestGate
   readonly passthrough: Passthrough | null
@@ -31,7 +33,7 @@ export interface ApiParts {
 
 export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
   const { config, metrics, onInternalError } = basis
-  const { stage, apiServices, gate, passthrough, version: productVersion } = parts
+  const { stage, documents, apiServices, gate, passthrough, version: productVersion } = parts
   const writable = config.enableWrites
   const remote = apiServices === null ? {} : { remote: apiServices }
   return apiHandler({
@@ -41,7 +43,12 @@ export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
     apiServices,
     schema: stage.schema,
     discovery: new Discovery(stage.registry, { productVersion, writable, reviews: reviewKinds, ...remote }),
-    openApi: new OpenApi(stage.registry, { productVersion, writable, schemas: stage.schema }),
+    openApi: new OpenApi(stage.registry, {
+      productVersion,
+      writable,
+      schemas: stage.schema,
+      make: (resources, form) => documents.makeOpenApi(resources, form),
+    }),
     writes: parts.writes,
     metrics: metrics.requests,
     onInternalError,

@@ -12,6 +12,8 @@ export interface ReadinessOptions {
   readonly remote: Pick<RemoteDiscovery, 'problem'> | null
   /** `--max-staleness`, milliseconds; null: a server that can answer from its caches is ready, however old they are. */
   readonly maxStalenessMs: number | null
+  /** Whether every definition that was there at the start has been read: until then its resource is missing here. */
+  readonly hasReadDefinitions: () => boolean
   /** From SIGTERM on, while the server may still serve for a while. */
   readonly isShuttingDown: () => boolean
   readonly clock: Clock
@@ -34,7 +36,7 @@ export class Readiness {
   }
 
   checks(): readonly HealthCheck[] {
-    const { pipelines, remote, maxStalenessMs, isShuttingDown } = this.#options
+    const { pipelines, remote, maxStalenessMs, isShuttingDown, hasReadDefinitions } = this.#options
     const checks: HealthCheck[] = [
       { name: 'ping', problem: () => null },
       { name: 'shutdown', problem: () => (isShuttingDown() ? 'the server is shutting down' : null) },
@@ -45,6 +47,11 @@ export class Readiness {
         informs: 'served from the cache',
       },
     ]
+    checks.push({
+      name: 'definitions',
+      problem: () => (hasReadDefinitions() ? null : 'not all have been read yet'),
+      isInformational: this.#wasReady,
+    })
     if (remote !== null) checks.push({ name: 'upstream-discovery', problem: () => remote.problem })
     for (const { resource, cache } of pipelines()) {
       const { readiness } = cache

@@ -1,15 +1,22 @@
 /** The other side of `thread-pool.ts`: what a thread's program calls to be given its jobs. */
-import { parentPort } from 'node:worker_threads'
+import { parentPort, type Transferable } from 'node:worker_threads'
 import type { FromThread, ToThread } from './thread-pool.js'
 
 /** Calls a function of the pool's side. @returns what it returned. */
 export type CallBack = (name: string, ...values: readonly unknown[]) => Promise<unknown>
 
-/** @param perform makes a value of a message; whatever it throws ends the thread. */
-export function serveJobs(perform: (message: unknown, call: CallBack) => Promise<unknown>): void {
+/**
+ * @param perform makes a value of a message; whatever it throws ends the thread.
+ * @param givenAway the memory that goes to the other side with a value, instead of a copy.
+ */
+export function serveJobs<T>(
+  perform: (message: unknown, call: CallBack) => Promise<T>,
+  givenAway: (value: T) => readonly Transferable[] = () => [],
+): void {
   const port = parentPort
   if (port === null) throw new RangeError('jobs are served by threads alone')
-  const post = (message: FromThread): void => port.postMessage(message)
+  const post = (message: FromThread, transfer: readonly Transferable[] = []): void =>
+    port.postMessage(message, transfer)
   const returns = new Map<number, (value: unknown) => void>()
   let lastCall = 0
   const call: CallBack = (name, ...values) =>
@@ -17,7 +24,10 @@ export function serveJobs(perform: (message: unknown, call: CallBack) => Promise
       returns.set(++lastCall, resolve)
       post({ kind: 'call', call: lastCall, name, values })
     })
-  const run = async (message: unknown): Promise<void> => post({ kind: 'done', value: await perform(message, call) })
+  const run = async (message: unknown): Promise<void> => {
+    const value = await perform(message, call)
+    post({ kind: 'done', value }, givenAway(value))
+  }
   port.on('message', (message: ToThread) => {
     if (message.kind === 'job') return void run(message.message)
     returns.get(message.call)?.(message.value)

@@ -80,7 +80,7 @@ export class KindRulebook {
     const { resource, origin, subresources } = served
     const version = apiVersion(resource)
     const builtIn = origin === 'well-known' ? this.shapes.ofKind(version, resource.kind) : undefined
-    const schema = origin === 'custom' ? served.schema : undefined
+    const schema = origin === 'custom' ? served.schema?.parsed : undefined
     const shape = builtIn ?? customShape(schema, this.shapes.objectMeta)
     return {
       typeProblem: (object) =>

@@ -13,9 +13,9 @@
  * object that is not small. What the object is is only known when it has been read: then the write begins anew in a thread.
  * `npm run bench -- loop` measures what this comes to.
  */
-import { exactText } from '../codec/exact-json.js'
 import { type JsonRecord, parseJsonTree } from '../codec/json-tree.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
+import { toShared } from '../dialect/shared-resource.js'
 import { apiVersion, resourceId } from '../model/resource.js'
 import {
   InternalError,
@@ -63,7 +63,6 @@ export class OffLoopWriter {
   /** The same without the bound on what is held, for what only this side can do. */
   readonly #unbounded: Writer
   readonly #ids = new WeakMap<ServedResource, number>()
-  readonly #schemas = new WeakMap<ServedResource, string>()
   #lastId = 0
 
   constructor(options: OffLoopWriterOptions) {
@@ -167,17 +166,9 @@ export class OffLoopWriter {
   #servedMessage(served: ServedResource, known: Set<unknown>): ServedMessage {
     let id = this.#ids.get(served)
     if (id === undefined) this.#ids.set(served, (id = ++this.#lastId))
-    if (known.has(id)) return { id, resource: null, schema: null }
+    if (known.has(id)) return { id, resource: null }
     known.add(id)
-    const { schema, ...resource } = served
-    return { id, resource: { ...resource }, schema: schema === undefined ? null : this.#schemaText(served) }
-  }
-
-  /** Written once for all threads. */
-  #schemaText(served: ServedResource): string {
-    let text = this.#schemas.get(served)
-    if (text === undefined) this.#schemas.set(served, (text = exactText(served.schema)))
-    return text
+    return { id, resource: toShared(served) }
   }
 
   #endedError({ reason, cause }: ThreadEndedError, hasWritten: boolean): StatusError {

@@ -1,5 +1,5 @@
 /** What goes between a process and the threads that compute its writes: plain values, which a structured clone keeps whole. */
-import type { ServedResource } from '../dialect/resource-registry.js'
+import type { SharedResource } from '../dialect/shared-resource.js'
 import { InternalError, type Status, StatusError } from '../model/status.js'
 import { StoredObject } from '../model/stored-object.js'
 import { UpstreamError, type UpstreamErrorCode } from '../upstream/upstream.js'
@@ -9,9 +9,7 @@ import type { WriteVerb } from './writer.js'
 /** A served resource by its number. The first job of a thread that needs it brings the resource itself. */
 export interface ServedMessage {
   readonly id: number
-  readonly resource: Omit<ServedResource, 'schema'> | null
-  /** Its schema as JSON text, which costs this side a copy and no walk. */
-  readonly schema: string | null
+  readonly resource: SharedResource | null
 }
 
 export interface WriteMessage {

@@ -3,10 +3,10 @@
  * rights, what a namespace still holds) is asked of it.
  */
 import { ObjectViews } from '../codec/object-views.js'
-import { parseExactJson } from '../codec/exact-json.js'
 import { jsonText } from '../codec/json-tree.js'
 import { kubernetesSchema } from '../codec/protobuf/schema.js'
 import { type ServedResource, viewTargetOf } from '../dialect/resource-registry.js'
+import { fromShared } from '../dialect/shared-resource.js'
 import { systemClock } from '../support/clock.js'
 import { systemRandom } from '../support/random.js'
 import { type CallBack, serveJobs } from '../support/serve-jobs.js'
@@ -72,11 +72,8 @@ const confirm: ConfirmPut = async (before, after) => {
   await ask('confirm', before === null ? null : jsonText(before), jsonText(after))
 }
 
-function resourceOf({ id, resource, schema: text }: ServedMessage): ServedResource {
-  if (resource !== null) {
-    const parsed = text === null ? undefined : (parseExactJson(Buffer.from(text)) as ServedResource['schema'])
-    served.set(id, { ...resource, schema: parsed })
-  }
+function resourceOf({ id, resource }: ServedMessage): ServedResource {
+  if (resource !== null) served.set(id, fromShared([resource])[0]!)
   return served.get(id)!
 }
 

@@ -64,7 +64,7 @@ const discovery = new Discovery(registry, { productVersion: '0.1.0' })
 const openApi = new OpenApi(registry, { productVersion: '0.1.0' })
 const asked: string[] = []
 
-function answer(path: string, accept: string): { type: string; body: Buffer } | null {
+async function answer(path: string, accept: string): Promise<{ type: string; body: Buffer } | null> {
   const json = (document: Document | null): { type: string; body: Buffer } | null =>
     document === null ? null : { type: 'application/json', body: document.body }
   const root = (name: 'api' | 'apis', plain: Document): { type: string; body: Buffer } => {
@@ -87,12 +87,12 @@ function answer(path: string, accept: string): { type: string; body: Buffer } | 
       return request.served === undefined ? null : { type: 'application/json', body: list(request.served) }
     case 'openapi-v2': {
       const { encoding, contentType } = negotiateOpenApi(accept, 'v2')
-      return { type: contentType, body: openApi.v2(encoding).body }
+      return { type: contentType, body: (await openApi.v2(encoding)).body }
     }
     case 'openapi-v3-index':
       return json(openApi.index())
     case 'openapi-v3':
-      return json(openApi.groupVersion(request.group, request.version))
+      return json(await openApi.groupVersion(request.group, request.version))
     case 'paths':
     case 'other':
       return null
@@ -108,14 +108,18 @@ function list(served: ServedResource): Buffer {
   return Buffer.concat([tableHead(served, { resourceVersion: '9' }, FORM), row, TABLE_TAIL])
 }
 
+const NOT_FOUND = '{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}'
+
 /** @param accept what to take every Accept header for, when not for what it says. */
 function listen(accept?: string): Promise<Server> {
   const server = createServer((request, response) => {
     const path = (request.url ?? '').split('?')[0] ?? ''
     asked.push(path)
-    const found = request.method === 'GET' ? answer(path, accept ?? String(request.headers.accept)) : null
-    response.writeHead(found === null ? 404 : 200, { 'content-type': found?.type ?? 'application/json' })
-    response.end(found?.body ?? '{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}')
+    const asking = request.method === 'GET' ? answer(path, accept ?? String(request.headers.accept)) : null
+    void Promise.resolve(asking).then((found) => {
+      response.writeHead(found === null ? 404 : 200, { 'content-type': found?.type ?? 'application/json' })
+      response.end(found?.body ?? NOT_FOUND)
+    })
   })
   return new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server)))
 }

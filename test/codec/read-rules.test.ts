@@ -1,8 +1,9 @@
 /** What reading a custom object through its schema leaves of its numbers and nulls, and when its bytes stay as they are. */
 import t from 'tap'
+import { DefinedSchema } from '../../src/codec/defined-schema.js'
 import { ReadRules } from '../../src/codec/read-rules.js'
 
-const schema = {
+const schema = DefinedSchema.of({
   type: 'object',
   properties: {
     spec: {
@@ -15,7 +16,7 @@ const schema = {
       },
     },
   },
-}
+})
 const rules = new ReadRules({
   group: 'example.com',
   kind: 'Thing',

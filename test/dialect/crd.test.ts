@@ -43,7 +43,7 @@ void t.test('the definition that an API server stored (as v1beta1) is read as th
     etcdPrefix: '/registry/edge.example.com/caches/',
     wholeKeyNames: false,
   })
-  t.match(resources[0]?.schema, { type: 'object' })
+  t.match(resources[0]?.schema?.parsed, { type: 'object' })
 
   const tables = data('tables.json') as {
     path: string
@@ -86,12 +86,12 @@ void t.test('the members of a version take precedence over those for all version
   )
   t.match(resources[0], {
     printerColumns: [{ name: 'New', type: 'integer', jsonPath: '.spec.new', priority: 1, format: '', description: '' }],
-    schema: { description: 'own' },
+    schema: { parsed: { description: 'own' } },
     selectableFields: ['.spec.color'],
   })
   t.match(resources[1], {
     printerColumns: [{ name: 'Old', jsonPath: '.spec.old' }],
-    schema: { description: 'common' },
+    schema: { parsed: { description: 'common' } },
     selectableFields: [],
   })
 })
@@ -177,7 +177,9 @@ void t.test('the versions of a definition share what it says, whose fingerprint 
   })
   const [v1, v2] = defined(first).resources
   t.equal(v1?.definition, v2?.definition)
-  t.match(v1?.definition, { schemas: { v1: { type: 'object' }, v2: undefined, v0: { type: 'object' } } })
+  t.match(v1?.definition, {
+    schemas: { v1: { parsed: { type: 'object' } }, v2: undefined, v0: { parsed: { type: 'object' } } },
+  })
 
   const fingerprint = (reading: DefinitionReading): unknown =>
     (definitionOf(reading) as { fingerprint: string }).fingerprint

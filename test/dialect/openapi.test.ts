@@ -73,8 +73,8 @@ interface Spec {
   readonly paths: Record<string, unknown>
   readonly components: { readonly schemas: Record<string, { properties: Record<string, object> }> }
 }
-const spec = (openApi: OpenApi, group: string, version: string): Spec =>
-  JSON.parse(openApi.groupVersion(group, version)?.body.toString() ?? 'null') as Spec
+const spec = async (openApi: OpenApi, group: string, version: string): Promise<Spec> =>
+  JSON.parse((await openApi.groupVersion(group, version))?.body.toString() ?? 'null') as Spec
 const paths = (openApi: OpenApi): Record<string, { serverRelativeURL: string }> =>
   (JSON.parse(openApi.index().body.toString()) as { paths: Record<string, { serverRelativeURL: string }> }).paths
 
@@ -85,7 +85,7 @@ function danglingReferences(document: Spec): string[] {
 }
 
 void t.test('the fields of a built-in kind are those of the table', async (t) => {
-  const document = spec(start({ schemas }).openApi, '', 'v1')
+  const document = await spec(start({ schemas }).openApi, '', 'v1')
   t.same(danglingReferences(document), [])
   const ref = (name: string): object => ({ $ref: `#/components/schemas/${name}` })
   t.match(document.components.schemas['io.k8s.api.core.v1.Pod'], {
@@ -129,19 +129,19 @@ void t.test('the fields of a built-in kind are those of the table', async (t) =>
 void t.test('without a table a kind still has its metadata, in every group', async (t) => {
   const { registry, openApi } = start()
   for (const { resource } of registry.list()) {
-    const document = spec(openApi, resource.group, resource.version)
+    const document = await spec(openApi, resource.group, resource.version)
     const own = Object.values(document.components.schemas).find((schema) =>
       JSON.stringify(schema).includes(`"kind":"${resource.kind}"`),
     )
     t.ok(own?.properties['metadata'], resource.plural)
     t.same(danglingReferences(document), [], resource.group)
   }
-  t.equal(openApi.groupVersion('nope', 'v1'), null)
-  t.equal(openApi.groupVersion('', 'v2'), null)
+  t.equal(await openApi.groupVersion('nope', 'v1'), null)
+  t.equal(await openApi.groupVersion('', 'v2'), null)
 })
 
 void t.test('a declared prefix has the members of a KeyValue', async (t) => {
-  const flag = spec(start().openApi, 'distributary.io', 'v1').components.schemas['io.distributary.v1.Flag']
+  const flag = (await spec(start().openApi, 'distributary.io', 'v1')).components.schemas['io.distributary.v1.Flag']
   t.match(Object.keys(flag?.properties ?? {}), ['apiVersion', 'kind', 'metadata', 'key', 'text', 'base64'])
 })
 
@@ -179,7 +179,7 @@ void t.test('a custom resource has its definition’s schema, and the index chan
     /^\/openapi\/v3\/apis\/edge\.example\.com\/v1\?hash=[0-9A-F]{64}$/,
   )
   t.same(after['api/v1'], before['api/v1'], 'what did not change keeps its hash')
-  const cache = spec(openApi, 'edge.example.com', 'v1').components.schemas['com.example.edge.v1.Cache']
+  const cache = (await spec(openApi, 'edge.example.com', 'v1')).components.schemas['com.example.edge.v1.Cache']
   t.match(cache, { description: 'one', properties: { spec: { type: 'object' } } })
   t.match(cache?.properties['metadata'], { $ref: /ObjectMeta$/ })
   t.ok(Object.hasOwn(cache?.properties ?? {}, '__proto__'))
@@ -256,7 +256,7 @@ void t.test('the v2 document has every kind, in the grammar of v2', async (t) =>
   const read = readDefinition(WIDGETS, '/registry')
   if (read.kind !== 'defined') throw new Error(read.reason)
   registry.set('crd', read.resources)
-  const v2 = JSON.parse(openApi.v2('json').body.toString()) as V2
+  const v2 = JSON.parse((await openApi.v2('json')).body.toString()) as V2
   const text = JSON.stringify(v2)
   const references = [...text.matchAll(/"\$ref":"([^"]+)"/g)].map(([, to = '']) => to.replace('#/definitions/', ''))
   t.ok(references.length > 10)
@@ -297,8 +297,8 @@ void t.test('the v2 document has every kind, in the grammar of v2', async (t) =>
 
 void t.test('the v2 document in protobuf says the same', async (t) => {
   const { openApi } = start({ schemas })
-  const v2 = JSON.parse(openApi.v2('json').body.toString()) as V2
-  const { body } = openApi.v2('protobuf')
+  const v2 = JSON.parse((await openApi.v2('json')).body.toString()) as V2
+  const { body } = await openApi.v2('protobuf')
   const [definitions, paths] = [within(body, 9)[0]!, within(body, 8)[0]!]
   const name = (named: Buffer): string => within(named, 1)[0]!.toString()
   t.same(within(definitions, 1).map(name), Object.keys(v2.definitions))

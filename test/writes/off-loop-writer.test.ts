@@ -5,6 +5,7 @@
 import t, { type Test } from 'tap'
 import { FairGate } from '../../src/auth/fair-gate.js'
 import { ObjectViews } from '../../src/codec/object-views.js'
+import { DefinedSchema } from '../../src/codec/defined-schema.js'
 import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
 import { resolveResources } from '../../src/dialect/declared-resource.js'
 import { ResourceRegistry, servedResource, viewTargetOf } from '../../src/dialect/resource-registry.js'
@@ -38,14 +39,14 @@ const WIDGETS = servedResource(
   },
   'custom',
   {
-    schema: {
+    schema: DefinedSchema.of({
       type: 'object',
       properties: {
         // The pattern makes a text of 3 MB take minutes and a short one no time.
         text: { type: 'string', pattern: PATTERN, allOf: Array.from({ length: 1_000 }, () => ({ pattern: PATTERN })) },
         size: { type: 'integer', default: 7 },
       },
-    },
+    }),
   },
 )
 

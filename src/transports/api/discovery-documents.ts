@@ -49,14 +49,14 @@ export async function answerDocument(options: DocumentOptions, exchange: Exchang
       return await sendDocument(exchange, discovery.apiResources(path.group, path.version), 'APIResourceList')
     case 'openapi-v2': {
       const { encoding, contentType } = negotiateOpenApi(exchange.requestHeaders.accept, 'v2')
-      const { body, etag } = openApi.v2(encoding)
+      const { body, etag } = await openApi.v2(encoding)
       return exchange.sendTagged(contentType, body, etag)
     }
     case 'openapi-v3-index':
       // Whatever was asked for, as in the API server.
       return exchange.send(200, JSON_MEDIA_TYPE, openApi.index().body)
     case 'openapi-v3':
-      return sendOpenApi(exchange, openApi, path)
+      return await sendOpenApi(exchange, openApi, path)
   }
 }
 
@@ -82,23 +82,25 @@ function whyIncomplete(
 }
 
 /** A document that is asked for by its hash never changes and may be cached for ever; an old hash is redirected to the present one. */
-function sendOpenApi(
+async function sendOpenApi(
   exchange: Exchange,
   openApi: OpenApi,
   path: { readonly group: string; readonly version: string },
-): void {
+): Promise<void> {
   const { encoding, contentType } = negotiateOpenApi(exchange.requestHeaders.accept, 'v3')
-  const document = openApi.groupVersion(path.group, path.version, encoding)
-  if (document === null) throw unknownResource()
   const hash = exchange.query.get('hash')
-  if (hash === null) return exchange.sendTagged(contentType, document.body, document.etag)
+  // Before the document is made, so that the hash of a later one is never taken for its own.
   const current = openApi.hash(path.group, path.version)
-  if (hash === current) {
-    const expires = new Date(Date.now() + YEAR_MS).toUTCString()
-    const forEver = { 'cache-control': 'public, immutable', expires }
-    return exchange.sendTagged(contentType, document.body, document.etag, forEver)
+  if (current === null) throw unknownResource()
+  if (hash !== null && hash !== current) {
+    const location = `${exchange.path}?hash=${current}`
+    return exchange.send(301, 'text/plain; charset=utf-8', Buffer.alloc(0), { location })
   }
-  exchange.send(301, 'text/plain; charset=utf-8', Buffer.alloc(0), { location: `${exchange.path}?hash=${current}` })
+  const document = await openApi.groupVersion(path.group, path.version, encoding)
+  if (document === null) throw unknownResource()
+  const expires = new Date(Date.now() + YEAR_MS).toUTCString()
+  const forEver = hash === null ? {} : { 'cache-control': 'public, immutable', expires }
+  exchange.sendTagged(contentType, document.body, document.etag, forEver)
 }
 
 /** @param kind its kind in protobuf; null: it has none. */

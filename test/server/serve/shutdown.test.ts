@@ -35,6 +35,7 @@ void t.test(
         remote: null,
         maxStalenessMs,
         isShuttingDown: () => false,
+        hasReadDefinitions: () => true,
         clock: new VirtualClock(),
         logger: silentLogger,
       })
