@@ -117,7 +117,11 @@ function certificateProblems(config: Config, lines: string[]): string[] {
 
 /** Everything else that stages parse when they are made. */
 function fileProblems(config: Config): string[] {
-  const noRules = new RbacRules({ list: () => null, onChange: () => () => {} })
+  const noRules = new RbacRules({
+    isRead: false,
+    list: () => Promise.reject(new Error('nothing is read')),
+    onChange: () => () => {},
+  })
   const attempts: readonly (() => void)[] = [
     () => buildAuthenticator(config, { clock, logger }).close(),
     () => buildAuthorizer(config, { clock, logger }, noRules).close(),
