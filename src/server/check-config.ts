@@ -135,7 +135,7 @@ function fileProblems(config: Config): string[] {
       if (config.natsSigningKeyFile !== null) parseSigningKeys(readFileSync(config.natsSigningKeyFile))
     },
     () => {
-      if (config.upstream !== null) openRemoteApiServer(config, clock)
+      if (config.upstream !== null) openRemoteApiServer(config, { clock, logger }).close()
     },
   ]
   return attempts.flatMap((attempt) => {
@@ -204,7 +204,7 @@ async function askNats(config: Config): Promise<string | null> {
 
 async function askUpstream(config: Config): Promise<string | null> {
   if (config.upstream === null) return null
-  const server = openRemoteApiServer(config, clock)
+  const server = openRemoteApiServer(config, { clock, logger })
   try {
     const { status } = await server.transport.send({
       path: '/version',
@@ -216,5 +216,7 @@ async function askUpstream(config: Config): Promise<string | null> {
     return `${config.upstream} answers`
   } catch (error) {
     throw new Error(`--upstream ${config.upstream}: ${errorMessage(error)}`, { cause: error })
+  } finally {
+    server.close()
   }
 }

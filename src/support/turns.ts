@@ -9,6 +9,9 @@
 /** Nobody feels it, and a turn of the event loop costs a thousandth of it. */
 export const SLICE_MS = 5
 
+/** Arrivals have a slice where they come and another where they go on, beside those of others. */
+const ARRIVALS_MS = 2
+
 /** A stretch of time that begins now. */
 export class Slice {
   readonly #endMs: number
@@ -60,7 +63,7 @@ export class Arrivals {
   #isGoing = false
   readonly #go = (): void => this.#begin()
 
-  constructor(slice: { readonly isOver: boolean } = new LoopSlice()) {
+  constructor(slice: { readonly isOver: boolean } = new LoopSlice(ARRIVALS_MS)) {
     this.#slice = slice
   }
 
