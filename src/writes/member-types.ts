@@ -3,6 +3,7 @@
  * of other types could be stored, and then no client in Go could read the list that it is in.
  */
 import { isNumber, isRecord, type Json, joinPath } from '../codec/json-tree.js'
+import { GO_FORMATS } from './go-formats.js'
 import type { Shape } from './shape.js'
 
 const INTEGERS: Readonly<Record<string, readonly [least: bigint, most: bigint]>> = {
@@ -19,18 +20,6 @@ const INTEGERS: Readonly<Record<string, readonly [least: bigint, most: bigint]>>
 }
 /** Longer texts are no integer of 64 bits. */
 const MAX_INTEGER_LENGTH = 20
-const QUANTITY = /^[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$/
-const TIME = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)$/
-/** What the decoder says of a text that a type with a format of its own cannot be read from. */
-const FORMATS: Readonly<Record<string, (text: string) => string | null>> = {
-  quantity: (text) =>
-    QUANTITY.test(text)
-      ? null
-      : "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
-  time: timeProblem,
-  microtime: timeProblem,
-}
-
 /** Returns what is wrong with the first member of another type; null when all fit. A null fits everywhere. */
 export function typeProblem(value: Json, shape: Shape, path: string[] = [], holder = ''): string | null {
   if (value === null || shape.type === 'any') return null
@@ -81,13 +70,13 @@ function scalarProblem(value: Json, shape: Shape, path: string[], holder: string
         : wrong(value, shape, path, holder)
     case 'quantity':
       if (!isNumber(value) && typeof value !== 'string') return wrong(value, shape, path, holder)
-      return FORMATS[scalar]!(String(value))
+      return GO_FORMATS[scalar]!(String(value))
     case 'bytes':
     case 'time':
     case 'microtime':
     case 'duration':
       if (typeof value !== 'string') return wrong(value, shape, path, holder)
-      return FORMATS[scalar]?.(value) ?? null
+      return GO_FORMATS[scalar]?.(value) ?? null
     default:
       return null
   }
@@ -99,11 +88,6 @@ function isInteger(value: Json, [least, most]: readonly [bigint, bigint]): boole
   if (text.length > MAX_INTEGER_LENGTH || !/^-?\d+$/.test(text)) return false
   const integer = BigInt(text)
   return integer >= least && integer <= most
-}
-
-function timeProblem(text: string): string | null {
-  if (TIME.test(text) && !Number.isNaN(Date.parse(text.replace(',', '.').toUpperCase()))) return null
-  return `parsing time ${JSON.stringify(text.slice(0, 64))} as "2006-01-02T15:04:05Z07:00": it is not such a time`
 }
 
 function wrong(value: Json, { goType }: Shape, path: readonly string[], holder: string): string {

@@ -8,10 +8,23 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 /** They want a newer etcd than Debian's, and minutes or root: `npm run test:etcd` runs them. */
 const ONLY_BY_NAME = join('.build', 'test', 'etcd') + sep
 
-/** The folders of the longest tests. They begin first, so that none of them runs on alone at the end. */
-const LONG = ['integration', 'fleet', 'fault', 'bench', 'ops', 'ui'].map(
-  (folder) => join('.build', 'test', folder) + sep,
-)
+/** Where the longest tests are. They begin first, so that none of them runs on alone at the end. */
+const LONG = [
+  'integration/',
+  'fleet/',
+  'fault/',
+  'bench/',
+  'ops/',
+  'ui/',
+  'feed/feed/',
+  'conformance/',
+  'guarantees/live.',
+  'reference/recorded.',
+  'security/',
+  'transports/',
+  'upstream/etcd/etcd-upstream/',
+  'docs/commands-of-pages.',
+].map((place) => join('.build', 'test', place))
 
 /** Compiled paths relative to the root, of what `npm test` runs or of all tests under one of `names`. */
 export function selectTests(names: readonly string[]): string[] {

@@ -1,0 +1,49 @@
+/**
+ * Which tests run side by side. Most keep a processor busy, and as many of them run at once as there are processors.
+ * Those that wait for most of their time, for a lease to end, a timeout or an election, run in a lane of their own
+ * next to them; otherwise each would hold a processor that it does not use.
+ */
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+
+export interface Lane {
+  readonly files: readonly string[]
+  /** How many of them run at once. */
+  readonly jobs: number
+}
+
+/** Sources that use less than about half of a processor, and take seconds: files, or folders. */
+export const WAITING: readonly string[] = [
+  'test/client/leader-election.test.ts',
+  'test/client/shared-informer/faults.test.ts',
+  'test/etcd',
+  'test/fault/age.test.ts',
+  'test/fault/broken-builds.test.ts',
+  'test/fault/cluster.test.ts',
+  'test/fault/compaction.test.ts',
+  'test/fault/connections.test.ts',
+  'test/fault/random.test.ts',
+  'test/fault/restore.test.ts',
+  'test/fault/slow-loris.test.ts',
+  'test/feed/feed',
+  'test/fleet/nats',
+  'test/fleet/nats.test.ts',
+  'test/ops/tracing.test.ts',
+  'test/security/certificate-end.test.ts',
+  'test/security/limits.test.ts',
+  'test/server/etcd-credentials.test.ts',
+  'test/upstream/etcd',
+  'test/upstream/http/remote-ages.test.ts',
+]
+
+const waitingPaths = WAITING.map((source) => join('.build', source.replace(/\.ts$/, '.js')))
+
+/** @param files compiled tests, relative to the root; each lane keeps their order. */
+export function splitLanes(files: readonly string[], processors = availableParallelism()): Lane[] {
+  const waiting = files.filter((file) => waitingPaths.some((path) => file === path || file.startsWith(`${path}/`)))
+  const busy = files.filter((file) => !waiting.includes(file))
+  return [
+    { files: busy, jobs: processors },
+    { files: waiting, jobs: Math.max(1, Math.floor(processors / 2)) },
+  ].filter((lane) => lane.files.length > 0)
+}
