@@ -24,6 +24,7 @@ export interface NodeTransportOptions extends TlsClientOptions {
   readonly impersonate?: Impersonation
 }
 
+/** What `nodeTransport` makes. */
 export interface NodeTransport extends Transport {
   /** Ends its connections. */
   close(): void
