@@ -35,7 +35,7 @@ const PEERS_ARE_FASTER =
 const WRITING =
   'nearly all of it is spent in the kernel and in Node writing to the sockets: the row of bare Node shows what is left to win'
 const SHARED =
-  'a few requests take longer, most of all while others use the machine: the table below shows which, and how long each takes'
+  'parts of an answer are still made in one piece; the table below shows which requests, and how long each takes'
 
 function atLeast(what: string, bound: number, unit: string, measured: Target['measured'], why = WRITING): Target {
   return { what, asked: `≥ ${bound.toLocaleString('en-US')}${unit}`, measured, isMet: (given) => given >= bound, why }
