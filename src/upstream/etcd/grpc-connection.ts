@@ -172,7 +172,12 @@ export class GrpcConnection {
     const { keepAliveTimeMs, keepAliveTimeoutMs } = this.#options
     let timer: NodeJS.Timeout
     const plan = (): void => {
-      timer = setTimeout(() => (this.#calls === 0 ? plan() : ping()), keepAliveTimeMs).unref()
+      timer = setTimeout(() => {
+        // A session that ended after a GOAWAY closes only with its socket, for which its peer may let it wait.
+        if (session.destroyed) return
+        if (this.#calls === 0) plan()
+        else ping()
+      }, keepAliveTimeMs).unref()
     }
     const ping = (): void => {
       timer = setTimeout(() => session.destroy(), keepAliveTimeoutMs).unref()
