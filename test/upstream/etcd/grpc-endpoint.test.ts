@@ -339,3 +339,13 @@ void t.test('a connection that ended after a GOAWAY is not pinged while its peer
   t.ok(endpoint.isReady())
   stream.cancel()
 })
+
+void t.test('the page of a proxy that cannot reach the server counts by its HTTP status', async (t) => {
+  const server = createHttp2Server()
+  server.on('stream', (stream) => {
+    stream.respond({ ':status': 503, 'content-type': 'text/html' })
+    stream.end('<html>no backend</html>')
+  })
+  const endpoint = endpointAt(t, await listening(t, server))
+  await t.rejects(ask(endpoint, 'hello'), { code: RpcStatus.UNAVAILABLE, details: 'received HTTP status 503' })
+})
