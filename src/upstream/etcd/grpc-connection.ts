@@ -100,14 +100,13 @@ export class GrpcConnection {
 
   #attempt(): void {
     const { url, tls = {} } = this.#options
-    const { protocol, hostname, port } = new URL(url)
     const options: SecureClientSessionOptions = {
       ...tls,
       settings: { initialWindowSize: WINDOW_BYTES, enablePush: false },
       // Pages and revisions are as large as they are; the size of one message is bounded by its reader.
       maxSessionMemory: Number.MAX_SAFE_INTEGER,
     }
-    const session = connect(`${protocol}//${hostname}:${port === '' ? DEFAULT_PORT : port}`, options)
+    const session = connect(withPort(url), options)
     this.#session = session
     this.#become('connecting')
     const silent = new Error(`no answer within ${ATTEMPT_MS} ms`)
@@ -189,4 +188,11 @@ export class GrpcConnection {
     session.once('close', () => clearTimeout(timer))
     plan()
   }
+}
+
+/** `URL` alone cannot tell a port that is the default of its scheme, as in `https://host:443`, from none. */
+function withPort(url: string): string {
+  const { protocol, hostname } = new URL(url)
+  const [, port = DEFAULT_PORT] = /^[^/]*\/\/[^/]*:(\d+)(?:[/?#]|$)/.exec(url) ?? []
+  return `${protocol}//${hostname}:${port}`
 }

@@ -349,3 +349,16 @@ void t.test('the page of a proxy that cannot reach the server counts by its HTTP
   const endpoint = endpointAt(t, await listening(t, server))
   await t.rejects(ask(endpoint, 'hello'), { code: RpcStatus.UNAVAILABLE, details: 'received HTTP status 503' })
 })
+
+void t.test('the port of a URL is taken as it is written, also where it is the default of the scheme', async (t) => {
+  for (const [url, address] of [
+    ['http://[::1]:80', '::1:80'],
+    ['https://[::1]:443/', '::1:443'],
+    ['http://[::1]', '::1:2379'],
+    ['http://[::1]:8080', '::1:8080'],
+  ] as const) {
+    const endpoint = endpointAt(t, 0, { url })
+    t.notOk(await endpoint.connect(10_000))
+    t.match(endpoint.described(), new RegExp(`connect E[A-Z]+ ${address}\\b`))
+  }
+})
