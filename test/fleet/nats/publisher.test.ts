@@ -99,7 +99,9 @@ void t.test('a publisher that is stopped while it begins answers no question aft
   const asked = new Promise<void>((resolve) => (asksIndex = resolve))
   let responders = 0
   const client = {
-    ...silentNats(),
+    maxPayloadBytes: MIB,
+    ensureStream: async () => {},
+    publish: () => {},
     streamState: async () => ({ first: 1, last: 1 }),
     message: async () => end,
     openWriter: () => ({ write: async (_part: Buffer, expected: number) => expected + 1, close: () => {} }),
