@@ -29,6 +29,7 @@ export async function report(isLocal: boolean): Promise<void> {
     memorySection,
     listSection,
     stormSection,
+    recoverySection,
     workersSection,
     slowSection,
     loopSection,
@@ -316,6 +317,23 @@ async function stormSection(all: readonly Row[]): Promise<string> {
     plain('memory + MB', 'peakAboveMb'),
   ]
   return `## Storm: everybody comes back at once\n\n${table(rows, columns)}`
+}
+
+async function recoverySection(all: readonly Row[]): Promise<string> {
+  const rows = latest(all, 'recovery')
+  if (rows.length === 0) return ''
+  const columns: Column[] = [
+    { title: 'fault', cell: (row) => String(row['fault']) },
+    plain('rounds', 'rounds'),
+    plain('etcd takes a write after ms', 'takenP50Ms'),
+    plain('every watcher told after ms', 'toldP50Ms'),
+    plain('at the most', 'toldMaxMs'),
+    plain('at the most, from the write on', 'toldAfterTakenMaxMs'),
+    plain('consistent lists answered after ms, at the most', 'listedMaxMs'),
+  ]
+  const about =
+    'From the moment at which the member froze, or at which etcd was healthy again. The write is of three resources, and made as soon as etcd takes it; a frozen leader has to be replaced before.'
+  return `## Recovery: a member freezes, or etcd was away\n\n${about}\n\n${table(rows, columns)}`
 }
 
 async function workersSection(all: readonly Row[]): Promise<string> {

@@ -13,6 +13,7 @@ import { nats } from './nats.js'
 import { objects } from './objects.js'
 import { oneEvent } from './one-event.js'
 import { protobufDecode } from './protobuf-decode.js'
+import { recovery } from './recovery.js'
 import { report } from './report.js'
 import { restart } from './restart.js'
 import { selectors } from './selectors.js'
@@ -31,6 +32,7 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   objects: { ask: objects, about: 'start with 200,000 objects: time until ready, memory of an object' },
   storm: { ask: storm, about: 'everybody reconnects at once while others list' },
   restart: { ask: restart, about: 'what reading history back at a start costs etcd: the delay of its puts' },
+  recovery: { ask: recovery, about: 'a member freezes, etcd goes and comes back: until watchers and lists go on' },
   list: { ask: list, about: 'full lists asked for at once: CPU each, memory at the worst' },
   slow: { ask: slow, about: 'delay of the others while one in a hundred reads nothing' },
   loop: { ask: loop, about: 'the longest block of the event loop that each known-bad request causes' },

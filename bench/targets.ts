@@ -118,6 +118,12 @@ const targets: readonly Target[] = [
     return few === undefined || many === undefined ? undefined : many / few
   }),
   atMost('storm: watchers that had to relist', 0, '', (of) => value(of('storm'), OURS, 'hadToRelist')),
+  atMost('a member of three freezes: until every watcher is told of the next write', 3_000, ' ms', (of) =>
+    longest(of('recovery'), /freezes/),
+  ),
+  atMost('etcd was away: until every watcher is told of the first write', 1_000, ' ms', (of) =>
+    longest(of('recovery'), /away/),
+  ),
   atMost('slow readers: p99 of the others, against without them', 1.2, ' ×', (of) =>
     value(of('slow'), OURS, 'p99Ratio'),
   ),
@@ -143,6 +149,13 @@ const targets: readonly Target[] = [
 
 function listsOf(of: RowsOf, askers: number): readonly Row[] {
   return of('list').filter((row) => row['askers'] === askers)
+}
+
+/** Over the faults of that name; undefined when one of them was not survived. */
+function longest(rows: readonly Row[], fault: RegExp): number | undefined {
+  if (rows.some((row) => row['failed'] !== undefined)) return undefined
+  const times = rows.flatMap((row) => (fault.test(String(row['fault'])) ? [Number(row['toldMaxMs'])] : []))
+  return times.length === 0 ? undefined : Math.max(...times)
 }
 
 /** Returns a Markdown table. @param figure writes a number. */

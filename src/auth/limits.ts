@@ -6,11 +6,11 @@
  * Buckets are kept in a bounded table. When there are more identities, the coldest bucket is forgotten, which only
  * means that this identity starts with a full bucket again.
  */
-import { LRUCache } from 'lru-cache'
-
+import type { LRUCache } from 'lru-cache'
 import type { CountedRates } from '../model/shared-limits.js'
 import { TooManyRequestsError } from '../model/status.js'
 import type { Clock } from '../support/clock.js'
+import { recentEntries } from '../support/recent-entries.js'
 
 export interface IdentityLimitsOptions {
   readonly clock: Clock
@@ -30,8 +30,8 @@ const MAX_IDENTITIES = 65_536
 
 export class IdentityLimits implements CountedRates {
   readonly #options: IdentityLimitsOptions
-  readonly #requests = new LRUCache<string, Bucket>({ max: MAX_IDENTITIES })
-  readonly #bytes = new LRUCache<string, Bucket>({ max: MAX_IDENTITIES })
+  readonly #requests = recentEntries<string, Bucket>(MAX_IDENTITIES)
+  readonly #bytes = recentEntries<string, Bucket>(MAX_IDENTITIES)
 
   constructor(options: IdentityLimitsOptions) {
     this.#options = options

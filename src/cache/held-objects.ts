@@ -2,12 +2,12 @@
  * The contents of a cache by key: an object that can be served, or the mark of a value that cannot. A whole state is
  * built beside the one in use and replaces it at once.
  */
-import { LRUCache } from 'lru-cache'
 import { type Key, type KeyValue, keyToText } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import { type StoredObject, type Unservable, isUnservable } from '../model/stored-object.js'
 import type { Logger } from '../support/log.js'
 import { Store } from './store.js'
+import { recentEntries } from '../support/recent-entries.js'
 
 export const ENCRYPTED =
   "its values are encrypted at rest, and the key is the API server's (--encryption-provider-config there)"
@@ -17,7 +17,7 @@ const LOGGED_KEYS = 1_000
 
 /** Turns stored values into objects, and logs once for each key that it cannot be served. */
 export class Ingester {
-  readonly #loggedKeys = new LRUCache<Key, true>({ max: LOGGED_KEYS })
+  readonly #loggedKeys = recentEntries<Key, true>(LOGGED_KEYS)
 
   constructor(
     readonly ingest: (keyValue: KeyValue) => StoredObject | Unservable,

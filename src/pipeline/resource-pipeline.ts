@@ -3,7 +3,6 @@
  * resource are served from it, etcd sees one watch.
  */
 import { Dispatcher } from '../broadcast/dispatcher.js'
-import { LRUCache } from 'lru-cache'
 import type { Pump } from '../broadcast/pump.js'
 import { KEPT_HISTORY_MS, type RingBounds } from '../support/ring-buffer.js'
 import { WatchCache } from '../cache/watch-cache.js'
@@ -21,6 +20,7 @@ import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { Random } from '../support/random.js'
 import type { LiveResource } from './live-resource.js'
+import { recentEntries } from '../support/recent-entries.js'
 
 export interface ResourcePipelineOptions {
   readonly openFeed: OpenFeed
@@ -58,7 +58,7 @@ const LOGGED_KEYS = 1_000
 const KEPT_SHARE = 1 / 8
 
 export class ResourcePipeline {
-  readonly #loggedWrapped = new LRUCache<Key, true>({ max: LOGGED_KEYS })
+  readonly #loggedWrapped = recentEntries<Key, true>(LOGGED_KEYS)
   readonly cache: WatchCache
   readonly dispatcher: Dispatcher
   readonly #keptBytes: number

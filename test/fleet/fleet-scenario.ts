@@ -281,11 +281,16 @@ export class FleetScenario {
     return last
   }
 
-  /** Lets every replica compare its own cache with etcd. @returns the outcomes. */
+  /** Lets every replica compare its own cache with etcd, until it could compare everything. @returns the outcomes. */
   async checkConsistency(): Promise<readonly string[]> {
-    const outcomes = this.replicas.map(async ({ server }) => {
-      const answer = await fetch(`${server.url}/consistency-check`, { method: 'POST' })
-      return ((await answer.json()) as { outcome?: string }).outcome ?? String(answer.status)
+    const outcomes = this.replicas.map(async ({ name, server }) => {
+      let outcome = ''
+      await this.eventually(async () => {
+        const answer = await fetch(`${server.url}/consistency-check`, { method: 'POST' })
+        outcome = ((await answer.json()) as { outcome?: string }).outcome ?? String(answer.status)
+        return outcome !== 'incomplete'
+      }, `a whole check of ${name}`)
+      return outcome
     })
     return await Promise.all(outcomes)
   }

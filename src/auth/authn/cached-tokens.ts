@@ -4,13 +4,12 @@
  * refusal is remembered for a shorter time, so that a client in a loop costs little. A failure to decide is not
  * remembered.
  */
-import { LRUCache } from 'lru-cache'
-
 import { UnauthorizedError } from '../../model/status.js'
 import type { Clock } from '../../support/clock.js'
 import { digest, type User } from '../user.js'
 import type { Authenticator } from './authenticator.js'
 import { bearerToken } from './bearer-token.js'
+import { recentEntries } from '../../support/recent-entries.js'
 
 export interface CachedTokensOptions {
   readonly clock: Clock
@@ -43,8 +42,8 @@ const MAX_TOKENS = 16_384
 export function cachedTokens(options: CachedTokensOptions): Authenticator {
   const { clock, judge } = options
   // Refused tokens have a cache of their own, because anybody can invent them by the thousand.
-  const accepted = new LRUCache<string, Kept>({ max: MAX_TOKENS })
-  const refused = new LRUCache<string, Kept>({ max: MAX_TOKENS })
+  const accepted = recentEntries<string, Kept>(MAX_TOKENS)
+  const refused = recentEntries<string, Kept>(MAX_TOKENS)
   const running = new Map<string, Promise<Verdict>>()
 
   async function ask(key: string, token: string, address: string): Promise<Verdict> {

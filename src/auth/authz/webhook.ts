@@ -2,13 +2,12 @@
  * The Webhook mode: asks an API server to decide (SubjectAccessReview, `authorization.k8s.io/v1`). Its answers are
  * cached, grants and refusals for times of their own, and equal questions at one time are asked once.
  */
-import { LRUCache } from 'lru-cache'
-
 import { ServiceUnavailableError } from '../../model/status.js'
 import type { Clock } from '../../support/clock.js'
 import { type JsonClient, member, textOf } from '../https-json.js'
 import { digest, identityKey, type User } from '../user.js'
 import { type Attributes, attributesKey, type Authorizer, type Decision } from './authorizer.js'
+import { recentEntries } from '../../support/recent-entries.js'
 
 export interface WebhookOptions {
   /** The client from `--authorization-kubeconfig`, whose identity needs `create` on subjectaccessreviews. */
@@ -23,7 +22,7 @@ const MAX_DECISIONS = 65_536
 
 export function webhook(options: WebhookOptions): Authorizer {
   const { client, clock } = options
-  const kept = new LRUCache<string, { readonly decision: Decision; readonly until: number }>({ max: MAX_DECISIONS })
+  const kept = recentEntries<string, { readonly decision: Decision; readonly until: number }>(MAX_DECISIONS)
   const running = new Map<string, Promise<Decision>>()
 
   async function ask(key: string, user: User, attributes: Attributes): Promise<Decision> {

@@ -10,7 +10,6 @@
  * link keeps the order, so the primary's counts are right again as soon as it reads on. A share was rejected as the rule, because
  * a client with one connection has only one worker.
  */
-import { LRUCache } from 'lru-cache'
 import {
   type CountedRates,
   GATE_NAMES,
@@ -24,6 +23,7 @@ import { TooManyRequestsError } from '../../model/status.js'
 import type { Clock } from '../../support/clock.js'
 import { type FrameReader, FrameWriter } from './frames.js'
 import { ToPrimary, ToWorker } from './messages.js'
+import { recentEntries } from '../../support/recent-entries.js'
 
 export interface WorkerLimitsOptions {
   /** The number of workers. */
@@ -57,7 +57,7 @@ export class WorkerLimits implements SharedLimits {
   readonly #options: WorkerLimitsOptions
   readonly #asked = new Map<number, (reader: FrameReader | null) => void>()
   /** The time until which each identity that has sent too many bytes waits. */
-  readonly #waitUntil = new LRUCache<string, number>({ max: MAX_IDENTITIES })
+  readonly #waitUntil = recentEntries<string, number>(MAX_IDENTITIES)
   readonly #unsentResets = new Map<string, number>()
   #resets: Resets | null = null
   #nextId = 1
@@ -100,7 +100,7 @@ export class WorkerLimits implements SharedLimits {
   }
 
   rates(own: CountedRates): Rates {
-    const grants = new LRUCache<string, Grant>({ max: MAX_IDENTITIES })
+    const grants = recentEntries<string, Grant>(MAX_IDENTITIES)
     const { clock, send } = this.#options
     return {
       countRequest: (identity) => {

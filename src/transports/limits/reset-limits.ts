@@ -7,9 +7,9 @@
  *
  * Addresses are kept in bounded tables. When there are more, the one that was silent longest starts with a full allowance again.
  */
-import { LRUCache } from 'lru-cache'
 import { networkOf } from '../../auth/client-address.js'
 import type { Clock } from '../../support/clock.js'
+import { recentEntries } from '../../support/recent-entries.js'
 
 export interface ResetLimitsOptions {
   readonly clock: Clock
@@ -39,9 +39,9 @@ interface Bucket {
 
 export class ResetLimits {
   readonly #options: ResetLimitsOptions
-  readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_ADDRESSES })
+  readonly #buckets = recentEntries<string, Bucket>(MAX_ADDRESSES)
   /** The time until which each network is refused. */
-  readonly #refused = new LRUCache<string, number>({ max: MAX_ADDRESSES })
+  readonly #refused = recentEntries<string, number>(MAX_ADDRESSES)
 
   constructor(options: ResetLimitsOptions) {
     this.#options = options
