@@ -189,6 +189,7 @@ function subresourcesOf(subresources: unknown): Subresources {
           isBuiltIn: false,
         }
       : null,
+    eviction: false,
   }
 }
 

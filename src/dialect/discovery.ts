@@ -11,8 +11,9 @@ import { createHash } from 'node:crypto'
 import { keyFromText } from '../model/event.js'
 import { apiVersion, type Resource } from '../model/resource.js'
 import type { RemoteGroups, RemoteGroupVersion } from './remote-group.js'
-import { type ResourceRegistry, type ServedResource, servedResource } from './resource-registry.js'
+import { EVICTION_NAME, type ResourceRegistry, type ServedResource, servedResource } from './resource-registry.js'
 import { SCALE } from './scale.js'
+import { EVICTION } from './well-known-subresources.js'
 
 export interface Document {
   readonly body: Buffer
@@ -144,13 +145,13 @@ export class Discovery {
               ...namesJson(resource),
               ...this.#storageJson(served),
             },
-            ...this.#subresourcesOf(served).map(({ name, kind, ...version }) => ({
+            ...this.#subresourcesOf(served).map(({ name, kind, verbs, ...version }) => ({
               name: `${resource.plural}/${name}`,
               singularName: '',
               namespaced: resource.namespaced,
               ...(kind === resource.kind ? {} : version),
               kind,
-              verbs: this.#subresourceVerbs,
+              verbs,
             })),
           ]
         }),
@@ -202,20 +203,23 @@ export class Discovery {
 
   #subresourcesOf({ resource, origin, subresources }: ServedResource): readonly Subresource[] {
     const { group, version, kind } = resource
-    const scale = subresources.scale === null ? [] : [{ name: 'scale', ...SCALE }]
-    const status = subresources.status ? [{ name: 'status', group, version, kind }] : []
+    const verbs = this.#subresourceVerbs
+    const scale = subresources.scale === null ? [] : [{ name: 'scale', ...SCALE, verbs }]
+    const status = subresources.status ? [{ name: 'status', group, version, kind, verbs }] : []
+    const isEvicted = subresources.eviction && this.#isWritable
+    const eviction = isEvicted ? [{ name: EVICTION_NAME, ...EVICTION, verbs: CREATE_ONLY }] : []
     // The API server sorts the built-in ones by name, and these not.
-    return origin === 'custom' ? [...status, ...scale] : [...scale, ...status]
+    return origin === 'custom' ? [...status, ...scale] : [...eviction, ...scale, ...status]
   }
 
   #subresourcesJson(served: ServedResource): object {
     const subresources = this.#subresourcesOf(served)
     if (subresources.length === 0) return {}
     return {
-      subresources: subresources.map(({ name, ...responseKind }) => ({
+      subresources: subresources.map(({ name, verbs, ...responseKind }) => ({
         subresource: name,
         responseKind,
-        verbs: this.#subresourceVerbs,
+        verbs,
       })),
     }
   }
@@ -267,6 +271,7 @@ export class Discovery {
 
 interface Subresource {
   readonly name: string
+  readonly verbs: readonly string[]
   readonly group: string
   readonly version: string
   readonly kind: string

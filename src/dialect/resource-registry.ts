@@ -35,9 +35,14 @@ export interface ScalePaths {
 export interface Subresources {
   readonly status: boolean
   readonly scale: ScalePaths | null
+  /** Whether its objects are evicted: pods are. It is only created, and nothing of it is stored. */
+  readonly eviction: boolean
 }
 
-const NO_SUBRESOURCES: Subresources = { status: false, scale: null }
+const NO_SUBRESOURCES: Subresources = { status: false, scale: null, eviction: false }
+
+/** The subresource by which pods are evicted, where writes are served. */
+export const EVICTION_NAME = 'eviction'
 
 /** What the versions of one definition have in common. */
 export interface CustomDefinition {
@@ -103,7 +108,8 @@ export function storedApiVersion({ resource, definition }: ServedResource): stri
 
 /** Whether an object of the resource has that part of its own. */
 export function hasSubresource({ subresources }: ServedResource, name: string): boolean {
-  return (name === 'status' && subresources.status) || (name === 'scale' && subresources.scale !== null)
+  const { status, scale, eviction } = subresources
+  return (name === 'status' && status) || (name === 'scale' && scale !== null) || (name === EVICTION_NAME && eviction)
 }
 
 const pathOf = (group: string, version: string, plural: string): string => `${group}/${version}/${plural}`

@@ -12,7 +12,6 @@ import { NotImplementedError } from '../model/status.js'
 const KUBELET = 'the kubelet of its node answers that, and there is none behind this server'
 const NETWORK = "it leads into the cluster's network, and there is none behind this server"
 const TOKENS = 'tokens are signed by a kube-apiserver, and there is none behind this server'
-const EVICTIONS = 'evictions are weighed by a kube-apiserver, and there is none behind this server; delete the pod'
 const CONTROL_PLANE = 'a kube-apiserver serves that, and there is none behind this server'
 
 const REASONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -22,7 +21,6 @@ const REASONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     attach: KUBELET,
     portforward: KUBELET,
     proxy: KUBELET,
-    eviction: EVICTIONS,
     binding: CONTROL_PLANE,
     ephemeralcontainers: CONTROL_PLANE,
     resize: CONTROL_PLANE,

@@ -1,5 +1,5 @@
 /**
- * Which built-in resources have a status and a scale of their own. Other subresources (logs, exec, bindings, evictions,
+ * Which built-in resources have a status, a scale and evictions of their own. Other subresources (logs, exec, bindings,
  * tokens) are a kube-apiserver's alone: `unserved-subresources.ts` says so.
  *
  * Source: the API reference of Kubernetes.
@@ -43,6 +43,9 @@ const SCALED: ReadonlySet<string> = new Set([
   'statefulsets.apps',
 ])
 
+/** The type of what is posted to evict a pod. */
+export const EVICTION = { group: 'policy', version: 'v1', kind: 'Eviction' } as const
+
 const REPLICAS: ScalePaths = {
   specReplicas: ['spec', 'replicas'],
   statusReplicas: ['status', 'replicas'],
@@ -52,5 +55,5 @@ const REPLICAS: ScalePaths = {
 
 export function wellKnownSubresources(resource: Pick<Resource, 'group' | 'plural'>): Subresources {
   const id = resourceId(resource)
-  return { status: WITH_STATUS.has(id), scale: SCALED.has(id) ? REPLICAS : null }
+  return { status: WITH_STATUS.has(id), scale: SCALED.has(id) ? REPLICAS : null, eviction: id === 'pods' }
 }

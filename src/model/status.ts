@@ -116,8 +116,18 @@ export class TooManyRequestsError extends StatusError {
   readonly code = 429
   readonly reason = 'TooManyRequests'
 
-  constructor(message: string, retryAfterSeconds: number, options: ErrorOptions = {}) {
-    super(message, { ...options, details: { retryAfterSeconds } })
+  /** @param retryAfterSeconds 0 leaves it to the client. */
+  constructor(
+    message: string,
+    retryAfterSeconds: number,
+    options: ErrorOptions & { causes?: readonly StatusCause[] } = {},
+  ) {
+    const { causes, ...rest } = options
+    const details = {
+      ...(causes === undefined ? {} : { causes }),
+      ...(retryAfterSeconds === 0 ? {} : { retryAfterSeconds }),
+    }
+    super(message, { ...rest, details })
   }
 }
 
@@ -241,6 +251,13 @@ export class NoScaleError extends StatusError {
     super(message, options)
     this.reason = options.reason ?? ''
   }
+}
+
+/** A pod with several disruption budgets, of which none can be asked alone: 500 in the API server as well, and no bug of ours. */
+export class SeveralBudgetsError extends StatusError {
+  override readonly name = 'SeveralBudgetsError'
+  readonly code = 500
+  readonly reason = ''
 }
 
 /** Our bug: the cause is logged, not sent. */

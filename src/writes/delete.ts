@@ -68,13 +68,7 @@ export async function remove(
   const decide = (held: Held | null): Change => {
     if (held === null) throw objectNotFoundError(resource, place.name)
     uid = textMember(held.object, 'metadata', 'uid')
-    const version = textMember(held.object, 'metadata', 'resourceVersion')
-    if (options.uid !== null && options.uid !== uid) {
-      throw conflictError(resource, place.name, precondition('UID', options.uid, uid))
-    }
-    if (options.resourceVersion !== null && options.resourceVersion !== version) {
-      throw conflictError(resource, place.name, precondition('ResourceVersion', options.resourceVersion, version))
-    }
+    checkPreconditions(place, held, options)
     if (held.isBare) return { kind: 'delete' }
     if (isDeleting(held.object)) {
       return isContainer || hasFinalizers(held.object) ? { kind: 'none' } : { kind: 'delete' }
@@ -92,6 +86,22 @@ export async function remove(
     if (held !== null) await containers.finish(place, held)
   } else if (changed.kind === 'deleted' && !options.dryRun) await containers.afterGone(place)
   return { changed, uid }
+}
+
+/** @throws ConflictError when the object is not the one that is to be removed. */
+export function checkPreconditions(
+  { served: { resource }, name }: ObjectLocation,
+  { object }: Held,
+  options: DeleteOptions,
+): void {
+  const uid = textMember(object, 'metadata', 'uid')
+  const version = textMember(object, 'metadata', 'resourceVersion')
+  if (options.uid !== null && options.uid !== uid) {
+    throw conflictError(resource, name, precondition('UID', options.uid, uid))
+  }
+  if (options.resourceVersion !== null && options.resourceVersion !== version) {
+    throw conflictError(resource, name, precondition('ResourceVersion', options.resourceVersion, version))
+  }
 }
 
 function precondition(what: string, wanted: string, found: string): string {

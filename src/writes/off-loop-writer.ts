@@ -14,7 +14,7 @@
  * `npm run bench -- loop` measures what this comes to.
  */
 import { type JsonRecord, parseJsonTree } from '../codec/json-tree.js'
-import type { ServedResource } from '../dialect/resource-registry.js'
+import { EVICTION_NAME, type ServedResource } from '../dialect/resource-registry.js'
 import { toShared } from '../dialect/shared-resource.js'
 import { apiVersion, resourceId } from '../model/resource.js'
 import {
@@ -188,14 +188,16 @@ export class OffLoopWriter {
   }
 }
 
-/** What holds other objects is emptied object by object, and a collection is listed: neither is one object's work. */
+/** What holds other objects is emptied object by object, a collection is listed, an eviction asks the budgets: none is one object's work. */
 function canLeave(verb: WriteVerb, { served, ...request }: WriteRequest): boolean {
   const isContainer = ['namespaces', 'customresourcedefinitions.apiextensions.k8s.io'].includes(
     resourceId(served.resource),
   )
-  if (verb === 'deletecollection' || (verb === 'delete' && isContainer)) {
+  const isEviction = request.subresource === EVICTION_NAME
+  if (verb === 'deletecollection' || (verb === 'delete' && isContainer) || isEviction) {
     if (request.body.length <= MAX_BODY_BYTES) return false
-    throw new RequestEntityTooLargeError(`Request entity too large: limit of DeleteOptions is ${MAX_BODY_BYTES}`)
+    const kind = isEviction ? 'an Eviction' : 'DeleteOptions'
+    throw new RequestEntityTooLargeError(`Request entity too large: limit of ${kind} is ${MAX_BODY_BYTES}`)
   }
   // A function that threads do not know cannot be asked from there.
   return Object.entries(request).every(([name, value]) => typeof value !== 'function' || ASKED.has(name))

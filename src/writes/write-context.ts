@@ -18,6 +18,8 @@ export interface WriteContext {
   readonly namespaces: Namespaces
   readonly containers: Pick<Containers, 'isContainer' | 'finish' | 'afterGone'>
   readonly clock: Clock
+  /** Finds a resource that is served now. */
+  readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
   /** The schema of protobuf bodies. */
   readonly schema: Schema
   /** @returns the lease's id. @throws StatusError */

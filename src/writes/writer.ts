@@ -8,7 +8,7 @@ import { encodeObject } from '../codec/protobuf/encode-object.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import { methodNotAllowedError } from '../dialect/status-body.js'
 import { unknownResource } from '../dialect/request-path.js'
-import { hasSubresource, type ServedResource } from '../dialect/resource-registry.js'
+import { EVICTION_NAME, hasSubresource, type ServedResource } from '../dialect/resource-registry.js'
 import { formatResourceVersion } from '../model/resource-version.js'
 import type { Clock } from '../support/clock.js'
 import type { Random } from '../support/random.js'
@@ -17,6 +17,7 @@ import { Containers } from './containers.js'
 import { createObject, makeObject } from './create.js'
 import { CustomSchemas } from './custom-schema.js'
 import { deleteCollection, deleteObject, remove, UNCONDITIONAL } from './delete.js'
+import { evictPod } from './eviction.js'
 import { KindRulebook } from './kind-rules.js'
 import { bareNamespace, Namespaces } from './namespaces.js'
 import { ObjectChange } from './object-change.js'
@@ -84,6 +85,7 @@ export class Writer {
         }),
       clock,
       schema: options.schema,
+      find,
       grantLease: async (seconds) => {
         try {
           return await upstream.grantLease(seconds)
@@ -130,8 +132,10 @@ export class Writer {
     const { resource } = served
     const context = this.#context
     if (subresource !== '' && !hasSubresource(served, subresource)) throw unknownResource()
+    if (subresource === EVICTION_NAME && verb !== 'create') throw methodNotAllowedError(resource, verb)
     switch (verb) {
       case 'create':
+        if (subresource === EVICTION_NAME && name !== '') return await evictPod(context, request)
         if (name !== '' || subresource !== '') throw methodNotAllowedError(resource, 'create')
         return await createObject(context, request)
       case 'update':

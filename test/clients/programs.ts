@@ -28,3 +28,5 @@ export const kubeStateMetrics: GoProgram = {
 }
 
 export const prometheusDiscovery: GoProgram = { source: `${folder}prometheus` }
+
+export const helm: GoProgram = { source: `${folder}helm`, package: 'helm.sh/helm/v4/cmd/helm' }

@@ -1,7 +1,7 @@
 /** Clients that nobody here wrote, and how each is run: the runner follows this table, and docs/clients.md is made from it. */
 
 import type { GoProgram } from '../support/go-program.js'
-import { clientGo, coreDns, kubeStateMetrics, newestKubectl, operator, prometheusDiscovery } from './programs.js'
+import { clientGo, coreDns, helm, kubeStateMetrics, newestKubectl, operator, prometheusDiscovery } from './programs.js'
 
 export interface OutsideClient {
   readonly name: string
@@ -24,7 +24,7 @@ export const outsideClients: readonly OutsideClient[] = [
   {
     name: 'kubectl',
     version: 'the installed one, 1.20 or newer',
-    does: 'get in every form, describe, watch, wait, explain, create, apply, patch, edit, scale, label, delete, over objects that a kube-apiserver stored',
+    does: 'get in every form, describe, watch, wait, explain, create, apply, patch, edit, scale, label, drain, delete, over objects that a kube-apiserver stored',
     test: 'test/clients/kubectl.test.ts',
     runsIn: 'npm test',
   },
@@ -54,7 +54,7 @@ export const outsideClients: readonly OutsideClient[] = [
   {
     name: 'kubectl 1.37',
     version: '0.37.2 of k8s.io/kubectl',
-    does: 'what the installed kubectl does',
+    does: 'all that the installed kubectl does',
     test: 'test/clients/outside/kubectl.ts',
     runsIn: 'npm run test:clients',
     program: newestKubectl,
@@ -96,12 +96,38 @@ export const outsideClients: readonly OutsideClient[] = [
     note: '`api_server` of `kubernetes_sd_configs` names distributary; Debian builds Prometheus without that discovery',
   },
   {
+    name: 'Helm',
+    version: '4.3.1',
+    does: 'install, upgrade, rollback and uninstall of a chart, with `--wait` through each restart',
+    test: 'test/clients/outside/helm.ts',
+    runsIn: 'npm run test:clients',
+    program: helm,
+    note: '`--kube-apiserver` names distributary; it keeps its releases in Secrets, so start the server with `--resource secrets`, or set `HELM_DRIVER=configmap`',
+  },
+  {
     name: 'kubernetes of Python',
     version: '37.0.2',
     does: 'a watch that is resumed; a new list after a 410',
     test: 'test/clients/outside/python.ts',
     runsIn: 'npm run test:clients',
     needsPython: true,
+  },
+  {
+    name: 'kubernetes_asyncio',
+    version: '36.1.0',
+    does: 'the same as its model',
+    test: 'test/clients/outside/python.ts',
+    runsIn: 'npm run test:clients',
+    needsPython: true,
+  },
+  {
+    name: 'lightkube',
+    version: '1.0.1',
+    does: 'the same; it asks for no bookmarks',
+    test: 'test/clients/outside/python.ts',
+    runsIn: 'npm run test:clients',
+    needsPython: true,
+    note: 'it refuses to start without a user, even an empty one',
   },
   {
     name: 'kopf',

@@ -13,7 +13,7 @@ export function clientsPage(): string {
     '## Run by every change',
     `\`npm test\` runs ${names(always)}.`,
     '## Run where their tools are',
-    `\`npm run test:clients\` runs ${names(sometimes)}, and skips with a line what it finds no tools for (Go with a way to its modules, or Python 3 with venv and a way to its packages). Their server is a process of its own over a real etcd, and each lives through ${disruptions.map(({ name }) => name).join(', ')}: nothing that it holds is stale afterwards, it lists no more than at its start, and in the end it holds what a fresh list holds.`,
+    `\`npm run test:clients\` runs ${names(sometimes)}, and skips with a line what it finds no tools for (Go with a way to its modules, or Python 3 with venv and a way to its packages). Their server is a process of its own over a real etcd, and each that follows changes lives through ${disruptions.map(({ name }) => name).join(', ')}: nothing that it holds is stale afterwards, it lists no more than at its start, and in the end it holds what a fresh list holds.`,
     '## What differs from a kube-apiserver',
     'There is no kubelet behind it and no admission: logs, exec, port-forward and tokens need [`--passthrough`](kubernetes.md). Writes are off unless [`--enable-writes`](writes.md) is set.',
   ].join('\n\n')}\n`

@@ -1,9 +1,9 @@
 /** Leads a request for a resource through the gate, to the resource, and on to the handler of its verb. */
 import { unknownResource } from '../../dialect/request-path.js'
-import { hasSubresource } from '../../dialect/resource-registry.js'
+import { EVICTION_NAME, hasSubresource } from '../../dialect/resource-registry.js'
 import { objectNotFoundError } from '../../dialect/status-body.js'
 import { unservedSubresourceError } from '../../dialect/unserved-subresources.js'
-import { StatusError } from '../../model/status.js'
+import { MethodNotAllowedError, StatusError } from '../../model/status.js'
 import type { Revision } from '../../model/revision.js'
 import type { LiveResource, UncachedRequest, UncachedResource } from '../../pipeline/live-resource.js'
 import { inSpan } from '../../support/tracing.js'
@@ -72,6 +72,9 @@ async function findResource(options: ResourceHandlerOptions, request: Request): 
   const { deprecation } = found.served
   if (deprecation !== null) exchange.warn(deprecation)
   if (path.subresource !== '' && !hasSubresource(found.served, path.subresource)) throw unservedError(request, found)
+  if (path.subresource === EVICTION_NAME && verb !== 'create') {
+    throw new MethodNotAllowedError('the server does not allow this method on the requested resource')
+  }
   if (!isRead(verb)) return await handleWrite(context, writes, request, found.served)
   if (path.subresource !== '' && verb !== 'get') throw unknownResource()
   if (verb === 'watch' && exchange.isHead) return answerHead(options, request, found)

@@ -3,21 +3,15 @@ import t from 'tap'
 import { freePorts } from '../../support/free-port.js'
 import { buildGoProgram } from '../../support/go-program.js'
 import { kubeStateMetrics } from '../programs.js'
-import { cluster } from '../support/cluster.js'
+import { cluster, kindPaths } from '../support/cluster.js'
 import { startProcess } from '../support/start-process.js'
 import { startStage } from '../support/stage.js'
-import { list, surviveDisruptions } from '../support/survive.js'
+import { listKinds, surviveDisruptions } from '../support/survive.js'
 
 const program = buildGoProgram(kubeStateMetrics)
 
-/** By the name that their series bear. */
-const kinds = {
-  node: '/api/v1/nodes',
-  pod: '/api/v1/pods',
-  service: '/api/v1/services',
-  endpointslice: '/apis/discovery.k8s.io/v1/endpointslices',
-  ingress: '/apis/networking.k8s.io/v1/ingresses',
-} as const
+/** By the name that their series bear: it has none of endpoints. */
+const { endpoints: _, ...kinds } = kindPaths
 
 const plurals = ['nodes', 'pods', 'services', 'endpointslices', 'ingresses']
 
@@ -50,16 +44,7 @@ void t.test('its series of five kinds are what a fresh list holds', async (t) =>
         }),
       )
     },
-    listed: async () => {
-      const all = await Promise.all(
-        Object.entries(kinds).map(async ([kind, path]) =>
-          (await list(stage, path)).items.map(
-            ({ metadata: { name, labels } }) => `${kind} ${name} ${labels?.['turn']}`,
-          ),
-        ),
-      )
-      return all.flat()
-    },
+    listed: () => listKinds(stage, kinds),
   })
   t.notOk(client.hasEnded(), client.printed())
   t.notMatch(client.printed(), /panic/)

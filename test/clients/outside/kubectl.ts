@@ -6,4 +6,6 @@ import { newestKubectl } from '../programs.js'
 process.env['KUBECTL_BIN'] = buildGoProgram(newestKubectl)
 await import('../kubectl.test.js')
 await import('../kubectl-documents.test.js')
+await import('../kubectl-drain.test.js')
+await import('../kubectl-minimal.test.js')
 await import('../kubectl-writes.test.js')

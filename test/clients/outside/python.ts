@@ -1,6 +1,6 @@
 /**
- * The official client of Python, unchanged, follows the pods through restarts of the server and of etcd, and lists again only when
- * what it had missed is forgotten.
+ * Clients of Python (the official one, kubernetes_asyncio, lightkube), unchanged, follow the pods through restarts of the server
+ * and of etcd, and list again only when what they had missed is forgotten.
  */
 import { join } from 'node:path'
 import t from 'tap'
@@ -20,7 +20,11 @@ interface Followed {
   readonly expired: number
 }
 
-const followers = [{ name: 'kubernetes', userAgent: /OpenAPI-Generator/ }]
+const followers = [
+  { name: 'kubernetes', userAgent: /OpenAPI-Generator/ },
+  { name: 'kubernetes_asyncio', userAgent: /OpenAPI-Generator/ },
+  { name: 'lightkube', userAgent: /^(lightkube|python-httpx)/ },
+]
 
 for (const { name, userAgent } of followers) {
   void t.test(`${name} holds what a fresh list holds, and lists again only after a 410`, async (t) => {

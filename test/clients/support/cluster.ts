@@ -72,6 +72,16 @@ const ingress = (name: string, turn: string): object => ({
   },
 })
 
+/** The paths of its kinds, by their names in lower case. */
+export const kindPaths = {
+  node: '/api/v1/nodes',
+  pod: '/api/v1/pods',
+  service: '/api/v1/services',
+  endpoints: '/api/v1/endpoints',
+  endpointslice: '/apis/discovery.k8s.io/v1/endpointslices',
+  ingress: '/apis/networking.k8s.io/v1/ingresses',
+} as const
+
 /** `name` in all kinds; `i` chooses its addresses. */
 function everything(name: string, turn: string, i: number): Record<string, Written> {
   return {

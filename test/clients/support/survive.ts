@@ -61,6 +61,16 @@ interface Listed {
   readonly items: readonly { readonly metadata: { readonly name: string; readonly labels?: Record<string, string> } }[]
 }
 
+/** A line for each object of several kinds: the name of its kind, its own and its turn. @param kinds the path of each, by name. */
+export async function listKinds(stage: Stage, kinds: Readonly<Record<string, string>>): Promise<readonly string[]> {
+  const all = await Promise.all(
+    Object.entries(kinds).map(async ([kind, path]) =>
+      (await list(stage, path)).items.map(({ metadata: { name, labels } }) => `${kind} ${name} ${labels?.['turn']}`),
+    ),
+  )
+  return all.flat()
+}
+
 /** Lists a path of the API as a client of its own would. */
 export async function list<T = Listed>(stage: Stage, path: string, token?: string): Promise<T> {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }

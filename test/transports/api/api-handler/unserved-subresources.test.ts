@@ -11,7 +11,6 @@ const ASKED: readonly (readonly [method: string, path: string, message: RegExp])
   ['POST', `${POD}/attach`, /^attach of pods "a"/],
   ['POST', `${POD}/portforward`, /^portforward of pods "a"/],
   ['GET', `${POD}/proxy/metrics/x`, /^proxy of pods "a"/],
-  ['POST', `${POD}/eviction`, /^eviction of pods "a" .* delete the pod$/],
   ['PATCH', `${POD}/ephemeralcontainers`, /^ephemeralcontainers of pods "a"/],
   ['POST', '/api/v1/namespaces/default/serviceaccounts/a/token', /^token of serviceaccounts "a" .* signed/],
   ['GET', '/api/v1/nodes/n/proxy/stats', /^proxy of nodes "n"/],
