@@ -14,9 +14,9 @@ import { kubernetesSchema } from '../src/codec/protobuf/schema.js'
 import { apiServer120, kubernetesDescriptors } from '../test/support/protobuf-data.js'
 import { lengthDelimited } from '../test/support/protobuf-sample.js'
 import type { Question } from './support/choice.js'
+import { costOfCalls } from './support/call-cost.js'
 
 const PODS = 10_000
-const SAMPLES = 40
 
 export const protobufDecode: Question = (choice) => {
   const schema = kubernetesSchema()
@@ -34,7 +34,6 @@ export const protobufDecode: Question = (choice) => {
     ['as stored', stored],
   ] as const) {
     for (const [subject, act] of Object.entries(subjects)) {
-      const perCall = measure(() => act(value), choice.quick ? 200 : 2_000)
       choice.recorder.row({
         question: 'protobuf-decode',
         subject,
@@ -42,9 +41,7 @@ export const protobufDecode: Question = (choice) => {
         size,
         valueBytes: value.length,
         jsonBytes: decodeObject(value, schema).bytes.length,
-        p50Us: perCall[Math.floor(SAMPLES / 2)]!,
-        fastestUs: perCall[0]!,
-        slowestUs: perCall[SAMPLES - 1]!,
+        ...costOfCalls(() => act(value), choice),
       })
     }
   }
@@ -60,16 +57,6 @@ export const protobufDecode: Question = (choice) => {
     readyMs,
   })
   return Promise.resolve()
-}
-
-/** µs per call of each sample, ascending, after a warm-up of as many calls. */
-function measure(act: () => unknown, callsPerSample: number): number[] {
-  for (let i = 0; i < callsPerSample * 10; i++) act()
-  return Array.from({ length: SAMPLES }, () => {
-    const start = process.hrtime.bigint()
-    for (let i = 0; i < callsPerSample; i++) act()
-    return Number(process.hrtime.bigint() - start) / 1e3 / callsPerSample
-  }).toSorted((a, b) => a - b)
 }
 
 /** The stored pod with short metadata and an annotation that fills the value up to about this size. */

@@ -17,6 +17,7 @@ import { recovery } from './recovery.js'
 import { report } from './report.js'
 import { restart } from './restart.js'
 import { selectors } from './selectors.js'
+import { schemaRead } from './schema-read.js'
 import { slow } from './slow.js'
 import { storm } from './storm.js'
 import { etcdBinary } from './subjects/etcd.js'
@@ -38,6 +39,7 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   loop: { ask: loop, about: 'the longest block of the event loop that each known-bad request causes' },
   ingest: { ask: ingest, about: 'events a second that come in, and their lag' },
   'protobuf-decode': { ask: protobufDecode, about: 'a pod stored as protobuf until it is JSON' },
+  'schema-read': { ask: schemaRead, about: 'a custom object of 2 KB read through its schema' },
   workers: { ask: workers, about: 'CPU of a delivery with two workers, against one' },
   informer: { ask: informer, about: 'a client’s copy of 100,000 objects: time to sync, memory of an object' },
   memory: { ask: memory, about: 'resident memory of an idle watcher, by wire' },

@@ -7,7 +7,6 @@
 import { LRUCache } from 'lru-cache'
 import type { StoredObject } from '../model/stored-object.js'
 import { type Spliceable, scanObject } from './json-scan.js'
-import { encodeJsonTree, type JsonRecord, parseJsonTree } from './json-tree.js'
 import { CodecError } from './protobuf/codec-error.js'
 import { type DecodedObject, decodeObject } from './protobuf/decode.js'
 import type { Schema } from './protobuf/schema.js'
@@ -94,7 +93,7 @@ export class ObjectViews {
   #make(object: StoredObject, target: ViewTarget, rules: ReadRules | null): Spliceable | null {
     try {
       const decoded: Spliceable = object.encoding === 'json' ? object : this.#decode(object)
-      const read = rules === null ? null : readBy(rules, decoded.bytes, object.apiVersion, target.apiVersion)
+      const read = rules === null ? null : rules.readJson(decoded.bytes, object.apiVersion, target.apiVersion)
       if (read !== null) return read
       if (object.apiVersion === target.apiVersion || object.apiVersion === '') return decoded
       const converted = target.convertsByName
@@ -128,27 +127,4 @@ function rulesFor(object: StoredObject, { rules }: ViewTarget): ReadRules | null
 
 function isSameVersion(a: ViewTarget, b: ViewTarget): boolean {
   return a.apiVersion === b.apiVersion && a.convertsByName === b.convertsByName
-}
-
-/**
- * A number that may be written otherwise than it was: a fraction, an exponent, more than 15 digits, a negative zero.
- */
-const UNUSUAL_NUMBER = /(?:":|[,[])-?(?:\d{16}|\d+[.eE])|(?:":|[,[])-0/
-
-/**
- * The object as the rules change it; null when they change nothing: then the bytes stay what they are. That is found
- * out without a lossless tree, at a fraction of its cost, and with usual numbers alone none is needed to change it
- * either.
- */
-function readBy(rules: ReadRules, json: Buffer, stored: string, shown: string): Spliceable | null {
-  const text = json.toString()
-  const plain = JSON.parse(text) as JsonRecord
-  if (!rules.read(plain, stored, shown)) return null
-  plain['apiVersion'] = shown
-  if (!UNUSUAL_NUMBER.test(text) && !rules.fillsLongNumbers(stored))
-    return scanObject(Buffer.from(JSON.stringify(plain)))
-  const tree = parseJsonTree(json).value as JsonRecord
-  rules.read(tree, stored, shown)
-  tree['apiVersion'] = shown
-  return scanObject(encodeJsonTree(tree))
 }

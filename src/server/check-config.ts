@@ -19,7 +19,7 @@ import { keyFromText } from '../model/event.js'
 import { systemClock as clock } from '../support/clock.js'
 import { silentLogger as logger } from '../support/log.js'
 import { Metrics } from '../metrics/metrics.js'
-import { countResources, describeSource, urlHost } from './describe-config.js'
+import { describeResources, describeSource, urlHost } from './describe-config.js'
 import { connectionOf } from './nats-fleet.js'
 import { openRemoteApiServer } from './remote-api-server.js'
 import { openUpstream } from './open-upstream.js'
@@ -159,9 +159,7 @@ function described({ config, sources }: Run): string[] {
   return [
     `reads ${describeSource(config)}`,
     `listens on ${ports.join(', ')}${config.workers > 1 ? ` with ${config.workers} workers` : ''}`,
-    config.upstream === null
-      ? `serves ${countResources(config)} resources, and custom ones as they are defined`
-      : 'serves what the upstream serves',
+    `serves ${describeResources(config)}`,
     `${hasAuthenticator(config) ? 'authenticates callers' : 'authenticates nobody'}, authorizes by ${config.authorizationMode.join(', ')}`,
     config.enableWrites
       ? 'accepts writes'

@@ -1,6 +1,6 @@
 /** Prints the addresses on which the server listens, and commands to try. */
 import type { Config } from '../config/load.js'
-import { countResources, describeSource, urlHost } from './describe-config.js'
+import { describeResources, describeSource, urlHost } from './describe-config.js'
 import type { PortNumbers } from './ports.js'
 
 export function greeting(config: Config, { port, securePort }: PortNumbers): string {
@@ -8,9 +8,9 @@ export function greeting(config: Config, { port, securePort }: PortNumbers): str
   const plain = port === null ? null : `http://${host}:${port}`
   const secure = securePort === null ? null : `https://${host}:${securePort}`
   const urls = [plain, secure].filter((url) => url !== null)
-  // Over --upstream it is that server which knows what there is.
-  const what = config.upstream === null ? `${countResources(config)} resources` : 'the resources'
-  const lines = [`distributary serves ${what} of ${describeSource(config)} on ${urls.join(' and ')}`]
+  const lines = [
+    `distributary serves ${describeResources(config)}, from ${describeSource(config)} on ${urls.join(' and ')}`,
+  ]
   const [page] = urls
   if (page !== undefined) lines.push('', `In a browser: ${page}/ui/`)
   lines.push('', 'Try:')

@@ -12,6 +12,7 @@ import { root } from './support/server-process.js'
 interface Manifest {
   readonly dependencies?: Readonly<Record<string, string>>
   readonly optionalDependencies?: Readonly<Record<string, string>>
+  readonly overrides?: Readonly<Record<string, string>>
   readonly devDependencies?: Readonly<Record<string, string>>
   readonly peerDependencies?: Readonly<Record<string, string>>
   readonly scripts?: Readonly<Record<string, string>>
@@ -121,7 +122,7 @@ void t.test('every development package is imported, or is a tool of a script, or
 
 void t.test('docs/dependencies.md gives the reason for each package, and names no other', async (t) => {
   const sections = text('docs/dependencies.md').split(/^## /m).slice(1)
-  const expected = [manifest.dependencies, manifest.optionalDependencies, manifest.devDependencies]
+  const expected = [manifest.dependencies, manifest.optionalDependencies, manifest.devDependencies, manifest.overrides]
   t.equal(sections.length, expected.length)
   for (const [index, section] of sections.entries()) {
     const rows = [...section.matchAll(/^\| `([^`]+)` \| (.*) \| (.*) \|$/gm)]

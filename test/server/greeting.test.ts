@@ -15,7 +15,10 @@ void t.test('the greeting, `config check` and the log tell the same number of re
     .map((line) => (line.startsWith('{') ? (JSON.parse(line) as { msg?: string; resources?: number }) : {}))
     .find(({ msg }) => msg === 'ready')
   const counted = ready?.resources
-  t.match(server.printed(), `serves ${counted} resources of ${url} on http://127.0.0.1:${server.port}`)
+  t.match(
+    server.printed(),
+    `serves ${counted} resources, and custom ones as they are defined, from ${url} on http://127.0.0.1:${server.port}`,
+  )
   const { lines } = await checkConfig({ argv: flags, environment: {}, connects: false })
   t.ok(lines.some((line) => line.startsWith(`serves ${counted} resources, `)))
 })

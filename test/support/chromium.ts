@@ -1,14 +1,25 @@
 /** A real browser for a test: Debian's Chromium, headless, with nothing it would fetch on its own. */
 import { existsSync } from 'node:fs'
 import { type Browser, type Page, chromium } from 'playwright-core'
-import type { Test } from 'tap'
+import root, { type Test } from 'tap'
 
 const EXECUTABLE = '/usr/bin/chromium'
 
-/** A page at `url`, closed with its browser at the end of the test. */
+/** One for all tests of a file, since it takes longer to start than most of them. */
+let browser: Promise<Browser> | null = null
+
+/** A page at `url` with a profile of its own, closed at the end of the test. */
 export async function openPage(t: Test, url: string): Promise<Page> {
   if (!existsSync(EXECUTABLE)) throw new Error(`this test needs a browser at ${EXECUTABLE}: apt-get install chromium`)
-  const browser: Browser = await chromium.launch({
+  browser ??= launch()
+  const page = await (await browser).newPage()
+  t.teardown(() => page.close())
+  await page.goto(url)
+  return page
+}
+
+async function launch(): Promise<Browser> {
+  const launched = await chromium.launch({
     executablePath: EXECUTABLE,
     args: [
       '--no-sandbox',
@@ -20,8 +31,6 @@ export async function openPage(t: Test, url: string): Promise<Page> {
       '--disable-sync',
     ],
   })
-  t.teardown(() => browser.close())
-  const page = await browser.newPage()
-  await page.goto(url)
-  return page
+  root.teardown(() => launched.close())
+  return launched
 }
