@@ -7,6 +7,7 @@
  *
  * Source: the API server's RBAC authorizer (rule matching, subjects, order) and the Kubernetes RBAC reference.
  */
+import { ServiceUnavailableError } from '../../model/status.js'
 import type { User } from '../user.js'
 import { PRIVILEGED_GROUP } from '../user.js'
 import { type Attributes, type Authorizer, type Decision, EVERY_RULE, type UserRules } from './authorizer.js'
@@ -14,7 +15,7 @@ import { RbacIndex, type RbacObjects, type RoleRules, RoleWalk } from './rbac-in
 import type { Binding, Subject } from './rbac-types.js'
 
 export interface RbacSource {
-  /** Returns null until all four kinds have been listed. Until then every request is refused. */
+  /** Returns null until all four kinds have been listed. Until then no request can be judged. */
   list(): RbacObjects | null
   onChange(listener: () => void): () => void
 }
@@ -58,7 +59,9 @@ export function rbac(rules: RbacRules): Authorizer {
         return { allowed: true, reason: '', rule: `RBAC: member of ${PRIVILEGED_GROUP}` }
       }
       const { index } = rules
-      return index === null ? { allowed: false, reason: UNREAD, rule: null } : decide(index, user, attributes)
+      // Not a 403: that would have a client that comes back after a restart give up its watch.
+      if (index === null) throw new ServiceUnavailableError(UNREAD, { details: { retryAfterSeconds: 1 } })
+      return decide(index, user, attributes)
     },
     async rulesFor(user, namespace) {
       if (user.groups.includes(PRIVILEGED_GROUP)) return EVERY_RULE
