@@ -1,13 +1,14 @@
 /**
  * The RBAC mode: Roles and bindings as the API server evaluates them, from objects that somebody else watches.
  *
- * Rights only add up; there is no deny. The index is made anew at the first question after a change, in turns; a question is answered
- * from one that is no older than the question. An aggregated
- * ClusterRole is computed here from the labels, as the cluster's controller would write it: a plain etcd has no controller,
- * and in a real cluster the two agree a moment later. Who may give rights away is the question of `escalation.ts`.
+ * Rights only add up; there is no deny. The index is made anew at the first question after a change, in turns; a question
+ * is answered from one that is no older than the question. An aggregated ClusterRole is computed here from the labels, as
+ * the cluster's controller would write it: a plain etcd has no controller, and in a real cluster the two agree a moment
+ * later. Who may give rights away is the question of `escalation.ts`.
  *
  * Source: the API server's RBAC authorizer (rule matching, subjects, order) and the Kubernetes RBAC reference.
  */
+import { ServiceUnavailableError } from '../../model/status.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import type { User } from '../user.js'
 import { PRIVILEGED_GROUP } from '../user.js'
@@ -16,7 +17,7 @@ import { RbacIndex, type RbacObjects, type RoleRules, RoleWalk } from './rbac-in
 import type { Binding, Subject } from './rbac-types.js'
 
 export interface RbacSource {
-  /** false until all four kinds have been listed. Until then every request is refused. */
+  /** false until all four kinds have been listed. Until then no request can be judged. */
   readonly isRead: boolean
   /** All objects of the moment of the call. */
   list(): Promise<RbacObjects>
@@ -78,7 +79,9 @@ export function rbac(rules: RbacRules): Authorizer {
         return { allowed: true, reason: '', rule: `RBAC: member of ${PRIVILEGED_GROUP}` }
       }
       const index = await rules.index()
-      return index === null ? { allowed: false, reason: UNREAD, rule: null } : await decide(index, user, attributes)
+      // Not a 403: that would have a client that comes back after a restart give up its watch.
+      if (index === null) throw new ServiceUnavailableError(UNREAD, { details: { retryAfterSeconds: 1 } })
+      return await decide(index, user, attributes)
     },
     async rulesFor(user, namespace) {
       if (user.groups.includes(PRIVILEGED_GROUP)) return EVERY_RULE

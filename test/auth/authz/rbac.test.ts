@@ -477,10 +477,10 @@ void t.test('a change takes effect with the next question and is reported', asyn
   authorizer.onChange(() => told++)
   const q: Question = { user: 'ann', groups: [], verb: 'watch', resource: 'pods' }
   const ask = () => authorizer.authorize(userOf(q), attributesOf(q))
-  t.match(
-    await ask(),
-    { allowed: false, reason: /not been read yet/ },
-    'nobody has any right before the roles are read',
+  await t.rejects(
+    ask(),
+    { code: 503, message: /not been read yet/, details: { retryAfterSeconds: 1 } },
+    'nobody has any right before the roles are read, and nobody is told that there is none',
   )
   source.set(WORLD)
   t.match(await ask(), { allowed: true })
