@@ -5,6 +5,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { Agent, type ClientRequest, request as httpRequest } from 'node:http'
+import { loadavg } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { distributarySubject } from './subjects/distributary.js'
 import { type BadRequest, badRequests, type HttpRequest, preparations, TOKEN_FILE } from './support/bad-requests.js'
@@ -83,7 +84,15 @@ async function all(choice: Choice, tokens: string): Promise<void> {
     const without = await measureStretch(stretch)
     const row = (name: string, measured: Measured): void => {
       const { delayMs, wallMs, cpuMs, status, answerMs } = measured
-      const columns = { blockMs: wallMs, blockCpuMs: cpuMs, p99Ms: delayMs.p99, maxMs: delayMs.max, status, answerMs }
+      const columns = {
+        blockMs: wallMs,
+        blockCpuMs: cpuMs,
+        p99Ms: delayMs.p99,
+        maxMs: delayMs.max,
+        status,
+        answerMs,
+        load: loadavg()[0]!,
+      }
       const without99 = without.report.delayMs.p99
       choice.recorder.row({
         question: 'loop',

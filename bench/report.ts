@@ -379,7 +379,12 @@ async function loopSection(all: readonly Row[]): Promise<string> {
   ]
   const about =
     'Each request twice, while 100 watchers are sent 50 events a second over 10,000 objects. A block is the longest time for which the event loop did nothing else: what its thread computed, and what passed, which on a busy machine includes what others took. The threads that compute writes share the core with the loop.'
-  return `## Loop: what a request can do to the others\n\n${about}\n\n${table(rows, columns)}`
+  const loads = rows.map(({ load }) => load).filter((load) => typeof load === 'number')
+  const load =
+    loads.length === 0
+      ? ''
+      : ` The load average of the machine, which has ${String(rows[0]!['cores'])} cores, was ${Math.max(...loads)} at its highest: the longest blocks are longer than on a machine of its own.`
+  return `## Loop: what a request can do to the others\n\n${about}${load}\n\n${table(rows, columns)}`
 }
 
 async function ingestSection(all: readonly Row[]): Promise<string> {

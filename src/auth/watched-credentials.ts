@@ -10,18 +10,20 @@ import { WatchedFiles, type WatchedFilesOptions } from './watched-file.js'
 
 type Surroundings = Pick<WatchedFilesOptions, 'clock' | 'logger' | 'intervalMs'>
 
+/** Returns the content of a kubeconfig followed by that of the files that it names. @throws Error as `loadKubeconfig`. */
+export function readKubeconfigFiles(file: string): Buffer {
+  const contents = [readFileSync(file)]
+  loadKubeconfig(file, (name) => {
+    const content = readFileSync(name)
+    contents.push(content)
+    return content
+  })
+  return Buffer.concat(contents)
+}
+
 /** Watches a kubeconfig together with the files that it names. @throws Error that names the file and what is missing. */
 export function watchKubeconfig(file: string, surroundings: Surroundings): WatchedFiles<JsonServer> {
-  const readFile = (path: string): Buffer => {
-    const contents = [readFileSync(path)]
-    loadKubeconfig(path, (name) => {
-      const content = readFileSync(name)
-      contents.push(content)
-      return content
-    })
-    return Buffer.concat(contents)
-  }
-  return new WatchedFiles({ ...surroundings, paths: [file], readFile }, () => {
+  return new WatchedFiles({ ...surroundings, paths: [file], readFile: readKubeconfigFiles }, () => {
     const server = loadKubeconfig(file)
     assertUsable(server)
     return server

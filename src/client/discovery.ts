@@ -58,7 +58,7 @@ interface Legacy {
  * Returns the resources in the order of preference: the core group first, then groups and versions as the server orders
  * them, so that the first resource of a name is the preferred one. A group whose server is away is left out.
  *
- * @throws what `ask` throws for `/api` and `/apis`.
+ * @throws what `ask` throws for `/api`, `/api/v1` and `/apis`.
  */
 export async function discover(ask: AskDiscovery): Promise<readonly ApiResource[]> {
   const get = async (path: string): Promise<Legacy | null> => (await ask(path, AGGREGATED)) as Legacy | null

@@ -2,4 +2,4 @@
 export * from './browser.js'
 export type { Credentials, CredentialSource } from './node/exec-credentials.js'
 export { kubeconfigFiles, loadKubeconfig, type Kubeconfig, type KubeconfigOptions } from './node/kubeconfig.js'
-export { nodeTransport, type NodeTransportOptions } from './node/node-transport.js'
+export { type NodeTransport, nodeTransport, type NodeTransportOptions } from './node/node-transport.js'

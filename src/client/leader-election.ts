@@ -33,7 +33,7 @@ export interface LeaderElectionOptions {
   readonly renewDeadlineMs?: number
   /** The time between two attempts. Default: 2 s; others than the leader add up to 1.2 times as much at random. */
   readonly retryPeriodMs?: number
-  /** Called when another process is seen to lead, and for this one. */
+  /** Called when another process is seen to lead, and for this one. What it throws is logged. */
   onLeader?(identity: string): void
   readonly clock?: Clock
   readonly random?: Random
@@ -269,7 +269,12 @@ export class LeaderElection {
     if (leader === '' || leader === this.#toldLeader) return
     this.#toldLeader = leader
     this.#logger.info({ lease: this.#options.name, leader }, 'there is a leader')
-    this.#options.onLeader?.(leader)
+    try {
+      this.#options.onLeader?.(leader)
+    } catch (error) {
+      // Its failure must not look like one of the request.
+      this.#logger.error({ lease: this.#options.name, error: errorMessage(error) }, 'onLeader failed')
+    }
   }
 
   /** Lets the Lease go if it is still ours. Never throws: others wait for its end otherwise. */

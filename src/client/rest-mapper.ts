@@ -33,7 +33,9 @@ export interface GroupKind {
 export class RestMapper {
   readonly #options: RestMapperOptions
   readonly #clock: Clock
-  #known: Promise<readonly ApiResource[]> | null = null
+  #known: readonly ApiResource[] | null = null
+  /** The answer that is awaited. */
+  #asking: Promise<readonly ApiResource[]> | null = null
   #askedAtMs = 0
 
   constructor(options: RestMapperOptions) {
@@ -46,17 +48,14 @@ export class RestMapper {
     return this.#known ?? this.refresh()
   }
 
-  /** Asks the server now, once for all callers that wait. */
+  /**
+   * Asks the server now, once for all callers that wait. What was known stays known while the server is away.
+   *
+   * @throws WatchFailure; Error without an answer.
+   */
   refresh(): Promise<readonly ApiResource[]> {
-    this.#askedAtMs = this.#clock.monotonic()
-    const before = this.#known
-    const asked = discover(async (path, accept) => this.#ask(path, accept))
-    this.#known = asked
-    // What was known stays known while the server is away.
-    asked.catch(() => {
-      if (this.#known === asked) this.#known = before
-    })
-    return asked
+    this.#asking ??= this.#askAll()
+    return this.#asking
   }
 
   /**
@@ -98,8 +97,17 @@ export class RestMapper {
     const found = find(await this.resources())
     if (found !== null) return found
     const isRecent = this.#clock.monotonic() - this.#askedAtMs < (this.#options.refreshMs ?? 10_000)
-    // Another caller may just be asking.
-    return find(await (isRecent ? this.resources() : this.refresh()))
+    return find(await (isRecent ? (this.#asking ?? this.resources()) : this.refresh()))
+  }
+
+  async #askAll(): Promise<readonly ApiResource[]> {
+    this.#askedAtMs = this.#clock.monotonic()
+    try {
+      this.#known = await discover((path, accept) => this.#ask(path, accept))
+      return this.#known
+    } finally {
+      this.#asking = null
+    }
   }
 
   async #ask(path: string, accept: string): Promise<unknown> {

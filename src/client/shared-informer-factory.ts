@@ -14,8 +14,12 @@ export type FactoryInformerOptions<T extends ObjectLike = KubeObject> = Partial<
 
 interface Entry {
   readonly informer: SharedInformer<never>
-  readonly options: FactoryInformerOptions<never>
+  /** What both the factory and the first caller said. */
+  readonly options: InformerOptions<never>
 }
+
+/** Informers that differ in one of these are several; a later caller may bring further indexes. */
+const MAY_DIFFER: ReadonlySet<string> = new Set(['path', 'labelSelector', 'fieldSelector', 'parameters', 'indexes'])
 
 /** Gives each part of a program the same informer of a resource. */
 export class SharedInformerFactory {
@@ -40,18 +44,19 @@ export class SharedInformerFactory {
   ): SharedInformer<T> {
     if (this.#isStopped) throw new Error('the factory was stopped')
     const path = typeof resource === 'string' ? resource : resourcePath(resource)
-    const all = { ...this.#options, ...options, path }
+    const all = { ...this.#options, ...options, path } as InformerOptions<T>
     const { labelSelector = '', fieldSelector = '', parameters = {} } = all
     const sorted = Object.entries(parameters).toSorted(([a], [b]) => (a < b ? -1 : 1))
     const key = JSON.stringify([path, labelSelector, fieldSelector, sorted])
     const known = this.#entries.get(key)
     if (known !== undefined) {
       const informer = known.informer as unknown as SharedInformer<T>
-      join(informer, options, known.options as unknown as FactoryInformerOptions<T>, path)
+      refuseOtherOptions(all, known.options as unknown as InformerOptions<T>)
+      addIndexes(informer, all)
       return informer
     }
-    const informer = new SharedInformer<T>(all as InformerOptions<T>)
-    this.#entries.set(key, { informer: informer as never, options: options as never })
+    const informer = new SharedInformer<T>(all)
+    this.#entries.set(key, { informer: informer as never, options: all as never })
     return informer
   }
 
@@ -81,20 +86,21 @@ export class SharedInformerFactory {
   }
 }
 
-function join<T extends ObjectLike>(
-  informer: SharedInformer<T>,
-  { indexes = {}, parameters: _ofKey, ...options }: FactoryInformerOptions<T>,
-  first: FactoryInformerOptions<T>,
-  path: string,
-): void {
-  for (const [name, value] of Object.entries(options)) {
-    if (!Object.is(value, first[name as keyof typeof first])) {
-      throw new Error(`${path}: ${name} is not what the first caller of this informer chose`)
-    }
+function refuseOtherOptions<T extends ObjectLike>(given: InformerOptions<T>, first: InformerOptions<T>): void {
+  const names = new Set([...Object.keys(given), ...Object.keys(first)]) as Set<keyof InformerOptions<T>>
+  for (const name of names) {
+    if (MAY_DIFFER.has(name) || Object.is(given[name], first[name])) continue
+    throw new Error(`${given.path}: ${name} is not what the first caller of this informer chose`)
   }
+}
+
+function addIndexes<T extends ObjectLike>(
+  { store }: SharedInformer<T>,
+  { path, indexes = {} }: InformerOptions<T>,
+): void {
   for (const [name, valuesOf] of Object.entries(indexes)) {
-    const own = informer.store.indexFunction(name)
-    if (own === undefined) informer.store.addIndex(name, valuesOf)
+    const own = store.indexFunction(name)
+    if (own === undefined) store.addIndex(name, valuesOf)
     else if (own !== valuesOf) throw new Error(`${path}: index ${name} is another function already`)
   }
 }

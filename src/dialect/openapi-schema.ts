@@ -158,12 +158,13 @@ export class SchemaCollector {
 
   /** A definition's schema with what its extensions imply said in words that every reader of schemas knows. */
   #published(schema: JsonSchema): JsonSchema {
-    const published: Record<string, unknown> = { ...schema }
+    // As in Go, a member that is null says nothing.
+    const published = Object.fromEntries(Object.entries(schema).filter(([, value]) => value !== null))
     const { items, additionalProperties } = schema
     if (isSchema(schema['properties'])) {
       const properties = Object.entries(schema['properties'])
       published['properties'] = Object.fromEntries(
-        properties.map(([name, one]) => [name, isSchema(one) ? this.#published(one) : one]),
+        properties.map(([name, one]) => [name, isSchema(one) ? this.#published(one) : {}]),
       )
     }
     if (isSchema(items)) published['items'] = this.#published(items)

@@ -128,7 +128,8 @@ function messageOf(name: string, members: Members): MessageWriter {
   const writer = new MessageWriter()
   for (const [member, value] of Object.entries(members)) {
     if (member.startsWith('x-')) writer.message(extensions, named(member, yaml(value)))
-    else if (Object.hasOwn(fields, member) && value !== undefined) put(writer, ...fields[member]!, value)
+    else if (Object.hasOwn(fields, member) && value !== undefined && value !== null)
+      put(writer, ...fields[member]!, value)
   }
   return writer
 }

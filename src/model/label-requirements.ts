@@ -50,9 +50,9 @@ export function requirementsOf({
 }
 
 function expression(key: string, operator: string, values: readonly string[]): Requirement {
-  const known = EXPRESSION_OPERATORS[operator]
+  const known = EXPRESSION_OPERATORS.get(operator)
   if (known === undefined) {
-    const names = Object.keys(EXPRESSION_OPERATORS).join(', ')
+    const names = [...EXPRESSION_OPERATORS.keys()].join(', ')
     throw new BadRequestError(`matchExpressions: operator ${JSON.stringify(operator)} is none of ${names}`)
   }
   const takesValues = known === 'in' || known === 'notin'
@@ -64,12 +64,12 @@ function expression(key: string, operator: string, values: readonly string[]): R
   return checked('matchExpressions', key, known, values)
 }
 
-const EXPRESSION_OPERATORS: Readonly<Record<string, Operator | undefined>> = {
-  In: 'in',
-  NotIn: 'notin',
-  Exists: 'exists',
-  DoesNotExist: '!',
-}
+const EXPRESSION_OPERATORS: ReadonlyMap<string, Operator> = new Map([
+  ['In', 'in'],
+  ['NotIn', 'notin'],
+  ['Exists', 'exists'],
+  ['DoesNotExist', '!'],
+])
 
 function checked(member: string, key: string, operator: Operator, values: readonly string[]): Requirement {
   const ofKey = checkLabelKey(key)

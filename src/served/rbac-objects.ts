@@ -3,8 +3,10 @@
  */
 import type { RbacObjects } from '../auth/authz/rbac-index.js'
 import type { RbacSource } from '../auth/authz/rbac.js'
+import type { Snapshot } from '../cache/store.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { LiveResource } from '../pipeline/live-resource.js'
+import { turns } from '../support/turns.js'
 import { followObjects } from './followed-objects.js'
 
 const GROUP = 'rbac.authorization.k8s.io'
@@ -45,22 +47,32 @@ export function followRbacObjects(
   for (const { cache } of kinds) followObjects(cache, { onChange })
   // An object that has not changed is parsed once, whatever else changes.
   const parsed = new WeakMap<StoredObject, { readonly object: unknown }>()
-  const objectsOf = (live: LiveResource): unknown[] => {
+  const parse = (live: LiveResource, stored: StoredObject): { readonly object: unknown } => {
+    const json = jsonOf(live, stored)
+    return { object: json === null ? null : JSON.parse(json.toString('utf8')) }
+  }
+  const objectsOf = async (live: LiveResource, state: Snapshot): Promise<unknown[]> => {
     const objects: unknown[] = []
-    for (const stored of live.cache.snapshot().objects(live.cache.prefix)) {
+    for (const stored of state.objects(live.cache.prefix)) {
       let known = parsed.get(stored)
       if (known === undefined) {
-        const json = jsonOf(live, stored)
-        parsed.set(stored, (known = { object: json === null ? null : JSON.parse(json.toString('utf8')) }))
+        if (turns.isOver) await turns.take()
+        parsed.set(stored, (known = parse(live, stored)))
       }
       if (known.object !== null) objects.push(known.object)
     }
     return objects
   }
   return {
-    list(): RbacObjects | null {
-      if (kinds.some(({ cache }) => cache.readiness.kind !== 'ready')) return null
-      const [roles = [], clusterRoles = [], roleBindings = [], clusterRoleBindings = []] = kinds.map(objectsOf)
+    get isRead() {
+      return kinds.every(({ cache }) => cache.readiness.kind === 'ready')
+    },
+    async list(): Promise<RbacObjects> {
+      // All of one moment, however long it takes to read them.
+      const states = kinds.map((live) => [live, live.cache.snapshot()] as const)
+      const lists: unknown[][] = []
+      for (const state of states) lists.push(await objectsOf(...state))
+      const [roles = [], clusterRoles = [], roleBindings = [], clusterRoleBindings = []] = lists
       return { roles, clusterRoles, roleBindings, clusterRoleBindings }
     },
     onChange(listener) {

@@ -227,6 +227,7 @@ export class App {
     this.#limits.memory.stop()
     await this.#stage.remote?.stop()
     await this.#stage.resources.stop()
+    this.#stage.closeServer()
     await this.#gate.close()
     this.#passthrough?.close()
     await this.#apiServices?.stop()

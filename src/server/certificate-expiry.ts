@@ -4,7 +4,9 @@
  * well hold one that has ended.
  */
 import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { loadKubeconfig } from '../auth/kubeconfig.js'
+import { readKubeconfigFiles } from '../auth/watched-credentials.js'
 import { WatchedFiles } from '../auth/watched-file.js'
 import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
@@ -38,7 +40,13 @@ export function followCertificateExpiry(config: Config, clock: Clock, metrics: M
   const followed = held.flatMap(({ use, file, isKubeconfig = false }) => {
     if (file === null) return []
     const watched = new WatchedFiles<number | null>(
-      { paths: [file], clock, logger: silentLogger, intervalMs: LOOK_MS },
+      {
+        paths: [file],
+        clock,
+        logger: silentLogger,
+        intervalMs: LOOK_MS,
+        readFile: isKubeconfig ? readKubeconfigFiles : readFileSync,
+      },
       (content) => (isKubeconfig ? endOf(loadKubeconfig(file).cert) : endOf(content)),
     )
     const tell = (endsAtMs: number | null): void => {

@@ -117,7 +117,11 @@ function certificateProblems(config: Config, lines: string[]): string[] {
 
 /** Everything else that stages parse when they are made. */
 function fileProblems(config: Config): string[] {
-  const noRules = new RbacRules({ list: () => null, onChange: () => () => {} })
+  const noRules = new RbacRules({
+    isRead: false,
+    list: () => Promise.reject(new Error('nothing is read')),
+    onChange: () => () => {},
+  })
   const attempts: readonly (() => void)[] = [
     () => buildAuthenticator(config, { clock, logger }).close(),
     () => buildAuthorizer(config, { clock, logger }, noRules).close(),
@@ -131,7 +135,7 @@ function fileProblems(config: Config): string[] {
       if (config.natsSigningKeyFile !== null) parseSigningKeys(readFileSync(config.natsSigningKeyFile))
     },
     () => {
-      if (config.upstream !== null) openRemoteApiServer(config, clock)
+      if (config.upstream !== null) openRemoteApiServer(config, { clock, logger }).close()
     },
   ]
   return attempts.flatMap((attempt) => {
@@ -198,7 +202,7 @@ async function askNats(config: Config): Promise<string | null> {
 
 async function askUpstream(config: Config): Promise<string | null> {
   if (config.upstream === null) return null
-  const server = openRemoteApiServer(config, clock)
+  const server = openRemoteApiServer(config, { clock, logger })
   try {
     const { status } = await server.transport.send({
       path: '/version',
@@ -210,5 +214,7 @@ async function askUpstream(config: Config): Promise<string | null> {
     return `${config.upstream} answers`
   } catch (error) {
     throw new Error(`--upstream ${config.upstream}: ${errorMessage(error)}`, { cause: error })
+  } finally {
+    server.close()
   }
 }

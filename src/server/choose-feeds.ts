@@ -38,7 +38,7 @@ export function chooseFeeds({ config, fleetMetrics, ...parts }: FeedParts): Open
     backfillRevisions: config.backfillRevisions,
     onGap: config.onGap,
   }
-  if (config.upstream !== null) return httpFeeds(parts.server ?? openRemoteApiServer(config, parts.clock), options)
+  if (config.upstream !== null) return httpFeeds(parts.server ?? openRemoteApiServer(config, parts), options)
   return config.natsServers.length === 0 ? upstreamFeeds(options) : natsFleet(config, options, fleetMetrics)
 }
 

@@ -3,11 +3,10 @@
  * when they change, and taken only when they can be used: a half-written or broken file leaves the ones before in
  * force.
  */
-import { X509Certificate } from 'node:crypto'
-import { createSecureContext } from 'node:tls'
 import { WatchedFiles } from '../auth/watched-file.js'
 import type { Config } from '../config/load.js'
 import type { Clock } from '../support/clock.js'
+import { assertUsable } from '../support/https-agent.js'
 import type { Logger } from '../support/log.js'
 import type { EtcdCredentials } from '../upstream/etcd/etcd-upstream.js'
 import type { EtcdTls } from '../upstream/etcd/grpc-connection.js'
@@ -31,12 +30,9 @@ export function watchEtcdCredentials(config: Config, clock: Clock, logger: Logge
   })
 }
 
-/** OpenSSL says whether a key belongs to its certificate; it says nothing of a file of authorities without any. */
 function check(tls: EtcdTls): void {
   try {
-    createSecureContext(tls)
-    if (tls.ca !== undefined && new X509Certificate(tls.ca).subject === '')
-      throw new Error('an authority without a name')
+    assertUsable(tls)
   } catch (error) {
     const reason = errorMessage(error)
     throw new Error(`--etcd-cafile, --etcd-certfile or --etcd-keyfile cannot be used: ${reason}`, { cause: error })

@@ -37,6 +37,8 @@ export interface ResourceStage {
   readonly schema: Schema
   /** The resources that the server behind `--upstream` serves; null without one. */
   readonly remote: RemoteDiscovery | null
+  /** Ends the connections to the server behind `--upstream`. */
+  readonly closeServer: () => void
 }
 
 export function openResources(basis: Basis, pump: Pump, sources: Sources): ResourceStage {
@@ -45,7 +47,7 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
   const registry = new ResourceRegistry()
   const views = new ServedViews(openViews(basis, schema), registry)
   serveConfigured(basis, registry)
-  const server = config.upstream === null ? null : (sources.server ?? openRemoteApiServer(config, basis.clock))
+  const server = config.upstream === null ? null : (sources.server ?? openRemoteApiServer(config, basis))
   const { etcdPrefix, resources: named } = config
   const remote = server === null ? null : new RemoteDiscovery({ ...basis, server, registry, etcdPrefix, named })
   const resources = new Resources(registry, {
@@ -64,7 +66,10 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
     directUpstream: (resource) =>
       server === null ? sources.upstream : new HttpResource({ server, resource, random: basis.random }),
   })
-  return { registry, resources, views, schema, remote }
+  const closeServer = (): void => {
+    if (sources.server === undefined) server?.close()
+  }
+  return { registry, resources, views, schema, remote, closeServer }
 }
 
 /** Now, and after every change of the configuration. With --upstream the server there knows what there is. */

@@ -1,7 +1,9 @@
 /** The TLS options of a client connection, and the agent made from them. */
+import { X509Certificate } from 'node:crypto'
 import http from 'node:http'
 import https from 'node:https'
 import { createSecureContext } from 'node:tls'
+import { errorMessage } from './error-message.js'
 
 export interface TlsClientOptions {
   /** PEM. Default: the system's authorities. */
@@ -29,12 +31,22 @@ export function agentFor(url: string, tls: TlsClientOptions, options: http.Agent
 }
 
 /** @throws Error when TLS cannot use the files: a key of another certificate, or no certificate at all. */
-export function assertUsable({ ca, cert, key }: TlsClientOptions): void {
+export function assertUsable({ ca, cert, key }: Pick<TlsClientOptions, 'ca' | 'cert' | 'key'>): void {
   createSecureContext({
     ...(ca === undefined ? {} : { ca }),
     ...(cert === undefined ? {} : { cert }),
     ...(key === undefined ? {} : { key }),
   })
+  // OpenSSL accepts a file of authorities without any.
+  if (ca !== undefined) assertCertificate(ca)
+}
+
+function assertCertificate(ca: string | Buffer): void {
+  try {
+    void new X509Certificate(ca)
+  } catch (error) {
+    throw new Error(`there is no authority that can be read: ${errorMessage(error)}`, { cause: error })
+  }
 }
 
 /** Ends the idle connections of an agent that gets no more requests; those in use end with their requests. */

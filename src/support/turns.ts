@@ -9,6 +9,9 @@
 /** Nobody feels it, and a turn of the event loop costs a thousandth of it. */
 export const SLICE_MS = 5
 
+/** Arrivals have a slice where they come and another where they go on, beside those of others. */
+const ARRIVALS_MS = 2
+
 /** A stretch of time that begins now. */
 export class Slice {
   readonly #endMs: number
@@ -42,6 +45,52 @@ export class LoopSlice {
       setImmediate(this.#forget)
     }
     return this.#slice.isOver
+  }
+}
+
+/**
+ * Begins what arrives, such as requests, in the order in which it came: as much as there is time for in an iteration of
+ * the event loop, and the rest in the next ones. A hundred small requests that come at once are not small together.
+ *
+ * What follows on a beginning without waiting for anything outside counts as its time: the next begins when no promise
+ * is left to go on.
+ */
+export class Arrivals {
+  readonly #slice: { readonly isOver: boolean }
+  /** As many as there are requests that were not begun. */
+  #waiting: (() => void)[] = []
+  #next = 0
+  #isGoing = false
+  readonly #go = (): void => this.#begin()
+
+  constructor(slice: { readonly isOver: boolean } = new LoopSlice(ARRIVALS_MS)) {
+    this.#slice = slice
+  }
+
+  get waiting(): number {
+    return this.#waiting.length - this.#next
+  }
+
+  /** @param begin called now or later. */
+  admit(begin: () => void): void {
+    if (!this.#isGoing && !this.#slice.isOver) return begin()
+    this.#waiting.push(begin)
+    if (this.#isGoing) return
+    this.#isGoing = true
+    setImmediate(this.#go)
+  }
+
+  #begin(): void {
+    if (this.waiting === 0) {
+      this.#waiting = []
+      this.#next = 0
+      this.#isGoing = false
+    } else if (this.#slice.isOver) setImmediate(this.#go)
+    else {
+      this.#waiting[this.#next++]!()
+      // A tick comes when all promises that can go on have done so.
+      queueMicrotask(() => process.nextTick(this.#go))
+    }
   }
 }
 

@@ -277,7 +277,11 @@ void t.test('the configured authenticators and authorizers are built; an error n
   const authorizer = buildAuthorizer(
     authorization,
     surroundings,
-    new RbacRules({ list: () => null, onChange: () => () => {} }),
+    new RbacRules({
+      isRead: false,
+      list: () => Promise.reject(new Error('nothing is read')),
+      onChange: () => () => {},
+    }),
   )
   t.teardown(() => authorizer.close())
   const ann = { name: 'ann', uid: '', groups: [], extra: {}, expiresAt: null }

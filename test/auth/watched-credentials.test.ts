@@ -98,3 +98,23 @@ void t.test('credentials of files are watched together, and a broken file stops 
   copyFileSync(authority.client('other').key, path('key'))
   t.throws(() => watchCredentials({ ca: null, cert: path('cert'), key: path('key') }, surroundings), /key/)
 })
+
+void t.test('authorities that cannot be read are not taken, and stop the start', async (t) => {
+  const path = folderOf(t)
+  const authority = createAuthority(t)
+  copyFileSync(authority.ca, path('ca'))
+  const clock = new VirtualClock()
+  const surroundings = { clock, logger: silentLogger }
+  const files = { ca: path('ca'), cert: null, key: null }
+  const watched = watchCredentials(files, surroundings)
+  t.teardown(() => watched.close())
+  for (const broken of ['', 'none', readFileSync(authority.ca).subarray(0, 100)]) {
+    writeFileSync(path('ca'), broken)
+    clock.advance(LOOK_MS)
+    t.same(watched.value.ca, readFileSync(authority.ca))
+    t.throws(() => watchCredentials(files, surroundings), /authority/)
+  }
+  writeFileSync(path('ca'), `a comment\n${readFileSync(authority.ca, 'utf8')}`)
+  clock.advance(LOOK_MS)
+  t.same(watched.value.ca, readFileSync(path('ca')))
+})

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { LeaderElection, type LeaderElectionOptions, nodeTransport, requestJson } from '../../src/client/index.js'
 import { activeClock } from '../../src/reflector/active-clock.js'
+import { silentLogger } from '../../src/support/log.js'
 import { startHttpFaults } from '../reflector/http-faults.js'
 import { type AppHarness, startApp, until } from '../support/app.js'
 
@@ -100,6 +101,20 @@ void t.test('the end of the work ends the election, and its failure is thrown; b
   const stop = new AbortController()
   stop.abort()
   t.equal(await election.run(() => void t.fail('it was not to begin'), { signal: stop.signal }), 'aborted')
+})
+
+void t.test('an onLeader that throws does not cost the leadership, and its failure is logged', async (t) => {
+  const app = await start(t)
+  const errors: unknown[] = []
+  const logger = { ...silentLogger, error: (fields: unknown) => void errors.push(fields) }
+  // With a retry only after minutes the first attempt has to succeed.
+  const times = { leaseDurationMs: 1_000_000, renewDeadlineMs: 900_000, retryPeriodMs: 600_000 }
+  const onLeader = (leader: string): never => {
+    throw new Error(`cannot tell of ${leader}`)
+  }
+  const { election } = candidate(t, app.url, 'a', { ...times, logger, onLeader })
+  t.equal(await election.run(() => undefined, { signal: AbortSignal.timeout(20_000) }), 'done')
+  t.match(errors, [{ lease: 'controller', error: 'cannot tell of a' }])
 })
 
 void t.test('a leader that is overthrown stops at once, and does not let go what is not its own', async (t) => {

@@ -84,6 +84,29 @@ void t.test('an unknown name makes the mapper ask again, but not at every call',
   t.equal(counter.asked, before + 1, 'once for all of them')
 })
 
+void t.test('a mapper asks once for all who wait, and keeps what it knows while the server is away', async (t) => {
+  const app = await startApp(t)
+  const counter = counting(app.url)
+  let isAway = false
+  const transport: Transport = {
+    send: (request) => (isAway ? Promise.reject(new Error('away')) : counter.transport.send(request)),
+  }
+  const clock = new VirtualClock()
+  const mapper = new RestMapper({ transport, clock })
+  isAway = true
+  await Promise.all([1, 2].map(() => t.rejects(mapper.refresh(), /away/)))
+  await t.rejects(mapper.find('pods'), /away/)
+  isAway = false
+  t.match(await mapper.find('pods'), { kind: 'Pod' }, 'two failures at once are not for ever')
+  t.equal(counter.asked, 1)
+  await Promise.all([1, 2, 3].map(() => mapper.refresh()))
+  t.equal(counter.asked, 2, 'one request for three callers')
+  isAway = true
+  clock.advance(10_000)
+  await Promise.all([t.rejects(mapper.refresh(), /away/), t.rejects(mapper.find('gadgets'), /away/)])
+  t.match(await mapper.find('pods'), { kind: 'Pod' }, 'while the server is away')
+})
+
 void t.test(
   'an older server is asked group by group, and one whose group is away still gives the others',
   async (t) => {

@@ -36,6 +36,22 @@ void t.test('the parts of a program share one informer of a resource', async (t)
   t.throws(() => factory.informer(PODS), /was stopped/)
 })
 
+void t.test('parts that share an informer have the same options, said by the factory or by themselves', (t) => {
+  const transport = fetchTransport({ server: 'http://127.0.0.1:1' })
+  const factory = new SharedInformerFactory({ transport, pageSize: 100 })
+  const pods = factory.informer(PODS)
+  t.equal(factory.informer(PODS, { pageSize: 100, labelSelector: '' }), pods, 'what holds anyway may be said')
+  const transform = (object: KubeObject): KubeObject => object
+  const nodes = factory.informer({ plural: 'nodes' }, { transform, labelSelector: 'a=b' })
+  t.equal(factory.informer({ plural: 'nodes' }, { transform, labelSelector: 'a=b' }), nodes)
+  t.throws(
+    () => factory.informer({ plural: 'nodes' }, { labelSelector: 'a=b' }),
+    /transform is not what the first caller/,
+    'whoever says nothing of a transform expects whole objects',
+  )
+  t.end()
+})
+
 void t.test('a factory runs until its signal aborts, and stops before it has synced', async (t) => {
   const factory = new SharedInformerFactory({ transport: fetchTransport({ server: 'http://127.0.0.1:1' }) })
   factory.informer(PODS)

@@ -192,6 +192,31 @@ void t.test('a custom resource has its definition’s schema, and the index chan
   t.same(paths(openApi), before)
 })
 
+void t.test('a null in a definition’s schema says nothing, and breaks no document', async (t) => {
+  const nulls = { required: null, enum: null, items: null, additionalProperties: null, minLength: null, nullable: null }
+  const { registry, openApi } = start({ schemas })
+  const openAPIV3Schema = {
+    type: 'object',
+    ...nulls,
+    properties: {
+      unsaid: null,
+      spec: { type: 'object', properties: null, 'x-kubernetes-embedded-resource': null },
+      either: { anyOf: [{ ...nulls, type: 'string' }], default: null },
+    },
+  }
+  const versions = [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema } }]
+  const names = { plural: 'caches', kind: 'Cache' }
+  const reading = readDefinition({ spec: { group: 'edge.example.com', names, versions } }, '/registry')
+  if (reading.kind === 'defined') registry.set('crd', reading.resources)
+  const { type, properties, ...rest } = (await spec(openApi, 'edge.example.com', 'v1')).components.schemas[
+    'com.example.edge.v1.Cache'
+  ] as Readonly<Record<string, unknown>>
+  t.same(Object.keys(rest), ['description', 'x-kubernetes-group-version-kind'])
+  t.match({ type, properties }, { type: 'object', properties: { unsaid: {}, spec: { type: 'object' } } })
+  t.type((await openApi.groupVersion('edge.example.com', 'v1', 'protobuf'))?.body, Buffer)
+  for (const encoding of ['json', 'protobuf'] as const) t.type((await openApi.v2(encoding)).body, Buffer)
+})
+
 interface V2 {
   readonly paths: Record<string, Record<string, object>>
   readonly definitions: Record<string, { properties?: Record<string, object> }>

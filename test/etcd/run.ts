@@ -1,7 +1,7 @@
 /**
  * `npm run test:etcd -- [--version 3.7] [TEST…]`: the tests in which a real etcd takes part, on the releases that people run.
- * Each is built from its Go modules the first time, which takes minutes. Without Go, or where the modules cannot be
- * fetched, a line says what is skipped. The last line is `N passed, N failed`.
+ * Each is built from its Go modules the first time, which takes minutes. Without Go, where the modules cannot be fetched,
+ * or where building takes longer than `--build-seconds`, a line says what is skipped. The last line is `N passed, N failed`.
  */
 import { parseArgs } from 'node:util'
 import { NoProgramError } from '../support/go-program.js'
@@ -15,12 +15,17 @@ const SUITES = ['test/upstream', 'test/feed', 'test/fault', 'test/fleet', 'test/
 
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
-    options: { version: { type: 'string', multiple: true } },
+    options: {
+      version: { type: 'string', multiple: true },
+      'build-seconds': { type: 'string', default: '600' },
+    },
     allowPositionals: true,
   })
   const wanted = values.version ?? etcdVersions
   const unknown = wanted.filter((version) => !isKnown(version))
   if (unknown.length > 0) return fail(`etcd ${unknown.join(', ')} is not built here: ${etcdVersions.join(', ')}`)
+  const buildSeconds = Number(values['build-seconds'])
+  if (!(buildSeconds > 0)) return fail(`--build-seconds ${values['build-seconds']} is not a number above 0`)
   const files = selectTests(positionals.length === 0 ? SUITES : positionals)
   if (files.length === 0) return fail(`no test is called ${positionals.join(' ')}`)
   const lack = provideRequirements()
@@ -29,7 +34,7 @@ async function main(): Promise<number> {
   let passed = 0
   let failed = 0
   for (const version of etcdVersions.filter((each) => wanted.includes(each))) {
-    const program = programOf(version)
+    const program = programOf(version, buildSeconds)
     if (program === null) continue
     print(`== etcd ${version}`)
     // It is read by the tests' own processes, which inherit it.
@@ -44,9 +49,9 @@ async function main(): Promise<number> {
 }
 
 /** null, with a line that says why, where it cannot be had. */
-function programOf(version: EtcdVersion): string | null {
+function programOf(version: EtcdVersion, buildSeconds: number): string | null {
   try {
-    return buildEtcd(version)
+    return buildEtcd(version, performance.now() + buildSeconds * 1_000)
   } catch (error) {
     if (!(error instanceof NoProgramError)) throw error
     print(`skipped: etcd ${version}, since ${error.message}`)

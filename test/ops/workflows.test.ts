@@ -87,7 +87,7 @@ void t.test(
     const { jobs, on } = workflow('ci')
     const { node = [] } = jobs['check']!.strategy!.matrix
     t.equal(`>=${node[0]}`, engines.node)
-    t.ok(node.includes('22') && node.includes('24'))
+    for (const newer of ['22', '24', '26']) t.ok(node.includes(newer), `Node ${newer}`)
     const { etcd = [] } = jobs['etcd']!.strategy!.matrix
     t.same(
       etcd.map((version) => version.split('.').slice(0, 2).join('.')),
@@ -212,9 +212,9 @@ void t.test('the run of everything calls scripts that exist, and its judges are 
   t.ok(judges.length > 0)
   for (const [script = '', ...options] of judges) {
     t.ok(script in scripts, script)
-    t.match(options.join(' '), /--\S*seconds \d+|--version \S+/, `${script} does not take as long as it likes`)
+    t.match(options.join(' '), /--\S*seconds \d+/, `${script} does not take as long as it likes`)
   }
   const table = (text('.github/workflows/ci.yml').match(/judge: \[(.*)\]/)?.[1] ?? '').replaceAll("'", '').split(', ')
-  for (const [script = ''] of judges)
-    t.ok(table.includes(script) || script === 'test:etcd', `${script} is a job as well`)
+  const jobs = [...table, 'test:etcd']
+  for (const [script = ''] of judges) t.ok(jobs.includes(script), `${script} is a job as well`)
 })

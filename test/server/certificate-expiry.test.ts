@@ -40,6 +40,9 @@ void t.test(
       users: [{ name: 'u', user }],
     }
     writeFileSync(path('kubeconfig'), JSON.stringify(kubeconfig))
+    put('client', 40 * DAY_S)
+    const named = { 'client-certificate': 'client.crt', 'client-key': 'client.key' }
+    writeFileSync(path('naming'), JSON.stringify({ ...kubeconfig, users: [{ name: 'u', user: named }] }))
     const flags = [
       ['--etcd-servers', 'https://127.0.0.1:1'],
       ['--etcd-certfile', path('etcd.crt')],
@@ -47,6 +50,8 @@ void t.test(
       ['--tls-cert-file', path('serving.crt')],
       ['--tls-private-key-file', path('serving.key')],
       ['--authentication-kubeconfig', path('kubeconfig')],
+      ['--authorization-mode', 'Webhook'],
+      ['--authorization-kubeconfig', path('naming')],
     ].flat()
     const loaded = load(flags, {}, (file) => readFileSync(file, 'utf8'))
     if (loaded.kind !== 'run') throw new Error('no configuration')
@@ -62,16 +67,18 @@ void t.test(
       )
       return Object.fromEntries([...found].map(([, use, file, end]) => [`${use} ${file}`, Number(end) / DAY_S]))
     }
-    const [serving, etcd, review] = [
+    const [serving, etcd, review, access] = [
       `clients ${path('serving.crt')}`,
       `etcd ${path('etcd.crt')}`,
       `authentication ${path('kubeconfig')}`,
+      `authorization ${path('naming')}`,
     ]
-    t.same(await samples(), { [serving]: 100, [etcd]: 60, [review]: 50 })
+    t.same(await samples(), { [serving]: 100, [etcd]: 60, [review]: 50, [access]: 40 })
 
     put('etcd', 200 * DAY_S)
+    put('client', 300 * DAY_S)
     writeFileSync(path('serving.crt'), 'half of a')
     clock.advance(LOOK_MS)
-    t.same(await samples(), { [serving]: 100, [etcd]: 200, [review]: 50 })
+    t.same(await samples(), { [serving]: 100, [etcd]: 200, [review]: 50, [access]: 300 })
   },
 )

@@ -5,7 +5,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -17,6 +17,8 @@ export const natsBinary =
   process.env['NATS_BIN'] ?? (existsSync('/usr/sbin/nats-server') ? '/usr/sbin/nats-server' : 'nats-server')
 
 const dataRoot = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
+/** Of starts on ports that others took. */
+const MOST_ATTEMPTS = 3
 
 export interface NatsProcess {
   /** `nats://127.0.0.1:PORT` */
@@ -61,6 +63,28 @@ async function start(t: Teardown, size: number, options: NatsOptions): Promise<r
   })
   // The proxies first: a port that is only known to be free could become one of theirs.
   const targets = await openRouteProxies(t, size, options.routeProxies)
+  // Ports are free when they are asked for, not when a server binds them: with another test's server in between, try again.
+  for (let attempt = 1; ; attempt++) {
+    servers.splice(0, servers.length, ...(await configure(join(directory, `${attempt}`), size, targets, options)))
+    try {
+      await Promise.all(servers.map((server) => server.start(size > 1)))
+      return servers
+    } catch (error) {
+      await Promise.all(servers.map((server) => server.kill()))
+      if (attempt === MOST_ATTEMPTS || !String(error).includes('address already in use')) throw error
+    }
+  }
+}
+
+/** Servers that know each other, on ports of their own; none runs yet. */
+async function configure(
+  directory: string,
+  size: number,
+  targets: readonly { targetPort: number }[],
+  options: NatsOptions,
+): Promise<readonly Server[]> {
+  await mkdir(directory)
+  const servers: Server[] = []
   const ports = await freePorts(size * 3)
   for (let i = 0; i < size; i++) {
     const [port = 0, clusterPort = 0, monitorPort = 0] = ports.slice(i * 3)
@@ -89,7 +113,6 @@ async function start(t: Teardown, size: number, options: NatsOptions): Promise<r
     const reconfigure = (more: string): Promise<void> => writeFile(path, config(more))
     servers.push(new Server(path, reconfigure, port, monitorPort, join(directory, `n${i}`)))
   }
-  await Promise.all(servers.map((server) => server.start(size > 1)))
   return servers
 }
 

@@ -51,7 +51,7 @@ export interface Finished {
 }
 
 /** Runs it to its end: for what it refuses. */
-export async function runServer(t: Test, flags: readonly string[], withinMs = 20_000): Promise<Finished> {
+export async function runServer(t: Test, flags: readonly string[], withinMs = 60_000): Promise<Finished> {
   const child = spawnServer(t, { flags })
   const out = collect(child)
   const timer = setTimeout(() => child.kill('SIGKILL'), withinMs)

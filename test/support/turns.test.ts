@@ -1,6 +1,6 @@
 /** Slices of the event loop: everybody gets on, and nothing takes more than its slice before others have theirs. */
 import t from 'tap'
-import { Slice, Turns } from '../../src/support/turns.js'
+import { Arrivals, Slice, Turns } from '../../src/support/turns.js'
 
 void t.test('one turn is given in one iteration of the event loop, in the order of asking', async (t) => {
   const turns = new Turns()
@@ -35,3 +35,60 @@ void t.test('a turn begins a slice', async (t) => {
   t.ok(new Slice(0).isOver)
   t.notOk(new Slice(60_000).isOver)
 })
+
+void t.test('what arrives is begun at once while there is time', (t) => {
+  const arrivals = new Arrivals({ isOver: false })
+  const begun: number[] = []
+  for (let i = 0; i < 3; i++) arrivals.admit(() => begun.push(i))
+  t.same(begun, [0, 1, 2])
+  t.equal(arrivals.waiting, 0)
+  t.end()
+})
+
+void t.test(
+  'what arrives when the time is over is begun later, in order, and others have turns in between',
+  async (t) => {
+    let left = 2
+    const slice = {
+      get isOver() {
+        return left <= 0
+      },
+    }
+    const arrivals = new Arrivals(slice)
+    const said: string[] = []
+    // Each goes on in promises: that is its time as well.
+    const request = async (name: string): Promise<void> => {
+      said.push(`${name} begins`)
+      for (let i = 0; i < 5; i++) await Promise.resolve()
+      left--
+      said.push(`${name} ends`)
+    }
+    let isDone = false
+    const iteration = (): void => {
+      said.push('others')
+      left = 2
+      if (!isDone) setImmediate(iteration)
+    }
+    left = 0
+    const all = ['a', 'b', 'c', 'd'].map(
+      (name) => new Promise<void>((resolve) => arrivals.admit(() => void request(name).then(resolve))),
+    )
+    t.equal(arrivals.waiting, 4)
+    t.same(said, [], 'nothing is begun before its time')
+    setImmediate(iteration)
+    await Promise.all(all)
+    isDone = true
+    const work = said.filter((one) => one !== 'others')
+    t.same(
+      work,
+      ['a', 'b', 'c', 'd'].flatMap((name) => [`${name} begins`, `${name} ends`]),
+      'one after the other',
+    )
+    const between = said.slice(said.indexOf('b ends'), said.indexOf('c begins'))
+    t.ok(between.includes('others'), 'two in one iteration, the next two in another')
+    left = 2
+    await new Promise((resolve) => setImmediate(resolve))
+    arrivals.admit(() => said.push('late'))
+    t.equal(said.at(-1), 'late', 'nobody waits any more')
+  },
+)

@@ -71,7 +71,7 @@ export class EscalationCheck {
     await this.#confirmRules(user, write, name, role?.rules ?? [])
     const gathers = [write.before, write.after].some((object) => (parseRole(object)?.aggregates ?? []).length > 0)
     if (plural !== 'clusterroles' || !gathers) return
-    const full = await coverage(this.#held(user, ''), FULL_AUTHORITY)
+    const full = await coverage(await this.#held(user, ''), FULL_AUTHORITY)
     if (full.kind !== 'covered')
       throw refused(write, name, 'must have cluster-admin privileges to use the aggregationRule')
   }
@@ -86,7 +86,7 @@ export class EscalationCheck {
     if (!isPossible) throw refused(write, binding?.name ?? '', `unsupported role reference kind: ${goQuoted(kind)}`)
     if (await this.#may(user, 'bind', rolePlural, namespace, roleName)) return
     await this.options.refresh()
-    const rules = this.#index?.rulesOf(kind, roleName, namespace)
+    const rules = (await this.#index())?.rulesOf(kind, roleName, namespace)
     if (rules === undefined) {
       throw new NotFoundError(missingRole(kind, roleName), {
         details: { name: roleName, group: GROUP, kind: rolePlural },
@@ -98,7 +98,7 @@ export class EscalationCheck {
 
   async #confirmRules(user: User, write: RightsWrite, name: string, wanted: readonly PolicyRule[]): Promise<void> {
     const unknown: string[] = []
-    const found = await coverage(this.#held(user, write.namespace, unknown), wanted)
+    const found = await coverage(await this.#held(user, write.namespace, unknown), wanted)
     if (found.kind === 'covered') return
     const why =
       found.kind === 'too-many'
@@ -116,21 +116,21 @@ export class EscalationCheck {
   }
 
   /** @param unknown takes the problems of bindings to roles that are not there. */
-  #held(user: User, namespace: string, unknown: string[] = []): readonly CompiledRule[] {
-    const index = this.#index
+  async #held(user: User, namespace: string, unknown: string[] = []): Promise<readonly CompiledRule[]> {
+    const index = await this.#index()
     if (index === null) return []
     const held: CompiledRule[] = []
     const walk = new RoleWalk()
     for (const { binding } of index.grants(user, namespace)) {
       const rules = index.rulesOf(binding.roleKind, binding.roleName, binding.namespace, walk)
       if (rules === undefined) unknown.push(missingRole(binding.roleKind, binding.roleName))
-      for (const { compiled } of rules ?? []) for (const rule of compiled) held.push(rule)
+      for (const role of rules ?? []) for (const rule of role.compiled ?? (await role.compile())) held.push(rule)
     }
     return held
   }
 
-  get #index(): RbacIndex | null {
-    return this.options.rules?.index ?? null
+  async #index(): Promise<RbacIndex | null> {
+    return (await this.options.rules?.index()) ?? null
   }
 }
 

@@ -3,6 +3,7 @@
  * cluster has. Nothing is computed for a role before somebody who is bound to it asks: what others write, and however
  * they aggregate it, costs nobody else anything. What one object says is parsed and compiled once for as long as it lives.
  */
+import { LoopSlice, turns } from '../../support/turns.js'
 import type { User } from '../user.js'
 import { CompiledRule } from './compiled-rule.js'
 import {
@@ -15,6 +16,9 @@ import {
   type Role,
   type Subject,
 } from './rbac-types.js'
+
+/** Few rights are read and compiled at once, within the time of an iteration of the event loop. */
+const slice = new LoopSlice()
 
 /** All objects of each kind, as parsed JSON. An object that has not changed should be the same one the next time. */
 export interface RbacObjects {
@@ -31,10 +35,25 @@ export interface Grant {
   readonly order: number
 }
 
-/** The rules that a role gives. */
-export interface RoleRules {
-  readonly rules: readonly PolicyRule[]
-  readonly compiled: readonly CompiledRule[]
+/** The rules that a role gives. They are compiled when somebody first asks, in turns: a role may have ten thousand. */
+export class RoleRules {
+  #compiled: readonly CompiledRule[] | null = null
+
+  constructor(readonly rules: readonly PolicyRule[]) {}
+
+  /** null: they have not been compiled yet. */
+  get compiled(): readonly CompiledRule[] | null {
+    return this.#compiled
+  }
+
+  async compile(): Promise<readonly CompiledRule[]> {
+    const compiled: CompiledRule[] = []
+    for (const rule of this.rules) {
+      if (slice.isOver) await turns.take()
+      compiled.push(new CompiledRule(rule))
+    }
+    return (this.#compiled = compiled)
+  }
 }
 
 /**
@@ -54,22 +73,28 @@ export class RbacIndex {
   /** The roles that a selector matches, by its text, which many roles may share. */
   readonly #selected = new Map<string, readonly Role[]>()
 
-  constructor(objects: RbacObjects) {
-    this.#clusterRoles = objects.clusterRoles.map(roleOf).filter((role) => role !== null)
-    for (const role of this.#clusterRoles) this.#roles.set(`ClusterRole ${role.name}`, role)
-    for (const role of objects.roles.map(roleOf)) {
-      if (role !== null && role.namespace !== '') this.#roles.set(`Role ${role.namespace}/${role.name}`, role)
+  private constructor(clusterRoles: readonly Role[]) {
+    this.#clusterRoles = clusterRoles
+  }
+
+  /** Made in turns. */
+  static async of(objects: RbacObjects): Promise<RbacIndex> {
+    const index = new RbacIndex(await each(objects.clusterRoles, roleOf))
+    for (const role of index.#clusterRoles) index.#roles.set(`ClusterRole ${role.name}`, role)
+    for (const role of await each(objects.roles, roleOf)) {
+      if (role.namespace !== '') index.#roles.set(`Role ${role.namespace}/${role.name}`, role)
     }
     let order = 0
-    for (const object of objects.clusterRoleBindings) {
-      const binding = bindingOf(object)
-      if (binding !== null) order = this.#add({ ...binding, namespace: '' }, order)
+    for (const binding of await each(objects.clusterRoleBindings, bindingOf)) {
+      if (slice.isOver) await turns.take()
+      order = index.#add({ ...binding, namespace: '' }, order)
     }
-    for (const object of objects.roleBindings) {
-      const binding = bindingOf(object)
+    for (const binding of await each(objects.roleBindings, bindingOf)) {
+      if (slice.isOver) await turns.take()
       // Without a namespace, a RoleBinding would be as strong as a ClusterRoleBinding.
-      if (binding !== null && binding.namespace !== '') order = this.#add(binding, order)
+      if (binding.namespace !== '') order = index.#add(binding, order)
     }
+    return index
   }
 
   /** The bindings of a user that count in a namespace ('' for none), the cluster's first, in the API server's order. */
@@ -100,7 +125,7 @@ export class RbacIndex {
     if (role === undefined) return undefined
     if (walk.roles.has(role)) return []
     walk.roles.add(role)
-    return role.aggregates === null ? [compiled(role)] : this.#aggregate(role, walk)
+    return role.aggregates === null ? [rulesOfRole(role)] : this.#aggregate(role, walk)
   }
 
   #aggregate(role: Role, walk: RoleWalk): readonly RoleRules[] {
@@ -115,7 +140,7 @@ export class RbacIndex {
         for (const one of roles) {
           if (walk.roles.has(one)) continue
           walk.roles.add(one)
-          if (one.aggregates === null) found.push(compiled(one))
+          if (one.aggregates === null) found.push(rulesOfRole(one))
           else leading.push(one)
         }
       }
@@ -152,7 +177,7 @@ export class RbacIndex {
 
 const parsedRoles = new WeakMap<object, Role | null>()
 const parsedBindings = new WeakMap<object, Binding | null>()
-const compiledRoles = new WeakMap<Role, RoleRules>()
+const rulesOfRoles = new WeakMap<Role, RoleRules>()
 
 function roleOf(object: unknown): Role | null {
   return once(parsedRoles, object, parseRole)
@@ -169,13 +194,20 @@ function once<T>(known: WeakMap<object, T | null>, object: unknown, parse: (obje
   return parsed
 }
 
-function compiled(role: Role): RoleRules {
-  let known = compiledRoles.get(role)
-  if (known === undefined) {
-    known = { rules: role.rules, compiled: role.rules.map((rule) => new CompiledRule(rule)) }
-    compiledRoles.set(role, known)
-  }
+function rulesOfRole(role: Role): RoleRules {
+  let known = rulesOfRoles.get(role)
+  if (known === undefined) rulesOfRoles.set(role, (known = new RoleRules(role.rules)))
   return known
+}
+
+async function each<T>(objects: readonly unknown[], read: (object: unknown) => T | null): Promise<T[]> {
+  const found: T[] = []
+  for (const object of objects) {
+    if (slice.isOver) await turns.take()
+    const one = read(object)
+    if (one !== null) found.push(one)
+  }
+  return found
 }
 
 /** Returns null for a subject that cannot be anybody. */

@@ -1,12 +1,15 @@
 /**
  * The RBAC mode: Roles and bindings as the API server evaluates them, from objects that somebody else watches.
  *
- * Rights only add up; there is no deny. The index is made anew at the first question after a change. An aggregated
- * ClusterRole is computed here from the labels, as the cluster's controller would write it: a plain etcd has no controller,
- * and in a real cluster the two agree a moment later. Who may give rights away is the question of `escalation.ts`.
+ * Rights only add up; there is no deny. The index is made anew at the first question after a change, in turns; a question
+ * is answered from one that is no older than the question. An aggregated ClusterRole is computed here from the labels, as
+ * the cluster's controller would write it: a plain etcd has no controller, and in a real cluster the two agree a moment
+ * later. Who may give rights away is the question of `escalation.ts`.
  *
  * Source: the API server's RBAC authorizer (rule matching, subjects, order) and the Kubernetes RBAC reference.
  */
+import { ServiceUnavailableError } from '../../model/status.js'
+import { SingleFlight } from '../../support/single-flight.js'
 import type { User } from '../user.js'
 import { PRIVILEGED_GROUP } from '../user.js'
 import { type Attributes, type Authorizer, type Decision, EVERY_RULE, type UserRules } from './authorizer.js'
@@ -14,31 +17,49 @@ import { RbacIndex, type RbacObjects, type RoleRules, RoleWalk } from './rbac-in
 import type { Binding, Subject } from './rbac-types.js'
 
 export interface RbacSource {
-  /** Returns null until all four kinds have been listed. Until then every request is refused. */
-  list(): RbacObjects | null
+  /** false until all four kinds have been listed. Until then no request can be judged. */
+  readonly isRead: boolean
+  /** All objects of the moment of the call. */
+  list(): Promise<RbacObjects>
   onChange(listener: () => void): () => void
 }
 
-/** The index of what the source holds now. */
+/** The index of what the source holds. */
 export class RbacRules {
   #index: RbacIndex | null = null
+  #changes = 0
+  /** What is being made, of the state after so many changes. */
+  #running: { readonly changes: number; readonly index: Promise<RbacIndex> } | null = null
   readonly #source: RbacSource
   readonly #stale: () => void
+  readonly #making = new SingleFlight(() => this.#make())
 
   constructor(source: RbacSource) {
     this.#source = source
     this.#stale = source.onChange(() => {
       this.#index = null
+      this.#changes++
     })
   }
 
-  /** null until all four kinds have been listed. */
-  get index(): RbacIndex | null {
-    if (this.#index === null) {
-      const objects = this.#source.list()
-      if (objects !== null) this.#index = new RbacIndex(objects)
+  /** Of what the source held at the call, or later; null until all four kinds have been listed. */
+  async index(): Promise<RbacIndex | null> {
+    if (!this.#source.isRead) return null
+    if (this.#index !== null) return this.#index
+    return await (this.#running?.changes === this.#changes ? this.#running.index : this.#making.join())
+  }
+
+  async #make(): Promise<RbacIndex> {
+    const changes = this.#changes
+    const index = this.#source.list().then((objects) => RbacIndex.of(objects))
+    this.#running = { changes, index }
+    try {
+      const made = await index
+      if (this.#changes === changes) this.#index = made
+      return made
+    } finally {
+      this.#running = null
     }
-    return this.#index
   }
 
   onChange(listener: () => void): () => void {
@@ -57,12 +78,14 @@ export function rbac(rules: RbacRules): Authorizer {
       if (user.groups.includes(PRIVILEGED_GROUP)) {
         return { allowed: true, reason: '', rule: `RBAC: member of ${PRIVILEGED_GROUP}` }
       }
-      const { index } = rules
-      return index === null ? { allowed: false, reason: UNREAD, rule: null } : decide(index, user, attributes)
+      const index = await rules.index()
+      // Not a 403: that would have a client that comes back after a restart give up its watch.
+      if (index === null) throw new ServiceUnavailableError(UNREAD, { details: { retryAfterSeconds: 1 } })
+      return await decide(index, user, attributes)
     },
     async rulesFor(user, namespace) {
       if (user.groups.includes(PRIVILEGED_GROUP)) return EVERY_RULE
-      const { index } = rules
+      const index = await rules.index()
       if (index !== null) return rulesOf(index, user, namespace)
       return { resourceRules: [], nonResourceRules: [], incomplete: true, evaluationError: UNREAD }
     },
@@ -108,13 +131,15 @@ function rulesOf(index: RbacIndex, user: User, namespace: string): UserRules {
   }
 }
 
-function decide(index: RbacIndex, user: User, attributes: Attributes): Decision {
+async function decide(index: RbacIndex, user: User, attributes: Attributes): Promise<Decision> {
   const missing: string[] = []
   const walk = new RoleWalk()
   for (const { binding, subject } of index.grants(user, attributes.namespace)) {
     const rules = index.rulesOf(binding.roleKind, binding.roleName, binding.namespace, walk)
     if (rules === undefined) missing.push(missingRole(binding))
-    else if (rules.some(({ compiled }) => compiled.some((rule) => rule.allows(attributes)))) {
+    for (const role of rules ?? []) {
+      const compiled = role.compiled ?? (await role.compile())
+      if (!compiled.some((rule) => rule.allows(attributes))) continue
       return { allowed: true, reason: '', rule: explain(binding, subject) }
     }
   }

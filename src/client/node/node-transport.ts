@@ -10,7 +10,7 @@ import https from 'node:https'
 import type { Credentials, CredentialSource } from './exec-credentials.js'
 import { headersByName, type Impersonation } from '../../reflector/impersonation.js'
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from '../../reflector/transport.js'
-import { agentFor, type TlsClientOptions } from '../../support/https-agent.js'
+import { agentFor, retireAgent, type TlsClientOptions } from '../../support/https-agent.js'
 
 /** Where `nodeTransport` sends its requests, and with which credentials. */
 export interface NodeTransportOptions extends TlsClientOptions {
@@ -24,8 +24,16 @@ export interface NodeTransportOptions extends TlsClientOptions {
   readonly impersonate?: Impersonation
 }
 
-/** A transport by `node:http` and `node:https`, with authorities and client certificates. `close` ends its connections. */
-export function nodeTransport(options: NodeTransportOptions): Transport & { close(): void } {
+/** What `nodeTransport` makes. */
+export interface NodeTransport extends Transport {
+  /** Ends its connections. */
+  close(): void
+  /** There will be no further requests: idle connections end now, and the others when their request ends. */
+  retire(): void
+}
+
+/** A transport by `node:http` and `node:https`, with authorities and client certificates. */
+export function nodeTransport(options: NodeTransportOptions): NodeTransport {
   const server = options.server.replace(/\/+$/, '')
   const asAnother = headersByName(options.impersonate)
   const isPlain = server.startsWith('http:')
@@ -35,7 +43,7 @@ export function nodeTransport(options: NodeTransportOptions): Transport & { clos
   const agentWith = (credentials: Credentials): http.Agent => {
     if (isPlain || (credentials.cert === shown.cert && credentials.key === shown.key)) return agent
     // Running requests keep the identity they began with.
-    retire(agent)
+    retireAgent(agent)
     const { cert, key } = credentials
     agent = agentOf({ ...options, ...(cert === undefined || key === undefined ? {} : { cert, key }) })
     shown = credentials
@@ -43,6 +51,7 @@ export function nodeTransport(options: NodeTransportOptions): Transport & { clos
   }
   return {
     close: () => agent.destroy(),
+    retire: () => retireAgent(agent),
     async send(request: TransportRequest): Promise<TransportResponse> {
       const { credentials: source } = options
       const credentials = (await source?.current()) ?? {}
@@ -75,12 +84,6 @@ export function nodeTransport(options: NodeTransportOptions): Transport & { clos
 function agentOf(options: NodeTransportOptions): http.Agent {
   // TCP keepalive notices a peer that is gone while a watch is idle; sockets are bounded by one request per reflector.
   return agentFor(options.server, options, { keepAlive: true, keepAliveMsecs: 30_000 })
-}
-
-/** Closes idle connections now, and the others when their request ends. */
-function retire(agent: http.Agent): void {
-  agent.maxFreeSockets = 0
-  for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy()
 }
 
 function responseOf(incoming: http.IncomingMessage): TransportResponse {

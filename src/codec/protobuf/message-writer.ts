@@ -1,6 +1,9 @@
 /** Builds small protobuf messages from their fields: Status, ListMeta, bookmarks. It is not for the hot path. */
 import { FIXED64, LENGTH, VARINT, varintLength, writeVarint } from './wire.js'
 
+/** Of the 64 bits of a negative number, seven in each. */
+const NEGATIVE_BYTES = 10
+
 export class MessageWriter {
   private readonly parts: Buffer[] = []
 
@@ -12,7 +15,7 @@ export class MessageWriter {
   /** @param value a safe integer; a negative one takes ten bytes, as protobuf writes it. */
   integer(fieldNumber: number, value: number): this {
     if (value < 0) return this.negative(fieldNumber, value)
-    const tag = (fieldNumber << 3) | VARINT
+    const tag = tagOf(fieldNumber, VARINT)
     const out = Buffer.allocUnsafe(varintLength(tag) + varintLength(value))
     writeVarint(value, out, writeVarint(tag, out, 0))
     this.parts.push(out)
@@ -20,11 +23,12 @@ export class MessageWriter {
   }
 
   private negative(fieldNumber: number, value: number): this {
-    const out = Buffer.alloc(11)
-    out[0] = (fieldNumber << 3) | VARINT
+    const tag = tagOf(fieldNumber, VARINT)
+    const out = Buffer.allocUnsafe(varintLength(tag) + NEGATIVE_BYTES)
+    const start = writeVarint(tag, out, 0)
     let rest = BigInt.asUintN(64, BigInt(value))
-    for (let at = 1; at <= 10; at++) {
-      out[at] = Number(rest & 0x7fn) | (at < 10 ? 0x80 : 0)
+    for (let at = 0; at < NEGATIVE_BYTES; at++) {
+      out[start + at] = Number(rest & 0x7fn) | (at < NEGATIVE_BYTES - 1 ? 0x80 : 0)
       rest >>= 7n
     }
     this.parts.push(out)
@@ -32,8 +36,9 @@ export class MessageWriter {
   }
 
   double(fieldNumber: number, value: number): this {
-    const out = Buffer.allocUnsafe(varintLength((fieldNumber << 3) | FIXED64) + 8)
-    out.writeDoubleLE(value, writeVarint((fieldNumber << 3) | FIXED64, out, 0))
+    const tag = tagOf(fieldNumber, FIXED64)
+    const out = Buffer.allocUnsafe(varintLength(tag) + 8)
+    out.writeDoubleLE(value, writeVarint(tag, out, 0))
     this.parts.push(out)
     return this
   }
@@ -43,7 +48,7 @@ export class MessageWriter {
   }
 
   bytes(fieldNumber: number, bytes: Buffer): this {
-    const tag = (fieldNumber << 3) | LENGTH
+    const tag = tagOf(fieldNumber, LENGTH)
     const header = Buffer.allocUnsafe(varintLength(tag) + varintLength(bytes.length))
     writeVarint(bytes.length, header, writeVarint(tag, header, 0))
     this.parts.push(header, bytes)
@@ -53,4 +58,9 @@ export class MessageWriter {
   finish(): Buffer {
     return Buffer.concat(this.parts)
   }
+}
+
+/** A field number has up to 29 bits, so the tag may be more than a signed integer of 32 bits holds. */
+function tagOf(fieldNumber: number, wireType: number): number {
+  return fieldNumber * 8 + wireType
 }

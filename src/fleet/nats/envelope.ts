@@ -10,6 +10,7 @@
  * The signature covers the kind of the data, the resource with its cluster, the place (for a message its sequence, for a
  * snapshot its name) and the data, which begins with epoch and revisions. So nothing can be moved elsewhere, either.
  * What a broker can still do is to withhold: that shows as age, because the statuses that confirm the age are signed as well.
+ * Only a replica that holds nothing yet, or whose stream was made anew, can be shown an old stream with the statuses of its time.
  * The leases of the election are not signed: who may write them could stop the fleet anyway, and its content is safe.
  *
  * Without keys nothing is signed, and what is signed cannot be read.

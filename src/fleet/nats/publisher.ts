@@ -164,6 +164,7 @@ export class Publisher {
       const { settled, revision, clusterId } = end.message
       feed.start({ place: { settled, position: revision }, clusterId, fingerprint: end.fingerprint })
       await this.#snapshots.requestUnlessUsable(first, sequence)
+      if (this.#stopping.signal.aborted) return
     }
     this.#answer(feed)
     this.#status.start()

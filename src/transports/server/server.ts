@@ -5,6 +5,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ApiHandler } from '../api/api-handler.js'
 import type { RequestGate } from '../limits/request-gate.js'
+import { Arrivals } from '../../support/turns.js'
 import { type BaseServerOptions, type MakeListener, createBaseServer } from './base-server.js'
 import { registerConsistencyCheck } from './consistency-route.js'
 import { handleCors } from './cors.js'
@@ -26,6 +27,9 @@ export interface ServerOptions extends BaseServerOptions {
   /** Every route passes it except health, which reveals nothing. */
   readonly gate: RequestGate
 }
+
+/** The requests to all ports of this process. */
+const arrivals = new Arrivals()
 
 export function createServer(options: ServerOptions, makeListener: MakeListener): FastifyInstance {
   return createBaseServer(options, makeListener, (server) => {
@@ -51,6 +55,6 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
   ): void {
     reply.hijack()
     const exchange = new Exchange(request.raw, reply.raw)
-    if (!handleCors(exchange, options.corsAllowedOrigins)) void options.api(exchange)
+    if (!handleCors(exchange, options.corsAllowedOrigins)) arrivals.admit(() => void options.api(exchange))
   }
 }

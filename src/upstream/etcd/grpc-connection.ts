@@ -100,14 +100,13 @@ export class GrpcConnection {
 
   #attempt(): void {
     const { url, tls = {} } = this.#options
-    const { protocol, hostname, port } = new URL(url)
     const options: SecureClientSessionOptions = {
       ...tls,
       settings: { initialWindowSize: WINDOW_BYTES, enablePush: false },
       // Pages and revisions are as large as they are; the size of one message is bounded by its reader.
       maxSessionMemory: Number.MAX_SAFE_INTEGER,
     }
-    const session = connect(`${protocol}//${hostname}:${port === '' ? DEFAULT_PORT : port}`, options)
+    const session = connect(withPort(url), options)
     this.#session = session
     this.#become('connecting')
     const silent = new Error(`no answer within ${ATTEMPT_MS} ms`)
@@ -172,7 +171,12 @@ export class GrpcConnection {
     const { keepAliveTimeMs, keepAliveTimeoutMs } = this.#options
     let timer: NodeJS.Timeout
     const plan = (): void => {
-      timer = setTimeout(() => (this.#calls === 0 ? plan() : ping()), keepAliveTimeMs).unref()
+      timer = setTimeout(() => {
+        // A session that ended after a GOAWAY closes only with its socket, for which its peer may let it wait.
+        if (session.destroyed) return
+        if (this.#calls === 0) plan()
+        else ping()
+      }, keepAliveTimeMs).unref()
     }
     const ping = (): void => {
       timer = setTimeout(() => session.destroy(), keepAliveTimeoutMs).unref()
@@ -184,4 +188,11 @@ export class GrpcConnection {
     session.once('close', () => clearTimeout(timer))
     plan()
   }
+}
+
+/** `URL` alone cannot tell a port that is the default of its scheme, as in `https://host:443`, from none. */
+function withPort(url: string): string {
+  const { protocol, hostname } = new URL(url)
+  const [, port = DEFAULT_PORT] = /^[^/]*\/\/[^/]*:(\d+)(?:[/?#]|$)/.exec(url) ?? []
+  return `${protocol}//${hostname}:${port}`
 }

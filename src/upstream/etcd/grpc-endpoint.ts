@@ -213,8 +213,9 @@ class GrpcCall implements GrpcStream {
     const reader = new MessageReader(maxReceivedBytes, (message) => {
       if (!this.#isOver) this.#handlers.onMessage(message)
     })
+    let isGrpc = true
     stream.on('data', (chunk: Buffer) => {
-      if (this.#isOver) return
+      if (this.#isOver || !isGrpc) return
       try {
         reader.take(chunk)
       } catch (error) {
@@ -226,7 +227,9 @@ class GrpcCall implements GrpcStream {
     stream.once('response', (headers) => {
       this.#status = statusOfTrailers(headers)
       const httpStatus = Number(headers[constants.HTTP2_HEADER_STATUS])
-      if (this.#status === undefined && httpStatus !== 200) this.#status = statusOfHttp(httpStatus)
+      if (httpStatus === 200) return
+      isGrpc = false
+      this.#status ??= statusOfHttp(httpStatus)
     })
     stream.once('trailers', (trailers) => {
       this.#status ??= statusOfTrailers(trailers)

@@ -16,7 +16,7 @@ import { asUpstreamError } from './http-failure.js'
 import { AGES_INTERVAL_MS, RemoteAges } from './remote-ages.js'
 
 export interface RemoteApiServerOptions {
-  readonly transport: Transport
+  readonly transport: Transport & { close?(): void }
   /** The URL, for messages. */
   readonly url: string
   readonly clock: Clock
@@ -143,11 +143,17 @@ export class RemoteApiServer {
     }
     return () => {
       this.#watchers.delete(onLost)
-      if (this.#watchers.size === 0) this.close()
+      if (this.#watchers.size === 0) this.#stopHeart()
     }
   }
 
+  /** Ends the connections to it. */
   close(): void {
+    this.#stopHeart()
+    this.#options.transport.close?.()
+  }
+
+  #stopHeart(): void {
     this.#heart?.abort()
     this.#heart = null
   }

@@ -10,7 +10,10 @@ import { type BindingObject, mayDo, type Question, type RoleObject, type World }
 class Source implements RbacSource {
   readonly #listeners = new Set<() => void>()
   constructor(private objects: RbacObjects | null) {}
-  list = () => this.objects
+  get isRead() {
+    return this.objects !== null
+  }
+  list = () => Promise.resolve(this.objects!)
   onChange(listener: () => void) {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
@@ -474,10 +477,10 @@ void t.test('a change takes effect with the next question and is reported', asyn
   authorizer.onChange(() => told++)
   const q: Question = { user: 'ann', groups: [], verb: 'watch', resource: 'pods' }
   const ask = () => authorizer.authorize(userOf(q), attributesOf(q))
-  t.match(
-    await ask(),
-    { allowed: false, reason: /not been read yet/ },
-    'nobody has any right before the roles are read',
+  await t.rejects(
+    ask(),
+    { code: 503, message: /not been read yet/, details: { retryAfterSeconds: 1 } },
+    'nobody has any right before the roles are read, and nobody is told that there is none',
   )
   source.set(WORLD)
   t.match(await ask(), { allowed: true })
@@ -559,6 +562,64 @@ void t.test('roles that aggregate each other, and stars by the thousand, slow no
   }
   t.equal(await may({ verb: 'delete', resource: 'pods', namespace: 'web', name: 'p' }), true)
 })
+
+void t.test('a role of very many rules is read in turns', async (t) => {
+  const rules = Array.from({ length: 100_000 }, (_, i) => ({ verbs: ['get'], apiGroups: [`g${i}`], resources: ['a'] }))
+  const source = new Source({
+    ...WORLD,
+    clusterRoles: [clusterRole('many', rules)],
+    clusterRoleBindings: [binding('', 'many', 'ClusterRole', 'many', [user('max')])],
+  })
+  const authorizer = rbac(new RbacRules(source))
+  const ask = async (group: string): Promise<boolean> => {
+    const q = { user: 'max', groups: [], verb: 'get', group, resource: 'a' }
+    return (await authorizer.authorize(userOf(q), attributesOf(q))).allowed
+  }
+  let iterations = 0
+  let isAnswered = false
+  const count = (): void => {
+    iterations++
+    if (!isAnswered) setImmediate(count)
+  }
+  setImmediate(count)
+  t.same(await Promise.all([ask('g99999'), ask('g100000')]), [true, false])
+  isAnswered = true
+  t.ok(iterations > 2, `${iterations} iterations of the event loop`)
+})
+
+void t.test('a question is answered from rights that are no older than it', async (t) => {
+  const mine = (rules: RoleObject['rules']): World => ({
+    ...WORLD,
+    clusterRoles: [clusterRole('mine', rules)],
+    clusterRoleBindings: [binding('', 'mine', 'ClusterRole', 'mine', [user('max')])],
+  })
+  const source = new Source(mine([{ verbs: ['get'], apiGroups: [''], resources: ['pods'] }]))
+  const reads: (() => void)[] = []
+  let readings = 0
+  const list = source.list
+  source.list = async () => {
+    readings++
+    const objects = await list()
+    await new Promise<void>((resolve) => reads.push(resolve))
+    return objects
+  }
+  const authorizer = rbac(new RbacRules(source))
+  const q = { user: 'max', groups: [], verb: 'get', resource: 'pods' }
+  const ask = async (): Promise<boolean> => (await authorizer.authorize(userOf(q), attributesOf(q))).allowed
+  const before = [ask(), ask()]
+  source.set(mine([]))
+  const after = [ask(), ask()]
+  await turn()
+  reads.shift()?.()
+  t.same(await Promise.all(before), [true, true])
+  await turn()
+  reads.shift()?.()
+  t.same(await Promise.all(after), [false, false], 'the right was taken before they asked')
+  t.equal(await ask(), false)
+  t.equal(readings, 2, 'once for each state')
+})
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 void t.test('the path pattern that fits is found among many with a star', async (t) => {
   const patterns = ['/b*', '/a/*', '/a/b/c*', '/a/b*', '/z***', '/m*n', '/q', '/', '/e/*/f*']

@@ -1,8 +1,9 @@
-/** Tests of a publisher whose NATS takes nothing, as when its object store hangs. */
+/** Tests of a publisher whose NATS answers late or never, as when its object store hangs. */
 import t from 'tap'
 import type { FeedSink } from '../../../src/model/feed-sink.js'
 import { EtcdPulse } from '../../../src/fleet/nats/etcd-pulse.js'
 import { namesOf } from '../../../src/fleet/nats/names.js'
+import { encodeMessage } from '../../../src/fleet/nats/message.js'
 import type { NatsClient } from '../../../src/fleet/nats/nats-client.js'
 import { Publisher } from '../../../src/fleet/nats/publisher.js'
 import { keyFromText } from '../../../src/model/event.js'
@@ -80,4 +81,68 @@ void t.test('a publisher whose NATS takes nothing ends its session at 64 MiB, an
   t.equal(publisher.queuedBytes, 0)
   t.equal(metrics.queuedBytes, 0)
   await publisher.stop()
+})
+
+void t.test('a publisher that is stopped while it begins answers no question afterwards', async (t) => {
+  const clock = new VirtualClock()
+  const upstream = createEmbeddedUpstream()
+  t.teardown(() => upstream.close())
+  const revision = toRevision(5)
+  const header = { epoch: 1, previous: revision, revision, settled: revision, sentAt: 0 }
+  const testimony = { newest: null, lastDelete: null }
+  const [end] = encodeMessage(
+    { ...header, kind: 'progress', testimony, isSynced: true, trustsProgress: true, clusterId: '1' },
+    MIB,
+  )
+  let answersIndex!: (index: null) => void
+  let asksIndex!: () => void
+  const asked = new Promise<void>((resolve) => (asksIndex = resolve))
+  let responders = 0
+  const client = {
+    maxPayloadBytes: MIB,
+    ensureStream: async () => {},
+    publish: () => {},
+    streamState: async () => ({ first: 1, last: 1 }),
+    message: async () => end,
+    openWriter: () => ({ write: async (_part: Buffer, expected: number) => expected + 1, close: () => {} }),
+    respond: () => {
+      responders++
+      return { close: () => responders-- }
+    },
+    buckets: {
+      kvGet: () => {
+        asksIndex()
+        return new Promise((resolve) => (answersIndex = resolve))
+      },
+    },
+  } as unknown as NatsClient
+  const publisher = new Publisher({
+    client,
+    names: namesOf('test', things),
+    envelope: unsigned,
+    prefix: things.etcdPrefix,
+    upstream,
+    openFeed: () => ({
+      status: { state: 'watching', revision: null, connectedSince: null, reason: null },
+      clusterId: '1',
+      trustsProgress: true,
+      start: () => {},
+      stop: async () => {},
+      requestProgress: () => {},
+    }),
+    pulse: new EtcdPulse({ upstream, clock }),
+    limits: { replicas: 1, maxBytes: MIB, maxAgeMs: 60_000 },
+    clock,
+    logger: silentLogger,
+    metrics: new FleetCounts(),
+    snapshotMessages: 1_000,
+    snapshotBytes: MIB,
+    onEnd: (reason) => t.fail(reason),
+  })
+  const starting = publisher.start()
+  await asked
+  const stopping = publisher.stop()
+  answersIndex(null)
+  await Promise.all([starting, stopping])
+  t.equal(responders, 0)
 })

@@ -2,7 +2,7 @@
 import { Server, ServerCredentials, type ServerDuplexStream, type ServiceDefinition, status } from '@grpc/grpc-js'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { createSecureServer } from 'node:http2'
+import { createSecureServer, createServer as createHttp2Server, type Http2Server } from 'node:http2'
 import { type AddressInfo, connect, createServer, type Server as NetServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { GrpcEndpoint, type GrpcEndpointOptions } from '../../../src/upstream/etcd/grpc-endpoint.js'
@@ -270,7 +270,7 @@ async function networkTo(
   return { port: await listening(t, server, ownPort), server, passing }
 }
 
-async function listening(t: Test, server: NetServer, port = 0): Promise<number> {
+async function listening(t: Test, server: NetServer | Http2Server, port = 0): Promise<number> {
   await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
   t.teardown(() => server.close())
   return (server.address() as { port: number }).port
@@ -306,4 +306,59 @@ void t.test('why an endpoint is not connected is said with its name, until it is
   const standing = endpointAt(t, there)
   t.ok(await standing.connect(2_000))
   t.equal(standing.described(), standing.url)
+})
+
+void t.test('a connection that ended after a GOAWAY is not pinged while its peer leaves the socket open', async (t) => {
+  const server = createHttp2Server()
+  let sessions = 0
+  server.on('session', () => sessions++)
+  server.on('stream', (stream, { ':path': path }) => {
+    stream.on('error', () => {})
+    stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { endStream: false })
+    if (path !== '/test/GoAway') return
+    stream.session?.goaway()
+    stream.end()
+  })
+  const port = await listening(t, server)
+  // It passes no end of a connection on.
+  const network = createServer({ allowHalfOpen: true }, (socket) => {
+    const onward = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+    for (const one of [socket, onward]) {
+      one.on('error', () => {})
+      t.teardown(() => one.destroy())
+    }
+    socket.pipe(onward, { end: false }).pipe(socket, { end: false })
+  })
+  const endpoint = endpointAt(t, await listening(t, network), { keepAliveTimeMs: 50 })
+  await t.rejects(endpoint.unary('/test/GoAway', Buffer.alloc(0), { metadata: {}, timeoutMs: 30_000 }))
+  t.ok(await endpoint.connect(10_000))
+  t.equal(sessions, 2)
+  // The new connection has a call, so that both would be pinged.
+  const { stream } = talk(endpoint)
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  t.ok(endpoint.isReady())
+  stream.cancel()
+})
+
+void t.test('the page of a proxy that cannot reach the server counts by its HTTP status', async (t) => {
+  const server = createHttp2Server()
+  server.on('stream', (stream) => {
+    stream.respond({ ':status': 503, 'content-type': 'text/html' })
+    stream.end('<html>no backend</html>')
+  })
+  const endpoint = endpointAt(t, await listening(t, server))
+  await t.rejects(ask(endpoint, 'hello'), { code: RpcStatus.UNAVAILABLE, details: 'received HTTP status 503' })
+})
+
+void t.test('the port of a URL is taken as it is written, also where it is the default of the scheme', async (t) => {
+  for (const [url, address] of [
+    ['http://[::1]:80', '::1:80'],
+    ['https://[::1]:443/', '::1:443'],
+    ['http://[::1]', '::1:2379'],
+    ['http://[::1]:8080', '::1:8080'],
+  ] as const) {
+    const endpoint = endpointAt(t, 0, { url })
+    t.notOk(await endpoint.connect(10_000))
+    t.match(endpoint.described(), new RegExp(`connect E[A-Z]+ ${address}\\b`))
+  }
 })

@@ -13,6 +13,11 @@ const POLICY = `rules:
     verbs: [get, list, update, patch]
     apiGroups: ["", coordination.k8s.io, apps]
     resources: [configmaps, leases, deployments, deployments/scale]
+  - name: editors evict
+    groups: [editors]
+    verbs: [create]
+    apiGroups: [""]
+    resources: [pods/eviction]
   - name: owners do everything
     groups: [owners]
     verbs: ["*"]
@@ -22,6 +27,8 @@ const POLICY = `rules:
 const TOKENS = 'owner-token,owner,1,"owners"\neditor-token,editor,2,"editors"\nstranger-token,stranger,3\n'
 const LEASE = '/apis/coordination.k8s.io/v1/namespaces/default/leases/l'
 const SCALE = '/apis/apps/v1/namespaces/default/deployments/d'
+
+const POD = '/api/v1/namespaces/default/pods/p'
 
 type Row = readonly [method: string, path: string, body: unknown, headers: Record<string, string>, editor: number]
 
@@ -35,6 +42,9 @@ const ROWS: readonly Row[] = [
   ['DELETE', CONFIG_MAPS, undefined, {}, 403],
   ['PATCH', `${SCALE}/scale`, { spec: { replicas: 2 } }, MERGE, 200],
   ['PATCH', `${SCALE}/status`, { status: { replicas: 2 } }, MERGE, 403],
+  // Whoever may evict a pod needs no right to delete it; there is none of that name.
+  ['POST', `${POD}/eviction`, { metadata: { name: 'p' } }, {}, 404],
+  ['DELETE', POD, undefined, {}, 403],
 ]
 
 void t.test('each write needs its right', async (t) => {
