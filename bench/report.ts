@@ -20,7 +20,7 @@ export async function report(isLocal: boolean): Promise<void> {
   const rows = readRows(isLocal)
   if (rows.length === 0) throw new Error('no rows: run a question with --keep first, or report with --local')
   mkdirSync(`${benchDirectory}charts`, { recursive: true })
-  const parts = [head(rows), targetsSection(rows)]
+  const parts = [HEAD, targetsSection(rows)]
   for (const section of [
     fanoutSection,
     selectorsSection,
@@ -34,6 +34,7 @@ export async function report(isLocal: boolean): Promise<void> {
     slowSection,
     loopSection,
     ingestSection,
+    schemaReadSection,
     informerSection,
   ]) {
     parts.push(await section(rows))
@@ -107,7 +108,14 @@ function table(rows: readonly Row[], columns: readonly Column[]): string {
   if (failed.length > 0) {
     lines.push('', ...failed.map((row) => `- **${label(row)} failed**: ${String(row['failed']).split('\n')[0]}`))
   }
-  return lines.join('\n')
+  return [...lines, '', recordedOn(rows[0])].join('\n')
+}
+
+/** Rows of one table are of one run. */
+function recordedOn(row: Row | undefined): string {
+  const about = (name: string): string => String(row?.[name] ?? 'unknown')
+  const machine = `${about('cpu')}, ${about('cores')} cores, ${about('memoryGb')} GB, Linux ${about('kernel')}`
+  return `Recorded on ${machine}; Node ${about('node')}, etcd ${about('etcd')}, commit ${about('commit')}.`
 }
 
 /** Compares with the figure of another subject under the same load. */
@@ -129,21 +137,15 @@ function against(title: string, subject: string, wire: string, name: string, uni
   }
 }
 
-function head(rows: readonly Row[]): string {
-  const row = rows.at(-1)
-  const about = (name: string): string => String(row?.[name] ?? 'unknown')
-  return `# What was measured
+const HEAD = `# What was measured
 
 Written by \`npm run bench -- report\` from recorded rows; nothing here is typed by hand. Trust the ratios within one
-table: each is one run on one machine, server and load pinned to a core of their own, on the loopback, one TCP connection
-per watcher unless the wire says otherwise (\`x100\`: 100 streams a connection), events of about 1 KiB.
+table: each is one run on one machine, which stands below it, server and load pinned to a core of their own, on the
+loopback, one TCP connection per watcher unless the wire says otherwise (\`x100\`: 100 streams a connection), events of
+about 1 KiB.
 
 CPU is the server's user and system time from \`/proc\`. Delay is from just before the put to etcd is sent to the
-watcher's byte. In every row each watcher received every event it was owed, once and in order, or the row is a failure.
-
-Machine of the latest row: ${about('cpu')}, ${about('cores')} cores, ${about('memoryGb')} GB, Linux ${about('kernel')};
-Node ${about('node')}, etcd ${about('etcd')}, commit ${about('commit')}.`
-}
+watcher's byte. In every row each watcher received every event it was owed, once and in order, or the row is a failure.`
 
 const fanoutLoad = (row: Row): string => `${row['watchers']}/${row['rate']}`
 
@@ -401,6 +403,19 @@ async function ingestSection(all: readonly Row[]): Promise<string> {
   const about =
     'One watcher, as many writes as etcd takes. When etcd itself is measured it has a core of its own; behind the others it shares one with the writer, so compare lag, not events/s, with it.'
   return `## Ingest: how much comes in\n\n${about}\n\n${table(rows, columns)}`
+}
+
+function schemaReadSection(all: readonly Row[]): string {
+  const rows = latest(all, 'schema-read')
+  if (rows.length === 0) return ''
+  const columns: Column[] = [
+    { title: 'an object in which', cell: (row) => row.subject },
+    plain('bytes', 'objectBytes'),
+    plain('µs CPU', 'p50Us'),
+    plain('fastest', 'fastestUs'),
+    plain('slowest', 'slowestUs'),
+  ]
+  return `## Schemas: what reading a custom object costs\n\n${table(rows, columns)}`
 }
 
 async function informerSection(all: readonly Row[]): Promise<string> {

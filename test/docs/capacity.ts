@@ -85,7 +85,7 @@ function capacity(rows: readonly Row[]): string {
       `| ${name} | ${each} | ${figure(row['askers'])} | ${figure(row['cpuMsEach'])} | ${figure(row['peakAboveMb'])} |`,
     ]
   })
-  const last = rows.at(-1)
+  const last = newest(rows.filter(({ question }) => question === 'fanout'))
   return [
     '| transport | KB a watcher, idle | KB after events | deliveries a CPU-second | measured with | delay p99, ms |',
     '| --- | ---: | ---: | ---: | --- | ---: |',

@@ -83,6 +83,7 @@ void t.test('it answers every widget, before two workers and with no more rights
   })
   await surviveDisruptions(t, stage, {
     userAgent: /^operator/,
+    token: 'admin-token',
     printed: () => client.errors(),
     held: async () => (await client.ask('held')) as readonly string[],
     // What there has to be of each widget when the operator has done its work.

@@ -12,10 +12,14 @@ export interface Following {
   held(): Promise<readonly string[]>
   /** The same of what the server lists. */
   listed(): Promise<readonly string[]>
+  /** Of a caller who may read everything, where callers are authenticated. */
+  readonly token?: string
 }
 
 /** How long a client may take; some wait for half a minute before they connect again. */
 const WITHIN_MS = 90_000
+/** client-go lists again after a watch that ends in its first second, whoever ends it. */
+const SETTLED_MS = 1_500
 
 export async function surviveDisruptions(t: Test, stage: Stage, client: Following): Promise<void> {
   const compare = async (moment: string): Promise<void> => {
@@ -48,13 +52,40 @@ export async function surviveDisruptions(t: Test, stage: Stage, client: Followin
   await compare('first')
   const atTheStart = lists()
   t.ok(atTheStart.length > 0, `it has listed ${atTheStart.join(' ')}`)
+  let watches = 0
   for (const disruption of disruptions) {
+    watches = await settledWatches(stage, watches, client.token)
     await disruption.disrupt(stage)
     const moment = momentAfter(disruption)
     await stage.write(moment)
     await compare(moment)
     t.same(lists(), atTheStart, `${moment}: it has not listed again`)
   }
+}
+
+/** Waits until at least so many watches run and none has begun or ended for a while. @returns how many run. */
+async function settledWatches(stage: Stage, atLeast: number, token?: string): Promise<number> {
+  let running = 0
+  let ended = 0
+  let sinceMs = 0
+  const areSettled = async (): Promise<boolean> => {
+    const text = await (await ask(stage, '/metrics', token)).text()
+    const now = [
+      sumOf(text, 'distributary_broadcast_watchers'),
+      sumOf(text, 'distributary_broadcast_watchers_ended_total'),
+    ]
+    if (now[0] !== running || now[1] !== ended) sinceMs = performance.now()
+    ;[running = 0, ended = 0] = now
+    return running > 0 && running >= atLeast && performance.now() - sinceMs >= SETTLED_MS
+  }
+  await until(areSettled, () => `of ${atLeast} watches ${running} run, and none begins or ends`, WITHIN_MS)
+  return running
+}
+
+/** Adds the series of a metric up. */
+function sumOf(exposition: string, metric: string): number {
+  const series = exposition.matchAll(new RegExp(`^${metric}\\{[^\n]*\\} (\\S+)$`, 'gm'))
+  return [...series].reduce((sum, [, value]) => sum + Number(value), 0)
 }
 
 interface Listed {
@@ -73,8 +104,12 @@ export async function listKinds(stage: Stage, kinds: Readonly<Record<string, str
 
 /** Lists a path of the API as a client of its own would. */
 export async function list<T = Listed>(stage: Stage, path: string, token?: string): Promise<T> {
+  return (await (await ask(stage, path, token)).json()) as T
+}
+
+async function ask(stage: Stage, path: string, token?: string): Promise<Response> {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
   const response = await fetch(stage.url + path, { headers })
   if (!response.ok) throw new Error(`${path}: ${response.status}`)
-  return (await response.json()) as T
+  return response
 }
