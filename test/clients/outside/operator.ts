@@ -53,7 +53,10 @@ function widgets(): World {
     initial: new Map(
       Object.entries({
         '/registry/namespaces/default': namespace,
-        ...role('everything', 'admin', [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }]),
+        ...role('everything', 'admin', [
+          { apiGroups: ['*'], resources: ['*'], verbs: ['*'] },
+          { nonResourceURLs: ['/metrics'], verbs: ['get'] },
+        ]),
         ...role('operator', 'operator', rights),
       }),
     ),
