@@ -12,6 +12,9 @@ export const SLICE_MS = 5
 /** Arrivals have a slice where they come and another where they go on, beside those of others. */
 const ARRIVALS_MS = 2
 
+/** Places of arrivals that have begun, kept until they are taken away together. */
+const MOST_BEGUN = 256
+
 /** A stretch of time that begins now. */
 export class Slice {
   readonly #endMs: number
@@ -87,7 +90,13 @@ export class Arrivals {
       this.#isGoing = false
     } else if (this.#slice.isOver) setImmediate(this.#go)
     else {
-      this.#waiting[this.#next++]!()
+      const begin = this.#waiting[this.#next++]!
+      // Under a load that never lets it become empty, what has begun must not stay in it.
+      if (this.#next === MOST_BEGUN) {
+        this.#waiting.splice(0, MOST_BEGUN)
+        this.#next = 0
+      }
+      begin()
       // A tick comes when all promises that can go on have done so.
       queueMicrotask(() => process.nextTick(this.#go))
     }

@@ -92,3 +92,29 @@ void t.test(
     t.equal(said.at(-1), 'late', 'nobody waits any more')
   },
 )
+
+void t.test('arrivals that never cease are begun in order, and none waits twice', async (t) => {
+  const count = 2_000
+  const slice = { isOver: true }
+  const arrivals = new Arrivals(slice)
+  const begun: number[] = []
+  let most = 0
+  await new Promise<void>((resolve) => {
+    const admit = (i: number): void =>
+      arrivals.admit(() => {
+        begun.push(i)
+        // While one is begun another comes, so that some always wait.
+        if (i + 10 < count) admit(i + 10)
+        most = Math.max(most, arrivals.waiting)
+        if (begun.length === count) resolve()
+      })
+    for (let i = 0; i < 10; i++) admit(i)
+    slice.isOver = false
+  })
+  t.same(
+    begun,
+    Array.from({ length: count }, (_, i) => i),
+  )
+  t.equal(most, 10)
+  t.equal(arrivals.waiting, 0)
+})
