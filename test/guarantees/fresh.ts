@@ -2,6 +2,7 @@
  * Fresh: a consistent list, or a watch whose initial state was asked to be consistent, is never older than a write that had
  * returned before it was asked for; one not older than N is at N or later; one at exactly N is at N.
  */
+import { type Revision, ZERO_REVISION } from '../../src/model/revision.js'
 import type { RecordedHistory, ReferenceHistory, WriteRecord } from '../support/history.js'
 import { streamOf } from './stream.js'
 import { Violation } from './violation.js'
@@ -31,11 +32,12 @@ export function fresh(history: RecordedHistory, reference: ReferenceHistory): Vi
   return violations
 }
 
-function newestBefore(sortedWrites: readonly WriteRecord[], atMs: number): number {
-  let newest = 0
+/** Returns the highest revision of a write that had returned; 0 without one. @param sortedWrites by their return. */
+export function newestBefore(sortedWrites: readonly WriteRecord[], atMs: number): Revision {
+  let newest = ZERO_REVISION
   for (const { revision, returnedAtMs } of sortedWrites) {
     if (returnedAtMs >= atMs) break
-    newest = Math.max(newest, revision)
+    if (revision > newest) newest = revision
   }
   return newest
 }

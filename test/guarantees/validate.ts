@@ -2,6 +2,7 @@
 import type { Test } from 'tap'
 import type { Revision } from '../../src/model/revision.js'
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'
+import { aged } from './aged.js'
 import { atomic } from './atomic.js'
 import { bookmarkable } from './bookmarkable.js'
 import { convergent } from './convergent.js'
@@ -30,6 +31,7 @@ export function validate(
     ...resumable(history, reference),
     ...bookmarkable(history, reference),
     ...fresh(history, reference),
+    ...aged(history, reference),
     ...convergent(history, reference, settledRevision ?? null),
   ]
 }

@@ -79,8 +79,9 @@ function list(
   asked: ListRecord['asked'],
   items = state(revision),
   requestedAtMs = 10,
+  statedAgeMs = 0,
 ): RecordedHistory {
-  const record = { name: 'l', scope: everything, asked, revision: rev(revision), items, requestedAtMs }
+  const record = { name: 'l', scope: everything, asked, revision: rev(revision), items, requestedAtMs, statedAgeMs }
   return { watches: [], lists: [record], writes: [{ revision: rev(7), returnedAtMs: 5 }] }
 }
 
@@ -151,11 +152,14 @@ for (const [name, history] of Object.entries(goodStreams)) {
   void t.test(`a good stream passes: ${name}`, async (t) => t.same(broken(history), []))
 }
 
+const cached = { kind: 'not-older-than', revision: rev(0) } as const
+
 void t.test('a good list passes', async (t) => {
   t.same(broken(list(7, { kind: 'consistent' })), [])
-  t.same(broken(list(3, { kind: 'not-older-than', revision: rev(0) })), [])
+  t.same(broken(list(3, cached)), [])
   t.same(broken(list(3, { kind: 'not-older-than', revision: rev(3) })), [])
   t.same(broken(list(6, { kind: 'exact', revision: rev(6) })), [])
+  t.same(broken(list(6, cached, state(6), 8_005, 6_000)), [], 'as old as it says')
 })
 
 const all = events(3, 10)
@@ -249,6 +253,7 @@ const brokenStreams: [name: string, history: RecordedHistory, guarantees: string
   ],
   ['a list older than a write that had returned', list(6, { kind: 'consistent' }), ['fresh']],
   ['a list older than was asked for', list(6, { kind: 'not-older-than', revision: rev(7) }), ['fresh']],
+  ['a list older than it says', list(6, cached, state(6), 8_006, 6_000), ['aged']],
   ['a list at another revision than asked for', list(7, { kind: 'exact', revision: rev(6) }), ['fresh']],
   ['a list of another revision’s state', list(7, { kind: 'consistent' }, state(6)), ['convergent']],
   [

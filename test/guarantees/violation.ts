@@ -9,6 +9,7 @@ export type Guarantee =
   | 'resumable'
   | 'bookmarkable'
   | 'fresh'
+  | 'aged'
   | 'convergent'
 
 export class Violation extends Error {

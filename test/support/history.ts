@@ -84,6 +84,8 @@ export interface ListRecord {
   /** All pages of it together. */
   readonly items: readonly ListItem[]
   readonly requestedAtMs: number
+  /** What the answer says of its own age; 0 when it says nothing. */
+  readonly statedAgeMs: number
 }
 
 /** A write whose answer the writer has. */

@@ -145,6 +145,7 @@ export class WatchRecorder {
     const { resourceVersion = '', resourceVersionMatch: match, limit } = request
     const items: ListItem[] = []
     let revision: Revision | null = null
+    let statedAgeMs = 0
     let continueToken: string | undefined
     do {
       const query = selectorsOf(request)
@@ -155,8 +156,11 @@ export class WatchRecorder {
         if (resourceVersion !== '') query.set('resourceVersion', resourceVersion)
         if (match !== undefined) query.set('resourceVersionMatch', match)
       }
-      const page = await this.#get(pathOf(request), query, request.headers)
-      revision ??= toRevision(page.metadata?.resourceVersion ?? 'none')
+      const { page, ageMs } = await this.#get(pathOf(request), query, request.headers)
+      if (revision === null) {
+        revision = toRevision(page.metadata?.resourceVersion ?? 'none')
+        statedAgeMs = ageMs
+      }
       for (const object of page.items ?? []) {
         items.push({
           id: idOf(object),
@@ -168,7 +172,7 @@ export class WatchRecorder {
     } while (continueToken !== undefined)
     const asked = askedOf(resourceVersion, match, limit)
     const name = request.name ?? `list-${++this.#names}`
-    const record = { name, scope: scopeOf(request), asked, revision, items, requestedAtMs }
+    const record = { name, scope: scopeOf(request), asked, revision, items, requestedAtMs, statedAgeMs }
     this.#lists.push(record)
     return record
   }
@@ -183,18 +187,25 @@ export class WatchRecorder {
     for (const watch of this.#watches) watch.destroy()
   }
 
-  async #get(path: string, query: URLSearchParams, headers?: Readonly<Record<string, string>>): Promise<WireObject> {
-    const [status, body] = await new Promise<[number, string]>((resolve, reject) => {
-      const request = this.#request(path, query, headers, (response) => {
-        const chunks: Buffer[] = []
-        response.on('data', (chunk: Buffer) => chunks.push(chunk))
-        response.on('error', reject)
-        response.on('end', () => resolve([response.statusCode ?? 0, Buffer.concat(chunks).toString('utf8')]))
-      })
-      request.on('error', reject)
-    })
-    if (status !== 200) throw new ListError(status, body)
-    return JSON.parse(body) as WireObject
+  async #get(
+    path: string,
+    query: URLSearchParams,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<{ readonly page: WireObject; readonly ageMs: number }> {
+    const [{ statusCode = 0, headers: said }, body] = await new Promise<[http.IncomingMessage, string]>(
+      (resolve, reject) => {
+        const request = this.#request(path, query, headers, (response) => {
+          const chunks: Buffer[] = []
+          response.on('data', (chunk: Buffer) => chunks.push(chunk))
+          response.on('error', reject)
+          response.on('end', () => resolve([response, Buffer.concat(chunks).toString('utf8')]))
+        })
+        request.on('error', reject)
+      },
+    )
+    if (statusCode !== 200) throw new ListError(statusCode, body)
+    const age = said['x-distributary-staleness-seconds']
+    return { page: JSON.parse(body) as WireObject, ageMs: Number(age ?? 0) * 1_000 }
   }
 
   #request(
