@@ -217,7 +217,7 @@ void t.test('the operations guide names every option that a running server takes
   const guide = readFileSync(new URL('../../../docs/operations.md', import.meta.url), 'utf8')
   const section = /## Change the configuration\n([^]*?)\n## /.exec(guide)?.[1] ?? ''
   const takes = /These options take\s+effect at once:([^]*?)unless with/.exec(section)?.[1] ?? ''
-  const named = [...takes.matchAll(/`(--[a-z-]+)`/g)].map(([, flag]) => flag)
+  const named = [...takes.matchAll(/`(--[a-z-]+)`/g)].map(([, flag]) => flag ?? '')
   t.same(named.toSorted(), RELOADABLE.map((name) => options[name].flag).toSorted())
   t.end()
 })
