@@ -79,9 +79,9 @@ export class EtcdWatch implements UpstreamWatch {
     void this.#open()
   }
 
-  /** Ends the watch, because its endpoint is unusable. */
+  /** Ends the watch, because its endpoint is unusable, while another one answers. */
   leave(reason: string): void {
-    this.#fail(new UpstreamError('unavailable', reason))
+    this.#end({ kind: 'left', error: new UpstreamError('unavailable', reason) })
   }
 
   /** The member that serves it; null before one was chosen. */
