@@ -157,7 +157,9 @@ class EtcdUpstream implements Upstream {
           maxReceivedBytes: options.maxReceivedBytes ?? MAX_RECEIVED_BYTES,
         }),
     )
-    this.#pool = new EndpointPool(endpoints, options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, this.#clock)
+    this.#pool = new EndpointPool(endpoints, options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, this.#clock, (endpoint) =>
+      this.#silent.isSilent(endpoint),
+    )
     this.#calls = new EtcdCalls(this.#pool, {
       user: options.user ?? null,
       requestTimeoutMs: this.#requestTimeoutMs,
