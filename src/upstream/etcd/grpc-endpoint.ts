@@ -29,6 +29,13 @@ export interface StreamHandlers {
   onEnd(error: RpcError | null): void
 }
 
+/** A call that `abandon` has ended. */
+export class AbandonedError extends RpcError {
+  constructor() {
+    super(RpcStatus.CANCELLED, 'the endpoint has gone silent')
+  }
+}
+
 export interface GrpcStream {
   send(message: Uint8Array): void
   cancel(): void
@@ -131,7 +138,7 @@ export class GrpcEndpoint {
   /** Fails the running calls that can be asked of another endpoint as well: this one has gone silent. */
   abandon(): void {
     for (const { isRepeatable, fail } of this.#calls.values()) {
-      if (isRepeatable) fail(new RpcError(RpcStatus.CANCELLED, 'the endpoint has gone silent'))
+      if (isRepeatable) fail(new AbandonedError())
     }
   }
 
