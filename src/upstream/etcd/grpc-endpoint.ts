@@ -182,7 +182,8 @@ class GrpcCall implements GrpcStream {
   }
 
   send(message: Uint8Array): void {
-    if (!this.#isOver && this.#stream?.writable === true) this.#stream.write(frameMessage(message))
+    if (this.#isOver || this.#stream?.writable !== true) return
+    for (const part of frameMessage(message)) this.#stream.write(part)
   }
 
   /** Nothing more is sent. */
