@@ -33,6 +33,7 @@ import { isUnservable, StoredObject } from '../model/stored-object.js'
 import type { Clock } from '../support/clock.js'
 import { sleep } from '../support/clock.js'
 import type { Random } from '../support/random.js'
+import { turns } from '../support/turns.js'
 import { isOwnLease } from '../upstream/lease-id.js'
 import { UpstreamError, type UpstreamReader, type UpstreamWriter } from '../upstream/upstream.js'
 import { KeySlots } from './key-slots.js'
@@ -137,7 +138,7 @@ export class ObjectStore {
     }
   }
 
-  /** Yields every object under a prefix, page by page, all at one revision. */
+  /** Yields every object under a prefix, page by page, all at one revision, in slices of time. */
   async *list(served: ServedResource, prefix: Key): AsyncGenerator<Held> {
     let startKey = prefix
     let revision: Revision | undefined
@@ -147,6 +148,7 @@ export class ObjectStore {
       )
       revision ??= page.revision
       for (const keyValue of page.keyValues) {
+        if (turns.isOver) await turns.take()
         const stored = this.#stored(served, keyValue)
         const held = stored === null ? null : this.#heldOf(served, stored)
         if (held !== null) yield held

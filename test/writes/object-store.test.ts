@@ -2,6 +2,12 @@
 import t from 'tap'
 import { MAX_JSON_DEPTH } from '../../src/codec/json-scan.js'
 import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
+import { ResourceRegistry } from '../../src/dialect/resource-registry.js'
+import { resolveResources } from '../../src/dialect/declared-resource.js'
+import { keyFromText } from '../../src/model/event.js'
+import { systemClock } from '../../src/support/clock.js'
+import { systemRandom } from '../../src/support/random.js'
+import { ObjectStore } from '../../src/writes/object-store.js'
 import { writerOver } from './writer-over.js'
 
 /** Few kinds allow deep objects; the data of a ControllerRevision is any JSON. */
@@ -40,4 +46,43 @@ void t.test('an object that grows beyond what can be read again is refused, and 
     body: { reason: 'RequestEntityTooLarge', message: /would take \d+ bytes, and the limit is 8388608/ },
   })
   t.equal(await upstream.currentRevision(), before)
+})
+
+void t.test('a list of what is stored is complete, and others have turns in between', async (t) => {
+  const upstream = createEmbeddedUpstream()
+  const value = Buffer.from('{"kind":"ConfigMap","apiVersion":"v1","metadata":{}}')
+  const names = Array.from({ length: 12 }, (_, i) => `m${String(i).padStart(2, '0')}`)
+  for (const name of names) {
+    await upstream.write([], [{ type: 'put', key: keyFromText(`/registry/configmaps/default/${name}`), value }])
+  }
+  const registry = new ResourceRegistry()
+  registry.set('configured', resolveResources({}).resources)
+  const served = registry.find('', 'v1', 'configmaps')!
+  let inTurn = 0
+  let mostInTurn = 0
+  const store = new ObjectStore({
+    upstream,
+    clock: systemClock,
+    random: systemRandom,
+    // Takes longer than a slice.
+    jsonOf: (_, object) => {
+      for (const endMs = performance.now() + 6; performance.now() < endMs;);
+      mostInTurn = Math.max(mostInTurn, ++inTurn)
+      return object.bytes
+    },
+    fillDefaults: () => {},
+    maxValueBytes: 1_000_000,
+    onRetry: () => {},
+  })
+  let isDone = false
+  const turn = (): void => {
+    inTurn = 0
+    if (!isDone) setImmediate(turn)
+  }
+  turn()
+  const listed: string[] = []
+  for await (const { stored } of store.list(served, served.resource.etcdPrefix)) listed.push(stored.name)
+  isDone = true
+  t.same(listed, names)
+  t.equal(mostInTurn, 1)
 })
