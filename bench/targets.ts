@@ -152,6 +152,18 @@ const targets: readonly Target[] = [
     },
     SHARED,
   ),
+  atMost(
+    'p99 of other watchers, added by a known-bad request, at most',
+    20,
+    ' ms',
+    (of) => {
+      const added = of('loop').flatMap((row) =>
+        typeof row['p99Ms'] === 'number' ? [row['p99Ms'] - Number(row['p99MsWithout'])] : [],
+      )
+      return added.length === 0 ? undefined : Math.max(...added)
+    },
+    'an answer is made in several slices, which a delivery may meet one after the other; the table below shows which requests',
+  ),
   atMost('idle watcher, HTTP/1.1: resident', 12, ' KB', (of) => value(of('memory'), OURS, 'kbPerIdleWatcher')),
 ]
 
