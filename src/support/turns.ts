@@ -77,6 +77,19 @@ export class Arrivals {
     return this.#waiting.length - this.#next
   }
 
+  /**
+   * Resolves in the order of asking. It is for those who all go on when one thing happens that they have waited for: each of
+   * them would find that there is time.
+   */
+  turn(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve)
+      if (this.#isGoing) return
+      this.#isGoing = true
+      process.nextTick(this.#go)
+    })
+  }
+
   /** @param begin called now or later. */
   admit(begin: () => void): void {
     if (!this.#isGoing && !this.#slice.isOver) return begin()
