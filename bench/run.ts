@@ -2,7 +2,7 @@
  * `npm run bench -- QUESTION [flags]`: the only reader of the bench's command line. Everything runs on the loopback and
  * is bounded in count and time; every process that was started is ended, also on Ctrl-C.
  */
-import { Command, InvalidArgumentError } from 'commander'
+import { Command, InvalidArgumentError, Option } from 'commander'
 import { fanout } from './fanout.js'
 import { informer } from './informer.js'
 import { ingest } from './ingest.js'
@@ -23,6 +23,8 @@ import { storm } from './storm.js'
 import { etcdBinary } from './subjects/etcd.js'
 import { workers } from './workers.js'
 import type { Choice, Question } from './support/choice.js'
+import { pods, things } from './support/objects.js'
+import { referencePeers } from './support/peers.js'
 import { endAll, endAllOnSignals } from './support/processes.js'
 import { createRecorder } from './support/record.js'
 
@@ -52,6 +54,7 @@ interface Flags {
   watchers: number[]
   rate: number[]
   seconds?: number
+  peers: 'machine' | 'reference'
   kubeApiserver?: string
   nodeFlag: string[]
   serverFlag: string[]
@@ -81,12 +84,27 @@ for (const [name, { ask, about }] of Object.entries(questions)) {
     .option('--watchers <list>', 'how many, comma-separated', numbers, [])
     .option('--rate <list>', 'events per second, or "saturated"', numbers, [])
     .option('--seconds <n>', 'of each measured stretch', Number)
+    .addOption(
+      new Option('--peers <which>', "the machine's etcd, or the newest etcd and API server, built from Go modules")
+        .choices(['machine', 'reference'])
+        .default('machine'),
+    )
     .option('--kube-apiserver <binary>', 'measure this kube-apiserver too')
     .option('--node-flag <flag>', 'for our own server, repeatable: --cpu-prof', another, [])
     .option('--server-flag <flag>', 'for our own server, repeatable', another, [])
     .option('--request <text>', 'loop: only requests with this in their name, repeatable', another, [])
     .action(async (flags: Flags) => {
-      const recorder = createRecorder({ etcdBinary: etcdBinary(), quick: flags.quick, keep: flags.keep })
+      const peers = flags.peers === 'reference' ? referencePeers() : null
+      if (peers !== null) process.env['ETCD_BIN'] = peers.etcd
+      // The API server has no pods: with it, everybody carries a custom resource of the same size.
+      const resource = peers === null ? pods : things
+      const recorder = createRecorder({
+        etcdBinary: etcdBinary(),
+        apiServerVersion: peers?.apiServerVersion,
+        resource: resource.name,
+        quick: flags.quick,
+        keep: flags.keep,
+      })
       const choice: Choice = {
         recorder,
         quick: flags.quick,
@@ -94,7 +112,9 @@ for (const [name, { ask, about }] of Object.entries(questions)) {
         watchers: flags.watchers,
         rates: flags.rate,
         seconds: flags.seconds,
+        resource,
         kubeApiserver: flags.kubeApiserver,
+        apiServer: peers?.apiServer,
         nodeFlags: flags.nodeFlag,
         serverFlags: flags.serverFlag,
         requests: flags.request,

@@ -4,7 +4,7 @@
  */
 import { type Etcd, startEtcd } from '../subjects/etcd.js'
 import type { Subject, SubjectKind } from '../subjects/subject.js'
-import { type ObjectOptions, podObjects, writeObjectsFile } from './objects.js'
+import { benchObjects, type BenchResource, type ObjectOptions, writeObjectsFile } from './objects.js'
 import { endAll } from './processes.js'
 import { type EventSource, startWriter } from './source.js'
 import { openWatchers, type WatchRequest, type Watchers, type WatchersOptions } from './watchers.js'
@@ -15,8 +15,10 @@ export interface SceneOptions {
   readonly wire: string
   /** The number of watches that will be opened; the wire decides on how many connections. */
   readonly watchers: number
+  readonly resource: BenchResource
   readonly objects: ObjectOptions
   readonly kubeApiserver?: string | undefined
+  readonly apiServer?: string | undefined
   readonly nodeFlags?: readonly string[]
   readonly serverFlags?: readonly string[]
 }
@@ -48,8 +50,10 @@ export async function withScene<T>(options: SceneOptions, measure: (scene: Scene
     let nextSequence = 0
     if (options.kind.etcd !== 'none') {
       etcd = await startEtcd(workspace, options.kind.etcd === 'subject' ? 'server' : 'load')
+      const { definition } = options.resource
+      if (definition !== null) await etcd.put(definition.key, JSON.stringify(definition.object))
       const objectsFile = workspace.path('objects')
-      writeObjectsFile(objectsFile, podObjects(options.objects))
+      writeObjectsFile(objectsFile, benchObjects(options.resource, options.objects))
       written = await startWriter(etcd.port, objectsFile, progressFile)
       nextSequence = (await written.run({ rate: 0, count: options.objects.count, ms: 120_000 })).next
     }
@@ -58,10 +62,12 @@ export async function withScene<T>(options: SceneOptions, measure: (scene: Scene
     const subject = await options.kind.start({
       workspace,
       wire: options.wire,
+      resource: options.resource,
       etcdPort: etcd?.port ?? 0,
       etcdPid: etcd?.child.pid ?? 0,
       watchers: options.watchers,
       ...(options.kubeApiserver === undefined ? {} : { kubeApiserver: options.kubeApiserver }),
+      ...(options.apiServer === undefined ? {} : { apiServer: options.apiServer }),
       ...(options.nodeFlags === undefined ? {} : { nodeFlags: options.nodeFlags }),
       ...(options.serverFlags === undefined ? {} : { serverFlags: options.serverFlags }),
     })
