@@ -3,6 +3,7 @@
  * is bounded in count and time; every process that was started is ended, also on Ctrl-C.
  */
 import { Command, InvalidArgumentError, Option } from 'commander'
+import { cluster } from './cluster.js'
 import { fanout } from './fanout.js'
 import { informer } from './informer.js'
 import { ingest } from './ingest.js'
@@ -21,6 +22,7 @@ import { schemaRead } from './schema-read.js'
 import { slow } from './slow.js'
 import { storm } from './storm.js'
 import { etcdBinary } from './subjects/etcd.js'
+import { watches } from './watches.js'
 import { workers } from './workers.js'
 import type { Choice, Question } from './support/choice.js'
 import { pods, things } from './support/objects.js'
@@ -44,6 +46,8 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   'schema-read': { ask: schemaRead, about: 'a custom object of 2 KB read through its schema' },
   workers: { ask: workers, about: 'CPU of a delivery with two workers, against one' },
   informer: { ask: informer, about: 'a client’s copy of 100,000 objects: time to sync, memory of an object' },
+  cluster: { ask: cluster, about: 'a cluster of --nodes: CPU, memory and delay by kind; then all reconnect at once' },
+  watches: { ask: watches, about: '100,000 watches on 10,000 connections: memory, delay of an event to 10,000' },
   memory: { ask: memory, about: 'resident memory of an idle watcher, by wire' },
 }
 
@@ -53,6 +57,7 @@ interface Flags {
   subjects: string[]
   watchers: number[]
   rate: number[]
+  nodes?: number
   seconds?: number
   peers: 'machine' | 'reference'
   kubeApiserver?: string
@@ -83,6 +88,7 @@ for (const [name, { ask, about }] of Object.entries(questions)) {
     .option('--subjects <list>', 'who is measured: name or name/wire, comma-separated', words, [])
     .option('--watchers <list>', 'how many, comma-separated', numbers, [])
     .option('--rate <list>', 'events per second, or "saturated"', numbers, [])
+    .option('--nodes <n>', 'cluster: how many', Number)
     .option('--seconds <n>', 'of each measured stretch', Number)
     .addOption(
       new Option('--peers <which>', "the machine's etcd, or the newest etcd and API server, built from Go modules")
@@ -111,6 +117,7 @@ for (const [name, { ask, about }] of Object.entries(questions)) {
         subjects: flags.subjects,
         watchers: flags.watchers,
         rates: flags.rate,
+        nodes: flags.nodes,
         seconds: flags.seconds,
         resource,
         kubeApiserver: flags.kubeApiserver,

@@ -12,7 +12,7 @@ export const apiServerSubject: SubjectKind = {
   wires: ['http1-tls', 'http2x20-tls', 'http2x100-tls'],
   etcd: 'behind',
   isAvailable: ({ apiServer, resource }) => apiServer !== undefined && resource.definition !== null,
-  async start({ workspace, wire, etcdPort, apiServer, resource }) {
+  async start({ workspace, wire, etcdPort, apiServer, resource, resources = [resource] }) {
     if (apiServer === undefined) throw new Error('--peers reference has not built the API server')
     const port = await freePort()
     const { certFile, keyFile } = workspace.tls()
@@ -30,7 +30,9 @@ export const apiServerSubject: SubjectKind = {
     ])
     await awaitOkOverTls(`https://127.0.0.1:${port}/readyz`, 60_000)
     // It establishes what is defined once it runs, and fills its cache when it is first asked.
-    await awaitOkOverTls(`https://127.0.0.1:${port}${resource.path}?limit=1&resourceVersion=0`, 60_000)
+    for (const { path } of resources) {
+      await awaitOkOverTls(`https://127.0.0.1:${port}${path}?resourceVersion=0`, 60_000)
+    }
     return {
       name: 'apiserver',
       wire,

@@ -38,6 +38,8 @@ export interface SubjectOptions {
   readonly workspace: Workspace
   readonly wire: string
   readonly resource: BenchResource
+  /** All that are defined, where the question has more than one. */
+  readonly resources?: readonly BenchResource[]
   /** Where etcd listens; 0 for a subject that needs none. */
   readonly etcdPort: number
   /** The etcd itself, when it is the subject. */

@@ -18,6 +18,8 @@ export interface Choice {
   /** `name` or `name/wire`; empty for the question's own subjects. */
   readonly subjects: readonly string[]
   readonly watchers: readonly number[]
+  /** Of the imagined cluster. */
+  readonly nodes?: number | undefined
   /** Events per second, 0 for saturated. */
   readonly rates: readonly number[]
   readonly seconds?: number | undefined

@@ -57,6 +57,8 @@ export function customResource(singular: string): BenchResource {
   }
   const is = (type: string) => ({ type, status: 'True', lastTransitionTime: CREATED, reason: type, message: '' })
   const name = `${plural}.${group}`
+  // One of its own, since an API server knows definitions by it.
+  const uid = `00000000-0000-4000-9000-${Buffer.from(singular.padStart(6)).subarray(-6).toString('hex')}`
   return {
     name: plural,
     apiVersion: `${group}/v1`,
@@ -68,7 +70,7 @@ export function customResource(singular: string): BenchResource {
       object: {
         apiVersion: 'apiextensions.k8s.io/v1',
         kind: 'CustomResourceDefinition',
-        metadata: { name, uid: uidOf(0), generation: 1, creationTimestamp: CREATED },
+        metadata: { name, uid, generation: 1, creationTimestamp: CREATED },
         spec: { group, names, scope: 'Namespaced', versions: [version], conversion: { strategy: 'None' } },
         status: { acceptedNames: names, conditions: [is('NamesAccepted'), is('Established')], storedVersions: ['v1'] },
       },

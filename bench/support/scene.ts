@@ -4,11 +4,11 @@
  */
 import { type Etcd, startEtcd } from '../subjects/etcd.js'
 import type { Subject, SubjectKind } from '../subjects/subject.js'
-import { benchObjects, type BenchResource, type ObjectOptions, writeObjectsFile } from './objects.js'
+import { benchObjects, type BenchObject, type BenchResource, type ObjectOptions, writeObjectsFile } from './objects.js'
 import { endAll } from './processes.js'
 import { type EventSource, startWriter } from './source.js'
 import { openWatchers, type WatchRequest, type Watchers, type WatchersOptions } from './watchers.js'
-import { createWorkspace } from './workspace.js'
+import { createWorkspace, type Workspace } from './workspace.js'
 
 export interface SceneOptions {
   readonly kind: SubjectKind
@@ -16,11 +16,18 @@ export interface SceneOptions {
   /** The number of watches that will be opened; the wire decides on how many connections. */
   readonly watchers: number
   readonly resource: BenchResource
-  readonly objects: ObjectOptions
+  readonly objects: ObjectOptions | WrittenObjects
   readonly kubeApiserver?: string | undefined
   readonly apiServer?: string | undefined
   readonly nodeFlags?: readonly string[]
   readonly serverFlags?: readonly string[]
+}
+
+/** In place of objects of the one resource. */
+export interface WrittenObjects {
+  readonly written: readonly BenchObject[]
+  /** Whose definitions are in etcd before. */
+  readonly resources: readonly BenchResource[]
 }
 
 export interface Scene {
@@ -34,6 +41,7 @@ export interface Scene {
   /** From the start of the subject until it was ready, in milliseconds. */
   readonly startedMs: number
   readonly progressFile: string
+  readonly workspace: Workspace
   /**
    * Opens the scene's number of watches, from its revision on; all of them are owed every event unless said otherwise.
    */
@@ -44,18 +52,20 @@ export interface Scene {
 export async function withScene<T>(options: SceneOptions, measure: (scene: Scene) => Promise<T>): Promise<T> {
   const workspace = createWorkspace()
   try {
+    const { written: initial, resources } = writtenObjects(options)
     const progressFile = workspace.path('progress')
     let etcd: Etcd | null = null
     let written: EventSource | null = null
     let nextSequence = 0
     if (options.kind.etcd !== 'none') {
       etcd = await startEtcd(workspace, options.kind.etcd === 'subject' ? 'server' : 'load')
-      const { definition } = options.resource
-      if (definition !== null) await etcd.put(definition.key, JSON.stringify(definition.object))
+      for (const { definition } of resources) {
+        if (definition !== null) await etcd.put(definition.key, JSON.stringify(definition.object))
+      }
       const objectsFile = workspace.path('objects')
-      writeObjectsFile(objectsFile, benchObjects(options.resource, options.objects))
+      writeObjectsFile(objectsFile, initial)
       written = await startWriter(etcd.port, objectsFile, progressFile)
-      nextSequence = (await written.run({ rate: 0, count: options.objects.count, ms: 120_000 })).next
+      nextSequence = (await written.run({ rate: 0, count: initial.length, ms: 120_000 })).next
     }
     const revision = etcd ? await etcd.revision() : 0
     const startAt = performance.now()
@@ -63,6 +73,7 @@ export async function withScene<T>(options: SceneOptions, measure: (scene: Scene
       workspace,
       wire: options.wire,
       resource: options.resource,
+      resources,
       etcdPort: etcd?.port ?? 0,
       etcdPid: etcd?.child.pid ?? 0,
       watchers: options.watchers,
@@ -82,6 +93,7 @@ export async function withScene<T>(options: SceneOptions, measure: (scene: Scene
       etcd,
       startedMs,
       progressFile,
+      workspace,
       openWatchers: (more, request) =>
         openWatchers(request ?? subject.watch({ afterRevision: revision }), {
           connections: Math.ceil(options.watchers / subject.streams),
@@ -95,4 +107,8 @@ export async function withScene<T>(options: SceneOptions, measure: (scene: Scene
     await endAll()
     workspace.remove()
   }
+}
+
+function writtenObjects({ resource, objects }: SceneOptions): WrittenObjects {
+  return 'written' in objects ? objects : { written: benchObjects(resource, objects), resources: [resource] }
 }
