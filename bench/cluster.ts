@@ -123,7 +123,15 @@ async function startChurn(
     open: (afterRevision, first, more = {}) =>
       openWatchers(
         { port, path: '/', tls: true, http2: true },
-        { connections: nodes, streams, first, classesFile, paths: imagined.paths(afterRevision), ...more },
+        {
+          connections: nodes,
+          retries: 10 * nodes,
+          streams,
+          first,
+          classesFile,
+          paths: imagined.paths(afterRevision),
+          ...more,
+        },
       ),
   }
 }
@@ -160,6 +168,7 @@ async function reconnect(
     missedEvents: away.next - away.first,
     reopenedMs: back.openedMs,
     levelMs,
+    connectedAgain: back.retried,
     hadToRelist: report.ended,
     reconnectCpuSeconds: after.cpuSeconds - before.cpuSeconds,
     reconnectPeakMb: after.peakResidentBytes / 2 ** 20,

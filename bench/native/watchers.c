@@ -63,7 +63,7 @@ typedef struct {
 } connection;
 
 static struct {
-  int port, connections, streams, tls, h2, base64, burst, stride, receive_buffer, segment;
+  int port, connections, streams, tls, h2, base64, burst, stride, receive_buffer, segment, retries;
   uint64_t first;
   const char *method, *authority, *progress, *expect;
   watch_path path[64];
@@ -75,7 +75,7 @@ static struct {
 
 static watcher *watchers;
 static connection *connections;
-static int epoll_fd, opened, opening, closed_early, failed_status, refused;
+static int epoll_fd, opened, opening, closed_early, failed_status, refused, retried;
 static uint32_t watcher_count, answered, ended, strays;
 static uint64_t delivered, delivered_since, bytes_since, reads_since, mark_ns, begin_ns;
 static volatile uint64_t *progress;
@@ -106,8 +106,8 @@ static SSL_CTX *tls_context;
 
 static void say_status(const char *event) {
   printf("{\"event\":\"%s\",\"watchers\":%u,\"answered\":%u,\"ended\":%u,\"closedEarly\":%d,\"failedStatus\":%d,"
-         "\"refused\":%d,\"elapsedMs\":%.3f}\n",
-         event, watcher_count, answered, ended, closed_early, failed_status, refused,
+         "\"refused\":%d,\"retried\":%d,\"elapsedMs\":%.3f}\n",
+         event, watcher_count, answered, ended, closed_early, failed_status, refused, retried,
          (double)(now_ns() - begin_ns) / 1e6);
   fflush(stdout);
 }
@@ -506,11 +506,7 @@ static void take_h2(connection *c, const char *at, size_t length, uint64_t recei
 
 /* ---- the life of a connection ---- */
 
-static void open_next(void) {
-  connection *c = &connections[opened];
-  c->first = (uint32_t)(opened * option.streams);
-  c->count = (uint32_t)option.streams;
-  opened++;
+static void open_connection(connection *c) {
   c->fd = connect_loopback(option.port, option.receive_buffer, option.segment);
   c->state = OPENING;
   opening++;
@@ -524,14 +520,37 @@ static void open_next(void) {
   epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->fd, &want);
 }
 
+static void open_next(void) {
+  connection *c = &connections[opened];
+  c->first = (uint32_t)(opened * option.streams);
+  c->count = (uint32_t)option.streams;
+  opened++;
+  open_connection(c);
+}
+
+/* One that was refused before it could ask is opened again, as any client would do. */
+static void refuse(connection *c) {
+  if (retried >= option.retries) {
+    refused++;
+    close_connection(c, 1);
+    return;
+  }
+  retried++;
+  opening--;
+#ifdef WITH_TLS
+  if (c->ssl) SSL_free(c->ssl), c->ssl = NULL;
+#endif
+  close(c->fd);
+  open_connection(c);
+}
+
 static void advance_opening(connection *c) {
   if (c->state == OPENING) {
     int error = 0;
     socklen_t size = sizeof error;
     getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error) {
-      refused++;
-      close_connection(c, 1);
+      refuse(c);
       return;
     }
     c->state = TLS_OPENING;
@@ -552,8 +571,7 @@ static void advance_opening(connection *c) {
       if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
         epoll_ctl(epoll_fd, EPOLL_CTL_MOD, c->fd, &want);
       } else {
-        refused++;
-        close_connection(c, 1);
+        refuse(c);
       }
       return;
     }
@@ -748,6 +766,7 @@ static void read_options(int argc, char **argv) {
     else if (!strcmp(name, "--burst")) option.burst = atoi(value);
     else if (!strcmp(name, "--receive-buffer")) option.receive_buffer = atoi(value);
     else if (!strcmp(name, "--segment")) option.segment = atoi(value);
+    else if (!strcmp(name, "--retries")) option.retries = atoi(value); /* of all connections together */
     else if (!strcmp(name, "--expect")) option.expect = value; /* what an HTTP/1.1 answer's head must contain */
     else if (!strcmp(name, "--stride")) option.stride = atoi(value);
     else if (!strcmp(name, "--first")) option.first = strtoull(value, NULL, 10);

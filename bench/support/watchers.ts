@@ -49,6 +49,8 @@ export interface WatchersOptions {
   readonly stride?: number
   /** The most connections that are opened at one time. */
   readonly burst?: number
+  /** How often, in all, a connection that was refused before it could ask is opened again. Default: never. */
+  readonly retries?: number
   /**
    * The receive buffer of each socket, in bytes; the kernel's own takes megabytes before a server feels a slow reader.
    */
@@ -101,6 +103,8 @@ export interface Watchers {
   readonly count: number
   /** The time from the first connection attempt to the last answered watch, in milliseconds. */
   readonly openedMs: number
+  /** Connections that were opened again. */
+  readonly retried: number
   /** Forgets the delays and counts so far, not the sequences. */
   mark(): Promise<void>
   report(): Promise<WatchersReport>
@@ -132,6 +136,7 @@ export function startWatchers(
     ['stride', options.stride ?? 1],
     ...(options.paths ?? [{ path: request.path }]).flatMap(pathFlags),
     ['burst', options.burst ?? 128],
+    ['retries', options.retries ?? 0],
     ['receive-buffer', options.receiveBufferBytes ?? 0],
     ['segment', options.segmentBytes ?? 0],
     ...(request.headers ?? []).map((header): [string, string] => ['header', header]),
@@ -151,11 +156,15 @@ export function startWatchers(
     }, timeoutMs)
 
   let openedMs = 0
+  let retried = 0
   const watchers: Watchers = {
     child,
     count: options.connections * streams,
     get openedMs() {
       return openedMs
+    },
+    get retried() {
+      return retried
     },
     async mark() {
       child.send('mark')
@@ -179,14 +188,19 @@ export function startWatchers(
     },
     end: () => child.end(),
   }
-  const ready = answer<{ event: string; elapsedMs: number; failedStatus: number; refused: number; answered: number }>(
-    ['ready'],
-    options.readyTimeoutMs ?? 120_000,
-  ).then((status) => {
+  const ready = answer<{
+    event: string
+    elapsedMs: number
+    failedStatus: number
+    refused: number
+    retried: number
+    answered: number
+  }>(['ready'], options.readyTimeoutMs ?? 120_000).then((status) => {
     if (status.failedStatus > 0 || status.refused > 0 || status.answered < watchers.count) {
       throw new Error(`not every watch was opened: ${JSON.stringify(status)}`)
     }
     openedMs = status.elapsedMs
+    retried = status.retried
     return watchers
   })
   ready.catch(() => {}) // whoever awaits it hears of it; a storm looks at the report instead
