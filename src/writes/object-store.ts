@@ -22,7 +22,13 @@ import type { Key, KeyValue } from '../model/event.js'
 import { apiVersion, keyOfName, type ObjectName, type Resource } from '../model/resource.js'
 import { formatResourceVersion } from '../model/resource-version.js'
 import type { Revision } from '../model/revision.js'
-import { BadRequestError, InternalError, NotImplementedError, TimeoutError } from '../model/status.js'
+import {
+  BadRequestError,
+  InternalError,
+  NotImplementedError,
+  RequestEntityTooLargeError,
+  TimeoutError,
+} from '../model/status.js'
 import { isUnservable, StoredObject } from '../model/stored-object.js'
 import type { Clock } from '../support/clock.js'
 import { sleep } from '../support/clock.js'
@@ -167,8 +173,8 @@ export class ObjectStore {
         const change = decide(held)
         if (change.kind === 'none') return { kind: 'unchanged', stored: held?.stored ?? null }
         if (held?.isForeign === true) throw notOurs(place, 'as protobuf, by a kube-apiserver')
+        const value = change.kind === 'put' ? this.#bytesOf(change.value, place.served) : null
         if (change.kind === 'put' && !Buffer.isBuffer(change.value)) await confirm?.(held?.object ?? null, change.value)
-        const value = change.kind === 'put' ? bytesOf(change.value, place.served) : null
         if (dryRun) return this.#outcome(place, key, held, value, '0', held?.stored.modRevision ?? null)
         const leaseId = change.kind === 'put' ? await change.lease() : '0'
         if (leaseId !== current?.leaseId) granted = leaseId
@@ -198,6 +204,16 @@ export class ObjectStore {
     } finally {
       await this.#dropLease(granted)
     }
+  }
+
+  /** @throws RequestEntityTooLargeError for a value that nobody could read again; BadRequestError, see `bytesOf`. */
+  #bytesOf(value: JsonRecord | Buffer, served: ServedResource): Buffer {
+    const bytes = bytesOf(value, served)
+    const { maxValueBytes } = this.#options
+    if (bytes.length <= maxValueBytes) return bytes
+    throw new RequestEntityTooLargeError(
+      `Request entity too large: the object would take ${bytes.length} bytes, and the limit is ${maxValueBytes}`,
+    )
   }
 
   /** Ends a lease that a write has granted and no key has any more. The write does not fail by it. */

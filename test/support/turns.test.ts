@@ -1,6 +1,6 @@
 /** Slices of the event loop: everybody gets on, and nothing takes more than its slice before others have theirs. */
 import t from 'tap'
-import { Arrivals, Slice, Turns } from '../../src/support/turns.js'
+import { Arrivals, partsOf, Slice, Turns } from '../../src/support/turns.js'
 
 void t.test('one turn is given in one iteration of the event loop, in the order of asking', async (t) => {
   const turns = new Turns()
@@ -117,4 +117,27 @@ void t.test('arrivals that never cease are begun in order, and none waits twice'
   )
   t.equal(most, 10)
   t.equal(arrivals.waiting, 0)
+})
+
+void t.test('work is cut into parts of about one weight, without loss', async (t) => {
+  const rows = [
+    [[], []],
+    [[1, 2, 3], [[1, 2, 3]]],
+    [
+      [9, 9, 9],
+      [[9, 9], [9]],
+    ],
+    [
+      [50, 1, 50],
+      [[50], [1, 50]],
+    ],
+    [
+      [4, 4, 4, 4, 4],
+      [
+        [4, 4, 4],
+        [4, 4],
+      ],
+    ],
+  ] as const
+  for (const [items, parts] of rows) t.same([...partsOf<number>(items, (item) => item, 10)], parts, items.join())
 })

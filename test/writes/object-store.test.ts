@@ -23,3 +23,21 @@ void t.test('an object that nests to the bound is stored whole or refused, and n
   }
   t.same(codes, new Set([201, 400]), 'both were seen')
 })
+
+void t.test('an object that grows beyond what can be read again is refused, and nothing is written', async (t) => {
+  const upstream = createEmbeddedUpstream()
+  const writer = writerOver(upstream)
+  const containers = [{ name: 'c', image: 'x' }]
+  await writer.ask({ verb: 'create', plural: 'pods', body: { metadata: { name: 'p' }, spec: { containers } } })
+  const before = await upstream.currentRevision()
+  const many = Array.from({ length: 50_000 }, (_, i) => ({ name: `c${i}`, image: 'x' }))
+  const apply = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, spec: { containers: many } }
+  const asked = { verb: 'patch', plural: 'pods', name: 'p', contentType: 'application/apply-patch+yaml' } as const
+  const body = JSON.stringify(apply)
+  t.ok(body.length < 3 * 1024 * 1024, 'it comes as a body that is accepted')
+  t.match(await writer.ask({ ...asked, query: 'fieldManager=me&force=true', body }), {
+    code: 413,
+    body: { reason: 'RequestEntityTooLarge', message: /would take \d+ bytes, and the limit is 8388608/ },
+  })
+  t.equal(await upstream.currentRevision(), before)
+})

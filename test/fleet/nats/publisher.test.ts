@@ -1,11 +1,11 @@
 /** Tests of a publisher whose NATS answers late or never, as when its object store hangs. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import type { FeedSink } from '../../../src/model/feed-sink.js'
 import { EtcdPulse } from '../../../src/fleet/nats/etcd-pulse.js'
 import { namesOf } from '../../../src/fleet/nats/names.js'
 import { encodeMessage } from '../../../src/fleet/nats/message.js'
 import type { NatsClient } from '../../../src/fleet/nats/nats-client.js'
-import { Publisher } from '../../../src/fleet/nats/publisher.js'
+import { Publisher, type PublisherOptions } from '../../../src/fleet/nats/publisher.js'
 import { keyFromText } from '../../../src/model/event.js'
 import { toRevision } from '../../../src/model/revision.js'
 import { silentLogger } from '../../../src/support/log.js'
@@ -30,38 +30,52 @@ function silentNats(): NatsClient {
   return client as unknown as NatsClient
 }
 
-void t.test('a publisher whose NATS takes nothing ends its session at 64 MiB, and keeps no byte', async (t) => {
+/** A feed that watches, and says nothing. */
+const feed = {
+  status: { state: 'watching', revision: null, connectedSince: null, reason: null },
+  clusterId: '1',
+  trustsProgress: true,
+  start: () => {},
+  stop: async () => {},
+  requestProgress: () => {},
+} as const
+
+function publisherOf(
+  t: Test,
+  client: NatsClient,
+  options: Pick<PublisherOptions, 'onEnd'> & Partial<PublisherOptions>,
+): Publisher {
   const clock = new VirtualClock()
   const upstream = createEmbeddedUpstream()
   t.teardown(() => upstream.close())
-  const metrics = new FleetCounts()
-  const ends: string[] = []
-  let sink!: FeedSink
-  const feed = {
-    status: { state: 'watching', revision: null, connectedSince: null, reason: null },
-    clusterId: '1',
-    trustsProgress: true,
-    start: () => {},
-    stop: async () => {},
-    requestProgress: () => {},
-  } as const
-  const publisher = new Publisher({
-    client: silentNats(),
+  return new Publisher({
+    client,
     names: namesOf('test', things),
     envelope: unsigned,
     prefix: things.etcdPrefix,
     upstream,
-    openFeed: (opened) => {
-      sink = opened
-      return feed
-    },
+    openFeed: () => feed,
     pulse: new EtcdPulse({ upstream, clock }),
     limits: { replicas: 1, maxBytes: MIB, maxAgeMs: 60_000 },
     clock,
     logger: silentLogger,
-    metrics,
+    metrics: new FleetCounts(),
     snapshotMessages: 1_000,
     snapshotBytes: MIB,
+    ...options,
+  })
+}
+
+void t.test('a publisher whose NATS takes nothing ends its session at 64 MiB, and keeps no byte', async (t) => {
+  const metrics = new FleetCounts()
+  const ends: string[] = []
+  let sink!: FeedSink
+  const publisher = publisherOf(t, silentNats(), {
+    openFeed: (opened) => {
+      sink = opened
+      return feed
+    },
+    metrics,
     onEnd: (reason) => ends.push(reason),
   })
   await publisher.start()
@@ -84,9 +98,6 @@ void t.test('a publisher whose NATS takes nothing ends its session at 64 MiB, an
 })
 
 void t.test('a publisher that is stopped while it begins answers no question afterwards', async (t) => {
-  const clock = new VirtualClock()
-  const upstream = createEmbeddedUpstream()
-  t.teardown(() => upstream.close())
   const revision = toRevision(5)
   const header = { epoch: 1, previous: revision, revision, settled: revision, sentAt: 0 }
   const testimony = { newest: null, lastDelete: null }
@@ -116,29 +127,7 @@ void t.test('a publisher that is stopped while it begins answers no question aft
       },
     },
   } as unknown as NatsClient
-  const publisher = new Publisher({
-    client,
-    names: namesOf('test', things),
-    envelope: unsigned,
-    prefix: things.etcdPrefix,
-    upstream,
-    openFeed: () => ({
-      status: { state: 'watching', revision: null, connectedSince: null, reason: null },
-      clusterId: '1',
-      trustsProgress: true,
-      start: () => {},
-      stop: async () => {},
-      requestProgress: () => {},
-    }),
-    pulse: new EtcdPulse({ upstream, clock }),
-    limits: { replicas: 1, maxBytes: MIB, maxAgeMs: 60_000 },
-    clock,
-    logger: silentLogger,
-    metrics: new FleetCounts(),
-    snapshotMessages: 1_000,
-    snapshotBytes: MIB,
-    onEnd: (reason) => t.fail(reason),
-  })
+  const publisher = publisherOf(t, client, { onEnd: (reason) => t.fail(reason) })
   const starting = publisher.start()
   await asked
   const stopping = publisher.stop()
