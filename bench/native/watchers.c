@@ -528,7 +528,7 @@ static void open_next(void) {
   open_connection(c);
 }
 
-/* One that was refused before it could ask is opened again, as any client would do. */
+/* One that was refused before anything was answered is opened again, as any client would do. */
 static void refuse(connection *c) {
   if (retried >= option.retries) {
     refused++;
@@ -586,10 +586,21 @@ static int has_answer(const connection *c) {
   return 1;
 }
 
+static int has_any_answer(const connection *c) {
+  for (uint32_t i = 0; i < c->count; i++)
+    if (watchers[c->first + i].answered) return 1;
+  return 0;
+}
+
 static void receive(connection *c) {
   for (int turns = 0; turns < 4; turns++) { /* TLS records are small: take a few, then let others have a turn */
     ssize_t n = take_in(c, buffer, sizeof buffer);
     if (n == -1) return;
+    if (n <= 0 && c->state == WAITING && !has_any_answer(c)) {
+      c->out.length = c->head.length = c->frame_have = 0;
+      refuse(c);
+      return;
+    }
     if (n <= 0) {
       if (!option.h2 && c->h1 == H1_RAW && n == 0) watcher_ended(&watchers[c->first]);
       close_connection(c, 1);

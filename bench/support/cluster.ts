@@ -236,7 +236,6 @@ class Maker {
     const key = `/registry/pods/bench/${name}`
     if (step === 'deleted') return { key, value: null, mark: 0 }
     const { metadata, spec, status } = this.podTemplate
-    const { nodeName, ...unbound } = spec
     const phase = step === 'created' || step === 'bound' ? 'Pending' : 'Running'
     const condition = { type: 'Ready', status: step === 'ready' ? 'True' : 'False', lastTransitionTime: CREATED }
     return this.stored(key, {
@@ -248,7 +247,7 @@ class Maker {
         managedFields: metadata['managedFields'],
         ...(step === 'terminating' ? { deletionTimestamp: CREATED, deletionGracePeriodSeconds: 30 } : {}),
       },
-      spec: step === 'created' ? unbound : { ...unbound, nodeName: `n${node}` },
+      spec: { ...spec, nodeName: step === 'created' ? undefined : `n${node}` },
       status: { ...status, phase, conditions: [condition], hostIP: '192.0.2.1', podIP: '10.0.0.1' },
     })
   }

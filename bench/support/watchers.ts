@@ -49,7 +49,7 @@ export interface WatchersOptions {
   readonly stride?: number
   /** The most connections that are opened at one time. */
   readonly burst?: number
-  /** How often, in all, a connection that was refused before it could ask is opened again. Default: never. */
+  /** How often, in all, a connection that was refused before anything was answered is opened again. Default: never. */
   readonly retries?: number
   /**
    * The receive buffer of each socket, in bytes; the kernel's own takes megabytes before a server feels a slow reader.
