@@ -33,7 +33,14 @@ export const cluster: Question = async (choice) => {
   for (const [name, part] of parts) {
     const isAsked = choice.subjects.length === 0 || choice.subjects.some((one) => name.startsWith(one))
     for (const target of isAsked ? targets({ ...choice, subjects: [] }, [name]) : []) {
-      const row = { question: 'cluster', subject: target.kind.name, wire: 'http2-tls', part, nodes }
+      const row = {
+        question: 'cluster',
+        subject: target.kind.name,
+        wire: 'http2-tls',
+        resource: 'cluster',
+        part,
+        nodes,
+      }
       await attempt(choice, row, () => one(choice, target, part, nodes))
     }
   }
@@ -78,6 +85,7 @@ async function one(choice: Choice, target: Target, part: ClusterPart, nodes: num
       question: 'cluster',
       subject: subject.name,
       wire: 'http2-tls',
+      resource: 'cluster',
       part,
       nodes,
       watches: nodes * watches,

@@ -124,8 +124,8 @@ function table(rows: readonly Row[], columns: readonly Column[]): string {
 function recordedOn(row: Row | undefined): string {
   const about = (name: string): string => String(row?.[name] ?? 'unknown')
   const machine = `${about('cpu')}, ${about('cores')} cores, ${about('memoryGb')} GB, Linux ${about('kernel')}`
-  const objects = row?.['resource'] === 'things' ? 'a custom resource, of the size that pods have otherwise' : 'pods'
-  const written = row?.['resource'] === undefined ? '' : ` What is written: ${objects}.`
+  const written =
+    row?.['resource'] === 'things' ? ' The objects are of a custom resource, as large as the pods of other tables.' : ''
   return `Recorded on ${machine}; Node ${about('node')}, etcd ${about('etcd')} in every row, commit ${about('commit')}.${written}`
 }
 
@@ -153,7 +153,7 @@ const HEAD = `# What was measured
 Written by \`npm run bench -- report\` from recorded rows; nothing here is typed by hand. Trust the ratios within one
 table: each is one run on one machine, which stands below it, server and load pinned to a core of their own, on the
 loopback, one TCP connection per watcher unless the wire says otherwise (\`x100\`: 100 streams a connection), events of
-about 1 KiB.
+about 1 KiB, pods where a table does not say otherwise.
 
 CPU is the server's user and system time from \`/proc\`. Delay is from just before the put to etcd is sent to the
 watcher's byte. *Limit* is a C program that sends the same bytes at the same pace, and as fast as it can where that is
@@ -335,14 +335,16 @@ function clusterSection(all: readonly Row[]): string {
     plain('KB a node', 'kbPerNode'),
     plain('resident MB', 'residentMb'),
   ])
-  const delays = table(rows, [
+  const good = rows.filter((row) => row['failed'] === undefined)
+  if (good.length === 0) return `## Cluster: what its nodes watch\n\n${costs}`
+  const delays = table(good, [
     who,
     ...Object.entries(CLUSTER_KINDS).map(([kind, title]): Column => ({
       title,
       cell: (row) => `${figure(row[`${kind}P50Ms`])} / ${figure(row[`${kind}P99Ms`])}`,
     })),
   ])
-  const back = table(rows, [
+  const back = table(good, [
     who,
     plain('missed events', 'missedEvents'),
     plain('all watches open after ms', 'reopenedMs'),
@@ -374,7 +376,7 @@ Computed from the rows above, not measured: a delivery costs what it did, memory
 five times as many nodes each node's own objects change five times as often in all; of what every node watches, either as
 often as measured, or five times as often too.
 
-${onPaper(rows)}`
+${onPaper(good)}`
 }
 
 /** Names of what is told apart, by the names in rows. */

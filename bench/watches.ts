@@ -18,7 +18,7 @@ const OTHER_FILES = 200
 
 export const watches: Question = async (choice) => {
   for (const target of targets(choice, [`distributary/http2x${RESOURCES}`])) {
-    const row = { question: 'watches', subject: target.kind.name, wire: target.wire }
+    const row = { question: 'watches', subject: target.kind.name, wire: target.wire, resource: 'ten custom resources' }
     await attempt(choice, row, () => one(choice, target))
   }
 }
@@ -61,6 +61,7 @@ async function one(choice: Choice, target: Target): Promise<void> {
       question: 'watches',
       subject: subject.name,
       wire: subject.wire,
+      resource: 'ten custom resources',
       connections,
       watches: opened.count,
       watchersOfAnEvent: connections,

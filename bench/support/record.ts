@@ -58,7 +58,7 @@ export function createRecorder(options: Facts & { readonly quick: boolean; reado
   const run = `${String(at)}-${process.pid}`
   return {
     row(row) {
-      const line = JSON.stringify({ run, quick: options.quick, ...row, ...facts }, (_, value: unknown) =>
+      const line = JSON.stringify({ run, quick: options.quick, ...facts, ...row }, (_, value: unknown) =>
         typeof value === 'number' ? Number(value.toPrecision(6)) : value,
       )
       process.stdout.write(`${line}\n`)
