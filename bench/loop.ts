@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { distributarySubject } from './subjects/distributary.js'
 import { type BadRequest, badRequests, type HttpRequest, preparations, TOKEN_FILE } from './support/bad-requests.js'
 import { attempt, type Choice, type Question } from './support/choice.js'
+import { pods } from './support/objects.js'
 import { measureStretch } from './support/measure.js'
 import { freePort, sleep } from './support/processes.js'
 import { type Scene, withScene } from './support/scene.js'
@@ -57,6 +58,7 @@ async function all(choice: Choice, tokens: string): Promise<void> {
     kind: distributarySubject,
     wire: 'http1',
     watchers: count,
+    resource: pods,
     objects: { count: choice.quick ? OBJECTS / 10 : OBJECTS, nodes: 100, bytes: 1024 },
     nodeFlags: [...choice.nodeFlags, `--import=file://${probe}?port=${probePort}`],
     serverFlags: [
