@@ -1,6 +1,9 @@
 /** Tests of what `get` and `watch` refuse, before and after asking for the list of resources. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { startApp } from '../../support/app.js'
+import { runServer } from '../../support/server-process.js'
 import { type CliResult, eachAtOnce, runCli } from '../support/run-cli.js'
 
 const app = await startApp(t)
@@ -52,4 +55,16 @@ void t.test('a server that is not what was said, and a file that is not there, a
     t.match(stderr, expected, args.join(' '))
     t.equal(stderr.split('\n').length, 2, `${args.join(' ')} is one line`)
   })
+})
+
+void t.test('a kubeconfig with a proxy-url is refused, by the commands and by the server', async (t) => {
+  const file = join(t.testdir(), 'kubeconfig')
+  const cluster = { server: app.url, 'proxy-url': 'http://127.0.0.1:1' }
+  const contexts = [{ name: 'c', context: { cluster: 'c' } }]
+  writeFileSync(file, JSON.stringify({ contexts, clusters: [{ name: 'c', cluster }] }))
+  const refused = /cluster "c": proxy-url is not supported/
+  t.match(await cli('get', 'pods', '--kubeconfig', file), { code: 1, stdout: '', stderr: refused })
+  const flags = [`--upstream=${app.url}`, `--kubeconfig=${file}`, '--port=0']
+  t.match(await cli('config', 'check', ...flags), { code: 2, stderr: refused })
+  t.match(await runServer(t, flags), { code: 2, stderr: refused })
 })
