@@ -10,6 +10,9 @@ import { awaitOk, streamsOf, type SubjectKind } from './subject.js'
 
 const program = `${repositoryRoot}.build/src/main.js`
 
+/** With 200,000 objects of several KB, on a busy machine, it takes more than half a minute. */
+const READY_MS = 180_000
+
 export const distributarySubject: SubjectKind = {
   name: 'distributary',
   wires: ['http1', 'http1-tls', 'http2-tls', 'http2x20-tls', 'http2x100-tls', 'websocket', 'sse'],
@@ -32,7 +35,7 @@ export const distributarySubject: SubjectKind = {
     const core = serverFlags.some((flag) => flag.startsWith('--workers')) ? 'both' : 'server'
     const child = start('distributary', core, [process.execPath, ...nodeFlags, program, ...flags, ...serverFlags])
     try {
-      await awaitOk(`http://127.0.0.1:${plainPort}/readyz`, 30_000)
+      await awaitOk(`http://127.0.0.1:${plainPort}/readyz`, READY_MS)
     } catch (error) {
       await child
         .line(() => undefined, 1)
