@@ -11,6 +11,7 @@ import type { EtcdRequestMetrics } from '../../model/request-metrics.js'
 import { toRevision, type Revision } from '../../model/revision.js'
 import { systemClock, type Clock } from '../../support/clock.js'
 import { silentLogger, type Logger } from '../../support/log.js'
+import { sourceTurns } from '../../support/turns.js'
 import {
   UpstreamError,
   type Compare,
@@ -38,7 +39,7 @@ import {
   type RangeRequest,
   type StatusAnswer,
 } from './control-messages.js'
-import { decodeRangeAnswer, type RangeAnswer } from './data-messages.js'
+import { type RangeAnswer, RangeDecoding } from './data-messages.js'
 import { EndpointPool } from './endpoint-pool.js'
 import { EtcdCalls } from './etcd-calls.js'
 import { EtcdWatch } from './etcd-watch.js'
@@ -366,7 +367,12 @@ class EtcdUpstream implements Upstream {
       ...(attemptMs === undefined ? {} : { attemptMs }),
       ...(signal === undefined ? {} : { signal }),
     })
-    return [decodeRangeAnswer(message), message.length]
+    const decoding = new RangeDecoding(message)
+    while (decoding.part()) {
+      if (sourceTurns.isOver) await sourceTurns.take()
+      signal?.throwIfAborted()
+    }
+    return [decoding.answer, message.length]
   }
 
   #statusOfAll(

@@ -38,6 +38,12 @@ export class AbandonedError extends RpcError {
 
 export interface GrpcStream {
   send(message: Uint8Array): void
+  /**
+   * Reads no further until `resume`, and lets the server wait. What has been read still comes: messages that lie in the
+   * same chunk, and the end of the stream.
+   */
+  pause(): void
+  resume(): void
   cancel(): void
 }
 
@@ -189,7 +195,16 @@ class GrpcCall implements GrpcStream {
   }
 
   send(message: Uint8Array): void {
-    if (!this.#isOver && this.#stream?.writable === true) this.#stream.write(frameMessage(message))
+    if (this.#isOver || this.#stream?.writable !== true) return
+    for (const part of frameMessage(message)) this.#stream.write(part)
+  }
+
+  pause(): void {
+    this.#stream?.pause()
+  }
+
+  resume(): void {
+    this.#stream?.resume()
   }
 
   /** Nothing more is sent. */
@@ -202,6 +217,8 @@ class GrpcCall implements GrpcStream {
     this.#isOver = true
     this.#release()
     this.#stream?.close(constants.NGHTTP2_CANCEL)
+    // A stream that is not read never closes.
+    this.resume()
   }
 
   #request(session: ClientHttp2Session, { path, metadata, maxReceivedBytes }: CallHead): ClientHttp2Stream | null {
