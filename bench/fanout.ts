@@ -3,7 +3,7 @@
  *
  * It measures watchers × rate × wire, with etcd's own three interfaces and the limit for comparison. `saturated` writes
  * as fast as the fan-out carries: the writer stays at most WINDOW events ahead of the watchers' average. Each send of
- * the limit carries as many events as one write of the server did.
+ * the limit carries as many events as one write of the server did; in a paced run it is paced alike, one event a send.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'
@@ -22,6 +22,7 @@ const usual = [
   'etcd',
   'grpc-proxy',
   'kube-apiserver',
+  'apiserver',
   'bare-node',
   'limit', // last: its sends are sized by what ours were
 ]

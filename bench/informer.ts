@@ -7,6 +7,7 @@
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { repositoryRoot } from './support/native.js'
+import { pods } from './support/objects.js'
 import { sleep, start } from './support/processes.js'
 import { withScene } from './support/scene.js'
 
@@ -43,7 +44,8 @@ async function measureAll(
   objects: { readonly count: number; readonly nodes: number; readonly bytes: number },
   clients: readonly string[],
 ): Promise<void> {
-  await withScene({ ...choice, ...target, watchers: 0, objects }, async ({ subject }) => {
+  // The clients' informers are of pods.
+  await withScene({ ...choice, ...target, resource: pods, watchers: 0, objects }, async ({ subject }) => {
     const { port, path } = subject.watch({})
     const url = `http://127.0.0.1:${port}`
     const list = await (await fetch(`${url}${path.replace(/\?.*$/, '')}?limit=100`)).text()
@@ -67,6 +69,7 @@ async function measureAll(
             question: 'informer',
             subject: name,
             wire: way,
+            resource: pods.name,
             objects: objects.count,
             rawBytesPerObject: rawBytes,
             syncMs: figures.syncMs,

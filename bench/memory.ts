@@ -17,6 +17,8 @@ const usual = [
   'grpc-proxy/grpc',
   'kube-apiserver/http1-tls',
   'kube-apiserver/http2x100-tls',
+  'apiserver/http1-tls',
+  'apiserver/http2x100-tls',
 ]
 
 export const memory: Question = async (choice) => {

@@ -27,8 +27,10 @@ const states: readonly State[] = [
 ]
 const quickStates: readonly State[] = [{ objects: 1_000, rings: 'fresh' }]
 
+const usual = ['distributary/http1', 'distributary/http1-tls', 'kube-apiserver/http1-tls', 'apiserver/http1-tls']
+
 export const oneEvent: Question = async (choice) => {
-  for (const target of targets(choice, ['distributary/http1', 'distributary/http1-tls', 'kube-apiserver/http1-tls'])) {
+  for (const target of targets(choice, usual)) {
     for (const state of choice.quick ? quickStates : states) {
       await attempt(choice, { question: 'one-event', subject: target.kind.name, wire: target.wire }, () =>
         one(choice, target, state),

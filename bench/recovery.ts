@@ -5,7 +5,7 @@
  * A process of ours with watchers of three resources is fed by three members, or by one. Each round makes one fault, and
  * writes a revision of all three resources as soon as etcd takes it. A round ends when every watcher was told of it.
  */
-import { startEtcd, startEtcdCluster, type EtcdProcess } from '../test/support/etcd-process.js'
+import type { EtcdProcess } from '../test/support/etcd-process.js'
 import { EtcdWriter } from '../test/support/etcd-writer.js'
 import { LightWatcher } from '../test/support/light-watcher.js'
 import { startServer } from '../test/support/server-process.js'
@@ -20,6 +20,9 @@ const WATCHERS_EACH = 4
 /** A write that a member does not answer in this time is tried again. */
 const TRY_MS = 300
 const MOST_MS = 60_000
+
+/** Loaded once the run's etcd has been chosen, which the module reads when it is. */
+const etcdProcesses = () => import('../test/support/etcd-process.js')
 
 type Teardown = { teardown: (work: () => unknown) => void }
 
@@ -56,6 +59,7 @@ interface Round {
 }
 
 async function frozen(t: Teardown, role: (typeof ROLES)[number], rounds: number): Promise<Figures> {
+  const { startEtcdCluster } = await etcdProcesses()
   const members = await startEtcdCluster(t as never)
   const scene = await openScene(t, members)
   const measured: Round[] = []
@@ -75,6 +79,7 @@ async function frozen(t: Teardown, role: (typeof ROLES)[number], rounds: number)
 }
 
 async function away(t: Teardown, seconds: number, rounds: number): Promise<Figures> {
+  const { startEtcd } = await etcdProcesses()
   const etcd = await startEtcd(t as never)
   const scene = await openScene(t, [etcd])
   const measured: Round[] = []

@@ -31,6 +31,7 @@ async function one(choice: Choice, target: Target): Promise<void> {
       const again = await target.kind.start({
         workspace,
         wire: target.wire,
+        resource: choice.resource,
         etcdPort: etcd.port,
         etcdPid: etcd.child.pid,
         watchers: 0,

@@ -2,7 +2,8 @@
  * `npm run bench -- QUESTION [flags]`: the only reader of the bench's command line. Everything runs on the loopback and
  * is bounded in count and time; every process that was started is ended, also on Ctrl-C.
  */
-import { Command, InvalidArgumentError } from 'commander'
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { cluster } from './cluster.js'
 import { fanout } from './fanout.js'
 import { informer } from './informer.js'
 import { ingest } from './ingest.js'
@@ -21,8 +22,11 @@ import { schemaRead } from './schema-read.js'
 import { slow } from './slow.js'
 import { storm } from './storm.js'
 import { etcdBinary } from './subjects/etcd.js'
+import { watches } from './watches.js'
 import { workers } from './workers.js'
 import type { Choice, Question } from './support/choice.js'
+import { pods, things } from './support/objects.js'
+import { referencePeers } from './support/peers.js'
 import { endAll, endAllOnSignals } from './support/processes.js'
 import { createRecorder } from './support/record.js'
 
@@ -42,6 +46,8 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   'schema-read': { ask: schemaRead, about: 'a custom object of 2 KB read through its schema' },
   workers: { ask: workers, about: 'CPU of a delivery with two workers, against one' },
   informer: { ask: informer, about: 'a client’s copy of 100,000 objects: time to sync, memory of an object' },
+  cluster: { ask: cluster, about: 'a cluster of --nodes: CPU, memory and delay by kind; then all reconnect at once' },
+  watches: { ask: watches, about: '100,000 watches on 10,000 connections: memory, delay of an event to 10,000' },
   memory: { ask: memory, about: 'resident memory of an idle watcher, by wire' },
 }
 
@@ -51,7 +57,9 @@ interface Flags {
   subjects: string[]
   watchers: number[]
   rate: number[]
+  nodes?: number
   seconds?: number
+  peers: 'machine' | 'reference'
   kubeApiserver?: string
   nodeFlag: string[]
   serverFlag: string[]
@@ -80,21 +88,40 @@ for (const [name, { ask, about }] of Object.entries(questions)) {
     .option('--subjects <list>', 'who is measured: name or name/wire, comma-separated', words, [])
     .option('--watchers <list>', 'how many, comma-separated', numbers, [])
     .option('--rate <list>', 'events per second, or "saturated"', numbers, [])
+    .option('--nodes <n>', 'cluster: how many', Number)
     .option('--seconds <n>', 'of each measured stretch', Number)
+    .addOption(
+      new Option('--peers <which>', "the machine's etcd, or the newest etcd and API server, built from Go modules")
+        .choices(['machine', 'reference'])
+        .default('machine'),
+    )
     .option('--kube-apiserver <binary>', 'measure this kube-apiserver too')
     .option('--node-flag <flag>', 'for our own server, repeatable: --cpu-prof', another, [])
     .option('--server-flag <flag>', 'for our own server, repeatable', another, [])
     .option('--request <text>', 'loop: only requests with this in their name, repeatable', another, [])
     .action(async (flags: Flags) => {
-      const recorder = createRecorder({ etcdBinary: etcdBinary(), quick: flags.quick, keep: flags.keep })
+      const peers = flags.peers === 'reference' ? referencePeers() : null
+      if (peers !== null) process.env['ETCD_BIN'] = peers.etcd
+      // The API server has no pods: with it, everybody carries a custom resource of the same size.
+      const resource = peers === null ? pods : things
+      const recorder = createRecorder({
+        etcdBinary: etcdBinary(),
+        apiServerVersion: peers?.apiServerVersion,
+        resource: resource.name,
+        quick: flags.quick,
+        keep: flags.keep,
+      })
       const choice: Choice = {
         recorder,
         quick: flags.quick,
         subjects: flags.subjects,
         watchers: flags.watchers,
         rates: flags.rate,
+        nodes: flags.nodes,
         seconds: flags.seconds,
+        resource,
         kubeApiserver: flags.kubeApiserver,
+        apiServer: peers?.apiServer,
         nodeFlags: flags.nodeFlag,
         serverFlags: flags.serverFlag,
         requests: flags.request,

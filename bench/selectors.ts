@@ -9,7 +9,7 @@ import { withScene } from './support/scene.js'
 
 export const selectors: Question = async (choice) => {
   const counts = choice.watchers.length > 0 ? choice.watchers : choice.quick ? [10, 100] : [100, 1_000, 10_000]
-  for (const target of targets(choice, ['distributary/http1', 'kube-apiserver/http1-tls'])) {
+  for (const target of targets(choice, ['distributary/http1', 'kube-apiserver/http1-tls', 'apiserver/http1-tls'])) {
     for (const count of counts) {
       await attempt(choice, { question: 'selectors', subject: target.kind.name, wire: target.wire }, () =>
         one(choice, target, count),

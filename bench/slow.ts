@@ -19,6 +19,7 @@ export const slow: Question = async (choice) => {
     'etcd/grpc',
     'grpc-proxy/grpc',
     'kube-apiserver/http1-tls',
+    'apiserver/http1-tls',
   ])) {
     await attempt(choice, { question: 'slow', subject: target.kind.name, wire: target.wire }, () => one(choice, target))
   }

@@ -7,8 +7,10 @@ import { resetPeak, sleep, usage } from './support/processes.js'
 import { withScene } from './support/scene.js'
 import { startWatchers } from './support/watchers.js'
 
+const usual = ['distributary/http1', 'distributary/http1-tls', 'kube-apiserver/http1-tls', 'apiserver/http1-tls']
+
 export const storm: Question = async (choice) => {
-  for (const target of targets(choice, ['distributary/http1', 'distributary/http1-tls', 'kube-apiserver/http1-tls'])) {
+  for (const target of targets(choice, usual)) {
     await attempt(choice, { question: 'storm', subject: target.kind.name, wire: target.wire }, () =>
       one(choice, target),
     )

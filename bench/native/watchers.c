@@ -5,7 +5,10 @@
  * as raw bytes behind its 101, HTTP/2 frames (also gRPC, whose messages are looked through like any other bytes). An
  * event is found by the marker in its object (see common.h), never by parsing JSON.
  *
- * Exactness: watcher k is owed the sequences first + k % stride, first + k % stride + stride, … (its class). Puts that are on
+ * The streams of a connection may each have a path of their own (`--path` again and again, each with what follows it).
+ *
+ * Exactness: watcher k is owed the sequences first + k % stride, first + k % stride + stride, … (its class). With a file of
+ * classes, one number for each object that the writer writes in turn, it is owed those whose number its path has. Puts that are on
  * their way together are ordered by etcd, not by their sequence, so the first watcher of a class that sees a sequence
  * gives it the class's next position, and every watcher must see the positions 0, 1, 2, … A lower one is a repetition or
  * out of order, a higher one means that something is missing, and a watcher has everything when it has as many as were
@@ -36,6 +39,13 @@ typedef struct {
   uint8_t carried, answered, ok, ended, is_stalled_one;
 } watcher;
 
+/* The watches of each connection, in turn. */
+typedef struct {
+  const char *path, *accept; /* `{i}` is the watcher's number, `{c}` the connection's */
+  uint32_t class, is_each;   /* its class; with is_each the first connection's, and one more for each further one */
+  uint32_t kind;
+} watch_path;
+
 typedef struct {
   int fd;
   uint8_t state, h1, stalled;
@@ -53,9 +63,11 @@ typedef struct {
 } connection;
 
 static struct {
-  int port, connections, streams, tls, h2, base64, burst, stride, receive_buffer, segment;
+  int port, connections, streams, tls, h2, base64, burst, stride, receive_buffer, segment, retries;
   uint64_t first;
-  const char *path, *method, *authority, *progress, *expect;
+  const char *method, *authority, *progress, *expect;
+  watch_path path[64];
+  uint32_t paths;
   const char *header[32];
   int headers;
   bytes body;
@@ -63,20 +75,28 @@ static struct {
 
 static watcher *watchers;
 static connection *connections;
-static int epoll_fd, opened, opening, closed_early, failed_status, refused;
+static int epoll_fd, opened, opening, closed_early, failed_status, refused, retried;
 static uint32_t watcher_count, answered, ended, strays;
 static uint64_t delivered, delivered_since, bytes_since, reads_since, mark_ns, begin_ns;
 static volatile uint64_t *progress;
 static histogram delays, durations;
 static uint32_t *positions; /* by sequence - first; 0: not seen yet, else its position in its class + 1 */
 static uint64_t positions_room;
-static uint32_t *class_length;
+static uint32_t *class_length, *class_owed; /* positions given so far; positions that `await` waits for */
+static uint32_t class_count;
+static uint32_t *object_class; /* of the n-th object of the writer's round, when there is a file of classes */
+static uint64_t object_count;
+static struct {
+  const char *name;
+  histogram delays;
+} kinds[16]; /* of paths: what their delays are told by */
+static uint32_t kind_count;
 static const char *needle = MAGIC;
 static size_t needle_bytes = MAGIC_BYTES, mark_bytes = MARK_BYTES;
 static char buffer[1 << 18];
 
 /* what `await` waits for */
-static uint64_t await_sequence, await_until_ns;
+static uint64_t await_until_ns;
 static int awaiting, awaiting_end, closing;
 static uint64_t stall_until_ns;
 
@@ -86,8 +106,8 @@ static SSL_CTX *tls_context;
 
 static void say_status(const char *event) {
   printf("{\"event\":\"%s\",\"watchers\":%u,\"answered\":%u,\"ended\":%u,\"closedEarly\":%d,\"failedStatus\":%d,"
-         "\"refused\":%d,\"elapsedMs\":%.3f}\n",
-         event, watcher_count, answered, ended, closed_early, failed_status, refused,
+         "\"refused\":%d,\"retried\":%d,\"elapsedMs\":%.3f}\n",
+         event, watcher_count, answered, ended, closed_early, failed_status, refused, retried,
          (double)(now_ns() - begin_ns) / 1e6);
   fflush(stdout);
 }
@@ -99,10 +119,29 @@ static int decode_base64(char c) {
   return c == '+' ? 62 : 63;
 }
 
+#define NO_CLASS UINT32_MAX /* owed to nobody */
+
+static const watch_path *path_of(const watcher *w) {
+  return &option.path[(uint32_t)(w - watchers) % (uint32_t)option.streams % option.paths];
+}
+
+static uint32_t class_of(const watcher *w) {
+  uint32_t index = (uint32_t)(w - watchers);
+  if (!object_class) return index % (uint32_t)option.stride;
+  const watch_path *path = path_of(w);
+  return path->is_each ? path->class + index / (uint32_t)option.streams : path->class;
+}
+
+static uint32_t class_of_sequence(uint64_t sequence) {
+  return object_class ? object_class[sequence % object_count]
+                      : (uint32_t)((sequence - option.first) % (uint64_t)option.stride);
+}
+
 /* Its position in the watcher's class; 0, which counts as a repetition, for an event that is not the watcher's. */
 static uint64_t position_of(const watcher *w, uint64_t sequence) {
-  uint64_t index = sequence - option.first, class = (uint64_t)(w - watchers) % (uint64_t)option.stride;
-  if (sequence < option.first || index % (uint64_t)option.stride != class || index > 1u << 30) {
+  uint64_t index = sequence - option.first;
+  uint32_t class = class_of(w);
+  if (sequence < option.first || class == NO_CLASS || class_of_sequence(sequence) != class || index > 1u << 30) {
     strays++;
     return 0;
   }
@@ -139,7 +178,10 @@ static void take_mark(watcher *w, const char *at, uint64_t received_ns) {
   }
   w->missing += position - w->next;
   w->next = position + 1;
-  if (!w->is_stalled_one) histogram_add(&delays, received_ns > stamp ? received_ns - stamp : 0);
+  if (w->is_stalled_one) return;
+  uint64_t delay = received_ns > stamp ? received_ns - stamp : 0;
+  histogram_add(&delays, delay);
+  if (kind_count) histogram_add(&kinds[path_of(w)->kind].delays, delay);
 }
 
 /* Looks for markers in a span of payload; one cut at its end is finished by the next span. */
@@ -261,11 +303,18 @@ static void flush_out(connection *c) {
 
 /* ---- requests ---- */
 
-/* `{i}` in a path is the watcher's number, from 0. */
+/* `{i}` in a path is the watcher's number, and `{c}` that of its connection, from 0. */
 static void fill_path(char *to, size_t room, uint32_t index) {
-  const char *hole = strstr(option.path, "{i}");
-  if (!hole) snprintf(to, room, "%s", option.path);
-  else snprintf(to, room, "%.*s%u%s", (int)(hole - option.path), option.path, index, hole + 3);
+  size_t length = 0;
+  for (const char *at = path_of(&watchers[index])->path; *at && length + 12 < room;) {
+    if (!strncmp(at, "{i}", 3) || !strncmp(at, "{c}", 3)) {
+      length += (size_t)sprintf(to + length, "%u", at[1] == 'i' ? index : index / (uint32_t)option.streams);
+      at += 3;
+    } else {
+      to[length++] = *at++;
+    }
+  }
+  to[length] = 0;
 }
 
 static void send_requests(connection *c) {
@@ -273,12 +322,14 @@ static void send_requests(connection *c) {
   if (option.h2) h2_preface(&c->out);
   for (uint32_t i = 0; i < c->count; i++) {
     fill_path(path, sizeof path, c->first + i);
+    const char *accept = path_of(&watchers[c->first + i])->accept;
     if (option.h2) {
       bytes block = {0};
       hpack_header(&block, ":method", option.method);
       hpack_header(&block, ":scheme", option.tls ? "https" : "http");
       hpack_header(&block, ":path", path);
       hpack_header(&block, ":authority", option.authority);
+      if (accept) hpack_header(&block, "accept", accept);
       for (int h = 0; h < option.headers; h++) {
         snprintf(line, sizeof line, "%s", option.header[h]);
         char *colon = strchr(line, ':');
@@ -298,6 +349,7 @@ static void send_requests(connection *c) {
     } else {
       snprintf(line, sizeof line, "%s %s HTTP/1.1\r\nHost: %s\r\n", option.method, path, option.authority);
       append_text(&c->out, line);
+      if (accept) append_text(&c->out, "Accept: "), append_text(&c->out, accept), append_text(&c->out, "\r\n");
       for (int h = 0; h < option.headers; h++) append_text(&c->out, option.header[h]), append_text(&c->out, "\r\n");
       if (option.body.length) {
         snprintf(line, sizeof line, "Content-Length: %zu\r\n", option.body.length);
@@ -454,11 +506,7 @@ static void take_h2(connection *c, const char *at, size_t length, uint64_t recei
 
 /* ---- the life of a connection ---- */
 
-static void open_next(void) {
-  connection *c = &connections[opened];
-  c->first = (uint32_t)(opened * option.streams);
-  c->count = (uint32_t)option.streams;
-  opened++;
+static void open_connection(connection *c) {
   c->fd = connect_loopback(option.port, option.receive_buffer, option.segment);
   c->state = OPENING;
   opening++;
@@ -472,14 +520,37 @@ static void open_next(void) {
   epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->fd, &want);
 }
 
+static void open_next(void) {
+  connection *c = &connections[opened];
+  c->first = (uint32_t)(opened * option.streams);
+  c->count = (uint32_t)option.streams;
+  opened++;
+  open_connection(c);
+}
+
+/* One that was refused before anything was answered is opened again, as any client would do. */
+static void refuse(connection *c) {
+  if (retried >= option.retries) {
+    refused++;
+    close_connection(c, 1);
+    return;
+  }
+  retried++;
+  opening--;
+#ifdef WITH_TLS
+  if (c->ssl) SSL_free(c->ssl), c->ssl = NULL;
+#endif
+  close(c->fd);
+  open_connection(c);
+}
+
 static void advance_opening(connection *c) {
   if (c->state == OPENING) {
     int error = 0;
     socklen_t size = sizeof error;
     getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error) {
-      refused++;
-      close_connection(c, 1);
+      refuse(c);
       return;
     }
     c->state = TLS_OPENING;
@@ -500,8 +571,7 @@ static void advance_opening(connection *c) {
       if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
         epoll_ctl(epoll_fd, EPOLL_CTL_MOD, c->fd, &want);
       } else {
-        refused++;
-        close_connection(c, 1);
+        refuse(c);
       }
       return;
     }
@@ -516,10 +586,21 @@ static int has_answer(const connection *c) {
   return 1;
 }
 
+static int has_any_answer(const connection *c) {
+  for (uint32_t i = 0; i < c->count; i++)
+    if (watchers[c->first + i].answered) return 1;
+  return 0;
+}
+
 static void receive(connection *c) {
   for (int turns = 0; turns < 4; turns++) { /* TLS records are small: take a few, then let others have a turn */
     ssize_t n = take_in(c, buffer, sizeof buffer);
     if (n == -1) return;
+    if (n <= 0 && c->state == WAITING && !has_any_answer(c)) {
+      c->out.length = c->head.length = c->frame_have = 0;
+      refuse(c);
+      return;
+    }
     if (n <= 0) {
       if (!option.h2 && c->h1 == H1_RAW && n == 0) watcher_ended(&watchers[c->first]);
       close_connection(c, 1);
@@ -559,12 +640,18 @@ static void report(const char *event) {
   print_histogram(&delays);
   printf(",\"durationMs\":");
   print_histogram(&durations);
-  printf("}\n");
+  printf(",\"kinds\":{");
+  for (uint32_t k = 0; k < kind_count; k++) {
+    printf("%s\"%s\":", k ? "," : "", kinds[k].name);
+    print_histogram(&kinds[k].delays);
+  }
+  printf("}}\n");
   fflush(stdout);
 }
 
 static void mark(void) {
   memset(&delays, 0, sizeof delays);
+  for (uint32_t k = 0; k < kind_count; k++) memset(&kinds[k].delays, 0, sizeof kinds[k].delays);
   delivered_since = bytes_since = reads_since = 0;
   mark_ns = now_ns();
 }
@@ -592,13 +679,22 @@ static void end_stall(void) {
   }
 }
 
+static void begin_await(uint64_t sequence) {
+  awaiting = 1;
+  memset(class_owed, 0, class_count * sizeof *class_owed);
+  for (uint64_t s = option.first; s < sequence; s++) {
+    uint32_t class = class_of_sequence(s);
+    if (class != NO_CLASS) class_owed[class]++;
+  }
+}
+
 static void command(char *line) {
   unsigned long long a = 0, b = 0;
   if (!strncmp(line, "mark", 4)) mark(), say_status("marked");
   else if (!strncmp(line, "report", 6)) report("report");
   else if (sscanf(line, "await-end %llu", &a) == 1) awaiting_end = 1, await_until_ns = now_ns() + a * 1000000ull;
   else if (sscanf(line, "await %llu %llu", &a, &b) == 2)
-    awaiting = 1, await_sequence = a, await_until_ns = now_ns() + b * 1000000ull;
+    begin_await(a), await_until_ns = now_ns() + b * 1000000ull;
   else if (sscanf(line, "stall %llu %llu", &a, &b) == 2) stall((uint32_t)a, b), say_status("stalled");
 }
 
@@ -620,14 +716,11 @@ static void read_commands(void) {
 }
 
 static int has_everything(void) {
-  uint64_t stride = (uint64_t)option.stride;
-  uint64_t written = await_sequence > option.first ? await_sequence - option.first : 0;
   static uint32_t from; /* the first watcher that is not there yet, so that asking again costs nothing */
   for (uint32_t i = 0; i < watcher_count; i++) {
     watcher *w = &watchers[(from + i) % watcher_count];
-    uint64_t class = (uint64_t)(w - watchers) % stride;
-    uint64_t owed = written > class ? (written - class + stride - 1) / stride : 0;
-    if (w->next < owed && !w->ended) {
+    uint32_t class = class_of(w);
+    if (class != NO_CLASS && w->next < class_owed[class] && !w->ended) {
       from = (from + i) % watcher_count;
       return 0;
     }
@@ -650,6 +743,28 @@ static void read_body(const char *path) {
   fclose(file);
 }
 
+/* One little-endian number for each object of the writer's round. */
+static void read_classes(const char *path) {
+  FILE *file = fopen(path, "rb");
+  if (!file) die(path);
+  for (uint32_t class; fread(&class, sizeof class, 1, file) == 1;) {
+    object_class = realloc(object_class, (object_count + 1) * sizeof *object_class);
+    if (!object_class) die("realloc");
+    object_class[object_count++] = class;
+    if (class != NO_CLASS && class >= class_count) class_count = class + 1;
+  }
+  fclose(file);
+  if (!object_count) die("no classes");
+}
+
+static uint32_t kind_named(const char *name) {
+  for (uint32_t k = 0; k < kind_count; k++)
+    if (!strcmp(kinds[k].name, name)) return k;
+  if (kind_count == sizeof kinds / sizeof *kinds) die("too many kinds");
+  kinds[kind_count].name = name;
+  return kind_count++;
+}
+
 static void read_options(int argc, char **argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
     const char *name = argv[i], *value = argv[i + 1];
@@ -662,10 +777,17 @@ static void read_options(int argc, char **argv) {
     else if (!strcmp(name, "--burst")) option.burst = atoi(value);
     else if (!strcmp(name, "--receive-buffer")) option.receive_buffer = atoi(value);
     else if (!strcmp(name, "--segment")) option.segment = atoi(value);
+    else if (!strcmp(name, "--retries")) option.retries = atoi(value); /* of all connections together */
     else if (!strcmp(name, "--expect")) option.expect = value; /* what an HTTP/1.1 answer's head must contain */
     else if (!strcmp(name, "--stride")) option.stride = atoi(value);
     else if (!strcmp(name, "--first")) option.first = strtoull(value, NULL, 10);
-    else if (!strcmp(name, "--path")) option.path = value;
+    else if (!strcmp(name, "--path") && option.paths < 64) option.path[option.paths++] = (watch_path){.path = value};
+    else if (!strcmp(name, "--accept") && option.paths) option.path[option.paths - 1].accept = value;
+    else if (!strcmp(name, "--kind") && option.paths) option.path[option.paths - 1].kind = kind_named(value);
+    else if (!strcmp(name, "--class") && option.paths)
+      option.path[option.paths - 1].class = (uint32_t)strtoul(value, NULL, 10);
+    else if (!strcmp(name, "--each") && option.paths) option.path[option.paths - 1].is_each = (uint32_t)atoi(value);
+    else if (!strcmp(name, "--classes")) read_classes(value);
     else if (!strcmp(name, "--method")) option.method = value;
     else if (!strcmp(name, "--authority")) option.authority = value;
     else if (!strcmp(name, "--body-file")) read_body(value);
@@ -676,7 +798,7 @@ static void read_options(int argc, char **argv) {
       exit(2);
     }
   }
-  if (!option.port || !option.path) {
+  if (!option.port || !option.paths) {
     fprintf(stderr, "--port and --path are needed\n");
     exit(2);
   }
@@ -704,7 +826,11 @@ int main(int argc, char **argv) {
   watcher_count = (uint32_t)(option.connections * option.streams);
   watchers = calloc(watcher_count, sizeof *watchers);
   connections = calloc((size_t)option.connections, sizeof *connections);
-  class_length = calloc((size_t)option.stride, sizeof *class_length);
+  if (!object_class) class_count = (uint32_t)option.stride;
+  for (uint32_t i = 0; i < watcher_count; i++) /* a class that no object has is owed nothing */
+    if (class_of(&watchers[i]) != NO_CLASS && class_of(&watchers[i]) >= class_count) class_count = class_of(&watchers[i]) + 1;
+  class_length = calloc(class_count, sizeof *class_length);
+  class_owed = calloc(class_count, sizeof *class_owed);
   if (option.progress) progress = map_progress(option.progress), *progress = 0;
   epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   fcntl(0, F_SETFL, O_NONBLOCK);

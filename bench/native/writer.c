@@ -2,7 +2,7 @@
  * The writing side: puts to etcd over one gRPC connection, each object stamped just before its put is sent.
  *
  * The objects come from a file (u32 length + key, u32 length + value, u32 offset of the marker, little endian, repeated)
- * and are written round and round; the sequence goes on from run to run. A saturated run (rate 0) keeps CONCURRENCY puts in flight, and,
+ * and are written round and round (an entry whose value has the length 2^32 - 1 and no mark deletes the key); the sequence goes on from run to run. A saturated run (rate 0) keeps CONCURRENCY puts in flight, and,
  * when a window is given, writes no further than WINDOW events ahead of what the watchers have received on average
  * (read from the file they share), so that "saturated" means the fan-out is the limit, not an ever longer queue.
  *
@@ -13,7 +13,8 @@
 
 typedef struct {
   uint32_t length, mark;
-  char *message; /* the whole gRPC message: 5 bytes, then PutRequest */
+  char *message; /* the whole gRPC message: 5 bytes, then PutRequest or DeleteRangeRequest */
+  int is_deletion;
 } object;
 
 static int fd, epoll_fd;
@@ -45,25 +46,29 @@ static void load_objects(const char *path) {
     bytes request = {0};
     char *text = malloc(length);
     if (fread(text, 1, length, file) != length) die("objects file");
-    append(&request, "\x0a", 1); /* PutRequest.key = 1 */
+    append(&request, "\x0a", 1); /* key = 1, of both requests */
     append_varint(&request, length);
     append(&request, text, length);
     free(text);
-    uint32_t mark;
+    uint32_t mark = 0;
     if (fread(&length, 4, 1, file) != 1) die("objects file");
-    text = malloc(length);
-    if (fread(text, 1, length, file) != length || fread(&mark, 4, 1, file) != 1) die("objects file");
-    append(&request, "\x12", 1); /* PutRequest.value = 2 */
-    append_varint(&request, length);
-    mark += (uint32_t)request.length;
-    append(&request, text, length);
-    free(text);
+    int is_deletion = length == UINT32_MAX;
+    if (!is_deletion) {
+      text = malloc(length);
+      if (fread(text, 1, length, file) != length || fread(&mark, 4, 1, file) != 1) die("objects file");
+      append(&request, "\x12", 1); /* PutRequest.value = 2 */
+      append_varint(&request, length);
+      mark += (uint32_t)request.length;
+      append(&request, text, length);
+      free(text);
+    }
     uint8_t head[5] = {0, (uint8_t)(request.length >> 24), (uint8_t)(request.length >> 16),
                        (uint8_t)(request.length >> 8), (uint8_t)request.length};
     objects = realloc(objects, (object_count + 1) * sizeof *objects);
     object *o = &objects[object_count++];
     o->length = (uint32_t)request.length + 5;
     o->mark = mark + 5;
+    o->is_deletion = is_deletion;
     o->message = malloc(o->length);
     memcpy(o->message, head, 5);
     memcpy(o->message + 5, request.at, request.length);
@@ -89,20 +94,21 @@ static void flush_out(void) {
 
 static void put_next(void) {
   object *o = &objects[sequence % object_count];
-  static bytes block;
-  if (!block.length) {
-    hpack_header(&block, ":method", "POST");
-    hpack_header(&block, ":scheme", "http");
-    hpack_header(&block, ":path", "/etcdserverpb.KV/Put");
-    hpack_header(&block, ":authority", "localhost");
-    hpack_header(&block, "content-type", "application/grpc");
-    hpack_header(&block, "te", "trailers");
+  static bytes blocks[2];
+  bytes *block = &blocks[o->is_deletion];
+  if (!block->length) {
+    hpack_header(block, ":method", "POST");
+    hpack_header(block, ":scheme", "http");
+    hpack_header(block, ":path", o->is_deletion ? "/etcdserverpb.KV/DeleteRange" : "/etcdserverpb.KV/Put");
+    hpack_header(block, ":authority", "localhost");
+    hpack_header(block, "content-type", "application/grpc");
+    hpack_header(block, "te", "trailers");
   }
-  h2_frame(&out, (uint32_t)block.length, H2_HEADERS, H2_END_HEADERS, next_stream);
-  append(&out, block.at, block.length);
+  h2_frame(&out, (uint32_t)block->length, H2_HEADERS, H2_END_HEADERS, next_stream);
+  append(&out, block->at, block->length);
   h2_frame(&out, o->length, H2_DATA, H2_END_STREAM, next_stream);
   uint64_t at = now_ns();
-  set_mark(o->message + o->mark, sequence, at);
+  if (!o->is_deletion) set_mark(o->message + o->mark, sequence, at);
   append(&out, o->message, o->length);
   asked_ns[(next_stream >> 1) & 65535] = at;
   got_data[(next_stream >> 1) & 65535] = 0;

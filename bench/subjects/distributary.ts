@@ -5,17 +5,20 @@
 import { existsSync } from 'node:fs'
 import { repositoryRoot } from '../support/native.js'
 import { freePort, start } from '../support/processes.js'
-import { podList, podWatch } from './kubernetes-watch.js'
+import { resourceList, resourceWatch } from './kubernetes-watch.js'
 import { awaitOk, streamsOf, type SubjectKind } from './subject.js'
 
 const program = `${repositoryRoot}.build/src/main.js`
 
+/** With 200,000 objects of several KB, on a busy machine, it takes more than half a minute. */
+const READY_MS = 180_000
+
 export const distributarySubject: SubjectKind = {
   name: 'distributary',
-  wires: ['http1', 'http1-tls', 'http2-tls', 'http2x100-tls', 'websocket', 'sse'],
+  wires: ['http1', 'http1-tls', 'http2-tls', 'http2x20-tls', 'http2x100-tls', 'websocket', 'sse'],
   etcd: 'behind',
   isAvailable: () => existsSync(program),
-  async start({ workspace, wire, etcdPort, nodeFlags = [], serverFlags = [] }) {
+  async start({ workspace, wire, resource, etcdPort, nodeFlags = [], serverFlags = [] }) {
     const plainPort = await freePort()
     const flags = [
       `--etcd-servers=http://127.0.0.1:${etcdPort}`,
@@ -32,7 +35,7 @@ export const distributarySubject: SubjectKind = {
     const core = serverFlags.some((flag) => flag.startsWith('--workers')) ? 'both' : 'server'
     const child = start('distributary', core, [process.execPath, ...nodeFlags, program, ...flags, ...serverFlags])
     try {
-      await awaitOk(`http://127.0.0.1:${plainPort}/readyz`, 30_000)
+      await awaitOk(`http://127.0.0.1:${plainPort}/readyz`, READY_MS)
     } catch (error) {
       await child
         .line(() => undefined, 1)
@@ -43,9 +46,10 @@ export const distributarySubject: SubjectKind = {
       wire,
       pid: child.pid,
       streams: streamsOf(wire),
-      watch: (query) => podWatch({ port, wire }, query),
+      port,
+      watch: (query) => resourceWatch({ port, wire, resource }, query),
       metricsUrl: `http://127.0.0.1:${plainPort}/metrics`,
-      list: () => podList({ port, wire }),
+      list: () => resourceList({ port, wire, resource }),
       end: () => child.end(),
     }
   },

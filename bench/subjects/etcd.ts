@@ -3,7 +3,6 @@
  * separate processes would have) and by its JSON gateway.
  */
 import { existsSync, writeFileSync } from 'node:fs'
-import { POD_PREFIX } from '../support/objects.js'
 import { type Child, type Core, freePort, start } from '../support/processes.js'
 import type { Workspace } from '../support/workspace.js'
 import type { WatchRequest } from '../support/watchers.js'
@@ -14,6 +13,7 @@ export interface Etcd {
   readonly child: Child
   /** The store's revision now. */
   revision(): Promise<number>
+  put(key: string, value: string): Promise<void>
 }
 
 export function etcdBinary(): string {
@@ -38,15 +38,17 @@ export async function startEtcd(workspace: Workspace, core: Core): Promise<Etcd>
     ...Object.entries(flags).map(([name, value]) => `--${name}=${value}`),
   ])
   await awaitOk(`${url}/health`, 20_000)
+  const call = async (path: string, body: object): Promise<{ header: { revision: string } }> => {
+    const answer = await fetch(`${url}/v3/kv/${path}`, { method: 'POST', body: JSON.stringify(body) })
+    if (!answer.ok) throw new Error(`etcd: ${path}: ${answer.status} ${await answer.text()}`)
+    return (await answer.json()) as { header: { revision: string } }
+  }
   return {
     port,
     child,
-    async revision() {
-      const key = Buffer.from('/').toString('base64')
-      const body = JSON.stringify({ key, count_only: true })
-      const answer = await fetch(`${url}/v3/kv/range`, { method: 'POST', body })
-      const { header } = (await answer.json()) as { header: { revision: string } }
-      return Number(header.revision)
+    revision: async () => Number((await call('range', { key: base64('/'), count_only: true })).header.revision),
+    async put(key, value) {
+      await call('put', { key: base64(key), value: base64(value) })
     },
   }
 }
@@ -62,11 +64,14 @@ function field(tag: number, content: string | Buffer): Buffer {
 }
 
 /** The key and the range end: fields 1 and 2 of the requests for a watch and a range. */
-const allPods = Buffer.concat([field(0x0a, POD_PREFIX), field(0x12, rangeEnd(POD_PREFIX))])
+function rangeOf(prefix: string): Buffer {
+  return Buffer.concat([field(0x0a, prefix), field(0x12, rangeEnd(prefix))])
+}
 
-const allPodsJson = {
-  key: Buffer.from(POD_PREFIX).toString('base64'),
-  range_end: Buffer.from(rangeEnd(POD_PREFIX)).toString('base64'),
+const base64 = (text: string): string => Buffer.from(text).toString('base64')
+
+function rangeJson(prefix: string): object {
+  return { key: base64(prefix), range_end: base64(rangeEnd(prefix)) }
 }
 
 function grpcRequest(workspace: Workspace, port: number, method: string, message: Buffer): WatchRequest {
@@ -88,9 +93,9 @@ function gatewayRequest(workspace: Workspace, port: number, path: string, body: 
   return { port, path, method: 'POST', headers: ['Content-Type: application/json'], bodyFile, base64: true }
 }
 
-/** An etcd gRPC watch of all pods, over HTTP/2; the proxy answers the same. */
-export function grpcWatch(workspace: Workspace, port: number): WatchRequest {
-  return grpcRequest(workspace, port, 'Watch/Watch', field(0x0a, allPods))
+/** An etcd gRPC watch of a prefix, over HTTP/2; the proxy answers the same. */
+export function grpcWatch(workspace: Workspace, port: number, prefix: string): WatchRequest {
+  return grpcRequest(workspace, port, 'Watch/Watch', field(0x0a, rangeOf(prefix)))
 }
 
 export const etcdSubject: SubjectKind = {
@@ -98,20 +103,20 @@ export const etcdSubject: SubjectKind = {
   wires: ['grpc', 'json-gateway'],
   etcd: 'subject',
   isAvailable: () => true,
-  start: async ({ workspace, wire, etcdPort, etcdPid }) => ({
+  start: async ({ workspace, wire, resource: { prefix }, etcdPort, etcdPid }) => ({
     name: 'etcd',
     wire,
     pid: etcdPid,
     streams: 1,
     watch: () =>
       wire === 'grpc'
-        ? grpcWatch(workspace, etcdPort)
-        : gatewayRequest(workspace, etcdPort, '/v3/watch', { create_request: allPodsJson }),
+        ? grpcWatch(workspace, etcdPort, prefix)
+        : gatewayRequest(workspace, etcdPort, '/v3/watch', { create_request: rangeJson(prefix) }),
     // Linearizable, as a consistent list is.
     list: () =>
       wire === 'grpc'
-        ? grpcRequest(workspace, etcdPort, 'KV/Range', allPods)
-        : gatewayRequest(workspace, etcdPort, '/v3/kv/range', allPodsJson),
+        ? grpcRequest(workspace, etcdPort, 'KV/Range', rangeOf(prefix))
+        : gatewayRequest(workspace, etcdPort, '/v3/kv/range', rangeJson(prefix)),
     end: async () => {}, // ended with the run's etcd
   }),
 }

@@ -8,7 +8,7 @@ export const grpcProxySubject: SubjectKind = {
   wires: ['grpc'],
   etcd: 'behind',
   isAvailable: () => true,
-  async start({ workspace, wire, etcdPort }) {
+  async start({ workspace, wire, resource, etcdPort }) {
     const port = await freePort()
     const flags = [`--endpoints=127.0.0.1:${etcdPort}`, `--listen-addr=127.0.0.1:${port}`]
     const child = start('grpc-proxy', 'server', [etcdBinary(), 'grpc-proxy', 'start', ...flags])
@@ -18,7 +18,7 @@ export const grpcProxySubject: SubjectKind = {
       wire,
       pid: child.pid,
       streams: 1,
-      watch: () => grpcWatch(workspace, port),
+      watch: () => grpcWatch(workspace, port, resource.prefix),
       end: () => child.end(),
     }
   },

@@ -5,17 +5,17 @@
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { freePort, start } from '../support/processes.js'
-import { podList, podWatch } from './kubernetes-watch.js'
-import { streamsOf, type SubjectKind } from './subject.js'
+import { resourceList, resourceWatch } from './kubernetes-watch.js'
+import { awaitOkOverTls, streamsOf, type SubjectKind } from './subject.js'
 
 const token = 'bench-token'
 
 export const kubeApiserverSubject: SubjectKind = {
   name: 'kube-apiserver',
-  wires: ['http1-tls', 'http2-tls', 'http2x100-tls'],
+  wires: ['http1-tls', 'http2-tls', 'http2x20-tls', 'http2x100-tls'],
   etcd: 'behind',
   isAvailable: ({ kubeApiserver }) => kubeApiserver !== undefined,
-  async start({ workspace, wire, etcdPort, kubeApiserver }) {
+  async start({ workspace, wire, etcdPort, kubeApiserver, resource }) {
     if (kubeApiserver === undefined) throw new Error('--kube-apiserver names no binary')
     const port = await freePort()
     const { certFile, keyFile } = workspace.tls()
@@ -39,33 +39,16 @@ export const kubeApiserverSubject: SubjectKind = {
     ]
     const child = start('kube-apiserver', 'server', [kubeApiserver, ...flags])
     const headers = [`Authorization: Bearer ${token}`]
-    await awaitReady(port)
+    await awaitOkOverTls(`https://127.0.0.1:${port}/readyz`, 60_000, { Authorization: `Bearer ${token}` })
     return {
       name: 'kube-apiserver',
       wire,
       pid: child.pid,
       streams: streamsOf(wire),
-      watch: (query) => podWatch({ port, wire, headers }, query),
-      list: () => podList({ port, wire, headers }),
+      port,
+      watch: (query) => resourceWatch({ port, wire, resource, headers }, query),
+      list: () => resourceList({ port, wire, resource, headers }),
       end: () => child.end(),
     }
   },
-}
-
-/** Uses node:https, because the certificate is our self-signed one. */
-async function awaitReady(port: number): Promise<void> {
-  const { get } = await import('node:https')
-  const ask = (): Promise<number> =>
-    new Promise((resolve) => {
-      const options = { rejectUnauthorized: false, headers: { Authorization: `Bearer ${token}` }, timeout: 2_000 }
-      get(`https://127.0.0.1:${port}/readyz`, options, (answer) => {
-        answer.resume()
-        resolve(answer.statusCode ?? 0)
-      }).on('error', () => resolve(0))
-    })
-  const deadline = performance.now() + 60_000
-  while ((await ask()) !== 200) {
-    if (performance.now() > deadline) throw new Error('kube-apiserver is not ready after 60 s')
-    await new Promise((resolve) => setTimeout(resolve, 200))
-  }
 }

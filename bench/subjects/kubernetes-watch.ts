@@ -1,4 +1,5 @@
-/** A watch and a list of pods in the Kubernetes dialect: the same for distributary and kube-apiserver. */
+/** A watch and a list in the Kubernetes dialect: the same for distributary and the API servers. */
+import type { BenchResource } from '../support/objects.js'
 import type { WatchRequest } from '../support/watchers.js'
 import type { WatchQuery } from './subject.js'
 
@@ -6,6 +7,7 @@ export interface Endpoint {
   readonly port: number
   /** As in a wire's name: `http1`, `http1-tls`, `http2-tls`, `http2x100-tls`, `http2x100`, `websocket`, `sse`. */
   readonly wire: string
+  readonly resource: BenchResource
   readonly headers?: readonly string[]
 }
 
@@ -16,7 +18,7 @@ const upgrade = [
   'Sec-WebSocket-Key: AQIDBAUGBwgJCgsMDQ4PEA==', // 16 bytes; whose does not matter here
 ]
 
-export function podWatch({ port, wire, headers = [] }: Endpoint, query: WatchQuery): WatchRequest {
+export function resourceWatch({ port, wire, resource, headers = [] }: Endpoint, query: WatchQuery): WatchRequest {
   const parameters = ['watch=1', 'timeoutSeconds=3600']
   if (query.afterRevision !== undefined) parameters.push(`resourceVersion=${query.afterRevision}`)
   if (query.fieldSelector !== undefined) parameters.push(`fieldSelector=${query.fieldSelector.replaceAll('=', '%3D')}`)
@@ -27,7 +29,7 @@ export function podWatch({ port, wire, headers = [] }: Endpoint, query: WatchQue
       : [[], 'application/json']
   return {
     port,
-    path: `/api/v1/pods?${parameters.join('&')}`,
+    path: `${resource.path}?${parameters.join('&')}`,
     headers: [...headers, ...byWire],
     expect,
     tls: wire.endsWith('-tls'),
@@ -35,10 +37,10 @@ export function podWatch({ port, wire, headers = [] }: Endpoint, query: WatchQue
   }
 }
 
-export function podList({ port, wire, headers = [] }: Endpoint): WatchRequest {
+export function resourceList({ port, wire, resource, headers = [] }: Endpoint): WatchRequest {
   return {
     port,
-    path: '/api/v1/pods?resourceVersion=0',
+    path: `${resource.path}?resourceVersion=0`,
     headers: [...headers, 'Accept: application/json'],
     tls: wire.endsWith('-tls'),
     http2: wire.startsWith('http2'),

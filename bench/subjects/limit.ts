@@ -1,6 +1,6 @@
 /** The limit: a C `send` loop of the same bytes to the same number of sockets (see `native/send-loop.c`). */
 import { writeFileSync } from 'node:fs'
-import { MAGIC, podObjects } from '../support/objects.js'
+import { benchObjects, MAGIC, pods } from '../support/objects.js'
 import { nativeProgram } from '../support/native.js'
 import { start } from '../support/processes.js'
 import { selfDriven } from '../support/source.js'
@@ -8,8 +8,8 @@ import type { SubjectKind } from './subject.js'
 
 /** One MODIFIED event as a chunk of HTTP/1.1: the bytes a Kubernetes watch would carry for such an object. */
 export function framedEvent(objectBytes: number): { readonly bytes: Buffer; readonly mark: number } {
-  const object = podObjects({ count: 1, nodes: 1, bytes: objectBytes })[0]
-  if (!object) throw new Error('no object')
+  const object = benchObjects(pods, { count: 1, nodes: 1, bytes: objectBytes })[0]
+  if (!object?.value) throw new Error('no object')
   const line = `{"type":"MODIFIED","object":${object.value.toString('latin1')}}\n`
   const bytes = Buffer.from(`${line.length.toString(16)}\r\n${line}\r\n`)
   return { bytes, mark: bytes.indexOf(MAGIC) }

@@ -1,12 +1,13 @@
 /**
  * A subject of measurement: a server that carries etcd's events to watchers, or a program that shows what that costs.
  *
- * Wires have the names that the results use: `http1`, `http1-tls`, `http2-tls`, `http2x100-tls`, `websocket`, `sse`,
+ * Wires have the names that the results use: `http1`, `http1-tls`, `http2-tls`, `http2x20-tls`, `websocket`, `sse`,
  * `grpc`, …
  */
-import type { Workspace } from '../support/workspace.js'
+import type { BenchResource } from '../support/objects.js'
 import type { EventSource } from '../support/source.js'
 import type { WatchRequest } from '../support/watchers.js'
+import type { Workspace } from '../support/workspace.js'
 
 export interface WatchQuery {
   /** Exclusive, as in a Kubernetes watch; unset to start from now. */
@@ -21,6 +22,8 @@ export interface Subject {
   readonly pid: number
   /** Watches on one connection. */
   readonly streams: number
+  /** Where the wire is served, for a subject that speaks the Kubernetes dialect. */
+  readonly port?: number
   watch(query: WatchQuery): WatchRequest
   /** A full list, where there is such a thing. */
   list?(): WatchRequest
@@ -34,13 +37,18 @@ export interface Subject {
 export interface SubjectOptions {
   readonly workspace: Workspace
   readonly wire: string
+  readonly resource: BenchResource
+  /** All that are defined, where the question has more than one. */
+  readonly resources?: readonly BenchResource[]
   /** Where etcd listens; 0 for a subject that needs none. */
   readonly etcdPort: number
   /** The etcd itself, when it is the subject. */
   readonly etcdPid: number
   /** The number of connections, for a subject that waits for them. */
   readonly watchers: number
+  /** Paths of the programs. */
   readonly kubeApiserver?: string
+  readonly apiServer?: string
   /** Node flags for our own server, such as `--cpu-prof`. */
   readonly nodeFlags?: readonly string[]
   /** Flags for our own server. */
@@ -53,7 +61,11 @@ export interface SubjectKind {
   /** With `subject` etcd itself is measured, and gets the server's core. */
   readonly etcd: 'behind' | 'subject' | 'none'
   /** False when it cannot be had on this machine or in this run. */
-  isAvailable(options: { readonly kubeApiserver?: string | undefined }): boolean
+  isAvailable(options: {
+    readonly kubeApiserver?: string | undefined
+    readonly apiServer?: string | undefined
+    readonly resource: BenchResource
+  }): boolean
   start(options: SubjectOptions): Promise<Subject>
 }
 
@@ -78,4 +90,25 @@ export async function awaitOk(url: string, timeoutMs: number, headers: Record<st
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
   throw new Error(`${url} is not ready after ${timeoutMs} ms: ${last}`)
+}
+
+/** As `awaitOk`, from a server whose certificate nobody signed. @throws Error after `timeoutMs`. */
+export async function awaitOkOverTls(
+  url: string,
+  timeoutMs: number,
+  headers: Record<string, string> = {},
+): Promise<void> {
+  const { get } = await import('node:https')
+  const ask = (): Promise<number> =>
+    new Promise((resolve) => {
+      get(url, { rejectUnauthorized: false, headers, timeout: 2_000 }, (answer) => {
+        answer.resume()
+        resolve(answer.statusCode ?? 0)
+      }).on('error', () => resolve(0))
+    })
+  const deadline = performance.now() + timeoutMs
+  while ((await ask()) !== 200) {
+    if (performance.now() > deadline) throw new Error(`${url} is not ready after ${timeoutMs} ms`)
+    await new Promise((resolve) => setTimeout(resolve, 200))
+  }
 }

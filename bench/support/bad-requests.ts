@@ -456,6 +456,11 @@ export const badRequests: readonly BadRequest[] = [
     answers: [200],
   },
   {
+    name: 'deletion among everything of what has a label that nobody has',
+    request: () => ({ method: 'DELETE', path: '/api/v1/namespaces/bench/pods?labelSelector=absent%3Dx' }),
+    answers: [200],
+  },
+  {
     name: 'OpenAPI after a definition of 20,000 properties',
     request: () => ({ method: 'GET', path: '/openapi/v2' }),
     answers: [200],
@@ -623,6 +628,32 @@ export const badRequests: readonly BadRequest[] = [
     request: () => ({
       method: 'GET',
       path: '/apis/networking.k8s.io/v1/networkpolicies',
+      ...accepting('application/json;as=Table;g=meta.k8s.io;v=v1'),
+    }),
+    answers: [200],
+  },
+  ...(
+    [
+      ['protobuf', PROTOBUF, ''],
+      ['YAML', YAML, ''],
+      ['an indented form', JSON_TYPE, '?pretty=true'],
+      ['chosen fields', JSON_TYPE, '?fields=spec.podSelector.matchExpressions.operator'],
+    ] as const
+  ).map(([form, type, query]) => ({
+    name: `NetworkPolicies of 20,000 label requirements in ${form}`,
+    request: () => ({
+      method: 'GET' as const,
+      path: `/apis/networking.k8s.io/v1/networkpolicies${query}`,
+      ...accepting(type),
+    }),
+    answers: [200, 400, 406],
+  })),
+  {
+    name: 'initial states of NetworkPolicies of 20,000 label requirements, as Tables',
+    watches: 20,
+    request: () => ({
+      method: 'GET',
+      path: '/apis/networking.k8s.io/v1/networkpolicies?watch=1',
       ...accepting('application/json;as=Table;g=meta.k8s.io;v=v1'),
     }),
     answers: [200],

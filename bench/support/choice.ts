@@ -1,4 +1,5 @@
 /** The choices of the command line, and the subjects that they name. */
+import { apiServerSubject } from '../subjects/api-server.js'
 import { bareNodeSubject } from '../subjects/bare-node.js'
 import { distributarySubject } from '../subjects/distributary.js'
 import { etcdSubject } from '../subjects/etcd.js'
@@ -7,6 +8,7 @@ import { kubeApiserverSubject } from '../subjects/kube-apiserver.js'
 import { limitSubject } from '../subjects/limit.js'
 import type { SubjectKind } from '../subjects/subject.js'
 import { hasOpenssl } from './native.js'
+import type { BenchResource } from './objects.js'
 import type { Recorder } from './record.js'
 
 export interface Choice {
@@ -16,10 +18,15 @@ export interface Choice {
   /** `name` or `name/wire`; empty for the question's own subjects. */
   readonly subjects: readonly string[]
   readonly watchers: readonly number[]
+  /** Of the imagined cluster. */
+  readonly nodes?: number | undefined
   /** Events per second, 0 for saturated. */
   readonly rates: readonly number[]
   readonly seconds?: number | undefined
+  /** What is written and watched. */
+  readonly resource: BenchResource
   readonly kubeApiserver?: string | undefined
+  readonly apiServer?: string | undefined
   readonly nodeFlags: readonly string[]
   readonly serverFlags: readonly string[]
   /** Parts of the names of the known-bad requests that are sent; empty for all. */
@@ -38,6 +45,7 @@ const kinds: readonly SubjectKind[] = [
   etcdSubject,
   grpcProxySubject,
   kubeApiserverSubject,
+  apiServerSubject,
   limitSubject,
   bareNodeSubject,
 ]
@@ -52,7 +60,8 @@ export function targets(choice: Choice, usual: readonly string[]): Target[] {
     const wires = wire === undefined ? kind.wires : [wire]
     return wires.flatMap((wire) => {
       const isPossible = kind.isAvailable(choice) && (hasOpenssl() || !wire.endsWith('-tls'))
-      if (!isPossible) process.stderr.write(`bench: ${kind.name}/${wire} is left out: not available here\n`)
+      if (!isPossible && choice.subjects.length > 0)
+        process.stderr.write(`bench: ${kind.name}/${wire} is left out: not available here\n`)
       return isPossible ? [{ kind, wire }] : []
     })
   })

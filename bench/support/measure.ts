@@ -4,7 +4,7 @@
  * load that is slower than the server does not change the figure.
  */
 import type { Subject } from '../subjects/subject.js'
-import { type Usage, usage } from './processes.js'
+import { sleep, type Usage, usage } from './processes.js'
 import type { Value } from './record.js'
 import type { EventSource, RunOptions, RunResult } from './source.js'
 import type { Watchers, WatchersReport } from './watchers.js'
@@ -27,6 +27,11 @@ export interface StretchOptions {
   readonly run: RunOptions
   /** After the last event was written. */
   readonly catchUpMs?: number
+  /**
+   * Deliveries of deletions since the watches began: they carry the object as it was, with its mark. Exactly so many
+   * repetitions are awaited.
+   */
+  readonly deletions?: number
 }
 
 /** @throws Error unless every watcher received what it was owed, once and in order. */
@@ -37,16 +42,31 @@ export async function measureStretch(options: StretchOptions): Promise<Stretch> 
   const before = usage(subject.pid)
   const begin = performance.now()
   const run = await source.run(options.run)
-  const report = await watchers.caughtUp(run.next, options.catchUpMs ?? 60_000)
+  const report = await settled(watchers, run.next, options)
   const after = usage(subject.pid)
   const seconds = (performance.now() - begin) / 1000
   const { event, missing, repeated, strays, ended } = report
   const faults = { event, missing, repeated, strays, ended }
-  if (event === 'late' || missing + repeated + strays + ended > 0) {
+  if (event === 'late' || missing + strays + ended > 0 || repeated !== (options.deletions ?? 0)) {
     throw new Error(`${subject.name}/${subject.wire}: not every delivery came once: ${JSON.stringify(faults)}`)
   }
   const cpuSeconds = after.cpuSeconds - before.cpuSeconds
   return { run, report, before, after, cpuSeconds, seconds, eventLoopP99Ms: await eventLoopP99Ms(subject) }
+}
+
+/** When every watcher has what it is owed, and, for a while, until all deletions are there too. */
+export async function settled(
+  watchers: Watchers,
+  next: number,
+  { catchUpMs = 60_000, deletions = 0 }: Pick<StretchOptions, 'catchUpMs' | 'deletions'>,
+): Promise<WatchersReport> {
+  let report = await watchers.caughtUp(next, catchUpMs)
+  const { event } = report
+  for (let tries = 0; report.repeated < deletions && tries < 20; tries++) {
+    await sleep(100)
+    report = await watchers.report()
+  }
+  return { ...report, event }
 }
 
 async function eventLoopP99Ms({ metricsUrl }: Subject): Promise<number | null> {

@@ -22,7 +22,7 @@ export interface Recorder {
 }
 
 /** The same for all rows of a run: ratios hold within one run only. */
-function environment(etcdBinary: string): Record<string, Value> {
+function environment({ etcdBinary, apiServerVersion, resource }: Facts): Record<string, Value> {
   const said = (command: string, ...flags: string[]): string => {
     try {
       return execFileSync(command, flags, { cwd: repositoryRoot, stdio: ['ignore', 'pipe', 'ignore'] }).toString()
@@ -36,6 +36,8 @@ function environment(etcdBinary: string): Record<string, Value> {
     commit: (said('git', 'rev-parse', '--short=12', 'HEAD').trim() || 'unknown') + (dirty ? '+changes' : ''),
     node: process.version,
     etcd: /etcd Version: (\S+)/.exec(said(etcdBinary, '--version'))?.[1] ?? 'unknown',
+    ...(apiServerVersion === undefined ? {} : { apiServer: apiServerVersion }),
+    resource,
     cpu: cpus()[0]?.model.trim() ?? 'unknown',
     cores: cpus().length,
     memoryGb: Math.round(totalmem() / 2 ** 30),
@@ -43,16 +45,20 @@ function environment(etcdBinary: string): Record<string, Value> {
   }
 }
 
-export function createRecorder(options: {
+export interface Facts {
   readonly etcdBinary: string
-  readonly quick: boolean
-  readonly keep: boolean
-}): Recorder {
-  const { at, ...facts } = environment(options.etcdBinary)
+  /** Where it is a peer. */
+  readonly apiServerVersion?: string | undefined
+  /** What is written and watched. */
+  readonly resource: string
+}
+
+export function createRecorder(options: Facts & { readonly quick: boolean; readonly keep: boolean }): Recorder {
+  const { at, ...facts } = environment(options)
   const run = `${String(at)}-${process.pid}`
   return {
     row(row) {
-      const line = JSON.stringify({ run, quick: options.quick, ...row, ...facts }, (_, value: unknown) =>
+      const line = JSON.stringify({ run, quick: options.quick, ...facts, ...row }, (_, value: unknown) =>
         typeof value === 'number' ? Number(value.toPrecision(6)) : value,
       )
       process.stdout.write(`${line}\n`)

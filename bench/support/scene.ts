@@ -4,21 +4,30 @@
  */
 import { type Etcd, startEtcd } from '../subjects/etcd.js'
 import type { Subject, SubjectKind } from '../subjects/subject.js'
-import { type ObjectOptions, podObjects, writeObjectsFile } from './objects.js'
+import { benchObjects, type BenchObject, type BenchResource, type ObjectOptions, writeObjectsFile } from './objects.js'
 import { endAll } from './processes.js'
 import { type EventSource, startWriter } from './source.js'
 import { openWatchers, type WatchRequest, type Watchers, type WatchersOptions } from './watchers.js'
-import { createWorkspace } from './workspace.js'
+import { createWorkspace, type Workspace } from './workspace.js'
 
 export interface SceneOptions {
   readonly kind: SubjectKind
   readonly wire: string
   /** The number of watches that will be opened; the wire decides on how many connections. */
   readonly watchers: number
-  readonly objects: ObjectOptions
+  readonly resource: BenchResource
+  readonly objects: ObjectOptions | WrittenObjects
   readonly kubeApiserver?: string | undefined
+  readonly apiServer?: string | undefined
   readonly nodeFlags?: readonly string[]
   readonly serverFlags?: readonly string[]
+}
+
+/** In place of objects of the one resource. */
+export interface WrittenObjects {
+  readonly written: readonly BenchObject[]
+  /** Whose definitions are in etcd before. */
+  readonly resources: readonly BenchResource[]
 }
 
 export interface Scene {
@@ -32,6 +41,7 @@ export interface Scene {
   /** From the start of the subject until it was ready, in milliseconds. */
   readonly startedMs: number
   readonly progressFile: string
+  readonly workspace: Workspace
   /**
    * Opens the scene's number of watches, from its revision on; all of them are owed every event unless said otherwise.
    */
@@ -42,26 +52,33 @@ export interface Scene {
 export async function withScene<T>(options: SceneOptions, measure: (scene: Scene) => Promise<T>): Promise<T> {
   const workspace = createWorkspace()
   try {
+    const { written: initial, resources } = writtenObjects(options)
     const progressFile = workspace.path('progress')
     let etcd: Etcd | null = null
     let written: EventSource | null = null
     let nextSequence = 0
     if (options.kind.etcd !== 'none') {
       etcd = await startEtcd(workspace, options.kind.etcd === 'subject' ? 'server' : 'load')
+      for (const { definition } of resources) {
+        if (definition !== null) await etcd.put(definition.key, JSON.stringify(definition.object))
+      }
       const objectsFile = workspace.path('objects')
-      writeObjectsFile(objectsFile, podObjects(options.objects))
+      writeObjectsFile(objectsFile, initial)
       written = await startWriter(etcd.port, objectsFile, progressFile)
-      nextSequence = (await written.run({ rate: 0, count: options.objects.count, ms: 120_000 })).next
+      nextSequence = (await written.run({ rate: 0, count: initial.length, ms: 120_000 })).next
     }
     const revision = etcd ? await etcd.revision() : 0
     const startAt = performance.now()
     const subject = await options.kind.start({
       workspace,
       wire: options.wire,
+      resource: options.resource,
+      resources,
       etcdPort: etcd?.port ?? 0,
       etcdPid: etcd?.child.pid ?? 0,
       watchers: options.watchers,
       ...(options.kubeApiserver === undefined ? {} : { kubeApiserver: options.kubeApiserver }),
+      ...(options.apiServer === undefined ? {} : { apiServer: options.apiServer }),
       ...(options.nodeFlags === undefined ? {} : { nodeFlags: options.nodeFlags }),
       ...(options.serverFlags === undefined ? {} : { serverFlags: options.serverFlags }),
     })
@@ -76,6 +93,7 @@ export async function withScene<T>(options: SceneOptions, measure: (scene: Scene
       etcd,
       startedMs,
       progressFile,
+      workspace,
       openWatchers: (more, request) =>
         openWatchers(request ?? subject.watch({ afterRevision: revision }), {
           connections: Math.ceil(options.watchers / subject.streams),
@@ -89,4 +107,8 @@ export async function withScene<T>(options: SceneOptions, measure: (scene: Scene
     await endAll()
     workspace.remove()
   }
+}
+
+function writtenObjects({ resource, objects }: SceneOptions): WrittenObjects {
+  return 'written' in objects ? objects : { written: benchObjects(resource, objects), resources: [resource] }
 }

@@ -1,10 +1,11 @@
 /**
  * A handle on `native/watchers.c`: many watches opened by one process, their deliveries counted exactly.
  */
+import { writeFileSync } from 'node:fs'
 import { nativeProgram } from './native.js'
 import { type Child, start } from './processes.js'
 
-/** The request of one watch; `{i}` in the path is replaced by the watcher's number. */
+/** The request of one watch; in the path, `{i}` is replaced by the watcher's number and `{c}` by its connection's. */
 export interface WatchRequest {
   readonly port: number
   readonly path: string
@@ -20,16 +21,36 @@ export interface WatchRequest {
   readonly base64?: boolean
 }
 
+/** One of the different watches of a connection. */
+export interface WatchPath {
+  readonly path: string
+  readonly accept?: string
+  /** What its delays are told by. */
+  readonly kind?: string
+  /** Which events it is owed, by `WatchersOptions.classesFile`; nothing when unset. */
+  readonly owed?: {
+    readonly class: number
+    /** Connection i is owed those of class `class + i`. */
+    readonly isEach: boolean
+  }
+}
+
 export interface WatchersOptions {
   readonly connections: number
   /** Watches on each connection; above 1 only over HTTP/2. */
   readonly streams?: number
   /** The sequence of the first event that watcher 0 is owed. */
   readonly first?: number
+  /** What the streams of a connection watch, in turn, in place of the request's path. */
+  readonly paths?: readonly WatchPath[]
+  /** A file that `writeClassesFile` wrote, in place of `stride`. */
+  readonly classesFile?: string
   /** Watcher k is owed every `stride`-th event, from `first + k % stride` on. */
   readonly stride?: number
   /** The most connections that are opened at one time. */
   readonly burst?: number
+  /** How often, in all, a connection that was refused before anything was answered is opened again. Default: never. */
+  readonly retries?: number
   /**
    * The receive buffer of each socket, in bytes; the kernel's own takes megabytes before a server feels a slow reader.
    */
@@ -61,6 +82,8 @@ export interface WatchersReport {
   readonly reads: number
   readonly delayMs: Delays
   readonly durationMs: Delays
+  /** The delays by the kinds of the paths. */
+  readonly kinds: Readonly<Record<string, Delays>>
   // Since the beginning:
   readonly received: number
   readonly missing: number
@@ -80,6 +103,8 @@ export interface Watchers {
   readonly count: number
   /** The time from the first connection attempt to the last answered watch, in milliseconds. */
   readonly openedMs: number
+  /** Connections that were opened again. */
+  readonly retried: number
   /** Forgets the delays and counts so far, not the sequences. */
   mark(): Promise<void>
   report(): Promise<WatchersReport>
@@ -100,7 +125,6 @@ export function startWatchers(
   const streams = options.streams ?? 1
   const flags: [string, string | number][] = [
     ['port', request.port],
-    ['path', request.path],
     ['method', request.method ?? 'GET'],
     ['tls', request.tls ? 1 : 0],
     ['h2', request.http2 ? 1 : 0],
@@ -110,12 +134,15 @@ export function startWatchers(
     ['streams', streams],
     ['first', options.first ?? 0],
     ['stride', options.stride ?? 1],
+    ...(options.paths ?? [{ path: request.path }]).flatMap(pathFlags),
     ['burst', options.burst ?? 128],
+    ['retries', options.retries ?? 0],
     ['receive-buffer', options.receiveBufferBytes ?? 0],
     ['segment', options.segmentBytes ?? 0],
     ...(request.headers ?? []).map((header): [string, string] => ['header', header]),
   ]
   if (request.expect !== undefined) flags.push(['expect', request.expect])
+  if (options.classesFile !== undefined) flags.push(['classes', options.classesFile])
   if (request.bodyFile !== undefined) flags.push(['body-file', request.bodyFile])
   if (options.progressFile !== undefined) flags.push(['progress', options.progressFile])
   const command = [nativeProgram('watchers'), ...flags.flatMap(([name, value]) => [`--${name}`, String(value)])]
@@ -129,11 +156,15 @@ export function startWatchers(
     }, timeoutMs)
 
   let openedMs = 0
+  let retried = 0
   const watchers: Watchers = {
     child,
     count: options.connections * streams,
     get openedMs() {
       return openedMs
+    },
+    get retried() {
+      return retried
     },
     async mark() {
       child.send('mark')
@@ -157,18 +188,44 @@ export function startWatchers(
     },
     end: () => child.end(),
   }
-  const ready = answer<{ event: string; elapsedMs: number; failedStatus: number; refused: number; answered: number }>(
-    ['ready'],
-    options.readyTimeoutMs ?? 120_000,
-  ).then((status) => {
+  const ready = answer<{
+    event: string
+    elapsedMs: number
+    failedStatus: number
+    refused: number
+    retried: number
+    answered: number
+  }>(['ready'], options.readyTimeoutMs ?? 120_000).then((status) => {
     if (status.failedStatus > 0 || status.refused > 0 || status.answered < watchers.count) {
       throw new Error(`not every watch was opened: ${JSON.stringify(status)}`)
     }
     openedMs = status.elapsedMs
+    retried = status.retried
     return watchers
   })
   ready.catch(() => {}) // whoever awaits it hears of it; a storm looks at the report instead
   return { watchers, ready }
+}
+
+/** Owed to nobody. */
+const NO_CLASS = 0xffffffff
+
+function pathFlags({ path, accept, kind, owed }: WatchPath): [string, string | number][] {
+  return [
+    ['path', path],
+    ['class', owed?.class ?? NO_CLASS],
+    ['each', owed?.isEach ? 1 : 0],
+    ...(accept === undefined ? [] : [['accept', accept] satisfies [string, string]]),
+    ...(kind === undefined ? [] : [['kind', kind] satisfies [string, string]]),
+  ]
+}
+
+/** Of each object that the writer writes in turn: the class of those that are owed its events; null for nobody. */
+export function writeClassesFile(path: string, classes: readonly (number | null)[]): void {
+  writeFileSync(
+    path,
+    Uint32Array.from(classes, (each) => each ?? NO_CLASS),
+  )
 }
 
 /** Opens the watches and waits until the last is answered. @throws Error unless every one is. */

@@ -7,7 +7,7 @@ import type { Gate } from '../model/shared-limits.js'
 import { TooManyRequestsError } from '../model/status.js'
 import type { Clock, Timer } from '../support/clock.js'
 
-export interface FairGateOptions {
+export interface FairGateBounds {
   /** The number of slots that can be held at one time. */
   readonly slots: number
   /** The number of slots that one identity can hold, which is fewer than all, so that the next identity finds one. */
@@ -19,6 +19,9 @@ export interface FairGateOptions {
    * queue.
    */
   readonly maxWaitingPerIdentity: number
+}
+
+export interface FairGateOptions extends FairGateBounds {
   readonly maxWaitMs: number
   readonly clock: Clock
   /** The words of the 429. */
@@ -33,6 +36,7 @@ interface Waiter {
 
 export class FairGate implements Gate {
   readonly #options: FairGateOptions
+  #bounds: FairGateBounds
   /**
    * The identities in the order of their next slot, which is the order of the Map: an identity that was given a slot
    * moves to the end.
@@ -45,6 +49,7 @@ export class FairGate implements Gate {
 
   constructor(options: FairGateOptions) {
     this.#options = options
+    this.#bounds = options
   }
 
   get running(): number {
@@ -57,7 +62,7 @@ export class FairGate implements Gate {
 
   /** @returns a function that gives the slot back; null when no slot is free. */
   tryEnter(identity: string): (() => void) | null {
-    return this.#running < this.#options.slots && this.#mayHold(identity) ? this.#begin(identity) : null
+    return this.#running < this.#bounds.slots && this.#mayHold(identity) ? this.#begin(identity) : null
   }
 
   /** Takes a slot beyond the bounds, if need be. @returns a function that gives it back. */
@@ -74,8 +79,14 @@ export class FairGate implements Gate {
     return this.tryEnter(identity) ?? (await this.#wait(identity, signal))
   }
 
+  /** More slots go to those who wait at once; with fewer, those who hold one keep it, and nobody is sent away. */
+  setBounds(bounds: FairGateBounds): void {
+    this.#bounds = bounds
+    while (this.#grantNext());
+  }
+
   #mayHold(identity: string): boolean {
-    return (this.#held.get(identity) ?? 0) < this.#options.maxSlotsPerIdentity
+    return (this.#held.get(identity) ?? 0) < this.#bounds.maxSlotsPerIdentity
   }
 
   #begin(identity: string): () => void {
@@ -95,7 +106,8 @@ export class FairGate implements Gate {
 
   #wait(identity: string, signal: AbortSignal | undefined): Promise<() => void> {
     const queue = this.#queues.get(identity) ?? new Set()
-    const { maxWaiting, maxWaitingPerIdentity, maxWaitMs, clock } = this.#options
+    const { maxWaitMs, clock } = this.#options
+    const { maxWaiting, maxWaitingPerIdentity } = this.#bounds
     if (this.#waiting >= maxWaiting || queue.size >= maxWaitingPerIdentity) throw this.#refuse()
     return new Promise((resolve, reject) => {
       const give = (up: () => void): void => {
@@ -122,9 +134,9 @@ export class FairGate implements Gate {
     return new TooManyRequestsError(message, retryAfterSeconds)
   }
 
-  /** Gives the free slot to the next identity that may hold one more. */
-  #grantNext(): void {
-    if (this.#running >= this.#options.slots) return
+  /** Gives the free slot to the next identity that may hold one more. @returns whether there were both. */
+  #grantNext(): boolean {
+    if (this.#running >= this.#bounds.slots) return false
     for (const [identity, queue] of this.#queues) {
       if (!this.#mayHold(identity)) continue
       const [waiter] = queue
@@ -132,8 +144,10 @@ export class FairGate implements Gate {
         this.#queues.delete(identity)
         this.#queues.set(identity, queue)
       }
-      return waiter?.grant()
+      waiter?.grant()
+      return waiter !== undefined
     }
+    return false
   }
 
   #remove(identity: string, queue: Set<Waiter>, waiter: Waiter): void {

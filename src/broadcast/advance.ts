@@ -3,9 +3,9 @@
  * by batch, and into their group's log. A cursor is checked and joined in one step, so that nothing can come in
  * between: no hole, no overlap.
  */
-import { LRUCache } from 'lru-cache'
 import type { CacheBatch } from '../cache/cache-batch.js'
 import type { WatchCache } from '../cache/watch-cache.js'
+import { ByteCache } from '../support/byte-cache.js'
 import type { Clock } from '../support/clock.js'
 import { Slice } from '../support/turns.js'
 import type { BroadcastMetrics } from '../model/stage-metrics.js'
@@ -36,17 +36,21 @@ export class CursorAdvance implements Advance {
   readonly #cache: WatchCache
   readonly #endings: Endings
   /** The encoded events of each batch of the ring for each group, shared by lagging cursors. */
-  readonly #replays: LRUCache<string, EventUnit>
+  readonly #replays: ByteCache<string, EventUnit>
 
   constructor(options: CursorAdvanceOptions) {
     this.#options = options
     this.#cache = options.cache
     this.#endings = options.endings
-    this.#replays = new LRUCache({
-      maxSize: options.replayBytes,
-      maxEntrySize: options.replayBytes,
-      sizeCalculation: (replay: EventUnit) => replay.bytes.length + 128,
+    this.#replays = new ByteCache({
+      maxBytes: options.replayBytes,
+      sizeOf: (replay) => replay.bytes.length + 128,
     })
+  }
+
+  /** Bounds the encoded batches anew. */
+  resizeReplays(maxBytes: number): void {
+    this.#replays.resize(maxBytes)
   }
 
   /** Drops the encoded batches, because the history they are of has ended. */

@@ -23,7 +23,17 @@ import { type GroupMatcher, type GroupRequest, Groups } from './groups.js'
 import type { MatchedEvent } from './matcher.js'
 import type { Pump } from './pump.js'
 
-export interface DispatcherOptions {
+/** What encoded events may take. */
+export interface DispatcherBounds {
+  /** The most bytes of one group's log; beyond them slow watchers go on from the ring. */
+  readonly logBytes: number
+  /** The most bytes of all logs together; beyond them a log keeps nothing for slow watchers. */
+  readonly allLogBytes: number
+  /** The most bytes of encoded ring batches kept for lagging cursors. */
+  readonly replayBytes: number
+}
+
+export interface DispatcherOptions extends DispatcherBounds {
   readonly cache: WatchCache
   readonly jsonOf: JsonOf
   readonly pump: Pump
@@ -32,12 +42,6 @@ export interface DispatcherOptions {
   readonly metrics: BroadcastMetrics
   /** The time between two bookmarks to one watcher, in milliseconds; jittered by a tenth. */
   readonly bookmarkIntervalMs: number
-  /** The most bytes of one group's log; beyond them slow watchers go on from the ring. */
-  readonly logBytes: number
-  /** The most bytes of all logs together; beyond them a log keeps nothing for slow watchers. */
-  readonly allLogBytes: number
-  /** The most bytes of encoded ring batches kept for lagging cursors. */
-  readonly replayBytes: number
   /** Called when an encoder failed because of a bug of ours. */
   readonly onInternalError: (error: StatusError) => void
 }
@@ -77,6 +81,7 @@ const SLOW_INITIAL_MS = 60_000
 export class Dispatcher implements CacheListener, CursorOwner {
   readonly facts: FactRegistry
   readonly #options: DispatcherOptions
+  #bounds: DispatcherBounds
   readonly #cache: WatchCache
   readonly #groups: Groups
   readonly #endings: Endings
@@ -93,6 +98,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
   constructor(options: DispatcherOptions) {
     const { cache, clock, random, metrics, replayBytes, onInternalError } = options
     this.#options = options
+    this.#bounds = options
     this.#cache = cache
     this.facts = new FactRegistry(options.jsonOf)
     this.#groups = new Groups(this.facts)
@@ -206,13 +212,23 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.#stuckTimer.cancel()
   }
 
+  /** Bounds what encoded events may take anew. Logs beyond the new bounds are freed at once. */
+  setBounds(bounds: DispatcherBounds): void {
+    this.#bounds = bounds
+    this.#advance.resizeReplays(bounds.replayBytes)
+    const isOver = this.#groups.logUsage.bytes > bounds.allLogBytes
+    for (const group of this.#groups.all()) if (isOver || group.log.capacity > bounds.logBytes) this.#free(group)
+  }
+
   /** Frees the logs: watchers that have not come to the head go on from the ring. */
   relieveMemory(): void {
+    for (const group of this.#groups.all()) this.#free(group)
+  }
+
+  #free(group: Group<Cursor>): void {
     const { revision } = this.#cache
-    for (const group of this.#groups.all()) {
-      this.#lagBelow(group, group.log.endOffset, revision)
-      group.log.release(revision)
-    }
+    this.#lagBelow(group, group.log.endOffset, revision)
+    group.log.release(revision)
   }
 
   // CacheListener
@@ -312,7 +328,8 @@ export class Dispatcher implements CacheListener, CursorOwner {
     const before = (batch.revision - 1) as Revision
     for (const cursor of members.parked) cursor.unpark(before)
     if (members.active.length === 0) return
-    const { logBytes, allLogBytes, pump } = this.#options
+    const { pump } = this.#options
+    const { logBytes, allLogBytes } = this.#bounds
     if (this.#groups.logUsage.bytes > allLogBytes && log.capacity > 0) {
       this.#lagBelow(group, log.endOffset, before)
       log.release(before)

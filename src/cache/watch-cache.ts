@@ -334,6 +334,13 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#ring.at(this.#ring.indexAfter(afterRevision))
   }
 
+  /** Bounds the history anew; what lies beyond the new bounds is evicted at once. */
+  setRingBounds(bounds: RingBounds): void {
+    const cutBefore = this.#ring.cutShort
+    this.#ring.setBounds(bounds, this.#options.clock.monotonic())
+    this.#noteCuts(cutBefore)
+  }
+
   /** Gives memory back: history only, never the latest objects. */
   shrinkRing(maxBytes: number): void {
     this.#ring.shrinkTo(maxBytes)
@@ -341,7 +348,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
 
   /** Evicts history by age; called from a slow timer, because a quiet resource appends nothing. */
   evictByAge(): void {
-    this.#ring.evictOlderThan(this.#options.clock.monotonic() - this.#options.ring.maxAgeMs)
+    this.#ring.evictOlderThan(this.#options.clock.monotonic() - this.#ring.bounds.maxAgeMs)
   }
 
   // CheckedCache
@@ -400,15 +407,18 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     for (const listener of this.#listeners) listener.onReset(revision, isOtherHistory)
   }
 
-  #tellCut(batches: number): void {
-    const { clock, logger, metrics, ring } = this.#options
+  /** Tells of what the bound on bytes has evicted before its time. */
+  #noteCuts(cutBefore: number): void {
+    const batches = this.#ring.cutShort - cutBefore
+    if (batches === 0) return
+    const { clock, logger, metrics } = this.#options
     metrics.historyCut(batches)
     if (clock.monotonic() - this.#toldCutMs < CUT_LOG_GAP_MS) return
     this.#toldCutMs = clock.monotonic()
     const oldest = this.#ring.at(0)
     const keptSeconds = oldest === undefined ? 0 : Math.round((clock.monotonic() - oldest.receivedAtMs) / 1000)
     logger.warn(
-      { resource: this.name, keptSeconds, bytes: ring.maxBytes },
+      { resource: this.name, keptSeconds, bytes: this.#ring.bounds.maxBytes },
       'history is shorter than a reconnect may take, because its bytes are bounded: raise --watch-cache-bytes',
     )
   }
@@ -426,7 +436,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     this.#snapshot = null
     const cutBefore = this.#ring.cutShort
     this.#ring.append(batch)
-    if (this.#ring.cutShort > cutBefore) this.#tellCut(this.#ring.cutShort - cutBefore)
+    this.#noteCuts(cutBefore)
     this.#revision = batch.revision
     for (const listener of this.#listeners) listener.onBatch(batch)
   }

@@ -69,12 +69,12 @@ export async function connect(
     throw new UsageError(`--server is a URL with http:// or https://, not "${server}"`)
   if (flags.token !== null && flags['token-file'] !== null)
     throw new UsageError('--token and --token-file are both given')
-  const cert = readPem(flags['client-certificate'])
-  const key = readPem(flags['client-key'])
+  const cert = readPem(flags, 'client-certificate')
+  const key = readPem(flags, 'client-key')
   if ((cert === undefined) !== (key === undefined)) {
     throw new UsageError('--client-certificate and --client-key go together')
   }
-  const ca = readPem(flags['certificate-authority'])
+  const ca = readPem(flags, 'certificate-authority')
   const authorization = authorizationOf(flags, environment)
   const tlsServerName = flags['tls-server-name']
   const { credentials, ...certain } = fromFile
@@ -115,28 +115,32 @@ async function readKubeconfig(flags: FlagValues<typeof connectionFlags>, environ
   try {
     return await loadKubeconfig(kubeconfig ?? kubeconfigFiles(environment), context === null ? {} : { context })
   } catch (error) {
-    throw new CommandError(errorMessage(error), undefined, { cause: error })
+    const flag = kubeconfig === null ? '--context' : '--kubeconfig'
+    throw new CommandError(`${flag}: ${errorMessage(error)}`, undefined, { cause: error })
   }
 }
 
 function authorizationOf(flags: FlagValues<typeof connectionFlags>, environment: Environment): (() => string) | null {
   const { token, 'token-file': file } = flags
   if (file !== null) {
-    readText(file)
-    return () => `Bearer ${readText(file).trim()}`
+    readText(file, 'token-file')
+    return () => `Bearer ${readText(file, 'token-file').trim()}`
   }
   const text = token ?? (flags.kubeconfig === null && flags.context === null ? environment['DISTRIBUTARY_TOKEN'] : null)
   return text === null || text === undefined || text === '' ? null : () => `Bearer ${text}`
 }
 
-function readPem(file: string | null): string | undefined {
-  return file === null ? undefined : readText(file)
+type PemFlag = 'client-certificate' | 'client-key' | 'certificate-authority'
+
+function readPem(flags: Readonly<Record<PemFlag, string | null>>, flag: PemFlag): string | undefined {
+  const file = flags[flag]
+  return file === null ? undefined : readText(file, flag)
 }
 
-function readText(file: string): string {
+function readText(file: string, flag: string): string {
   try {
     return readFileSync(file, 'utf8')
   } catch (error) {
-    throw new CommandError(errorMessage(error), undefined, { cause: error })
+    throw new CommandError(`--${flag}: ${errorMessage(error)}`, undefined, { cause: error })
   }
 }

@@ -7,7 +7,7 @@ import type { ObjectCodec } from '../reflector/object-codec.js'
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
 import { connect, type Connection, connectionFlags } from './connection.js'
 import { customRow } from './custom-columns.js'
-import { EXIT, type ExitCode, UsageError } from './exit-code.js'
+import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
 import { follow } from './follow.js'
 import { renderTemplate } from './jsonpath/evaluate.js'
 import { outputFlag, type OutputFormat, parseOutputFormat } from './output-format.js'
@@ -129,6 +129,11 @@ async function printTables(get: Get, isWide: boolean, sort: Sort): Promise<ExitC
     const needsGap = count > 0 && !isSame
     let ofThis = 0
     for await (const rows of rowsOf(get, one, sort)) {
+      if (Buffer.isBuffer(rows)) {
+        await out.write(rows.toString('utf8').replace(/\n*$/, '\n'))
+        ofThis++
+        continue
+      }
       const lines = printer.lines(rows)
       if (lines.length > 0) await out.write(`${needsGap && ofThis === 0 ? '\n' : ''}${lines.join('\n')}\n`)
       ofThis += rows.length
@@ -139,8 +144,15 @@ async function printTables(get: Get, isWide: boolean, sort: Sort): Promise<ExitC
   return EXIT.done
 }
 
-/** Yields rows page by page, or all at once when they are to be sorted, which needs the objects themselves as well. */
-async function* rowsOf({ context, connection }: Get, chosen: Chosen, sort: Sort): AsyncGenerator<readonly Row[]> {
+/**
+ * Yields rows page by page, or all at once when they are to be sorted, which needs the objects themselves as well. What a
+ * path answers that is no object (`/version`, `/healthz`) is yielded as it is.
+ */
+async function* rowsOf(
+  { context, connection }: Get,
+  chosen: Chosen,
+  sort: Sort,
+): AsyncGenerator<readonly Row[] | Buffer> {
   const { signal, flags } = context
   const { selection, names } = chosen
   const accept = tableCodec().accept!
@@ -167,9 +179,27 @@ async function* rowsOf({ context, connection }: Get, chosen: Chosen, sort: Sort)
     if (continueToken !== '')
       for (const name of ['resourceVersion', 'resourceVersionMatch']) Reflect.deleteProperty(query, name)
     const body = await askBytes(connection, { path: selection.path, query, accept, signal })
+    if (chosen.resource === null && !holdsObjects(body)) {
+      yield body
+      return
+    }
     yield rowsOfAnswer(body)
     continueToken = continueOf(body)
     if (continueToken === '') return
+  }
+}
+
+function holdsObjects(body: Buffer): boolean {
+  const answer = parsed(body) as { items?: unknown; metadata?: object; kind?: string } | null | undefined
+  return answer?.kind === 'Table' || answer?.items !== undefined || answer?.metadata !== undefined
+}
+
+/** Returns undefined for what is not JSON. */
+function parsed(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString('utf8'))
+  } catch {
+    return undefined
   }
 }
 
@@ -200,16 +230,17 @@ function selectorsOf({ selection }: Chosen, flags: FlagValues<typeof getFlags>):
 }
 
 /**
- * For one list or one object, JSON and YAML are the server's bytes, indented; otherwise they come from trees that keep
- * every number.
+ * For one object, or for what a path answers, JSON and YAML are the server's bytes, indented; otherwise they come from
+ * trees that keep every number. The objects of a list get the kind that lists leave out, as kubectl does.
  */
 async function printObjects(get: Get, sort: Sort): Promise<ExitCode> {
   const { context, chosen, format } = get
   const { out, err, flags } = context
   const answers: { readonly one: Chosen; readonly body: Buffer }[] = []
   for (const one of chosen) for (const body of await answersOf(get, one)) answers.push({ one, body })
-  const only = answers.length === 1 && sort === null ? answers[0]!.body : null
-  if (only !== null && (format.kind === 'json' || format.kind === 'yaml')) return await printBytes(get, only)
+  const [first] = answers
+  const isOne = answers.length === 1 && sort === null && (first!.one.resource === null || first!.one.names.length > 0)
+  if (isOne && (format.kind === 'json' || format.kind === 'yaml')) return await printBytes(get, first!.body)
 
   const trees = answers.map(({ one, body }) => ({ one, tree: parseJsonTree(body).value }))
   let items = trees.flatMap(({ one, tree }) => itemsOf(tree).map((item) => ({ one, item })))
@@ -232,7 +263,11 @@ async function printObjects(get: Get, sort: Sort): Promise<ExitCode> {
 async function answersOf({ context, connection }: Get, one: Chosen): Promise<readonly Buffer[]> {
   const { signal, flags } = context
   const { path } = one.selection
-  if (one.names.length === 0) return [await askBytes(connection, { path, query: selectorsOf(one, flags), signal })]
+  if (one.names.length === 0) {
+    const body = await askBytes(connection, { path, query: selectorsOf(one, flags), signal })
+    if (one.resource === null && parsed(body) === undefined) throw new CommandError(`${path} does not answer with JSON`)
+    return [body]
+  }
   const objects: Buffer[] = []
   for (const name of one.names) {
     objects.push(await askBytes(connection, { path: `${path}/${encodeURIComponent(name)}`, signal }))

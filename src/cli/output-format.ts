@@ -17,7 +17,7 @@ export const outputFlag = {
   short: 'o',
   placeholder: 'FORMAT',
   choices: [...NAMES, 'jsonpath=', 'custom-columns='],
-  doc: 'table (the default), wide, json, yaml, name, or in kubectl’s form jsonpath=TEMPLATE (jsonpath={.metadata.name}) and custom-columns=HEADER:PATH,… (custom-columns=NAME:.metadata.name). JSON and YAML are the server’s bytes laid out: no number is rounded.',
+  doc: 'table (the default), wide, json, yaml, name, or in kubectl’s form jsonpath=TEMPLATE (jsonpath={.metadata.name}) and custom-columns=HEADER:PATH,… (custom-columns=NAME:.metadata.name). In JSON and YAML no number is rounded, and each object of a list has its kind.',
 } as const satisfies Flag
 
 /** @throws UsageError */

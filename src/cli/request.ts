@@ -40,7 +40,8 @@ export async function ask(connection: Connection, question: Question): Promise<T
         signal,
       })
     } catch (error) {
-      throw new CommandError(`cannot reach ${connection.server}: ${reasonOf(error)}`, undefined, { cause: error })
+      const reason = hinted(reasonOf(error), connection.server)
+      throw new CommandError(`cannot reach ${connection.server}: ${reason}`, undefined, { cause: error })
     }
     if (response.status === 200) return response
     const failure = await failureOf(response)
@@ -73,6 +74,15 @@ export function refusal(failure: WatchFailure): CommandError {
       cause: failure,
     },
   )
+}
+
+/** Says what most likely is wrong where the two sides speak TLS and plain HTTP; OpenSSL's own words help nobody. */
+function hinted(reason: string, server: string): string {
+  if (/wrong version number|packet length too long/.test(reason)) return 'it does not speak TLS: give it as http://'
+  const isPlain = server.startsWith('http:')
+  return isPlain && /socket hang up|ECONNRESET/.test(reason)
+    ? `${reason}: if it speaks TLS, give it as https://`
+    : reason
 }
 
 /** When several addresses of a name were tried, node's error has no message, only their errors. */

@@ -4,8 +4,8 @@
  * their definition says, and the result is kept in an LRU with a bound on its bytes. Decoding is lazy: objects of a
  * resource that only protobuf clients watch are never decoded here.
  */
-import { LRUCache } from 'lru-cache'
 import type { StoredObject } from '../model/stored-object.js'
+import { ByteCache } from '../support/byte-cache.js'
 import { type Spliceable, scanObject } from './json-scan.js'
 import { CodecError } from './protobuf/codec-error.js'
 import { type DecodedObject, decodeObject } from './protobuf/decode.js'
@@ -42,19 +42,23 @@ const VIEW_OVERHEAD_BYTES = 128
 
 export class ObjectViews {
   readonly #options: ObjectViewsOptions
-  readonly #views: LRUCache<StoredObject, readonly View[]>
+  readonly #views: ByteCache<StoredObject, readonly View[]>
 
   constructor(options: ObjectViewsOptions) {
     this.#options = options
-    this.#views = new LRUCache({
-      maxSize: options.maxBytes,
-      sizeCalculation: (views: readonly View[]) =>
-        views.reduce((bytes, { json }) => bytes + VIEW_OVERHEAD_BYTES + (json?.bytes.length ?? 0), 0),
+    this.#views = new ByteCache({
+      maxBytes: options.maxBytes,
+      sizeOf: (views) => views.reduce((bytes, { json }) => bytes + VIEW_OVERHEAD_BYTES + (json?.bytes.length ?? 0), 0),
     })
   }
 
   get bytes(): number {
-    return this.#views.calculatedSize
+    return this.#views.bytes
+  }
+
+  /** Bounds what is kept anew; the least recently used beyond the bound is forgotten at once. */
+  resize(maxBytes: number): void {
+    this.#views.resize(maxBytes)
   }
 
   /** Returns null when the object has no JSON in that version; `onUnreadable` has then been called. */

@@ -2,7 +2,7 @@
 import type { Config } from './load.js'
 import { options, type OptionName } from './options.js'
 
-/** Options that are read whenever they are needed, so that a new value holds from the next request on. */
+/** Options whose new values hold at once: what reads them does so for each request, or is told of the change. */
 export const RELOADABLE = [
   'logLevel',
   'allowedHosts',
@@ -10,6 +10,13 @@ export const RELOADABLE = [
   'maxWatchersPerClient',
   'requestsPerSecond',
   'initialBytesPerSecond',
+  'maxInitialStates',
+  'passthroughMaxRequests',
+  'memoryTarget',
+  'listCacheBytes',
+  'watchCacheBytes',
+  'watchCacheAge',
+  'defaultWatchCacheSize',
 ] as const satisfies readonly OptionName[]
 
 export interface ConfigChanges {

@@ -136,6 +136,8 @@ export type FeedInput =
   /** What the watch has to catch up with comes in an answer that is too large. */
   | { readonly kind: 'watch-too-large'; readonly message: string; readonly at: number }
   | { readonly kind: 'watch-failed'; readonly message: string; readonly at: number }
+  /** The member that served the watch was left for another one, which answers. */
+  | { readonly kind: 'watch-left'; readonly why: string }
   | { readonly kind: 'same-history'; readonly now: Revision }
   | { readonly kind: 'other-history'; readonly why: string }
   | { readonly kind: 'verify-compacted' }
@@ -272,11 +274,9 @@ function fromOpen(
     }
     case 'rebuild':
       return relist(state.place, 1, wish('history-changed', null), input.why)
-    case 'doubted': {
-      const compared = verify('loss', state.place, state.attempt)
-      const before: FeedEffect[] = [{ kind: 'close-watch' }, { kind: 'disconnected', reason: input.why }]
-      return { state: compared.state, effects: [...before, ...compared.effects] }
-    }
+    case 'doubted':
+    case 'watch-left':
+      return verifyAnew('loss', state.place, state.attempt, input.why)
     case 'watch-compacted':
       return gap(state.place, attemptAfter(state, input.at), input.compactRevision, rules)
     case 'watch-too-large':
@@ -331,6 +331,8 @@ function fromVerifying(
     }
     case 'watch-too-large':
       return tooLarge(place, attemptAfter(state, input.at), input.message, rules)
+    case 'watch-left':
+      return verifyAnew(after, place, attempt, input.why)
     case 'watch-failed':
     case 'verify-failed':
       return backOff(place, attemptAfter(state, input.at), input.message, null, [{ kind: 'close-watch' }])
@@ -363,6 +365,12 @@ function verify(after: 'list' | 'loss', place: FeedPlace, attempt: number): Tran
     state: { kind: 'verifying', after, place, startRevision, openedAt: null, attempt },
     effects: [{ kind: 'watch', startRevision }],
   }
+}
+
+/** The same by another watch, at once: the loss says nothing about how the next attempt will do. */
+function verifyAnew(after: 'list' | 'loss', place: FeedPlace, attempt: number, why: string): Transition {
+  const { state, effects } = verify(after, place, attempt)
+  return { state, effects: [{ kind: 'close-watch' }, { kind: 'disconnected', reason: why }, ...effects] }
 }
 
 /** The watch is being opened; reads wait for `target` when it is still ahead. */

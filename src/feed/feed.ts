@@ -292,15 +292,16 @@ export class Feed {
 
   #ended(entry: OpenWatch, end: WatchEnd): void {
     if (entry !== this.#watch) return
-    if (end.kind === 'failed') {
-      const { code, message } = end.error
-      if (code !== 'too-large') return this.#failed(entry, message)
-      this.#options.logger.warn({ resource: this.#options.name, why: message }, 'too much to catch up with by a watch')
-      return this.#send({ kind: 'watch-too-large', message, at: this.#options.clock.monotonic() })
+    const at = this.#options.clock.monotonic()
+    if (end.kind === 'compacted') {
+      this.#options.metrics.compacted()
+      return this.#send({ kind: 'watch-compacted', compactRevision: end.compactRevision, at })
     }
-    this.#options.metrics.compacted()
-    const { compactRevision } = end
-    this.#send({ kind: 'watch-compacted', compactRevision, at: this.#options.clock.monotonic() })
+    const { code, message } = end.error
+    if (end.kind === 'left') return this.#send({ kind: 'watch-left', why: message })
+    if (code !== 'too-large') return this.#failed(entry, message)
+    this.#options.logger.warn({ resource: this.#options.name, why: message }, 'too much to catch up with by a watch')
+    this.#send({ kind: 'watch-too-large', message, at })
   }
 
   #failed(entry: OpenWatch, message: string): void {

@@ -7,6 +7,7 @@ import type { Revision } from '../model/revision.js'
 import { withDeadline } from '../support/deadline.js'
 import { inSpan, type Span } from '../support/tracing.js'
 import { UpstreamError, type UpstreamStatus } from '../upstream/upstream.js'
+import { addInTurns } from './add-in-turns.js'
 import type { FeedOptions } from './feed-options.js'
 import type { Replacement, ReplaceReason } from '../model/feed-sink.js'
 import type { FeedEffect, FeedInput, FeedPlace } from './feed-state.js'
@@ -80,8 +81,8 @@ export class HistoryReader {
       const from = { upstream, prefix, revision: at, clock, signal, pageKeys, pageTimeoutMs: requestTimeoutMs }
       for await (const page of readPages(from)) {
         revision = page.revision
-        replacement ??= sink.replace(revision, reason)
-        replacement.add(page.keyValues)
+        const state = (replacement ??= sink.replace(revision, reason))
+        await addInTurns(page.keyValues, (part) => state.add(part), signal)
         fingerprint.listed(page.keyValues)
       }
       signal.throwIfAborted()

@@ -2,14 +2,14 @@
  * Wakes every feed of one etcd at the first sign of life after an outage, so that none waits for the end of its own
  * backoff.
  *
- * While a feed sleeps, etcd is asked for its revision twice a second, once for all feeds. An answer wakes them only if
+ * While a feed sleeps, etcd is asked for its revision four times a second, once for all feeds. An answer wakes them only if
  * the question before it had none: a feed whose watch fails although etcd answers keeps to its own backoff.
  */
 import type { Clock, Timer } from '../support/clock.js'
 import { withDeadline } from '../support/deadline.js'
 import { UpstreamError, type UpstreamReader } from '../upstream/upstream.js'
 
-const PROBE_MS = 500
+const PROBE_MS = 250
 const PROBE_TIMEOUT_MS = 1_000
 
 export class Outage {

@@ -2,7 +2,7 @@
  * One etcd prefix from its source to its watchers: feed → cache → broadcast, wired together. However many versions of a
  * resource are served from it, etcd sees one watch.
  */
-import { Dispatcher } from '../broadcast/dispatcher.js'
+import { Dispatcher, type DispatcherBounds } from '../broadcast/dispatcher.js'
 import type { Pump } from '../broadcast/pump.js'
 import { KEPT_HISTORY_MS, type RingBounds } from '../support/ring-buffer.js'
 import { WatchCache } from '../cache/watch-cache.js'
@@ -61,7 +61,7 @@ export class ResourcePipeline {
   readonly #loggedWrapped = recentEntries<Key, true>(LOGGED_KEYS)
   readonly cache: WatchCache
   readonly dispatcher: Dispatcher
-  readonly #keptBytes: number
+  #keptBytes: number
   readonly feed: ResourceFeed
   readonly metrics: ResourceMetrics
   readonly #clock: Clock
@@ -109,9 +109,7 @@ export class ResourcePipeline {
       random,
       metrics: this.metrics.broadcast,
       bookmarkIntervalMs: options.bookmarkIntervalMs,
-      logBytes: Math.floor(ring.maxBytes * LOG_SHARE),
-      allLogBytes: Math.floor(ring.maxBytes * ALL_LOGS_SHARE),
-      replayBytes: Math.floor(ring.maxBytes * REPLAY_SHARE),
+      ...dispatcherBounds(ring),
     })
     this.feed = options.openFeed({ resource, sink: this.cache, metrics: this.metrics.feed, checked: this.cache })
   }
@@ -143,6 +141,13 @@ export class ResourcePipeline {
     this.#loggedWrapped.set(key, true)
     const fields = { resource: name, key: keyToText(key), revision: modRevision }
     logger.warn(fields, 'value is no Kubernetes object; it is served wrapped')
+  }
+
+  /** Bounds the history and what is encoded of it anew; a smaller bound evicts at once. */
+  setRingBounds(ring: RingBounds): void {
+    this.#keptBytes = Math.floor(ring.maxBytes * KEPT_SHARE)
+    this.cache.setRingBounds({ keepAgeMs: KEPT_HISTORY_MS, ...ring })
+    this.dispatcher.setBounds(dispatcherBounds(ring))
   }
 
   /** Gives up a quarter of the history, but keeps a little, so that nobody has to list again after a short break. */
@@ -187,5 +192,13 @@ export class ResourcePipeline {
       blockedBytes,
       watchers,
     }
+  }
+}
+
+function dispatcherBounds({ maxBytes }: RingBounds): DispatcherBounds {
+  return {
+    logBytes: Math.floor(maxBytes * LOG_SHARE),
+    allLogBytes: Math.floor(maxBytes * ALL_LOGS_SHARE),
+    replayBytes: Math.floor(maxBytes * REPLAY_SHARE),
   }
 }

@@ -10,6 +10,7 @@ import { type Resource, apiVersion } from '../model/resource.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
 import type { LiveResource, UncachedResource } from './live-resource.js'
 import { ResourcePipeline, type ResourcePipelineOptions } from './resource-pipeline.js'
+import type { RingBounds } from '../support/ring-buffer.js'
 import { UncachedResources } from './uncached-resources.js'
 
 export interface ResourcesOptions extends ResourcePipelineOptions {
@@ -29,6 +30,7 @@ interface Shared {
 
 export class Resources {
   readonly #options: ResourcesOptions
+  #ring: RingBounds
   readonly #pipelines = new Map<Key, Shared>()
   readonly #byPath = new Map<string, LiveResource | UncachedResource>()
   readonly #uncached: UncachedResources
@@ -37,6 +39,7 @@ export class Resources {
 
   constructor(registry: ResourceRegistry, options: ResourcesOptions) {
     this.#options = options
+    this.#ring = options.ring
     this.#uncached = new UncachedResources({ ...options, upstreamOf: options.directUpstream })
     this.#follow({ added: registry.list(), removed: [] })
     registry.onChange((change) => this.#follow(change))
@@ -61,6 +64,12 @@ export class Resources {
   /** One for each etcd prefix that is cached. */
   *pipelines(): Generator<ResourcePipeline> {
     for (const { pipeline } of this.#pipelines.values()) yield pipeline
+  }
+
+  /** Bounds the history of every cached resource anew; a smaller bound evicts at once. */
+  setRingBounds(ring: RingBounds): void {
+    this.#ring = ring
+    for (const pipeline of this.pipelines()) pipeline.setRingBounds(this.#ringOf(pipeline.resource))
   }
 
   start(): void {
@@ -100,14 +109,17 @@ export class Resources {
   #share({ resource }: ServedResource): ResourcePipeline {
     let shared = this.#pipelines.get(resource.etcdPrefix)
     if (shared === undefined) {
-      const { ring, historySize } = this.#options
-      const maxItems = historySize(resource) ?? ring.maxItems
-      shared = { pipeline: new ResourcePipeline(resource, { ...this.#options, ring: { ...ring, maxItems } }), users: 0 }
+      const ring = this.#ringOf(resource)
+      shared = { pipeline: new ResourcePipeline(resource, { ...this.#options, ring }), users: 0 }
       this.#pipelines.set(resource.etcdPrefix, shared)
       if (this.#isStarted) shared.pipeline.start()
     }
     shared.users++
     return shared.pipeline
+  }
+
+  #ringOf(resource: Resource): RingBounds {
+    return { ...this.#ring, maxItems: this.#options.historySize(resource) ?? this.#ring.maxItems }
   }
 
   #release({ resource }: ServedResource, isReplaced: boolean): void {

@@ -4,6 +4,7 @@
  * API server without a watch cache.
  */
 import type { FreshnessSource } from '../model/freshness-source.js'
+import { addInTurns } from '../feed/add-in-turns.js'
 import type { FeedRequest, ResourceFeed } from '../feed/resource-feed.js'
 import type { FeedStatus } from '../feed/feed-options.js'
 import { learnCompactRevision } from '../feed/list-plan.js'
@@ -67,7 +68,7 @@ export class UncachedFeed implements ResourceFeed {
 
   /** Loads the present state. @throws StatusError */
   async loadNow(signal: AbortSignal): Promise<void> {
-    this.#hold(await this.#orUnavailable(this.#read(null, signal)))
+    await this.#hold(await this.#orUnavailable(this.#read(null, signal)), signal)
   }
 
   /**
@@ -79,7 +80,7 @@ export class UncachedFeed implements ResourceFeed {
     const now = await this.#orUnavailable(this.#options.upstream.currentRevision(signal))
     const revision = Math.min(now, afterRevision) as Revision
     try {
-      this.#hold(await this.#read(revision, signal))
+      await this.#hold(await this.#read(revision, signal), signal)
     } catch (error) {
       if (!(error instanceof UpstreamError) || error.code !== 'compacted') throw unavailable(error)
       const { upstream, prefix, clock } = this.#options
@@ -90,7 +91,7 @@ export class UncachedFeed implements ResourceFeed {
         timeoutMs: FLOOR_TIMEOUT_MS,
         signal,
       })
-      this.#hold(await this.#orUnavailable(this.#read(floor, signal)))
+      await this.#hold(await this.#orUnavailable(this.#read(floor, signal)), signal)
     }
   }
 
@@ -115,9 +116,12 @@ export class UncachedFeed implements ResourceFeed {
     )
   }
 
-  #hold({ revision, keyValues }: { revision: Revision; keyValues: readonly KeyValue[] }): void {
+  async #hold(
+    { revision, keyValues }: { revision: Revision; keyValues: readonly KeyValue[] },
+    signal: AbortSignal,
+  ): Promise<void> {
     const replacement = this.#request.sink.replace(revision, 'initial')
-    replacement.add(keyValues)
+    await addInTurns(keyValues, (part) => replacement.add(part), signal)
     replacement.commit()
     this.#request.sink.synced()
     this.#revision = revision

@@ -240,14 +240,15 @@ export class App {
 
   /** Returns the present state of this process. */
   async status(): Promise<ProcessStatus> {
-    const { config, name = 'server' } = this.#options
+    const { name = 'server' } = this.#options
+    const { watchCacheBytes } = this.#basis.live.current
     return processStatus({
       name,
       ready: this.isReady,
       sources: [...this.sources].map((source) => ({
         gauges: () => source.gauges(),
         cursors: source.dispatcher.cursors,
-        ringBytes: config.watchCacheBytes,
+        ringBytes: watchCacheBytes,
         problem: problemOf(source.cache.readiness),
         feed: feedFigures(source.feed.status),
       })),

@@ -4,7 +4,7 @@
  */
 import { unknownTokenGate } from '../auth/authn/token-review.js'
 import { trustedProxies } from '../auth/client-address.js'
-import { FairGate } from '../auth/fair-gate.js'
+import { FairGate, type FairGateBounds } from '../auth/fair-gate.js'
 import { IdentityLimits } from '../auth/limits.js'
 import type { Config } from '../config/load.js'
 import { hasAuthenticator } from '../config/relations.js'
@@ -72,24 +72,36 @@ export function countedLimits(
     perClient: () => share(live.current.maxWatchersPerClient),
     onRejected: (limit) => metrics.rejected(limit),
   })
+  const lists = fairGate(basis, 'lists', share(config.maxInitialStates))
+  const initialStates = fairGate(basis, 'initial-states', share(config.maxInitialStates))
+  // Each server behind this one has all the slots, and nobody waits for them.
+  const passthroughBounds = ({ passthroughMaxRequests }: Config): FairGateBounds => ({
+    ...NO_QUEUE,
+    slots: Number.POSITIVE_INFINITY,
+    maxSlotsPerIdentity: share(passthroughMaxRequests),
+  })
+  const passthrough = new FairGate({
+    ...passthroughBounds(config),
+    maxWaitMs: 0,
+    clock,
+    message: 'too many requests to the other server at once',
+    onRejected: () => metrics.rejected('passthrough'),
+  })
+  live.onChange((changed) => {
+    for (const gate of [lists, initialStates]) gate.setBounds(boundsFor(config, share(changed.maxInitialStates)))
+    passthrough.setBounds(passthroughBounds(changed))
+  })
   return {
     watchers,
     gates: {
       watchers,
-      lists: fairGate(basis, 'lists', share(config.maxInitialStates)),
-      'initial-states': fairGate(basis, 'initial-states', share(config.maxInitialStates)),
+      lists,
+      'initial-states': initialStates,
       writes: fairGate(basis, 'writes', share(MAX_WRITES)),
-      // Each server behind this one has all the slots, and nobody waits for them.
-      passthrough: new FairGate({
-        ...NO_QUEUE,
-        clock,
-        slots: Number.POSITIVE_INFINITY,
-        maxSlotsPerIdentity: share(config.passthroughMaxRequests),
-        message: 'too many requests to the other server at once',
-        onRejected: () => metrics.rejected('passthrough'),
-      }),
+      passthrough,
       'status-pages': new FairGate({
         ...NO_QUEUE,
+        maxWaitMs: 0,
         clock,
         slots: share(MAX_PAGES),
         maxSlotsPerIdentity: share(MAX_PAGES),
@@ -116,19 +128,25 @@ export function countedLimits(
   }
 }
 
-const NO_QUEUE = { maxWaiting: 0, maxWaitingPerIdentity: 0, maxWaitMs: 0 }
+const NO_QUEUE = { maxWaiting: 0, maxWaitingPerIdentity: 0 }
 
-/** Without authentication all clients share one identity: behind one proxy or NAT there are thousands of them. */
 export function fairGate({ config, clock, metrics }: LimitsBasis, limit: Limit, slots: number): FairGate {
-  const isShared = isOpenToAll(config)
-  const maxWaiting = WAITING_PER_SLOT * slots
   return new FairGate({
-    slots,
-    maxWaiting,
-    maxSlotsPerIdentity: isShared ? slots : Math.max(1, Math.floor((slots * 3) / 4)),
-    maxWaitingPerIdentity: isShared ? maxWaiting : maxWaiting / 2,
+    ...boundsFor(config, slots),
     maxWaitMs: GATE_WAIT_MS,
     clock,
     onRejected: () => metrics.rejected(limit),
   })
+}
+
+/** Without authentication all clients share one identity: behind one proxy or NAT there are thousands of them. */
+function boundsFor(config: Config, slots: number): FairGateBounds {
+  const isShared = isOpenToAll(config)
+  const maxWaiting = WAITING_PER_SLOT * slots
+  return {
+    slots,
+    maxWaiting,
+    maxSlotsPerIdentity: isShared ? slots : Math.max(1, Math.floor((slots * 3) / 4)),
+    maxWaitingPerIdentity: isShared ? maxWaiting : maxWaiting / 2,
+  }
 }

@@ -30,33 +30,44 @@ export interface Limits {
 }
 
 export function openLimits(basis: Basis, resources: Resources, { gates }: ClientLimits): Limits {
-  const { config, clock, metrics } = basis
+  const { config, live, clock, metrics } = basis
   const { lists, 'initial-states': initialStates, writes, watchers } = gates
   metrics.observeInitialStates(() => initialStates.running + lists.running)
   const targetBytes = memoryTargetOf(config)
   const budget = new BodyBudget({
-    maxBytes: targetBytes === null ? SENT_BYTES : Math.floor(targetBytes * SENT_SHARE),
+    maxBytes: sentBytes(targetBytes),
     maxWaitMs: GATE_WAIT_MS,
     clock,
     onRejected: () => metrics.rejected('list-bytes'),
   })
   const bodies = new BodyCache({ maxBytes: config.listCacheBytes, gate: lists, budget })
+  const memory = new MemoryGate({
+    targetBytes,
+    residentBytes: () => process.memoryUsage.rss(),
+    clock,
+    relieve: () => {
+      bodies.clear()
+      for (const pipeline of resources.pipelines()) pipeline.relieveMemory()
+    },
+    onRejected: () => metrics.rejected('memory'),
+  })
+  live.onChange((changed) => {
+    const target = memoryTargetOf(changed)
+    bodies.resize(changed.listCacheBytes)
+    budget.setMaxBytes(sentBytes(target))
+    memory.setTarget(target)
+  })
   return {
     bodies,
     pastStates: fairGate(basis, 'past-states', PAST_STATES),
     initialStates,
     writes,
     writeThreads: fairGate(basis, 'write-threads', WRITE_THREADS),
-    memory: new MemoryGate({
-      targetBytes,
-      residentBytes: () => process.memoryUsage.rss(),
-      clock,
-      relieve: () => {
-        bodies.clear()
-        for (const pipeline of resources.pipelines()) pipeline.relieveMemory()
-      },
-      onRejected: () => metrics.rejected('memory'),
-    }),
+    memory,
     watchers,
   }
+}
+
+function sentBytes(targetBytes: number | null): number {
+  return targetBytes === null ? SENT_BYTES : Math.floor(targetBytes * SENT_SHARE)
 }

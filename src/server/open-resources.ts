@@ -13,6 +13,7 @@ import { ServedViews } from '../served/served-views.js'
 import { HttpResource } from '../upstream/http/http-resource.js'
 import type { RemoteApiServer } from '../upstream/http/remote-api-server.js'
 import type { Upstream } from '../upstream/upstream.js'
+import type { RingBounds } from '../support/ring-buffer.js'
 import type { Basis } from './basis.js'
 import { chooseFeeds } from './choose-feeds.js'
 import { openRemoteApiServer } from './remote-api-server.js'
@@ -42,10 +43,11 @@ export interface ResourceStage {
 }
 
 export function openResources(basis: Basis, pump: Pump, sources: Sources): ResourceStage {
-  const { config } = basis
+  const { config, live } = basis
   const schema = sources.schema ?? kubernetesSchema()
   const registry = new ResourceRegistry()
-  const views = new ServedViews(openViews(basis, schema), registry)
+  const objectViews = openViews(basis, schema)
+  const views = new ServedViews(objectViews, registry)
   serveConfigured(basis, registry)
   const server = config.upstream === null ? null : (sources.server ?? openRemoteApiServer(config, basis))
   const { etcdPrefix, resources: named } = config
@@ -55,16 +57,16 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
     pump,
     openFeed: sources.openFeed ?? chooseConfiguredFeeds(basis, sources.upstream, server),
     jsonOf: (...what) => views.forSelectors(...what),
-    ring: {
-      maxItems: config.defaultWatchCacheSize,
-      maxBytes: config.watchCacheBytes,
-      maxAgeMs: config.watchCacheAge,
-    },
+    ring: ringBounds(config),
     bookmarkIntervalMs: config.bookmarkInterval,
     maxValueBytes: MAX_VALUE_BYTES,
     historySize: historySizes(config),
     directUpstream: (resource) =>
       server === null ? sources.upstream : new HttpResource({ server, resource, random: basis.random }),
+  })
+  live.onChange((changed) => {
+    objectViews.resize(changed.listCacheBytes)
+    resources.setRingBounds(ringBounds(changed))
   })
   const closeServer = (): void => {
     if (sources.server === undefined) server?.close()
@@ -84,6 +86,11 @@ function serveConfigured({ config, live, logger }: Basis, registry: ResourceRegi
   if (config.upstream !== null) return
   serve(config)
   live.onChange(serve)
+}
+
+/** The bounds on the history of each cached resource, where `--watch-cache-sizes` does not name it. */
+export function ringBounds({ defaultWatchCacheSize, watchCacheBytes, watchCacheAge }: Config): RingBounds {
+  return { maxItems: defaultWatchCacheSize, maxBytes: watchCacheBytes, maxAgeMs: watchCacheAge }
 }
 
 function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectViews {

@@ -10,6 +10,7 @@ import { Primary } from '../fleet/workers/primary.js'
 import { Supervisor } from '../fleet/workers/supervisor.js'
 import { greeting } from './greeting.js'
 import { countedLimits } from './open-client-limits.js'
+import { ringBounds } from './open-resources.js'
 import type { Metrics } from '../metrics/metrics.js'
 import type { LiveConfig } from './live-config.js'
 import { OutageLog } from './outage-log.js'
@@ -62,14 +63,10 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     feedMetrics: (resource) => metrics.forResource(resource).feed,
     mergeMetrics: (ofWorkers) => metrics.merge(ofWorkers),
     status: () => JSON.stringify(primaryStatus(feedLines(primary))),
-    history: {
-      maxItems: config.defaultWatchCacheSize,
-      maxBytes: config.watchCacheBytes,
-      maxAgeMs: config.watchCacheAge,
-      keepAgeMs: KEPT_HISTORY_MS,
-    },
+    history: { ...ringBounds(config), keepAgeMs: KEPT_HISTORY_MS },
     clock,
   })
+  live.onChange((changed) => primary.setHistoryBounds({ ...ringBounds(changed), keepAgeMs: KEPT_HISTORY_MS }))
   metrics.process.observeWorkers(() => {
     let serving = 0
     let queuedBytes = 0

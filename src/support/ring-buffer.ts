@@ -41,16 +41,24 @@ export class RingBuffer<T extends RingItem> {
   #bytes = 0
   #floor: Revision
   readonly #onEvicted: ((item: T) => void) | undefined
+  #bounds: RingBounds
   #cutShort = 0
 
   /** @param onEvicted called for each item that a bound evicts, oldest first, but not for those that a reset drops. */
-  constructor(
-    readonly bounds: RingBounds,
-    floor: Revision,
-    onEvicted?: (item: T) => void,
-  ) {
+  constructor(bounds: RingBounds, floor: Revision, onEvicted?: (item: T) => void) {
+    this.#bounds = bounds
     this.#floor = floor
     this.#onEvicted = onEvicted
+  }
+
+  get bounds(): RingBounds {
+    return this.#bounds
+  }
+
+  /** Bounds the history anew; what lies beyond the new bounds is evicted at once. @param nowMs monotonic milliseconds. */
+  setBounds(bounds: RingBounds, nowMs: number): void {
+    this.#bounds = bounds
+    this.#evictBeyond(nowMs)
   }
 
   get floorRevision(): Revision {
@@ -89,14 +97,18 @@ export class RingBuffer<T extends RingItem> {
     this.#slots[(this.#head + this.#length) & (this.#slots.length - 1)] = item
     this.#length++
     this.#bytes += item.bytes
-    const { maxItems, maxBytes, maxAgeMs, keepAgeMs = 0 } = this.bounds
-    const keptSinceMs = item.receivedAtMs - keepAgeMs
+    this.#evictBeyond(item.receivedAtMs)
+  }
+
+  #evictBeyond(nowMs: number): void {
+    const { maxItems, maxBytes, maxAgeMs, keepAgeMs = 0 } = this.#bounds
+    const keptSinceMs = nowMs - keepAgeMs
     while (this.#bytes > maxBytes && this.#length > 1) {
       if (keepAgeMs > 0 && this.at(0)!.receivedAtMs > keptSinceMs) this.#cutShort++
       this.#evict()
     }
     while (this.#length > maxItems && this.at(0)!.receivedAtMs <= keptSinceMs) this.#evict()
-    this.evictOlderThan(item.receivedAtMs - maxAgeMs)
+    this.evictOlderThan(nowMs - maxAgeMs)
   }
 
   /** Evicts what was received before `timeMs`. */

@@ -2,8 +2,15 @@
 import { parentPort, type Transferable } from 'node:worker_threads'
 import type { FromThread, ToThread } from './thread-pool.js'
 
-/** Calls a function of the pool's side. @returns what it returned. */
-export type CallBack = (name: string, ...values: readonly unknown[]) => Promise<unknown>
+/**
+ * Calls a function of the pool's side. @returns what it returned.
+ * @param givenAway the memory that goes to the other side with the values, instead of a copy.
+ */
+export type CallBack = (
+  name: string,
+  values?: readonly unknown[],
+  givenAway?: readonly Transferable[],
+) => Promise<unknown>
 
 /**
  * @param perform makes a value of a message; whatever it throws ends the thread.
@@ -19,10 +26,10 @@ export function serveJobs<T>(
     port.postMessage(message, transfer)
   const returns = new Map<number, (value: unknown) => void>()
   let lastCall = 0
-  const call: CallBack = (name, ...values) =>
+  const call: CallBack = (name, values = [], givenAway = []) =>
     new Promise((resolve) => {
       returns.set(++lastCall, resolve)
-      post({ kind: 'call', call: lastCall, name, values })
+      post({ kind: 'call', call: lastCall, name, values }, givenAway)
     })
   const run = async (message: unknown): Promise<void> => {
     const value = await perform(message, call)
@@ -34,4 +41,10 @@ export function serveJobs<T>(
     returns.delete(message.call)
   })
   post({ kind: 'started' })
+}
+
+/** The memory of bytes that lie in it alone: given away, it need not be copied on the other side. */
+export function ownMemory(bytes: Uint8Array): readonly Transferable[] {
+  const { buffer } = bytes
+  return buffer instanceof ArrayBuffer && buffer.byteLength === bytes.byteLength ? [buffer] : []
 }

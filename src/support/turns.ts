@@ -12,6 +12,9 @@ export const SLICE_MS = 5
 /** Arrivals have a slice where they come and another where they go on, beside those of others. */
 const ARRIVALS_MS = 2
 
+/** What comes from the source has a slice beside that of requests. */
+const SOURCE_MS = 4
+
 /** Places of arrivals that have begun, kept until they are taken away together. */
 const MOST_BEGUN = 256
 
@@ -72,6 +75,19 @@ export class Arrivals {
 
   get waiting(): number {
     return this.#waiting.length - this.#next
+  }
+
+  /**
+   * Resolves in the order of asking. It is for those who all go on when one thing happens that they have waited for: each of
+   * them would find that there is time.
+   */
+  turn(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve)
+      if (this.#isGoing) return
+      this.#isGoing = true
+      process.nextTick(this.#go)
+    })
   }
 
   /** @param begin called now or later. */
@@ -142,3 +158,27 @@ export class Turns {
 
 /** The turns of this process's event loop. */
 export const turns = new Turns()
+
+/**
+ * The turns of what comes from the source, such as a page of a list: they do not wait behind those of requests, of which
+ * there may be thousands.
+ */
+export const sourceTurns = new Turns(SOURCE_MS)
+
+/**
+ * Cuts work on many items into parts that are small beside a slice, so that the clock is read once for each of them.
+ *
+ * @param weightOf of an item. @yields runs of items that weigh `most` or more together; only the last may weigh less.
+ */
+export function* partsOf<T>(items: readonly T[], weightOf: (item: T) => number, most: number): Generator<readonly T[]> {
+  let first = 0
+  let weight = 0
+  for (let i = 0; i < items.length; i++) {
+    weight += weightOf(items[i]!)
+    if (weight < most) continue
+    yield items.slice(first, i + 1)
+    first = i + 1
+    weight = 0
+  }
+  if (first < items.length) yield items.slice(first)
+}

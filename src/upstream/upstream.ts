@@ -67,10 +67,14 @@ export interface UpstreamWatchOptions {
   readonly startRevision: Revision
 }
 
-/** Why a watch ended without being closed. A compaction loses history, anything else only the connection. */
+/**
+ * Why a watch ended without being closed. A compaction loses history, anything else only the connection. `left`: the
+ * member that served the watch is of no use, and another one answers, so there is nothing to wait for before the next
+ * watch. A source says so at most once in a second.
+ */
 export type WatchEnd =
   | { readonly kind: 'compacted'; readonly compactRevision: Revision }
-  | { readonly kind: 'failed'; readonly error: UpstreamError }
+  | { readonly kind: 'failed' | 'left'; readonly error: UpstreamError }
 
 /** The handlers are called synchronously, one at a time, in etcd's order; none is called after `close()` or `onEnd`. */
 export interface WatchHandlers {

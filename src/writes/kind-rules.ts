@@ -15,8 +15,8 @@ import {
   record,
   textMember,
 } from '../codec/json-tree.js'
+import type { DefinedSchema } from '../codec/defined-schema.js'
 import { fillDefaults, pruneNulls, pruneUnknown } from '../codec/structural-change.js'
-import { type OpenApiSchema, structuralOf } from '../codec/structural-schema.js'
 import { readDefinition } from '../dialect/crd.js'
 import type { ScalePaths, ServedResource } from '../dialect/resource-registry.js'
 import { apiVersion, resourceId } from '../model/resource.js'
@@ -80,8 +80,10 @@ export class KindRulebook {
     const { resource, origin, subresources } = served
     const version = apiVersion(resource)
     const builtIn = origin === 'well-known' ? this.shapes.ofKind(version, resource.kind) : undefined
-    const schema = origin === 'custom' ? served.schema?.parsed : undefined
-    const shape = builtIn ?? customShape(schema, this.shapes.objectMeta)
+    const schema = origin === 'custom' ? served.schema : undefined
+    // Only threads check what is written; parsing a schema takes too long for the event loop, which removes objects.
+    let shape = builtIn
+    const shapeOf = (): Shape => (shape ??= customShape(schema?.parsed, this.shapes.objectMeta))
     return {
       typeProblem: (object) =>
         builtIn === undefined
@@ -89,12 +91,16 @@ export class KindRulebook {
           : typeProblem(object, builtIn),
       ...(schema === undefined
         ? {
-            dropUnknown: (object) => dropUnknownFields(object, shape),
+            dropUnknown: (object) => dropUnknownFields(object, shapeOf()),
             fillDefaults: (object) => builtIn !== undefined && this.defaults.fill(version, resource.kind, object),
           }
         : this.#bySchema(schema, served.definition?.preservesUnknownFields ?? false)),
-      shape,
-      schema,
+      get shape() {
+        return shapeOf()
+      },
+      get schema() {
+        return schema?.parsed
+      },
       hasStatus: subresources.status,
       scale: subresources.scale,
       createsOnUpdate: origin === 'declared' || CREATED_ON_UPDATE.has(resourceId(resource)),
@@ -103,18 +109,17 @@ export class KindRulebook {
   }
 
   /** The same as what reads do to objects of a definition (`codec/read-rules.ts`); what goes is told. */
-  #bySchema(schema: OpenApiSchema, keepsUnknown: boolean): Pick<KindRules, 'dropUnknown' | 'fillDefaults'> {
-    const structural = structuralOf(schema)
+  #bySchema(schema: DefinedSchema, keepsUnknown: boolean): Pick<KindRules, 'dropUnknown' | 'fillDefaults'> {
     return {
       dropUnknown: (object) => {
         const inMetadata = dropUnknownFields(object['metadata'] ?? null, this.shapes.objectMeta)
         const unknown = { path: [], found: inMetadata.map((path) => `metadata.${path}`) }
-        if (!keepsUnknown) pruneUnknown(object, structural, true, unknown)
+        if (!keepsUnknown) pruneUnknown(object, schema.structural, true, unknown)
         return unknown.found
       },
       fillDefaults: (object) => {
-        if (!keepsUnknown) pruneNulls(object, structural)
-        fillDefaults(object, structural)
+        if (!keepsUnknown) pruneNulls(object, schema.structural)
+        fillDefaults(object, schema.structural)
       },
     }
   }

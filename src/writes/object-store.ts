@@ -22,11 +22,18 @@ import type { Key, KeyValue } from '../model/event.js'
 import { apiVersion, keyOfName, type ObjectName, type Resource } from '../model/resource.js'
 import { formatResourceVersion } from '../model/resource-version.js'
 import type { Revision } from '../model/revision.js'
-import { BadRequestError, InternalError, NotImplementedError, TimeoutError } from '../model/status.js'
+import {
+  BadRequestError,
+  InternalError,
+  NotImplementedError,
+  RequestEntityTooLargeError,
+  TimeoutError,
+} from '../model/status.js'
 import { isUnservable, StoredObject } from '../model/stored-object.js'
 import type { Clock } from '../support/clock.js'
 import { sleep } from '../support/clock.js'
 import type { Random } from '../support/random.js'
+import { turns } from '../support/turns.js'
 import { isOwnLease } from '../upstream/lease-id.js'
 import { UpstreamError, type UpstreamReader, type UpstreamWriter } from '../upstream/upstream.js'
 import { KeySlots } from './key-slots.js'
@@ -131,7 +138,7 @@ export class ObjectStore {
     }
   }
 
-  /** Yields every object under a prefix, page by page, all at one revision. */
+  /** Yields every object under a prefix, page by page, all at one revision, in slices of time. */
   async *list(served: ServedResource, prefix: Key): AsyncGenerator<Held> {
     let startKey = prefix
     let revision: Revision | undefined
@@ -141,6 +148,7 @@ export class ObjectStore {
       )
       revision ??= page.revision
       for (const keyValue of page.keyValues) {
+        if (turns.isOver) await turns.take()
         const stored = this.#stored(served, keyValue)
         const held = stored === null ? null : this.#heldOf(served, stored)
         if (held !== null) yield held
@@ -167,8 +175,8 @@ export class ObjectStore {
         const change = decide(held)
         if (change.kind === 'none') return { kind: 'unchanged', stored: held?.stored ?? null }
         if (held?.isForeign === true) throw notOurs(place, 'as protobuf, by a kube-apiserver')
+        const value = change.kind === 'put' ? this.#bytesOf(change.value, place.served) : null
         if (change.kind === 'put' && !Buffer.isBuffer(change.value)) await confirm?.(held?.object ?? null, change.value)
-        const value = change.kind === 'put' ? bytesOf(change.value, place.served) : null
         if (dryRun) return this.#outcome(place, key, held, value, '0', held?.stored.modRevision ?? null)
         const leaseId = change.kind === 'put' ? await change.lease() : '0'
         if (leaseId !== current?.leaseId) granted = leaseId
@@ -198,6 +206,16 @@ export class ObjectStore {
     } finally {
       await this.#dropLease(granted)
     }
+  }
+
+  /** @throws RequestEntityTooLargeError for a value that nobody could read again; BadRequestError, see `bytesOf`. */
+  #bytesOf(value: JsonRecord | Buffer, served: ServedResource): Buffer {
+    const bytes = bytesOf(value, served)
+    const { maxValueBytes } = this.#options
+    if (bytes.length <= maxValueBytes) return bytes
+    throw new RequestEntityTooLargeError(
+      `Request entity too large: the object would take ${bytes.length} bytes, and the limit is ${maxValueBytes}`,
+    )
   }
 
   /** Ends a lease that a write has granted and no key has any more. The write does not fail by it. */

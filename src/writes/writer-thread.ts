@@ -2,6 +2,7 @@
  * The program of the threads that compute writes: the same `Writer` as on the event loop. What belongs to the process (etcd,
  * rights, what a namespace still holds) is asked of it.
  */
+import type { Transferable } from 'node:worker_threads'
 import { ObjectViews } from '../codec/object-views.js'
 import { jsonText } from '../codec/json-tree.js'
 import { kubernetesSchema } from '../codec/protobuf/schema.js'
@@ -9,7 +10,8 @@ import { type ServedResource, viewTargetOf } from '../dialect/resource-registry.
 import { fromShared } from '../dialect/shared-resource.js'
 import { systemClock } from '../support/clock.js'
 import { systemRandom } from '../support/random.js'
-import { type CallBack, serveJobs } from '../support/serve-jobs.js'
+import type { Compare, WriteOperation, WriteResult } from '../upstream/upstream.js'
+import { type CallBack, ownMemory, serveJobs } from '../support/serve-jobs.js'
 import {
   type Returned,
   returnedBy,
@@ -19,7 +21,7 @@ import {
   type WriteMessage,
 } from './thread-messages.js'
 import type { ConfirmPut } from './object-store.js'
-import type { WriteRequest } from './write-context.js'
+import type { WriteAnswer, WriteRequest } from './write-context.js'
 import { Writer, type WriterOptions } from './writer.js'
 
 /** Objects in protobuf, or in another version, as JSON: one job needs few of them. */
@@ -39,7 +41,7 @@ function writerFor(message: WriteMessage): Writer {
     upstream: {
       read: (...values) => ask('read', ...values),
       readKey: (...values) => ask('readKey', ...values),
-      write: (...values) => ask('write', ...values),
+      write: (compares, operations) => write(compares, operations),
       grantLease: (...values) => ask('grantLease', ...values),
       dropLease: (...values) => ask('dropLease', ...values),
     },
@@ -52,7 +54,7 @@ function writerFor(message: WriteMessage): Writer {
     find: () => namespaces,
     resources: () => [],
     onRetry: () => void call('onRetry'),
-    onUnusable: (problem) => void call('onUnusable', problem),
+    onUnusable: (problem) => void call('onUnusable', [problem]),
     containers: {
       // The process itself deletes what holds other objects.
       isContainer: () => false,
@@ -64,7 +66,14 @@ function writerFor(message: WriteMessage): Writer {
 }
 
 async function ask<T>(name: string, ...values: readonly unknown[]): Promise<T> {
-  return withBuffers(valueOf((await call(name, ...values)) as Returned<T>))
+  return withBuffers(valueOf((await call(name, values)) as Returned<T>))
+}
+
+/** The other side gets a copy that is made here: one that it has to make takes the time of the event loop. */
+async function write(compares: readonly Compare[], operations: readonly WriteOperation[]): Promise<WriteResult> {
+  const copies = operations.map((one) => (one.type === 'put' ? { ...one, value: new Uint8Array(one.value) } : one))
+  const memory = copies.flatMap((one) => (one.type === 'put' ? ownMemory(one.value) : []))
+  return withBuffers(valueOf((await call('write', [compares, copies], memory)) as Returned<WriteResult>))
 }
 
 /** As text: a structured clone would lose what sets a number that keeps its digits apart from an object. */
@@ -77,7 +86,7 @@ function resourceOf({ id, resource }: ServedMessage): ServedResource {
   return served.get(id)!
 }
 
-serveJobs(async (message, callBack) => {
+async function perform(message: unknown, callBack: CallBack): Promise<Returned<WriteAnswer>> {
   job = message as WriteMessage
   call = callBack
   return await returnedBy(async () => {
@@ -101,4 +110,14 @@ serveJobs(async (message, callBack) => {
     }
     return await writer.perform(verb, request)
   })
-})
+}
+
+function memoryOf(returned: Returned<WriteAnswer>): readonly Transferable[] {
+  if (returned.kind === 'error') return []
+  const answer = returned.value
+  return ownMemory(
+    answer.kind === 'object' ? answer.stored.bytes : answer.kind === 'document' ? answer.json : answer.bytes,
+  )
+}
+
+serveJobs(perform, memoryOf)

@@ -172,3 +172,24 @@ void t.test('X-Forwarded-For is believed from named proxies only, and only as fa
   for (const [name, peer, header, expected] of rows) t.equal(clientAddress(peer, header, proxies), expected, name)
   t.equal(clientAddress('127.0.0.1', ['5.6.7.8'], trustedProxies([])), '127.0.0.1')
 })
+
+void t.test('more slots go to those who wait at once; fewer send nobody away', async (t) => {
+  const gate = gateOf({ slots: 1 })
+  const bounds = { maxWaiting: 100, maxWaitingPerIdentity: 100 }
+  const leaves = [await gate.enter('a')]
+  const entered = ['b', 'c', 'd'].map(async (identity) => leaves.push(await gate.enter(identity)))
+  gate.setBounds({ ...bounds, slots: 3, maxSlotsPerIdentity: 3 })
+  await settled()
+  t.match(gate, { running: 3, waiting: 1 })
+  gate.setBounds({ ...bounds, slots: 1, maxSlotsPerIdentity: 1 })
+  t.match(gate, { running: 3, waiting: 1 })
+  leaves.shift()?.()
+  leaves.shift()?.()
+  await settled()
+  t.match(gate, { running: 1, waiting: 1 }, 'no slot is free yet')
+  t.equal(gate.tryEnter('e'), null)
+  leaves.shift()?.()
+  await Promise.all(entered)
+  t.match(gate, { running: 1, waiting: 0 })
+  leaves.shift()?.()
+})

@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:net'
 import t from 'tap'
 import { MAGIC } from '../../bench/support/objects.js'
 import { endAll } from '../../bench/support/processes.js'
-import { openWatchers, type WatchRequest, type WatchersReport } from '../../bench/support/watchers.js'
+import { openWatchers, type WatchRequest, type WatchersReport, writeClassesFile } from '../../bench/support/watchers.js'
 import { createWorkspace } from '../../bench/support/workspace.js'
 
 t.teardown(endAll)
@@ -131,4 +131,48 @@ void t.test('streams of HTTP/2 over TLS are told apart, however their frames are
   const report = await watchers.caughtUp(3, 2_000)
   await watchers.end()
   t.match(report, { event: 'caught-up', received: 60, missing: 0, repeated: 0, strays: 0, ended: 0 })
+})
+
+void t.test('the streams of a connection watch paths of their own, and are owed what their classes say', async (t) => {
+  const workspace = createWorkspace()
+  t.teardown(() => workspace.remove())
+  const classesFile = workspace.path('classes')
+  // Of each four events: one for both connections, one for each, and one for nobody.
+  writeClassesFile(classesFile, [2, 0, 1, null])
+  const paths = [
+    { path: '/all', kind: 'shared', accept: 'text/plain', owed: { class: 2, isEach: false } },
+    { path: '/of/{c}', kind: 'own', owed: { class: 0, isEach: true } },
+    { path: '/nothing' },
+  ]
+  const served = async (bodies: Readonly<Record<string, readonly number[]>>): Promise<[WatchersReport, string[]]> => {
+    const { certFile, keyFile } = workspace.tls()
+    const server = createSecureServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) })
+    const asked: string[] = []
+    server.on('stream', (stream, headers) => {
+      asked.push(`${headers[':path']} ${headers['accept'] ?? ''}`)
+      stream.respond({ ':status': 200 })
+      stream.write((bodies[headers[':path'] ?? ''] ?? []).map(event).join(''))
+    })
+    server.on('sessionError', () => {})
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const address = server.address()
+    const port = address && typeof address === 'object' ? address.port : 0
+    try {
+      const request = { port, path: '/', tls: true, http2: true }
+      const watchers = await openWatchers(request, { connections: 2, streams: 3, classesFile, paths })
+      const report = await watchers.caughtUp(8, 1_000)
+      await watchers.end()
+      return [report, asked.toSorted()]
+    } finally {
+      server.close()
+    }
+  }
+  const right = { '/all': [0, 4], '/of/0': [1, 5], '/of/1': [2, 6] }
+  const [report, asked] = await served(right)
+  t.match(report, { event: 'caught-up', received: 8, missing: 0, repeated: 0, strays: 0 })
+  t.match(report.kinds, { shared: { count: 4 }, own: { count: 4 } })
+  t.same(asked, ['/all text/plain', '/all text/plain', '/nothing ', '/nothing ', '/of/0 ', '/of/1 '])
+  t.match((await served({ ...right, '/of/1': [2] }))[0], { event: 'late' }, 'one that lacks what it is owed')
+  t.match((await served({ ...right, '/of/1': [2, 5, 6] }))[0], { strays: 1 }, "the other connection's event")
+  t.match((await served({ ...right, '/nothing': [3] }))[0], { strays: 2 }, 'what nobody is owed')
 })

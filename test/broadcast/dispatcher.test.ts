@@ -791,3 +791,25 @@ void t.test('ends', (t) => {
   })
   t.end()
 })
+
+void t.test(
+  'lower bounds free the logs at once, and a slow watcher goes on from the ring without a hole',
+  async (t) => {
+    const { watch, apply, settle, dispatcher } = createHarness({ revision: 10 })
+    const quick = watch()
+    const slow = watch({ sink: new TestSink() })
+    slow.sink.isFull = true
+    await settle()
+    for (const at of [11, 12, 13]) await apply(batch(at, put('x', 'a', at)))
+    const held = (): number => [...dispatcher.groups].reduce((sum, { log }) => sum + log.capacity, 0)
+    t.ok(held() > 0, 'the log is kept for the slow one')
+    dispatcher.setBounds({ logBytes: 100, allLogBytes: 100, replayBytes: 100 })
+    t.equal(held(), 0)
+    await apply(batch(14, put('x', 'a', 14)))
+    slow.drain()
+    await settle()
+    const all = ['ADDED a@11', 'MODIFIED a@12', 'MODIFIED a@13', 'MODIFIED a@14']
+    t.same(quick.seen, all)
+    t.same(slow.seen, all)
+  },
+)

@@ -22,6 +22,7 @@ const WIRES: Readonly<Record<string, string>> = {
   http1: 'HTTP/1.1',
   'http1-tls': 'HTTP/1.1, TLS',
   http2x100: 'HTTP/2, 100 watches a connection',
+  'http2x20-tls': 'HTTP/2, TLS, 20 watches a connection',
   'http2x100-tls': 'HTTP/2, TLS, 100 watches a connection',
   websocket: 'WebSocket',
   sse: 'server-sent events',

@@ -12,7 +12,8 @@ import { nodeTransport } from '../../src/client/node/node-transport.js'
 import { keyFromText } from '../../src/model/event.js'
 import type { Revision } from '../../src/model/revision.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
-import { systemClock } from '../../src/support/clock.js'
+import { type Clock, systemClock } from '../../src/support/clock.js'
+import { type Logger, silentLogger } from '../../src/support/log.js'
 import { RemoteApiServer } from '../../src/upstream/http/remote-api-server.js'
 import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../src/upstream/upstream.js'
@@ -82,6 +83,10 @@ export interface ScenarioOptions {
    * over SSE, or in JSON lines as if it were a kube-apiserver, which writes one object in a revision.
    */
   readonly chain?: 'sse' | 'json'
+  /** Of the server and its connection to etcd. Default: real time. */
+  readonly clock?: Clock
+  /** Default: nothing is written. */
+  readonly logger?: Logger
   /** Wraps the upstream of the server, to make a broken build. */
   readonly wrap?: (upstream: Upstream) => Upstream
 }
@@ -186,13 +191,15 @@ export class Scenario {
   /** Starts a server; an earlier one goes on until the test ends. */
   async startServer(): Promise<void> {
     const endpoints = this.proxies.map(({ port }) => `http://127.0.0.1:${port}`)
-    const upstream = connectEtcd({ endpoints, ...KEEP_ALIVE, ...this.#options.times })
-    const { wrap, flags = [], config, chain } = this.#options
+    const { wrap, flags = [], config, chain, times, clock = systemClock, logger = silentLogger } = this.#options
+    const upstream = connectEtcd({ endpoints, ...KEEP_ALIVE, ...times, clock })
     if (chain !== undefined) return await this.#startChain(chain)
     this.h = await startApp(this.#t, {
       upstream: wrap?.(upstream) ?? upstream,
       flags: ['--etcd-servers', endpoints.join(), ...flags],
       config: { bookmarkInterval: 200, resources: servedHere, ...config },
+      clock,
+      logger,
     })
     this.#record()
   }

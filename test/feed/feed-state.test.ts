@@ -45,6 +45,7 @@ const inputs: { [K in FeedInput['kind']]: Extract<FeedInput, { kind: K }> } = {
   'watch-compacted': { kind: 'watch-compacted', compactRevision: rev(120), at: 5 },
   'watch-too-large': { kind: 'watch-too-large', message: '1 GB', at: 5 },
   'watch-failed': { kind: 'watch-failed', message: 'cut', at: 5 },
+  'watch-left': { kind: 'watch-left', why: 'gone silent' },
   'same-history': { kind: 'same-history', now: rev(200) },
   'other-history': { kind: 'other-history', why: 'restored' },
   'verify-compacted': { kind: 'verify-compacted' },
@@ -57,6 +58,7 @@ const inputs: { [K in FeedInput['kind']]: Extract<FeedInput, { kind: K }> } = {
 const lost = 'backing-off: close-watch disconnected set-timer'
 const anew = 'listing: close-watch disconnected list'
 const anewLater = lost
+const resumed = 'verifying: close-watch disconnected watch'
 
 /** `state: effects` for each pair; `-`: nothing happens. */
 const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
@@ -75,6 +77,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'watch-compacted': '-',
     'watch-too-large': '-',
     'watch-failed': '-',
+    'watch-left': '-',
     'same-history': '-',
     'other-history': '-',
     'verify-compacted': '-',
@@ -98,6 +101,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'watch-compacted': '-',
     'watch-too-large': '-',
     'watch-failed': '-',
+    'watch-left': '-',
     'same-history': '-',
     'other-history': '-',
     'verify-compacted': '-',
@@ -121,13 +125,14 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'watch-compacted': anew,
     'watch-too-large': anew,
     'watch-failed': lost,
+    'watch-left': resumed,
     'same-history': '-',
     'other-history': '-',
     'verify-compacted': '-',
     'verify-failed': '-',
     rebuild: anew,
     wake: '-',
-    doubted: 'verifying: close-watch disconnected watch',
+    doubted: resumed,
   },
   watching: {
     start: '-',
@@ -144,13 +149,14 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'watch-compacted': anew,
     'watch-too-large': anew,
     'watch-failed': lost,
+    'watch-left': resumed,
     'same-history': '-',
     'other-history': '-',
     'verify-compacted': '-',
     'verify-failed': '-',
     rebuild: anew,
     wake: '-',
-    doubted: 'verifying: close-watch disconnected watch',
+    doubted: resumed,
   },
   verifying: {
     start: '-',
@@ -167,6 +173,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'watch-compacted': anew,
     'watch-too-large': anewLater,
     'watch-failed': lost,
+    'watch-left': resumed,
     'same-history': 'catching-up: seek release-held',
     'other-history': anew,
     'verify-compacted': anew,
@@ -190,6 +197,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'watch-compacted': '-',
     'watch-too-large': '-',
     'watch-failed': '-',
+    'watch-left': '-',
     'same-history': '-',
     'other-history': '-',
     'verify-compacted': '-',
@@ -213,6 +221,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'watch-compacted': '-',
     'watch-too-large': '-',
     'watch-failed': '-',
+    'watch-left': '-',
     'same-history': '-',
     'other-history': '-',
     'verify-compacted': '-',
@@ -348,6 +357,13 @@ void t.test('waits grow until a connection has been healthy', async (t) => {
     const from: FeedState = { ...states.watching, attempt: 4, openedAt }
     const { effects } = next(from, { kind: 'watch-failed', message: 'cut', at: HEALTHY_MS }, expire)
     t.match(effect(effects, 'set-timer'), { attempt, pace: 'backoff' }, `opened at ${openedAt}`)
+  }
+})
+
+void t.test('a member that is left is no failure, however often it happens', async (t) => {
+  for (const kind of ['watching', 'catching-up', 'verifying'] as const) {
+    const from: FeedState = { ...states[kind], attempt: 4 }
+    t.match(next(from, inputs['watch-left'], expire).state, { kind: 'verifying', attempt: 4, place, openedAt: null })
   }
 })
 

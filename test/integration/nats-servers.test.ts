@@ -297,3 +297,34 @@ void t.test('--workers over NATS: the primary publishes and subscribes, its work
   )
   t.same(await Promise.all([candidate.kill('SIGTERM'), edge.kill('SIGTERM')]), [0, 0])
 })
+
+void t.test('a publisher that starts and soon ends, time and again, says why once', async (t) => {
+  const nats = await startNats(t)
+  const etcd = createEmbeddedUpstream()
+  put(etcd, 'a')
+  const lines: { readonly level: string; readonly reason: unknown }[] = []
+  const at = (level: string) => (fields: object, message: string) => {
+    if (message === 'publishing was interrupted') lines.push({ level, reason: (fields as { reason: string }).reason })
+  }
+  const nothing = (): void => {}
+  await startApp(t, {
+    // The stream takes all that NATS may store, and there is no room for its snapshots.
+    flags: [
+      '--nats-servers',
+      nats.url,
+      '--nats-lease=1s',
+      '--nats-stream-bytes=1GiB',
+      '--etcd-servers=http://127.0.0.1:1',
+    ],
+    config: { resources: onlyPods() },
+    upstream: etcd,
+    ready: false,
+    logger: { debug: at('debug'), info: nothing, warn: at('warn'), error: nothing },
+  })
+  await until(() => lines.length >= 4, 'it is tried several times')
+  t.same(new Set(lines.map(({ reason }) => reason)).size, 1, JSON.stringify(lines))
+  t.same(
+    lines.map(({ level }) => level),
+    ['warn', ...lines.slice(1).map(() => 'debug')],
+  )
+})

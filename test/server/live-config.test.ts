@@ -5,6 +5,8 @@ import { request } from 'node:http'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { type Config, load } from '../../src/config/load.js'
+import { options } from '../../src/config/options.js'
+import { RELOADABLE } from '../../src/config/reload.js'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { LiveConfig } from '../../src/server/live-config.js'
 import { startEtcd } from '../support/etcd-process.js'
@@ -61,7 +63,7 @@ void t.test('limits, hosts and the log level change; the log and a metric say so
 
 void t.test('a change that needs a restart is refused whole, by the name of its flag', async (t) => {
   const { write, live, lines, levels, sample } = scene(t, 'maxWatchers: 10\n')
-  write('maxWatchers: 20\nwatchCacheBytes: 32MiB\nbookmarkInterval: 7s\n')
+  write('maxWatchers: 20\nwatchCacheSizes: [pods#0]\nbookmarkInterval: 7s\n')
   live.reload()
   t.equal(live.current.maxWatchers, 10, 'not even what could change is taken')
   t.same(levels, [])
@@ -70,7 +72,7 @@ void t.test('a change that needs a restart is refused whole, by the name of its 
       message: 'the configuration was not loaded again; the last one stays in force',
       fields: {
         problems: [
-          '--watch-cache-bytes cannot change without a restart',
+          '--watch-cache-sizes cannot change without a restart',
           '--bookmark-interval cannot change without a restart',
         ],
       },
@@ -121,6 +123,103 @@ void t.test('a running server takes a new limit and new hosts on SIGHUP', async 
   await until(() => server.log().includes('--bind-address cannot change without a restart'), 'it is refused')
   t.ok(await hostIsAllowed(), 'and what was in force stays')
   t.equal((await server.metrics()).get('distributary_config_last_reload_successful'), 0)
+})
+
+void t.test('what does not fit together is refused: a memory target below the caches', (t) => {
+  const { write, live, lines } = scene(t, 'memoryTarget: 1GiB\n')
+  write('memoryTarget: 256MiB\nwatchCacheBytes: 512MiB\n')
+  live.reload()
+  t.match(lines.at(-1)?.fields['problems'], [/--memory-target is less than --list-cache-bytes and --watch-cache-bytes/])
+  t.match(live.current, { memoryTarget: 2 ** 30, watchCacheBytes: 64 * 2 ** 20 })
+  t.end()
+})
+
+const MiB = 2 ** 20
+const RING = 'distributary_cache_ring_bytes{group="",resource="configmaps"}'
+
+for (const workers of [1, 2]) {
+  void t.test(`memory bounds go down and up while a server with --workers=${workers} runs`, async (t) => {
+    const file = join(t.testdir(), 'config.yaml')
+    let accepted = 0
+    const apply = async (yaml: string): Promise<void> => {
+      writeFileSync(file, yaml)
+      process.kill(server.pid, 'SIGHUP')
+      accepted += processes
+      await until(() => server.log().split('"changed":["').length > accepted, 'every process has read it')
+    }
+    const processes = workers > 1 ? workers + 1 : 1
+    writeFileSync(file, '')
+    const etcd = await startEtcd(t)
+    const server = await startServer(t, {
+      flags: [
+        `--config=${file}`,
+        `--workers=${workers}`,
+        `--etcd-servers=${etcd.url}`,
+        '--resource=configmaps',
+        '--requests-per-second=100000',
+      ],
+    })
+    const writer = new EtcdWriter([etcd])
+    const write = async (count: number): Promise<void> => {
+      for (let i = 0; i < count; i++) {
+        const metadata = { name: `c${i % 4}`, namespace: 'default' }
+        const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { a: 'x'.repeat(100_000) } }
+        await writer.put(`/registry/configmaps/default/c${i % 4}`, body)
+      }
+    }
+    const paths = '/api/v1/namespaces/default/configmaps'
+    const list = async (): Promise<{ status: number; version: string }> => {
+      const answer = await fetch(`${server.url}${paths}`, { headers: { connection: 'close' } })
+      const body = (await answer.json()) as { metadata: { resourceVersion?: string } }
+      return { status: answer.status, version: body.metadata.resourceVersion ?? '' }
+    }
+    const watchFrom = async (version: string): Promise<string> => {
+      const from = `watch=1&timeoutSeconds=1&resourceVersion=${version}`
+      const answer = await fetch(`${server.url}${paths}?${from}`, { headers: { connection: 'close' } })
+      return await answer.text()
+    }
+    /** The largest of all processes. */
+    const ring = async (): Promise<number> => (await server.metrics()).get(RING) ?? 0
+
+    const { version: before } = await list()
+    await write(50)
+    await until(async () => (await ring()) > 4 * MiB, 'the history is larger than the bound that comes')
+    t.match(await watchFrom(before), /"type":"(ADDED|MODIFIED)"/)
+
+    await apply('watchCacheBytes: 1MiB\n')
+    t.ok((await ring()) <= workers * MiB, 'it is within its bound at once')
+    t.match(await watchFrom(before), '"code":410', 'what is gone is said to be gone')
+    const { version: recent } = await list()
+    await write(5)
+    await until(async () => (await list()).version !== recent, 'the writes are there')
+    t.match(await watchFrom(recent), '"type":"MODIFIED"', 'and what is kept can be resumed from')
+    t.ok((await ring()) <= workers * MiB, 'it stays within its bound')
+
+    await apply('watchCacheBytes: 16MiB\n')
+    await write(50)
+    await until(async () => (await ring()) > 4 * MiB, 'a higher bound keeps more')
+
+    // The caches are as small as they may be, because the target has to hold them.
+    const small = `watchCacheBytes: 1MiB\nlistCacheBytes: 0\nmemoryTarget: ${processes * 128}MiB\n`
+    const resident = server.memory().now
+    await apply(small)
+    if (workers === 1) t.ok(resident > 128 * MiB, 'the process is larger than the least target')
+    await until(async () => (await list()).status === 429, 'a list is refused beyond the target')
+    t.equal((await fetch(`${server.url}/readyz`)).status, 200)
+    await apply('memoryTarget: 16GiB\n')
+    t.equal((await list()).status, 200, 'and answered under a higher one')
+    await apply('')
+    t.equal((await server.metrics()).get('distributary_config_last_reload_successful'), 1)
+  })
+}
+
+void t.test('the operations guide names every option that a running server takes anew', (t) => {
+  const guide = readFileSync(new URL('../../../docs/operations.md', import.meta.url), 'utf8')
+  const section = /## Change the configuration\n([^]*?)\n## /.exec(guide)?.[1] ?? ''
+  const takes = /These options take\s+effect at once:([^]*?)unless with/.exec(section)?.[1] ?? ''
+  const named = [...takes.matchAll(/`(--[a-z-]+)`/g)].map(([, flag]) => flag ?? '')
+  t.same(named.toSorted(), RELOADABLE.map((name) => options[name].flag).toSorted())
+  t.end()
 })
 
 /** What each process has answered for a path: connections are spread over the workers. */

@@ -176,3 +176,28 @@ void t.test('whatever is done to the ring, it holds the newest items', (t) => {
   t.pass('20 rounds of 300')
   t.end()
 })
+
+void t.test('new bounds hold at once, and the floor follows', (t) => {
+  const full = (): RingBuffer<RingItem> =>
+    ringOf({}, 5, ...[10, 20, 30, 40].map((revision) => item(revision, 10, revision)))
+  const cases: [name: string, bounds: Partial<RingBounds>, held: number[], floor: number][] = [
+    ['all fit', { maxBytes: 40 }, [10, 20, 30, 40], 5],
+    ['fewer bytes', { maxBytes: 39 }, [20, 30, 40], 10],
+    ['the newest alone may be larger', { maxBytes: 1 }, [40], 30],
+    ['fewer items', { maxItems: 2 }, [30, 40], 20],
+    ['fewer items, which are kept for their time', { maxItems: 2, keepAgeMs: 35 }, [20, 30, 40], 10],
+    ['a lower age', { maxAgeMs: 20 }, [30, 40], 20],
+  ]
+  for (const [name, bounds, held, floor] of cases) {
+    const ring = full()
+    ring.setBounds({ ...unbounded, ...bounds }, 50)
+    checkRing(ring)
+    t.same(revisions(ring), held, name)
+    t.equal(ring.floorRevision, floor, `${name}: floor`)
+  }
+  const ring = ringOf({ maxItems: 2 }, 5, item(10), item(20))
+  ring.setBounds({ ...unbounded, maxItems: 3 }, 0)
+  for (const revision of [30, 40]) ring.append(item(revision))
+  t.same(revisions(ring), [20, 30, 40], 'higher bounds keep more')
+  t.end()
+})

@@ -7,7 +7,7 @@ serveJobs(async (message, call) => {
     case 'echo':
       return values
     case 'call':
-      return await call('ask', ...values)
+      return await call('ask', values)
     case 'hang':
       for (;;);
     case 'fill':

@@ -1,6 +1,6 @@
 /** Slices of the event loop: everybody gets on, and nothing takes more than its slice before others have theirs. */
 import t from 'tap'
-import { Arrivals, Slice, Turns } from '../../src/support/turns.js'
+import { Arrivals, partsOf, Slice, Turns } from '../../src/support/turns.js'
 
 void t.test('one turn is given in one iteration of the event loop, in the order of asking', async (t) => {
   const turns = new Turns()
@@ -116,5 +116,61 @@ void t.test('arrivals that never cease are begun in order, and none waits twice'
     Array.from({ length: count }, (_, i) => i),
   )
   t.equal(most, 10)
+  t.equal(arrivals.waiting, 0)
+})
+
+void t.test('work is cut into parts of about one weight, without loss', async (t) => {
+  const rows = [
+    [[], []],
+    [[1, 2, 3], [[1, 2, 3]]],
+    [
+      [9, 9, 9],
+      [[9, 9], [9]],
+    ],
+    [
+      [50, 1, 50],
+      [[50], [1, 50]],
+    ],
+    [
+      [4, 4, 4, 4, 4],
+      [
+        [4, 4, 4],
+        [4, 4],
+      ],
+    ],
+  ] as const
+  for (const [items, parts] of rows) t.same([...partsOf<number>(items, (item) => item, 10)], parts, items.join())
+})
+
+void t.test('those who waited for one thing go on one after the other, as many as there is time for', async (t) => {
+  let inIteration = 0
+  let mostInIteration = 0
+  const slice = {
+    get isOver() {
+      return inIteration >= 3
+    },
+  }
+  let isDone = false
+  const iteration = (): void => {
+    inIteration = 0
+    if (!isDone) setImmediate(iteration)
+  }
+  iteration()
+  const arrivals = new Arrivals(slice)
+  const gate = Promise.resolve()
+  const order: number[] = []
+  const waiter = async (number: number): Promise<void> => {
+    await gate
+    await arrivals.turn()
+    // What it does is its time as well.
+    await Promise.resolve()
+    order.push(number)
+    mostInIteration = Math.max(mostInIteration, ++inIteration)
+  }
+  const numbers = Array.from({ length: 20 }, (_, i) => i)
+  await Promise.all(numbers.map(waiter))
+  isDone = true
+  t.same(order, numbers)
+  t.equal(mostInIteration, 3)
   t.equal(arrivals.waiting, 0)
 })

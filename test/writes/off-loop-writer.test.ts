@@ -157,6 +157,18 @@ void t.test('small JSON stays on the loop; what may be expensive goes', async (t
   t.equal(jobs(), 5, 'the end of a large object')
 })
 
+void t.test('whatever removes custom objects on the loop does not parse their schema there', async (t) => {
+  const { ask } = world(t)
+  for (const name of ['a', 'b']) {
+    t.equal((await ask('create', 'widgets', JSON.stringify({ metadata: { name } }))).code, 201)
+  }
+  const { schema } = WIDGETS
+  t.teardown(() => Reflect.deleteProperty(schema!, 'parsed'))
+  Object.defineProperty(schema, 'parsed', { configurable: true, get: () => t.fail('it was parsed') })
+  const items = [{ metadata: { name: 'a' }, size: 7 }, { size: 7 }]
+  t.match(await ask('deletecollection', 'widgets', ''), { code: 200, body: { kind: 'WidgetList', items } })
+})
+
 void t.test('errors, rights and warnings are the same from a thread', async (t) => {
   const { ask } = world(t)
   t.match(await ask('create', 'widgets', JSON.stringify({ metadata: { name: 'w' }, text: '!' })), {

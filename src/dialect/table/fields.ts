@@ -5,11 +5,14 @@
 
 export function field(value: unknown, ...path: readonly string[]): unknown {
   let at = value
-  for (const name of path) {
-    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, name)) return undefined
-    at = (at as Record<string, unknown>)[name]
-  }
+  for (const name of path) at = member(at, name)
   return at
+}
+
+/** One step of `field`. A selector may have 20,000 terms, and a path in an array for each takes several times as long. */
+export function member(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
+  return (value as Record<string, unknown>)[name]
 }
 
 /** Returns '' for anything but a string. */

@@ -4,7 +4,7 @@
  */
 import type { JsonNumber } from '../../codec/json-tree.js'
 import { ageOf } from './human-duration.js'
-import { entriesAt, field, listAt, textAt } from './fields.js'
+import { entriesAt, field, listAt, member, textAt } from './fields.js'
 
 export interface Column {
   readonly name: string
@@ -101,34 +101,35 @@ export function formatLabels(object: unknown, ...path: readonly string[]): strin
 
 /** Returns a LabelSelector (matchLabels and matchExpressions) as the text of a query; '' when it selects everything. */
 export function formatSelector(selector: unknown): string {
-  const terms: [key: string, text: string][] = entriesAt(selector, 'matchLabels').map(([key, value]) => [
-    key,
-    `${key}=${String(value)}`,
-  ])
+  const terms = entriesAt(selector, 'matchLabels').map(([key, value]) => ({ key, text: `${key}=${String(value)}` }))
   for (const expression of listAt(selector, 'matchExpressions')) {
-    const key = textAt(expression, 'key')
-    const values = listAt(expression, 'values').map(String).sort().join(',')
-    switch (textAt(expression, 'operator')) {
+    const name = member(expression, 'key')
+    const key = typeof name === 'string' ? name : ''
+    switch (member(expression, 'operator')) {
       case 'In':
-        terms.push([key, `${key} in (${values})`])
+        terms.push({ key, text: `${key} in (${valuesOf(expression)})` })
         break
       case 'NotIn':
-        terms.push([key, `${key} notin (${values})`])
+        terms.push({ key, text: `${key} notin (${valuesOf(expression)})` })
         break
       case 'Exists':
-        terms.push([key, key])
+        terms.push({ key, text: key })
         break
       case 'DoesNotExist':
-        terms.push([key, `!${key}`])
+        terms.push({ key, text: `!${key}` })
         break
       default:
         return '<invalid>'
     }
   }
   return terms
-    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
-    .map(([, text]) => text)
+    .sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
+    .map(({ text }) => text)
     .join(',')
+}
+
+function valuesOf(expression: unknown): string {
+  return listAt(expression, 'values').map(String).sort().join(',')
 }
 
 /** `a,b,c + 2 more...`. */

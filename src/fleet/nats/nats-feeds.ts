@@ -64,6 +64,11 @@ const CHECK_PAGE_TIMEOUT_MS = 15_000
 const RETRY = { firstMs: 200, capMs: 5_000 }
 /** After this many failures in a row the publisher resigns, and another candidate may try. */
 const FAILURES_BEFORE_RESIGNING = 3
+/**
+ * A publisher that has run for so long is well. One that starts and soon ends, time and again (NATS has room for the
+ * stream, and none for its snapshots), is tried again more and more slowly, and its reason is logged once.
+ */
+const WELL_AFTER_MS = 10_000
 
 export function natsFeeds(options: NatsFeedOptions): OpenFeed {
   const { connection, clock, random, logger } = options
@@ -126,6 +131,7 @@ export class NatsFeed implements ResourceFeed {
   #election: Election | null = null
   #publisher: Publisher | null = null
   #failures = 0
+  #wellTimer: Timer | null = null
   #saidInterruption: string | null = null
   #retryTimer: Timer | null = null
   #direct: UpstreamFeed | null = null
@@ -340,14 +346,17 @@ export class NatsFeed implements ResourceFeed {
     this.#metrics.publishing(true)
     void publisher.start().then(() => {
       if (this.#publisher !== publisher) return
-      this.#failures = 0
-      this.#saidInterruption = null
       this.#election?.succeeded()
+      this.#wellTimer = clock.setTimer(WELL_AFTER_MS, () => {
+        this.#failures = 0
+        this.#saidInterruption = null
+      })
     })
   }
 
   #unpublish(): void {
     this.#retryTimer?.cancel()
+    this.#wellTimer?.cancel()
     const publisher = this.#publisher
     this.#publisher = null
     if (publisher === null) return

@@ -60,6 +60,7 @@ interface OpenRelay {
 
 export class Primary {
   readonly #options: PrimaryOptions
+  #history: RingBounds
   readonly #relays = new Map<Key, OpenRelay>()
   readonly #links = new Set<WorkerLink>()
   readonly #stopping = new Set<Promise<void>>()
@@ -70,6 +71,7 @@ export class Primary {
 
   constructor(options: PrimaryOptions) {
     this.#options = options
+    this.#history = options.history
   }
 
   get links(): ReadonlySet<WorkerLink> {
@@ -78,6 +80,12 @@ export class Primary {
 
   *relays(): Generator<Relay> {
     for (const { relay } of this.#relays.values()) yield relay
+  }
+
+  /** Bounds the history that is kept for workers which start later. */
+  setHistoryBounds(bounds: RingBounds): void {
+    this.#history = bounds
+    for (const relay of this.relays()) relay.setHistoryBounds(bounds)
   }
 
   attach(socket: Duplex, { onStarted, onClosed }: LinkEvents): WorkerLink {
@@ -140,9 +148,9 @@ export class Primary {
       open.linger = null
       return open.relay
     }
-    const { openFeed, feedMetrics, history, clock } = this.#options
+    const { openFeed, feedMetrics, clock } = this.#options
     const metrics = feedMetrics(resource)
-    const relay = new Relay({ id: this.#nextId++, resource, openFeed, metrics, history, clock })
+    const relay = new Relay({ id: this.#nextId++, resource, openFeed, metrics, history: this.#history, clock })
     this.#relays.set(resource.etcdPrefix, { relay, linger: null })
     relay.feed.start()
     return relay

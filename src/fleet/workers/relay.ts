@@ -82,6 +82,10 @@ export class Relay implements FeedSink {
     return this.#subscribers.size
   }
 
+  setHistoryBounds(bounds: RingBounds): void {
+    this.#state.setBounds(bounds, this.#clock.monotonic())
+  }
+
   get history(): { readonly batches: number; readonly bytes: number } {
     return { batches: this.#state.batches, bytes: this.#state.bytes }
   }

@@ -6,6 +6,10 @@ import type { RequestedFreshness, ListRead } from '../../dialect/list-options.js
 import type { Key } from '../../model/event.js'
 import { ExpiredError } from '../../model/status.js'
 import type { StoredObject } from '../../model/stored-object.js'
+import { Arrivals } from '../../support/turns.js'
+
+/** Hundreds may wait for one state, and would all go on in one iteration of the event loop. */
+const goingOn = new Arrivals()
 
 /** @throws TooLargeResourceVersionError, StatusError */
 export async function readSnapshot(
@@ -17,10 +21,17 @@ export async function readSnapshot(
     case 'cached':
       return cache.snapshot()
     case 'consistent':
-      return await cache.consistentSnapshot(signal)
+      return await inTurn(cache.consistentSnapshot(signal))
     case 'not-older-than':
-      return await cache.snapshotNotOlderThan(freshness.revision, signal)
+      if (freshness.revision <= cache.revision) return cache.snapshot()
+      return await inTurn(cache.snapshotNotOlderThan(freshness.revision, signal))
   }
+}
+
+async function inTurn(waited: Promise<Snapshot>): Promise<Snapshot> {
+  const snapshot = await waited
+  await goingOn.turn()
+  return snapshot
 }
 
 /** Reads one object. A consistent read of it may cost the upstream one key instead of the whole prefix. */
@@ -47,7 +58,7 @@ export async function readListState(
 ): Promise<Snapshot> {
   if (read.kind === 'exact') return await cache.snapshotAt(read.revision, signal, enter)
   if (read.kind !== 'continue') return await readSnapshot(cache, read, signal)
-  if (read.revision === null) return await cache.consistentSnapshot(signal)
+  if (read.revision === null) return await inTurn(cache.consistentSnapshot(signal))
   try {
     return await cache.snapshotAt(read.revision, signal, enter)
   } catch (error) {

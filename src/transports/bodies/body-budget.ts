@@ -18,9 +18,11 @@ export class BodyBudget {
   readonly #options: BodyBudgetOptions
   readonly #waiting = new Set<() => void>()
   #bytes = 0
+  #maxBytes: number
 
   constructor(options: BodyBudgetOptions) {
     this.#options = options
+    this.#maxBytes = options.maxBytes
   }
 
   get bytes(): number {
@@ -28,7 +30,13 @@ export class BodyBudget {
   }
 
   get isSpent(): boolean {
-    return this.#bytes >= this.#options.maxBytes
+    return this.#bytes >= this.#maxBytes
+  }
+
+  /** Bodies under way go on under a lower bound; no new one begins until they are below it. */
+  setMaxBytes(maxBytes: number): void {
+    this.#maxBytes = maxBytes
+    this.wake()
   }
 
   add(bytes: number): void {

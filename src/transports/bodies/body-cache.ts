@@ -4,8 +4,8 @@
  * bounded by slots that identities take in turns, so that a storm of different lists costs its sender a 429 and not our
  * memory.
  */
-import { LRUCache } from 'lru-cache'
 import type { Gate } from '../../model/shared-limits.js'
+import { ByteCache } from '../../support/byte-cache.js'
 import type { BodyBudget } from './body-budget.js'
 import { type BodyReader, type Pieces, SharedBody } from './shared-body.js'
 
@@ -30,7 +30,7 @@ export interface Asker {
 }
 
 export class BodyCache {
-  readonly #finished: LRUCache<string, SharedBody>
+  readonly #finished: ByteCache<string, SharedBody>
   readonly #inUse = new Map<string, Entry>()
   /** The first request of each identity that waits for a slot for a body; the identity's other requests wait behind it. */
   readonly #ahead = new Map<string, Promise<void>>()
@@ -43,12 +43,16 @@ export class BodyCache {
   constructor(options: { readonly maxBytes: number; readonly gate: Gate; readonly budget: BodyBudget }) {
     this.#gate = options.gate
     this.#budget = options.budget
-    this.#finished = new LRUCache({
-      maxSize: options.maxBytes,
-      // One body may take half of the cache and no more.
-      maxEntrySize: Math.ceil(options.maxBytes / 2),
-      sizeCalculation: (body: SharedBody) => body.bytes + 256,
+    this.#finished = new ByteCache({
+      maxBytes: options.maxBytes,
+      sizeOf: (body) => body.bytes + 256,
+      entryShare: 1 / 2,
     })
+  }
+
+  /** Bounds the finished bodies anew; the least recently used beyond the bound are forgotten at once. */
+  resize(maxBytes: number): void {
+    this.#finished.resize(maxBytes)
   }
 
   /** Forgets the bodies that are not being sent. */
@@ -57,7 +61,7 @@ export class BodyCache {
   }
 
   get bytes(): number {
-    return this.#finished.calculatedSize
+    return this.#finished.bytes
   }
 
   /**
@@ -121,10 +125,7 @@ export class BodyCache {
   }
 
   #begin(key: string, make: () => Pieces, leave: () => void): BodyUse {
-    const body = new SharedBody(make(), this.#budget, (complete) => {
-      this.#finished.set(key, complete)
-      return this.#finished.has(key)
-    })
+    const body = new SharedBody(make(), this.#budget, (complete) => this.#finished.set(key, complete))
     const entry: Entry = { body, users: 0, leave }
     this.#inUse.set(key, entry)
     for (const begun of this.#awaiting.get(key) ?? []) begun.abort()

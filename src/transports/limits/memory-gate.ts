@@ -38,7 +38,9 @@ const RETRY_AFTER_SECONDS = 5
 
 export class MemoryGate {
   readonly #options: MemoryGateOptions
+  #targetBytes: number | null
   #timer: Timer | null = null
+  #isStarted = false
   #isOver = false
   #checkedMs = Number.NEGATIVE_INFINITY
   #relievedMs = Number.NEGATIVE_INFINITY
@@ -48,41 +50,65 @@ export class MemoryGate {
 
   constructor(options: MemoryGateOptions) {
     this.#options = options
+    this.#targetBytes = options.targetBytes
   }
 
   get isOver(): boolean {
     return this.#isOver
   }
 
-  start(): void {
-    const { targetBytes, clock } = this.#options
-    if (targetBytes === null || this.#timer !== null) return
-    this.#collections = this.#options.collections ?? (this.#ownCollections = countCollections())
-    const check = (): void => {
-      this.#check(targetBytes)
-      this.#timer = clock.setTimer(CHECK_MS, check)
+  /** A new target holds at once; null: no bound from now on. */
+  setTarget(targetBytes: number | null): void {
+    this.#targetBytes = targetBytes
+    if (targetBytes === null) this.#stopMeasuring()
+    else if (this.#isStarted) {
+      this.#measure()
+      this.#check()
     }
-    this.#timer = clock.setTimer(CHECK_MS, check)
+  }
+
+  start(): void {
+    this.#isStarted = true
+    if (this.#targetBytes !== null) this.#measure()
   }
 
   stop(): void {
-    this.#timer?.cancel()
-    this.#timer = null
-    this.#ownCollections?.stop()
-    this.#ownCollections = null
+    this.#isStarted = false
+    this.#stopMeasuring()
   }
 
   /** Called before something that holds memory begins. @throws TooManyRequestsError */
   admit(): void {
-    const { targetBytes, clock } = this.#options
-    if (targetBytes !== null && clock.monotonic() - this.#checkedMs >= ADMIT_CHECK_MS) this.#check(targetBytes)
+    const { clock } = this.#options
+    if (clock.monotonic() - this.#checkedMs >= ADMIT_CHECK_MS) this.#check()
     if (!this.#isOver) return
     this.#options.onRejected()
     throw new TooManyRequestsError('the server is at its memory target, please try again later', RETRY_AFTER_SECONDS)
   }
 
-  #check(targetBytes: number): void {
+  #measure(): void {
+    if (this.#timer !== null) return
+    const { clock } = this.#options
+    this.#collections = this.#options.collections ?? (this.#ownCollections = countCollections())
+    const check = (): void => {
+      this.#check()
+      this.#timer = clock.setTimer(CHECK_MS, check)
+    }
+    this.#timer = clock.setTimer(CHECK_MS, check)
+  }
+
+  #stopMeasuring(): void {
+    this.#timer?.cancel()
+    this.#timer = null
+    this.#ownCollections?.stop()
+    this.#ownCollections = null
+    this.#isOver = false
+  }
+
+  #check(): void {
     const { residentBytes, clock } = this.#options
+    const targetBytes = this.#targetBytes
+    if (targetBytes === null) return
     this.#checkedMs = clock.monotonic()
     const bytes = residentBytes()
     this.#isOver = bytes > targetBytes

@@ -69,35 +69,34 @@ export function encodeWatchProgressRequest(): Uint8Array {
 
 /** When a comparison fails, every compared key is read, in the order of `compares`. */
 export function encodeTxnRequest(compares: readonly Compare[], operations: readonly WriteOperation[]): Uint8Array {
-  const writer = new BinaryWriter()
+  const parts: Uint8Array[] = []
   for (const { key, modRevision } of compares) {
     // result EQUAL is the default 0, target MOD is 2
-    writer.tag(1, WireType.LengthDelimited).fork()
-    writer.tag(2, WireType.Varint).int32(2)
-    writer.tag(3, WireType.LengthDelimited).bytes(wireKey(key))
-    writer.tag(6, WireType.Varint).int64(modRevision)
-    writer.join()
+    const compare = new BinaryWriter().tag(2, WireType.Varint).int32(2)
+    compare.tag(3, WireType.LengthDelimited).bytes(wireKey(key)).tag(6, WireType.Varint).int64(modRevision)
+    parts.push(...nested(1, [compare.finish()]))
   }
   for (const operation of operations) {
-    writer.tag(2, WireType.LengthDelimited).fork()
+    const key = new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(wireKey(operation.key))
     if (operation.type === 'put') {
-      writer.tag(2, WireType.LengthDelimited).fork()
-      writer.tag(1, WireType.LengthDelimited).bytes(wireKey(operation.key))
-      writer.tag(2, WireType.LengthDelimited).bytes(operation.value)
-      if (operation.leaseId !== undefined) writer.tag(3, WireType.Varint).int64(operation.leaseId)
-    } else {
-      writer.tag(3, WireType.LengthDelimited).fork()
-      writer.tag(1, WireType.LengthDelimited).bytes(wireKey(operation.key))
-    }
-    writer.join().join()
+      const lease = new BinaryWriter()
+      if (operation.leaseId !== undefined) lease.tag(3, WireType.Varint).int64(operation.leaseId)
+      const put = [key.finish(), ...nested(2, [operation.value]), lease.finish()]
+      parts.push(...nested(2, nested(2, put)))
+    } else parts.push(...nested(2, nested(3, [key.finish()])))
   }
   for (const { key } of compares) {
-    writer.tag(3, WireType.LengthDelimited).fork()
-    writer.tag(1, WireType.LengthDelimited).fork()
-    writer.tag(1, WireType.LengthDelimited).bytes(wireKey(key))
-    writer.join().join()
+    const range = new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(wireKey(key))
+    parts.push(...nested(3, nested(1, [range.finish()])))
   }
-  return writer.finish()
+  return Buffer.concat(parts)
+}
+
+/** The parts of a field that contains `parts`: a value of megabytes is copied once, and not for each message around it. */
+function nested(field: number, parts: readonly Uint8Array[]): Uint8Array[] {
+  let length = 0
+  for (const part of parts) length += part.length
+  return [new BinaryWriter().tag(field, WireType.LengthDelimited).uint32(length).finish(), ...parts]
 }
 
 export interface TxnAnswer {

@@ -60,75 +60,129 @@ const KV_VERSION = field(4, VARINT)
 const KV_VALUE = field(5, BYTES)
 const KV_LEASE = field(6, VARINT)
 
+/** The bytes that are decoded in one part: some tenths of a millisecond. */
+const PART_BYTES = 64 * 1024
+
 /** @throws UpstreamError 'protocol' */
 export function decodeRangeAnswer(message: Buffer): RangeAnswer {
-  const cursor = new WireCursor(message)
-  const keyValues: KeyValue[] = []
-  let headerRevision = 0
-  let more = false
-  let count = 0
-  while (cursor.at < message.length) {
-    const tag = cursor.tag()
-    if (tag === RANGE_KVS) keyValues.push(readKeyValue(cursor, cursor.length()))
-    else if (tag === RANGE_HEADER) headerRevision = readHeaderRevision(cursor, cursor.length())
-    else if (tag === RANGE_MORE) more = cursor.bool()
-    else if (tag === RANGE_COUNT) count = cursor.int64()
-    else cursor.skip(tag)
+  const decoding = new RangeDecoding(message)
+  while (decoding.part());
+  return decoding.answer
+}
+
+/** Decodes an answer part by part. */
+export class RangeDecoding {
+  readonly #cursor: WireCursor
+  readonly #keyValues: KeyValue[] = []
+  #headerRevision = 0
+  #more = false
+  #count = 0
+
+  constructor(message: Buffer) {
+    this.#cursor = new WireCursor(message)
   }
-  return { headerRevision: headerRevision as Revision, keyValues, more, count }
+
+  /** @returns whether there is more to decode. @throws UpstreamError 'protocol' */
+  part(): boolean {
+    const cursor = this.#cursor
+    const { length } = cursor.bytes
+    const end = Math.min(length, cursor.at + PART_BYTES)
+    while (cursor.at < end) {
+      const tag = cursor.tag()
+      if (tag === RANGE_KVS) this.#keyValues.push(readKeyValue(cursor, cursor.length()))
+      else if (tag === RANGE_HEADER) this.#headerRevision = readHeaderRevision(cursor, cursor.length())
+      else if (tag === RANGE_MORE) this.#more = cursor.bool()
+      else if (tag === RANGE_COUNT) this.#count = cursor.int64()
+      else cursor.skip(tag)
+    }
+    return cursor.at < length
+  }
+
+  /** To be read after the last part. */
+  get answer(): RangeAnswer {
+    return {
+      headerRevision: this.#headerRevision as Revision,
+      keyValues: this.#keyValues,
+      more: this.#more,
+      count: this.#count,
+    }
+  }
 }
 
 /** @throws UpstreamError 'protocol' */
 export function decodeWatchMessage(message: Buffer): WatchMessage {
-  const cursor = new WireCursor(message)
-  const events: KeyEvent[] = []
-  const revisions: Revision[] = []
-  let headerRevision = 0
-  let watchId = 0
-  let created = false
-  let canceled = false
-  let compactRevision = 0
-  let cancelReason = ''
-  while (cursor.at < message.length) {
-    const tag = cursor.tag()
+  const decoding = new WatchDecoding(message)
+  while (decoding.part());
+  return decoding.message
+}
+
+/** Decodes a message part by part. */
+export class WatchDecoding {
+  readonly #cursor: WireCursor
+  readonly #events: KeyEvent[] = []
+  readonly #revisions: Revision[] = []
+  #headerRevision = 0
+  #watchId = 0
+  #created = false
+  #canceled = false
+  #compactRevision = 0
+  #cancelReason = ''
+
+  constructor(message: Buffer) {
+    this.#cursor = new WireCursor(message)
+  }
+
+  /** @returns whether there is more to decode. @throws UpstreamError 'protocol' */
+  part(): boolean {
+    const cursor = this.#cursor
+    const { length } = cursor.bytes
+    const end = Math.min(length, cursor.at + PART_BYTES)
+    while (cursor.at < end) this.#field(cursor, cursor.tag())
+    return cursor.at < length
+  }
+
+  /** To be read after the last part. */
+  get message(): WatchMessage {
+    return {
+      headerRevision: this.#headerRevision as Revision,
+      watchId: this.#watchId,
+      created: this.#created,
+      canceled: this.#canceled,
+      compactRevision: this.#compactRevision as Revision,
+      cancelReason: this.#cancelReason,
+      events: this.#events,
+      revisions: this.#revisions,
+    }
+  }
+
+  #field(cursor: WireCursor, tag: number): void {
     switch (tag) {
       case WATCH_EVENTS:
-        readEvent(cursor, cursor.length(), events, revisions)
-        break
+        return readEvent(cursor, cursor.length(), this.#events, this.#revisions)
       case WATCH_HEADER:
-        headerRevision = readHeaderRevision(cursor, cursor.length())
-        break
+        this.#headerRevision = readHeaderRevision(cursor, cursor.length())
+        return
       case WATCH_ID:
-        watchId = cursor.int64()
-        break
+        this.#watchId = cursor.int64()
+        return
       case WATCH_CREATED:
-        created = cursor.bool()
-        break
+        this.#created = cursor.bool()
+        return
       case WATCH_CANCELED:
-        canceled = cursor.bool()
-        break
+        this.#canceled = cursor.bool()
+        return
       case WATCH_COMPACT_REVISION:
-        compactRevision = cursor.int64()
-        break
+        this.#compactRevision = cursor.int64()
+        return
       case WATCH_CANCEL_REASON:
-        cancelReason = cursor.latin1()
-        break
+        this.#cancelReason = cursor.latin1()
+        return
       case WATCH_FRAGMENT:
         if (cursor.bool()) throw new UpstreamError('protocol', 'a part of a watch answer, which was not asked for')
-        break
+        return
       default:
         cursor.skip(tag)
     }
-  }
-  return {
-    headerRevision: headerRevision as Revision,
-    watchId,
-    created,
-    canceled,
-    compactRevision: compactRevision as Revision,
-    cancelReason,
-    events,
-    revisions,
   }
 }
 

@@ -3,7 +3,8 @@
  * others connects first is used, so that a dead endpoint does not cost anybody its connect timeout.
  *
  * A connection alone is not enough: a member that is cut off from its peers, or stopped, accepts connections and does
- * not answer usefully. A caller that meets such a member reports it, and for a few seconds it is the last choice.
+ * not answer usefully. A caller that meets such a member reports it, and for a few seconds it is among the last choices.
+ * When all are, one that answers comes before one that is silent, and then the one whose report is the oldest.
  */
 import type { Clock } from '../../support/clock.js'
 import { UpstreamError } from '../upstream.js'
@@ -24,6 +25,8 @@ export class EndpointPool {
     readonly endpoints: readonly GrpcEndpoint[],
     readonly connectTimeoutMs: number,
     readonly clock: Clock,
+    /** Whether an endpoint leaves questions unanswered now: see `silent-members.ts`. */
+    readonly isSilent: (endpoint: GrpcEndpoint) => boolean,
   ) {
     const [first] = endpoints
     if (!first) throw new RangeError('etcd: at least one endpoint is needed')
@@ -58,6 +61,13 @@ export class EndpointPool {
     return (this.#suspectUntil.get(endpoint) ?? 0) > this.clock.monotonic()
   }
 
+  /** Of two suspects. */
+  #isBetter(one: GrpcEndpoint, other: GrpcEndpoint): boolean {
+    const [isSilent, isOtherSilent] = [this.isSilent(one), this.isSilent(other)]
+    if (isSilent !== isOtherSilent) return isOtherSilent
+    return (this.#suspectUntil.get(one) ?? 0) < (this.#suspectUntil.get(other) ?? 0)
+  }
+
   /** Returns the endpoint that connects first, or a suspect when no other one connects within its head start. */
   #connect(signal: AbortSignal | undefined): Promise<GrpcEndpoint> {
     return new Promise((resolve, reject) => {
@@ -70,7 +80,7 @@ export class EndpointPool {
       const attempt = async (endpoint: GrpcEndpoint): Promise<void> => {
         if (!(await endpoint.connect(this.connectTimeoutMs, signal))) return
         if (isHeadStartOver || !this.#isSuspect(endpoint)) resolve(endpoint)
-        else fallback = endpoint
+        else if (fallback === null || this.#isBetter(endpoint, fallback)) fallback = endpoint
       }
       const finish = async (): Promise<void> => {
         await Promise.all(this.endpoints.map(attempt))

@@ -14,9 +14,9 @@ import {
   type StatusAnswer,
 } from './control-messages.js'
 import type { EndpointPool } from './endpoint-pool.js'
-import { isTokenRejected, toUpstreamError } from './etcd-error.js'
+import { isLeaderChange, isTokenRejected, toUpstreamError } from './etcd-error.js'
 import { RpcError } from './rpc-status.js'
-import type { GrpcEndpoint } from './grpc-endpoint.js'
+import { AbandonedError, type GrpcEndpoint } from './grpc-endpoint.js'
 
 export interface EtcdCallsOptions {
   /** null: etcd is asked without a token. */
@@ -100,11 +100,17 @@ export class EtcdCalls {
     }
   }
 
-  /** @throws UpstreamError */
+  /**
+   * Each endpoint is asked once. An attempt that was ended because its endpoint had gone silent, or because the cluster
+   * got another leader, is not counted: another attempt can be answered now.
+   *
+   * @throws UpstreamError
+   */
   async #attempt(path: string, request: Uint8Array, options: CallOptions): Promise<Buffer> {
     const { requestTimeoutMs } = this.#options
     const { isRepeatable, attemptMs = requestTimeoutMs, signal } = options
-    for (let attempts = isRepeatable ? this.#pool.endpoints.length : 1; ; attempts--) {
+    const endMs = performance.now() + requestTimeoutMs
+    for (let attempts = isRepeatable ? this.#pool.endpoints.length : 1; ;) {
       const endpoint = await this.#pool.pick(signal)
       try {
         return await this.#withToken((metadata) =>
@@ -112,15 +118,18 @@ export class EtcdCalls {
             metadata,
             // The last endpoint gets the full time.
             timeoutMs: attempts > 1 ? Math.min(attemptMs, requestTimeoutMs) : requestTimeoutMs,
-            isRepeatable: attempts > 1,
+            isRepeatable,
             ...(signal === undefined ? {} : { signal }),
           }),
         )
       } catch (error) {
         const upstreamError = toUpstreamError(error, endpoint.url)
         if (upstreamError.code !== 'unavailable' || signal?.aborted) throw upstreamError
-        this.#pool.suspect(endpoint)
-        if (attempts <= 1) throw upstreamError
+        const hasNewLeader = isLeaderChange(error)
+        if (!hasNewLeader) this.#pool.suspect(endpoint)
+        const isUncounted = (hasNewLeader || error instanceof AbandonedError) && performance.now() < endMs
+        if (!isUncounted) attempts--
+        if (!isRepeatable || attempts < 1) throw upstreamError
       }
     }
   }

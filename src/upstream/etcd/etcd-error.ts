@@ -60,6 +60,11 @@ export function isTokenRejected(text: string): boolean {
   )
 }
 
+/** Whether the cluster got another leader while the member waited for an answer of the old one. It can answer now. */
+export function isLeaderChange(caught: unknown): boolean {
+  return caught instanceof RpcError && caught.details.includes('leader changed')
+}
+
 function codeOfText(text: string): UpstreamErrorCode | null {
   for (const [part, code] of TEXTS) if (text.includes(part)) return code
   return null

@@ -11,6 +11,7 @@ import type { EtcdRequestMetrics } from '../../model/request-metrics.js'
 import { toRevision, type Revision } from '../../model/revision.js'
 import { systemClock, type Clock } from '../../support/clock.js'
 import { silentLogger, type Logger } from '../../support/log.js'
+import { sourceTurns } from '../../support/turns.js'
 import {
   UpstreamError,
   type Compare,
@@ -38,7 +39,7 @@ import {
   type RangeRequest,
   type StatusAnswer,
 } from './control-messages.js'
-import { decodeRangeAnswer, type RangeAnswer } from './data-messages.js'
+import { type RangeAnswer, RangeDecoding } from './data-messages.js'
 import { EndpointPool } from './endpoint-pool.js'
 import { EtcdCalls } from './etcd-calls.js'
 import { EtcdWatch } from './etcd-watch.js'
@@ -157,7 +158,9 @@ class EtcdUpstream implements Upstream {
           maxReceivedBytes: options.maxReceivedBytes ?? MAX_RECEIVED_BYTES,
         }),
     )
-    this.#pool = new EndpointPool(endpoints, options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, this.#clock)
+    this.#pool = new EndpointPool(endpoints, options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, this.#clock, (endpoint) =>
+      this.#silent.isSilent(endpoint),
+    )
     this.#calls = new EtcdCalls(this.#pool, {
       user: options.user ?? null,
       requestTimeoutMs: this.#requestTimeoutMs,
@@ -364,7 +367,12 @@ class EtcdUpstream implements Upstream {
       ...(attemptMs === undefined ? {} : { attemptMs }),
       ...(signal === undefined ? {} : { signal }),
     })
-    return [decodeRangeAnswer(message), message.length]
+    const decoding = new RangeDecoding(message)
+    while (decoding.part()) {
+      if (sourceTurns.isOver) await sourceTurns.take()
+      signal?.throwIfAborted()
+    }
+    return [decoding.answer, message.length]
   }
 
   #statusOfAll(

@@ -5,12 +5,16 @@
  * stream have caught up, so one lagging resource would delay every consistent read, and one slow consumer the whole
  * stream. A stream costs etcd two goroutines, which is next to nothing for as many streams as there are resources.
  *
+ * A large answer (a watch that is behind is sent a thousand revisions in one) is decoded and handed over in slices of time,
+ * and the stream is not read meanwhile; what had been read follows in its order. A revision is always handed over whole.
+ *
  * A lost watch is not opened again here, because the feed decides whether to resume, to relist or to wait. Only the
  * opening itself is repeated, once and with a fresh token, when etcd refuses the old one.
  */
 import type { Clock, Timer } from '../../support/clock.js'
-import { prefixEnd } from '../../model/event.js'
+import { type Batch, prefixEnd } from '../../model/event.js'
 import type { Logger } from '../../support/log.js'
+import { partsOf, sourceTurns } from '../../support/turns.js'
 import {
   type SourceAge,
   UpstreamError,
@@ -21,7 +25,7 @@ import {
 } from '../upstream.js'
 import type { AuthToken } from './auth-token.js'
 import { encodeWatchCreate, encodeWatchProgressRequest, paths } from './control-messages.js'
-import { decodeWatchMessage, type WatchMessage } from './data-messages.js'
+import { decodeWatchMessage, WatchDecoding, type WatchMessage } from './data-messages.js'
 import type { EndpointPool } from './endpoint-pool.js'
 import { cancelReasonError, isTokenRejected, toUpstreamError } from './etcd-error.js'
 import type { GrpcEndpoint, GrpcStream } from './grpc-endpoint.js'
@@ -50,6 +54,13 @@ const PROGRESS_REQUEST = encodeWatchProgressRequest()
 /** Less than two intervals of the pulse: one answer that is a little late makes nothing old. */
 const CONFIRMED_FOR_MS = 1_800
 
+/** An answer below it takes less than a slice. */
+const SLICED_BYTES = 64 * 1024
+
+/** Bytes of values, or events of a hundred bytes, that are handed over between two looks at the clock. */
+const PART_BYTES = 64 * 1024
+const EVENT_BYTES = 100
+
 /** The id in answers that are meant for every watcher of a stream, which here is the only one. */
 const ALL_WATCHERS = -1
 
@@ -66,6 +77,9 @@ export class EtcdWatch implements UpstreamWatch {
   #hasRefreshedToken = false
   #isOpen = false
   #isOver = false
+  /** What came while a large answer is handed over, in order: no more than one read of the socket has. */
+  #waiting: Step[] = []
+  #isSlicing = false
 
   constructor(context: WatchContext, options: UpstreamWatchOptions, handlers: WatchHandlers) {
     this.#context = context
@@ -79,9 +93,9 @@ export class EtcdWatch implements UpstreamWatch {
     void this.#open()
   }
 
-  /** Ends the watch, because its endpoint is unusable. */
+  /** Ends the watch, because its endpoint is unusable, while another one answers. */
   leave(reason: string): void {
-    this.#fail(new UpstreamError('unavailable', reason))
+    this.#end({ kind: 'left', error: new UpstreamError('unavailable', reason) })
   }
 
   /** The member that serves it; null before one was chosen. */
@@ -102,6 +116,7 @@ export class EtcdWatch implements UpstreamWatch {
   close(): void {
     if (this.#isOver) return
     this.#isOver = true
+    this.#waiting = []
     this.#openTimer.cancel()
     this.#abort.abort()
     this.#stream?.cancel()
@@ -123,10 +138,10 @@ export class EtcdWatch implements UpstreamWatch {
       { ...this.#metadata, ...REQUIRE_LEADER },
       {
         onMessage: (message) => {
-          if (this.#stream === stream) this.#receive(message)
+          if (this.#stream === stream) this.#inOrder(() => this.#receive(message))
         },
         onEnd: (error) => {
-          if (this.#stream === stream) this.#streamEnded(error)
+          if (this.#stream === stream) this.#inOrder(() => this.#streamEnded(error))
         },
       },
     )
@@ -135,8 +150,25 @@ export class EtcdWatch implements UpstreamWatch {
     stream.send(encodeWatchCreate(prefix, prefixEnd(prefix), startRevision))
   }
 
-  #receive(bytes: Buffer): void {
+  /** Takes a step at once, or after those before it. */
+  #inOrder(step: Step): void {
+    if (this.#isSlicing) return void this.#waiting.push(step)
+    const slicing = step()
+    if (slicing !== undefined) void this.#slice(slicing)
+  }
+
+  async #slice(slicing: Promise<void>): Promise<void> {
+    this.#isSlicing = true
+    this.#stream?.pause()
+    await slicing
+    for (let step = this.#waiting.shift(); step !== undefined; step = this.#waiting.shift()) await step()
+    this.#isSlicing = false
+    this.#stream?.resume()
+  }
+
+  #receive(bytes: Buffer): void | Promise<void> {
     if (this.#isOver) return
+    if (bytes.length > SLICED_BYTES) return this.#receiveInTurns(bytes)
     let message: WatchMessage
     try {
       message = decodeWatchMessage(bytes)
@@ -144,6 +176,30 @@ export class EtcdWatch implements UpstreamWatch {
       this.#fail(toUpstreamError(error, this.#name()))
       return
     }
+    this.#take(message)
+  }
+
+  async #receiveInTurns(bytes: Buffer): Promise<void> {
+    const decoding = new WatchDecoding(bytes)
+    try {
+      do {
+        if (sourceTurns.isOver) await sourceTurns.take()
+        if (this.#isOver) return
+      } while (decoding.part())
+    } catch (error) {
+      this.#fail(toUpstreamError(error, this.#name()))
+      return
+    }
+    const { message } = decoding
+    if (message.canceled || message.created) return this.#take(message)
+    for (const batches of partsOf(this.#assemble(message), weightOf, PART_BYTES)) {
+      if (sourceTurns.isOver) await sourceTurns.take()
+      if (this.#isOver) return
+      this.#handlers.onBatches(batches)
+    }
+  }
+
+  #take(message: WatchMessage): void {
     if (message.canceled) return this.#canceled(message)
     if (message.created) {
       if (this.#isOpen) return
@@ -219,4 +275,13 @@ export class EtcdWatch implements UpstreamWatch {
   #name(): string {
     return this.#endpoint?.url ?? ''
   }
+}
+
+/** What one message, or the end of the stream, brings about; a promise when that takes several turns. */
+type Step = () => void | Promise<void>
+
+function weightOf({ events }: Batch): number {
+  let bytes = 0
+  for (const event of events) bytes += EVENT_BYTES + (event.type === 'put' ? event.keyValue.value.length : 0)
+  return bytes
 }

@@ -33,9 +33,12 @@ export interface GrpcConnectionOptions {
 const DEFAULT_PORT = '2379'
 /** HTTP/2's default of 64 KB delays every page of a list by round trips. */
 const WINDOW_BYTES = 4 * 1024 * 1024
-/** A restarted etcd is found again within a second; callers back off by themselves. */
+/**
+ * A restarted etcd is found again within half a second, since watches are to go on within a second of its return.
+ * Callers back off by themselves.
+ */
 const FIRST_PAUSE_MS = 100
-const LONGEST_PAUSE_MS = 1_000
+const LONGEST_PAUSE_MS = 400
 /** A packet that was dropped while the endpoint was away is sent again ever more rarely; a new attempt is sooner there. */
 const ATTEMPT_MS = 5_000
 

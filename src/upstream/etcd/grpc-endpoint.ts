@@ -29,8 +29,21 @@ export interface StreamHandlers {
   onEnd(error: RpcError | null): void
 }
 
+/** A call that `abandon` has ended. */
+export class AbandonedError extends RpcError {
+  constructor() {
+    super(RpcStatus.CANCELLED, 'the endpoint has gone silent')
+  }
+}
+
 export interface GrpcStream {
   send(message: Uint8Array): void
+  /**
+   * Reads no further until `resume`, and lets the server wait. What has been read still comes: messages that lie in the
+   * same chunk, and the end of the stream.
+   */
+  pause(): void
+  resume(): void
   cancel(): void
 }
 
@@ -131,7 +144,7 @@ export class GrpcEndpoint {
   /** Fails the running calls that can be asked of another endpoint as well: this one has gone silent. */
   abandon(): void {
     for (const { isRepeatable, fail } of this.#calls.values()) {
-      if (isRepeatable) fail(new RpcError(RpcStatus.CANCELLED, 'the endpoint has gone silent'))
+      if (isRepeatable) fail(new AbandonedError())
     }
   }
 
@@ -182,7 +195,16 @@ class GrpcCall implements GrpcStream {
   }
 
   send(message: Uint8Array): void {
-    if (!this.#isOver && this.#stream?.writable === true) this.#stream.write(frameMessage(message))
+    if (this.#isOver || this.#stream?.writable !== true) return
+    for (const part of frameMessage(message)) this.#stream.write(part)
+  }
+
+  pause(): void {
+    this.#stream?.pause()
+  }
+
+  resume(): void {
+    this.#stream?.resume()
   }
 
   /** Nothing more is sent. */
@@ -195,6 +217,8 @@ class GrpcCall implements GrpcStream {
     this.#isOver = true
     this.#release()
     this.#stream?.close(constants.NGHTTP2_CANCEL)
+    // A stream that is not read never closes.
+    this.resume()
   }
 
   #request(session: ClientHttp2Session, { path, metadata, maxReceivedBytes }: CallHead): ClientHttp2Stream | null {

@@ -8,12 +8,18 @@ import { RpcError, RpcStatus } from './rpc-status.js'
 
 const HEAD_BYTES = 5
 
-export function frameMessage(message: Uint8Array): Buffer {
-  const frame = Buffer.allocUnsafe(HEAD_BYTES + message.length)
+/** A larger message is not copied behind its head: they are sent one after the other. */
+const MAX_COPIED_BYTES = 64 * 1024
+
+/** What is sent for a message, in order. */
+export function frameMessage(message: Uint8Array): readonly Uint8Array[] {
+  const isCopied = message.length <= MAX_COPIED_BYTES
+  const frame = Buffer.allocUnsafe(HEAD_BYTES + (isCopied ? message.length : 0))
   frame[0] = 0
   frame.writeUInt32BE(message.length, 1)
+  if (!isCopied) return [frame, message]
   frame.set(message, HEAD_BYTES)
-  return frame
+  return [frame]
 }
 
 /**

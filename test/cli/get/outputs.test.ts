@@ -62,6 +62,13 @@ void t.test('get prints custom columns, in any order, of several resources, with
     [['get', 'po/b', 'cm/a', 'pod/a', '-o', 'name'], /^pod\/b\nconfigmap\/a\npod\/a\n$/],
     [['get', 'po/b', 'po/a'], /^NAME .*\nb .*\na .*\n$/],
     [['get', 'po,cm', '-o', 'jsonpath={range .items[*]}{.kind}/{.metadata.name} {end}'], /^Pod\/a Pod\/b Pod\/c ConfigMap\/a ConfigMap\/exact /],
+    [['get', 'po', '-o', 'json'], /"kind": "PodList"[^]*"resourceVersion": "\d+"[^]*"kind": "Pod",\n +"apiVersion": "v1",\n +"metadata"/],
+    [['get', 'cm', '-o', 'json'], new RegExp(`"kind": "ConfigMap"[^]*"count": ${BIG}[^]*"count": ${BIGGER}`)],
+    [['get', 'cm', '-o', 'yaml'], new RegExp(`^- kind: ConfigMap\n {2}apiVersion: v1\n[^]*count: ${BIGGER}$`, 'm')],
+    [['get', '/version'], /^\{[^]*"gitVersion"[^]*\}\n$/],
+    [['get', '/version', '-o', 'yaml'], /^gitVersion: /m],
+    [['get', '/healthz'], /^ok\n$/],
+    [['get', '/api/v1'], /"APIResourceList"/],
     [['get', 'po,cm', '-o', 'json'], new RegExp(`"kind": "List"[^]*"kind": "Pod"[^]*"kind": "ConfigMap"[^]*"count": ${BIGGER}`)],
   ] // prettier-ignore
   await eachAtOnce(cases, async ([args, expected]) => {

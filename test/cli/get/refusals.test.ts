@@ -1,6 +1,9 @@
 /** Tests of what `get` and `watch` refuse, before and after asking for the list of resources. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { startApp } from '../../support/app.js'
+import { runServer } from '../../support/server-process.js'
 import { type CliResult, eachAtOnce, runCli } from '../support/run-cli.js'
 
 const app = await startApp(t)
@@ -23,10 +26,45 @@ void t.test('each failure is reported in one line', async (t) => {
     [['get', 'pods', '--resource-version', 'x'], /--resource-version is that of a list/],
     [['get', 'pod/a', '--resource-version', '5'], /--resource-version is for lists/],
     [['get', 'pods', '-w', '--resource-version', '5'], /distributary watch takes one/],
+    [['get', '/api/v1/pods?limit=2'], /a path has no query here/],
   ] // prettier-ignore
   await eachAtOnce(cases, async ([args, expected]) => {
     const { code, stdout, stderr } = await cli(...args)
     t.match({ code, stdout }, { code: 2, stdout: '' }, args.join(' '))
     t.match(stderr, expected, args.join(' '))
   })
+})
+
+void t.test('a server that is not what was said, and a file that is not there, are told in words', async (t) => {
+  const secure = await startApp(t, { flags: ['--tls-self-signed', '--secure-port', '0'] })
+  const plainUrl = app.url.replace('http:', 'https:')
+  const tlsUrl = secure.secureUrl.replace('https:', 'http:')
+  const cases: readonly (readonly [readonly string[], RegExp])[] = [
+    [['get', 'pods', '-s', plainUrl], /cannot reach https:.*: it does not speak TLS: give it as http:\/\/\n$/],
+    [['get', 'pods', '-s', tlsUrl], /cannot reach http:.*: if it speaks TLS, give it as https:\/\/\n$/],
+    [['get', 'pods', '--token-file', '/nowhere'], /--token-file: ENOENT.*\/nowhere/],
+    [['get', 'pods', '--certificate-authority', '/nowhere'], /--certificate-authority: ENOENT/],
+    [['get', 'pods', '--client-certificate', '/nowhere'], /--client-certificate: ENOENT/],
+    [['get', 'pods', '--kubeconfig', '/nowhere'], /--kubeconfig: ENOENT/],
+    [['get', '/healthz', '-o', 'json'], /\/healthz does not answer with JSON/],
+    [['get', '/healthz', '-o', 'yaml'], /\/healthz does not answer with JSON/],
+  ]
+  await eachAtOnce(cases, async ([args, expected]) => {
+    const { code, stdout, stderr } = await cli(...args)
+    t.match({ code, stdout }, { code: 1, stdout: '' }, args.join(' '))
+    t.match(stderr, expected, args.join(' '))
+    t.equal(stderr.split('\n').length, 2, `${args.join(' ')} is one line`)
+  })
+})
+
+void t.test('a kubeconfig with a proxy-url is refused, by the commands and by the server', async (t) => {
+  const file = join(t.testdir(), 'kubeconfig')
+  const cluster = { server: app.url, 'proxy-url': 'http://127.0.0.1:1' }
+  const contexts = [{ name: 'c', context: { cluster: 'c' } }]
+  writeFileSync(file, JSON.stringify({ contexts, clusters: [{ name: 'c', cluster }] }))
+  const refused = /cluster "c": proxy-url is not supported/
+  t.match(await cli('get', 'pods', '--kubeconfig', file), { code: 1, stdout: '', stderr: refused })
+  const flags = [`--upstream=${app.url}`, `--kubeconfig=${file}`, '--port=0']
+  t.match(await cli('config', 'check', ...flags), { code: 2, stderr: refused })
+  t.match(await runServer(t, flags), { code: 2, stderr: refused })
 })

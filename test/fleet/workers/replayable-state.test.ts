@@ -39,3 +39,13 @@ void t.test('batches that the bounds evict from the history are folded into the 
   t.same([anew.revision, textOf(anew.keyValues), anew.batches, state.bytes], [20, ['z@20'], [], 0])
   t.end()
 })
+
+void t.test('lower bounds fold into the state what they evict, at once', (t) => {
+  const state = new ReplayableState({ maxItems: 100, maxBytes: 1_000_000, maxAgeMs: 1_000 })
+  state.reset(toRevision(10), [keyValue('a', 3)])
+  for (const at of [11, 12, 13]) state.append(put('a', at), 0)
+  state.setBounds({ maxItems: 1, maxBytes: 1_000_000, maxAgeMs: 1_000 }, 10)
+  const { revision, keyValues, batches } = state.replay()
+  t.same([revision, textOf(keyValues), batches.length], [12, ['a@12'], 1])
+  t.end()
+})

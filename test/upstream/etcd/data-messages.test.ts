@@ -1,7 +1,12 @@
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import t from 'tap'
 import { seededRandom, randomInteger, type Random } from '../../../src/support/random.js'
-import { decodeRangeAnswer, decodeWatchMessage } from '../../../src/upstream/etcd/data-messages.js'
+import {
+  decodeRangeAnswer,
+  decodeWatchMessage,
+  RangeDecoding,
+  WatchDecoding,
+} from '../../../src/upstream/etcd/data-messages.js'
 import { UpstreamError } from '../../../src/upstream/upstream.js'
 
 const protocolError = { name: 'UpstreamError', code: 'protocol' }
@@ -129,6 +134,26 @@ void t.test('a small value does not hold on to the message that brought it', asy
   t.ok(second!.value.equals(large.value))
   both.fill(0)
   t.ok(first!.value.equals(small.value))
+})
+
+void t.test('a large message is decoded in many parts, and comes to the same', async (t) => {
+  const random = seededRandom(4)
+  const entries = Array.from({ length: 2_000 }, () => ({ ...randomFields(random), value: Buffer.alloc(1_000, 'v') }))
+  const answer = encodeRange(entries, 7, true, 2_000)
+  const message = encodeWatch(
+    entries,
+    entries.map((_, i) => i % 3 === 0),
+  )
+  for (const [decoding, bytes] of [
+    [new RangeDecoding(answer), answer],
+    [new WatchDecoding(message), message],
+  ] as const) {
+    let parts = 1
+    while (decoding.part()) parts++
+    t.ok(parts > bytes.length / 100_000, `${parts} parts of ${bytes.length} bytes`)
+    if (decoding instanceof RangeDecoding) t.same(decoding.answer, decodeRangeAnswer(answer))
+    else t.same(decoding.message, decodeWatchMessage(message))
+  }
 })
 
 function randomFields(random: Random): Fields {

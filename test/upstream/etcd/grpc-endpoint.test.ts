@@ -195,6 +195,32 @@ void t.test('a cancelled stream says nothing more', async (t) => {
   t.equal(await Promise.race([ended, Promise.resolve('not told')]), 'not told')
 })
 
+void t.test('a stream that is paused waits, and others go on; then everything comes, in order', async (t) => {
+  const { port, cancelled } = await listen(t)
+  const endpoint = endpointAt(t, port)
+  await endpoint.connect(10_000)
+  const { stream, said, next } = talk(endpoint)
+  stream.pause()
+  const sent = Array.from({ length: 100 }, (_, i) => `${i} ${'x'.repeat(90_000)}`)
+  for (const text of sent) stream.send(Buffer.from(text))
+  for (let i = 0; i < 100; i++) await ask(endpoint, 'a round trip')
+  t.same(said, [])
+  stream.resume()
+  while (said.length < 3) await next()
+  stream.pause()
+  const atPause = said.length
+  for (let i = 0; i < 100; i++) await ask(endpoint, 'a round trip')
+  t.ok(said.length <= atPause + 1, 'a message that was being read at most')
+  stream.resume()
+  while (said.length < sent.length) await next()
+  t.ok(said.every((text, i) => text === sent[i]))
+  stream.pause()
+  stream.send(Buffer.from('never read'))
+  stream.cancel()
+  while (cancelled() === 0) await ask(endpoint, 'a round trip')
+  t.equal(said.length, sent.length)
+})
+
 void t.test('a stream without a connection ends as unavailable, after the caller has it', async (t) => {
   const { port } = await listen(t)
   const { ended } = talk(endpointAt(t, port))

@@ -1,6 +1,8 @@
 import t from 'tap'
-import { frameMessage, MessageReader } from '../../../src/upstream/etcd/grpc-framing.js'
+import { frameMessage as partsOf, MessageReader } from '../../../src/upstream/etcd/grpc-framing.js'
 import { RpcError, RpcStatus } from '../../../src/upstream/etcd/rpc-status.js'
+
+const frameMessage = (message: Buffer): Buffer => Buffer.concat(partsOf(message))
 
 const messages = ['', 'a', 'two words', 'x'.repeat(300)].map((text) => Buffer.from(text))
 const wire = Buffer.concat(messages.map(frameMessage))
@@ -19,7 +21,7 @@ void t.test('messages are whole, wherever the stream is cut', async (t) => {
 void t.test('a message within one chunk is a slice of it; another has memory of its own size', async (t) => {
   const read: Buffer[] = []
   const reader = new MessageReader(1_000, (message) => read.push(message))
-  const framed = frameMessage(Buffer.from('within one chunk'))
+  const [framed] = partsOf(Buffer.from('within one chunk')) as [Buffer]
   reader.take(framed)
   t.equal(read[0]!.buffer, framed.buffer)
   reader.take(framed.subarray(0, 9))
@@ -40,4 +42,14 @@ void t.test('a message of the limit is taken, one above it is refused before it 
 void t.test('a compressed message is refused: none was asked for', async (t) => {
   const reader = new MessageReader(300, () => t.fail('a message'))
   t.throws(() => reader.take(Buffer.from([1, 0, 0, 0, 0])), RpcError)
+})
+
+void t.test('a large message is sent as it is, behind its head', async (t) => {
+  const message = Buffer.alloc(1_000_000, 'x')
+  const parts = partsOf(message)
+  t.equal(parts.at(-1), message)
+  const read: Buffer[] = []
+  const reader = new MessageReader(1_000_000, (one) => read.push(one))
+  for (const part of parts) reader.take(Buffer.from(part))
+  t.ok(read.length === 1 && read[0]!.equals(message))
 })

@@ -7,7 +7,7 @@ import { keyFromText } from '../../../../src/model/event.js'
 import { nextRevision, type Revision } from '../../../../src/model/revision.js'
 import { connectEtcd, type EtcdUpstreamOptions } from '../../../../src/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../../../src/upstream/upstream.js'
-import { startEtcd, startEtcdCluster } from '../../../support/etcd-process.js'
+import { type EtcdProcess, startEtcd, startEtcdCluster } from '../../../support/etcd-process.js'
 import { recordWatch } from '../../watch-recorder.js'
 
 const prefix = keyFromText('/faults/')
@@ -131,6 +131,44 @@ void t.test('a member that stalls is passed over', async (t) => {
   t.ok(performance.now() - asked < 9_000, 'who is known to stall is not asked again')
 })
 
+void t.test('a read goes on at another member whenever the one it waits for goes silent', async (t) => {
+  // The election takes longer than the test: a follower cannot answer while the leader is frozen.
+  const cluster = await startEtcdCluster(t, { flags: ['--heartbeat-interval=500', '--election-timeout=20000'] })
+  const leader = await leaderOf(cluster)
+  const follower = cluster.find((member) => member !== leader)!
+  const never = { keepAliveTimeMs: 300_000, keepAliveTimeoutMs: 300_000, requestTimeoutMs: 300_000 }
+  const upstream = connect(t, { endpoints: [leader.url, follower.url], ...never })
+  const start = nextRevision(await put(upstream, '1'))
+  const recorder = recordWatch(upstream, prefix, start)
+  await recorder.until('open', (r) => r.isOpen)
+
+  await leader.kill('SIGSTOP')
+  const read = upstream.read({ prefix })
+  t.match(
+    await recorder.untilEnd(10_000),
+    { kind: 'left', error: { code: 'unavailable' } },
+    'nothing is to be waited for',
+  )
+  const resumed = recordWatch(upstream, prefix, start)
+  await resumed.until('open', (r) => r.isOpen)
+  await follower.kill('SIGSTOP')
+  await leader.kill('SIGCONT')
+  t.match(await resumed.untilEnd(10_000), { kind: 'left' })
+  t.equal((await read).keyValues[0]?.value.toString(), '1', 'the first member again')
+  await follower.kill('SIGCONT')
+})
+
+void t.test('a read that waits for a frozen leader is answered by the next one', async (t) => {
+  const cluster = await startEtcdCluster(t, { flags: quick })
+  const leader = await leaderOf(cluster)
+  const follower = cluster.find((member) => member !== leader)!
+  const upstream = connect(t, { endpoints: [follower.url] })
+  await put(upstream, '1')
+  await leader.kill('SIGSTOP')
+  t.equal((await upstream.read({ prefix })).count, 1)
+  await leader.kill('SIGCONT')
+})
+
 void t.test('a dead endpoint at the head of the list delays no request', async (t) => {
   const etcd = await startEtcd(t)
   const sockets = new Set<Socket>()
@@ -171,6 +209,17 @@ void t.test('an endpoint that is not a URL of etcd is refused at once', async (t
   }
   t.throws(() => connectEtcd({ endpoints: [] }), RangeError)
 })
+
+async function leaderOf(members: readonly EtcdProcess[]): Promise<EtcdProcess> {
+  return eventually(async () => {
+    for (const member of members) {
+      const answer = await member.call('maintenance/status', {})
+      const { header, leader } = answer as unknown as { header: { member_id: string }; leader: string }
+      if (header.member_id === leader) return member
+    }
+    throw new Error('there is no leader')
+  })
+}
 
 function connect(t: Test, options: EtcdUpstreamOptions): Upstream {
   const upstream = connectEtcd(options)
