@@ -25,7 +25,8 @@ const MAX_CHAIN = 8
  * Returns null when the client showed no certificate. This walks the chain, so call it once for each connection.
  *
  * `getPeerX509Certificate` would be the natural way in, but on a server in Node 20 it has no issuers, and after one
- * call of it `getPeerCertificate` has none any more either.
+ * call of it `getPeerCertificate` has none any more either. Node 24.21.0 shows a server no issuers at all: there a
+ * certificate leads to an authority only if that authority signed it itself.
  */
 export function peerCertificateOf(socket: TLSSocket): PeerCertificate | null {
   const chain: X509Certificate[] = []

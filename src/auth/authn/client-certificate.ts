@@ -17,7 +17,10 @@ export function clientCertificate(authorities: WatchedFiles<readonly X509Certifi
       if (peer === null) return null
       if (!peer.verified || !isSignedBy(peer, authorities.value)) {
         throw new UnauthorizedError('Unauthorized', {
-          cause: 'client certificate not signed by an authority for users',
+          cause:
+            peer.verified && peer.chain.length === 1
+              ? 'client certificate not signed by an authority for users; the intermediate that did is not known here'
+              : 'client certificate not signed by an authority for users',
         })
       }
       if (peer.commonName === '') return null

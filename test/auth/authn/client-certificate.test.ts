@@ -61,6 +61,8 @@ void t.test('a client certificate names its user', async (t) => {
   t.equal(user?.expiresAt, Math.floor((NOW + 3_600_000) / 1_000) * 1_000, 'known until the certificate ends')
   t.equal(await ask(peerOf([issue('', users, { organizations: ['web'] })])), null, 'no common name is nobody')
   await t.rejects(ask(peerOf([issue('ann', strangers)])), UnauthorizedError, 'another authority')
+  const middle = issue('middle', users, { isAuthority: true })
+  await t.rejects(ask(peerOf([issue('ann', middle)])), { cause: /intermediate/ }, 'who signed is not known')
   await t.rejects(ask(peerOf([issue('proxy', proxies)])), UnauthorizedError, 'an authority for proxies makes no users')
   await t.rejects(ask(peerOf([ann], false)), UnauthorizedError, 'the TLS layer did not verify it')
   change(strangers.cert)
