@@ -29,9 +29,9 @@ const PROGRESS_INTERVAL_MS = 100
 /** After this many unanswered requests the keys are compared as well. */
 const PROGRESS_REQUESTS = 50
 const COMPARE_RETRY_MS = 1_000
-/** How often the sink is told how old its content is, where the upstream can say. */
+/** How often the sink is told how old its content is, where the upstream can say; sooner when that is soon not valid any more. */
 const CONFIRM_MS = 1_000
-/** After a loss it is told sooner that all is well again. */
+/** The soonest, and after a loss, so that it is told early that all is well again. */
 const CONFIRM_AGAIN_MS = 250
 
 interface OpenWatch {
@@ -250,8 +250,10 @@ export class Feed {
     const age = this.#state.kind === 'watching' ? this.#watch?.watch?.age : undefined
     if (age === undefined) return
     if (age !== null) sink.confirmed?.(age.ageMs, age.validMs)
-    const isWell = age !== null && age.ageMs <= age.validMs
-    this.#confirming = clock.setTimer(isWell ? CONFIRM_MS : CONFIRM_AGAIN_MS, () => this.#confirm())
+    // Half of what is left: an answer that comes meanwhile is told before content that is well counts as old.
+    const leftMs = age === null ? 0 : (age.validMs - age.ageMs) / 2
+    const delayMs = Math.min(CONFIRM_MS, Math.max(CONFIRM_AGAIN_MS, leftMs))
+    this.#confirming = clock.setTimer(delayMs, () => this.#confirm())
   }
 
   #sleep(): void {

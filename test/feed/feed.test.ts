@@ -7,9 +7,12 @@ import type { FeedSink, Replacement } from '../../src/model/feed-sink.js'
 import { Feed } from '../../src/feed/feed.js'
 import { Outage } from '../../src/feed/outage.js'
 import { UpstreamFreshness } from '../../src/feed/upstream-freshness.js'
+import { SourceAge } from '../../src/cache/source-age.js'
+import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
+import { VirtualClock } from '../support/virtual-clock.js'
 import { RecordingSink } from './recording-sink.js'
 import { slowWay } from './faulty-watcher.js'
-import { elsewhere, feedOptions, harness, key, put, remove } from './harness.js'
+import { CountingMetrics, elsewhere, feedOptions, harness, key, put, remove } from './harness.js'
 
 void t.test('an empty prefix is synced and then follows', async (t) => {
   const { feed, sink, write, settle } = harness(t)
@@ -629,4 +632,44 @@ void t.test('two histories that agree in the newest key and differ in the one be
   t.equal(h.feed.status.state, 'watching')
   t.equal(h.sink.state.get(key('x'))?.value.toString(), '2')
   t.equal(h.metrics.of('relisted history-changed'), 1)
+})
+
+void t.test('content that its source confirms in time never counts as old', async (t) => {
+  // A member is asked once a second, and the clock is looked at four times a second: an answer is up to 1,250 ms old.
+  for (let phaseMs = 0; phaseMs < 1_250; phaseMs += 125) {
+    const clock = new VirtualClock()
+    const etcd = createEmbeddedUpstream({ clock })
+    const startMs = clock.monotonic()
+    const age = () => ({ ageMs: (clock.monotonic() - startMs + phaseMs) % 1_250, validMs: 1_800 })
+    const upstream = new Proxy(etcd, {
+      get: (target, name): unknown => {
+        if (name !== 'watch') return (Reflect.get(target, name, target) as () => void).bind(target)
+        return (...given: Parameters<typeof etcd.watch>) => {
+          const watch = target.watch(...given)
+          return {
+            get age() {
+              return age()
+            },
+            requestProgress: () => watch.requestProgress(),
+            close: () => watch.close(),
+          }
+        }
+      },
+    })
+    const source = new SourceAge(clock)
+    const sink = new RecordingSink()
+    sink.confirmed = (ageMs, validMs) => void source.confirmed(ageMs, validMs)
+    const feed = new Feed(feedOptions(clock, { upstream, sink, metrics: new CountingMetrics() }))
+    feed.start()
+    await clock.advanceInTurns(1_000, 20)
+    t.ok(sink.isSynced)
+    let oldest = 0
+    for (let passed = 0; passed < 10_000; passed += 20) {
+      await clock.advanceInTurns(20, 20)
+      oldest = Math.max(oldest, source.ageMs)
+    }
+    t.equal(oldest, 0, `${phaseMs} ms after an answer`)
+    await feed.stop()
+    await etcd.close()
+  }
 })
