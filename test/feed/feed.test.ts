@@ -658,7 +658,7 @@ void t.test('content that its source confirms in time never counts as old', asyn
     })
     const source = new SourceAge(clock)
     const sink = new RecordingSink()
-    sink.confirmed = (ageMs, validMs) => void source.confirmed(ageMs, validMs)
+    sink.confirmed = (ageMs, validMs) => source.confirmed(ageMs, validMs)
     const feed = new Feed(feedOptions(clock, { upstream, sink, metrics: new CountingMetrics() }))
     feed.start()
     await clock.advanceInTurns(1_000, 20)
