@@ -129,7 +129,7 @@ void t.test('a small value does not hold on to the message that brought it', asy
   const both = encodeRange([small, large], 1, false, 2)
   const [first, second] = decodeRangeAnswer(both).keyValues
   t.not(first!.value.buffer, both.buffer)
-  t.ok(first!.value.buffer.byteLength < 20_000)
+  t.ok(first!.value.buffer.byteLength < 100_000)
   t.equal(second!.value.buffer, both.buffer, 'one that is most of it is not copied')
   t.ok(second!.value.equals(large.value))
   both.fill(0)
