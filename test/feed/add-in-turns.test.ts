@@ -1,4 +1,5 @@
 import t from 'tap'
+import { PartsInTurns, takeLong } from '../support/parts-in-turns.js'
 import { addInTurns } from '../../src/feed/add-in-turns.js'
 import type { Key, KeyValue } from '../../src/model/event.js'
 import type { Revision } from '../../src/model/revision.js'
@@ -12,35 +13,20 @@ const keyValues: readonly KeyValue[] = Array.from({ length: 300 }, (_, i) => ({
   leaseId: '0',
 }))
 
-/** Takes longer than any slice. */
-function work(): void {
-  for (const endMs = performance.now() + 6; performance.now() < endMs;);
-}
-
 void t.test('everything is added, in order, and others have turns in between', async (t) => {
   const added: KeyValue[] = []
-  let parts = 0
-  let partsInTurn = 0
-  let mostInTurn = 0
-  let isDone = false
-  const turn = (): void => {
-    partsInTurn = 0
-    if (!isDone) setImmediate(turn)
-  }
-  turn()
+  const parts = new PartsInTurns()
   await addInTurns(keyValues, (part) => {
     added.push(...part)
-    parts++
-    mostInTurn = Math.max(mostInTurn, ++partsInTurn)
-    work()
+    parts.part()
   })
-  isDone = true
+  parts.done()
   t.same(
     added.map(({ key }) => key),
     keyValues.map(({ key }) => key),
   )
-  t.ok(parts > 10, `${parts} parts`)
-  t.equal(mostInTurn, 1)
+  t.ok(parts.all > 10, `${parts.all} parts`)
+  t.equal(parts.mostInTurn, 1)
 })
 
 void t.test('whoever gives up in the middle adds no more', async (t) => {
@@ -50,7 +36,7 @@ void t.test('whoever gives up in the middle adds no more', async (t) => {
     keyValues,
     (part) => {
       added += part.length
-      work()
+      takeLong()
       abort.abort(new Error('given up'))
     },
     abort.signal,

@@ -1,5 +1,6 @@
 /** Tests of one watch on a real etcd that answers with more than a slice of the event loop can take. */
 import t, { type Test } from 'tap'
+import { PartsInTurns, takeLong } from '../../support/parts-in-turns.js'
 import { type Batch, type Key, keyFromText } from '../../../src/model/event.js'
 import { nextRevision, type Revision } from '../../../src/model/revision.js'
 import { connectEtcd } from '../../../src/upstream/etcd/etcd-upstream.js'
@@ -28,11 +29,6 @@ async function behind(t: Test): Promise<{ upstream: Upstream; start: Revision; l
   return { upstream, start, last }
 }
 
-/** Takes longer than any slice. */
-function work(): void {
-  for (const endMs = performance.now() + 6; performance.now() < endMs;);
-}
-
 const quiet: WatchHandlers = { onOpen: () => {}, onBatches: () => {}, onProgress: () => {}, onEnd: () => {} }
 
 void t.test(
@@ -40,15 +36,7 @@ void t.test(
   async (t) => {
     const { upstream, start, last } = await behind(t)
     const batches: Batch[] = []
-    let parts = 0
-    let partsInTurn = 0
-    let mostInTurn = 0
-    let isDone = false
-    const turn = (): void => {
-      partsInTurn = 0
-      if (!isDone) setImmediate(turn)
-    }
-    turn()
+    const parts = new PartsInTurns()
     await new Promise<void>((resolve, reject) => {
       const watch = upstream.watch(
         { prefix, startRevision: start },
@@ -56,9 +44,7 @@ void t.test(
           ...quiet,
           onBatches: (some) => {
             batches.push(...some)
-            parts++
-            mostInTurn = Math.max(mostInTurn, ++partsInTurn)
-            work()
+            parts.part()
             if (some.at(-1)!.revision < last) return
             watch.close()
             resolve()
@@ -67,7 +53,7 @@ void t.test(
         },
       )
     })
-    isDone = true
+    parts.done()
     t.same(
       batches.map(({ revision }) => revision),
       Array.from({ length: REVISIONS }, (_, i) => start + i),
@@ -81,8 +67,8 @@ void t.test(
       const isRight = events.every((one) => one.type === 'put' && one.keyValue.value.toString().startsWith(`${i};`))
       if (!isRight) t.fail(`revision ${i} has another value`)
     }
-    t.ok(parts > REVISIONS / 10, `${parts} parts`)
-    t.equal(mostInTurn, 1, 'one part that takes long is all of a turn')
+    t.ok(parts.all > REVISIONS / 10, `${parts.all} parts`)
+    t.equal(parts.mostInTurn, 1, 'one part that takes long is all of a turn')
   },
 )
 
@@ -98,7 +84,7 @@ void t.test('what comes during a large answer waits for it: later events, and th
         onBatches: (some) => {
           const isFirst = said.length === 0
           said.push(...some.map(({ revision }) => revision))
-          work()
+          takeLong()
           if (isFirst) {
             const put = { type: 'put', key: (prefix + keyFromText('later')) as Key, value: Buffer.from('x') } as const
             void upstream.write([], [put]).then(({ revision }) => (later = revision))
@@ -127,7 +113,7 @@ void t.test('a watch that is closed during a large answer says nothing more', as
         ...quiet,
         onBatches: (some) => {
           parts++
-          work()
+          takeLong()
           if (parts < 3) return
           t.ok(some.at(-1)!.revision < last, 'the answer has more')
           watch.close()
