@@ -8,6 +8,7 @@ import { nextRevision, type Revision } from '../../../../src/model/revision.js'
 import { connectEtcd, type EtcdUpstreamOptions } from '../../../../src/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../../../src/upstream/upstream.js'
 import { type EtcdProcess, startEtcd, startEtcdCluster } from '../../../support/etcd-process.js'
+import { startFaultProxy } from '../../../support/fault-proxy.js'
 import { recordWatch } from '../../watch-recorder.js'
 
 const prefix = keyFromText('/faults/')
@@ -84,14 +85,19 @@ void t.test('etcd accepts pings at the default interval', async (t) => {
 
 void t.test('one reachable member of three is enough, and a dead one costs a watch and no read', async (t) => {
   const cluster = await startEtcdCluster(t, { flags: quick })
-  const upstream = connect(t, { endpoints: cluster.map(({ url }) => url), requestTimeoutMs: 2_000 })
-  const status = await upstream.status()
-  t.equal(status.serverVersions.length, 3)
+  const { endpoints, open } = await firstAlone(t, cluster)
+  const upstream = connect(t, { endpoints, requestTimeoutMs: 2_000 })
   const revision = await put(upstream, '1')
   const recorder = recordWatch(upstream, prefix, nextRevision(revision))
   await recorder.until('open', (r) => r.isOpen)
+  await open()
+  const status = await eventually(async () => {
+    const answer = await upstream.status()
+    if (answer.serverVersions.length < 3) throw new Error('not all are connected')
+    return answer
+  })
 
-  // The first endpoint is the one in use as long as it answers.
+  // The endpoint that connected first is the one in use as long as it answers.
   await cluster[0]!.kill('SIGKILL')
   t.match(await recorder.untilEnd(2_000), { kind: 'failed', error: { code: 'unavailable' } })
   t.equal((await upstream.read({ prefix })).keyValues[0]?.value.toString(), '1', 'a read goes to another member')
@@ -137,10 +143,12 @@ void t.test('a read goes on at another member whenever the one it waits for goes
   const leader = await leaderOf(cluster)
   const follower = cluster.find((member) => member !== leader)!
   const never = { keepAliveTimeMs: 300_000, keepAliveTimeoutMs: 300_000, requestTimeoutMs: 300_000 }
-  const upstream = connect(t, { endpoints: [leader.url, follower.url], ...never })
+  const { endpoints, open } = await firstAlone(t, [leader, follower])
+  const upstream = connect(t, { endpoints, ...never })
   const start = nextRevision(await put(upstream, '1'))
   const recorder = recordWatch(upstream, prefix, start)
   await recorder.until('open', (r) => r.isOpen)
+  await open()
 
   await leader.kill('SIGSTOP')
   const read = upstream.read({ prefix })
@@ -219,6 +227,30 @@ async function leaderOf(members: readonly EtcdProcess[]): Promise<EtcdProcess> {
     }
     throw new Error('there is no leader')
   })
+}
+
+/**
+ * Whichever member connects first is used. So that it is the first of these, the others are behind a proxy that refuses
+ * connections until `open`.
+ */
+async function firstAlone(
+  t: Test,
+  [first, ...others]: readonly EtcdProcess[],
+): Promise<{ endpoints: string[]; open: () => Promise<void> }> {
+  const proxies = await Promise.all(
+    others.map(async ({ url }) => {
+      const proxy = await startFaultProxy({ targetPort: Number(new URL(url).port) })
+      t.teardown(() => proxy.close())
+      await proxy.refuse()
+      return proxy
+    }),
+  )
+  return {
+    endpoints: [first!.url, ...proxies.map(({ port }) => `http://127.0.0.1:${port}`)],
+    open: async () => {
+      await Promise.all(proxies.map((proxy) => proxy.accept()))
+    },
+  }
 }
 
 function connect(t: Test, options: EtcdUpstreamOptions): Upstream {
