@@ -18,6 +18,7 @@ import { type EtcdHistoryRecorder, recordEtcdHistory } from '../support/etcd-his
 import { type EtcdProcess, startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter, type Written } from '../support/etcd-writer.js'
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.js'
+import { freePort } from '../support/free-port.js'
 import type { RecordedHistory } from '../support/history.js'
 import { type NatsProcess, startNatsCluster } from '../support/nats-process.js'
 import { type ServerProcess, startServer, total } from '../support/server-process.js'
@@ -39,6 +40,8 @@ export interface Replica {
   /** One proxy for each nats-server. */
   readonly toNats: readonly FaultProxy[]
   readonly toEtcd: FaultProxy | null
+  /** The same after a restart. */
+  readonly port: number
   server: ServerProcess
 }
 
@@ -349,22 +352,21 @@ export class FleetScenario {
     }
     const toNats = await Promise.all(this.nats.map(({ port }) => proxy(port)))
     const toEtcd = role === 'edge' ? null : await proxy(Number(new URL(this.etcd.url).port))
-    const links = { name, role, toNats, toEtcd }
+    const links = { name, role, toNats, toEtcd, port: await freePort() }
     const server = await startServer(this.#t, { program, flags: this.#flags(links) })
     const recorder = new WatchRecorder({ url: server.url })
     this.#t.teardown(() => recorder.close())
     this.replicas.push({ ...links, server, recorder })
   }
 
-  #flags(replica: Pick<Replica, 'role' | 'toNats' | 'toEtcd'> & { readonly server?: ServerProcess }): string[] {
-    const { role, toNats, toEtcd, server } = replica
+  #flags({ role, toNats, toEtcd, port }: Pick<Replica, 'role' | 'toNats' | 'toEtcd' | 'port'>): string[] {
     return [
       `--nats-servers=${toNats.map(({ port }) => `nats://127.0.0.1:${port}`).join()}`,
       `--nats-role=${role}`,
       `--nats-lease=${LEASE_MS}ms`,
       '--nats-replicas=3',
       ...(toEtcd === null ? [] : ['--etcd-servers', `http://127.0.0.1:${toEtcd.port}`]),
-      ...(server === undefined ? [] : ['--port', String(server.port)]),
+      `--port=${port}`,
       ...(this.#options.flags ?? []),
     ]
   }
