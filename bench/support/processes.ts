@@ -8,6 +8,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, constants } from 'node:os'
 import { createInterface } from 'node:readline'
+import { freePort as freePortOf } from '../../src/support/free-port.js'
 
 /**
  * The measured server runs on the first core and everything else on the second; a server with workers runs on both. A
@@ -182,14 +183,5 @@ export const sleep = (ms: number): Promise<void> => new Promise((resolve) => set
 
 /** A free port of the loopback, for servers that cannot pick one themselves. */
 export async function freePort(): Promise<number> {
-  const { createServer } = await import('node:net')
-  return new Promise((resolve, reject) => {
-    const server = createServer().once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() =>
-        address && typeof address === 'object' ? resolve(address.port) : reject(new Error('no port')),
-      )
-    })
-  })
+  return await freePortOf('127.0.0.1')
 }

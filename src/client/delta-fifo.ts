@@ -50,14 +50,17 @@ export interface DeltaFifoOptions<T> {
 export class DeltaFifo<T> implements ReflectorSink<T> {
   readonly #keyOf: (object: T) => string
   readonly #known: KnownObjects<T>
-  /** A Map keeps the order of insertion, so it is queue and index in one. */
-  readonly #pending = new Map<string, Delta<T>[]>()
+  /**
+   * A Map keeps the order of insertion, so it is queue and index in one. A single delta stands without an array: the
+   * first state is one for each object, and all of them wait at once.
+   */
+  readonly #pending = new Map<string, Delta<T> | Delta<T>[]>()
   #isPopulated = false
   /**
    * One iterator serves many pops: a new one would first visit every place that became empty since the Map was last
    * rebuilt, and so turn the first state of 100,000 objects into some billion steps.
    */
-  #oldest: Iterator<[string, Delta<T>[]]> | null = null
+  #oldest: Iterator<[string, Delta<T> | Delta<T>[]]> | null = null
   /** The number of keys of the first state that have not been popped; they are the oldest. */
   #initialLeft = 0
   #onItem: (() => void) | null = null
@@ -123,10 +126,10 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
       this.#oldest = null
       return null
     }
-    const [key, deltas] = first.value
+    const [key, pending] = first.value
     this.#pending.delete(key)
     if (this.#initialLeft > 0) this.#initialLeft--
-    return { key, deltas }
+    return { key, deltas: deltasOf(pending) }
   }
 
   #deleteAllBut(keys: ReadonlySet<string>): void {
@@ -137,7 +140,8 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
   }
 
   #deleteUnseen(key: string): void {
-    const last = this.#pending.get(key)?.at(-1)
+    const pending = this.#pending.get(key)
+    const last = pending === undefined ? undefined : deltasOf(pending).at(-1)
     const object = last === undefined ? this.#known.get(key) : last.object
     // A pending deletion is kept, because it was seen.
     if (object !== undefined && last?.type !== 'Deleted') this.#delete(key, object, true)
@@ -150,12 +154,21 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
   }
 
   #push(key: string, delta: Delta<T>): void {
-    const deltas = this.#pending.get(key)
-    if (deltas !== undefined) return compress(deltas, delta)
+    const pending = this.#pending.get(key)
+    if (pending !== undefined) {
+      const deltas = deltasOf(pending)
+      compress(deltas, delta)
+      this.#pending.set(key, deltas)
+      return
+    }
     const wasEmpty = this.#pending.size === 0
-    this.#pending.set(key, [delta])
+    this.#pending.set(key, delta)
     if (wasEmpty) this.#onItem?.()
   }
+}
+
+function deltasOf<T>(pending: Delta<T> | Delta<T>[]): Delta<T>[] {
+  return Array.isArray(pending) ? pending : [pending]
 }
 
 function compress<T>(deltas: Delta<T>[], delta: Delta<T>): void {

@@ -1,6 +1,4 @@
 /** The primary process of a server with `--workers`: it has the upstream's watches and the workers, and no client. */
-import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
 import closeWithGrace from 'close-with-grace'
 import { KEPT_HISTORY_MS } from '../support/ring-buffer.js'
 import { chooseFeeds } from './choose-feeds.js'
@@ -18,6 +16,7 @@ import type { PortNumbers } from './ports.js'
 import type { WorkerHello } from './worker.js'
 import { resourceId } from '../model/resource.js'
 import { systemClock as clock } from '../support/clock.js'
+import { freePort } from '../support/free-port.js'
 import type { Logger } from '../support/log.js'
 import { systemRandom as random } from '../support/random.js'
 import type { FeedFigures } from '../ui/page/figures.js'
@@ -128,11 +127,5 @@ function feedLines(primary: Primary): readonly FeedFigures[] {
 
 /** The port itself; for 0 one that is free. */
 async function portOf(host: string, port: number | null): Promise<number | null> {
-  if (port !== 0) return port
-  const server = createServer().listen(0, host)
-  await once(server, 'listening')
-  const { port: free } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return free
+  return port === 0 ? await freePort(host) : port
 }

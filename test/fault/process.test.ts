@@ -7,6 +7,7 @@ import { recordEtcdHistory } from '../support/etcd-history.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
 import { startFaultProxy } from '../support/fault-proxy.js'
+import { freePort } from '../support/free-port.js'
 import { LightWatcher } from '../support/light-watcher.js'
 import { startServer, total } from '../support/server-process.js'
 import { WatchRecorder } from '../support/watch-recorder.js'
@@ -22,7 +23,7 @@ void t.test(
     const control = await recordEtcdHistory(etcd)
     const writer = new EtcdWriter([etcd])
     const start = await writer.put('/registry/pods/a/first', pod('first', { namespace: 'a' }))
-    const flags = ['--etcd-servers', etcd.url]
+    const flags = ['--etcd-servers', etcd.url, '--port', String(await freePort())]
     const first = await startServer(t, { flags })
     const watch = (url: string, revision: number): LightWatcher =>
       new LightWatcher(`${url}/api/v1/pods?watch=1&resourceVersion=${revision}`)
@@ -43,7 +44,7 @@ void t.test(
     await first.kill('SIGKILL')
     await until(() => before.every(({ end }) => end !== 'open'), 'all connections are broken')
 
-    const second = await startServer(t, { flags: [...flags, '--port', String(first.port)] })
+    const second = await startServer(t, { flags })
     const after = before.map(({ revisions }) => watch(second.url, revisions.at(-1)!))
     t.teardown(() => after.forEach((watcher) => watcher.destroy()))
     const recorder = new WatchRecorder({ url: second.url })

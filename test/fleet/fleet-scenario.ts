@@ -15,6 +15,7 @@ import { type EtcdHistoryRecorder, recordEtcdHistory } from '../support/etcd-his
 import { type EtcdProcess, startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter, type Written } from '../support/etcd-writer.js'
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.js'
+import { freePort } from '../support/free-port.js'
 import type { RecordedHistory } from '../support/history.js'
 import { type NatsProcess, startNatsCluster } from '../support/nats-process.js'
 import { type ServerProcess, startServer, total } from '../support/server-process.js'
@@ -40,6 +41,8 @@ export interface Replica {
   readonly toEtcd: FaultProxy | null
   /** The program that runs, as a compiled file. */
   program: string
+  /** The same after a restart. */
+  readonly port: number
   server: ServerProcess
 }
 
@@ -474,16 +477,15 @@ export class FleetScenario {
     }
     const toNats = await Promise.all(this.nats.map(({ port }) => proxy(port)))
     const toEtcd = role === 'edge' ? null : await proxy(Number(new URL(this.etcd.url).port))
-    const links = { name, role, toNats, toEtcd }
     const program = this.pick(this.#programs)
+    const links = { name, role, toNats, toEtcd, port: await freePort() }
     const server = await startServer(this.#t, { program, flags: this.#flags(links) })
     const recorder = new WatchRecorder({ url: server.url })
     this.#t.teardown(() => recorder.close())
     this.replicas.push({ ...links, program, server, recorder })
   }
 
-  #flags(replica: Pick<Replica, 'role' | 'toNats' | 'toEtcd'> & { readonly server?: ServerProcess }): string[] {
-    const { role, toNats, toEtcd, server } = replica
+  #flags({ role, toNats, toEtcd, port }: Pick<Replica, 'role' | 'toNats' | 'toEtcd' | 'port'>): string[] {
     return [
       `--nats-servers=${toNats.map(({ port }) => `nats://127.0.0.1:${port}`).join()}`,
       `--nats-role=${role}`,
@@ -492,7 +494,7 @@ export class FleetScenario {
       // So many streams share a small disk, and a test cannot wait a minute for bookmarks.
       ...(this.#options.isWhole ? ['--nats-stream-bytes=8MiB', '--bookmark-interval=1s'] : []),
       ...(toEtcd === null ? [] : ['--etcd-servers', `http://127.0.0.1:${toEtcd.port}`]),
-      ...(server === undefined ? [] : ['--port', String(server.port)]),
+      `--port=${port}`,
       ...(this.#options.flags ?? []),
     ]
   }

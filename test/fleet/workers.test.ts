@@ -250,6 +250,8 @@ void t.test('workers do not outlive a primary that is killed', async (t) => {
 
 void t.test('the embedded store is the primary\u2019s, and every worker shows it', async (t) => {
   const server = await startServer(t, { flags: ['--workers', '3'], ready: false })
+  // Until the workers listen, and when all of them have died, nothing holds it.
+  t.ok(server.port < 30_000, 'its port is none that the system gives to others')
   await until(async () => total(await server.metrics(), 'distributary_workers') === 3, 'three workers')
   const revisionOf = async (): Promise<number> => {
     const answer = await fetch(`${server.url}/api/v1/nodes?limit=1`, { headers: { connection: 'close' } })

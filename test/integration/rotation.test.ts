@@ -266,7 +266,7 @@ void t.test('every credential is replaced under running watches, and nobody who 
 
   const natsFlags = [
     `--nats-servers=tls://127.0.0.1:${nats.port}`,
-    '--nats-lease=1s',
+    '--nats-lease=5s',
     '--nats-stream-bytes=1MiB',
     '--nats-username=server',
     `--nats-password-file=${path('nats-password')}`,

@@ -9,6 +9,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { TLSSocket } from 'node:tls'
 import type { Test } from 'tap'
+import { freePort } from './free-port.js'
 
 export interface SeenRequest {
   readonly method: string
@@ -71,9 +72,9 @@ export class ApiServerStandIn {
     return this.seen.at(-1)!
   }
 
-  /** Again where it was, after `close`. Default: any port. */
-  async listen(port = 0): Promise<void> {
-    this.#server.listen(port, '127.0.0.1')
+  /** @param port where it was, after `close`. Default: one that stays free meanwhile. */
+  async listen(port?: number): Promise<void> {
+    this.#server.listen(port ?? (await freePort()), '127.0.0.1')
     await once(this.#server, 'listening')
   }
 

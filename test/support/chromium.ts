@@ -13,6 +13,8 @@ export async function openPage(t: Test, url: string): Promise<Page> {
   if (!existsSync(EXECUTABLE)) throw new Error(`this test needs a browser at ${EXECUTABLE}: apt-get install chromium`)
   browser ??= launch()
   const page = await (await browser).newPage()
+  // A machine that is busy with other tests is slow.
+  page.setDefaultTimeout(90_000)
   t.teardown(() => page.close())
   await page.goto(url)
   return page

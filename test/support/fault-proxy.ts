@@ -5,6 +5,7 @@
  * there are and, where it says so, for new ones. Real time: what it delays, it delays with the system's timers.
  */
 import net from 'node:net'
+import { freePort } from './free-port.js'
 
 export type Direction = 'to-server' | 'to-client'
 /** A FIN ends a connection politely, an RST breaks it. */
@@ -60,13 +61,14 @@ export class FaultProxy {
   }
 
   async listen(): Promise<void> {
+    // While it refuses, nobody else may be given its port.
+    if (this.#port === 0) this.#port = await freePort()
     const server = net.createServer({ allowHalfOpen: true }, (client) => this.#accept(client))
     this.#server = server
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
       server.listen(this.#port, '127.0.0.1', resolve)
     })
-    this.#port = (server.address() as net.AddressInfo).port
   }
 
   /** Bytes stop and nothing closes, of old and new connections, until released. Default: both directions. */

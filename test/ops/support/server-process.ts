@@ -30,7 +30,7 @@ export async function startServerProcess(t: Test, options: ServerProcessOptions 
   const [program, ...before] = options.command ?? [process.execPath, builtMain]
   const { child, output } = run(program!, [...before, ...(options.args ?? ['--port', '0'])], options)
   t.teardown(() => child.kill('SIGKILL'))
-  const named = options.scheme === 'https' ? /"securePort":(\d+)/ : /"port":(\d+)/
+  const named = options.scheme === 'https' ? /"securePort":(\d+)[,}]/ : /"port":(\d+)[,}]/
   const port = await new Promise<number>((resolve, reject) => {
     const look = (): void => {
       const match = named.exec(output.text)

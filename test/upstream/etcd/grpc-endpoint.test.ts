@@ -9,6 +9,7 @@ import { GrpcEndpoint, type GrpcEndpointOptions } from '../../../src/upstream/et
 import { type RpcError, RpcStatus } from '../../../src/upstream/etcd/rpc-status.js'
 import { createAuthority } from '../../support/certificates.js'
 import { freePort } from '../../support/free-port.js'
+import { until } from '../../support/until.js'
 
 type Call = ServerDuplexStream<Buffer, Buffer>
 
@@ -255,7 +256,7 @@ void t.test('a peer that accepts and says nothing is not ready', async (t) => {
   const endpoint = endpointAt(t, port)
   t.notOk(await endpoint.connect(50))
   t.notOk(endpoint.isReady())
-  t.equal(accepted.length, 1)
+  await until(() => accepted.length === 1, 'the peer has accepted')
   for (const socket of accepted) socket.destroy()
 })
 
@@ -281,7 +282,7 @@ void t.test('a peer that has gone silent is given up when a ping is not answered
 async function networkTo(
   t: Test,
   serverPort: number,
-  ownPort = 0,
+  ownPort?: number,
 ): Promise<{ readonly port: number; readonly server: NetServer; readonly passing: ReadonlySet<Socket> }> {
   const passing = new Set<Socket>()
   const server = createServer((socket) => {
@@ -293,7 +294,8 @@ async function networkTo(
     socket.pipe(onward).pipe(socket)
   })
   t.teardown(() => passing.forEach((socket) => socket.destroy()))
-  return { port: await listening(t, server, ownPort), server, passing }
+  // The port is bound again after a break.
+  return { port: await listening(t, server, ownPort ?? (await freePort())), server, passing }
 }
 
 async function listening(t: Test, server: NetServer | Http2Server, port = 0): Promise<number> {
@@ -309,12 +311,12 @@ void t.test('why an endpoint is not connected is said with its name, until it is
   t.teardown(() => closing.close())
   const port = (closing.address() as AddressInfo).port
   const ended = endpointAt(t, port)
-  t.notOk(await ended.connect(2_000))
+  t.notOk(await ended.connect(30_000))
   t.match(ended.described(), new RegExp(`^http://127.0.0.1:${port} \\((it ends the connection|.*ECONNRESET.*)\\)$`))
 
   const free = await freePort()
   const refused = endpointAt(t, free)
-  t.notOk(await refused.connect(2_000))
+  t.notOk(await refused.connect(30_000))
   t.equal(refused.described(), `http://127.0.0.1:${free} (connect ECONNREFUSED 127.0.0.1:${free})`)
 
   const authority = createAuthority(t)
@@ -325,12 +327,12 @@ void t.test('why an endpoint is not connected is said with its name, until it is
   t.teardown(() => secure.close())
   const url = `https://127.0.0.1:${(secure.address() as AddressInfo).port}`
   const untrusting = endpointAt(t, 0, { url })
-  t.notOk(await untrusting.connect(2_000))
+  t.notOk(await untrusting.connect(30_000))
   t.match(untrusting.described(), /\((unable to verify|self-signed|unable to get).*\)$/)
 
   const { port: there } = await listen(t)
   const standing = endpointAt(t, there)
-  t.ok(await standing.connect(2_000))
+  t.ok(await standing.connect(30_000))
   t.equal(standing.described(), standing.url)
 })
 
