@@ -240,4 +240,6 @@ function print(text: string): void {
   process.stdout.write(`${text}\n`)
 }
 
+// What a round started ends with this process.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 process.exitCode = await main()

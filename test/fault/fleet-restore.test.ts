@@ -13,7 +13,7 @@ import { EtcdWriter } from '../support/etcd-writer.js'
 import { startFaultProxy } from '../support/fault-proxy.js'
 import { startNats } from '../support/nats-process.js'
 import { until } from '../support/until.js'
-import { type Replica, startReplica, stateOf, stateOfUpstream } from './nats-harness.js'
+import { type Replica, startReplica, stateOf, stateOfUpstream } from '../fleet/nats-harness.js'
 
 async function startFleet(t: Test) {
   const [etcd, nats] = await Promise.all([startEtcd(t), startNats(t)])
