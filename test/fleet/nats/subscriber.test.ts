@@ -218,8 +218,8 @@ void t.test(
     await second.stop()
     const third = startReplica(t, options)
     await until(() => third.isPublishing && third.sink.isSynced, 'a third one publishes')
-    const { lastSequence } = await natsAdmin(t, nats)
-    while ((await lastSequence(names.stream)) <= held) {
+    const admin = await natsAdmin(t, nats)
+    while ((await admin.lastSequence(names.stream)) <= held) {
       etcd.put('b')
       await caughtUp(etcd, [third])
     }
