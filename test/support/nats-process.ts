@@ -30,6 +30,8 @@ export interface NatsProcess {
   restart(config?: string): Promise<void>
   /** Restarts the server without anything that it stored, as with storage in memory. */
   restartEmpty(): Promise<void>
+  /** Whether it has what the other servers of its cluster have, of every stream and consumer. */
+  isCurrent(): Promise<boolean>
   /** Returns a number of `/varz` by its name. */
   varz(name: 'in_bytes' | 'out_bytes' | 'in_msgs' | 'out_msgs'): Promise<number>
 }
@@ -220,6 +222,11 @@ class Server implements NatsProcess {
     await this.kill()
     await rm(this.#store, { recursive: true, force: true })
     await this.start(false)
+  }
+
+  async isCurrent(): Promise<boolean> {
+    const { status } = (await this.#get('healthz').catch(() => ({}))) as { status?: string }
+    return status === 'ok'
   }
 
   async varz(name: 'in_bytes' | 'out_bytes' | 'in_msgs' | 'out_msgs'): Promise<number> {
