@@ -31,36 +31,39 @@ async function sendChunks(url: string, pieces: readonly string[]): Promise<strin
   return text
 }
 
-t.test('read body - one that comes a byte at a time is refused, not kept in as many pieces', async (t) => {
+void t.test('read body - one that comes a byte at a time is refused, not kept in as many pieces', async (t) => {
   const { url } = await startApp(t, { flags: ['--enable-writes'], objects: { 'namespaces/a': namespace } })
   const answer = await sendChunks(url, cut(configMap('drip', 20_000), 1))
   t.match(answer, /^HTTP\/1.1 400 /)
   t.match(answer, /pieces that are too small/)
 })
 
-t.test('read body - one in many small pieces is read whole', async (t) => {
+void t.test('read body - one in many small pieces is read whole', async (t) => {
   const { url } = await startApp(t, { flags: ['--enable-writes'], objects: { 'namespaces/a': namespace } })
   t.match(await sendChunks(url, cut(configMap('small', 1_500), 1)), /^HTTP\/1.1 201 /, 'a small body in bytes')
   t.match(await sendChunks(url, cut(configMap('large', 200_000), 40)), /^HTTP\/1.1 201 /, 'a large one in pieces')
 })
 
-t.test('read body - over HTTP/2 a body in very small frames is refused, and the connection serves on', async (t) => {
-  const { url } = await startApp(t, { flags: ['--enable-writes'], objects: { 'namespaces/a': namespace } })
-  const session = connectHttp2(url)
-  t.teardown(() => session.destroy())
-  const stream = session.request({ ':method': 'POST', ':path': PATH, 'content-type': 'application/json' })
-  stream.on('error', () => {})
-  const answered = once(stream, 'response')
-  // One by one, or the client would send them in one frame.
-  for (const piece of cut(configMap('frames', 6_000), 1)) {
-    if (!stream.writable) break
-    await new Promise((resolve) => stream.write(piece, resolve))
-  }
-  stream.end()
-  const [headers] = (await answered) as [{ ':status': number }]
-  t.equal(headers[':status'], 400)
-  stream.resume()
-  const next = session.request({ ':path': '/version' }).resume()
-  const [{ ':status': status }] = (await once(next, 'response')) as [{ ':status': number }]
-  t.equal(status, 200)
-})
+void t.test(
+  'read body - over HTTP/2 a body in very small frames is refused, and the connection serves on',
+  async (t) => {
+    const { url } = await startApp(t, { flags: ['--enable-writes'], objects: { 'namespaces/a': namespace } })
+    const session = connectHttp2(url)
+    t.teardown(() => session.destroy())
+    const stream = session.request({ ':method': 'POST', ':path': PATH, 'content-type': 'application/json' })
+    stream.on('error', () => {})
+    const answered = once(stream, 'response')
+    // One by one, or the client would send them in one frame.
+    for (const piece of cut(configMap('frames', 6_000), 1)) {
+      if (!stream.writable) break
+      await new Promise((resolve) => stream.write(piece, resolve))
+    }
+    stream.end()
+    const [headers] = (await answered) as [{ ':status': number }]
+    t.equal(headers[':status'], 400)
+    stream.resume()
+    const next = session.request({ ':path': '/version' }).resume()
+    const [{ ':status': status }] = (await once(next, 'response')) as [{ ':status': number }]
+    t.equal(status, 200)
+  },
+)
