@@ -7,7 +7,7 @@
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { namesOf } from '../../src/fleet/nats/names.js'
-import type { Revision } from '../../src/model/revision.js'
+import { type Revision, toRevision } from '../../src/model/revision.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
 import { validate } from '../guarantees/validate.js'
 import type { Violation } from '../guarantees/violation.js'
@@ -368,9 +368,21 @@ export class FleetScenario {
     }
   }
 
-  /** Forgets etcd's history, but for what the test's own watch still has to be told. */
-  async compact(): Promise<void> {
-    await this.etcd.compact(this.control.revision)
+  /** Lists everything consistently on an edge, for which every stream has to tell that it is complete up to some revision. */
+  async mark(): Promise<Revision> {
+    let marked: Revision | null = null
+    await this.eventually(async () => {
+      const { recorder } = this.pick(this.runningEdges)
+      const lists = await Promise.all(this.#written.map(({ target }) => recorder.list({ target })))
+      marked = toRevision(Math.min(...lists.map(({ revision }) => revision)))
+      return true
+    }, 'a consistent list of everything')
+    return marked!
+  }
+
+  /** Forgets etcd's history up to a revision that the test's own watch has been told. */
+  async compact(revision: Revision): Promise<void> {
+    await this.etcd.compact(Math.min(revision, this.control.revision))
   }
 
   /** Returns all links between two nats-servers. */
