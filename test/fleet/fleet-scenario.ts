@@ -1,19 +1,16 @@
 /**
  * A fleet as it is run: four processes (two candidates, two edges), three nats-servers, an etcd, and a proxy on every link
- * between them. Watchers hop between the replicas and a load writes, while things are killed, stopped and cut; `settle` ends
+ * between them. The whole one is `main` with all built-in resources and a third candidate. Watchers hop between the replicas and a load writes, while things are killed, stopped and cut; `settle` ends
  * all faults and waits until every watch has been told of the last write, and `judge` holds all of it together against every
  * guarantee.
  */
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { namesOf } from '../../src/fleet/nats/names.js'
-import { keyFromText } from '../../src/model/event.js'
-import type { Revision } from '../../src/model/revision.js'
-import { load } from '../../src/config/load.js'
+import { type Revision, toRevision } from '../../src/model/revision.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
 import { validate } from '../guarantees/validate.js'
 import type { Violation } from '../guarantees/violation.js'
-import { pod } from '../support/app.js'
 import { type EtcdHistoryRecorder, recordEtcdHistory } from '../support/etcd-history.js'
 import { type EtcdProcess, startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter, type Written } from '../support/etcd-writer.js'
@@ -22,16 +19,18 @@ import { freePort } from '../support/free-port.js'
 import type { RecordedHistory } from '../support/history.js'
 import { type NatsProcess, startNatsCluster } from '../support/nats-process.js'
 import { type ServerProcess, startServer, total } from '../support/server-process.js'
-import { ListError, type RecordedWatch, type Target, WatchRecorder } from '../support/watch-recorder.js'
+import { ListError, type RecordedWatch, WatchRecorder } from '../support/watch-recorder.js'
 import { pause, until } from '../support/until.js'
+import { builtIn, type FleetResource, pods, writable } from './fleet-resources.js'
 
-export const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
 /** The names of the pods' stream, for tests that damage it. */
-export const podNames = namesOf('default', podResource())
+export const podNames = namesOf('default', pods.resource)
 
-const program = fileURLToPath(new URL('replica-main.js', import.meta.url))
+const podsProgram = fileURLToPath(new URL('replica-main.js', import.meta.url))
+const wholeProgram = fileURLToPath(new URL('../../src/main.js', import.meta.url))
 const SETTLE_MS = 60_000
-const LEASE_MS = 1_000
+/** An age of less is what an etcd or a publisher that has just fallen silent may have. */
+const FRESH_SECONDS = 2
 
 export interface Replica {
   readonly name: string
@@ -40,6 +39,8 @@ export interface Replica {
   /** One proxy for each nats-server. */
   readonly toNats: readonly FaultProxy[]
   readonly toEtcd: FaultProxy | null
+  /** The program that runs, as a compiled file. */
+  program: string
   /** The same after a restart. */
   readonly port: number
   server: ServerProcess
@@ -54,6 +55,10 @@ export interface FleetOptions {
   readonly seed?: number
   readonly watchers?: number
   readonly flags?: readonly string[]
+  /** Run `main` with all built-in resources, three candidates and two edges. */
+  readonly isWhole?: boolean
+  /** The compiled `main` of the last release, which some of the replicas of a whole fleet run at random. */
+  readonly previous?: string
 }
 
 export async function startFleet(t: Test, options: FleetOptions = {}): Promise<FleetScenario> {
@@ -82,6 +87,15 @@ export class FleetScenario {
   #load: Promise<unknown> = Promise.resolve()
   #last: Revision | null = null
   readonly #stopped = new Set<Replica>()
+  /** Replicas that run and cannot reach NATS. */
+  readonly #cutOff = new Set<Replica>()
+  /** Every resource that has a publisher. */
+  readonly #served: readonly FleetResource[]
+  /** Those of them that are written and watched. */
+  readonly #written: readonly FleetResource[]
+  /** What a replica that starts runs. */
+  readonly #programs: readonly string[]
+  readonly #leaseMs: number
 
   constructor(
     t: Test,
@@ -94,19 +108,35 @@ export class FleetScenario {
     this.#options = options
     this.random = seededRandom(options.seed ?? 1)
     this.writer = new EtcdWriter([etcd])
+    const isWhole = options.isWhole ?? false
+    this.#served = isWhole ? builtIn : [pods]
+    this.#written = isWhole ? writable : [pods]
+    const previous = options.previous === undefined ? [] : [options.previous]
+    this.#programs = isWhole ? [wholeProgram, ...previous] : [podsProgram]
+    this.#leaseMs = isWhole ? 5_000 : 1_000
+  }
+
+  get resourceCount(): number {
+    return this.#served.length
+  }
+
+  get programs(): readonly string[] {
+    return this.#programs
   }
 
   async start(): Promise<void> {
     this.control = await recordEtcdHistory(this.etcd)
     this.#t.teardown(() => this.control.close())
     for (let i = 0; i < 10; i++) await this.write()
-    const roles = ['auto', 'auto', 'edge', 'edge'] as const
+    const more = this.#options.isWhole ? (['auto'] as const) : []
+    const roles = [...more, 'auto', 'auto', 'edge', 'edge'] as const
     await Promise.all(roles.map((role, i) => this.#startReplica(`${role}-${i}`, role)))
     for (let i = 0; i < (this.#options.watchers ?? 12); i++) {
       const at = this.replicas[i % this.replicas.length]!
-      this.#running.push({ watch: at.recorder.watch({ target: pods, sendInitialEvents: true }), at })
+      const { target } = this.#written[i % this.#written.length]!
+      this.#running.push({ watch: at.recorder.watch({ target, sendInitialEvents: true }), at })
     }
-    await this.eventually(async () => (await this.etcdWatches()) === 1, 'etcd has one watch')
+    await this.#oneWatchEach()
   }
 
   pick<T>(from: readonly T[]): T {
@@ -118,21 +148,72 @@ export class FleetScenario {
     return ((await this.etcd.metrics()).get('etcd_debugging_mvcc_watcher_total') ?? 0) - 1
   }
 
+  async #oneWatchEach(): Promise<void> {
+    const count = this.resourceCount
+    await this.eventually(async () => (await this.etcdWatches()) === count, `etcd has ${count} watches`)
+  }
+
+  /** Returns the replica that publishes most of the resources. */
   async publisher(): Promise<Replica> {
     let found: Replica | undefined
     await this.eventually(async () => {
-      for (const replica of this.replicas) {
-        if (replica.role !== 'auto' || this.#stopped.has(replica)) continue
+      let most = 0
+      for (const replica of this.candidates) {
+        if (this.#stopped.has(replica)) continue
         const samples = await replica.server.metrics().catch(() => null)
-        if (samples !== null && total(samples, 'distributary_fleet_publishing') === 1) found = replica
+        const count = samples === null ? 0 : total(samples, 'distributary_fleet_publishing')
+        if (count > most) [found, most] = [replica, count]
       }
       return found !== undefined
     }, 'somebody publishes')
     return found!
   }
 
+  /**
+   * Counts the resources that have a publisher: a running candidate with a link to NATS claims it and, with `isFresh`, an edge
+   * has heard its word of etcd.
+   */
+  async published({ isFresh }: { readonly isFresh: boolean }): Promise<number> {
+    const labelled = async (from: readonly Replica[], name: string, holds: (value: number) => boolean) => {
+      const found = new Set<string>()
+      const reachable = from.filter((replica) => !this.#stopped.has(replica) && !this.#cutOff.has(replica))
+      const answers = await Promise.all(reachable.map(({ server }) => server.metrics().catch(() => new Map())))
+      for (const samples of answers) {
+        for (const [sample, value] of samples as ReadonlyMap<string, number>) {
+          if (sample.startsWith(`${name}{`) && holds(value)) found.add(sample.slice(name.length))
+        }
+      }
+      return found
+    }
+    const claimed = await labelled(this.candidates, 'distributary_fleet_publishing', (value) => value === 1)
+    if (!isFresh) return claimed.size
+    const fresh = await labelled(this.edges, 'distributary_cache_staleness_seconds', (value) => value < FRESH_SECONDS)
+    return [...claimed].filter((labels) => fresh.has(labels)).length
+  }
+
+  /** Waits until nothing is left of a fault: every server of NATS has everything, and every replica is ready and fresh. */
+  async recovered(): Promise<void> {
+    await this.eventually(async () => {
+      const hasAll = await Promise.all(this.nats.map((server) => server.isCurrent()))
+      if (!hasAll.every(Boolean) || (await this.published({ isFresh: true })) < this.resourceCount) return false
+      const ages = this.replicas.map(async ({ server }) => {
+        const samples = await server.metrics()
+        return total(samples, 'distributary_cache_staleness_seconds')
+      })
+      return (await Promise.all(ages)).every((age) => age === 0)
+    }, 'the fleet is whole again')
+  }
+
+  get candidates(): readonly Replica[] {
+    return this.replicas.filter(({ role }) => role === 'auto')
+  }
+
   get edges(): readonly Replica[] {
     return this.replicas.filter(({ role }) => role === 'edge')
+  }
+
+  get runningEdges(): readonly Replica[] {
+    return this.edges.filter((replica) => !this.#stopped.has(replica))
   }
 
   // What happens in the world
@@ -140,9 +221,10 @@ export class FleetScenario {
   async write(): Promise<void> {
     const change: Record<string, Written> = {}
     for (let i = this.random.next() < 0.1 ? randomInteger(this.random, 2, 20) : 1; i > 0; i--) {
+      const resource = this.pick(this.#written)
       const name = `p${randomInteger(this.random, 0, 14)}`
       const labels = { note: String(randomInteger(this.random, 0, 1e9)) }
-      change[`/registry/pods/default/${name}`] = this.random.next() < 0.2 ? null : pod(name, { labels })
+      change[resource.keyOf(name)] = this.random.next() < 0.2 ? null : resource.object(name, labels)
     }
     this.#last = (await this.writer.tryCommit(change)) ?? this.#last
   }
@@ -157,8 +239,8 @@ export class FleetScenario {
       for (let i = 0; this.#isLoaded; i++) {
         await this.write()
         if (i % 5 === 0) this.hop()
-        if (i % 12 === 0) this.list()
-        await pause(randomInteger(this.random, 0, 12))
+        if (i % (this.#options.isWhole ? 3 : 12) === 0) this.list()
+        await pause(randomInteger(this.random, 0, this.#options.isWhole ? 60 : 12))
       }
     })()
   }
@@ -182,16 +264,18 @@ export class FleetScenario {
   }
 
   /**
-   * Lists on some replica: consistently, or at least as new as the last write, for which a replica that is behind has
-   * to wait.
+   * Lists on some replica: consistently, at least as new as the last write, for which a replica that is behind has to
+   * wait, or as it is there, with the age that it states.
    */
   list(): void {
     const { recorder } = this.pick(this.replicas.filter((replica) => !this.#stopped.has(replica)))
+    const { target } = this.pick(this.#written)
     const resourceVersion = String(this.#last ?? 1)
     const request = this.pick([
-      { target: pods },
-      { target: pods, limit: 5 },
-      { target: pods, resourceVersion, resourceVersionMatch: 'NotOlderThan' as const },
+      { target },
+      { target, limit: 5 },
+      { target, resourceVersion, resourceVersionMatch: 'NotOlderThan' as const },
+      { target, resourceVersion: '0' },
     ])
     const list = recorder
       .list(request)
@@ -216,22 +300,53 @@ export class FleetScenario {
     await replica.server.kill('SIGKILL')
   }
 
+  /** Asks a replica to end, and starts another in its place when it has. */
+  async replace(replica: Replica, program = this.pick(this.#programs)): Promise<void> {
+    this.#stopped.add(replica)
+    await replica.server.kill('SIGTERM')
+    await this.restart(replica, { program, ready: true })
+  }
+
   /** Starts a new process at the same port. */
-  async restart(replica: Replica): Promise<void> {
-    replica.server = await startServer(this.#t, { program, ready: false, flags: this.#flags(replica) })
+  async restart(
+    replica: Replica,
+    {
+      program = this.pick(this.#programs),
+      ready = false,
+    }: { readonly program?: string; readonly ready?: boolean } = {},
+  ): Promise<void> {
+    replica.program = program
+    replica.server = await startServer(this.#t, { program, ready, flags: this.#flags(replica) })
     this.#stopped.delete(replica)
   }
 
   /** Stops a replica for longer than its lease, so that another publishes before it wakes up. */
-  async freeze(replica: Replica, forMs = LEASE_MS * 2.5): Promise<void> {
+  async freeze(replica: Replica, forMs = this.#leaseMs * 2.5): Promise<void> {
+    this.suspend(replica)
+    await pause(forMs)
+    this.wake(replica)
+  }
+
+  suspend(replica: Replica): void {
     this.#stopped.add(replica)
     process.kill(replica.server.pid, 'SIGSTOP')
-    await pause(forMs)
+  }
+
+  wake(replica: Replica): void {
     process.kill(replica.server.pid, 'SIGCONT')
     this.#stopped.delete(replica)
   }
 
   async cutOff(links: readonly FaultProxy[], how: 'silence' | 'refusal', forMs: number): Promise<void> {
+    await this.separate(links, how)
+    await pause(forMs)
+    await this.join(links)
+  }
+
+  async separate(links: readonly FaultProxy[], how: 'silence' | 'refusal'): Promise<void> {
+    for (const replica of this.replicas) {
+      if (replica.toNats.every((link) => links.includes(link))) this.#cutOff.add(replica)
+    }
     if (how === 'silence') for (const link of links) link.stall()
     else {
       for (const link of links) {
@@ -239,12 +354,35 @@ export class FleetScenario {
         link.cut()
       }
     }
-    await pause(forMs)
+  }
+
+  /** Ends `separate`. */
+  async join(links: readonly FaultProxy[]): Promise<void> {
     for (const link of links) {
       link.release()
       await link.accept()
       link.cut()
     }
+    for (const replica of this.replicas) {
+      if (replica.toNats.some((link) => links.includes(link))) this.#cutOff.delete(replica)
+    }
+  }
+
+  /** Lists everything consistently on an edge, for which every stream has to tell that it is complete up to some revision. */
+  async mark(): Promise<Revision> {
+    let marked: Revision | null = null
+    await this.eventually(async () => {
+      const { recorder } = this.pick(this.runningEdges)
+      const lists = await Promise.all(this.#written.map(({ target }) => recorder.list({ target })))
+      marked = toRevision(Math.min(...lists.map(({ revision }) => revision)))
+      return true
+    }, 'a consistent list of everything')
+    return marked!
+  }
+
+  /** Forgets etcd's history up to a revision that the test's own watch has been told. */
+  async compact(revision: Revision): Promise<void> {
+    await this.etcd.compact(Math.min(revision, this.control.revision))
   }
 
   /** Returns all links between two nats-servers. */
@@ -259,17 +397,16 @@ export class FleetScenario {
     await this.#load
     await Promise.all(this.replicas.filter((replica) => this.#stopped.has(replica)).map((one) => this.restart(one)))
     for (const { recorder } of this.replicas) {
-      const isAnswered = (): Promise<boolean> =>
-        recorder.list({ target: pods }).then(
-          () => true,
-          () => false,
-        )
+      const isAnswered = async (): Promise<boolean> => {
+        const lists = this.#written.map(({ target }) => recorder.list({ target }))
+        return (await Promise.allSettled(lists)).every(({ status }) => status === 'fulfilled')
+      }
       await this.eventually(isAnswered, 'a consistent list on every replica')
     }
     await Promise.all(this.#lists)
-    const name = 'last'
     const labels = { note: String(randomInteger(this.random, 0, 1e9)) }
-    const last = await this.writer.put(`/registry/pods/default/${name}`, pod(name, { labels }))
+    const change = this.#written.map((resource) => [resource.keyOf('last'), resource.object('last', labels)] as const)
+    const last = await this.writer.commit(Object.fromEntries(change))
     // A watcher that was cut off comes back, as a client would.
     const isThere = ({ watch }: Running): boolean =>
       watch.end === 'open' && Math.max(watch.items.at(-1)?.revision ?? 0, watch.lastBookmark ?? 0) >= last
@@ -280,7 +417,7 @@ export class FleetScenario {
       await pause(20)
       return this.#running.every(isThere)
     }, `every watch comes to revision ${last}`)
-    await this.eventually(async () => (await this.etcdWatches()) === 1, 'etcd has one watch again')
+    await this.#oneWatchEach()
     return last
   }
 
@@ -352,28 +489,25 @@ export class FleetScenario {
     }
     const toNats = await Promise.all(this.nats.map(({ port }) => proxy(port)))
     const toEtcd = role === 'edge' ? null : await proxy(Number(new URL(this.etcd.url).port))
+    const program = this.pick(this.#programs)
     const links = { name, role, toNats, toEtcd, port: await freePort() }
     const server = await startServer(this.#t, { program, flags: this.#flags(links) })
     const recorder = new WatchRecorder({ url: server.url })
     this.#t.teardown(() => recorder.close())
-    this.replicas.push({ ...links, server, recorder })
+    this.replicas.push({ ...links, program, server, recorder })
   }
 
   #flags({ role, toNats, toEtcd, port }: Pick<Replica, 'role' | 'toNats' | 'toEtcd' | 'port'>): string[] {
     return [
       `--nats-servers=${toNats.map(({ port }) => `nats://127.0.0.1:${port}`).join()}`,
       `--nats-role=${role}`,
-      `--nats-lease=${LEASE_MS}ms`,
+      `--nats-lease=${this.#leaseMs}ms`,
       '--nats-replicas=3',
+      // So many streams share a small disk, and a test cannot wait a minute for bookmarks.
+      ...(this.#options.isWhole ? ['--nats-stream-bytes=8MiB', '--bookmark-interval=1s'] : []),
       ...(toEtcd === null ? [] : ['--etcd-servers', `http://127.0.0.1:${toEtcd.port}`]),
       `--port=${port}`,
       ...(this.#options.flags ?? []),
     ]
   }
-}
-
-function podResource() {
-  const loaded = load([], {}, () => '')
-  if (loaded.kind !== 'run') throw new Error('no configuration')
-  return loaded.config.resources.find(({ resource }) => resource.plural === 'pods' && resource.group === '')!.resource
 }

@@ -1,7 +1,11 @@
 /**
- * `npm run test:soak -- --minutes 20 [--seed N] [--members 1|3] [--watchers 100] [--fleet]`: random schedules of faults, one scenario
- * after the other, and what came of it in numbers. Exit code 1 when a guarantee was broken by us.
+ * `npm run test:soak -- --minutes 20 [--seed N] [--members 1|3] [--watchers 100] [--fleet | --whole [--previous FILE]]`: random
+ * schedules of faults, one scenario after the other, and what came of it in numbers. Exit code 1 when a guarantee was broken by us.
  * `--fleet`: over four replicas, three nats-servers and a proxy on every link between them.
+ * `--whole`: over five processes of `main` with all built-in resources. Every resource has to have a publisher within 20 s of any
+ * single fault, and no watch may have to start afresh.
+ * `--previous`: with `--whole`, the compiled `main.js` of another release, which replicas run at random. Ages are not judged then:
+ * a release that does not know of them cannot tell them, nor can a replica that hears from it.
  *
  * Each round has a seed of its own, printed with it, and is judged at its end, so that memory does not grow with the hours.
  * Ours are the violations that a client of the server saw. etcd's own are those that a plain watch of etcd saw, straight on it
@@ -10,11 +14,15 @@
 import { parseArgs } from 'node:util'
 import type { Test } from 'tap'
 import { FleetSchedule } from '../fleet/fleet-schedule.js'
-import { startFleet } from '../fleet/fleet-scenario.js'
+import { type FleetScenario, startFleet } from '../fleet/fleet-scenario.js'
+import { WholeSchedule } from '../fleet/whole-schedule.js'
 import { Schedule } from '../fault/schedule.js'
 import { startScenario } from '../fault/scenario.js'
+import type { Violation } from '../guarantees/violation.js'
 
 const ROUND_MS = 40_000
+/** A whole fleet takes a while to start, and each fault on it longer. */
+const WHOLE_ROUND_MS = 75_000
 
 interface Totals {
   rounds: number
@@ -36,6 +44,10 @@ interface Totals {
   checks: number
   unexpected: number
   failed: number
+  /** Faults after which a resource was without a publisher for too long. */
+  late: number
+  /** The longest that a resource was without a publisher after a single fault. */
+  unpublishedMs: number
 }
 
 async function main(): Promise<number> {
@@ -46,6 +58,8 @@ async function main(): Promise<number> {
       members: { type: 'string' },
       watchers: { type: 'string', default: '100' },
       fleet: { type: 'boolean', default: false },
+      whole: { type: 'boolean', default: false },
+      previous: { type: 'string' },
     },
   })
   const end = Date.now() + Number(values.minutes) * 60_000
@@ -64,15 +78,20 @@ async function main(): Promise<number> {
     checks: 0,
     unexpected: 0,
     failed: 0,
+    late: 0,
+    unpublishedMs: 0,
   }
   const first = Number(values.seed ?? Date.now() % 1_000_000)
   do {
     const seed = first + totals.rounds
     const members = values.members === undefined ? (seed % 3 === 0 ? 3 : 1) : values.members === '3' ? 3 : 1
-    const durationMs = Math.max(5_000, Math.min(ROUND_MS, end - Date.now()))
+    const roundMs = values.whole ? WHOLE_ROUND_MS : ROUND_MS
+    const durationMs = Math.max(5_000, Math.min(roundMs, end - Date.now()))
     try {
       const watchers = Number(values.watchers)
-      if (values.fleet) await fleetRound(totals, { seed, watchers, durationMs })
+      const previous = values.previous
+      if (values.whole) await wholeRound(totals, { seed, watchers, durationMs, ...(previous && { previous }) })
+      else if (values.fleet) await fleetRound(totals, { seed, watchers, durationMs })
       else await round(totals, { seed, members, watchers, durationMs })
     } catch (error) {
       totals.failed++
@@ -94,10 +113,15 @@ async function main(): Promise<number> {
       `unexpected answers    ${totals.unexpected}`,
       `rounds that failed    ${totals.failed}`,
       `relists               ${totals.relists}`,
+      ...(values.whole
+        ? [`longest unpublished   ${totals.unpublishedMs} ms after a single fault, ${totals.late} times for too long`]
+        : []),
       `peak memory           ${peak} MiB, server and clients together`,
     ].join('\n'),
   )
-  return totals.ours + totals.unexpected + totals.failed + (totals.rounds - totals.checks) === 0 ? 0 : 1
+  const relists = values.whole ? totals.relists : 0
+  const { ours, unexpected, failed, late, rounds, checks } = totals
+  return ours + unexpected + failed + late + relists + (rounds - checks) === 0 ? 0 : 1
 }
 
 interface RoundOptions {
@@ -108,10 +132,7 @@ interface RoundOptions {
 }
 
 async function round(totals: Totals, { seed, members, watchers, durationMs }: RoundOptions): Promise<void> {
-  const teardowns: (() => unknown)[] = []
-  // All that a scenario wants of a test is to be told when it ends.
-  const t = { teardown: (done: () => unknown) => void teardowns.push(done) } as unknown as Test
-  try {
+  await withTeardown(async (t) => {
     const config = { watchCacheBytes: 300_000 }
     const s = await startScenario(t, { seed, members, hasPeerNetwork: members === 3, hasControlBesideUs: true, config })
     const schedule = new Schedule(s, { watchersAtOnce: watchers })
@@ -142,44 +163,83 @@ async function round(totals: Totals, { seed, members, watchers, durationMs }: Ro
       print(`  etcd itself is ${name}: ${message}`)
     for (const { name, message } of throughUs.slice(0, 3)) print(`  passed on: ${name}: ${message}`)
     for (const answer of schedule.unexpected.slice(0, 3)) print(`  unexpected: ${answer}`)
+  })
+}
+
+type FleetRound = Pick<RoundOptions, 'seed' | 'watchers' | 'durationMs'>
+
+async function fleetRound(totals: Totals, { seed, watchers, durationMs }: FleetRound): Promise<void> {
+  await withTeardown(async (t) => {
+    const s = await startFleet(t, { seed, watchers })
+    const schedule = new FleetSchedule(s)
+    await schedule.run(durationMs)
+    await judge(totals, s, { seed, faults: schedule.faults, isJudged: () => true })
+  })
+}
+
+async function wholeRound(
+  totals: Totals,
+  { durationMs, ...options }: FleetRound & { readonly previous?: string },
+): Promise<void> {
+  await withTeardown(async (t) => {
+    const s = await startFleet(t, { ...options, isWhole: true })
+    const schedule = new WholeSchedule(s)
+    await schedule.run(durationMs)
+    totals.late += schedule.late.length
+    for (const { publishedAfterMs } of schedule.faults) {
+      totals.unpublishedMs = Math.max(totals.unpublishedMs, publishedAfterMs ?? 0)
+    }
+    const faults = schedule.faults.map(({ fault, publishedAfterMs }) => {
+      return publishedAfterMs === null ? fault : `${fault} (${publishedAfterMs} ms)`
+    })
+    const isJudged = ({ guarantee }: Violation): boolean => options.previous === undefined || guarantee !== 'aged'
+    await judge(totals, s, { seed: options.seed, faults, isJudged })
+  })
+}
+
+/** @param run all that a scenario wants of a test is to be told when it ends. */
+async function withTeardown(run: (t: Test) => Promise<void>): Promise<void> {
+  const teardowns: (() => unknown)[] = []
+  try {
+    await run({ teardown: (done: () => unknown) => void teardowns.push(done) } as unknown as Test)
   } finally {
     for (const done of teardowns.reverse()) await done()
   }
 }
 
-async function fleetRound(
-  totals: Totals,
-  { seed, watchers, durationMs }: Pick<RoundOptions, 'seed' | 'watchers' | 'durationMs'>,
-): Promise<void> {
-  const teardowns: (() => unknown)[] = []
-  const t = { teardown: (done: () => unknown) => void teardowns.push(done) } as unknown as Test
-  try {
-    const s = await startFleet(t, { seed, watchers })
-    const schedule = new FleetSchedule(s)
-    await schedule.run(durationMs)
-    const last = await s.settle()
-    if ((await s.checkConsistency()).every((outcome) => outcome === 'equal')) totals.checks++
-    const violations = await s.violations(last)
-    const history = s.history()
-    const deliveries = history.watches.reduce((sum, { items }) => sum + items.length, 0)
-    totals.written += s.writer.writes.length
-    totals.deliveries += deliveries
-    totals.watches += history.watches.length
-    totals.lists += history.lists.length
-    totals.faults += schedule.faults.length
-    totals.ours += violations.length
-    totals.unexpected += s.unexpected.length
-    totals.relists += history.watches.filter(({ code }) => code === 410).length
-    print(`seed ${seed}: ${deliveries} deliveries, ${violations.length} violations, ${schedule.faults.join(', ')}`)
-    for (const { name, message } of violations.slice(0, 10)) print(`  ${name}: ${message}`)
-    for (const answer of s.unexpected.slice(0, 3)) print(`  unexpected: ${answer}`)
-  } finally {
-    for (const done of teardowns.reverse()) await done()
-  }
+interface Judged {
+  readonly seed: number
+  readonly faults: readonly string[]
+  readonly isJudged: (violation: Violation) => boolean
+}
+
+async function judge(totals: Totals, s: FleetScenario, { seed, faults, isJudged }: Judged): Promise<void> {
+  const last = await s.settle()
+  if ((await s.checkConsistency()).every((outcome) => outcome === 'equal')) totals.checks++
+  const violations = (await s.violations(last)).filter(isJudged)
+  const history = s.history()
+  const deliveries = history.watches.reduce((sum, { items }) => sum + items.length, 0)
+  const relists = history.watches.filter(({ code }) => code === 410)
+  totals.written += s.writer.writes.length
+  totals.deliveries += deliveries
+  totals.watches += history.watches.length
+  totals.lists += history.lists.length
+  totals.faults += faults.length
+  totals.ours += violations.length
+  totals.unexpected += s.unexpected.length
+  totals.relists += relists.length
+  print(
+    `seed ${seed}: ${deliveries} deliveries, ${violations.length} violations, ${relists.length} relists, ${faults.join(', ')}`,
+  )
+  for (const { name, message } of violations.slice(0, 10)) print(`  ${name}: ${message}`)
+  for (const { name, scope } of relists.slice(0, 3)) print(`  relist: ${name} of ${scope.prefix}`)
+  for (const answer of s.unexpected.slice(0, 3)) print(`  unexpected: ${answer}`)
 }
 
 function print(text: string): void {
   process.stdout.write(`${text}\n`)
 }
 
+// What a round started ends with this process.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 process.exitCode = await main()

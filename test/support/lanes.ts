@@ -1,7 +1,7 @@
 /**
  * Which tests run side by side. Most keep a processor busy, and as many of them run at once as there are processors.
  * Those that wait for most of their time, for a lease to end, a timeout or an election, run in a lane of their own
- * next to them; otherwise each would hold a processor that it does not use.
+ * next to them, as many again; otherwise each would hold a processor that it does not use.
  */
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
@@ -27,13 +27,20 @@ export const WAITING: readonly string[] = [
   'test/fault/random.test.ts',
   'test/fault/restore.test.ts',
   'test/fault/slow-loris.test.ts',
+  'test/fault/starved.test.ts',
+  'test/fault/upstream.test.ts',
   'test/feed/feed',
   'test/fleet/nats',
   'test/fleet/nats.test.ts',
+  'test/integration/rotation.test.ts',
+  'test/integration/stopped-primary.test.ts',
   'test/ops/tracing.test.ts',
   'test/security/certificate-end.test.ts',
   'test/security/limits.test.ts',
   'test/server/etcd-credentials.test.ts',
+  'test/server/live-config.test.ts',
+  'test/transports/watch/gzip-sink.test.ts',
+  'test/transports/watch/stream-sink.test.ts',
   'test/upstream/etcd',
   'test/upstream/http/remote-ages.test.ts',
 ]
@@ -46,6 +53,6 @@ export function splitLanes(files: readonly string[], processors = availableParal
   const busy = files.filter((file) => !waiting.includes(file))
   return [
     { files: busy, jobs: processors },
-    { files: waiting, jobs: Math.max(1, Math.floor(processors / 2)) },
+    { files: waiting, jobs: processors },
   ].filter((lane) => lane.files.length > 0)
 }

@@ -5,9 +5,9 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { type FaultProxy, startFaultProxy } from './fault-proxy.js'
@@ -30,6 +30,12 @@ export interface NatsProcess {
   restart(config?: string): Promise<void>
   /** Restarts the server without anything that it stored, as with storage in memory. */
   restartEmpty(): Promise<void>
+  /** Copies all that it has stored, while it is stopped for that. @param path of a folder that is not there yet. */
+  saveData(path: string): Promise<void>
+  /** Kills it, puts such a copy in the place of its data, and starts it again: what it acknowledged since is lost. */
+  restoreData(path: string): Promise<void>
+  /** Whether every stream of its cluster has a leader, and those that it leads have all their replicas. */
+  isCurrent(): Promise<boolean>
   /** Returns a number of `/varz` by its name. */
   varz(name: 'in_bytes' | 'out_bytes' | 'in_msgs' | 'out_msgs'): Promise<number>
 }
@@ -137,6 +143,18 @@ async function openRouteProxies(
   return targets
 }
 
+/** What `/jsz` says; only the leader of a stream knows the state of its replicas. */
+interface StreamsOfServer {
+  readonly account_details?: readonly {
+    readonly stream_detail?: readonly {
+      readonly cluster?: {
+        readonly leader?: string
+        readonly replicas?: readonly { readonly current?: boolean; readonly offline?: boolean }[]
+      }
+    }[]
+  }[]
+}
+
 class Server implements NatsProcess {
   readonly port: number
   readonly #config: string
@@ -220,6 +238,31 @@ class Server implements NatsProcess {
     await this.kill()
     await rm(this.#store, { recursive: true, force: true })
     await this.start(false)
+  }
+
+  async saveData(path: string): Promise<void> {
+    await this.kill('SIGTERM')
+    await cp(this.#store, path, { recursive: true })
+    await this.start(false)
+  }
+
+  async restoreData(path: string): Promise<void> {
+    await this.kill()
+    await rm(this.#store, { recursive: true, force: true })
+    await cp(path, this.#store, { recursive: true })
+    await this.start(false)
+  }
+
+  async isCurrent(): Promise<boolean> {
+    const { account_details: accounts = [] } = (await this.#get('jsz?streams=true').catch(() => ({
+      account_details: [{ stream_detail: [{}] }],
+    }))) as StreamsOfServer
+    const clusters = accounts.flatMap(({ stream_detail: streams = [] }) => streams.map(({ cluster }) => cluster))
+    return clusters.every((cluster) => {
+      if ((cluster?.leader ?? '') === '') return false
+      if (cluster?.leader !== basename(this.#store)) return true
+      return (cluster.replicas ?? []).every(({ current, offline }) => current === true && offline !== true)
+    })
   }
 
   async varz(name: 'in_bytes' | 'out_bytes' | 'in_msgs' | 'out_msgs'): Promise<number> {

@@ -1,6 +1,7 @@
 /** Runs tap on some compiled tests, and tells of each file in a line, and of one that failed what went wrong. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { type Lane, splitLanes } from './lanes.js'
@@ -19,6 +20,8 @@ export interface RunOptions {
 }
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
+/** From Node 22 on, tests and the servers that they start find here what others have compiled. */
+const compileCache = join(root, '.build', 'compile-cache')
 const program = fileURLToPath(new URL('test-files.js', import.meta.url))
 
 /** @param files compiled tests, relative to the root. */
@@ -36,7 +39,7 @@ async function runLane({ files, jobs }: Lane, seconds: number): Promise<Outcome>
   const child = spawn(process.execPath, [program, String(jobs), String(seconds), ...files], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'inherit'],
-    env: { ...process.env, PATH: testPath },
+    env: { NODE_COMPILE_CACHE: compileCache, ...process.env, PATH: testPath },
   })
   const stop = (): void => void child.kill('SIGTERM')
   process.once('SIGINT', stop).once('SIGTERM', stop)
@@ -52,7 +55,7 @@ async function runLane({ files, jobs }: Lane, seconds: number): Promise<Outcome>
  * Makes of raw TAP a line per file, and of a file that failed its failures as they stand there. tap's own reporters
  * draw for a terminal, and of what they print in a pipe little is left to read.
  */
-class TapReport {
+export class TapReport {
   readonly #print: (line: string) => void
   #pending: string[] = []
   #diagnosticIndent: string | null = null

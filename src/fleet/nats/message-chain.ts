@@ -40,6 +40,11 @@ export type ChainEnd =
       readonly sequence: number
       /** The stream contradicts what the sink has. */
       readonly isOtherHistory?: true
+      /**
+       * The message does not follow the one that was read before it. NATS may have lost the end of the stream after it was read,
+       * and another publisher has written in its place: what the stream has now may well lead up to this message.
+       */
+      readonly isMisplaced?: true
     }
   /** A whole state replaces everything; whoever reads its snapshot begins the chain anew. */
   | { readonly kind: 'state'; readonly message: StateMessage; readonly sequence: number }
@@ -125,11 +130,12 @@ export class MessageChain {
   #follow(sequence: number, message: Message, place: ChainPlace): ChainEnd | null {
     const { kind, epoch, previous, revision, clusterId } = message
     const broken = (reason: string): ChainEnd => ({ kind: 'broken', reason, sequence })
-    if (epoch < place.epoch) return broken(`epoch ${epoch} after ${place.epoch}`)
+    const misplaced = (reason: string): ChainEnd => ({ kind: 'broken', reason, sequence, isMisplaced: true })
+    if (epoch < place.epoch) return misplaced(`epoch ${epoch} after ${place.epoch}`)
     if (kind === 'state') return { kind: 'state', message, sequence }
-    if (epoch > place.epoch && kind !== 'claim') return broken(`epoch ${epoch} without a claim`)
+    if (epoch > place.epoch && kind !== 'claim') return misplaced(`epoch ${epoch} without a claim`)
     if (clusterId !== place.clusterId) return broken(`etcd ${clusterId} instead of ${place.clusterId}`)
-    if (previous !== place.revision) return broken(`follows revision ${previous} instead of ${place.revision}`)
+    if (previous !== place.revision) return misplaced(`follows revision ${previous} instead of ${place.revision}`)
     if (kind === 'batches') {
       const end = this.#apply(sequence, message.batches)
       if (end !== null) return end

@@ -8,6 +8,7 @@
  * A sink that is ahead of the snapshots keeps what it has: the chain begins behind it, at a snapshot from which the stream
  * leads up to it.
  */
+import { addInTurns } from '../../feed/add-in-turns.js'
 import type { KeyValue } from '../../model/event.js'
 import type { ReplaceReason } from '../../model/feed-sink.js'
 import type { FleetMetrics } from '../../model/stage-metrics.js'
@@ -70,6 +71,8 @@ export class Subscriber {
   readonly #chain: MessageChain
   /** The message at which the chain broke: snapshots before it do not help. */
   #brokenAt = 0
+  /** The message that did not follow when it was read first. The stream is read once more from a snapshot before it. */
+  #doubtedAt = 0
   #isOtherHistory = false
   /** When the stream that is followed was made: one made anew under its name is another. */
   #created = ''
@@ -169,7 +172,12 @@ export class Subscriber {
         outcome = { kind: 'ended', reason: errorMessage(error) }
       }
       if (signal.aborted) return
-      if (outcome?.kind === 'broken') {
+      if (outcome?.kind === 'broken' && this.#mayFollow(outcome)) {
+        const { reason, sequence } = outcome
+        logger.info({ stream: names.stream, reason, sequence }, 'the stream is read once more')
+        this.#doubtedAt = sequence
+        this.#chain.forget()
+      } else if (outcome?.kind === 'broken') {
         logger.warn({ stream: names.stream, reason: outcome.reason, sequence: outcome.sequence }, 'the chain is broken')
         metrics.broken()
         this.#brokenAt = outcome.sequence
@@ -180,6 +188,11 @@ export class Subscriber {
       }
       await sleep(clock, backoffMs(BACKOFF, attempt++, random), signal)
     }
+  }
+
+  /** Whether a message that did not follow may do so when the stream is read from further back; it is tried once. */
+  #mayFollow({ sequence, isMisplaced, isOtherHistory }: Extract<Outcome, { kind: 'broken' }>): boolean {
+    return isMisplaced === true && isOtherHistory !== true && this.#brokenAt === 0 && sequence > this.#doubtedAt
   }
 
   // Where to begin
@@ -195,7 +208,7 @@ export class Subscriber {
       this.#created = state.created
       this.#status.forget()
       this.#chain.forget()
-      this.#brokenAt = this.#refused = 0
+      this.#brokenAt = this.#doubtedAt = this.#refused = 0
     }
     const { place } = this.#chain
     if (place !== null && place.sequence <= state.last && place.sequence + 1 >= state.first) return
@@ -232,7 +245,12 @@ export class Subscriber {
     if (this.#stopping.signal.aborted) return
     this.#options.onFollowing()
     const replacement = sink.replace(revision, reason)
-    for (const page of pages) replacement.add(page)
+    try {
+      for (const page of pages) await addInTurns(page, (part) => replacement.add(part), this.#stopping.signal)
+    } catch (error) {
+      replacement.abort()
+      throw error
+    }
     replacement.commit()
     metrics.snapshotLoaded(reason)
     logger.info({ stream: names.stream, revision, sequence, reason }, 'snapshot taken')

@@ -2,13 +2,20 @@
  * Tests of damage to what is stored in NATS: each kind leads to another snapshot or to a wait, and never to a gap. The
  * sinks throw when revisions do not ascend, and their final contents are compared with etcd.
  */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import t from 'tap'
 import { encodeMessage } from '../../../src/fleet/nats/message.js'
 import { namesOf } from '../../../src/fleet/nats/names.js'
 import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
-import { toRevision } from '../../../src/model/revision.js'
+import type { Replacement, ReplaceReason } from '../../../src/model/feed-sink.js'
+import { type Revision, toRevision } from '../../../src/model/revision.js'
 import { systemClock } from '../../../src/support/clock.js'
+import { silentLogger } from '../../../src/support/log.js'
+import { PartsInTurns } from '../../support/parts-in-turns.js'
 import { until } from '../../support/until.js'
+import { RecordingSink } from '../../feed/recording-sink.js'
 import { startFaultProxy } from '../../support/fault-proxy.js'
 import { type NatsAdmin, natsAdmin } from '../../support/nats-admin.js'
 import { type NatsProcess, startNats } from '../../support/nats-process.js'
@@ -180,6 +187,55 @@ void t.test(
   },
 )
 
+void t.test(
+  'an edge keeps its history when NATS loses the end of the stream and others have written in its place',
+  async (t) => {
+    const nats = await startNats(t)
+    const proxy = await startFaultProxy({ targetPort: nats.port })
+    t.teardown(() => proxy.close())
+    const directory = await mkdtemp(join(tmpdir(), 'distributary-nats-copy-'))
+    t.teardown(() => rm(directory, { recursive: true, force: true }))
+    const lines: string[] = []
+    const logger = { ...silentLogger, info: (_fields: object, line: string) => void lines.push(line) }
+    const etcd = new CountedUpstream()
+    etcd.put('a')
+    const options = { servers: [nats.url], upstream: etcd.upstream }
+    const first = startReplica(t, options)
+    const edge = startReplica(t, { ...options, servers: [`nats://127.0.0.1:${proxy.port}`], role: 'edge', logger })
+    await caughtUp(etcd, [first, edge])
+    await nats.saveData(join(directory, 'copy'))
+    for (let i = 0; i < 20; i++) {
+      etcd.put(`lost-${i}`)
+      await caughtUp(etcd, [first, edge])
+    }
+    const held = await (await natsAdmin(t, nats)).lastSequence(names.stream)
+    await proxy.refuse()
+    proxy.cut()
+    await first.stop()
+
+    await nats.restoreData(join(directory, 'copy'))
+    // Two publishers go on after the message that is the last now, so that the epoch is another at the place of the edge.
+    const second = startReplica(t, options)
+    await until(() => second.isPublishing && second.sink.isSynced, 'another publishes')
+    await caughtUp(etcd, [second])
+    await second.stop()
+    const third = startReplica(t, options)
+    await until(() => third.isPublishing && third.sink.isSynced, 'a third one publishes')
+    const admin = await natsAdmin(t, nats)
+    while ((await admin.lastSequence(names.stream)) <= held) {
+      etcd.put('b')
+      await caughtUp(etcd, [third])
+    }
+    await proxy.accept()
+    etcd.put('after')
+    await caughtUp(etcd, [third, edge])
+    t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
+    t.equal(edge.sink.of('replace').length, 1, 'nobody has to list again')
+    t.ok(lines.includes('the stream is read once more'), 'what is in the stream now did not follow what was read')
+    t.equal(edge.metrics.broke, 0)
+  },
+)
+
 void t.test('batches, snapshots and answers go in parts through a server with a small message size', async (t) => {
   const nats = await startNats(t, { maxPayloadBytes: 16_384 })
   const etcd = new CountedUpstream()
@@ -196,6 +252,38 @@ void t.test('batches, snapshots and answers go in parts through a server with a 
   t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
   const { keyValues } = await edge.freshness.readState(etcd.embedded.revision)
   t.equal(keyValues.length, 102, 'a read by way of the publisher')
+})
+
+/** Counts the parts in which it is given states. */
+class CountingSink extends RecordingSink {
+  readonly parts = new PartsInTurns()
+
+  override replace(revision: Revision, reason: ReplaceReason): Replacement {
+    const replacement = super.replace(revision, reason)
+    return {
+      ...replacement,
+      add: (part) => {
+        replacement.add(part)
+        this.parts.part()
+      },
+    }
+  }
+}
+
+void t.test('a large snapshot is taken in parts, and others have turns in between', async (t) => {
+  const nats = await startNats(t)
+  const etcd = new CountedUpstream()
+  for (let i = 0; i < 200; i++) etcd.put(`k${i}`, Buffer.alloc(20_000, String(i)))
+  const options = { servers: [nats.url], upstream: etcd.upstream }
+  const publisher = startReplica(t, options)
+  await caughtUp(etcd, [publisher])
+  const sink = new CountingSink()
+  const edge = startReplica(t, { ...options, role: 'edge', upstream: new CountedUpstream().upstream, sink })
+  await caughtUp(etcd, [edge])
+  sink.parts.done()
+  t.ok(sink.parts.all > 10, `${sink.parts.all} parts`)
+  t.equal(sink.parts.mostInTurn, 1)
+  t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
 })
 
 void t.test('all writes that a deposed publisher has in flight are refused', async (t) => {

@@ -11,6 +11,7 @@ import {
 import { answerUnreadable } from '../../../src/transports/server/answer-unreadable.js'
 import { selfSignedCertificate } from '../../../src/auth/certificate.js'
 import { PREFACE, TYPE, frame, request, settings } from '../../security/support/http2-frames.js'
+import { until } from '../../support/until.js'
 
 /** Answers `/watch` with a stream that goes on, everything else at once. */
 async function listen(
@@ -41,7 +42,7 @@ async function listen(
 async function listenSecurely(
   t: Test,
   handshakeTimeout: number,
-): Promise<{ port: number; connections(): Promise<number> }> {
+): Promise<{ port: number; connections(): Promise<number>; accepted(): number }> {
   const { cert, key } = selfSignedCertificate(['127.0.0.1'], Date.now())
   const server = createSecureListener(
     (_asked, answer) => answer.end(),
@@ -49,6 +50,8 @@ async function listenSecurely(
     { cert, key, handshakeTimeout },
   )
   server.on('clientError', answerUnreadable)
+  let accepted = 0
+  server.on('connection', () => accepted++)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => {
@@ -57,7 +60,7 @@ async function listenSecurely(
   })
   const count = (): Promise<number> =>
     new Promise((resolve, reject) => server.getConnections((error, n) => (error === null ? resolve(n) : reject(error))))
-  return { port: (server.address() as AddressInfo).port, connections: count }
+  return { port: (server.address() as AddressInfo).port, connections: count, accepted: () => accepted }
 }
 
 async function drops(of: { connections(): Promise<number> }, to: number): Promise<void> {
@@ -133,13 +136,13 @@ void t.test('a silent watch whose peer is there stays, through any number of sil
 void t.test('a TLS handshake that does not go on is cut off in its time, whatever the peer keeps open', async (t) => {
   const h = await listenSecurely(t, 100)
   const halves = [Buffer.alloc(0), Buffer.from('160301007a010000760303', 'hex')]
-  for (const bytes of halves) {
+  for (const [i, bytes] of halves.entries()) {
     const socket = connect({ port: h.port, host: '127.0.0.1', allowHalfOpen: true })
     socket.on('error', () => {})
     await once(socket, 'connect')
     if (bytes.length > 0) socket.write(bytes)
     socket.resume()
-    await drops(h, 1)
+    await until(() => h.accepted() === i + 1, 'the connection is taken')
     await drops(h, 0)
     socket.destroy()
   }

@@ -15,7 +15,7 @@ void t.test(
     const silent = new Set<GrpcEndpoint>()
     const pool = new EndpointPool(endpoints, 5_000, clock, (endpoint) => silent.has(endpoint))
     t.teardown(() => pool.close())
-    await Promise.all(endpoints.map((endpoint) => endpoint.connect(5_000)))
+    await Promise.all(endpoints.map((endpoint) => endpoint.connect(30_000)))
     const picked = async (): Promise<number> => endpoints.indexOf(await pool.pick())
 
     t.equal(await picked(), 0)

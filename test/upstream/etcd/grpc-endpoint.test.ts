@@ -263,7 +263,7 @@ void t.test('a peer that accepts and says nothing is not ready', async (t) => {
 void t.test('a peer that has gone silent is given up when a ping is not answered', async (t) => {
   const { port } = await listen(t)
   const network = await networkTo(t, port)
-  const endpoint = endpointAt(t, network.port, { keepAliveTimeMs: 50, keepAliveTimeoutMs: 1_000 })
+  const endpoint = endpointAt(t, network.port, { keepAliveTimeMs: 50, keepAliveTimeoutMs: 3_000 })
   await endpoint.connect(10_000)
   const { stream, ended, next } = talk(endpoint)
   // It stands over many pings that are answered.

@@ -1,0 +1,63 @@
+/** What a run says of its tests. */
+import t from 'tap'
+import { TapReport } from './run-tap.js'
+
+function report(lines: readonly string[]): { readonly shown: readonly string[]; readonly counts: object } {
+  const shown: string[] = []
+  const report = new TapReport((line) => shown.push(line))
+  for (const line of lines) report.add(line)
+  return { shown, counts: report.outcome() }
+}
+
+void t.test('of a file that passed, what was skipped is shown, with the reason', (t) => {
+  const { shown, counts } = report([
+    'TAP version 14',
+    '# Subtest: a.test.js',
+    '    # Subtest: with a network of its own',
+    '        ok 1 - a break of the network # SKIP no namespaces here: Operation not permitted',
+    '        # a comment',
+    '        1..1',
+    '    ok 1 - with a network of its own # time=2ms',
+    '    ok 2 - with helm # SKIP no helm here',
+    '    1..2',
+    'ok 1 - a.test.js # time=1234.5ms',
+    '1..1',
+    '# { total: 3, pass: 1, skip: 2 }',
+  ])
+  t.same(shown, [
+    '        ok 1 - a break of the network # SKIP no namespaces here: Operation not permitted',
+    '    ok 2 - with helm # SKIP no helm here',
+    'ok a.test.js (1.2 s)',
+  ])
+  t.same(counts, { passed: 1, failed: 0 })
+  t.end()
+})
+
+void t.test('of a file that failed, its failures are shown with what is known of them, and its comments', (t) => {
+  const { shown, counts } = report([
+    '# Subtest: a.test.js',
+    '    ok 1 - this holds',
+    '    # seed 7',
+    '    not ok 2 - this does not',
+    '      ---',
+    '      found: 1',
+    '      ...',
+    'not ok 1 - a.test.js # time=500ms',
+    '# { total: 2, pass: 1, fail: 1 }',
+  ])
+  t.same(shown, [
+    '    # seed 7',
+    '    not ok 2 - this does not',
+    '      ---',
+    '      found: 1',
+    '      ...',
+    'not ok a.test.js (0.5 s)',
+  ])
+  t.same(counts, { passed: 1, failed: 1 })
+  t.end()
+})
+
+void t.test('a run that ends without a summary has failed', (t) => {
+  t.same(report(['TAP version 14', '# Subtest: a.test.js']).counts, { passed: 0, failed: 1 })
+  t.end()
+})
