@@ -162,7 +162,8 @@ class Server {
       sent.setTimeout(ANSWER_TIMEOUT_MS, () => sent.destroy(new Error('no answer')))
       // A body that is refused before it is read ends with its connection.
       sent.on('error', (error) => ('code' in error && error.code === 'EPIPE' ? resolve(413) : reject(error)))
-      sent.end(request.body)
+      writeChunks(sent, request)
+      sent.end(request.chunkBytes === undefined ? request.body : undefined)
     })
   }
 
@@ -193,8 +194,8 @@ class Server {
     })
   }
 
-  #begin({ method, path, headers, body, user = 'admin' }: HttpRequest, agent: Agent): ClientRequest {
-    const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }
+  #begin({ method, path, headers, body, chunkBytes, user = 'admin' }: HttpRequest, agent: Agent): ClientRequest {
+    const length = body === undefined || chunkBytes !== undefined ? {} : { 'content-length': Buffer.byteLength(body) }
     const all = { ...headers, ...length, authorization: `Bearer ${user}` }
     return httpRequest({ host: '127.0.0.1', port: this.#port, method, path, headers: all, agent })
   }
@@ -204,4 +205,11 @@ class Server {
     const past = this.#scene.revision + 1
     return { ...request, path: request.path.replaceAll('{now}', String(now)).replaceAll('{past}', String(past)) }
   }
+}
+
+/** Each write is a chunk of its own. */
+function writeChunks(sent: ClientRequest, { body, chunkBytes }: HttpRequest): void {
+  if (body === undefined || chunkBytes === undefined) return
+  const bytes = Buffer.from(body)
+  for (let at = 0; at < bytes.length; at += chunkBytes) sent.write(bytes.subarray(at, at + chunkBytes))
 }

@@ -10,6 +10,8 @@ export interface HttpRequest {
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string | Buffer
+  /** The body is sent in chunks of so many bytes. Default: in one piece, with its length. */
+  readonly chunkBytes?: number
   /** The user whose token is sent. Default: one who may do everything. */
   readonly user?: User
 }
@@ -309,6 +311,11 @@ export const badRequests: readonly BadRequest[] = [
   {
     name: 'a text of 3 MB',
     request: (scale) => configMap({}, { data: { text: 'x'.repeat(count(scale, 3_000_000)) } }),
+    answers: [...WRITTEN, ...REFUSED],
+  },
+  {
+    name: 'a body of 500 KB, a byte at a time',
+    request: (scale) => ({ ...configMap({}, { data: { text: 'x'.repeat(count(scale, 500_000)) } }), chunkBytes: 1 }),
     answers: [...WRITTEN, ...REFUSED],
   },
   {

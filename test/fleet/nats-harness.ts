@@ -43,6 +43,7 @@ export const unsigned = new Envelope({
 export interface ReplicaOptions extends Partial<Omit<NatsFeedOptions, 'connection'>> {
   readonly servers: readonly string[]
   readonly upstream: Upstream
+  readonly sink?: RecordingSink
 }
 
 export interface Replica {
@@ -114,8 +115,7 @@ export class FleetCounts implements FleetMetrics {
 let names = 0
 
 export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions): Replica {
-  const { servers, upstream, ...rest } = options
-  const sink = new RecordingSink()
+  const { servers, upstream, sink = new RecordingSink(), ...rest } = options
   const metrics = new FleetCounts()
   const name = `replica-${++names}`
   const logger =

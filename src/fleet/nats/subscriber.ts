@@ -8,6 +8,7 @@
  * A sink that is ahead of the snapshots keeps what it has: the chain begins behind it, at a snapshot from which the stream
  * leads up to it.
  */
+import { addInTurns } from '../../feed/add-in-turns.js'
 import type { KeyValue } from '../../model/event.js'
 import type { ReplaceReason } from '../../model/feed-sink.js'
 import type { FleetMetrics } from '../../model/stage-metrics.js'
@@ -244,7 +245,12 @@ export class Subscriber {
     if (this.#stopping.signal.aborted) return
     this.#options.onFollowing()
     const replacement = sink.replace(revision, reason)
-    for (const page of pages) replacement.add(page)
+    try {
+      for (const page of pages) await addInTurns(page, (part) => replacement.add(part), this.#stopping.signal)
+    } catch (error) {
+      replacement.abort()
+      throw error
+    }
     replacement.commit()
     metrics.snapshotLoaded(reason)
     logger.info({ stream: names.stream, revision, sequence, reason }, 'snapshot taken')

@@ -9,10 +9,13 @@ import t from 'tap'
 import { encodeMessage } from '../../../src/fleet/nats/message.js'
 import { namesOf } from '../../../src/fleet/nats/names.js'
 import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
-import { toRevision } from '../../../src/model/revision.js'
+import type { Replacement, ReplaceReason } from '../../../src/model/feed-sink.js'
+import { type Revision, toRevision } from '../../../src/model/revision.js'
 import { systemClock } from '../../../src/support/clock.js'
 import { silentLogger } from '../../../src/support/log.js'
+import { PartsInTurns } from '../../support/parts-in-turns.js'
 import { until } from '../../support/until.js'
+import { RecordingSink } from '../../feed/recording-sink.js'
 import { startFaultProxy } from '../../support/fault-proxy.js'
 import { type NatsAdmin, natsAdmin } from '../../support/nats-admin.js'
 import { type NatsProcess, startNats } from '../../support/nats-process.js'
@@ -249,6 +252,38 @@ void t.test('batches, snapshots and answers go in parts through a server with a 
   t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
   const { keyValues } = await edge.freshness.readState(etcd.embedded.revision)
   t.equal(keyValues.length, 102, 'a read by way of the publisher')
+})
+
+/** Counts the parts in which it is given states. */
+class CountingSink extends RecordingSink {
+  readonly parts = new PartsInTurns()
+
+  override replace(revision: Revision, reason: ReplaceReason): Replacement {
+    const replacement = super.replace(revision, reason)
+    return {
+      ...replacement,
+      add: (part) => {
+        replacement.add(part)
+        this.parts.part()
+      },
+    }
+  }
+}
+
+void t.test('a large snapshot is taken in parts, and others have turns in between', async (t) => {
+  const nats = await startNats(t)
+  const etcd = new CountedUpstream()
+  for (let i = 0; i < 200; i++) etcd.put(`k${i}`, Buffer.alloc(20_000, String(i)))
+  const options = { servers: [nats.url], upstream: etcd.upstream }
+  const publisher = startReplica(t, options)
+  await caughtUp(etcd, [publisher])
+  const sink = new CountingSink()
+  const edge = startReplica(t, { ...options, role: 'edge', upstream: new CountedUpstream().upstream, sink })
+  await caughtUp(etcd, [edge])
+  sink.parts.done()
+  t.ok(sink.parts.all > 10, `${sink.parts.all} parts`)
+  t.equal(sink.parts.mostInTurn, 1)
+  t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
 })
 
 void t.test('all writes that a deposed publisher has in flight are refused', async (t) => {
