@@ -8,6 +8,7 @@ import { attempt, type Choice, type Question, type Target, targets } from './sup
 import { measureStretch, stretchColumns } from './support/measure.js'
 import { sleep, usage } from './support/processes.js'
 import { withScene } from './support/scene.js'
+import { writeAll } from './support/source.js'
 
 const RATE = 300
 const NODES = 100
@@ -21,6 +22,7 @@ const FILLING_EVENTS = 24_000
 const WARM_EVENTS = 10_000
 const WARM_RATE = 2_000
 const SETTLE_MS = 3_000
+const FILLING_MS = 120_000
 
 interface State {
   readonly objects: number
@@ -54,9 +56,9 @@ async function one(choice: Choice, target: Target, state: State): Promise<void> 
   await withScene({ ...choice, ...target, watchers: nodes, objects }, async ({ subject, source, etcd, ...scene }) => {
     let first = scene.nextSequence
     if (state.rings === 'full') {
-      first = (await source.run({ rate: 0, count: FILLING_EVENTS, ms: 120_000 })).next
       // Whole rounds, so that watcher i is still owed the events of node i.
-      first = (await source.run({ rate: 0, count: (nodes - (first % nodes)) % nodes, ms: 60_000 })).next
+      const toWholeRound = (nodes - ((first + FILLING_EVENTS) % nodes)) % nodes
+      first = (await writeAll(source, FILLING_EVENTS + toWholeRound, FILLING_MS)).next
     }
     const afterRevision = (await etcd?.revision()) ?? scene.revision
     const request = subject.watch({ afterRevision, fieldSelector: 'spec.nodeName=n{i}' })

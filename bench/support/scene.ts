@@ -6,7 +6,7 @@ import { type Etcd, startEtcd } from '../subjects/etcd.js'
 import type { Subject, SubjectKind } from '../subjects/subject.js'
 import { benchObjects, type BenchObject, type BenchResource, type ObjectOptions, writeObjectsFile } from './objects.js'
 import { endAll } from './processes.js'
-import { type EventSource, startWriter } from './source.js'
+import { type EventSource, startWriter, writeAll } from './source.js'
 import { openWatchers, type WatchRequest, type Watchers, type WatchersOptions } from './watchers.js'
 import { createWorkspace, type Workspace } from './workspace.js'
 
@@ -48,6 +48,9 @@ export interface Scene {
   readonly openWatchers: (options?: Partial<WatchersOptions>, request?: WatchRequest) => Promise<Watchers>
 }
 
+/** 200,000 objects at less than a thousand a second. */
+const WRITE_OBJECTS_MS = 300_000
+
 /** Sets up, measures, and ends everything it started, however `measure` leaves. */
 export async function withScene<T>(options: SceneOptions, measure: (scene: Scene) => Promise<T>): Promise<T> {
   const workspace = createWorkspace()
@@ -65,7 +68,7 @@ export async function withScene<T>(options: SceneOptions, measure: (scene: Scene
       const objectsFile = workspace.path('objects')
       writeObjectsFile(objectsFile, initial)
       written = await startWriter(etcd.port, objectsFile, progressFile)
-      nextSequence = (await written.run({ rate: 0, count: initial.length, ms: 120_000 })).next
+      nextSequence = (await writeAll(written, initial.length, WRITE_OBJECTS_MS)).next
     }
     const revision = etcd ? await etcd.revision() : 0
     const startAt = performance.now()

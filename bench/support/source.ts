@@ -39,14 +39,25 @@ export interface EventSource {
 
 const UNBOUNDED = 1e12
 
+/** The writer first reads all objects: 700 MB of them take more than ten seconds on a busy machine. */
+const READ_OBJECTS_MS = 120_000
+
 export async function startWriter(etcdPort: number, objectsFile: string, progressFile: string): Promise<EventSource> {
   const child = start('writer', 'load', [nativeProgram('writer'), String(etcdPort), objectsFile, progressFile])
-  await child.line((text) => (text.includes('ready') ? true : undefined), 10_000)
+  await child.line((text) => (text.includes('ready') ? true : undefined), READ_OBJECTS_MS)
   return {
     run: (o) =>
       ran(child, `run ${o.rate} ${o.count} ${o.ms} ${o.concurrency ?? 64} ${o.window ?? 0} ${o.watchers ?? 1}`, o.ms),
     end: () => child.end(),
   }
+}
+
+/** Writes so many events as fast as the subject takes them. @throws Error when they are not all written in `ms`. */
+export async function writeAll(source: EventSource, count: number, ms: number): Promise<RunResult> {
+  const result = await source.run({ rate: 0, count, ms })
+  const written = result.next - result.first
+  if (written < count) throw new Error(`only ${written} of ${count} events were written in ${ms} ms`)
+  return result
 }
 
 /** The subject's own process, which understands `run RATE COUNT MS EVENTS`. */
