@@ -53,7 +53,7 @@ export interface MessageChainOptions {
   readonly sink: PlacedSink
   readonly clock: Clock
   readonly metrics: Pick<FleetMetrics, 'hop' | 'received'>
-  /** Called at each move. @param writtenAt when the message was written; absent where the sink was at its place before. */
+  /** Called at each move. @param writtenAt when the message was written; absent where that says nothing of the content's age. */
   readonly onMoved: (place: ChainPlace, writtenAt?: number | null) => void
 }
 
@@ -146,7 +146,8 @@ export class MessageChain {
     this.#trustsProgress = message.trustsProgress
     this.#isSynced = message.isSynced
     this.#place = { sequence, epoch, revision, clusterId }
-    this.#options.onMoved(this.#place, message.sentAt)
+    // A claim says that somebody begins, and nothing of what etcd has had meanwhile.
+    this.#options.onMoved(this.#place, ...(kind === 'claim' ? [] : [message.sentAt]))
     return null
   }
 

@@ -8,9 +8,8 @@ import type { Revision } from '../../model/revision.js'
 import { batchBytes } from '../key-value-codec.js'
 import type { StateReason } from './message.js'
 import type { SnapshotWriter } from './snapshot-store.js'
-import type { Unpublished } from './status-sender.js'
 
-export interface QueuedState extends Unpublished {
+export interface QueuedState {
   readonly kind: 'state'
   readonly revision: Revision
   readonly reason: StateReason
@@ -18,17 +17,14 @@ export interface QueuedState extends Unpublished {
   readonly fingerprint: HistoryFingerprint
 }
 
-interface QueuedBatches extends Unpublished {
+interface QueuedBatches {
   readonly kind: 'batches'
   readonly batches: Batch[]
   bytes: number
 }
 
 /** A message without batches. */
-type QueuedMark =
-  | QueuedState
-  | (Unpublished & { readonly kind: 'progress'; readonly revision: Revision })
-  | (Unpublished & { readonly kind: 'synced' })
+type QueuedMark = QueuedState | { readonly kind: 'progress'; readonly revision: Revision } | { readonly kind: 'synced' }
 
 export type Queued = QueuedBatches | QueuedMark
 
@@ -38,12 +34,12 @@ const MESSAGE_BYTES = 256 * 1024
 const MARK_BYTES = 64
 
 export class PublishQueue {
-  readonly #onQueued: (item: Unpublished) => void
+  readonly #onQueued: (item: Queued) => void
   readonly #items: Queued[] = []
   #bytes = 0
 
   /** @param onQueued called with each new item; batches that join an item that waits make no new one. */
-  constructor(onQueued: (item: Unpublished) => void) {
+  constructor(onQueued: (item: Queued) => void) {
     this.#onQueued = onQueued
   }
 
@@ -51,14 +47,13 @@ export class PublishQueue {
     return this.#bytes
   }
 
-  /** @param sinceMs when the batches came, by the monotonic clock. */
-  addBatches(batches: readonly Batch[], sinceMs: number): void {
+  addBatches(batches: readonly Batch[]): void {
     const last = this.#items.at(-1)
     let into = last?.kind === 'batches' ? last : null
     for (const batch of batches) {
       const bytes = batchBytes(batch)
       if (into === null || into.bytes + bytes > MESSAGE_BYTES) {
-        into = { kind: 'batches', batches: [], bytes: 0, sinceMs }
+        into = { kind: 'batches', batches: [], bytes: 0 }
         this.#push(into)
       }
       into.batches.push(batch)

@@ -31,11 +31,11 @@ import type { Closable } from './closable.js'
 import type { NatsClient, StreamLimits } from './nats-client.js'
 import type { EtcdPulse } from './etcd-pulse.js'
 import { ProgressCoalescer } from './progress-coalescer.js'
-import { PublishQueue, type QueuedState } from './publish-queue.js'
+import { PublishQueue, type Queued, type QueuedState } from './publish-queue.js'
 import { answerQuestions } from './questions.js'
 import { SnapshotWriter } from './snapshot-store.js'
 import { type SnapshotPlace, SnapshotTaker } from './snapshot-taker.js'
-import { StatusSender, type Unpublished } from './status-sender.js'
+import { StatusSender } from './status-sender.js'
 import { FINGERPRINT_EVERY } from './recall-history.js'
 import { readTail, type StreamEnd } from './tail.js'
 import { errorMessage } from '../../support/error-message.js'
@@ -90,6 +90,8 @@ export class Publisher {
   #clusterId = ''
   /** The messages so far say that the stream has everything that etcd had when the feed began. */
   #isSynced = false
+  /** When the last message of the publisher before this one was written; null where there is nothing to go on from. */
+  #continuedAt: number | null = null
   /** The message that says so is written or queued. */
   #hasQueuedSynced = false
   /** Recognises what was written, not what is queued: a mark testifies to its own revision. */
@@ -198,8 +200,9 @@ export class Publisher {
 
   /** Goes on after the last message of the publisher before this one. @throws BrokerError when another was faster. */
   async #claim({ message, fingerprint }: StreamEnd): Promise<void> {
-    const { revision, settled, clusterId } = message
+    const { revision, settled, clusterId, sentAt } = message
     this.#clusterId = clusterId
+    this.#continuedAt = sentAt
     this.#isSynced = this.#hasQueuedSynced = true
     this.#progress.reset(revision)
     this.#fingerprint = HistoryFingerprint.recalled(fingerprint)
@@ -249,7 +252,7 @@ export class Publisher {
         this.#status.caughtUp()
         if (this.#hasQueuedSynced) return
         this.#hasQueuedSynced = true
-        this.#queue.add({ kind: 'synced', sinceMs: this.#options.clock.monotonic() })
+        this.#queue.add({ kind: 'synced' })
         this.#queueGrew()
       },
       disconnected: (reason) => this.#status.troubled(reason, false),
@@ -268,10 +271,9 @@ export class Publisher {
       commit: () => {
         this.#hasQueuedSynced = false
         this.#status.fellBehind()
-        const sinceMs = this.#options.clock.monotonic()
         this.#progress.reset(revision)
         const stateReason = reason === 'initial' ? 'gap' : reason
-        this.#queue.add({ kind: 'state', revision, reason: stateReason, snapshot, fingerprint, sinceMs })
+        this.#queue.add({ kind: 'state', revision, reason: stateReason, snapshot, fingerprint })
         this.#queueGrew()
       },
       abort: () => {},
@@ -279,13 +281,13 @@ export class Publisher {
   }
 
   #enqueueBatches(batches: readonly Batch[]): void {
-    this.#queue.addBatches(batches, this.#options.clock.monotonic())
+    this.#queue.addBatches(batches)
     for (const { revision } of batches) this.#progress.reached(revision)
     this.#queueGrew()
   }
 
   #enqueueProgress(revision: Revision): void {
-    this.#queue.add({ kind: 'progress', revision, sinceMs: this.#options.clock.monotonic() })
+    this.#queue.add({ kind: 'progress', revision })
     this.#queueGrew()
   }
 
@@ -353,7 +355,7 @@ export class Publisher {
     }
   }
 
-  #send(item: Unpublished, body: Body, revision: Revision, settled: Revision): void {
+  #send(item: Queued, body: Body, revision: Revision, settled: Revision): void {
     this.#write(body, revision, settled).then(
       () => this.#status.published(item),
       (error: unknown) => this.#end(errorMessage(error)),
@@ -389,7 +391,22 @@ export class Publisher {
 
   #describe(place: StreamPlace): SnapshotPlace {
     const trustsProgress = this.#feed?.trustsProgress ?? false
-    return { ...place, epoch: this.epoch, clusterId: this.#clusterId, isSynced: this.#isSynced, trustsProgress }
+    const takenAt = this.#asOf()
+    return {
+      ...place,
+      epoch: this.epoch,
+      clusterId: this.#clusterId,
+      isSynced: this.#isSynced,
+      trustsProgress,
+      takenAt,
+    }
+  }
+
+  /** When etcd had what the stream has, by the wall clock: what was continued is as old as its last message until more is known. */
+  #asOf(): number {
+    const { ageMs } = this.#status
+    const now = this.#options.clock.now()
+    return ageMs === null ? (this.#continuedAt ?? now) : now - ageMs
   }
 
   /** Writes a mark before the last message grows too old to be kept: no publisher can go on after a discarded message. */

@@ -25,7 +25,7 @@ export interface SnapshotEntry {
   readonly keys: number | null
   readonly isSynced: boolean
   readonly trustsProgress: boolean
-  /** When it was taken, by the publisher's clock. The first release does not store it. */
+  /** When etcd had its content, as far as the publisher knows, by its clock. The first release does not store it. */
   readonly takenAt?: number
 }
 

@@ -32,7 +32,7 @@ export interface SnapshotTakerOptions {
   readonly place: () => SnapshotPlace | null
 }
 
-export type SnapshotPlace = Omit<SnapshotEntry, 'name' | 'keys' | 'takenAt'>
+export type SnapshotPlace = Omit<SnapshotEntry, 'name' | 'keys'>
 
 const PAGE_KEYS = 1_000
 const PAGE_TIMEOUT_MS = 15_000
@@ -184,8 +184,8 @@ export class SnapshotTaker {
   }
 
   async #publish(name: string, snapshot: SnapshotWriter, place: SnapshotPlace, replacesAll: boolean): Promise<void> {
-    const { client, names, clock } = this.#options
-    const entry: SnapshotEntry = { ...place, name, keys: snapshot.keys, takenAt: clock.now() }
+    const { client, names } = this.#options
+    const entry: SnapshotEntry = { ...place, name, keys: snapshot.keys }
     await this.#store.add(entry, (await client.streamState(names.stream))?.first ?? 1, replacesAll)
   }
 }

@@ -2,8 +2,9 @@
  * Sends the publisher's status once a second, and when an edge asks: how far the stream is, how old that is, and whether etcd
  * is there.
  *
- * The age counts from etcd's newest answer (`etcd-pulse.ts`) at which the feed had caught up with etcd, or from the arrival of
- * the oldest event that is not yet in the stream, whichever is earlier.
+ * The age counts from the newest question to etcd (`etcd-pulse.ts`) that was asked after the feed had caught up, and for which
+ * everything that had come from etcd until its answer is in the stream. When an event arrived says nothing: it may have waited
+ * while this process was stopped.
  */
 import type { Key } from '../../model/event.js'
 import type { Clock, Timer } from '../../support/clock.js'
@@ -12,9 +13,11 @@ import type { EtcdPulse } from './etcd-pulse.js'
 import type { NatsClient } from './nats-client.js'
 import type { PublisherStatus } from './publisher-status.js'
 
-/** Something that is known from etcd and is not in the stream yet. */
-export interface Unpublished {
-  readonly sinceMs: number
+/** An answer of etcd that says how old the stream is, once it has all that came before. */
+interface Proof {
+  readonly askedAtMs: number
+  /** How many items had come until the answer. */
+  readonly received: number
 }
 
 export interface StatusSenderOptions {
@@ -34,6 +37,12 @@ export interface StatusSenderOptions {
 const INTERVAL_MS = 1_000
 /** A status waits no longer than this for etcd's answer. */
 const PULSE_PATIENCE_MS = 300
+/** And no longer than this until the stream has what came before that answer. */
+const WRITE_PATIENCE_MS = 300
+/** A question that was asked before the feed had caught up proves nothing; the next one is asked after this. */
+const ASK_AGAIN_MS = 500
+/** Answers that wait for the stream, one a second; beyond it the newest replaces the one before. */
+const MOST_PROOFS = 64
 /** The shortest time between two statuses: edges that start together all ask for one at once. */
 const REQUEST_GAP_MS = 200
 
@@ -45,10 +54,16 @@ export class StatusSender {
   #trouble: PublisherStatus['trouble'] = null
   /** Whether the feed has proven that it has caught up with etcd. Continuing a stream does not prove it. */
   #isCaughtUp = false
-  /** The feed has handed over everything that etcd had at this time, by the monotonic clock. */
+  #caughtUpAtMs = 0
+  /** The stream has everything that etcd had at this time, by the monotonic clock. */
   #vouchedMs: number | null = null
+  /** What has come from etcd and is not in the stream yet, oldest first, each with its number. */
+  readonly #unpublished = new Map<object, number>()
+  #received = 0
   /** Oldest first. */
-  readonly #unpublished = new Set<Unpublished>()
+  #proofs: Proof[] = []
+  /** Ends the wait of a regular status for the stream. */
+  #patience: Timer | null = null
 
   constructor(options: StatusSenderOptions) {
     this.#options = options
@@ -58,6 +73,11 @@ export class StatusSender {
     return this.#trouble
   }
 
+  /** The age of the stream, in milliseconds; null before the first proof. */
+  get ageMs(): number | null {
+    return this.#vouchedMs === null ? null : this.#options.clock.monotonic() - this.#vouchedMs
+  }
+
   start(): void {
     this.#tellIn(0)
   }
@@ -65,6 +85,7 @@ export class StatusSender {
   stop(): void {
     this.#stopping.abort()
     this.#timer?.cancel()
+    this.#patience?.cancel()
   }
 
   /** Sends a status soon, because an edge asked. */
@@ -75,6 +96,7 @@ export class StatusSender {
   /** Called when the feed has caught up with etcd. */
   caughtUp(): void {
     this.#trouble = null
+    if (!this.#isCaughtUp) this.#caughtUpAtMs = this.#options.clock.monotonic()
     this.#isCaughtUp = true
     if (this.#timer !== null) this.#tellIn(0)
   }
@@ -92,13 +114,14 @@ export class StatusSender {
   }
 
   /** Called when something has come from etcd that is to be published. */
-  received(item: Unpublished): void {
-    this.#unpublished.add(item)
+  received(item: object): void {
+    this.#unpublished.set(item, ++this.#received)
   }
 
   /** Called when the stream has it. */
-  published(item: Unpublished): void {
+  published(item: object): void {
     this.#unpublished.delete(item)
+    this.#settle()
   }
 
   #tellIn(delayMs: number): void {
@@ -108,12 +131,41 @@ export class StatusSender {
   }
 
   async #tell(): Promise<void> {
-    const { pulse, prefix, onTold } = this.#options
+    const { pulse, prefix, clock } = this.#options
     this.#tellIn(INTERVAL_MS)
     await pulse.beat(prefix, PULSE_PATIENCE_MS, this.#stopping.signal)
     if (this.#stopping.signal.aborted) return
+    this.#answered(pulse.askedAtMs)
+    this.#patience?.cancel()
+    this.#patience = null
+    if (this.#proofs.length === 0) this.#tellRegularly()
+    else this.#patience = clock.setTimer(WRITE_PATIENCE_MS, () => this.#tellRegularly())
+  }
+
+  #tellRegularly(): void {
+    this.#patience?.cancel()
+    this.#patience = null
     this.#publish()
-    onTold()
+    this.#options.onTold()
+  }
+
+  #answered(askedAtMs: number | null): void {
+    if (!this.#isCaughtUp) return
+    if (askedAtMs === null || askedAtMs < this.#caughtUpAtMs) return this.#tellIn(ASK_AGAIN_MS)
+    if (this.#proofs.length === MOST_PROOFS) this.#proofs.pop()
+    this.#proofs.push({ askedAtMs, received: this.#received })
+    this.#settle()
+  }
+
+  /** Takes the proofs for which the stream has what it needs. */
+  #settle(): void {
+    if (this.#proofs.length === 0) return
+    const [oldest] = this.#unpublished.values()
+    const written = oldest === undefined ? this.#received : oldest - 1
+    const waiting = this.#proofs.findIndex(({ received }) => received > written)
+    const taken = this.#proofs.splice(0, waiting === -1 ? this.#proofs.length : waiting)
+    for (const { askedAtMs } of taken) this.#vouchedMs = Math.max(this.#vouchedMs ?? askedAtMs, askedAtMs)
+    if (this.#proofs.length === 0 && this.#patience !== null) this.#tellRegularly()
   }
 
   #publish(): void {
@@ -125,18 +177,9 @@ export class StatusSender {
       epoch,
       sequence,
       at: this.#saidMs,
-      ageMs: this.#ageMs(),
+      ageMs: this.ageMs,
       trouble: this.#trouble,
     }
     client.publish(subject, envelope.seal('status', '', Buffer.from(JSON.stringify(status))))
-  }
-
-  /** The age of the stream; null before the feed has caught up for the first time. */
-  #ageMs(): number | null {
-    const { askedAtMs } = this.#options.pulse
-    if (this.#isCaughtUp && askedAtMs !== null) this.#vouchedMs = Math.max(this.#vouchedMs ?? askedAtMs, askedAtMs)
-    if (this.#vouchedMs === null) return null
-    const [oldest] = this.#unpublished
-    return this.#options.clock.monotonic() - Math.min(this.#vouchedMs, oldest?.sinceMs ?? this.#vouchedMs)
   }
 }
