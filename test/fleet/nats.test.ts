@@ -125,8 +125,8 @@ void t.test('a replica that goes on with etcd while NATS is away notices that an
   etcd.embedded.restore(backup, { clusterId: (await etcd.upstream.status()).clusterId })
   etcd.put('a', '2')
   etcd.put('b', '1')
-  await until(() => bypass.sink.of('replace').length === 2, 'it lists anew')
-  t.match(bypass.sink.of('replace')[1], /history-changed/)
+  // On a busy machine a lease may have been lost before, which is no matter of this test.
+  await until(() => /history-changed/.test(bypass.sink.of('replace').at(-1) ?? ''), 'it lists anew')
   t.same(stateOf(bypass.sink), await stateOfUpstream(etcd.upstream))
 })
 
