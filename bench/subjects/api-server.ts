@@ -3,7 +3,8 @@
  * on, default settings but for its own compaction of etcd. It serves custom resources only, over TLS only, and asks nobody
  * who they are.
  */
-import { start, freePort } from '../support/processes.js'
+import { start } from '../support/processes.js'
+import { freePort } from '../../test/support/free-port.js'
 import { resourceList, resourceWatch } from './kubernetes-watch.js'
 import { awaitOkOverTls, streamsOf, type SubjectKind } from './subject.js'
 

@@ -4,7 +4,8 @@
  */
 import { existsSync } from 'node:fs'
 import { repositoryRoot } from '../support/native.js'
-import { freePort, start } from '../support/processes.js'
+import { start } from '../support/processes.js'
+import { freePort } from '../../test/support/free-port.js'
 import { resourceList, resourceWatch } from './kubernetes-watch.js'
 import { awaitOk, streamsOf, type SubjectKind } from './subject.js'
 

@@ -3,7 +3,8 @@
  * separate processes would have) and by its JSON gateway.
  */
 import { existsSync, writeFileSync } from 'node:fs'
-import { type Child, type Core, freePort, start } from '../support/processes.js'
+import { type Child, type Core, start } from '../support/processes.js'
+import { freePort } from '../../test/support/free-port.js'
 import type { Workspace } from '../support/workspace.js'
 import type { WatchRequest } from '../support/watchers.js'
 import { awaitOk, type SubjectKind } from './subject.js'

@@ -1,5 +1,6 @@
 /** etcd's own fan-out: `etcd grpc-proxy`, which joins the watches of a range into one. */
-import { freePort, start } from '../support/processes.js'
+import { start } from '../support/processes.js'
+import { freePort } from '../../test/support/free-port.js'
 import { etcdBinary, grpcWatch } from './etcd.js'
 import { awaitOk, type SubjectKind } from './subject.js'
 

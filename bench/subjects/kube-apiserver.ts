@@ -4,7 +4,8 @@
  */
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
-import { freePort, start } from '../support/processes.js'
+import { start } from '../support/processes.js'
+import { freePort } from '../../test/support/free-port.js'
 import { resourceList, resourceWatch } from './kubernetes-watch.js'
 import { awaitOkOverTls, streamsOf, type SubjectKind } from './subject.js'
 

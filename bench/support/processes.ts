@@ -8,7 +8,6 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, constants } from 'node:os'
 import { createInterface } from 'node:readline'
-import { freePort as freePortOf } from '../../src/support/free-port.js'
 
 /**
  * The measured server runs on the first core and everything else on the second; a server with workers runs on both. A
@@ -180,8 +179,3 @@ function family(pid: number): number[] {
 }
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-
-/** A free port of the loopback, for servers that cannot pick one themselves. */
-export async function freePort(): Promise<number> {
-  return await freePortOf('127.0.0.1')
-}
