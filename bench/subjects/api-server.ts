@@ -32,11 +32,11 @@ export const apiServerSubject: SubjectKind = {
       // A run ends before etcd's history has to.
       '--etcd-compaction-interval=0',
     ])
-    await awaitOkOverTls(`https://127.0.0.1:${port}/readyz`, READY_MS)
+    await awaitOkOverTls(child, `https://127.0.0.1:${port}/readyz`, READY_MS)
     // It establishes what is defined once it runs, and fills its cache when it is first asked: for nothing, lest it hold
     // the memory of a whole list.
     for (const { path } of resources) {
-      await awaitOkOverTls(`https://127.0.0.1:${port}${path}?resourceVersion=0&labelSelector=none`, READY_MS)
+      await awaitOkOverTls(child, `https://127.0.0.1:${port}${path}?resourceVersion=0&labelSelector=none`, READY_MS)
     }
     return {
       name: 'apiserver',

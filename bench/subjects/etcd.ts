@@ -38,7 +38,7 @@ export async function startEtcd(workspace: Workspace, core: Core): Promise<Etcd>
     etcdBinary(),
     ...Object.entries(flags).map(([name, value]) => `--${name}=${value}`),
   ])
-  await awaitOk(`${url}/health`, 20_000)
+  await awaitOk(child, `${url}/health`, 20_000)
   const call = async (path: string, body: object): Promise<{ header: { revision: string } }> => {
     const answer = await fetch(`${url}/v3/kv/${path}`, { method: 'POST', body: JSON.stringify(body) })
     if (!answer.ok) throw new Error(`etcd: ${path}: ${answer.status} ${await answer.text()}`)

@@ -13,7 +13,7 @@ export const grpcProxySubject: SubjectKind = {
     const port = await freePort()
     const flags = [`--endpoints=127.0.0.1:${etcdPort}`, `--listen-addr=127.0.0.1:${port}`]
     const child = start('grpc-proxy', 'server', [etcdBinary(), 'grpc-proxy', 'start', ...flags])
-    await awaitOk(`http://127.0.0.1:${port}/health`, 20_000)
+    await awaitOk(child, `http://127.0.0.1:${port}/health`, 20_000)
     return {
       name: 'grpc-proxy',
       wire,

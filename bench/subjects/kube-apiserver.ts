@@ -40,7 +40,7 @@ export const kubeApiserverSubject: SubjectKind = {
     ]
     const child = start('kube-apiserver', 'server', [kubeApiserver, ...flags])
     const headers = [`Authorization: Bearer ${token}`]
-    await awaitOkOverTls(`https://127.0.0.1:${port}/readyz`, 60_000, { Authorization: `Bearer ${token}` })
+    await awaitOkOverTls(child, `https://127.0.0.1:${port}/readyz`, 60_000, { Authorization: `Bearer ${token}` })
     return {
       name: 'kube-apiserver',
       wire,

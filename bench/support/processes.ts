@@ -23,6 +23,7 @@ const running = new Set<Child>()
 export interface Child {
   readonly pid: number
   readonly name: string
+  readonly hasEnded: boolean
   /**
    * The next line of stdout for which `parse` gives a value.
    *
@@ -75,6 +76,9 @@ export function start(name: string, core: Core, command: readonly string[], env:
   const handle: Child = {
     pid: child.pid ?? 0,
     name,
+    get hasEnded() {
+      return hasEnded
+    },
     async line(parse, timeoutMs) {
       const deadline = performance.now() + timeoutMs
       for (;;) {
