@@ -19,7 +19,7 @@ interface StreamPosition {
 }
 
 export interface StatusListenerOptions {
-  readonly client: Pick<NatsClient, 'subscribe'>
+  readonly client: Pick<NatsClient, 'subscribe' | 'doubtSubject'>
   readonly subject: string
   readonly envelope: Envelope
   readonly sink: FeedSink
@@ -155,7 +155,9 @@ export class StatusListener {
   }
 
   #check(): void {
-    const { clock, isFollowing } = this.#options
+    const { client, subject, clock, isFollowing } = this.#options
+    // The stream is there, and who writes it is not: perhaps this server of NATS does not hear the publisher.
+    if (isFollowing() && clock.monotonic() - this.#heardMs > SILENT_MS) client.doubtSubject(subject)
     if (this.#isTold && isFollowing() && !this.#isConfirmed) {
       this.#isTold = false
       this.#tellTrouble()

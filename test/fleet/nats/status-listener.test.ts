@@ -15,6 +15,7 @@ void t.test('anything but a status is ignored, and the next status counts', asyn
         hear = onMessage
         return { close: () => {} }
       },
+      doubtSubject: () => {},
     },
     subject: 'status',
     envelope: unsigned,
