@@ -3,7 +3,8 @@
  * on, default settings but for its own compaction of etcd. It serves custom resources only, over TLS only, and asks nobody
  * who they are.
  */
-import { start, freePort } from '../support/processes.js'
+import { start } from '../support/processes.js'
+import { freePort } from '../../test/support/free-port.js'
 import { resourceList, resourceWatch } from './kubernetes-watch.js'
 import { awaitOkOverTls, streamsOf, type SubjectKind } from './subject.js'
 
@@ -31,11 +32,11 @@ export const apiServerSubject: SubjectKind = {
       // A run ends before etcd's history has to.
       '--etcd-compaction-interval=0',
     ])
-    await awaitOkOverTls(`https://127.0.0.1:${port}/readyz`, READY_MS)
+    await awaitOkOverTls(child, `https://127.0.0.1:${port}/readyz`, READY_MS)
     // It establishes what is defined once it runs, and fills its cache when it is first asked: for nothing, lest it hold
     // the memory of a whole list.
     for (const { path } of resources) {
-      await awaitOkOverTls(`https://127.0.0.1:${port}${path}?resourceVersion=0&labelSelector=none`, READY_MS)
+      await awaitOkOverTls(child, `https://127.0.0.1:${port}${path}?resourceVersion=0&labelSelector=none`, READY_MS)
     }
     return {
       name: 'apiserver',

@@ -4,7 +4,8 @@
  */
 import { existsSync } from 'node:fs'
 import { repositoryRoot } from '../support/native.js'
-import { freePort, start } from '../support/processes.js'
+import { start } from '../support/processes.js'
+import { freePort } from '../../test/support/free-port.js'
 import { resourceList, resourceWatch } from './kubernetes-watch.js'
 import { awaitOk, streamsOf, type SubjectKind } from './subject.js'
 
@@ -34,13 +35,7 @@ export const distributarySubject: SubjectKind = {
     }
     const core = serverFlags.some((flag) => flag.startsWith('--workers')) ? 'both' : 'server'
     const child = start('distributary', core, [process.execPath, ...nodeFlags, program, ...flags, ...serverFlags])
-    try {
-      await awaitOk(`http://127.0.0.1:${plainPort}/readyz`, READY_MS)
-    } catch (error) {
-      await child
-        .line(() => undefined, 1)
-        .catch((said: unknown) => Promise.reject(new Error(String(said), { cause: error })))
-    }
+    await awaitOk(child, `http://127.0.0.1:${plainPort}/readyz`, READY_MS)
     return {
       name: 'distributary',
       wire,

@@ -3,7 +3,8 @@
  * separate processes would have) and by its JSON gateway.
  */
 import { existsSync, writeFileSync } from 'node:fs'
-import { type Child, type Core, freePort, start } from '../support/processes.js'
+import { type Child, type Core, start } from '../support/processes.js'
+import { freePort } from '../../test/support/free-port.js'
 import type { Workspace } from '../support/workspace.js'
 import type { WatchRequest } from '../support/watchers.js'
 import { awaitOk, type SubjectKind } from './subject.js'
@@ -37,7 +38,7 @@ export async function startEtcd(workspace: Workspace, core: Core): Promise<Etcd>
     etcdBinary(),
     ...Object.entries(flags).map(([name, value]) => `--${name}=${value}`),
   ])
-  await awaitOk(`${url}/health`, 20_000)
+  await awaitOk(child, `${url}/health`, 20_000)
   const call = async (path: string, body: object): Promise<{ header: { revision: string } }> => {
     const answer = await fetch(`${url}/v3/kv/${path}`, { method: 'POST', body: JSON.stringify(body) })
     if (!answer.ok) throw new Error(`etcd: ${path}: ${answer.status} ${await answer.text()}`)

@@ -1,5 +1,6 @@
 /** etcd's own fan-out: `etcd grpc-proxy`, which joins the watches of a range into one. */
-import { freePort, start } from '../support/processes.js'
+import { start } from '../support/processes.js'
+import { freePort } from '../../test/support/free-port.js'
 import { etcdBinary, grpcWatch } from './etcd.js'
 import { awaitOk, type SubjectKind } from './subject.js'
 
@@ -12,7 +13,7 @@ export const grpcProxySubject: SubjectKind = {
     const port = await freePort()
     const flags = [`--endpoints=127.0.0.1:${etcdPort}`, `--listen-addr=127.0.0.1:${port}`]
     const child = start('grpc-proxy', 'server', [etcdBinary(), 'grpc-proxy', 'start', ...flags])
-    await awaitOk(`http://127.0.0.1:${port}/health`, 20_000)
+    await awaitOk(child, `http://127.0.0.1:${port}/health`, 20_000)
     return {
       name: 'grpc-proxy',
       wire,

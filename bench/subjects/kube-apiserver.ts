@@ -4,7 +4,8 @@
  */
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
-import { freePort, start } from '../support/processes.js'
+import { start } from '../support/processes.js'
+import { freePort } from '../../test/support/free-port.js'
 import { resourceList, resourceWatch } from './kubernetes-watch.js'
 import { awaitOkOverTls, streamsOf, type SubjectKind } from './subject.js'
 
@@ -39,7 +40,7 @@ export const kubeApiserverSubject: SubjectKind = {
     ]
     const child = start('kube-apiserver', 'server', [kubeApiserver, ...flags])
     const headers = [`Authorization: Bearer ${token}`]
-    await awaitOkOverTls(`https://127.0.0.1:${port}/readyz`, 60_000, { Authorization: `Bearer ${token}` })
+    await awaitOkOverTls(child, `https://127.0.0.1:${port}/readyz`, 60_000, { Authorization: `Bearer ${token}` })
     return {
       name: 'kube-apiserver',
       wire,

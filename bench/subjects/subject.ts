@@ -5,6 +5,7 @@
  * `grpc`, …
  */
 import type { BenchResource } from '../support/objects.js'
+import type { Child } from '../support/processes.js'
 import type { EventSource } from '../support/source.js'
 import type { WatchRequest } from '../support/watchers.js'
 import type { Workspace } from '../support/workspace.js'
@@ -74,41 +75,46 @@ export function streamsOf(wire: string): number {
   return Number(/^http2x(\d+)/.exec(wire)?.[1] ?? 1)
 }
 
-/** Asks until the answer is 200. @throws Error after `timeoutMs`. */
-export async function awaitOk(url: string, timeoutMs: number, headers: Record<string, string> = {}): Promise<void> {
-  const deadline = performance.now() + timeoutMs
-  let last = 'nothing asked'
-  while (performance.now() < deadline) {
-    try {
-      const answer = await fetch(url, { headers, signal: AbortSignal.timeout(2_000) })
-      await answer.arrayBuffer()
-      if (answer.ok) return
-      last = `status ${answer.status}`
-    } catch (error) {
-      last = String(error instanceof Error ? (error.cause ?? error) : error)
-    }
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-  throw new Error(`${url} is not ready after ${timeoutMs} ms: ${last}`)
+/** Waits until the server answers 200. @throws Error after `timeoutMs`, or with its last output when it has ended. */
+export async function awaitOk(child: Child, url: string, timeoutMs: number): Promise<void> {
+  await awaitAnswer(child, url, timeoutMs, async () => {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(2_000) })
+    await answer.arrayBuffer()
+    return answer.status
+  })
 }
 
-/** As `awaitOk`, from a server whose certificate nobody signed. @throws Error after `timeoutMs`. */
+/** As `awaitOk`, from a server whose certificate nobody signed. */
 export async function awaitOkOverTls(
+  child: Child,
   url: string,
   timeoutMs: number,
   headers: Record<string, string> = {},
 ): Promise<void> {
   const { get } = await import('node:https')
   const ask = (): Promise<number> =>
-    new Promise((resolve) => {
+    new Promise((resolve, reject) => {
       get(url, { rejectUnauthorized: false, headers, timeout: 2_000 }, (answer) => {
         answer.resume()
         resolve(answer.statusCode ?? 0)
-      }).on('error', () => resolve(0))
+      }).on('error', reject)
     })
+  await awaitAnswer(child, url, timeoutMs, ask)
+}
+
+async function awaitAnswer(child: Child, url: string, timeoutMs: number, ask: () => Promise<number>): Promise<void> {
   const deadline = performance.now() + timeoutMs
-  while ((await ask()) !== 200) {
-    if (performance.now() > deadline) throw new Error(`${url} is not ready after ${timeoutMs} ms`)
-    await new Promise((resolve) => setTimeout(resolve, 200))
+  let last: unknown = 'nothing asked'
+  while (!child.hasEnded && performance.now() < deadline) {
+    try {
+      last = await ask()
+      if (last === 200) return
+    } catch (error) {
+      last = error instanceof Error ? (error.cause ?? error) : error
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50))
   }
+  const cause = new Error(`${url} is not ready: ${String(last)}`)
+  const said = await child.line(() => undefined, 1).catch((error: unknown) => String(error))
+  throw new Error(said, { cause })
 }

@@ -8,7 +8,6 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, constants } from 'node:os'
 import { createInterface } from 'node:readline'
-import { freePort as freePortOf } from '../../src/support/free-port.js'
 
 /**
  * The measured server runs on the first core and everything else on the second; a server with workers runs on both. A
@@ -24,6 +23,7 @@ const running = new Set<Child>()
 export interface Child {
   readonly pid: number
   readonly name: string
+  readonly hasEnded: boolean
   /**
    * The next line of stdout for which `parse` gives a value.
    *
@@ -76,6 +76,9 @@ export function start(name: string, core: Core, command: readonly string[], env:
   const handle: Child = {
     pid: child.pid ?? 0,
     name,
+    get hasEnded() {
+      return hasEnded
+    },
     async line(parse, timeoutMs) {
       const deadline = performance.now() + timeoutMs
       for (;;) {
@@ -180,8 +183,3 @@ function family(pid: number): number[] {
 }
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-
-/** A free port of the loopback, for servers that cannot pick one themselves. */
-export async function freePort(): Promise<number> {
-  return await freePortOf('127.0.0.1')
-}

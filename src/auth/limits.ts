@@ -7,7 +7,7 @@
  * means that this identity starts with a full bucket again.
  */
 import type { LRUCache } from 'lru-cache'
-import type { CountedRates } from '../model/shared-limits.js'
+import type { CountedRates, Draw } from '../model/shared-limits.js'
 import { TooManyRequestsError } from '../model/status.js'
 import type { Clock } from '../support/clock.js'
 import { recentEntries } from '../support/recent-entries.js'
@@ -26,6 +26,8 @@ interface Bucket {
 
 /** The seconds of the sustained rate that may come at once: the start of an informer is a burst of lists. */
 const BURST_SECONDS = 10
+/** The share of what is left that one process may hold for requests to come: the others need not wait for it. */
+const SPARE_SHARE = 1 / 8
 const MAX_IDENTITIES = 65_536
 
 export class IdentityLimits implements CountedRates {
@@ -46,12 +48,15 @@ export class IdentityLimits implements CountedRates {
    * TooManyRequestsError
    */
   countRequest(identity: string): void {
-    this.drawRequests(identity, 1)
+    this.drawRequests(identity, { needed: 1, spare: 0, unused: 0 })
   }
 
-  drawRequests(identity: string, wanted: number): number {
+  drawRequests(identity: string, { needed, spare, unused }: Draw): number {
     const rate = this.#options.requestsPerSecond()
-    const bucket = this.#refill(this.#requests, identity, rate, rate * BURST_SECONDS)
+    const most = rate * BURST_SECONDS
+    const bucket = this.#refill(this.#requests, identity, rate, most)
+    bucket.tokens = Math.min(most, bucket.tokens + unused)
+    const wanted = needed + Math.min(spare, Math.floor(bucket.tokens * SPARE_SHARE))
     const granted = Math.min(wanted, Math.floor(bucket.tokens))
     if (granted < 1) {
       const wait = Math.ceil((1 - bucket.tokens) / rate)

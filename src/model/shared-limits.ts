@@ -42,8 +42,18 @@ export interface Rates {
 export interface CountedRates extends Rates {
   /** Whether bytes are limited at all. */
   readonly limitsBytes: boolean
-  /** Takes up to `wanted` requests at once. @returns how many may be made, at least one. @throws TooManyRequestsError */
-  drawRequests(identity: string, wanted: number): number
+  /** Takes requests for a process. @returns how many it may make, at least one. @throws TooManyRequestsError */
+  drawRequests(identity: string, draw: Draw): number
+}
+
+/** Requests that a process asks for at once. */
+export interface Draw {
+  /** The number that wait already. */
+  readonly needed: number
+  /** The number wanted for those to come; as many are granted as the identity's other processes can do without. */
+  readonly spare: number
+  /** The number granted before that were not used in time, and are given back. */
+  readonly unused: number
 }
 
 /** The addresses whose connections are refused for a while. */

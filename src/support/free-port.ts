@@ -5,19 +5,22 @@
  * anybody's, and to a client that tries again and again to reach a server that is down it may give that server's own.
  * Those here lie below (Linux begins at 32768, others at 49152), and below Kubernetes' node ports, which begin at 30000.
  */
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
-const FIRST = 16_384
-const COUNT = 13_600
+export interface PortRange {
+  readonly first: number
+  readonly count: number
+}
 
-/** Processes that run at the same time begin far from each other, and a process has each port once. */
-let next = process.pid * 101
+const OWN: PortRange = { first: 26_384, count: 3_600 }
 
-/** @throws Error when the host is none of this machine's, or has no port left. */
-export async function freePort(host: string): Promise<number> {
-  for (let tries = 0; tries < COUNT; tries++) {
-    const port = FIRST + (next++ % COUNT)
+/** @returns a port of the range, from anywhere in it. @throws Error when the host is none of this machine's, or has no port left. */
+export async function freePort(host: string, { first, count }: PortRange = OWN): Promise<number> {
+  const start = randomInt(count)
+  for (let tries = 0; tries < count; tries++) {
+    const port = first + ((start + tries) % count)
     if (await isFree(host, port)) return port
   }
   throw new Error(`${host} has no port left`)

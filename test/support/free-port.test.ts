@@ -1,29 +1,55 @@
 /** Ports for those that are told a port, and bind it later. */
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { createInterface } from 'node:readline'
 import t from 'tap'
 import { freePort } from '../../src/support/free-port.js'
+import { freePorts } from './free-port.js'
 
 /** What the system gives to `listen(0)` and to outgoing connections. */
 const [firstOfSystem = 0] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split('\t').map(Number)
 
-void t.test('a port can be listened on, and is given to nobody else', async (t) => {
-  const ports = new Set<number>()
-  for (let i = 0; i < 50; i++) ports.add(await freePort('127.0.0.1'))
-  t.equal(ports.size, 50, 'each is given once')
-  t.ok(Math.max(...ports) < 30_000, 'none is a node port')
-  t.ok(Math.max(...ports) < firstOfSystem, 'none is given to an outgoing connection')
+void t.test('a port can be listened on, and the system gives it to nobody else', async (t) => {
+  for (let i = 0; i < 50; i++) {
+    const port = await freePort('127.0.0.1')
+    t.ok(port < 30_000, 'it is no node port')
+    t.ok(port < firstOfSystem, 'and none of an outgoing connection')
+    const server = createServer().listen(port, '127.0.0.1')
+    await once(server, 'listening')
+    server.close()
+  }
 })
 
 void t.test('a port that is in use is left out', async (t) => {
   const first = await freePort('127.0.0.1')
-  const server = createServer().listen(first + 1, '127.0.0.1')
+  const server = createServer().listen(first, '127.0.0.1')
   t.teardown(() => server.close())
   await once(server, 'listening')
-  t.not(await freePort('127.0.0.1'), first + 1)
+  const range = { first, count: 2 }
+  for (let i = 0; i < 10; i++) t.equal(await freePort('127.0.0.1', range), first + 1)
+  await t.rejects(freePort('127.0.0.1', { first, count: 1 }), { message: '127.0.0.1 has no port left' })
 })
 
 void t.test('an address of another machine has none', async (t) => {
   await t.rejects(freePort('192.0.2.1'), { code: 'EADDRNOTAVAIL' })
+})
+
+void t.test('a port is of one test process until that ends, whether it is in use or not', async (t) => {
+  const program = `
+    import { freePorts } from ${JSON.stringify(new URL('free-port.js', import.meta.url).href)}
+    console.log(JSON.stringify(await freePorts(1000)))
+    process.stdin.resume()`
+  const processes = [0, 1, 2].map(() =>
+    spawn(process.execPath, ['--input-type=module', '-e', program], { stdio: ['pipe', 'pipe', 'inherit'] }),
+  )
+  const lines = await Promise.all(processes.map(({ stdout }) => once(createInterface(stdout), 'line')))
+  const ports = [...lines.flatMap(([line]) => JSON.parse(String(line)) as number[]), ...(await freePorts(100))]
+  t.equal(new Set(ports).size, 3_100)
+  for (const process of processes) {
+    const closed = once(process, 'close')
+    process.stdin.end()
+    t.same(await closed, [0, null], 'nothing keeps the process')
+  }
 })

@@ -2,7 +2,7 @@
  * The primary's end of the limits that hold for all workers together: it keeps what the clients of one worker hold, and gives it
  * back when the worker is gone.
  */
-import { GATE_NAMES, type CountedRates, type Gates, type Resets } from '../../model/shared-limits.js'
+import { GATE_NAMES, type CountedRates, type Draw, type Gates, type Resets } from '../../model/shared-limits.js'
 import { StatusError } from '../../model/status.js'
 import { type FrameReader, FrameWriter } from './frames.js'
 import { ToPrimary, ToWorker } from './messages.js'
@@ -37,7 +37,11 @@ export class PrimaryLimits {
       case ToPrimary.leave:
         return this.#leave(reader.number())
       case ToPrimary.drawRequests:
-        return this.#draw(reader.number(), reader.text(), reader.count())
+        return this.#draw(reader.number(), reader.text(), {
+          needed: reader.count(),
+          spare: reader.count(),
+          unused: reader.count(),
+        })
       case ToPrimary.spendBytes: {
         const identity = reader.text()
         const waitMs = this.#limits.rates.spendInitialBytes(identity, reader.number())
@@ -70,10 +74,10 @@ export class PrimaryLimits {
     }
   }
 
-  #draw(id: number, identity: string, wanted: number): void {
+  #draw(id: number, identity: string, draw: Draw): void {
     const answer = new FrameWriter(ToWorker.drawn).number(id)
     try {
-      this.#send(answer.count(this.#limits.rates.drawRequests(identity, wanted)).done())
+      this.#send(answer.count(this.#limits.rates.drawRequests(identity, draw)).done())
     } catch (error) {
       this.#refuse(answer.count(0), error)
     }

@@ -2,8 +2,8 @@
  * A worker's end of the limits that hold for all workers together. The primary counts, and the worker asks it:
  *
  * - for each slot, before a client uses it;
- * - for requests of an identity, several at a time: what was granted and is not used within a second is lost, so that the sum
- *   over the workers is never above the rate;
+ * - for requests of an identity, several at a time: what was granted and is not used within a second is given back with the next
+ *   question, so that the sum over the workers is never above the rate, and hardly below it;
  * - for bytes, after they were sent: the answer says how long the identity has to wait.
  *
  * While the primary does not answer, the worker decides by the share of one process, and tells the primary what it granted: the
@@ -34,8 +34,8 @@ export interface WorkerLimitsOptions {
 
 /** How long granted requests may wait to be used. */
 const GRANT_MS = 1_000
-/** The most requests that are asked for at once: with more, an identity that uses several workers loses what it does not use. */
-const MAX_DRAWN = 32
+/** The most requests that are asked for beyond those that wait. */
+const MAX_SPARE = 32
 const MAX_IDENTITIES = 65_536
 
 /** The answer to a question: what the primary said, or that it does not answer. */
@@ -45,8 +45,8 @@ type Answer<T> = T | 'away'
 interface Grant {
   left: number
   untilMs: number
-  /** How many to ask for next. */
-  next: number
+  /** How many to ask for next beyond those that wait. */
+  spare: number
   waiting: number
   /** Resolves with `granted`, or with the refusal. */
   drawing: Promise<Answer<'granted' | TooManyRequestsError>> | null
@@ -107,7 +107,7 @@ export class WorkerLimits implements SharedLimits {
         if (this.#isAway) return own.countRequest(identity)
         let grant = grants.get(identity)
         if (grant === undefined)
-          grants.set(identity, (grant = { left: 0, untilMs: 0, next: 1, waiting: 0, drawing: null }))
+          grants.set(identity, (grant = { left: 0, untilMs: -1, spare: 0, waiting: 0, drawing: null }))
         if (this.#take(grant)) return
         return this.#waitForGrant(identity, grant, own)
       },
@@ -214,10 +214,11 @@ export class WorkerLimits implements SharedLimits {
   }
 
   async #draw(identity: string, grant: Grant): Promise<Answer<'granted' | TooManyRequestsError>> {
-    // Whoever has used up the last grant in time gets a larger one; whoever has not loses what is left.
+    // Whoever has used up the last grant in time gets a larger one; whoever has not gives back what is left.
     const isUsedUp = grant.left === 0 && this.#options.clock.monotonic() <= grant.untilMs
-    grant.next = isUsedUp ? Math.min(MAX_DRAWN, grant.next * 2) : 1
-    const wanted = Math.min(MAX_DRAWN, Math.max(grant.next, grant.waiting))
+    grant.spare = isUsedUp ? Math.min(MAX_SPARE, grant.spare * 2 + 1) : 0
+    const unused = grant.left
+    grant.left = 0
     const id = this.#nextId++
     try {
       return await new Promise((resolve) => {
@@ -227,7 +228,8 @@ export class WorkerLimits implements SharedLimits {
           grant.untilMs = this.#options.clock.monotonic() + GRANT_MS
           resolve(grant.left > 0 ? 'granted' : refusal(reader))
         })
-        this.#options.send(new FrameWriter(ToPrimary.drawRequests).number(id).text(identity).count(wanted))
+        const writer = new FrameWriter(ToPrimary.drawRequests).number(id).text(identity)
+        this.#options.send(writer.count(grant.waiting).count(grant.spare).count(unused))
       })
     } finally {
       grant.drawing = null

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { FairGate } from '../../../src/auth/fair-gate.js'
 import { IdentityLimits } from '../../../src/auth/limits.js'
-import type { Gate } from '../../../src/model/shared-limits.js'
+import type { Gate, Rates } from '../../../src/model/shared-limits.js'
 import { TooManyRequestsError } from '../../../src/model/status.js'
 import { systemClock } from '../../../src/support/clock.js'
 import { until } from '../../support/until.js'
@@ -124,6 +124,36 @@ void t.test('the requests of an identity are counted over all workers', async (t
   passed = 0
   for (let i = 0; i < 40; i++) await ask(i)
   t.equal(passed, 10, 'then the rate')
+})
+
+void t.test('what one worker was granted for requests to come is not missing from the others', async (t) => {
+  const clock = new VirtualClock()
+  // A worker whose clock jumps hears nothing of its primary meanwhile, and would decide alone.
+  const clockOfWorkers = new VirtualClock()
+  const limits = countedLimits({ requestsPerSecond: 2, clock })
+  const h = primaryHarness(t, { limits })
+  const own = new IdentityLimits({ clock, requestsPerSecond: () => 1, initialBytesPerSecond: () => null })
+  const workers = [await h.worker(clockOfWorkers), await h.worker(clockOfWorkers)]
+  const [first, second] = workers.map(({ channel }) => channel.limits.rates(own)) as [Rates, Rates]
+  const passed = async (rates: Rates, requests: number): Promise<number> => {
+    let count = 0
+    for (let i = 0; i < requests; i++) {
+      try {
+        await rates.countRequest('a')
+        count++
+      } catch (error) {
+        t.match(error, { name: 'TooManyRequestsError' })
+      }
+    }
+    return count
+  }
+  t.equal(await passed(first, 8), 8, 'one after the other, so that each grant is larger than the last')
+  t.equal(await passed(second, 20), 12, 'all that is left')
+  clock.advance(10_000)
+  t.equal(await passed(first, 2), 2, 'the second of which draws more than it needs')
+  clock.advance(2_000)
+  clockOfWorkers.advance(1_001)
+  t.equal((await passed(first, 1)) + (await passed(second, 30)), 20, 'what was not used in time is given back')
 })
 
 void t.test('the bytes of an identity are counted over all workers', async (t) => {
