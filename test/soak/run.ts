@@ -190,7 +190,7 @@ async function wholeRound(
     try {
       await schedule.run(durationMs)
     } catch (error) {
-      print(`seed ${options.seed}: ${timed(schedule)}`)
+      print(`seed ${options.seed}: ${timed(schedule).join()}`)
       throw error
     }
     totals.late += schedule.late.length
