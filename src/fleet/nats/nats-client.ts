@@ -22,7 +22,6 @@ import { asBrokerError, asConnectError, BrokerError, isUnanswered } from './brok
 import { Buckets } from './buckets.js'
 import { bufferOf } from './buffer-of.js'
 import type { Closable } from './closable.js'
-import type { ServerQuestion } from './server-choice.js'
 import { type FollowHandlers, StreamFollower } from './stream-follower.js'
 import { StreamWriter } from './stream-writer.js'
 
@@ -54,6 +53,9 @@ export interface StreamState {
   /** When the stream was made. One made anew under the same name has another time, and counts from one again. */
   readonly created: string
 }
+
+/** Resolves with whether that server has answered; may take for ever, and must not reject. */
+export type ServerQuestion = (client: NatsClient) => Promise<boolean>
 
 const API_TIMEOUT_MS = 5_000
 /** An answer larger than a message comes in parts; no publisher sends more parts than this. */

@@ -11,10 +11,7 @@ import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
-import type { NatsClient } from './nats-client.js'
-
-/** Resolves with whether that server has answered; may take for ever, and must not reject. */
-export type ServerQuestion = (client: NatsClient) => Promise<boolean>
+import type { NatsClient, ServerQuestion } from './nats-client.js'
 
 export interface ServerChoiceOptions {
   readonly client: NatsClient
