@@ -26,14 +26,19 @@ export interface ConfigChanges {
   readonly refused: readonly string[]
 }
 
+/** Keys of the file that a server with this configuration takes over while it runs. */
+export function reloadableNames({ upstream }: Config): readonly (OptionName | 'resources')[] {
+  // Over --upstream they choose among what the server there serves, once.
+  return upstream === null ? [...RELOADABLE, 'resources'] : RELOADABLE
+}
+
 export function changesBetween(before: Config, after: Config): ConfigChanges {
   const changed = (Object.keys(after) as (keyof Config)[]).filter((name) => {
     // The password follows its file by itself.
     if (name === 'etcdPassword' && after.etcdPasswordFile !== null) return false
     return JSON.stringify(before[name]) !== JSON.stringify(after[name])
   })
-  // Over --upstream they choose among what the server there serves, once.
-  const canChange = new Set<string>(after.upstream === null ? [...RELOADABLE, 'resources'] : RELOADABLE)
+  const canChange = new Set<string>(reloadableNames(after))
   return {
     reloadable: changed.filter((name) => canChange.has(name)).map(flagOf),
     // What follows from other options (embedded, enableWrites) has no flag of its own to name.
@@ -41,6 +46,7 @@ export function changesBetween(before: Config, after: Config): ConfigChanges {
   }
 }
 
-function flagOf(name: string): string {
+/** `--max-watchers` of `maxWatchers`; a name that is no option stays. */
+export function flagOf(name: string): string {
   return Object.hasOwn(options, name) ? options[name as OptionName].flag : name
 }

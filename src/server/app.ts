@@ -81,6 +81,7 @@ export class App {
   readonly #checkConsistency: () => Promise<ConsistencyReport>
   readonly #ports: Ports
   readonly #stopFollowingCertificates: () => void
+  #starting: Promise<PortNumbers> | null = null
   #isShuttingDown = false
   #isDraining = false
   #isStopped = false
@@ -178,7 +179,12 @@ export class App {
   }
 
   /** Starts the feeds, and listens when ready, or after `readyWithinMs` at the latest. @throws when a port is taken. */
-  async start({ readyWithinMs = 0 } = {}): Promise<PortNumbers> {
+  start({ readyWithinMs = 0 } = {}): Promise<PortNumbers> {
+    this.#starting = this.#start(readyWithinMs)
+    return this.#starting
+  }
+
+  async #start(readyWithinMs: number): Promise<PortNumbers> {
     const { clock } = this.#basis
     const startedMs = clock.monotonic()
     this.#stage.resources.start()
@@ -187,7 +193,8 @@ export class App {
     this.#limits.memory.start()
     this.#apiServices?.start()
     this.#readiness.logWhenReady(startedMs)
-    while (!this.isReady && clock.monotonic() - startedMs < readyWithinMs) await sleep(clock, READY_POLL_MS)
+    const isWaiting = (): boolean => !this.isReady && !this.#isStopped
+    while (isWaiting() && clock.monotonic() - startedMs < readyWithinMs) await sleep(clock, READY_POLL_MS)
     await checkStreamHandles(this.#options.config.streamHandles, this.#options.logger)
     return await this.#ports.start()
   }
@@ -221,6 +228,8 @@ export class App {
     this.#isDraining = true
     this.#isStopped = true
     this.#stopping.abort()
+    // A port that is closed while it is being opened fails the start, and one that is opened later stays open.
+    await this.#starting?.catch(() => {})
     this.#readiness.stop()
     this.#outages.stop()
     this.#stopFollowingCertificates()

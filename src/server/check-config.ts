@@ -19,7 +19,7 @@ import { keyFromText } from '../model/event.js'
 import { systemClock as clock } from '../support/clock.js'
 import { silentLogger as logger } from '../support/log.js'
 import { Metrics } from '../metrics/metrics.js'
-import { describeResources, describeSource, urlHost } from './describe-config.js'
+import { describeReload, describeResources, describeSource, urlHost } from './describe-config.js'
 import { connectionOf } from './nats-fleet.js'
 import { openRemoteApiServer } from './remote-api-server.js'
 import { openUpstream } from './open-upstream.js'
@@ -171,6 +171,7 @@ function described({ config, sources }: Run): string[] {
         ? 'refuses writes'
         : `passes the rest on to ${config.passthrough}`,
     `options given: ${given.length === 0 ? 'none' : given.join(', ')}`,
+    ...describeReload(config, sources),
   ]
 }
 

@@ -96,7 +96,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
   })
   process.on('SIGHUP', () => {
     live.reload()
-    supervisor.signal('SIGHUP')
+    supervisor.hangUp()
   })
   process.on('SIGUSR2', () => void primary.checkConsistency())
   const reasons = (): string[] => [...primary.relays()].flatMap((relay) => relay.disconnectedReason ?? [])

@@ -65,11 +65,11 @@ export async function serve(options: ServeOptions): Promise<void> {
     const { runPrimary } = await import('./primary.js')
     return await runPrimary({ config, live, upstream, logger, version, metrics, print, traces })
   }
-  let app: App
   let ports: PortNumbers
   try {
     const { App } = await import('./app.js')
-    app = new App({ config, live, upstream, logger, version, metrics, schema })
+    const app = new App({ config, live, upstream, logger, version, metrics, schema })
+    takeSignals({ app, config, live, logger, traces })
     ports = await app.start()
   } catch (error) {
     process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
@@ -77,6 +77,18 @@ export async function serve(options: ServeOptions): Promise<void> {
   }
   logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
   print(greeting(config, ports))
+}
+
+interface Running {
+  readonly app: App
+  readonly config: Config
+  readonly live: LiveConfig
+  readonly logger: Logger
+  readonly traces: TraceExport
+}
+
+/** Called before the server listens: without a listener a signal ends the process at once, and every connection with it. */
+function takeSignals({ app, config, live, logger, traces }: Running): void {
   process.on('SIGHUP', () => {
     app.reopenLogs()
     live.reload()

@@ -260,7 +260,7 @@ export class Scenario {
 
   /** Changes a few random pods in one revision, now and then with many keys. */
   async write(): Promise<Revision> {
-    return await this.writer.commit(this.randomChange(), this.members.length === 1 ? 20_000 : 3_000)
+    return await this.#commit(this.randomChange(), 3_000)
   }
 
   /** Writes through the other members, for when the first is cut off. */
@@ -426,10 +426,10 @@ export class Scenario {
     return last!
   }
 
-  async #commit(change: Record<string, Written>): Promise<Revision> {
+  async #commit(change: Record<string, Written>, timeoutMs?: number): Promise<Revision> {
     const end = performance.now() + SETTLE_MS
     for (;;) {
-      const revision = await this.writer.tryCommit(change)
+      const revision = await this.writer.tryCommit(change, timeoutMs)
       if (revision !== null) return revision
       if (performance.now() > end) throw new Error('etcd takes no writes')
       await pause(50)

@@ -95,7 +95,10 @@ void t.test(
       s.recorder.watch({ ...scope, resourceVersion: '0' }),
     ])
     const all = before.length + meanwhile.length
-    await until(() => s.h.watchers === all, 'all are taken')
+    await until(
+      () => s.h.watchers === all,
+      () => `all ${all} are taken, not ${s.h.watchers}: ${ends([...before, ...meanwhile]).join()}`,
+    )
     for (let i = 0; i < 10; i++) await s.write()
     cancelling.isCancelling = false
     const last = await s.settle()

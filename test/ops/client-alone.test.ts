@@ -57,7 +57,7 @@ void t.test('the client installs alone, and follows a server without the serverâ
       references: [],
     }),
   )
-  run(join(root, 'node_modules/@typescript/native-preview/bin/tsgo'), '-p', folder)
+  run(join(root, 'node_modules/typescript-7/bin/tsc'), '-p', folder)
   run(join(root, 'deploy/client-package.js'), made, join(folder, 'dist'))
   const [packed] = JSON.parse(npm(folder, 'pack', '--json', '--ignore-scripts', './made')) as {
     name: string

@@ -2,6 +2,8 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { options } from '../../src/config/options.js'
+import { RELOADABLE } from '../../src/config/reload.js'
 import { checkConfig } from '../../src/server/check-config.js'
 import { runCli } from '../cli/support/run-cli.js'
 import { createAuthority } from '../support/certificates.js'
@@ -36,6 +38,19 @@ void t.test(
     t.match(text, '--etcd-servers (flag)')
   },
 )
+
+void t.test('it says which options reload from the file, and which need a restart', async (t) => {
+  const file = join(t.testdir({ 'config.yaml': 'maxWatchers: 7\nwatchCacheSizes: [pods#50]\n' }), 'config.yaml')
+  const linesOf = async (...argv: string[]): Promise<string> => (await check(argv)).lines.join('\n')
+  const text = await linesOf(`--config=${file}`, '--log-level=debug')
+  const reloads = /^reloads from .*config\.yaml, when it changes and on SIGHUP: (.*)$/m.exec(text)?.[1]?.split(', ')
+  const flags = RELOADABLE.map((name) => options[name].flag).filter((flag) => flag !== '--log-level')
+  t.same(reloads, [...flags, 'resources'], 'a flag stays in force whatever the file says')
+  t.match(text, 'needs a restart to change: --watch-cache-sizes, --config, --log-level, and all other options')
+  t.match(text, 'reads again by itself: files of certificates')
+  t.notMatch(await linesOf(`--config=${file}`, '--upstream=http://a:1'), /^reloads .*resources$/m)
+  t.match(await linesOf(), 'needs a restart to change: every option, because there is no --config')
+})
 
 void t.test('every file is parsed by the code that uses it', async (t) => {
   const authority = createAuthority(t)

@@ -159,6 +159,9 @@ for (const workers of [1, 2]) {
         '--requests-per-second=100000',
       ],
     })
+    const isServing = async (): Promise<boolean> =>
+      (await server.metrics()).get('distributary_workers') === (workers > 1 ? workers : 0)
+    await until(isServing, 'every worker serves')
     const writer = new EtcdWriter([etcd])
     const write = async (count: number): Promise<void> => {
       for (let i = 0; i < count; i++) {

@@ -39,6 +39,8 @@ interface Running {
   readonly worker: Worker
   readonly link: WorkerLink
   readonly startedMs: number
+  hasServed: boolean
+  missesHangUp: boolean
 }
 
 const RESTART = { firstMs: 100, capMs: 10_000 }
@@ -68,8 +70,12 @@ export class Supervisor {
     for (let i = 0; i < this.#options.workers; i++) this.#fork(false)
   }
 
-  signal(signal: 'SIGHUP'): void {
-    for (const { worker } of this.#running.values()) worker.process.kill(signal)
+  /** A worker that is still starting gets it when it serves: before it listens for signals, one would end it. */
+  hangUp(): void {
+    for (const running of this.#running.values()) {
+      if (running.hasServed) running.worker.process.kill('SIGHUP')
+      else running.missesHangUp = true
+    }
   }
 
   /** Asks the workers to end their watches, spread over the grace period, and then themselves; kills those that are left. */
@@ -102,14 +108,14 @@ export class Supervisor {
       return this.#notMade(isReplacement)
     }
     const link = primary.attach(socket, {
-      onStarted: () => this.#started(),
+      onStarted: () => this.#started(worker.id),
       onClosed: (reason) => {
         if (this.#isStopping || worker.isDead()) return
         logger.warn({ worker: worker.process.pid, reason }, 'worker dropped')
         worker.process.kill('SIGKILL')
       },
     })
-    this.#running.set(worker.id, { worker, link, startedMs: clock.monotonic() })
+    this.#running.set(worker.id, { worker, link, startedMs: clock.monotonic(), hasServed: false, missesHangUp: false })
     worker.once('exit', (code, signal) => this.#ended(worker.id, code, signal))
     worker.on('error', (error) => logger.warn({ worker: worker.process.pid, reason: error.message }, 'worker failed'))
     link.hello(hello(isReplacement))
@@ -126,7 +132,12 @@ export class Supervisor {
     })
   }
 
-  #started(): void {
+  #started(id: number): void {
+    const running = this.#running.get(id)
+    if (running !== undefined) {
+      running.hasServed = true
+      if (running.missesHangUp) running.worker.process.kill('SIGHUP')
+    }
     if (this.#hasServed) return
     this.#hasServed = true
     this.#options.onServing()
