@@ -20,7 +20,9 @@ import type { Upstream } from '../../src/upstream/upstream.js'
 import { assertGuarantees, validate } from '../guarantees/validate.js'
 import type { Violation } from '../guarantees/violation.js'
 import { ControlBesideUs } from './control-beside-us.js'
-import { type AppHarness, pod, startApp, until } from '../support/app.js'
+import { type AppHarness, startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { pause, until } from '../support/until.js'
 import { type EtcdHistoryRecorder, recordEtcdHistory } from '../support/etcd-history.js'
 import type { RecordedHistory, ReferenceHistory, WatchRecord } from '../support/history.js'
 import { type EtcdOptions, type EtcdProcess, startEtcd, startEtcdCluster } from '../support/etcd-process.js'
@@ -35,7 +37,6 @@ import {
   type RecordedWatch,
   WatchRecorder,
 } from '../support/watch-recorder.js'
-import { pause } from '../support/until.js'
 
 export const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
 /** One namespace is a prefix of another, whose events its watchers must not get. */

@@ -4,7 +4,8 @@
  */
 import t from 'tap'
 import { UpstreamError, type Upstream, type WatchHandlers } from '../../src/upstream/upstream.js'
-import { pod, until } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 import { withWatch } from '../support/with-watch.js'
 import { ends, pods, scopes, startScenario } from './scenario.js'
 

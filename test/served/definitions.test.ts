@@ -7,7 +7,8 @@ import { StoredObject } from '../../src/model/stored-object.js'
 import { Definitions, MAX_DEFINITION_BYTES } from '../../src/served/definitions.js'
 import type { SharedReading } from '../../src/served/document-messages.js'
 import { silentLogger } from '../../src/support/log.js'
-import { startApp, until } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { until } from '../support/until.js'
 
 const GROUP = 'edge.example.com'
 

@@ -7,6 +7,7 @@
  * `--only`: with `--whole`, the one fault that is injected, by its name in `test/fleet/whole-schedule.ts`.
  * `--previous`: with `--whole`, the compiled `main.js` of another release, which replicas run at random. Ages are not judged then:
  * a release that does not know of them cannot tell them, nor can a replica that hears from it.
+ * One from before NATS 2.12 was supported cannot open object stores there: it needs older servers (`NATS_BIN`).
  *
  * Each round has a seed of its own, printed with it, and is judged at its end, so that memory does not grow with the hours.
  * Ours are the violations that a client of the server saw. etcd's own are those that a plain watch of etcd saw, straight on it

@@ -1,6 +1,6 @@
 /** Signals that come while a server starts, when nobody can have waited for it to be ready (issue 22). */
 import t from 'tap'
-import { until } from '../../support/app.js'
+import { until } from '../../support/until.js'
 import { startServer } from '../../support/server-process.js'
 
 /** Node options that run `code` before the program. */
