@@ -7,7 +7,7 @@
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { namesOf } from '../../src/fleet/nats/names.js'
-import { resourceId } from '../../src/model/resource.js'
+import { type Resource, resourceId } from '../../src/model/resource.js'
 import { type Revision, toRevision } from '../../src/model/revision.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
 import { validate } from '../guarantees/validate.js'
@@ -182,9 +182,11 @@ export class FleetScenario {
   async unpublished({ isFresh }: { readonly isFresh: boolean }): Promise<readonly string[]> {
     const claimed = await this.#published({ isFresh: false })
     const published = isFresh ? await this.#published({ isFresh }) : claimed
-    const labels = this.#served.map(({ resource }) => `{resource="${resourceId(resource)}"}`)
-    const lacking = labels.filter((label) => !published.includes(label))
-    return lacking.map((label) => `${label} ${claimed.includes(label) ? 'is not heard' : 'is not claimed'}`)
+    const isIn = (samples: readonly string[], { group, plural }: Resource): boolean => {
+      return samples.includes(`{group="${group}",resource="${plural}"}`)
+    }
+    const lacking = this.#served.map(({ resource }) => resource).filter((resource) => !isIn(published, resource))
+    return lacking.map((one) => `${resourceId(one)} ${isIn(claimed, one) ? 'is not heard' : 'is not claimed'}`)
   }
 
   async #published({ isFresh }: { readonly isFresh: boolean }): Promise<readonly string[]> {
