@@ -8,6 +8,7 @@ import { formatResourceVersion } from '../model/resource-version.js'
 import type { StoredObject } from '../model/stored-object.js'
 import { encodeContinueToken, tokenAfter } from './continue-token.js'
 import type { ObjectEncoder } from './encoding/object-encoder.js'
+import type { ListMetadata } from './partial-object.js'
 import { turns } from '../support/turns.js'
 
 export interface ListPage {
@@ -72,6 +73,15 @@ function* gatheredPieces(page: ListPage, limit: number): Generator<Buffer | null
       ? {}
       : { remainingItemCount: (yield* inTurns(snapshot.count(prefix, startKey))) - objects.length }),
   }
+  yield* piecesOf(encoder, metadata, objects)
+}
+
+/** A null piece asks for another turn of the event loop. */
+export function* piecesOf(
+  encoder: ObjectEncoder,
+  metadata: ListMetadata,
+  objects: readonly StoredObject[],
+): Generator<Buffer | null, void, void> {
   if (encoder.list !== undefined) return yield* encoder.list(metadata, objects)
   const pieces = new PieceWriter()
   pieces.add(encoder.listHead(metadata))

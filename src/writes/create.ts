@@ -14,14 +14,14 @@ import {
   managerOf,
   RequestLease,
   Warnings,
-  type WriteAnswer,
+  type OneAnswer,
   type WriteContext,
   type WriteRequest,
 } from './write-context.js'
 import { parseWriteOptions, type WriteOptions } from './write-options.js'
 
 /** @throws StatusError */
-export async function createObject(context: WriteContext, request: WriteRequest): Promise<WriteAnswer> {
+export async function createObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
   const options = parseWriteOptions(request.query, request.userAgent, 'Create')
   const { value, duplicates } = readObject(request.contentType, request.body, context.schema)
   const warnings = new Warnings()
@@ -43,7 +43,7 @@ export async function makeObject(
   options: WriteOptions,
   warnings: Warnings,
   keepsManagedFields = false,
-): Promise<WriteAnswer> {
+): Promise<OneAnswer> {
   const { served, namespace, name } = request
   const metadata = metadataOf(body)
   checkNamespace(metadata, request)

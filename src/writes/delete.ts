@@ -1,54 +1,39 @@
 /**
- * DELETE of one object or of a collection. An object that has finalizers is only marked, and is removed when the last
+ * DELETE of one object. An object that has finalizers is only marked, and is removed when the last
  * of them is gone.
  */
-import {
-  cloneTree,
-  encodeJsonTree,
-  ensureRecord,
-  jsonText,
-  type JsonRecord,
-  record,
-  textMember,
-} from '../codec/json-tree.js'
-import { extractFacts, planFacts } from '../codec/json-facts.js'
-import { spliceResourceVersion } from '../codec/json-scan.js'
-import { conflictError, methodNotAllowedError, objectNotFoundError } from '../dialect/status-body.js'
-import { parameter } from '../dialect/query.js'
-import { parseSelector } from '../dialect/selector.js'
-import { apiVersion, namespacePrefix, resourceId } from '../model/resource.js'
-import { NotFoundError } from '../model/status.js'
-import type { StoredObject } from '../model/stored-object.js'
+import { cloneTree, encodeJsonTree, ensureRecord, type JsonRecord, record, textMember } from '../codec/json-tree.js'
+import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
 import { hasFinalizers, isDeleting, metadataOf, nextGeneration } from './object-change.js'
 import type { Change, Changed, Held, ObjectLocation } from './object-store.js'
 import { readOptionalObject } from './request-body.js'
-import {
-  answerOf,
-  timestamp,
-  Warnings,
-  type WriteAnswer,
-  type WriteContext,
-  type WriteRequest,
-} from './write-context.js'
+import { answerOf, type OneAnswer, timestamp, Warnings, type WriteContext, type WriteRequest } from './write-context.js'
 import { type DeleteOptions, parseDeleteOptions } from './write-options.js'
 
-const AT_ONCE = 16
-/** A larger answer is replaced by a Status. */
-const MAX_ANSWER_BYTES = 16 * 1024 * 1024
-
 /** @throws StatusError */
-export async function deleteObject(context: WriteContext, request: WriteRequest): Promise<WriteAnswer> {
-  const { served, namespace, name } = request
-  const body = readOptionalObject(request.contentType, request.body, context.schema)
-  const options = parseDeleteOptions(request.query, body)
-  const { changed, uid } = await remove(context, { served, namespace, name }, options)
+export async function deleteObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
+  const { served, name } = request
+  const options = deleteOptionsOf(context, request)
+  const { changed, uid } = await remove(context, request, options)
   if (changed.kind !== 'deleted') return answerOf(changed, new Warnings(), options.dryRun)
   const { group, plural } = served.resource
   const details = record({ name, ...(group === '' ? {} : { group }), kind: plural, ...(uid === '' ? {} : { uid }) })
   return success(details)
 }
 
-function success(details: JsonRecord): WriteAnswer {
+/** Answers with the object as it was last, as for one of a collection. @throws StatusError */
+export async function removeObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
+  const options = deleteOptionsOf(context, request)
+  const { changed } = await remove(context, request, options)
+  return answerOf(changed, new Warnings(), options.dryRun)
+}
+
+/** @throws StatusError */
+export function deleteOptionsOf(context: WriteContext, { contentType, query, body }: WriteRequest): DeleteOptions {
+  return parseDeleteOptions(query, readOptionalObject(contentType, body, context.schema))
+}
+
+export function success(details: JsonRecord): OneAnswer {
   const status = record({ kind: 'Status', apiVersion: 'v1', metadata: record(), status: 'Success', details })
   return { kind: 'document', code: 200, json: encodeJsonTree(status), warnings: [] }
 }
@@ -116,44 +101,4 @@ function marked(context: WriteContext, object: JsonRecord, isContainer: boolean)
   metadata['deletionGracePeriodSeconds'] = 0
   if (isContainer && after['kind'] === 'Namespace') ensureRecord(after, 'status')['phase'] = 'Terminating'
   return after
-}
-
-/** @throws StatusError */
-export async function deleteCollection(context: WriteContext, request: WriteRequest): Promise<WriteAnswer> {
-  const { served, namespace, query } = request
-  const { resource } = served
-  // As in Kubernetes, one request cannot delete all namespaces.
-  if (resourceId(resource) === 'namespaces') throw methodNotAllowedError(resource, 'deletecollection')
-  const options = parseDeleteOptions(query, readOptionalObject(request.contentType, request.body, context.schema))
-  const selector = parseSelector(parameter(query, 'labelSelector'), parameter(query, 'fieldSelector'), resource)
-  const plan = planFacts(selector.paths)
-  const prefix = namespace === '' ? resource.etcdPrefix : namespacePrefix(resource, namespace)
-  const places: ObjectLocation[] = []
-  for await (const { stored, object } of context.store.list(served, prefix)) {
-    const { namespace: inNamespace, name } = stored
-    const known = { namespace: inNamespace, name }
-    if (!selector.isEmpty && !selector.matches(extractFacts(Buffer.from(jsonText(object)), plan, known))) continue
-    places.push({ served, namespace: inNamespace, name })
-  }
-  const removed: (StoredObject | undefined)[] = []
-  let next = 0
-  const work = async (): Promise<void> => {
-    for (let i = next++; i < places.length; i = next++) {
-      try {
-        const { changed } = await remove(context, places[i]!, options)
-        if (changed.stored !== null) removed[i] = changed.stored
-      } catch (error) {
-        // Another request removed it first.
-        if (!(error instanceof NotFoundError)) throw error
-      }
-    }
-  }
-  await Promise.all(Array.from({ length: AT_ONCE }, work))
-  const items = removed.filter((stored) => stored !== undefined)
-  const bytes = items.reduce((sum, stored) => sum + stored.bytes.length, 0)
-  if (bytes > MAX_ANSWER_BYTES) return success(record({ kind: resource.plural }))
-  const texts = items.map((stored) => spliceResourceVersion(stored, stored.modRevision).toString('utf8'))
-  const head = `{"kind":${JSON.stringify(resource.listKind)},"apiVersion":${JSON.stringify(apiVersion(resource))}`
-  const json = Buffer.from(`${head},"metadata":{},"items":[${texts.join(',')}]}`)
-  return { kind: 'document', code: 200, json, warnings: [] }
 }

@@ -32,7 +32,7 @@ import {
 import { isDeleting, metadataOf } from './object-change.js'
 import type { Change, Held, ObjectLocation } from './object-store.js'
 import { checkType, readObject } from './request-body.js'
-import { timestamp, type WriteAnswer, type WriteContext, type WriteRequest } from './write-context.js'
+import { timestamp, type OneAnswer, type WriteContext, type WriteRequest } from './write-context.js'
 import { type DeleteOptions, parseDeleteOptions, parseWriteOptions } from './write-options.js'
 
 /** A pod that is written all the time is read again this often, as in the API server, with these pauses. */
@@ -40,7 +40,7 @@ const MAX_ATTEMPTS = 20
 const PAUSE_MS = 50
 
 /** @throws StatusError */
-export async function evictPod(context: WriteContext, request: WriteRequest): Promise<WriteAnswer> {
+export async function evictPod(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
   const { served, namespace, name } = request
   const place: ObjectLocation = { served, namespace, name }
   const options = readEviction(context, request)

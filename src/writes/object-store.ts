@@ -123,6 +123,11 @@ export class ObjectStore {
     return this.#held(place, await this.#readKey(keyOfName(place.served.resource, place)))
   }
 
+  /** Returns the JSON of a stored object as the served version; null when it has none. */
+  json(served: ServedResource, stored: StoredObject): Buffer | null {
+    return this.#options.jsonOf(served, stored)
+  }
+
   /** @throws what `decide` throws; StatusError when etcd refuses the write. */
   async change(
     place: ObjectLocation,
@@ -138,20 +143,31 @@ export class ObjectStore {
     }
   }
 
-  /** Yields every object under a prefix, page by page, all at one revision, in slices of time. */
+  /** Yields every object under a prefix that can be read, page by page, all at one revision, in slices of time. */
   async *list(served: ServedResource, prefix: Key): AsyncGenerator<Held> {
+    for await (const stored of this.listStored(served, prefix)) {
+      const held = this.#heldOf(served, stored)
+      if (held !== null) yield held
+    }
+  }
+
+  /** The same without reading the objects. @param onRevision called with the revision before the first. */
+  async *listStored(
+    served: ServedResource,
+    prefix: Key,
+    onRevision: (revision: Revision) => void = () => {},
+  ): AsyncGenerator<StoredObject> {
     let startKey = prefix
     let revision: Revision | undefined
     for (;;) {
       const page = await this.#asked(() =>
         this.#options.upstream.read({ prefix, startKey, limit: 500, ...(revision === undefined ? {} : { revision }) }),
       )
-      revision ??= page.revision
+      if (revision === undefined) onRevision((revision = page.revision))
       for (const keyValue of page.keyValues) {
         if (turns.isOver) await turns.take()
         const stored = this.#stored(served, keyValue)
-        const held = stored === null ? null : this.#heldOf(served, stored)
-        if (held !== null) yield held
+        if (stored !== null) yield stored
       }
       const last = page.keyValues.at(-1)
       if (!page.more || last === undefined) return

@@ -10,13 +10,13 @@
  * - a JSON Patch, whose operations may each visit the whole object.
  *
  * A custom resource always goes: the cost of its schema is bounded by nothing that is known here. So does a DELETE of an
- * object that is not small. What the object is is only known when it has been read: then the write begins anew in a thread.
+ * object that is not small, alone or in a collection. What the object is is only known when it has been read: then the write begins anew in a thread.
  * `npm run bench -- loop` measures what this comes to.
  */
 import type { JsonRecord } from '../codec/json-tree.js'
 import { EVICTION_NAME, type ServedResource } from '../dialect/resource-registry.js'
 import { toShared } from '../dialect/shared-resource.js'
-import { apiVersion, resourceId } from '../model/resource.js'
+import { apiVersion, type ObjectName, resourceId } from '../model/resource.js'
 import {
   InternalError,
   RequestEntityTooLargeError,
@@ -34,8 +34,8 @@ import {
   withBuffers,
   type WriteMessage,
 } from './thread-messages.js'
-import type { WriteAnswer, WriteRequest } from './write-context.js'
-import { Writer, type WriterOptions, type WriteVerb } from './writer.js'
+import type { OneAnswer, WriteAnswer, WriteRequest } from './write-context.js'
+import { type OneVerb, Writer, type WriterOptions, type WriteVerb } from './writer.js'
 
 export interface OffLoopWriterOptions extends WriterOptions {
   readonly threads: Pick<ThreadPool, 'run'>
@@ -79,6 +79,7 @@ export class OffLoopWriter {
 
   /** @param identity whoever asks, for a fair share of the threads. @throws StatusError */
   async perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer> {
+    if (verb === 'deletecollection') return await this.#deleteCollection(request, identity, signal)
     if (!canLeave(verb, request)) return await this.#unbounded.perform(verb, request)
     if (isSmall(request)) {
       try {
@@ -88,22 +89,36 @@ export class OffLoopWriter {
         if (!(error instanceof StatusError) || !(error.cause instanceof NotSmallError)) throw error
       }
     }
+    return await this.#inThread(verb, request, identity, signal)
+  }
+
+  /** The collection is listed here, and each of its objects that is not small is removed in a thread. */
+  async #deleteCollection(request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer> {
+    requireSmallBody(request, 'DeleteOptions')
+    const remove = (name: ObjectName): Promise<OneAnswer> =>
+      this.#inThread('remove', { ...request, ...name }, identity, signal)
+    const apart = isContainer(request.served) ? {} : { apart: { overBytes: MAX_HELD_BYTES, remove } }
+    return await this.#unbounded.perform('deletecollection', { ...request, ...apart })
+  }
+
+  /** @throws StatusError */
+  async #inThread(verb: OneVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<OneAnswer> {
     const release = await this.#options.gate.enter(identity, signal)
     try {
-      return await this.#inThread(verb, request)
+      return await this.#compute(verb, request)
     } finally {
       release()
     }
   }
 
-  async #inThread(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer> {
+  async #compute(verb: OneVerb, request: WriteRequest): Promise<OneAnswer> {
     const { threads, clock, onJob } = this.#options
     let hasWritten = false
     const calls = this.#callsOf(request, () => (hasWritten = true))
     const startedMs = clock.monotonic()
     try {
       const returned = await threads.run({ message: (known) => this.#message(verb, request, known), calls })
-      return answerFrom(valueOf(returned as Returned<WriteAnswer>))
+      return answerFrom(valueOf(returned as Returned<OneAnswer>))
     } catch (error) {
       throw error instanceof ThreadEndedError ? this.#endedError(error, hasWritten) : error
     } finally {
@@ -137,7 +152,7 @@ export class OffLoopWriter {
     }
   }
 
-  #message(verb: WriteVerb, request: WriteRequest, known: Set<unknown>): WriteMessage {
+  #message(verb: OneVerb, request: WriteRequest, known: Set<unknown>): WriteMessage {
     const { find, etcdPrefix, maxValueBytes, clock } = this.#options
     const { namespace, name, subresource, query, userAgent, contentType, body } = request
     const forgets = known.size >= MAX_KNOWN
@@ -188,19 +203,25 @@ export class OffLoopWriter {
   }
 }
 
-/** What holds other objects is emptied object by object, a collection is listed, an eviction asks the budgets: none is one object's work. */
-function canLeave(verb: WriteVerb, { served, ...request }: WriteRequest): boolean {
-  const isContainer = ['namespaces', 'customresourcedefinitions.apiextensions.k8s.io'].includes(
-    resourceId(served.resource),
-  )
+/** What holds other objects is emptied object by object, an eviction asks the budgets: neither is one object's work. */
+function canLeave(verb: OneVerb, request: WriteRequest): boolean {
   const isEviction = request.subresource === EVICTION_NAME
-  if (verb === 'deletecollection' || (verb === 'delete' && isContainer) || isEviction) {
-    if (request.body.length <= MAX_BODY_BYTES) return false
-    const kind = isEviction ? 'an Eviction' : 'DeleteOptions'
-    throw new RequestEntityTooLargeError(`Request entity too large: limit of ${kind} is ${MAX_BODY_BYTES}`)
+  if (isEviction || (verb === 'delete' && isContainer(request.served))) {
+    requireSmallBody(request, isEviction ? 'an Eviction' : 'DeleteOptions')
+    return false
   }
   // A function that threads do not know cannot be asked from there.
   return Object.entries(request).every(([name, value]) => typeof value !== 'function' || ASKED.has(name))
+}
+
+function isContainer({ resource }: ServedResource): boolean {
+  return ['namespaces', 'customresourcedefinitions.apiextensions.k8s.io'].includes(resourceId(resource))
+}
+
+/** @throws RequestEntityTooLargeError */
+function requireSmallBody({ body }: WriteRequest, kind: string): void {
+  if (body.length <= MAX_BODY_BYTES) return
+  throw new RequestEntityTooLargeError(`Request entity too large: limit of ${kind} is ${MAX_BODY_BYTES}`)
 }
 
 /** Rights are texts: they need no lossless tree, which takes several times as long to make on the event loop. */

@@ -20,7 +20,7 @@ import {
   managerOf,
   RequestLease,
   Warnings,
-  type WriteAnswer,
+  type OneAnswer,
   type WriteContext,
   type WriteRequest,
 } from './write-context.js'
@@ -68,7 +68,7 @@ export function patched(object: JsonRecord, { type, patch }: PatchBody, shape: S
 }
 
 /** @throws StatusError */
-export async function patchObject(context: WriteContext, request: WriteRequest): Promise<WriteAnswer> {
+export async function patchObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
   const { served, namespace, name, subresource } = request
   const { resource } = served
   const rules = context.change.rules(served)

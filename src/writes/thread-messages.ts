@@ -3,8 +3,8 @@ import type { SharedResource } from '../dialect/shared-resource.js'
 import { InternalError, type Status, StatusError } from '../model/status.js'
 import { StoredObject } from '../model/stored-object.js'
 import { UpstreamError, type UpstreamErrorCode } from '../upstream/upstream.js'
-import type { WriteAnswer } from './write-context.js'
-import type { WriteVerb } from './writer.js'
+import type { OneAnswer } from './write-context.js'
+import type { OneVerb } from './writer.js'
 
 /** A served resource by its number. The first job of a thread that needs it brings the resource itself. */
 export interface ServedMessage {
@@ -13,7 +13,7 @@ export interface ServedMessage {
 }
 
 export interface WriteMessage {
-  readonly verb: WriteVerb
+  readonly verb: OneVerb
   readonly served: ServedMessage
   /** The Namespace resource, if it is served. */
   readonly namespaces: ServedMessage | null
@@ -91,7 +91,7 @@ export function withBuffers(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withBuffers(inner as unknown)]))
 }
 
-export function answerFrom(message: WriteAnswer): WriteAnswer {
+export function answerFrom(message: OneAnswer): OneAnswer {
   const answer = withBuffers(message)
   if (answer.kind !== 'object') return answer
   const { key, namespace, name, createRevision, modRevision, version, leaseId, encoding, apiVersion, kind } =

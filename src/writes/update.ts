@@ -13,14 +13,14 @@ import {
   managerOf,
   RequestLease,
   Warnings,
-  type WriteAnswer,
+  type OneAnswer,
   type WriteContext,
   type WriteRequest,
 } from './write-context.js'
 import { parseWriteOptions } from './write-options.js'
 
 /** @throws StatusError */
-export async function updateObject(context: WriteContext, request: WriteRequest): Promise<WriteAnswer> {
+export async function updateObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
   const { served, namespace, name, subresource } = request
   const { resource } = served
   const options = parseWriteOptions(request.query, request.userAgent, 'Update')

@@ -2,6 +2,8 @@
 import { equalTrees, type JsonRecord } from '../codec/json-tree.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
+import type { ObjectName } from '../model/resource.js'
+import type { Revision } from '../model/revision.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { Clock } from '../support/clock.js'
 import type { Containers } from './containers.js'
@@ -27,6 +29,13 @@ export interface WriteContext {
   readonly randomBytes: (count: number) => Buffer
 }
 
+export interface RemovalApart {
+  /** For objects of more bytes than this. */
+  readonly overBytes: number
+  /** @returns the object as it was last; null where it was gone already. @throws StatusError */
+  remove(name: ObjectName): Promise<OneAnswer | null>
+}
+
 export interface WriteRequest {
   readonly served: ServedResource
   /** The namespace is '' for a cluster-scoped resource. */
@@ -42,11 +51,27 @@ export interface WriteRequest {
   readonly asProtobuf?: boolean
   /** Called before a PUT or an apply creates an object. @throws ForbiddenError */
   readonly mayCreate: () => Promise<void>
+  /** How objects that are not small are removed, where that is not done on the event loop. */
+  readonly apart?: RemovalApart
   /** Asked before an object is put, of objects that the caller may not write as it likes. @throws StatusError */
   readonly confirm?: ConfirmPut
 }
 
-export type WriteAnswer =
+export type WriteAnswer = OneAnswer | CollectionAnswer
+
+/** What a collection held that is removed: each object as it was last. It is for the process that was asked, and never comes from a thread. */
+export type CollectionAnswer = {
+  readonly code: number
+  /** At which the collection was read. */
+  readonly revision: Revision
+  readonly warnings: readonly string[]
+} & (
+  | { readonly kind: 'objects'; readonly objects: readonly StoredObject[] }
+  /** Their messages in protobuf, without envelopes. */
+  | { readonly kind: 'messages'; readonly messages: readonly Buffer[] }
+)
+
+export type OneAnswer =
   | {
       readonly kind: 'object'
       readonly code: number
@@ -55,7 +80,7 @@ export type WriteAnswer =
     }
   /** The same, or an object, in protobuf. */
   | { readonly kind: 'protobuf'; readonly code: number; readonly bytes: Buffer; readonly warnings: readonly string[] }
-  /** The body is a Status, a Scale, a list, or an object that has no resourceVersion yet. */
+  /** The body is a Status, a Scale, or an object that has no resourceVersion yet. */
   | { readonly kind: 'document'; readonly code: number; readonly json: Buffer; readonly warnings: readonly string[] }
 
 /** The texts of Warning headers are bounded, as the API server bounds them. */
@@ -126,7 +151,7 @@ export class RequestLease {
 }
 
 /** @param held the object as it was before, which a dry run that creates something needs. */
-export function answerOf(changed: Changed, warnings: Warnings, isDryRun: boolean): WriteAnswer {
+export function answerOf(changed: Changed, warnings: Warnings, isDryRun: boolean): OneAnswer {
   const { stored, kind } = changed
   if (stored === null) throw new RangeError('a write that leaves nothing has an answer of its own')
   const code = kind === 'created' ? 201 : 200

@@ -15,7 +15,7 @@ import {
   managerOf,
   RequestLease,
   Warnings,
-  type WriteAnswer,
+  type OneAnswer,
   type WriteContext,
   type WriteRequest,
 } from './write-context.js'
@@ -26,7 +26,7 @@ export async function writeScale(
   context: WriteContext,
   request: WriteRequest,
   verb: 'update' | 'patch',
-): Promise<WriteAnswer> {
+): Promise<OneAnswer> {
   const { served, namespace, name, query, userAgent, contentType } = request
   const { resource } = served
   const paths = context.change.rules(served).scale ?? missing()
@@ -86,7 +86,7 @@ function partial(contentType: string | undefined, body: Buffer): (scale: JsonRec
   return (scale) => patched(scale, patch, ANY)
 }
 
-function document(scale: JsonRecord, warnings = new Warnings()): WriteAnswer {
+function document(scale: JsonRecord, warnings = new Warnings()): OneAnswer {
   return { kind: 'document', code: 200, json: encodeJsonTree(scale), warnings: warnings.texts }
 }
 

@@ -21,7 +21,7 @@ import {
   type WriteMessage,
 } from './thread-messages.js'
 import type { ConfirmPut } from './object-store.js'
-import type { WriteAnswer, WriteRequest } from './write-context.js'
+import type { OneAnswer, WriteRequest } from './write-context.js'
 import { Writer, type WriterOptions } from './writer.js'
 
 /** Objects in protobuf, or in another version, as JSON: one job needs few of them. */
@@ -86,7 +86,7 @@ function resourceOf({ id, resource }: ServedMessage): ServedResource {
   return served.get(id)!
 }
 
-async function perform(message: unknown, callBack: CallBack): Promise<Returned<WriteAnswer>> {
+async function perform(message: unknown, callBack: CallBack): Promise<Returned<OneAnswer>> {
   job = message as WriteMessage
   call = callBack
   return await returnedBy(async () => {
@@ -112,7 +112,7 @@ async function perform(message: unknown, callBack: CallBack): Promise<Returned<W
   })
 }
 
-function memoryOf(returned: Returned<WriteAnswer>): readonly Transferable[] {
+function memoryOf(returned: Returned<OneAnswer>): readonly Transferable[] {
   if (returned.kind === 'error') return []
   const answer = returned.value
   return ownMemory(

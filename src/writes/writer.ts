@@ -2,32 +2,30 @@
  * The entry point for writes: passes each verb to its function. It knows nothing of HTTP but the terms of a request.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
-import { ensureRecord, isRecord, parseJsonTree } from '../codec/json-tree.js'
-import { CodecError } from '../codec/protobuf/codec-error.js'
-import { encodeObject } from '../codec/protobuf/encode-object.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import { methodNotAllowedError } from '../dialect/status-body.js'
 import { unknownResource } from '../dialect/request-path.js'
 import { EVICTION_NAME, hasSubresource, type ServedResource } from '../dialect/resource-registry.js'
-import { formatResourceVersion } from '../model/resource-version.js'
 import type { Clock } from '../support/clock.js'
 import type { Random } from '../support/random.js'
 import { BuiltInDefaults } from './built-in-defaults.js'
 import { Containers } from './containers.js'
 import { createObject, makeObject } from './create.js'
 import { CustomSchemas } from './custom-schema.js'
-import { deleteCollection, deleteObject, remove, UNCONDITIONAL } from './delete.js'
+import { deleteObject, remove, removeObject, UNCONDITIONAL } from './delete.js'
+import { deleteCollection } from './delete-collection.js'
 import { evictPod } from './eviction.js'
 import { KindRulebook } from './kind-rules.js'
 import { bareNamespace, Namespaces } from './namespaces.js'
 import { ObjectChange } from './object-change.js'
 import { type ObjectLocation, ObjectStore, type ObjectStoreOptions } from './object-store.js'
 import { patchObject } from './patch.js'
+import { inProtobuf } from './protobuf-answer.js'
 import { BuiltInShapes } from './shape.js'
 import { storageError } from './storage-error.js'
 import { writeScale } from './write-scale.js'
 import { updateObject } from './update.js'
-import { Warnings, type WriteAnswer, type WriteContext, type WriteRequest } from './write-context.js'
+import { type OneAnswer, Warnings, type WriteAnswer, type WriteContext, type WriteRequest } from './write-context.js'
 
 export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry' | 'fillDefaults'> {
   readonly clock: Clock
@@ -44,14 +42,16 @@ export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry' | 'fil
   readonly containers?: WriteContext['containers']
 }
 
+/** The verbs of requests. */
 export type WriteVerb = 'create' | 'update' | 'patch' | 'delete' | 'deletecollection'
+
+/** The writes of one object; `remove` is a DELETE that answers with the object as it was last. */
+export type OneVerb = Exclude<WriteVerb, 'deletecollection'> | 'remove'
 
 export class Writer {
   readonly #context: WriteContext
-  readonly #options: Pick<WriterOptions, 'jsonOf' | 'schema'>
 
   constructor(options: WriterOptions) {
-    this.#options = options
     const { clock, find, resources, etcdPrefix, upstream } = options
     const rulebook = new KindRulebook(new BuiltInShapes(options.schema), new BuiltInDefaults(options.schema))
     const store = new ObjectStore({
@@ -103,31 +103,15 @@ export class Writer {
   }
 
   /** @throws StatusError */
-  async perform(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer> {
+  perform(verb: OneVerb, request: WriteRequest): Promise<OneAnswer>
+  perform(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer>
+  async perform(verb: WriteVerb | OneVerb, request: WriteRequest): Promise<WriteAnswer> {
     const answer = await this.#perform(verb, request)
-    return request.asProtobuf === true ? this.#inProtobuf(request.served, answer) : answer
+    const isCollection = answer.kind === 'objects' || answer.kind === 'messages'
+    return request.asProtobuf !== true || isCollection ? answer : inProtobuf(this.#context, request.served, answer)
   }
 
-  /** What is written is written: what cannot be said in protobuf is said in JSON. */
-  #inProtobuf(served: ServedResource, answer: WriteAnswer): WriteAnswer {
-    const { jsonOf, schema } = this.#options
-    if (answer.kind === 'protobuf') return answer
-    const json = answer.kind === 'object' ? jsonOf(served, answer.stored) : answer.json
-    const { value } = json === null ? { value: null } : parseJsonTree(json)
-    if (!isRecord(value)) return answer
-    if (answer.kind === 'object') {
-      ensureRecord(value, 'metadata')['resourceVersion'] = formatResourceVersion(answer.stored.modRevision)
-    }
-    try {
-      const bytes = encodeObject(value, schema)
-      return bytes === null ? answer : { kind: 'protobuf', code: answer.code, bytes, warnings: answer.warnings }
-    } catch (error) {
-      if (error instanceof CodecError) return answer
-      throw error
-    }
-  }
-
-  async #perform(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer> {
+  async #perform(verb: WriteVerb | OneVerb, request: WriteRequest): Promise<WriteAnswer> {
     const { served, name, subresource } = request
     const { resource } = served
     const context = this.#context
@@ -149,6 +133,8 @@ export class Writer {
       case 'delete':
         if (subresource !== '') throw methodNotAllowedError(resource, 'delete')
         return await deleteObject(context, request)
+      case 'remove':
+        return await removeObject(context, request)
       case 'deletecollection':
         if (subresource !== '') throw methodNotAllowedError(resource, 'deletecollection')
         return await deleteCollection(context, request)

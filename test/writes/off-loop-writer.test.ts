@@ -20,6 +20,7 @@ import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-ups
 import { OffLoopWriter } from '../../src/writes/off-loop-writer.js'
 import type { WriteRequest } from '../../src/writes/write-context.js'
 import type { WriteVerb } from '../../src/writes/writer.js'
+import { bodyOf } from './writer-over.js'
 
 const program = new URL('../../src/writes/writer-thread.js', import.meta.url)
 const PATTERN = '^([a-z0-9]+-?)+$'
@@ -117,10 +118,8 @@ function world(t: Test, { deadlineMs = 60_000, maxHeapMegabytes = 256, slots = 2
         ...more,
       }
       const answer = await writer.perform(verb, request, 'somebody')
-      const json =
-        answer.kind === 'object' ? answer.stored.bytes : answer.kind === 'document' ? answer.json : answer.bytes
-      t.ok(Buffer.isBuffer(json), 'bytes are Buffers on both sides')
-      return { code: answer.code, body: JSON.parse(json.toString()) as Record<string, unknown> }
+      if (answer.kind === 'object') t.ok(Buffer.isBuffer(answer.stored.bytes), 'bytes are Buffers on both sides')
+      return { code: answer.code, body: bodyOf(answer, request.served) }
     } catch (error) {
       const status = StatusError.from(error)
       return { code: status.code, body: { ...status.toStatus() } }
@@ -156,6 +155,26 @@ void t.test('small JSON stays on the loop; what may be expensive goes', async (t
   t.equal((await ask('delete', 'configmaps', '', { name: 'large' })).code, 200)
   t.equal(jobs(), 5, 'the end of a large object')
 })
+
+void t.test(
+  'of a collection, what is not small is removed in threads, and the answer has all of it in order',
+  async (t) => {
+    const { ask, jobs } = world(t)
+    for (const name of ['a', 'c', 'e']) await ask('create', 'configmaps', map(name, 'small'))
+    for (const name of ['b', 'd']) await ask('create', 'configmaps', map(name, 'x'.repeat(40_000)))
+    const before = jobs()
+    const dry = { query: new URLSearchParams({ dryRun: 'All' }) }
+    const items = ['a', 'b', 'c', 'd', 'e'].map((name) => ({ metadata: { name } }))
+    t.match(await ask('deletecollection', 'configmaps', '', dry), { code: 200, body: { items } })
+    t.equal(jobs() - before, 2)
+    const some = { query: new URLSearchParams({ fieldSelector: 'metadata.name!=d' }) }
+    const left = items.filter(({ metadata: { name } }) => name !== 'd')
+    t.match(await ask('deletecollection', 'configmaps', '', some), { code: 200, body: { items: left } })
+    t.equal(jobs() - before, 3)
+    t.match(await ask('deletecollection', 'configmaps', ''), { body: { items: [{ metadata: { name: 'd' } }] } })
+    t.match(await ask('deletecollection', 'configmaps', ''), { code: 200, body: { kind: 'ConfigMapList', items: [] } })
+  },
+)
 
 void t.test('whatever removes custom objects on the loop does not parse their schema there', async (t) => {
   const { ask } = world(t)

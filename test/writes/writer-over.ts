@@ -2,12 +2,14 @@
 import { ObjectViews } from '../../src/codec/object-views.js'
 import { kubernetesSchema } from '../../src/codec/protobuf/schema.js'
 import { resolveResources } from '../../src/dialect/declared-resource.js'
-import { ResourceRegistry } from '../../src/dialect/resource-registry.js'
+import { ResourceRegistry, type ServedResource } from '../../src/dialect/resource-registry.js'
 import { apiVersion } from '../../src/model/resource.js'
 import { StatusError } from '../../src/model/status.js'
+import type { StoredObject } from '../../src/model/stored-object.js'
 import { systemClock, type Timer } from '../../src/support/clock.js'
 import { systemRandom } from '../../src/support/random.js'
 import type { Upstream } from '../../src/upstream/upstream.js'
+import type { WriteAnswer } from '../../src/writes/write-context.js'
 import { type WriteVerb, Writer } from '../../src/writes/writer.js'
 
 export interface Asked {
@@ -72,14 +74,7 @@ export function writerOver(upstream: Upstream, now = (): number => Date.now()): 
             body === undefined ? Buffer.alloc(0) : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)),
           mayCreate: () => Promise.resolve(),
         })
-        const json =
-          answer.kind === 'object' ? answer.stored.bytes : answer.kind === 'document' ? answer.json : answer.bytes
-        const parsed = JSON.parse(json.toString()) as Record<string, unknown>
-        if (answer.kind === 'object') {
-          const metadata = parsed['metadata'] as Record<string, unknown>
-          metadata['resourceVersion'] = String(answer.stored.modRevision)
-        }
-        return { code: answer.code, body: parsed }
+        return { code: answer.code, body: bodyOf(answer, served) }
       } catch (error) {
         const status = StatusError.from(error)
         if (status.code === 500) throw error
@@ -90,6 +85,32 @@ export function writerOver(upstream: Upstream, now = (): number => Date.now()): 
       return retries
     },
   }
+}
+
+/** Returns the body as a client in JSON sees it. */
+export function bodyOf(answer: WriteAnswer, { resource }: ServedResource): Record<string, unknown> {
+  switch (answer.kind) {
+    case 'object':
+      return objectOf(answer.stored)
+    case 'document':
+      return JSON.parse(answer.json.toString()) as Record<string, unknown>
+    case 'objects':
+      return {
+        kind: resource.listKind,
+        apiVersion: apiVersion(resource),
+        metadata: { resourceVersion: String(answer.revision) },
+        items: answer.objects.map(objectOf),
+      }
+    case 'protobuf':
+    case 'messages':
+      throw new RangeError('a test that reads JSON has asked for protobuf')
+  }
+}
+
+function objectOf({ bytes, modRevision }: StoredObject): Record<string, unknown> {
+  const object = JSON.parse(bytes.toString()) as Record<string, unknown>
+  const metadata = object['metadata'] as Record<string, unknown>
+  return { ...object, metadata: { ...metadata, resourceVersion: String(modRevision) } }
 }
 
 /** Keeps the process alive, as a server's sockets otherwise do. */

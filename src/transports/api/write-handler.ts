@@ -2,16 +2,20 @@
 import { givesRights } from '../../auth/authz/escalation.js'
 import type { Gate } from '../../model/shared-limits.js'
 import { type Negotiated, negotiate, PROTOBUF_MEDIA_TYPE } from '../../dialect/accept.js'
+import { encodeList } from '../../codec/protobuf/encode.js'
 import { parseGetParameters } from '../../dialect/list-options.js'
+import { piecesOf } from '../../dialect/list-pieces.js'
 import { checkName } from '../../dialect/request-path.js'
 import { type ServedResource, storedApiVersion } from '../../dialect/resource-registry.js'
-import { apiVersion, resourceId } from '../../model/resource.js'
+import { apiVersion, type Resource, resourceId } from '../../model/resource.js'
+import { formatResourceVersion } from '../../model/resource-version.js'
 import { MethodNotAllowedError, NotAcceptableError, NotImplementedError } from '../../model/status.js'
 import { isSameButOwnership } from '../../writes/metadata-rules.js'
 import type { ConfirmPut } from '../../writes/object-store.js'
 import type { WriteAnswer, WriteRequest } from '../../writes/write-context.js'
 import type { WriteVerb } from '../../writes/writer.js'
 import { layOut } from '../bodies/layout.js'
+import { sendPieces } from '../bodies/send-body.js'
 import type { Exchange } from '../server/exchange.js'
 import { requireOwnOrigin } from '../server/own-origin.js'
 import type { ApiContext } from './api-context.js'
@@ -35,14 +39,29 @@ export async function handleWrite(
   request: Request,
   served: ServedResource,
 ): Promise<void> {
-  const { exchange, path, caller } = request
+  const { exchange, path } = request
   const [performer, verb] = requireWritable(writes, request)
   requireOwnOrigin(exchange, 'nothing is written')
   requireStoredVersion(served)
   // An answer that cannot be sent must be refused before anything is written.
-  const form = negotiate(exchange.requestHeaders.accept, 'get', { protobufObjects: performer.hasProtobuf(served) })
+  const answered = verb === 'deletecollection' ? 'list' : 'get'
+  const form = negotiate(exchange.requestHeaders.accept, answered, { protobufObjects: performer.hasProtobuf(served) })
   checkName(path)
   context.memory.admit()
+  const answer = await perform(context, performer, verb, request, served, form)
+  // The slot is free again: a client that reads slowly holds none.
+  await send(context, exchange, served, answer, form)
+}
+
+async function perform(
+  context: ApiContext,
+  performer: Writes,
+  verb: WriteVerb,
+  request: Request,
+  served: ServedResource,
+  form: Negotiated,
+): Promise<WriteAnswer> {
+  const { exchange, path, caller } = request
   const release = await performer.gate.enter(caller.identity, exchange.signal)
   try {
     const body = await readBody(exchange, context.clock, context.requestTimeoutMs)
@@ -59,8 +78,7 @@ export async function handleWrite(
       mayCreate: () => caller.authorize(attributesOf(exchange, path, 'create')),
       ...(givesRights(served.resource) ? { confirm: confirmRights(request) } : {}),
     }
-    const answer = await performer.perform(verb, write, caller.identity, exchange.signal)
-    await send(context, exchange, served, answer, form)
+    return await performer.perform(verb, write, caller.identity, exchange.signal)
   } finally {
     release()
   }
@@ -104,6 +122,9 @@ async function send(
 ): Promise<void> {
   for (const warning of answer.warnings) exchange.warn(warning)
   if (answer.kind === 'protobuf') return exchange.send(answer.code, PROTOBUF_MEDIA_TYPE, answer.bytes)
+  if (answer.kind === 'messages') {
+    return await sendPieces(exchange, answer.code, PROTOBUF_MEDIA_TYPE, protobufPieces(served.resource, answer))
+  }
   const isLost = form.encoding === 'protobuf' && form.transform === 'none'
   if (isLost) return await send(context, exchange, served, answer, negotiate(undefined, 'get'))
   const layout = layOut(exchange, form)
@@ -113,7 +134,24 @@ async function send(
   }
   const { includeObject } = parseGetParameters(exchange.query)
   const encoder = context.forms.encoder({ served, cache: null }, form, { includeObject, projection: null })
+  if (answer.kind === 'objects') {
+    const metadata = { resourceVersion: formatResourceVersion(answer.revision) }
+    const pieces = layout.pieces(piecesOf(encoder, metadata, answer.objects))
+    return await sendPieces(exchange, answer.code, form.contentType, pieces)
+  }
   const body = encoder.single(answer.stored)
   if (body === null) throw new NotAcceptableError('what was written cannot be shown in that form')
   exchange.send(answer.code, form.contentType, await layout.whole(body))
+}
+
+function protobufPieces(
+  resource: Resource,
+  { revision, messages }: Extract<WriteAnswer, { kind: 'messages' }>,
+): Iterator<Buffer, void, void> {
+  const items = messages.map((message) => ({
+    length: message.length,
+    write: (out: Buffer, offset: number) => offset + message.copy(out, offset),
+  }))
+  const metadata = { resourceVersion: formatResourceVersion(revision) }
+  return encodeList(apiVersion(resource), resource.listKind, metadata, items).chunks[Symbol.iterator]()
 }

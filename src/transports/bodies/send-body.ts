@@ -4,7 +4,7 @@ import { type Clock, sleep } from '../../support/clock.js'
 import { turns } from '../../support/turns.js'
 import type { BodyCache, BodyUse } from './body-cache.js'
 import type { Exchange } from '../server/exchange.js'
-import type { BodyReader, SharedBody } from './shared-body.js'
+import type { BodyReader, Pieces, SharedBody } from './shared-body.js'
 
 /** The API server compresses from this size on: below it the network is cheaper than the CPU. */
 const GZIP_FROM_BYTES = 128 * 1024
@@ -64,6 +64,35 @@ export async function sendBody(
     return use.body.bytes
   } finally {
     use.release()
+  }
+}
+
+/**
+ * Sends a body that nobody shares, in turns of the event loop and at the client's pace.
+ * @throws what the source throws, if that is before the headers.
+ */
+export async function sendPieces(exchange: Exchange, code: number, contentType: string, source: Pieces): Promise<void> {
+  const first = await nextPiece(source)
+  const second = first === undefined ? undefined : await nextPiece(source)
+  if (second === undefined) return exchange.send(code, contentType, first ?? Buffer.alloc(0))
+  if (exchange.isGone) return
+  const { response } = exchange
+  exchange.writeHead(code, { 'content-type': contentType })
+  response.write(first)
+  for (let piece: Buffer | undefined = second; piece !== undefined; piece = await nextPiece(source)) {
+    if (exchange.isGone) return
+    if (!response.write(piece) && exchange.needsDrain) await drained(exchange)
+  }
+  if (!exchange.isGone) response.end()
+}
+
+async function nextPiece(source: Pieces): Promise<Buffer | undefined> {
+  for (;;) {
+    if (turns.isOver) await turns.take()
+    const next = await source.next()
+    if (next.done) return undefined
+    if (next.value !== null) return next.value
+    await turns.take()
   }
 }
 

@@ -2,9 +2,6 @@
  * Messages that we send are read back by protobuf-es with the descriptors that Kubernetes publishes, without any code
  * of ours.
  */
-import { createFileRegistry, fromBinary } from '@bufbuild/protobuf'
-import { reflect } from '@bufbuild/protobuf/reflect'
-import { FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt'
 import t from 'tap'
 
 import {
@@ -21,36 +18,11 @@ import { openStored, withResourceVersion } from '../../../src/codec/protobuf/res
 import { fieldLength, writeHeader } from '../../../src/codec/protobuf/wire.js'
 import type { Revision } from '../../../src/model/revision.js'
 import { TooLargeResourceVersionError } from '../../../src/model/status.js'
-import { apiServer120, apiTestData, kubernetesDescriptors } from '../../support/protobuf-data.js'
+import { apiServer120, apiTestData } from '../../support/protobuf-data.js'
+import { messages, readMessage } from '../../support/read-message.js'
 
 const META = 'k8s.io.apimachinery.pkg.apis.meta.v1'
-const registry = createFileRegistry(fromBinary(FileDescriptorSetSchema, kubernetesDescriptors()))
 const pods = apiServer120().stored.filter(({ key }) => key.startsWith('/registry/pods/'))
-
-/** A message as plain values by proto field name; only what is set. */
-function read(typeName: string, bytes: Buffer): Record<string, unknown> {
-  const descriptor = registry.getMessage(typeName)!
-  return plain(reflect(descriptor, fromBinary(descriptor, bytes))) as Record<string, unknown>
-}
-
-function plain(value: unknown): unknown {
-  if (value instanceof Uint8Array) return Buffer.from(value)
-  if (value === null || typeof value !== 'object') return value
-  const reflected = value as {
-    desc?: { fields: readonly { name: string }[] }
-    isSet?(field: unknown): boolean
-    get?(field: unknown): unknown
-    entries?(): Iterable<[unknown, unknown]>
-  } & Iterable<unknown>
-  if (reflected.desc?.fields !== undefined) {
-    const set = reflected.desc.fields.filter((field) => reflected.isSet!(field))
-    return Object.fromEntries(set.map((field) => [field.name, plain(reflected.get!(field))]))
-  }
-  const items = [...reflected]
-  return items.every((item) => Array.isArray(item))
-    ? Object.fromEntries((items as [string, unknown][]).map(([key, item]) => [key, plain(item)]))
-    : items.map(plain)
-}
 
 void t.test('an object read by another decoder is what was stored, plus the resourceVersion', (t) => {
   let compared = 0
@@ -63,9 +35,9 @@ void t.test('an object read by another decoder is what was stored, plus the reso
     const { apiVersion, kind } = openEnvelope(value)
     const [group, version] = apiVersion.includes('/') ? apiVersion.split('/') : ['core', apiVersion]
     const typeName = `k8s.io.api.${group!.split('.')[0]}.${version}.${kind}`
-    if (registry.getMessage(typeName) === undefined) continue
-    const stored = read(typeName, rawOf(openEnvelope(value)))
-    const served = read(typeName, rawOf(openEnvelope(withResourceVersion(value, '4711'))))
+    if (messages.getMessage(typeName) === undefined) continue
+    const stored = readMessage(typeName, rawOf(openEnvelope(value)))
+    const served = readMessage(typeName, rawOf(openEnvelope(withResourceVersion(value, '4711'))))
     const metadata = { ...(stored['metadata'] as object | undefined), resourceVersion: '4711' }
     t.same(served, { ...stored, metadata }, name)
     compared++
@@ -89,7 +61,7 @@ void t.test('a list is one message in chunks, and its size is known beforehand',
       'no small chunks before the last',
     )
     t.equal(parts.length > 1, count === 100)
-    const list = read('k8s.io.api.core.v1.PodList', rawOf(openEnvelope(body)))
+    const list = readMessage('k8s.io.api.core.v1.PodList', rawOf(openEnvelope(body)))
     t.match(openEnvelope(body), { apiVersion: 'v1', kind: 'PodList' })
     t.same(list['metadata'], { selfLink: '', resourceVersion: '99', continue: 'token', remainingItemCount: 300n })
     const listed = (list['items'] ?? []) as { metadata: { resourceVersion: string } }[]
@@ -102,7 +74,7 @@ void t.test('a list is one message in chunks, and its size is known beforehand',
 void t.test('a watch event is a bare message around an enveloped object', (t) => {
   const object = withResourceVersion(pods[0]!.value, '5')
   for (const type of ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR'] as const) {
-    const event = read(`${META}.WatchEvent`, encodeWatchEvent(type, object))
+    const event = readMessage(`${META}.WatchEvent`, encodeWatchEvent(type, object))
     t.equal(event['type'], type)
     t.equal((event['object'] as { raw: Buffer }).raw.compare(object), 0)
   }
@@ -112,7 +84,7 @@ void t.test('a watch event is a bare message around an enveloped object', (t) =>
 void t.test('a bookmark has its kind, its resourceVersion and its annotations, and nothing else', (t) => {
   const bookmark = openEnvelope(encodeBookmark('apps/v1', 'Deployment', '77', { 'k8s.io/initial-events-end': 'true' }))
   t.match(bookmark, { apiVersion: 'apps/v1', kind: 'Deployment' })
-  t.same(read('k8s.io.api.apps.v1.Deployment', rawOf(bookmark)), {
+  t.same(readMessage('k8s.io.api.apps.v1.Deployment', rawOf(bookmark)), {
     metadata: { resourceVersion: '77', annotations: { 'k8s.io/initial-events-end': 'true' } },
   })
   t.end()
@@ -122,7 +94,7 @@ void t.test('a Status carries everything its JSON form does', (t) => {
   const status = new TooLargeResourceVersionError(9 as Revision, 5 as Revision).toStatus()
   const envelope = openEnvelope(encodeStatus(status))
   t.match(envelope, { apiVersion: 'v1', kind: 'Status' })
-  t.match(read(`${META}.Status`, rawOf(envelope)), {
+  t.match(readMessage(`${META}.Status`, rawOf(envelope)), {
     status: 'Failure',
     message: status.message,
     reason: 'Timeout',
@@ -139,14 +111,14 @@ void t.test('metadata is encoded alone, for one object and for a list', (t) => {
   const object = openStored(pods[0]!.value)
   const one = openEnvelope(encodePartialObjectMetadata(metadataItem(object, '8')))
   t.match(one, { apiVersion: 'meta.k8s.io/v1', kind: 'PartialObjectMetadata' })
-  const metadata = read(`${META}.PartialObjectMetadata`, rawOf(one))['metadata']
+  const metadata = readMessage(`${META}.PartialObjectMetadata`, rawOf(one))['metadata']
   t.match(metadata, { name: 'web-0', namespace: 'team-a', resourceVersion: '8' })
 
   const list = encodeList('meta.k8s.io/v1', 'PartialObjectMetadataList', { resourceVersion: '9' }, [
     metadataItem(object, '8'),
   ])
   const body = openEnvelope(Buffer.concat([...list.chunks]))
-  t.same(read(`${META}.PartialObjectMetadataList`, rawOf(body))['items'], [{ metadata }])
+  t.same(readMessage(`${META}.PartialObjectMetadataList`, rawOf(body))['items'], [{ metadata }])
 
   // In v1beta1 its items are field 1 and its metadata field 2, and so is their order.
   const items = [metadataItem(object, '8'), metadataItem(object, '8')]
