@@ -35,6 +35,10 @@ export interface Status {
   readonly code: number
 }
 
+/** Errors repeat what the client sent, which may be megabytes. No legal name is as long, and a message has room for many problems. */
+const MAX_MESSAGE_CHARACTERS = 64 * 1024
+const MAX_NAME_CHARACTERS = 1_024
+
 export abstract class StatusError extends Error {
   abstract readonly code: number
   abstract readonly reason: string
@@ -43,8 +47,10 @@ export abstract class StatusError extends Error {
   readonly continueToken: string | undefined
 
   constructor(message: string, options: ErrorOptions & { details?: StatusDetails; continueToken?: string } = {}) {
-    super(message, options)
-    this.details = options.details
+    super(cut(message, MAX_MESSAGE_CHARACTERS), options)
+    const { details } = options
+    const name = details?.name
+    this.details = name === undefined ? details : { ...details, name: cut(name, MAX_NAME_CHARACTERS) }
     this.continueToken = options.continueToken
   }
 
@@ -202,7 +208,7 @@ export class UnsupportedMediaTypeError extends StatusError {
 const MAX_CAUSES = 100
 /** The longest field of a cause: a path may have names of megabytes, and a message the values that a schema allows. */
 const MAX_FIELD_CHARACTERS = 1_024
-const MAX_MESSAGE_CHARACTERS = 4_096
+const MAX_CAUSE_CHARACTERS = 4_096
 
 /** A well-formed object with content that is not allowed; the causes name the fields. */
 export class InvalidError extends StatusError {
@@ -224,7 +230,7 @@ export class InvalidError extends StatusError {
 }
 
 function shortened({ field = '', message = '', ...rest }: StatusCause): StatusCause {
-  return { ...rest, message: cut(message, MAX_MESSAGE_CHARACTERS), field: cut(field, MAX_FIELD_CHARACTERS) }
+  return { ...rest, message: cut(message, MAX_CAUSE_CHARACTERS), field: cut(field, MAX_FIELD_CHARACTERS) }
 }
 
 function cut(text: string, length: number): string {
