@@ -11,7 +11,7 @@ import { cpus, loadavg } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { CountedUpstream, type Replica, startReplica } from '../test/fleet/nats-harness.js'
 import { startNats, startNatsCluster } from '../test/support/nats-process.js'
-import { until } from '../test/support/app.js'
+import { until } from '../test/support/until.js'
 
 const EDGES = 4
 const VALUE_BYTES = 1_024

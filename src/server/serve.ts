@@ -5,10 +5,9 @@
 import cluster from 'node:cluster'
 import { readFileSync } from 'node:fs'
 import closeWithGrace from 'close-with-grace'
-import { App } from './app.js'
+import type { App } from './app.js'
 import type { PortNumbers } from './ports.js'
 import { LiveConfig } from './live-config.js'
-import { openUpstream } from './open-upstream.js'
 import { packageVersion } from './package-version.js'
 import { exportTraces, type TraceExport } from './export-traces.js'
 import { greeting } from './greeting.js'
@@ -18,8 +17,6 @@ import { type Config, type Loaded, load } from '../config/load.js'
 import { type Schema, kubernetesSchema } from '../codec/protobuf/schema.js'
 import { Metrics } from '../metrics/metrics.js'
 import { createLogger } from './logger.js'
-import { runPrimary } from './primary.js'
-import { runWorker } from './worker.js'
 import { systemClock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
 import type { Upstream } from '../upstream/upstream.js'
@@ -51,17 +48,26 @@ export async function serve(options: ServeOptions): Promise<void> {
     clock: systemClock,
     logger,
   })
-  if (cluster.isWorker) return await runWorker({ config, live, logger, version, metrics, schema, traces })
+  // Each role loads what it needs, and a command line that is refused nothing.
+  if (cluster.isWorker) {
+    const { runWorker } = await import('./worker.js')
+    return await runWorker({ config, live, logger, version, metrics, schema, traces })
+  }
   let upstream: Upstream
   try {
+    const { openUpstream } = await import('./open-upstream.js')
     upstream = openUpstream(config, logger, metrics)
   } catch (error) {
     process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
     process.exit(2)
   }
-  if (config.workers > 1) return await runPrimary({ config, live, upstream, logger, version, metrics, print, traces })
+  if (config.workers > 1) {
+    const { runPrimary } = await import('./primary.js')
+    return await runPrimary({ config, live, upstream, logger, version, metrics, print, traces })
+  }
   let ports: PortNumbers
   try {
+    const { App } = await import('./app.js')
     const app = new App({ config, live, upstream, logger, version, metrics, schema })
     takeSignals({ app, config, live, logger, traces })
     ports = await app.start()

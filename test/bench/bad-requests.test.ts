@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { badRequests, type HttpRequest, preparations, TOKEN_FILE } from '../../bench/support/bad-requests.js'
-import { pod, startApp } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
 
 const SCALE = 0.005
 

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import t from 'tap'
-import { pod, startApp } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
 import { type CliResult, eachAtOnce, program, runCli } from './support/run-cli.js'
 
 const configMap = (name: string): object => ({

@@ -3,7 +3,9 @@ import t from 'tap'
 import { EXIT } from '../../src/cli/exit-code.js'
 import { keyFromText } from '../../src/model/event.js'
 import { startHttpFaults } from '../reflector/http-faults.js'
-import { pod, startApp, until } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 import { type CliResult, eachAtOnce, runCli, startCli } from './support/run-cli.js'
 
 const ready = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] }

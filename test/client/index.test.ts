@@ -17,7 +17,9 @@ import {
   sseWire,
 } from '../../src/client/index.js'
 import { startHttpFaults } from '../reflector/http-faults.js'
-import { pod, startApp, until } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 import { openPage } from '../support/chromium.js'
 
 const PODS = '/api/v1/pods'

@@ -10,7 +10,8 @@ import { LeaderElection, type LeaderElectionOptions, nodeTransport, requestJson 
 import { activeClock } from '../../src/reflector/active-clock.js'
 import { silentLogger } from '../../src/support/log.js'
 import { startHttpFaults } from '../reflector/http-faults.js'
-import { type AppHarness, startApp, until } from '../support/app.js'
+import { type AppHarness, startApp } from '../support/app.js'
+import { until } from '../support/until.js'
 
 const LEASE = '/apis/coordination.k8s.io/v1/namespaces/default/leases/controller'
 

@@ -19,7 +19,8 @@ import {
   SharedInformer,
 } from '../../src/client/index.js'
 import { eachAtOnce, runCli } from '../cli/support/run-cli.js'
-import { pod, startApp } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
 import { createAuthority } from '../support/certificates.js'
 
 const authority = createAuthority(t)

@@ -1,7 +1,9 @@
 import t from 'tap'
 import { type KubeObject, SharedInformer, type Transport, watch } from '../../src/client/browser.js'
 import { fetchTransport } from '../../src/reflector/fetch-transport.js'
-import { pod, startApp, until } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 
 const PODS = '/api/v1/pods'
 

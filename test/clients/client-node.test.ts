@@ -10,7 +10,9 @@ import {
   makeInformer,
 } from '@kubernetes/client-node'
 import t, { type Test } from 'tap'
-import { type AppHarness, pod, startApp, until } from '../support/app.js'
+import { type AppHarness, startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 
 function configOf(h: AppHarness): KubeConfig {
   const config = new KubeConfig()

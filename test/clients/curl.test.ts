@@ -1,7 +1,9 @@
 /** curl, over both plain protocols: what people and scripts use. */
 import { execFile, spawn } from 'node:child_process'
 import t from 'tap'
-import { pod, startApp, until } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 
 function curl(...args: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {

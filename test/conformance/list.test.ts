@@ -2,7 +2,8 @@
 import { gunzipSync } from 'node:zlib'
 import t from 'tap'
 import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
-import { pod, startApp } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
 import { type Check, checkRows, namesOf, status } from './row.js'
 import { ask, overEveryUpstream } from './world.js'
 

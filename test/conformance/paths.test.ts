@@ -1,6 +1,6 @@
 /** PROTOCOL section 1: paths, discovery, OpenAPI, version and health. */
 import t from 'tap'
-import { pod } from '../support/app.js'
+import { pod } from '../support/pod.js'
 import { type Check, type Row, checkRows, status } from './row.js'
 import { overEveryUpstream } from './world.js'
 

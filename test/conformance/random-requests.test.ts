@@ -5,7 +5,8 @@
  */
 import t from 'tap'
 import { type Random, seededRandom } from '../../src/support/random.js'
-import { pod, startApp } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
 import { type Answer, ask } from './world.js'
 
 const REQUESTS = 4_000

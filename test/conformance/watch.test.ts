@@ -1,6 +1,6 @@
 /** PROTOCOL section 3: watch. */
 import t, { type Test } from 'tap'
-import { pod } from '../support/app.js'
+import { pod } from '../support/pod.js'
 import { type SeenEvent, brief } from '../support/event-reader.js'
 import { type Row, checkRows, status } from './row.js'
 import { type World, overEveryUpstream } from './world.js'

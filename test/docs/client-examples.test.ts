@@ -9,7 +9,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { startHttpFaults } from '../reflector/http-faults.js'
-import { pod, startApp, until } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 import { openPage } from '../support/chromium.js'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { ends, type Scenario, startScenario } from '../fault/scenario.js'
 import { assertGuarantees } from '../guarantees/validate.js'
-import { pod } from '../support/app.js'
+import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'
 
 const PODS = 100

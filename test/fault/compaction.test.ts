@@ -5,7 +5,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { pod, until } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 import { ends, pods, scopes, startScenario, whileCutOff } from './scenario.js'
 
 void t.test('after a compaction while cut off, a watcher that missed something gets 410, never a hole', async (t) => {

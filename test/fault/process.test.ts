@@ -2,7 +2,8 @@
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { assertGuarantees } from '../guarantees/validate.js'
-import { pod, until } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { pause, until } from '../support/until.js'
 import { recordEtcdHistory } from '../support/etcd-history.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
@@ -12,7 +13,6 @@ import { LightWatcher } from '../support/light-watcher.js'
 import { startServer, total } from '../support/server-process.js'
 import { WatchRecorder } from '../support/watch-recorder.js'
 import { pods } from './scenario.js'
-import { pause } from '../support/until.js'
 
 const WATCHERS = 1_000
 

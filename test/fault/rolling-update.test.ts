@@ -8,7 +8,7 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } f
 import { Agent as SecureAgent, request as requestSecurely } from 'node:https'
 import { KubeConfig, CoreV1Api, makeInformer } from '@kubernetes/client-node'
 import t, { type Test } from 'tap'
-import { pod } from '../support/app.js'
+import { pod } from '../support/pod.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
 import { type ServerProcess, startServer } from '../support/server-process.js'

@@ -20,7 +20,9 @@ import type { Upstream } from '../../src/upstream/upstream.js'
 import { assertGuarantees, validate } from '../guarantees/validate.js'
 import type { Violation } from '../guarantees/violation.js'
 import { ControlBesideUs } from './control-beside-us.js'
-import { type AppHarness, pod, startApp, until } from '../support/app.js'
+import { type AppHarness, startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { pause, until } from '../support/until.js'
 import { type EtcdHistoryRecorder, recordEtcdHistory } from '../support/etcd-history.js'
 import type { RecordedHistory, ReferenceHistory, WatchRecord } from '../support/history.js'
 import { type EtcdOptions, type EtcdProcess, startEtcd, startEtcdCluster } from '../support/etcd-process.js'
@@ -35,7 +37,6 @@ import {
   type RecordedWatch,
   WatchRecorder,
 } from '../support/watch-recorder.js'
-import { pause } from '../support/until.js'
 
 export const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
 /** One namespace is a prefix of another, whose events its watchers must not get. */
@@ -259,7 +260,7 @@ export class Scenario {
 
   /** Changes a few random pods in one revision, now and then with many keys. */
   async write(): Promise<Revision> {
-    return await this.writer.commit(this.randomChange(), this.members.length === 1 ? 20_000 : 3_000)
+    return await this.#commit(this.randomChange(), 3_000)
   }
 
   /** Writes through the other members, for when the first is cut off. */
@@ -425,10 +426,10 @@ export class Scenario {
     return last!
   }
 
-  async #commit(change: Record<string, Written>): Promise<Revision> {
+  async #commit(change: Record<string, Written>, timeoutMs?: number): Promise<Revision> {
     const end = performance.now() + SETTLE_MS
     for (;;) {
-      const revision = await this.writer.tryCommit(change)
+      const revision = await this.writer.tryCommit(change, timeoutMs)
       if (revision !== null) return revision
       if (performance.now() > end) throw new Error('etcd takes no writes')
       await pause(50)

@@ -4,7 +4,8 @@
  */
 import t from 'tap'
 import { UpstreamError, type Upstream, type WatchHandlers } from '../../src/upstream/upstream.js'
-import { pod, until } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 import { withWatch } from '../support/with-watch.js'
 import { ends, pods, scopes, startScenario } from './scenario.js'
 
@@ -94,7 +95,10 @@ void t.test(
       s.recorder.watch({ ...scope, resourceVersion: '0' }),
     ])
     const all = before.length + meanwhile.length
-    await until(() => s.h.watchers === all, 'all are taken')
+    await until(
+      () => s.h.watchers === all,
+      () => `all ${all} are taken, not ${s.h.watchers}: ${ends([...before, ...meanwhile]).join()}`,
+    )
     for (let i = 0; i < 10; i++) await s.write()
     cancelling.isCancelling = false
     const last = await s.settle()

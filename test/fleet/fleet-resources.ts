@@ -2,7 +2,7 @@
 import { load } from '../../src/config/load.js'
 import { apiVersion, keyOfName, type Resource } from '../../src/model/resource.js'
 import { keyToText } from '../../src/model/event.js'
-import { pod } from '../support/app.js'
+import { pod } from '../support/pod.js'
 import type { Target } from '../support/watch-recorder.js'
 
 export interface FleetResource {

@@ -7,6 +7,7 @@
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { namesOf } from '../../src/fleet/nats/names.js'
+import { type Resource, resourceId } from '../../src/model/resource.js'
 import { type Revision, toRevision } from '../../src/model/revision.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
 import { validate } from '../guarantees/validate.js'
@@ -173,7 +174,22 @@ export class FleetScenario {
    * Counts the resources that have a publisher: a running candidate with a link to NATS claims it and, with `isFresh`, an edge
    * has heard its word of etcd.
    */
-  async published({ isFresh }: { readonly isFresh: boolean }): Promise<number> {
+  async published(options: { readonly isFresh: boolean }): Promise<number> {
+    return (await this.#published(options)).length
+  }
+
+  /** Names the resources that `published` does not count, and what each lacks. */
+  async unpublished({ isFresh }: { readonly isFresh: boolean }): Promise<readonly string[]> {
+    const claimed = await this.#published({ isFresh: false })
+    const published = isFresh ? await this.#published({ isFresh }) : claimed
+    const isIn = (samples: readonly string[], { group, plural }: Resource): boolean => {
+      return samples.includes(`{group="${group}",resource="${plural}"}`)
+    }
+    const lacking = this.#served.map(({ resource }) => resource).filter((resource) => !isIn(published, resource))
+    return lacking.map((one) => `${resourceId(one)} ${isIn(claimed, one) ? 'is not heard' : 'is not claimed'}`)
+  }
+
+  async #published({ isFresh }: { readonly isFresh: boolean }): Promise<readonly string[]> {
     const labelled = async (from: readonly Replica[], name: string, holds: (value: number) => boolean) => {
       const found = new Set<string>()
       const reachable = from.filter((replica) => !this.#stopped.has(replica) && !this.#cutOff.has(replica))
@@ -186,22 +202,25 @@ export class FleetScenario {
       return found
     }
     const claimed = await labelled(this.candidates, 'distributary_fleet_publishing', (value) => value === 1)
-    if (!isFresh) return claimed.size
+    if (!isFresh) return [...claimed]
     const fresh = await labelled(this.edges, 'distributary_cache_staleness_seconds', (value) => value < FRESH_SECONDS)
-    return [...claimed].filter((labels) => fresh.has(labels)).length
+    return [...claimed].filter((labels) => fresh.has(labels))
   }
 
   /** Waits until nothing is left of a fault: every server of NATS has everything, and every replica is ready and fresh. */
   async recovered(): Promise<void> {
+    let current: readonly boolean[] = []
     await this.eventually(async () => {
-      const hasAll = await Promise.all(this.nats.map((server) => server.isCurrent()))
-      if (!hasAll.every(Boolean) || (await this.published({ isFresh: true })) < this.resourceCount) return false
+      current = await Promise.all(this.nats.map((server) => server.isCurrent()))
+      if (!current.every(Boolean) || (await this.published({ isFresh: true })) < this.resourceCount) return false
       const ages = this.replicas.map(async ({ server }) => {
         const samples = await server.metrics()
         return total(samples, 'distributary_cache_staleness_seconds')
       })
       return (await Promise.all(ages)).every((age) => age === 0)
-    }, 'the fleet is whole again')
+    }, 'the fleet is whole again').catch((error: unknown) => {
+      throw new Error(`the servers of NATS have everything: ${current.join()}`, { cause: error })
+    })
   }
 
   get candidates(): readonly Replica[] {

@@ -148,6 +148,8 @@ export interface Injected {
   readonly fault: string
   /** When every resource had a publisher again; null for what is more than a single fault. */
   readonly publishedAfterMs: number | null
+  /** The resources that had none when it was too late. */
+  readonly missing: readonly string[]
 }
 
 export class WholeSchedule {
@@ -156,8 +158,13 @@ export class WholeSchedule {
   readonly faults: Injected[] = []
   #due: string[] = []
 
-  constructor(s: FleetScenario) {
+  readonly #only: string | null
+
+  /** @param only the one fault that is injected, again and again; all of them when it is not given. */
+  constructor(s: FleetScenario, only?: string) {
+    if (only !== undefined && !(only in singles) && !(only in others)) throw new Error(`no fault is called "${only}"`)
     this.#s = s
+    this.#only = only ?? null
   }
 
   async run(durationMs: number): Promise<void> {
@@ -177,33 +184,36 @@ export class WholeSchedule {
 
   async #one(): Promise<void> {
     if (this.#due.length === 0) {
-      this.#due = shuffled(this.#s.random, [...Object.keys(singles), ...Object.keys(others)])
+      const all = shuffled(this.#s.random, [...Object.keys(singles), ...Object.keys(others)])
+      this.#due = this.#only === null ? all : [this.#only]
     }
     const fault = this.#due.pop()!
     const single = singles[fault]
     if (single === undefined) {
-      this.faults.push({ fault, publishedAfterMs: null })
+      this.faults.push({ fault, publishedAfterMs: null, missing: [] })
       await others[fault]!(this.#s)
       return
     }
     const startedMs = performance.now()
     const end = await single.begin(this.#s)
-    const publishedAfterMs = await this.#publishedAfter(startedMs, { isFresh: single.hidesEtcd === undefined })
-    this.faults.push({ fault, publishedAfterMs })
+    const injected = await this.#publishedAfter(startedMs, { isFresh: single.hidesEtcd === undefined })
+    this.faults.push({ fault, ...injected })
     await end()
   }
 
-  /** Returns the time from `startedMs` until the last moment at which a resource had no publisher; 0 when there was none. */
-  async #publishedAfter(startedMs: number, options: { readonly isFresh: boolean }): Promise<number> {
+  /** Measures from `startedMs` until the last moment at which a resource had no publisher; 0 when there was none. */
+  async #publishedAfter(startedMs: number, options: { readonly isFresh: boolean }): Promise<Omit<Injected, 'fault'>> {
     let publishedAfterMs = 0
+    let missing: readonly string[] | null = null
     const isOver = async (): Promise<boolean> => {
       const hasAll = (await this.#s.published(options)) === this.#s.resourceCount
       const nowMs = performance.now() - startedMs
       if (!hasAll) publishedAfterMs = nowMs
+      if (!hasAll && nowMs > PUBLISHER_WITHIN_MS) missing ??= await this.#s.unpublished(options)
       return nowMs > 2 * PUBLISHER_WITHIN_MS || (hasAll && nowMs > NOTICED_MS)
     }
     await until(isOver, 'the fault is over', 4 * PUBLISHER_WITHIN_MS)
-    return Math.round(publishedAfterMs)
+    return { publishedAfterMs: Math.round(publishedAfterMs), missing: missing ?? [] }
   }
 }
 

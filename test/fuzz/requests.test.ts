@@ -5,7 +5,8 @@
 import { connect } from 'node:net'
 import t from 'tap'
 import { randomInteger, type Random, seededRandom } from '../../src/support/random.js'
-import { type AppHarness, pod, startApp } from '../support/app.js'
+import { type AppHarness, startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
 
 const REQUESTS = 1_500
 const ANSWER_MS = 10_000

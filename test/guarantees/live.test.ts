@@ -9,7 +9,9 @@ import type { Revision } from '../../src/model/revision.js'
 import { randomInteger, type Random, seededRandom } from '../../src/support/random.js'
 import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
 import type { Upstream, WatchHandlers, WriteOperation } from '../../src/upstream/upstream.js'
-import { type AppHarness, pod, startApp, until } from '../support/app.js'
+import { type AppHarness, startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 import { ReferenceHistory, type WriteRecord } from '../support/history.js'
 import {
   ListError,

@@ -5,7 +5,8 @@ import t, { type Test } from 'tap'
 import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
 import type { Revision } from '../../src/model/revision.js'
 import { keyFromText } from '../../src/model/event.js'
-import { pod, startApp } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
 import { EventReader } from '../support/event-reader.js'
 
 async function watch(t: Test, url: string, resourceVersion: number): Promise<EventReader> {

@@ -13,7 +13,9 @@ import { Metrics } from '../../src/metrics/metrics.js'
 import { connectEtcd } from '../../src/upstream/etcd/etcd-upstream.js'
 import { keyFromText } from '../../src/model/event.js'
 import { freePort } from '../support/free-port.js'
-import { pod, startApp, until } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 
 async function samplesOf(metrics: Metrics): Promise<ReadonlyMap<string, number>> {
   return samplesIn((await metrics.expose()).text)

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { root, startServerProcess } from './support/server-process.js'
-import { until } from '../support/app.js'
+import { until } from '../support/until.js'
 
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
 
@@ -57,7 +57,7 @@ void t.test('the client installs alone, and follows a server without the serverâ
       references: [],
     }),
   )
-  run(join(root, 'node_modules/@typescript/native-preview/bin/tsgo'), '-p', folder)
+  run(join(root, 'node_modules/typescript-7/bin/tsc'), '-p', folder)
   run(join(root, 'deploy/client-package.js'), made, join(folder, 'dist'))
   const [packed] = JSON.parse(npm(folder, 'pack', '--json', '--ignore-scripts', './made')) as {
     name: string

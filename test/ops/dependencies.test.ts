@@ -97,6 +97,7 @@ void t.test('every development package is imported, or is a tool of a script, or
   const words = new Set(Object.values(manifest.scripts ?? {}).flatMap((script) => script.split(/\s+/)))
   const isTool = (name: string): boolean => {
     const { bin = {} } = manifestOf(`node_modules/${name}`)
+    if ([...words].some((word) => word.startsWith(`node_modules/${name}/`))) return true
     return (typeof bin === 'string' ? [name] : Object.keys(bin)).some((program) => words.has(program))
   }
   const isTypes = (name: string): boolean => name === '@types/node' || used.has(name.replace(/^@types\//, ''))

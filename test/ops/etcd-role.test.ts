@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { pod } from '../support/app.js'
+import { pod } from '../support/pod.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { startServer } from '../support/server-process.js'
 

@@ -5,7 +5,8 @@ import { keyFromText } from '../../src/model/event.js'
 import type { Logger } from '../../src/support/log.js'
 import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
 import { UpstreamError } from '../../src/upstream/upstream.js'
-import { pod, startApp } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
 import { VirtualClock } from '../support/virtual-clock.js'
 
 class Lines implements Logger {

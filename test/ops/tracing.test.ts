@@ -114,8 +114,8 @@ void t.test('lists, upstream lists and relists are traced within the trace of th
     await fetch(flags)
     await until(() => collector.requests > before + 1, 'and another')
     collector.status = 200
-    await until(() => {
-      void fetch(flags)
+    await until(async () => {
+      await fetch(flags)
       return messages(server.log())['traces are exported again'] !== undefined
     }, 'it is noticed')
     t.match(messages(server.log()), { 'traces cannot be exported': 1, 'traces are exported again': 1 })

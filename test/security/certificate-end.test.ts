@@ -7,7 +7,8 @@ import t from 'tap'
 import type { Clock } from '../../src/support/clock.js'
 import { systemClock } from '../../src/support/clock.js'
 import { Folder, issue, NOW } from '../auth/fixtures.js'
-import { pod, startApp } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
 
 const HOUR = 3_600_000
 const PATH = '/api/v1/pods'

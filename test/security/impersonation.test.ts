@@ -8,7 +8,9 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { startApiServer } from '../support/api-server-stand-in.js'
 import { wantedUser } from '../../src/auth/impersonation.js'
-import { type AppHarness, pod, startApp, until } from '../support/app.js'
+import { type AppHarness, startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 import { hold, TRANSPORTS } from './support/transports.js'
 
 const HEADERS: readonly Readonly<Record<string, string>>[] = [

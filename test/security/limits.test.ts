@@ -7,7 +7,9 @@ import { get } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type AppHarness, pod, startApp, until } from '../support/app.js'
+import { type AppHarness, startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 import { TRANSPORTS, ask, hold } from './support/transports.js'
 
 const TOKENS = ['t-noisy,noisy,1', 't-quiet,quiet,2']

@@ -12,7 +12,9 @@ import { join } from 'node:path'
 import t from 'tap'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
 import { type BindingObject, mayDo, type Question, type RoleObject, type World } from '../auth/rbac-reference.js'
-import { type AppHarness, pod, startApp, until } from '../support/app.js'
+import { type AppHarness, startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 import { type Held, TRANSPORTS, type Transport, ask, hold } from './support/transports.js'
 
 const fresh = Number(process.env['TEST_SEED'] ?? Date.now() % 1_000_000)

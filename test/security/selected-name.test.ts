@@ -7,7 +7,8 @@ import { connect } from 'node:http2'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type AppHarness, pod, startApp } from '../support/app.js'
+import { type AppHarness, startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
 
 const API = 'rbac.authorization.k8s.io'
 const RIGHTS = { verbs: ['*'], apiGroups: [''], resources: ['pods'], resourceNames: ['p1'] }

@@ -1,6 +1,7 @@
 /** Until all resources are known, no resource is said to be absent. */
 import t from 'tap'
-import { startApp, until } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { until } from '../support/until.js'
 import { keyFromText } from '../../src/model/event.js'
 import { type Logger, silentLogger } from '../../src/support/log.js'
 import { createEmbeddedUpstream, type EmbeddedControls } from '../../src/upstream/embedded/embedded-upstream.js'

@@ -1,7 +1,8 @@
 /** Custom resources with several served versions, whatever version their objects are stored in. */
 import { get } from 'node:http'
 import t, { type Test } from 'tap'
-import { type AppHarness, startApp, until } from '../support/app.js'
+import { type AppHarness, startApp } from '../support/app.js'
+import { until } from '../support/until.js'
 import { EventReader, type SeenEvent } from '../support/event-reader.js'
 
 const GROUP = 'edge.example.com'

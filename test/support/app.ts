@@ -15,8 +15,6 @@ import type { RemoteApiServer } from '../../src/upstream/http/remote-api-server.
 import type { Upstream, WriteOperation } from '../../src/upstream/upstream.js'
 import { until } from './until.js'
 
-export { until }
-
 export interface AppHarnessOptions {
   /**
    * Flags as on the command line, after `--port 0`. The upstream is the in-process store unless `upstream` says
@@ -104,17 +102,4 @@ export async function startApp(t: Test, options: AppHarnessOptions = {}): Promis
       return [...app.sources].reduce((sum, { dispatcher }) => sum + dispatcher.watchers, 0)
     },
   }
-}
-
-export interface PodFields {
-  readonly namespace?: string
-  readonly labels?: Readonly<Record<string, string>>
-  readonly spec?: object
-  readonly status?: object
-}
-
-export function pod(name: string, fields: PodFields = {}): object {
-  const { namespace = 'default', labels, spec = {}, status = { phase: 'Running' } } = fields
-  const metadata = { name, namespace, uid: `uid-${namespace}-${name}`, ...(labels === undefined ? {} : { labels }) }
-  return { kind: 'Pod', apiVersion: 'v1', metadata, spec, status }
 }

@@ -48,9 +48,9 @@ export class EtcdWriter {
   }
 
   /** As `commit`, but an etcd that is away is no error: null. */
-  async tryCommit(values: Readonly<Record<string, Written>>): Promise<Revision | null> {
+  async tryCommit(values: Readonly<Record<string, Written>>, timeoutMs = 1_000): Promise<Revision | null> {
     try {
-      return await this.commit(values, 1_000)
+      return await this.commit(values, timeoutMs)
     } catch {
       this.unanswered++
       return null

@@ -1,14 +1,16 @@
 /**
  * Which tests run side by side. Most keep a processor busy, and as many of them run at once as there are processors.
  * Those that wait for most of their time, for a lease to end, a timeout or an election, run in a lane of their own
- * next to them, as many again; otherwise each would hold a processor that it does not use.
+ * next to them, as many again; otherwise each would hold a processor that it does not use. Each of those has a process of its own.
  */
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
+import { groupFiles } from './shared-processes.js'
 
 export interface Lane {
-  readonly files: readonly string[]
-  /** How many of them run at once. */
+  /** Files that one process runs, one after the other. */
+  readonly groups: readonly (readonly string[])[]
+  /** How many groups run at once. */
   readonly jobs: number
 }
 
@@ -52,7 +54,7 @@ export function splitLanes(files: readonly string[], processors = availableParal
   const waiting = files.filter((file) => waitingPaths.some((path) => file === path || file.startsWith(`${path}/`)))
   const busy = files.filter((file) => !waiting.includes(file))
   return [
-    { files: busy, jobs: processors },
-    { files: waiting, jobs: processors },
-  ].filter((lane) => lane.files.length > 0)
+    { groups: groupFiles(busy), jobs: processors },
+    { groups: waiting.map((file) => [file]), jobs: processors },
+  ].filter(({ groups }) => groups.length > 0)
 }

@@ -57,6 +57,36 @@ void t.test('of a file that failed, its failures are shown with what is known of
   t.end()
 })
 
+void t.test('of files that share a process each has its line, and its failures before it', (t) => {
+  const { shown, counts } = report([
+    '# Subtest: 2 files from a.test.js on',
+    '    # Subtest: a.test.js',
+    '        ok 1 - this holds',
+    '        not ok 2 - this does not',
+    '          ---',
+    '          found: 1',
+    '          ...',
+    '    not ok 1 - a.test.js # time=500ms',
+    '    # Subtest: b.test.js',
+    '        # a comment',
+    '        ok 1 - this holds',
+    '    ok 2 - b.test.js # time=200ms',
+    'not ok 1 - 2 files from a.test.js on # time=900ms',
+    '# { total: 3, pass: 2, fail: 1 }',
+  ])
+  t.same(shown, [
+    '        not ok 2 - this does not',
+    '          ---',
+    '          found: 1',
+    '          ...',
+    'not ok a.test.js (0.5 s)',
+    'ok b.test.js (0.2 s)',
+    'not ok 1 - 2 files from a.test.js on # time=900ms',
+  ])
+  t.same(counts, { passed: 2, failed: 1 })
+  t.end()
+})
+
 void t.test('a run that ends without a summary has failed', (t) => {
   t.same(report(['TAP version 14', '# Subtest: a.test.js']).counts, { passed: 0, failed: 1 })
   t.end()

@@ -24,10 +24,15 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 const compileCache = join(root, '.build', 'compile-cache')
 const program = fileURLToPath(new URL('test-files.js', import.meta.url))
 
+/** A file is a subtest of the run, or of its group's process. */
+const FILE_BEGINS = /^(?: {4})?# Subtest: \S+\.test\.js$/
+const FILE_ENDED = /^(?: {4})?(ok|not ok) \d+ - (\S+\.test\.js)(?: # time=([\d.]+)ms)?(?: \{)?$/
+const GROUP_ENDED = /^(?:ok|not ok) \d+ - /
+
 /** @param files compiled tests, relative to the root. */
 export async function runTap(files: readonly string[], options: RunOptions = {}): Promise<Outcome> {
   const { jobs, seconds = 300 } = options
-  const lanes = jobs === undefined ? splitLanes(files) : [{ files, jobs }]
+  const lanes = jobs === undefined ? splitLanes(files) : [{ groups: files.map((file) => [file]), jobs }]
   const outcomes = await Promise.all(lanes.map((lane) => runLane(lane, seconds)))
   const passed = outcomes.reduce((sum, outcome) => sum + outcome.passed, 0)
   const failed = outcomes.reduce((sum, outcome) => sum + outcome.failed, 0)
@@ -35,12 +40,16 @@ export async function runTap(files: readonly string[], options: RunOptions = {})
   return { passed, failed: passed > 0 ? failed : Math.max(1, failed) }
 }
 
-async function runLane({ files, jobs }: Lane, seconds: number): Promise<Outcome> {
-  const child = spawn(process.execPath, [program, String(jobs), String(seconds), ...files], {
-    cwd: root,
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env: { NODE_COMPILE_CACHE: compileCache, ...process.env, PATH: testPath },
-  })
+async function runLane({ groups, jobs }: Lane, seconds: number): Promise<Outcome> {
+  const child = spawn(
+    process.execPath,
+    [program, String(jobs), String(seconds), ...groups.map((files) => files.join(','))],
+    {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { NODE_COMPILE_CACHE: compileCache, ...process.env, PATH: testPath },
+    },
+  )
   const stop = (): void => void child.kill('SIGTERM')
   process.once('SIGINT', stop).once('SIGTERM', stop)
   const closed = once(child, 'close') as Promise<[number | null]>
@@ -67,11 +76,12 @@ export class TapReport {
   }
 
   add(line: string): void {
-    const result = /^(ok|not ok) \d+ - (.*?)(?: # time=([\d.]+)ms)?(?: \{)?$/.exec(line)
+    const result = FILE_ENDED.exec(line)
     if (result) this.#fileEnded(result[1] === 'ok', result[2]!, Number(result[3] ?? 0))
+    else if (GROUP_ENDED.test(line)) this.#groupEnded(line)
     else if (line.startsWith('# {')) this.#counts = parseCounts(line)
     else if (line.startsWith('Bail out!')) this.#print(line)
-    else if (line.startsWith('# Subtest')) this.#hasFailed = false
+    else if (FILE_BEGINS.test(line)) this.#hasFailed = false
     else if (this.#isWorthShowing(line)) {
       if (this.#hasFailed) this.#print(line)
       else this.#pending.push(line)
@@ -81,6 +91,16 @@ export class TapReport {
   /** A summary that never came is a failure. */
   outcome(): Outcome {
     return this.#counts ?? { passed: 0, failed: 1 }
+  }
+
+  /** Of a group that failed by itself, as when its process died, the last words are shown; else its files were told. */
+  #groupEnded(line: string): void {
+    if (!line.startsWith('not ok')) return
+    for (const waiting of this.#pending) this.#print(waiting)
+    this.#print(line)
+    this.#pending = []
+    this.#diagnosticIndent = null
+    this.#hasFailed = true
   }
 
   #fileEnded(isFine: boolean, name: string, milliseconds: number): void {

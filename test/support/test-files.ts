@@ -1,5 +1,6 @@
 /**
- * A TAP program whose subtests are files, each in a process of its own: `node test-files.js JOBS SECONDS FILE…`.
+ * A TAP program whose subtests are files: `node test-files.js JOBS SECONDS FILE[,FILE…]…`. Files with a comma between them share a
+ * process (`shared-process.ts`), each of the others has its own.
  *
  * This is tap's own `t.spawn`. The command line of tap would load four more things into every process of a test, which
  * are of no use to compiled tests without coverage and take longer than most of these tests: a TypeScript loader,
@@ -10,20 +11,25 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../../..')
-const [jobs, seconds, ...files] = process.argv.slice(2)
+const sharedProcess = fileURLToPath(new URL('shared-process.js', import.meta.url))
+const [jobs, seconds, ...groups] = process.argv.slice(2)
 
 t.jobs = Number(jobs)
 t.setTimeout(0)
-for (const file of files) {
+for (const group of groups) {
+  const files = group.split(',')
+  const isAlone = files.length === 1
   // What tap adds to NODE_OPTIONS is taken away again.
   const environment = [`NODE_OPTIONS=${process.env['NODE_OPTIONS'] ?? ''}`, `TAP_TIMEOUT=${seconds}`]
-  void t.spawn('env', [...environment, process.execPath, '--enable-source-maps', file], {
-    name: file,
+  const shared = isAlone ? [] : [`TEST_FILES=${group}`, `TEST_SECONDS=${seconds}`]
+  const program = isAlone ? group : sharedProcess
+  void t.spawn('env', [...environment, ...shared, process.execPath, '--enable-source-maps', program], {
+    name: isAlone ? group : `${files.length} files from ${files[0]} on`,
     // A failure is shown where it is in the file, not here.
     at: null,
     stack: '',
     cwd: root,
     buffered: t.jobs > 1,
-    timeout: Number(seconds) * 1_000,
+    timeout: Number(seconds) * 1_000 * files.length,
   })
 }

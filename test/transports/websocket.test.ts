@@ -2,7 +2,9 @@
 import { type IncomingMessage, request } from 'node:http'
 import t, { type Test } from 'tap'
 import { type ClientOptions, WebSocket } from 'ws'
-import { type AppHarness, pod, startApp, until } from '../support/app.js'
+import { type AppHarness, startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 import { openPage } from '../support/chromium.js'
 import { type SeenEvent, brief } from '../support/event-reader.js'
 

@@ -6,7 +6,8 @@ import type { ServerStatus } from '../../src/ui/page/figures.js'
 import { serverStatus } from '../../src/ui/status.js'
 import { registerUi } from '../../src/ui/ui-routes.js'
 import { UpstreamError } from '../../src/upstream/upstream.js'
-import { startApp, until } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { until } from '../support/until.js'
 import { VirtualClock } from '../support/virtual-clock.js'
 
 const caller: Caller = {

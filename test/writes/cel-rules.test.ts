@@ -1,5 +1,6 @@
 import t from 'tap'
-import { startApp, until } from '../support/app.js'
+import { startApp } from '../support/app.js'
+import { until } from '../support/until.js'
 
 const schema = {
   type: 'object',

@@ -3,7 +3,8 @@
  * words of kube-apiserver.
  */
 import t, { type Test } from 'tap'
-import { type AppHarness, pod, startApp } from '../support/app.js'
+import { type AppHarness, startApp } from '../support/app.js'
+import { pod } from '../support/pod.js'
 
 const BUDGETS = '/apis/policy/v1/namespaces/default/poddisruptionbudgets'
 const PODS = '/api/v1/namespaces/default/pods'

@@ -43,6 +43,16 @@ export function asBrokerError(error: unknown): BrokerError {
   return new BrokerError(code, cause.message, { cause })
 }
 
+/** The server's error code while the servers have no leader. */
+const NO_LEADER = 10_008
+
+/** Whether nobody has answered: another server of NATS may reach whoever can. */
+export function isUnanswered({ code, cause }: BrokerError): boolean {
+  if (code !== 'unavailable' || !(cause instanceof Error) || !isNatsError(cause)) return false
+  if (cause.api_error !== undefined) return cause.api_error.err_code === NO_LEADER
+  return cause.code === 'TIMEOUT' || cause.code === '503'
+}
+
 /** By name: importing the class would load the whole package, also in a server without NATS. */
 function isNatsError(error: Error): error is NatsError {
   return error.name === 'NatsError'

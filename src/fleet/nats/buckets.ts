@@ -5,7 +5,7 @@
  */
 import { DiscardPolicy, type JetStreamClient, type JetStreamManager, type KV, type ObjectStore } from 'nats'
 import type { Clock, Timer } from '../../support/clock.js'
-import { asBrokerError, BrokerError } from './broker-error.js'
+import { asBrokerError, BrokerError, isUnanswered } from './broker-error.js'
 import { bufferOf } from './buffer-of.js'
 
 export interface KvEntry {
@@ -18,6 +18,8 @@ export interface BucketsOptions {
   readonly manager: () => Promise<JetStreamManager>
   /** Returns the most bytes that one message's data may have. */
   readonly maxPayloadBytes: () => number
+  /** Called with a stream that did not answer. */
+  readonly onUnanswered: (stream: string) => void
   readonly clock: Clock
 }
 
@@ -159,6 +161,8 @@ export class Buckets {
     } catch (error) {
       const failure = asBrokerError(error)
       if (failure.code !== 'conflict') opened.delete(bucket)
+      const stream = opened === this.#kvs ? `KV_${bucket}` : `OBJ_${bucket}`
+      if (isUnanswered(failure)) this.#options.onUnanswered(stream)
       throw failure
     }
   }

@@ -17,8 +17,8 @@ import {
   StorageType,
   usernamePasswordAuthenticator,
 } from 'nats'
-import type { Clock } from '../../support/clock.js'
-import { asBrokerError, asConnectError, BrokerError } from './broker-error.js'
+import { type Clock, sleep } from '../../support/clock.js'
+import { asBrokerError, asConnectError, BrokerError, isUnanswered } from './broker-error.js'
 import { Buckets } from './buckets.js'
 import { bufferOf } from './buffer-of.js'
 import type { Closable } from './closable.js'
@@ -54,17 +54,24 @@ export interface StreamState {
   readonly created: string
 }
 
+/** Resolves with whether that server has answered; may take for ever, and must not reject. */
+export type ServerQuestion = (client: NatsClient) => Promise<boolean>
+
 const API_TIMEOUT_MS = 5_000
 /** An answer larger than a message comes in parts; no publisher sends more parts than this. */
 const MAX_PARTS = 256
 /** The share of the server's message size that headers and protocol may take. */
 const ENVELOPE_BYTES = 4_096
 const PART_HEADER_BYTES = 4
+/** The longest wait for a connection that was given up on purpose. */
+const RECONNECT_MS = 10_000
 
 export class NatsClient {
   readonly #connection: NatsConnection
   readonly #clock: Clock
+  readonly #servers: readonly string[]
   readonly #listeners = new Set<() => void>()
+  #onDoubt: ((subject: string, question: ServerQuestion) => void) | null = null
   /** Key-value buckets and object stores. */
   readonly buckets: Buckets
   #jsm: Promise<JetStreamManager> | null = null
@@ -94,19 +101,26 @@ export class NatsClient {
         ...(nkeySeed === undefined ? {} : { authenticator: nkeyAuthenticator(nkeySeed) }),
         ...(tls === undefined ? {} : { tls: { ...tls } }),
       })
-      return new NatsClient(connection, clock, onTrouble ?? (() => {}))
+      return new NatsClient(connection, servers, clock, onTrouble ?? (() => {}))
     } catch (error) {
       throw asConnectError(error)
     }
   }
 
-  private constructor(connection: NatsConnection, clock: Clock, onTrouble: (reason: string) => void) {
+  private constructor(
+    connection: NatsConnection,
+    servers: readonly string[],
+    clock: Clock,
+    onTrouble: (reason: string) => void,
+  ) {
     this.#connection = connection
+    this.#servers = servers
     this.#clock = clock
     this.buckets = new Buckets({
       jetStream: connection.jetstream({ timeout: API_TIMEOUT_MS }),
       manager: () => this.#manager(),
       maxPayloadBytes: () => this.maxPayloadBytes,
+      onUnanswered: (stream) => this.#doubtStream(stream),
       clock,
     })
     void this.#watchStatus(onTrouble)
@@ -131,6 +145,84 @@ export class NatsClient {
   onChange(listener: () => void): Closable {
     this.#listeners.add(listener)
     return { close: () => this.#listeners.delete(listener) }
+  }
+
+  // Servers
+
+  /** The addresses of all servers that are known, given or told by the server. */
+  get servers(): readonly string[] {
+    const scheme = this.#servers[0]?.match(/^[a-z]+:\/\//)?.[0] ?? ''
+    const told = (this.#connection.info?.connect_urls ?? []).map((address) => `${scheme}${address}`)
+    return [...new Set([...this.#servers, ...told])]
+  }
+
+  /** Identifies the server at the other end of the connection. */
+  get serverId(): string {
+    return this.#connection.info?.server_id ?? ''
+  }
+
+  /** Connects to the next server. Resolves when that is done, or seems to take for ever. */
+  async reconnect(signal: AbortSignal): Promise<void> {
+    const waiting = new AbortController()
+    const stop = (): void => waiting.abort()
+    let wasLost = false
+    const change = this.onChange(() => {
+      wasLost ||= !this.#isConnected
+      if (wasLost && this.#isConnected) stop()
+    })
+    signal.addEventListener('abort', stop, { once: true })
+    await this.#connection.reconnect()
+    await sleep(this.#clock, RECONNECT_MS, waiting.signal)
+    change.close()
+    signal.removeEventListener('abort', stop)
+  }
+
+  /** @param onDoubt called when something is not answered although the connection is well, with how to ask for it again. */
+  onDoubt(onDoubt: (subject: string, question: ServerQuestion) => void): void {
+    this.#onDoubt = onDoubt
+  }
+
+  /** Called when nothing comes on a subject that somebody should speak on. */
+  doubtSubject(subject: string): void {
+    this.#onDoubt?.(subject, (client) => {
+      return new Promise((resolve) => {
+        const listening = client.subscribe(subject, () => {
+          listening.close()
+          resolve(true)
+        })
+      })
+    })
+  }
+
+  #doubtStream(stream: string): void {
+    this.#onDoubt?.(stream, async (client) => {
+      return await client.streamState(stream).then(
+        () => true,
+        () => false,
+      )
+    })
+  }
+
+  #doubtConsumer(stream: string): void {
+    this.#onDoubt?.(`${stream} >`, (client) => {
+      return new Promise((resolve) => {
+        const finish = (isHeard: boolean): void => {
+          following.close()
+          resolve(isHeard)
+        }
+        const following = client.follow(stream, 1, {
+          onMessage: () => finish(true),
+          onIdle: () => finish(true),
+          onEnd: () => resolve(false),
+        })
+      })
+    })
+  }
+
+  #failed(stream: string, error: unknown): BrokerError {
+    const failure = asBrokerError(error)
+    if (isUnanswered(failure)) this.#doubtStream(stream)
+    return failure
   }
 
   async close(): Promise<void> {
@@ -169,7 +261,7 @@ export class NatsClient {
       const { state, created } = await streams.info(name)
       return { first: state.first_seq, last: state.last_seq, created }
     } catch (error) {
-      const failure = asBrokerError(error)
+      const failure = this.#failed(name, error)
       if (failure.code === 'not-found') return null
       throw failure
     }
@@ -181,7 +273,7 @@ export class NatsClient {
       const { streams } = await this.#manager()
       return bufferOf((await streams.getMessage(stream, { seq: sequence })).data)
     } catch (error) {
-      const failure = asBrokerError(error)
+      const failure = this.#failed(stream, error)
       if (failure.code === 'not-found') return null
       throw failure
     }
@@ -192,7 +284,8 @@ export class NatsClient {
   }
 
   follow(stream: string, startSequence: number, handlers: FollowHandlers): Closable {
-    const follower = new StreamFollower(this.#connection, this.#clock, handlers)
+    const onSilent = (): void => this.#doubtConsumer(stream)
+    const follower = new StreamFollower(this.#connection, this.#clock, { ...handlers, onSilent })
     void this.#manager().then(
       (manager) => follower.open(manager, stream, startSequence),
       (error: unknown) => follower.end(asBrokerError(error).message),

@@ -10,6 +10,7 @@ import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import { BrokerError } from './broker-error.js'
 import type { NatsClient, NatsConnectOptions } from './nats-client.js'
+import { ServerChoice } from './server-choice.js'
 
 export interface SharedClientOptions {
   readonly connection: NatsConnectOptions
@@ -67,6 +68,11 @@ export class SharedClient {
         client.onChange(() => {
           if (client.isConnected) this.#said = null
         })
+        const connectTo = (server: string): Promise<NatsClient> =>
+          NatsClient.connect({ ...connection, servers: [server], onTrouble: () => {} }, clock)
+        const choice = new ServerChoice({ client, connectTo, clock, random, logger })
+        signal.addEventListener('abort', () => void choice.stop(), { once: true })
+        client.onDoubt((subject, question) => choice.doubt(subject, question))
         if (this.#said !== null) logger.info({ servers: connection.servers }, 'connected to NATS')
         this.#said = null
         return client

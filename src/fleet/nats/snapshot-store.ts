@@ -29,6 +29,16 @@ export interface SnapshotEntry {
   readonly takenAt?: number
 }
 
+/**
+ * Returns when etcd had the content of a snapshot, by its publisher's clock: as the index says, else not later than the time
+ * in its name; null where neither tells.
+ */
+export function takenAtOf({ name, takenAt }: Pick<SnapshotEntry, 'name' | 'takenAt'>): number | null {
+  if (takenAt !== undefined) return takenAt
+  const madeAt = Number.parseInt(name.match(/\/\d+-\d+-([0-9a-z]+)$/)?.[1] ?? '', 36)
+  return Number.isSafeInteger(madeAt) ? madeAt : null
+}
+
 /** The number of snapshots that are kept: the oldest useful one and the newest ones. */
 const KEPT = 4
 const PAGE_KEYS = 1_000

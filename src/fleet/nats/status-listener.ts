@@ -19,7 +19,7 @@ interface StreamPosition {
 }
 
 export interface StatusListenerOptions {
-  readonly client: Pick<NatsClient, 'subscribe'>
+  readonly client: Pick<NatsClient, 'subscribe' | 'doubtSubject'>
   readonly subject: string
   readonly envelope: Envelope
   readonly sink: FeedSink
@@ -114,8 +114,9 @@ export class StatusListener {
     // There may be no publisher for long: what is held can be served with its age, for which only two machines' clocks are left.
     if (this.#trouble === null && clock.monotonic() - this.#followingMs <= SILENT_MS) return
     this.#wasTold = true
-    if (this.ageMs === null) {
-      sink.confirmed?.(Math.max(0, clock.now() - (this.#writtenAt ?? clock.now())), CONFIRMED_FOR_MS)
+    // Where that is not known either, the sink goes on counting from the last that it was told.
+    if (this.ageMs === null && this.#writtenAt !== null) {
+      sink.confirmed?.(Math.max(0, clock.now() - this.#writtenAt), CONFIRMED_FOR_MS)
     }
     sink.synced()
     this.#tellTrouble()
@@ -155,7 +156,9 @@ export class StatusListener {
   }
 
   #check(): void {
-    const { clock, isFollowing } = this.#options
+    const { client, subject, clock, isFollowing } = this.#options
+    // The stream is there, and who writes it is not: perhaps this server of NATS does not hear the publisher.
+    if (isFollowing() && clock.monotonic() - this.#heardMs > SILENT_MS) client.doubtSubject(subject)
     if (this.#isTold && isFollowing() && !this.#isConfirmed) {
       this.#isTold = false
       this.#tellTrouble()

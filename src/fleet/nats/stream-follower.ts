@@ -33,9 +33,14 @@ export interface FollowHandlers {
   onEnd(reason: string): void
 }
 
+interface FollowerHandlers extends FollowHandlers {
+  /** Called before the end of a following that has heard nothing for too long. */
+  onSilent(): void
+}
+
 export class StreamFollower implements Closable {
   readonly #clock: Clock
-  readonly #handlers: FollowHandlers
+  readonly #handlers: FollowerHandlers
   readonly #connection: NatsConnection
   readonly #subscription: Subscription
   #stream = ''
@@ -46,7 +51,7 @@ export class StreamFollower implements Closable {
   #timer: Timer
   #isOver = false
 
-  constructor(connection: NatsConnection, clock: Clock, handlers: FollowHandlers) {
+  constructor(connection: NatsConnection, clock: Clock, handlers: FollowerHandlers) {
     this.#connection = connection
     this.#clock = clock
     this.#handlers = handlers
@@ -129,6 +134,7 @@ export class StreamFollower implements Closable {
 
   #check(): void {
     if (this.#clock.monotonic() - this.#heardMs > HEARTBEAT_MS * MISSED_HEARTBEATS) {
+      this.#handlers.onSilent()
       return this.end('the stream is silent')
     }
     this.#timer = this.#clock.setTimer(HEARTBEAT_MS, () => this.#check())

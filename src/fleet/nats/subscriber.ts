@@ -23,7 +23,7 @@ import { BrokerError } from './broker-error.js'
 import type { NatsClient } from './nats-client.js'
 import type { PlacedSink } from './placed-sink.js'
 import { SnapshotReader } from './snapshot-reader.js'
-import { type SnapshotEntry, SnapshotStore } from './snapshot-store.js'
+import { type SnapshotEntry, SnapshotStore, takenAtOf } from './snapshot-store.js'
 import { StatusListener } from './status-listener.js'
 import { errorMessage } from '../../support/error-message.js'
 
@@ -256,7 +256,7 @@ export class Subscriber {
     logger.info({ stream: names.stream, revision, sequence, reason }, 'snapshot taken')
     this.#brokenAt = 0
     this.#isOtherHistory = false
-    this.#chain.beginAt(entry, entry.takenAt ?? null)
+    this.#chain.beginAt(entry, takenAtOf(entry))
     this.#heldClusterId = entry.clusterId
   }
 

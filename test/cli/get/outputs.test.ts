@@ -1,7 +1,8 @@
 /** Tests of the forms and orders in which `get` prints objects, of one resource and of several. */
 import t from 'tap'
 import { keyFromText } from '../../../src/model/event.js'
-import { pod, startApp } from '../../support/app.js'
+import { startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
 import { type CliResult, eachAtOnce, runCli } from '../support/run-cli.js'
 
 const BIG = '9007199254740993'

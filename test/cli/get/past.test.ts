@@ -1,6 +1,7 @@
 /** Tests of `get` and `watch` at past revisions. */
 import t from 'tap'
-import { pod, startApp } from '../../support/app.js'
+import { startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
 import { type CliResult, runCli } from '../support/run-cli.js'
 
 const app = await startApp(t)

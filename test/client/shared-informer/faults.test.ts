@@ -7,7 +7,9 @@ import { type KubeObject, SharedInformer } from '../../../src/client/browser.js'
 import { nodeTransport } from '../../../src/client/index.js'
 import { fetchTransport } from '../../../src/reflector/fetch-transport.js'
 import { type HttpFaults, startHttpFaults } from '../../reflector/http-faults.js'
-import { type AppHarness, pod, startApp, until } from '../../support/app.js'
+import { type AppHarness, startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
+import { until } from '../../support/until.js'
 import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.js'
 
 /** The times are shorter than in production, in the same ratios, to keep the tests short. */

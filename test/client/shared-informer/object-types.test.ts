@@ -10,7 +10,8 @@ import {
   type WatchItem,
   watch,
 } from '../../../src/client/index.js'
-import { pod, startApp } from '../../support/app.js'
+import { startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
 
 const on = (node: string): object => ({ spec: { nodeName: node, containers: [] } })
 

@@ -1,5 +1,5 @@
 /** Nodes, pods, services and what follows from them, as a small cluster would have them, for clients that watch several kinds. */
-import { pod } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
 import type { Written } from '../../support/etcd-writer.js'
 import type { World } from './stage.js'
 

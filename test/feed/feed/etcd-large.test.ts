@@ -11,9 +11,9 @@ void t.test(
   '200,101 keys deleted in one transaction reach a feed that watches, and one that starts later',
   async (t) => {
     const flags = [`--max-txn-ops=${KEYS_A_TRANSACTION}`, '--max-request-bytes=10000000']
-    // etcd gives up on a request after 5 s and two of these, and to delete so many keys takes a busy machine longer
-    // than 7 s.
-    const etcd = await startEtcd(t, { flags: [...flags, '--election-timeout=4000'] })
+    // etcd gives up on a request after 5 s and two of these, and to delete so many keys has taken a busy machine longer
+    // than 13 s.
+    const etcd = await startEtcd(t, { flags: [...flags, '--election-timeout=20000'] })
     const options = { pageKeys: 10_000 }
     const live = feedOver(t, etcd, etcd.url, options)
     for (let first = 0; first < DELETED_KEYS; first += KEYS_A_TRANSACTION) {

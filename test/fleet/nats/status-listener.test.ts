@@ -1,8 +1,10 @@
 /** Tests of what a sink is told when statuses of the publisher come, or something else comes in their place. */
 import t from 'tap'
 import { StatusListener } from '../../../src/fleet/nats/status-listener.js'
+import { namesOf } from '../../../src/fleet/nats/names.js'
+import { takenAtOf } from '../../../src/fleet/nats/snapshot-store.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
-import { unsigned } from '../nats-harness.js'
+import { things, unsigned } from '../nats-harness.js'
 import { RecordingSink } from '../../feed/recording-sink.js'
 
 void t.test('anything but a status is ignored, and the next status counts', async (t) => {
@@ -15,6 +17,7 @@ void t.test('anything but a status is ignored, and the next status counts', asyn
         hear = onMessage
         return { close: () => {} }
       },
+      doubtSubject: () => {},
     },
     subject: 'status',
     envelope: unsigned,
@@ -36,4 +39,42 @@ void t.test('anything but a status is ignored, and the next status counts', asyn
   hear(Buffer.from(JSON.stringify({ epoch: 1, sequence: 7, at: 0, ageMs: 0, trouble: null })))
   t.equal(sink.isSynced, true)
   await Promise.resolve()
+})
+
+for (const { what, writtenAgoMs, told } of [
+  { what: 'what was written an hour ago is served as an hour old', writtenAgoMs: 3_600_000, told: [3_604_000] },
+  { what: 'content of an unknown age is never called fresh', writtenAgoMs: null, told: [] },
+]) {
+  void t.test(`without a publisher, ${what}`, (t) => {
+    const sink = new RecordingSink()
+    const clock = new VirtualClock()
+    const ages: number[] = []
+    const confirmed = (ageMs: number): void => void ages.push(ageMs)
+    const listener = new StatusListener({
+      client: { subscribe: () => ({ close: () => {} }), doubtSubject: () => {} },
+      subject: 'status',
+      envelope: unsigned,
+      sink: Object.assign(sink, { confirmed }),
+      clock,
+      position: () => ({ sequence: 7, epoch: 1 }),
+      isFollowing: () => true,
+      isCurrent: () => true,
+      onStuck: () => {},
+    })
+    t.teardown(() => listener.stop())
+    listener.start()
+    listener.moved({ sequence: 7, epoch: 1 }, writtenAgoMs === null ? null : clock.now() - writtenAgoMs)
+    listener.following()
+    for (let i = 0; i < 8; i++) clock.advance(500)
+    t.strictSame(ages, told)
+    t.end()
+  })
+}
+
+void t.test('a snapshot of which the index does not say the age is as old as its name says', (t) => {
+  const name = namesOf('default', things).snapshot(3, 77, 1_700_000_000_000)
+  t.equal(takenAtOf({ name, takenAt: 5 }), 5)
+  t.equal(takenAtOf({ name }), 1_700_000_000_000)
+  t.equal(takenAtOf({ name: 'something else' }), null)
+  t.end()
 })

@@ -1,7 +1,8 @@
 /** Custom resources are read as their definition says now, whatever is stored in etcd. */
 import { get } from 'node:http'
 import t, { type Test } from 'tap'
-import { type AppHarness, startApp, until } from '../../support/app.js'
+import { type AppHarness, startApp } from '../../support/app.js'
+import { until } from '../../support/until.js'
 import { EventReader } from '../../support/event-reader.js'
 
 const GROUP = 'edge.example.com'

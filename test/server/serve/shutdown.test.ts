@@ -5,7 +5,9 @@ import t from 'tap'
 import { Readiness } from '../../../src/server/readiness.js'
 import type { ResourcePipeline } from '../../../src/pipeline/resource-pipeline.js'
 import { silentLogger } from '../../../src/support/log.js'
-import { pod, startApp, until } from '../../support/app.js'
+import { startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
+import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 
 /** On a connection of its own: a drain closes those that clients keep. */

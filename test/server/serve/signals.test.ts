@@ -1,6 +1,6 @@
 /** Signals that come while a server starts, when nobody can have waited for it to be ready (issue 22). */
 import t from 'tap'
-import { until } from '../../support/app.js'
+import { until } from '../../support/until.js'
 import { startServer } from '../../support/server-process.js'
 
 /** Node options that run `code` before the program. */
@@ -8,12 +8,15 @@ const before = (code: string): { readonly NODE_OPTIONS: string } => ({
   NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(code)}`,
 })
 
-/** Sends the process the signal at the moment when it begins to listen. */
+/** Sends the process the signal once, when the first of its ports is open. What it listens on to try things out is none. */
 const whenItListens = (signal: NodeJS.Signals): string => `
   import { Server } from 'node:net'
   const { listen } = Server.prototype
   Server.prototype.listen = function (...args) {
-    this.once('listening', () => process.kill(process.pid, '${signal}'))
+    if (typeof args[0] === 'object' && !globalThis.isPortOpen) {
+      globalThis.isPortOpen = true
+      this.once('listening', () => process.kill(process.pid, '${signal}'))
+    }
     return listen.apply(this, args)
   }`
 

@@ -2,7 +2,9 @@
 import { get } from 'node:http'
 import { gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
-import { type AppHarness, type AppHarnessOptions, pod, startApp, until } from '../../support/app.js'
+import { type AppHarness, type AppHarnessOptions, startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
+import { until } from '../../support/until.js'
 
 interface Answer {
   readonly status: number

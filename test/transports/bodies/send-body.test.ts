@@ -1,6 +1,8 @@
 import { request } from 'node:http'
 import t from 'tap'
-import { pod, startApp, until } from '../../support/app.js'
+import { startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
+import { until } from '../../support/until.js'
 
 void t.test('a list that nobody reads is cut off after --request-timeout, and its bytes are freed', async (t) => {
   const filler = 'x'.repeat(20_000)

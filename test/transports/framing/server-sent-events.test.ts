@@ -2,11 +2,12 @@
 import { type IncomingMessage, get } from 'node:http'
 import t from 'tap'
 import { createEmbeddedUpstream } from '../../../src/upstream/embedded/embedded-upstream.js'
-import { type AppHarness, pod, startApp, until } from '../../support/app.js'
+import { type AppHarness, startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
+import { pause, until } from '../../support/until.js'
 import { openPage } from '../../support/chromium.js'
 import { EventReader } from '../../support/event-reader.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
-import { pause } from '../../support/until.js'
 
 const PODS = '/api/v1/pods'
 

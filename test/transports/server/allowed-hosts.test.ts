@@ -9,7 +9,8 @@ import { type Socket, connect as connectSocket } from 'node:net'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import { whyHostRefused } from '../../../src/transports/server/allowed-hosts.js'
-import { type AppHarness, pod, startApp } from '../../support/app.js'
+import { type AppHarness, startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
 
 const PATH = '/api/v1/pods'
 

@@ -3,7 +3,9 @@ import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2'
 import { type Socket, connect as connectTcp } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
-import { type AppHarness, pod, startApp, until } from '../../support/app.js'
+import { type AppHarness, startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
+import { until } from '../../support/until.js'
 import { EventReader } from '../../support/event-reader.js'
 
 const SECURE = ['--tls-self-signed', '--secure-port', '0', '--shutdown-watch-termination-grace-period', '300ms']

@@ -4,7 +4,9 @@ import { once } from 'node:events'
 import { type IncomingMessage, type RequestOptions, request } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
-import { pod, startApp, until } from '../../support/app.js'
+import { startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
+import { until } from '../../support/until.js'
 
 async function ask(url: string, options: RequestOptions = {}): Promise<{ code: number; text: string }> {
   const [answer] = (await once(request(url, { agent: false, ...options }).end(), 'response')) as [IncomingMessage]

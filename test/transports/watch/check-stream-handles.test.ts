@@ -14,7 +14,8 @@ import {
   findSocketHandle,
   handleUse,
 } from '../../../src/transports/watch/stream-handle.js'
-import { pod, startApp } from '../../support/app.js'
+import { startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
 import { until } from '../../support/until.js'
 
 class Lines implements Logger {

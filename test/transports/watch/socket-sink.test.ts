@@ -5,7 +5,9 @@
 import { Agent, type IncomingMessage, get } from 'node:http'
 import { type Socket, connect } from 'node:net'
 import t, { type Test } from 'tap'
-import { type AppHarness, pod, startApp, until } from '../../support/app.js'
+import { type AppHarness, startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
+import { until } from '../../support/until.js'
 import { EventReader, brief } from '../../support/event-reader.js'
 
 const PODS = '/api/v1/pods'

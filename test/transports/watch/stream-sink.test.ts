@@ -7,7 +7,9 @@ import { connect as connectTls } from 'node:tls'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { Agent, request } from 'undici'
-import { type AppHarness, pod, startApp, until } from '../../support/app.js'
+import { type AppHarness, startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
+import { until } from '../../support/until.js'
 import { EventReader, brief } from '../../support/event-reader.js'
 
 const SECURE = ['--tls-self-signed', '--secure-port', '0']

@@ -8,7 +8,9 @@ import { load } from '../../../src/config/load.js'
 import type { Transport, TransportRequest } from '../../../src/reflector/transport.js'
 import { systemClock } from '../../../src/support/clock.js'
 import { RemoteApiServer } from '../../../src/upstream/http/remote-api-server.js'
-import { type AppHarness, type AppHarnessOptions, pod, startApp, until } from '../../support/app.js'
+import { type AppHarness, type AppHarnessOptions, startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
+import { until } from '../../support/until.js'
 
 interface EventWire {
   readonly metadata: { readonly name: string; readonly resourceVersion: string }

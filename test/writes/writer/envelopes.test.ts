@@ -4,7 +4,9 @@
  */
 import t from 'tap'
 import { keyFromText } from '../../../src/model/event.js'
-import { pod, startApp, until } from '../../support/app.js'
+import { startApp } from '../../support/app.js'
+import { pod } from '../../support/pod.js'
+import { until } from '../../support/until.js'
 import { clientOf } from '../client.js'
 
 const FLAGS = '/apis/distributary.io/v1/flags'

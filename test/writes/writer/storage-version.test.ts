@@ -1,7 +1,8 @@
 /** Objects of a definition are written in the version that it stores, whatever version they are sent in. */
 import t, { type Test } from 'tap'
 import { keyFromText } from '../../../src/model/event.js'
-import { type AppHarness, startApp, until } from '../../support/app.js'
+import { type AppHarness, startApp } from '../../support/app.js'
+import { until } from '../../support/until.js'
 import { clientOf, MERGE } from '../client.js'
 
 const GROUP = 'edge.example.com'

@@ -12,7 +12,7 @@ import { systemClock } from '../../../../src/support/clock.js'
 import { silentLogger } from '../../../../src/support/log.js'
 import { natsAdmin } from '../../../support/nats-admin.js'
 import { type NatsProcess, startNats } from '../../../support/nats-process.js'
-import { pause, until } from '../../../support/until.js'
+import { until } from '../../../support/until.js'
 import { CountedUpstream, type Replica, startReplica, stateOf, stateOfUpstream, things } from '../../nats-harness.js'
 
 /** Keys that a test can change while they are used, as a file that is read again. */
@@ -221,8 +221,10 @@ void t.test('keys are rotated under a running fleet, and nobody loses history', 
     const snapshots = candidate.metrics.snapshots
     if (keys[0] === fresh && keys.length === 2) {
       await until(() => candidate.metrics.snapshots >= Math.max(1, snapshots), 'the new key signs a snapshot')
-      // A question or a status that the old key has signed may still be on its way; operators wait for minutes here.
-      await pause(1_500)
+      // What the old key has signed may still be on its way, and operators wait for minutes here: what follows it has arrived.
+      etcd.put('signed by the new key')
+      await judge(t, etcd, replicas)
+      await edge.freshness.currentRevision()
     }
   }
   for (const { sink, metrics } of replicas) {

@@ -1,7 +1,8 @@
 /** Answers in a deprecated version carry a warning, whatever the verb. The texts are those of an API server 0.37. */
 import { connect, constants } from 'node:http2'
 import t from 'tap'
-import { type AppHarness, startApp, until } from '../../../support/app.js'
+import { type AppHarness, startApp } from '../../../support/app.js'
+import { until } from '../../../support/until.js'
 
 const GROUP = 'edge.example.com'
 

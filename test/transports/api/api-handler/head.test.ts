@@ -3,7 +3,9 @@ import { type ClientHttp2Session, connect as connectHttp2, type OutgoingHttpHead
 import { type Socket, connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { createEmbeddedUpstream } from '../../../../src/upstream/embedded/embedded-upstream.js'
-import { type AppHarness, pod, startApp, until } from '../../../support/app.js'
+import { type AppHarness, startApp } from '../../../support/app.js'
+import { pod } from '../../../support/pod.js'
+import { until } from '../../../support/until.js'
 
 const PODS = '/api/v1/pods'
 const SSE = { accept: 'text/event-stream' }

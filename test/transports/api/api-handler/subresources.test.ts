@@ -1,6 +1,8 @@
 /** Status and scale are read on every server; what an API server 0.37 answers for custom resources is in `test/reference/`. */
 import t, { type Test } from 'tap'
-import { pod, startApp, until } from '../../../support/app.js'
+import { startApp } from '../../../support/app.js'
+import { pod } from '../../../support/pod.js'
+import { until } from '../../../support/until.js'
 
 const GROUP = 'flow.example.com'
 const ROLLOUTS = `/apis/${GROUP}/v1/namespaces/a/rollouts`

@@ -1,0 +1,13 @@
+/** A pod as it is stored, with what a test says of it. */
+export interface PodFields {
+  readonly namespace?: string
+  readonly labels?: Readonly<Record<string, string>>
+  readonly spec?: object
+  readonly status?: object
+}
+
+export function pod(name: string, fields: PodFields = {}): object {
+  const { namespace = 'default', labels, spec = {}, status = { phase: 'Running' } } = fields
+  const metadata = { name, namespace, uid: `uid-${namespace}-${name}`, ...(labels === undefined ? {} : { labels }) }
+  return { kind: 'Pod', apiVersion: 'v1', metadata, spec, status }
+}

@@ -1,0 +1,37 @@
+/**
+ * A TAP program that runs files one after the other in its own process: each is a subtest, named as the
+ * file. They are given as `TEST_FILES=FILE,FILE…`, since tap names folders after the arguments of a process, and `TEST_SECONDS` is how
+ * long each may take.
+ *
+ * A test file adds its tests to the one object that `tap` exports. While a file is loaded, that object hands them on to the
+ * subtest of the file, which ends when all of them have.
+ */
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import t, { type Test } from 'tap'
+
+const { TEST_FILES = '', TEST_SECONDS } = process.env
+// Programs that a test starts are not told.
+delete process.env['TEST_FILES']
+delete process.env['TEST_SECONDS']
+
+const own = { test: t.test.bind(t), teardown: t.teardown.bind(t) }
+
+t.setTimeout(0)
+for (const file of TEST_FILES.split(',')) {
+  await t.test(file, { timeout: Number(TEST_SECONDS) * 1_000 }, async (subtest) => {
+    const restore = handOn(subtest)
+    try {
+      await import(pathToFileURL(resolve(file)).href)
+    } finally {
+      restore()
+    }
+  })
+}
+
+/** Replaces what test files use of tap's object by the same of `subtest`; the result puts it back. */
+function handOn(subtest: Test): () => void {
+  t.test = subtest.test.bind(subtest)
+  t.teardown = subtest.teardown.bind(subtest)
+  return () => void Object.assign(t, own)
+}
