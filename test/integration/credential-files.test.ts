@@ -11,7 +11,7 @@ import t from 'tap'
 import type { IssuedCertificate } from '../../src/auth/certificate.js'
 import { options, type OptionName, optionNames } from '../../src/config/options.js'
 import { Folder, issue } from '../auth/fixtures.js'
-import { pod } from '../support/app.js'
+import { pod } from '../support/pod.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
 import { startNats } from '../support/nats-process.js'
@@ -52,9 +52,9 @@ const seedOf = (user: Secret): string => Buffer.from(user.getSeed()).toString()
 interface Scheme {
   readonly flag: string
   /** The content of the file. */
-  shown(user: Secret): string
+  readonly shown: (user: Secret) => string
   /** The configuration of a NATS server that lets in this user and no other. */
-  config(allowed: Secret, revoked: readonly Secret[]): string
+  readonly config: (allowed: Secret, revoked: readonly Secret[]) => string
 }
 
 function keyScheme(): Scheme {
