@@ -65,10 +65,21 @@ export class JsonClient {
       ...(body === null ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
       ...(authorization === null ? {} : { authorization }),
     }
+    const { request: start } = url.startsWith('http:') ? http : https
+    const signal = AbortSignal.timeout(TIMEOUT_MS)
     return new Promise((resolve, reject) => {
-      const { request: start } = url.startsWith('http:') ? http : https
-      const signal = AbortSignal.timeout(TIMEOUT_MS)
-      const request = start(url, { method, headers, agent: this.#agent, signal }, (response) => {
+      let isAnswered = false
+      const ask = (): void => {
+        const request = start(url, { method, headers, agent: this.#agent, signal }, take)
+        request.on('error', (error) => {
+          // The server may close an idle connection just when it is used again. Nothing that is asked here changes anything.
+          if (request.reusedSocket && !isAnswered && !signal.aborted) ask()
+          else reject(error)
+        })
+        request.end(body ?? undefined)
+      }
+      const take = (response: http.IncomingMessage): void => {
+        isAnswered = true
         const chunks: Buffer[] = []
         let size = 0
         response.on('data', (chunk: Buffer) => {
@@ -80,9 +91,8 @@ export class JsonClient {
         response.on('end', () =>
           resolve({ status: response.statusCode ?? 0, body: parse(Buffer.concat(chunks).toString('utf8')) }),
         )
-      })
-      request.on('error', reject)
-      request.end(body ?? undefined)
+      }
+      ask()
     })
   }
 }

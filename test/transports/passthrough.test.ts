@@ -13,6 +13,7 @@ import { type AppHarness, type AppHarnessOptions, startApp } from '../support/ap
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'
 import { type ApiServerStandIn, startApiServer } from '../support/api-server-stand-in.js'
+import { startOneAnswerServer } from '../support/one-answer-server.js'
 import { createAuthority } from '../support/certificates.js'
 
 interface Scene {
@@ -156,6 +157,20 @@ for (const [name, send] of [
     },
   )
 }
+
+void t.test(
+  'a read is sent again when the API server closes the connection just as it is used again, a write is not',
+  async (t) => {
+    const behind = await startOneAnswerServer(t)
+    const h = await startApp(t, { flags: ['--passthrough', behind.url] })
+    const path = '/apis/other.example/v1/things'
+    behind.asked.length = 0
+    for (let i = 0; i < 3; i++) t.match(await overHttp1(h, 'GET', path), { status: 200, body: '{"kind":"Answer"}' })
+    t.match(await overHttp1(h, 'POST', path, {}, '{}'), { status: 502 })
+    const asked = behind.asked.join()
+    t.match(asked, /^(GET,)?GET,GET,GET,GET,GET,POST$/, 'it may have been done')
+  },
+)
 
 void t.test('the end of a body is found, whatever the method and the framing', async (t) => {
   const { h, behind } = await scene(t)

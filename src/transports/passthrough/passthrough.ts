@@ -190,36 +190,50 @@ export class Passthrough {
     const body = bodyOf(request)
     if (head !== undefined && body !== 'none') throw new BadRequestError('a request to upgrade has no body')
     const upgrade = head === undefined ? null : (request.headers.upgrade ?? null)
+    // A read changes nothing, so it may be sent twice.
+    const isRead = body === 'none' && upgrade === null && ['GET', 'HEAD'].includes(request.method ?? '')
     return new Promise((resolve, reject) => {
-      const outgoing = this.#open(exchange, address, asUser, upgrade, body)
-      const timer = clock.setTimer(responseTimeoutMs, () => {
-        outgoing.destroy(new TimeoutError(`${name} did not answer in time`))
-      })
+      let hasLeft = false
       const fail = (error: Error): void => {
         timer.cancel()
         if (exchange.statusCode === 0) return reject(this.#statusOf(error))
         response.destroy()
         resolve()
       }
+      const open = (): http.ClientRequest => {
+        const opened = this.#open(exchange, address, asUser, upgrade, body)
+        opened.once('error', (error) => {
+          // The other server may close an idle connection just when it is used again.
+          const isStale = opened.reusedSocket && exchange.statusCode === 0 && !(error instanceof StatusError)
+          if (isRead && isStale && !hasLeft) outgoing = open()
+          else fail(error)
+        })
+        opened.once('upgrade', (incoming, socket, firstBytes) => {
+          timer.cancel()
+          onHead(101)
+          if (head === undefined) return void socket.destroy(new Error('an upgrade nobody asked for'))
+          this.#tunnel(exchange, incoming, socket, firstBytes, head)
+        })
+        opened.once('response', (incoming) => {
+          timer.cancel()
+          onHead(incoming.statusCode ?? 502)
+          this.#answer(exchange, incoming, fail)
+        })
+        if (body === 'none') opened.end()
+        return opened
+      }
+      let outgoing = open()
+      const timer = clock.setTimer(responseTimeoutMs, () => {
+        outgoing.destroy(new TimeoutError(`${name} did not answer in time`))
+      })
       // When the client leaves, its request to the other server ends too.
       response.once('close', () => {
+        hasLeft = true
         timer.cancel()
         if (!response.writableFinished) outgoing.destroy()
         resolve()
       })
-      outgoing.once('error', fail)
-      outgoing.once('upgrade', (incoming, socket, firstBytes) => {
-        timer.cancel()
-        onHead(101)
-        if (head === undefined) return void socket.destroy(new Error('an upgrade nobody asked for'))
-        this.#tunnel(exchange, incoming, socket, firstBytes, head)
-      })
-      outgoing.once('response', (incoming) => {
-        timer.cancel()
-        onHead(incoming.statusCode ?? 502)
-        this.#answer(exchange, incoming, fail)
-      })
-      if (body === 'none') return void outgoing.end()
+      if (body === 'none') return
       request.once('aborted', () => outgoing.destroy())
       request.once('end', () => {
         const trailers = Object.entries(request.trailers).filter(
