@@ -19,7 +19,7 @@ import { Cursor, type CursorOwner, type WatcherSink } from './cursor.js'
 import { Endings, noLongerServed } from './endings.js'
 import { FactRegistry, type JsonOf } from './fact-registry.js'
 import type { Group } from './group.js'
-import { type GroupMatcher, type GroupRequest, Groups } from './groups.js'
+import { type GroupMatcher, type GroupRequest, Groups, matcherOf, mostWatchedFirst } from './groups.js'
 import type { MatchedEvent } from './matcher.js'
 import type { Pump } from './pump.js'
 
@@ -162,11 +162,10 @@ export class Dispatcher implements CacheListener, CursorOwner {
     if (this.#isClosed) throw noLongerServed()
     const { start } = request
     if (start.kind === 'after') this.#cache.assertResumable(start.revision)
-    const group = this.#groups.use(request, this.#cache.revision)
+    const group = this.#groups.enter(request, this.#cache.revision)
     const revision = start.kind === 'after' ? start.revision : start.snapshot.revision
     const nowMs = this.#options.clock.monotonic()
     const cursor = new Cursor(this, group, sink, optionsOf(request), revision)
-    group.members.size++
     this.#cursors.add(cursor)
     if (start.kind === 'initial') {
       const prefix = this.#prefixOf(request.namespace)
@@ -238,11 +237,12 @@ export class Dispatcher implements CacheListener, CursorOwner {
     if (this.#groups.size === 0) return
     const { dispatchSlice, unslicedGroups } = this.#options.pump
     let looked = 0
-    let given = 0
     const touched: GroupMatcher[] = []
     const late = new Set<GroupMatcher>()
     for (const event of batch.events) {
-      for (const matcher of this.#groups.index.candidates(event)) {
+      const candidates = this.#groups.index.candidates(event)
+      const isMany = candidates.length > unslicedGroups
+      for (const matcher of isMany ? mostWatchedFirst(candidates) : candidates) {
         if (++looked > unslicedGroups && dispatchSlice.isOver) {
           late.add(matcher)
           continue
@@ -254,15 +254,13 @@ export class Dispatcher implements CacheListener, CursorOwner {
         event.bodies ??= new Map()
       }
     }
-    for (const matcher of touched) {
-      if (!late.has(matcher)) {
-        for (const group of matcher.groups) {
-          if (++given > unslicedGroups && dispatchSlice.isOver) this.#lagBefore(group, batch)
-          else this.#appendTo(group, batch, matcher.matchedEvents)
-        }
-      }
-      matcher.matchedEvents = []
+    const groups = touched.flatMap((matcher) => (late.has(matcher) ? [] : [...matcher.groups]))
+    let given = 0
+    for (const group of groups.length > unslicedGroups ? mostWatchedFirst(groups) : groups) {
+      if (++given > unslicedGroups && dispatchSlice.isOver) this.#lagBefore(group, batch)
+      else this.#appendTo(group, batch, matcherOf(group).matchedEvents)
     }
+    for (const matcher of touched) matcher.matchedEvents = []
     for (const matcher of late) for (const group of matcher.groups) this.#lagBefore(group, batch)
     for (const event of batch.events) event.bodies = null
   }
@@ -296,9 +294,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.#cursors.delete(cursor)
     this.#waiting.delete(cursor)
     this.#bookmarks.remove(cursor)
-    const { group } = cursor
-    group.members.size--
-    if (group.members.size === 0) this.#groups.remove(group, this.#cache.revision)
+    this.#groups.leave(cursor.group, this.#cache.revision)
     this.#options.metrics.ended(reason)
     cursor.options.onEnd(reason)
   }

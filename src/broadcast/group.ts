@@ -27,11 +27,19 @@ import {
 /** An initial state that began this recently is shared by watchers that may be given a state of that age. */
 const INITIAL_SHARE_MS = 2_000
 
+/** Numbers of watchers within a factor of two are one level; more watchers are a higher one. */
+export function watchersLevel(watchers: number): number {
+  return 32 - Math.clz32(watchers)
+}
+
 export class Group<M extends Member = Member> {
   readonly log: FrameLog
   readonly members = new Members<M>()
   /** Whether the pump has the group in its queue; only the pump writes this. */
   isDirty = false
+  #watchers = 0
+  #identity: string | null = null
+  #flow = ''
   /** Monotonic milliseconds at which the newest event in the log was received. */
   receivedAtMs = 0
   readonly #initial = new Map<Revision, InitialFrames>()
@@ -47,6 +55,32 @@ export class Group<M extends Member = Member> {
     logUsage: LogUsage,
   ) {
     this.log = new FrameLog(revision, logUsage)
+  }
+
+  /** Watchers in any state. */
+  get watchers(): number {
+    return this.#watchers
+  }
+
+  /**
+   * The flow among which the pump shares its time: the groups of one caller that have about as many watchers. What many
+   * callers share belongs to none of them. So thousands of groups of one watcher delay neither those of other callers nor a
+   * group that a hundred watch.
+   */
+  get flow(): string {
+    return this.#flow
+  }
+
+  /** A watcher comes. */
+  enter(identity: string): void {
+    if (this.#watchers === 0) this.#identity = identity
+    else if (this.#identity !== identity) this.#identity = null
+    this.#setWatchers(this.#watchers + 1)
+  }
+
+  /** A watcher has left. */
+  leave(): void {
+    this.#setWatchers(this.#watchers - 1)
   }
 
   /** Returns the frames of one revision's events; null when there is nothing to deliver. */
@@ -161,6 +195,13 @@ export class Group<M extends Member = Member> {
 
   #isShown({ type, event }: MatchedEvent): boolean {
     return type !== 'MODIFIED' || !this.encoder.isSame!(event.previous!, event.object!)
+  }
+
+  #setWatchers(watchers: number): void {
+    const level = watchersLevel(watchers)
+    const owner = this.#identity === null ? '' : `\n${this.#identity}`
+    this.#watchers = watchers
+    this.#flow = `${level}${owner}`
   }
 
   #frameOne(type: 'BOOKMARK', body: Buffer, revision: Revision): WriteUnit {

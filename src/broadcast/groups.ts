@@ -7,7 +7,7 @@ import type { Revision } from '../model/revision.js'
 import type { Cursor } from './cursor.js'
 import type { FactRegistry } from './fact-registry.js'
 import type { LogUsage } from './frame-log.js'
-import { Group } from './group.js'
+import { Group, watchersLevel } from './group.js'
 import { Matcher, type MatchedEvent, type WatchSelector, matcherKey } from './matcher.js'
 import { MatcherIndex } from './matcher-index.js'
 import type { WireFormat } from './wire-format.js'
@@ -25,6 +25,8 @@ export interface GroupRequest {
 
 export class GroupMatcher extends Matcher {
   readonly groups = new Set<Group<Cursor>>()
+  /** Of all its groups. */
+  watchers = 0
   /** Events of the batch that is being dispatched. */
   matchedEvents: MatchedEvent[] = []
 }
@@ -56,8 +58,22 @@ export class Groups {
     return this.#groups.values()
   }
 
-  /** @param headRevision where the log of a new group begins. */
-  use(request: GroupRequest, headRevision: Revision): Group<Cursor> {
+  /** A watcher enters its group. @param headRevision where the log of a new group begins. */
+  enter(request: GroupRequest, headRevision: Revision): Group<Cursor> {
+    const group = this.#groupFor(request, headRevision)
+    group.enter(request.identity)
+    matcherOf(group).watchers++
+    return group
+  }
+
+  /** A watcher has left its group; the last one takes the group along. */
+  leave(group: Group<Cursor>, headRevision: Revision): void {
+    group.leave()
+    matcherOf(group).watchers--
+    if (group.watchers === 0) this.#remove(group, headRevision)
+  }
+
+  #groupFor(request: GroupRequest, headRevision: Revision): Group<Cursor> {
     const key = groupKey(request)
     const existing = this.#groups.get(key)
     if (existing !== undefined) return existing
@@ -70,8 +86,8 @@ export class Groups {
     return group
   }
 
-  remove(group: Group<Cursor>, headRevision: Revision): void {
-    const matcher = group.matcher as GroupMatcher
+  #remove(group: Group<Cursor>, headRevision: Revision): void {
+    const matcher = matcherOf(group)
     const { namespace, selector } = matcher
     this.#groups.delete(groupKey({ namespace, selector, encoder: group.encoder, wire: group.wire }))
     group.log.reset(headRevision)
@@ -92,6 +108,21 @@ export class Groups {
     }
     return matcher
   }
+}
+
+/** Every group of a resource has one that was made here. */
+export function matcherOf(group: Group<Cursor>): GroupMatcher {
+  return group.matcher as GroupMatcher
+}
+
+/**
+ * Those with the most watchers first, by powers of two and otherwise in the given order: what is done for many costs the
+ * same as what is done for one. Linear in the number of items.
+ */
+export function mostWatchedFirst<T extends { readonly watchers: number }>(items: readonly T[]): readonly T[] {
+  const levels: T[][] = []
+  for (const item of items) (levels[watchersLevel(item.watchers)] ??= []).push(item)
+  return levels.reverse().flat()
 }
 
 function groupKey({ namespace, selector, encoder, wire }: Omit<GroupRequest, 'identity'>): string {

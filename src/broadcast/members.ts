@@ -14,8 +14,6 @@ export class Members<M extends Member> {
   readonly active: M[] = []
   /** Lagging watchers at the head that still wait for their first event. */
   readonly parked = new Set<M>()
-  /** Watchers in any state. */
-  size = 0
   /**
    * Where the pass over `active` stands: on the way up the visited are below it, on the way down those still to come.
    */

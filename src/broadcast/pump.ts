@@ -8,10 +8,14 @@
  *
  * Cursors that need more than the log (initial state, replay from the ring, a socket that has just drained) stand in a
  * queue of their own; each gets a bounded turn, in between the groups.
+ *
+ * In both queues time is shared evenly between flows (`Group.flow`), so that whoever opens thousands of watches with
+ * something of their own to encode delays those watches alone.
  */
 import type { Cursor } from './cursor.js'
 import type { Group } from './group.js'
-import { LoopSlice } from '../support/turns.js'
+import { FairQueue } from '../support/fair-queue.js'
+import { beforeTurns, LoopSlice } from '../support/turns.js'
 
 export interface PumpOptions {
   /** The length of one slice of work between two turns of the event loop, in milliseconds. */
@@ -52,10 +56,8 @@ export class Pump {
   readonly unslicedGroups: number
   readonly #sliceMs: number
   readonly #metrics: PumpOptions['metrics']
-  readonly #groups: { group: Group<Cursor>; advance: Advance }[] = []
-  #groupsAt = 0
-  readonly #cursors: { cursor: Cursor; advance: Advance }[] = []
-  #cursorsAt = 0
+  readonly #groups = new FairQueue<{ readonly group: Group<Cursor>; readonly advance: Advance }>()
+  readonly #cursors = new FairQueue<{ readonly cursor: Cursor; readonly advance: Advance }>()
   #isScheduled = false
   #isStopped = false
   readonly #run = (): void => this.#slice()
@@ -69,7 +71,7 @@ export class Pump {
 
   /** The number of cursors and groups with work to do. */
   get depth(): number {
-    return this.#groups.length - this.#groupsAt + (this.#cursors.length - this.#cursorsAt)
+    return this.#groups.size + this.#cursors.size
   }
 
   /** Called when the group's log has grown. */
@@ -77,14 +79,14 @@ export class Pump {
     if (group.isDirty) return
     group.isDirty = true
     group.members.beginPass()
-    this.#groups.push({ group, advance })
+    this.#groups.push(group.flow, { group, advance })
     this.#schedule()
   }
 
   enqueueCursor(cursor: Cursor, advance: Advance): void {
     if (cursor.isQueued) return
     cursor.isQueued = true
-    this.#cursors.push({ cursor, advance })
+    this.#cursors.push(cursor.group.flow, { cursor, advance })
     this.#schedule()
   }
 
@@ -95,7 +97,7 @@ export class Pump {
   #schedule(): void {
     if (this.#isScheduled || this.#isStopped) return
     this.#isScheduled = true
-    setImmediate(this.#run)
+    beforeTurns(this.#run)
   }
 
   #slice(): void {
@@ -104,64 +106,60 @@ export class Pump {
     const started = performance.now()
     const end = started + this.#sliceMs
     // Half of the slice for each, so that a storm of replays does not hold up live events, nor they the storm.
-    const hasCursors = this.#cursors.length > this.#cursorsAt
-    this.#passGroups(hasCursors ? started + this.#sliceMs / 2 : end)
+    const hasCursors = this.#cursors.size > 0
+    this.#passGroups(started, hasCursors ? started + this.#sliceMs / 2 : end)
     if (hasCursors) this.#turnCursors(end)
     this.#metrics.passSlice((performance.now() - started) / 1000)
     if (this.depth > 0) this.#schedule()
   }
 
-  #passGroups(end: number): void {
-    while (this.#groupsAt < this.#groups.length) {
-      const { group, advance } = this.#groups[this.#groupsAt]!
-      const { members, log } = group
-      const isLate = this.#passGroup(group, advance, end)
-      if (isLate && !members.isPassComplete) return
-      this.#groupsAt++
-      group.isDirty = false
-      const hasMore = members.active.some((cursor) => !cursor.isBlocked && cursor.offset < log.endOffset)
-      advance.passed(group)
-      if (hasMore) this.enqueueGroup(group, advance)
-      if (isLate) break
+  #passGroups(started: number, end: number): void {
+    let nowMs = started
+    while (nowMs < end) {
+      const item = this.#groups.take()
+      if (item === undefined) return
+      const beganMs = nowMs
+      nowMs = this.#passGroup(item.group, item.advance, end)
+      if (item.group.members.isPassComplete) this.#passed(item.group, item.advance)
+      else this.#groups.push(item.group.flow, item)
+      this.#groups.spent(nowMs - beganMs)
     }
-    this.#groupsAt = compact(this.#groups, this.#groupsAt)
   }
 
-  /** @returns true when the time was up. */
-  #passGroup(group: Group<Cursor>, advance: Advance, end: number): boolean {
+  /** @returns the time at which it ended: later than `end` when some of the group may be left. */
+  #passGroup(group: Group<Cursor>, advance: Advance, end: number): number {
     let untilClock = CURSORS_PER_CLOCK_READ
     const { members } = group
     for (let cursor = members.nextInPass(); cursor !== undefined; cursor = members.nextInPass()) {
       advance.advanceActive(cursor)
-      if (--untilClock === 0) {
-        if (performance.now() >= end) return true
-        untilClock = CURSORS_PER_CLOCK_READ
-      }
+      if (--untilClock > 0) continue
+      const nowMs = performance.now()
+      if (nowMs >= end) return nowMs
+      untilClock = CURSORS_PER_CLOCK_READ
     }
     // A pass over few cursors reads the clock once, so that ten thousand groups of one are sliced as well.
-    return performance.now() >= end
+    return performance.now()
+  }
+
+  #passed(group: Group<Cursor>, advance: Advance): void {
+    const { members, log } = group
+    group.isDirty = false
+    const hasMore = members.active.some((cursor) => !cursor.isBlocked && cursor.offset < log.endOffset)
+    advance.passed(group)
+    if (hasMore) this.enqueueGroup(group, advance)
   }
 
   #turnCursors(end: number): void {
-    // Those queued during this turn have their turn in the next.
-    const until = this.#cursors.length
-    while (this.#cursorsAt < until) {
-      const { cursor, advance } = this.#cursors[this.#cursorsAt++]!
+    let nowMs = performance.now()
+    // At most as many turns as there were cursors: those queued meanwhile have theirs in the next slice.
+    for (let left = this.#cursors.size; left > 0; left--) {
+      const { cursor, advance } = this.#cursors.take()!
+      const beganMs = nowMs
       cursor.isQueued = false
       if (advance.advanceOther(cursor)) this.enqueueCursor(cursor, advance)
-      if (performance.now() >= end) break
+      nowMs = performance.now()
+      this.#cursors.spent(nowMs - beganMs)
+      if (nowMs >= end) return
     }
-    this.#cursorsAt = compact(this.#cursors, this.#cursorsAt)
   }
-}
-
-/** Lets go of the consumed front of a queue, at a cost that is constant per item. @returns the new front. */
-function compact(queue: unknown[], front: number): number {
-  if (front === queue.length) {
-    queue.length = 0
-    return 0
-  }
-  if (front < 1024 || front * 2 < queue.length) return front
-  queue.splice(0, front)
-  return 0
 }

@@ -3,7 +3,7 @@
  * It is cut by time and not by count, because no number of objects says how long they take.
  *
  * One iteration of the event loop has one slice for all such work together, however many requests there are: who wants
- * to go on takes a turn, and turns come in the order in which they were asked for.
+ * to go on takes a turn, and turns come in the order in which they were asked for. What is due to watchers goes first.
  */
 
 /** Nobody feels it, and a turn of the event loop costs a thousandth of it. */
@@ -119,15 +119,38 @@ export class Arrivals {
   }
 }
 
+let ahead: (() => void)[] = []
+let aheadImmediate: NodeJS.Immediate | undefined
+
+/**
+ * Runs once at the end of this iteration of the event loop, before any request has its turn, whoever asked first. This is for
+ * what is due to watchers. To go on in the next iteration, it asks again.
+ */
+export function beforeTurns(run: () => void): void {
+  ahead.push(run)
+  aheadImmediate ??= setImmediate(runAhead)
+}
+
+function runAhead(): void {
+  const due = ahead
+  ahead = []
+  clearImmediate(aheadImmediate)
+  aheadImmediate = undefined
+  for (const run of due) run()
+}
+
 export class Turns {
   readonly #sliceMs: number
+  readonly #before: () => void
   #waiting: (() => void)[] = []
   #next = 0
   #slice: Slice | null = null
   readonly #run = (): void => this.#grant()
 
-  constructor(sliceMs = SLICE_MS) {
+  /** @param before called before each turn is given. */
+  constructor(sliceMs = SLICE_MS, before: () => void = () => {}) {
     this.#sliceMs = sliceMs
+    this.#before = before
   }
 
   /** The time of this iteration of the event loop is used up: whoever works must take a turn before going on. */
@@ -145,6 +168,7 @@ export class Turns {
 
   /** One at a time: what follows a promise runs only when this function has returned. */
   #grant(): void {
+    this.#before()
     const resolve = this.#waiting[this.#next++]!
     if (this.#next < this.#waiting.length) setImmediate(this.#run)
     else {
@@ -157,7 +181,7 @@ export class Turns {
 }
 
 /** The turns of this process's event loop. */
-export const turns = new Turns()
+export const turns = new Turns(SLICE_MS, runAhead)
 
 /**
  * The turns of what comes from the source, such as a page of a list: they do not wait behind those of requests, of which

@@ -56,6 +56,25 @@ void t.test(
   },
 )
 
+void t.test('what many watch is handed out before what is encoded for one alone, whoever came first', async (t) => {
+  const { watch, apply, settle } = createHarness({ revision: 10, dispatchMs: 0, unslicedGroups: 16 })
+  const encoders = Array.from({ length: 200 }, (_, i): BodyEncoder => ({ ...plainEncoder, key: `plain ${i}` }))
+  const loners = encoders.map((encoder) => watch({ encoder }))
+  const selectors = encoders.map((_, i) => watch({ labels: `app!=${i}` }))
+  const selected = Array.from({ length: 20 }, () => watch({ labels: 'app!=web' }))
+  const many = Array.from({ length: 20 }, () => watch())
+  await settle()
+  await apply(batch(11, put('x', 'a', 11)), batch(12, put('x', 'a', 12)), batch(13, put('x', 'a', 13)))
+  const all = ['ADDED a@11', 'MODIFIED a@12', 'MODIFIED a@13']
+  for (const { seen } of [...loners, ...selectors, ...selected, ...many]) t.same(seen, all)
+  const writesOf = (watchers: readonly Watcher[]): number[] => [
+    ...new Set(watchers.map(({ sink }) => sink.writes.length)),
+  ]
+  t.same(writesOf(many), [1], 'from the log')
+  t.same(writesOf(selected), [1], 'by a selector too')
+  t.ok(writesOf(loners).includes(3), 'the others from the ring')
+})
+
 void t.test('a watch from a revision', (t) => {
   void t.test('a watcher at the head gets each new revision in one write', async (t) => {
     const { watch, apply } = createHarness({ revision: 10 })

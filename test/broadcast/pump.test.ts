@@ -11,10 +11,11 @@ import { lineWire, plainEncoder, rev } from '../support/objects.js'
 import { nextTurn } from '../support/virtual-clock.js'
 import { TestSink } from './harness.js'
 
-function groupOf(size: number): { group: Group<Cursor>; cursors: Cursor[] } {
+function groupOf(size: number, identity = 'ann'): { group: Group<Cursor>; cursors: Cursor[] } {
   const matcher = new Matcher('', EVERYTHING, new FactRegistry(() => null), 'v1')
   const group = new Group<Cursor>('1', matcher, plainEncoder, lineWire, rev(1), { bytes: 0 })
   const cursors = Array.from({ length: size }, () => addCursor(group))
+  for (let i = 0; i < size; i++) group.enter(identity)
   return { group, cursors }
 }
 
@@ -40,14 +41,18 @@ function recorder(costMs = 0, onVisit: (cursor: Cursor) => void = () => {}) {
   const visits: Cursor[] = []
   const turns: Cursor[] = []
   let passes = 0
+  const spend = (): void => {
+    for (const end = performance.now() + costMs; performance.now() < end;);
+  }
   const advance: Advance = {
     advanceActive(cursor) {
       visits.push(cursor)
       onVisit(cursor)
-      for (const end = performance.now() + costMs; performance.now() < end;);
+      spend()
     },
     advanceOther(cursor) {
       turns.push(cursor)
+      spend()
       return false
     },
     passed: () => passes++,
@@ -229,6 +234,30 @@ void t.test('ten thousand groups of one are sliced and none is forgotten', async
   t.equal(seen.visits.length, 10_000)
   t.equal(seen.passes, 10_000)
   t.ok(slices.length > 3, `${slices.length} slices`)
+})
+
+void t.test('thousands of watches of one caller stand behind the few of others, not before them', async (t) => {
+  const pump = new Pump({ metrics: { passSlice: () => {} } })
+  const seen = recorder(0.002)
+  const many = Array.from({ length: 3_000 }, () => groupOf(1))
+  const others = {
+    'of another caller': groupOf(1, 'eve'),
+    'with more watchers': groupOf(10),
+    'with watchers of several callers': groupOf(1),
+  }
+  others['with watchers of several callers'].group.enter('eve')
+  const groups = [...many, ...Object.values(others)]
+  for (const { group, cursors } of groups) {
+    pump.enqueueGroup(group, seen.advance)
+    for (const cursor of cursors) pump.enqueueCursor(cursor, seen.advance)
+  }
+  await settle(pump)
+  for (const order of [seen.visits, seen.turns]) {
+    t.equal(order.length, 3_012, 'each once')
+    for (const [name, { cursors }] of Object.entries(others)) {
+      t.ok(order.indexOf(cursors.at(-1)!) < order.indexOf(many.at(-1)!.cursors[0]!), name)
+    }
+  }
 })
 
 void t.test('a stopped pump does nothing more', async (t) => {

@@ -1,6 +1,6 @@
 /** Slices of the event loop: everybody gets on, and nothing takes more than its slice before others have theirs. */
 import t from 'tap'
-import { Arrivals, partsOf, Slice, Turns } from '../../src/support/turns.js'
+import { Arrivals, beforeTurns, partsOf, Slice, turns, Turns } from '../../src/support/turns.js'
 
 void t.test('one turn is given in one iteration of the event loop, in the order of asking', async (t) => {
   const turns = new Turns()
@@ -173,4 +173,25 @@ void t.test('those who waited for one thing go on one after the other, as many a
   t.same(order, numbers)
   t.equal(mostInIteration, 3)
   t.equal(arrivals.waiting, 0)
+})
+
+void t.test('what goes before turns does so whoever asked first, once in an iteration of the event loop', async (t) => {
+  const order: string[] = []
+  let left = 2
+  const work = (): void => {
+    order.push('work')
+    if (--left > 0) beforeTurns(work)
+  }
+  const asked = [1, 2].map(async (number) => {
+    await turns.take()
+    order.push(`request ${number}`)
+  })
+  beforeTurns(work)
+  await Promise.all(asked)
+  t.same(order, ['work', 'request 1', 'work', 'request 2'])
+  beforeTurns(() => order.push('alone'))
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(order.at(-1), 'alone', 'without a request it runs as well')
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(order.length, 5, 'and only once')
 })

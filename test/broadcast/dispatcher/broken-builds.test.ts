@@ -131,7 +131,7 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
   },
   'a watcher that has left stays in its group': (harness) => {
     groupsOf(harness, (group) => {
-      group.members.size++
+      group.enter('')
     })
   },
 }
