@@ -8,15 +8,17 @@ import net from 'node:net'
 import type { Test } from 'tap'
 
 export interface Balancer {
-  readonly url: string
+  readonly port: number
   /** Ports of the replicas that are handed new connections. */
   readonly ready: ReadonlySet<number>
-  add(port: number): void
+  /** @param healthPort of plain HTTP, where `/readyz` is asked. Default: `port`. */
+  add(port: number, healthPort?: number): void
   remove(port: number): void
 }
 
 export async function startBalancer(t: Test, pollMs: number): Promise<Balancer> {
-  const replicas = new Set<number>()
+  /** The ports of their health, by those of the connections. */
+  const replicas = new Map<number, number>()
   const ready = new Set<number>()
   const sockets = new Set<net.Socket>()
   let turn = 0
@@ -41,8 +43,8 @@ export async function startBalancer(t: Test, pollMs: number): Promise<Balancer> 
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const poll = setInterval(() => {
-    for (const port of replicas) {
-      void isReady(port).then((is) => (is && replicas.has(port) ? ready.add(port) : ready.delete(port)))
+    for (const [port, healthPort] of replicas) {
+      void isReady(healthPort).then((is) => (is && replicas.has(port) ? ready.add(port) : ready.delete(port)))
     }
   }, pollMs)
   t.teardown(() => {
@@ -50,10 +52,11 @@ export async function startBalancer(t: Test, pollMs: number): Promise<Balancer> 
     for (const socket of sockets) socket.destroy()
     server.close()
   })
+  const { port } = server.address() as net.AddressInfo
   return {
-    url: `http://127.0.0.1:${(server.address() as net.AddressInfo).port}`,
+    port,
     ready,
-    add: (port) => void replicas.add(port),
+    add: (port, healthPort = port) => void replicas.set(port, healthPort),
     remove: (port) => void (replicas.delete(port), ready.delete(port)),
   }
 }

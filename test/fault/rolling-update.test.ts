@@ -2,8 +2,10 @@
  * A rolling update as a Deployment makes one: before each old replica ends, a new one is ready, and the balancer learns of
  * both only by `/readyz`. No client may notice: no request fails, no watch relists, and every change arrives.
  */
-import { type OutgoingHttpHeaders, Agent, type IncomingMessage, request } from 'node:http'
 import { once } from 'node:events'
+import { Agent, type IncomingMessage, request } from 'node:http'
+import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2'
+import { Agent as SecureAgent, request as requestSecurely } from 'node:https'
 import { KubeConfig, CoreV1Api, makeInformer } from '@kubernetes/client-node'
 import t, { type Test } from 'tap'
 import { pod } from '../support/pod.js'
@@ -16,35 +18,105 @@ import { type Balancer, startBalancer } from './balancer.js'
 const POLL_MS = 100
 const KEPT_ALIVE = 4
 
+interface Ask {
+  readonly url: string
+  readonly method: string
+  readonly path: string
+  readonly body: string | undefined
+}
+
+/** Sends requests on a connection that it keeps. */
+interface Sender {
+  /** Returns the status. @throws Error when there is no whole answer. */
+  send(ask: Ask): Promise<number | undefined>
+  close(): void
+}
+
+const PATCH = { 'content-type': 'application/merge-patch+json' }
+
+/** HTTP/1.1, as `url` says with TLS or without. */
+function http1(): Sender {
+  const [plain, secure] = [
+    new Agent({ keepAlive: true, maxSockets: 1 }),
+    new SecureAgent({ keepAlive: true, maxSockets: 1, rejectUnauthorized: false }),
+  ]
+  return {
+    async send({ url, method, path, body }) {
+      const options = { method, headers: body === undefined ? {} : PATCH }
+      const target = new URL(path, url)
+      const asked =
+        target.protocol === 'https:'
+          ? requestSecurely(target, { ...options, agent: secure })
+          : request(target, { ...options, agent: plain })
+      asked.end(body)
+      const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+      answer.resume()
+      await once(answer, 'end')
+      return answer.statusCode
+    },
+    close: () => {
+      plain.destroy()
+      secure.destroy()
+    },
+  }
+}
+
+/** HTTP/2 with TLS, as client-go: after a GOAWAY it opens another connection, and sends there what the first one refused. */
+function http2(): Sender {
+  let session: ClientHttp2Session | null = null
+  const open = (url: string): ClientHttp2Session => {
+    if (session === null || session.closed || session.destroyed) {
+      const opened = connect(url, { rejectUnauthorized: false })
+      opened.on('error', () => {})
+      opened.on('goaway', () => opened.close())
+      session = opened
+    }
+    return session
+  }
+  const send = async ({ url, method, path, body }: Ask, attempt = 0): Promise<number | undefined> => {
+    const headers = { ':method': method, ':path': path, ...(body === undefined ? {} : PATCH) }
+    let stream: ClientHttp2Stream | null = null
+    try {
+      stream = open(url).request(headers)
+      stream.end(body)
+      const [answer] = (await once(stream, 'response')) as [{ ':status'?: number }]
+      stream.resume()
+      if (!stream.readableEnded) await once(stream, 'end')
+      return answer[':status']
+    } catch (error) {
+      const wasRefused = stream === null || stream.rstCode === constants.NGHTTP2_REFUSED_STREAM
+      if (!wasRefused || attempt > 2) throw error
+      return await send({ url, method, path, body }, attempt + 1)
+    }
+  }
+  return { send, close: () => session?.destroy() }
+}
+
 /** Asks again and again on a connection that is kept alive; what fails is noted. */
 class Asker {
   answered = 0
   readonly failures: string[] = []
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  readonly #sender: Sender
   #isStopped = false
   readonly done: Promise<void>
 
-  constructor(url: string, method: string, path: string, body?: () => string) {
+  constructor(sender: Sender, url: string, method: string, path: string, body?: () => string) {
+    this.#sender = sender
     this.done = this.#askOn(url, method, path, body)
   }
 
   async #askOn(url: string, method: string, path: string, body?: () => string): Promise<void> {
-    const headers: OutgoingHttpHeaders = body === undefined ? {} : { 'content-type': 'application/merge-patch+json' }
     while (!this.#isStopped) {
       try {
-        const asked = request(new URL(path, url), { method, headers, agent: this.#agent })
-        asked.end(body?.())
-        const [answer] = (await once(asked, 'response')) as [IncomingMessage]
-        answer.resume()
-        await once(answer, 'end')
-        if (answer.statusCode === 200) this.answered++
-        else this.failures.push(`${method} ${path}: ${answer.statusCode}`)
+        const status = await this.#sender.send({ url, method, path, body: body?.() })
+        if (status === 200) this.answered++
+        else this.failures.push(`${method} ${path}: ${status}`)
       } catch (error) {
         this.failures.push(`${method} ${path}: ${String(error)}`)
       }
       await pause(5)
     }
-    this.#agent.destroy()
+    this.#sender.close()
   }
 
   async stop(): Promise<void> {
@@ -73,72 +145,91 @@ function follow(t: Test, url: string) {
   return { informer, seen }
 }
 
-async function startReplica(t: Test, etcd: string, balancer: Balancer): Promise<ServerProcess> {
-  const replica = await startServer(t, {
+interface Replica {
+  readonly process: ServerProcess
+  /** Where the balancer sends connections. */
+  readonly port: number
+}
+
+async function startReplica(t: Test, etcd: string, balancer: Balancer, isSecure: boolean): Promise<Replica> {
+  const process = await startServer(t, {
     flags: [
       `--etcd-servers=${etcd}`,
+      ...(isSecure ? ['--tls-self-signed', '--secure-port=0'] : []),
       '--enable-writes',
       '--shutdown-delay-duration=4s',
       '--shutdown-watch-termination-grace-period=1s',
     ],
   })
-  balancer.add(replica.port)
-  await until(() => balancer.ready.has(replica.port), 'the balancer knows the replica')
-  return replica
+  const port = isSecure ? process.securePort : process.port
+  balancer.add(port, process.port)
+  await until(() => balancer.ready.has(port), 'the balancer knows the replica')
+  return { process, port }
 }
 
-void t.test('a rolling update loses no request and relists nobody', async (t) => {
-  const etcd = await startEtcd(t)
-  const writer = new EtcdWriter([etcd])
-  for (let i = 0; i < 20; i++) await writer.put(`/registry/pods/default/p${i}`, pod(`p${i}`))
-  const balancer = await startBalancer(t, POLL_MS)
-  const old = [await startReplica(t, etcd.url, balancer), await startReplica(t, etcd.url, balancer)]
+const WIRES = [
+  { wire: 'HTTP/1.1', isSecure: false, open: http1 },
+  { wire: 'HTTP/1.1 with TLS', isSecure: true, open: http1 },
+  { wire: 'HTTP/2 with TLS', isSecure: true, open: http2 },
+] as const
 
-  let turns = 0
-  const patch = (): string => JSON.stringify({ metadata: { annotations: { turn: String(turns++) } } })
-  const pods = '/api/v1/namespaces/default/pods'
-  const askers = [
-    ...Array.from({ length: KEPT_ALIVE }, (_, i) => new Asker(balancer.url, 'GET', `${pods}/p${i}`)),
-    new Asker(balancer.url, 'GET', pods),
-    new Asker(balancer.url, 'PATCH', `${pods}/p19`, patch),
-  ]
-  const followers = Array.from({ length: 4 }, () => follow(t, balancer.url))
-  for (const { informer } of followers) await informer.start()
-  let written = 0
-  let isWriting = true
-  const writing = (async () => {
-    while (isWriting) {
-      await writer.put(
-        `/registry/pods/default/p${written % 10}`,
-        pod(`p${written % 10}`, { labels: { n: `${written}` } }),
-      )
-      written++
-      await pause(20)
+for (const { wire, isSecure, open } of WIRES) {
+  void t.test(`a rolling update loses no request over ${wire}, and relists nobody`, async (t) => {
+    const etcd = await startEtcd(t)
+    const writer = new EtcdWriter([etcd])
+    for (let i = 0; i < 20; i++) await writer.put(`/registry/pods/default/p${i}`, pod(`p${i}`))
+    const balancer = await startBalancer(t, POLL_MS)
+    const start = async (): Promise<Replica> => await startReplica(t, etcd.url, balancer, isSecure)
+    const old = [await start(), await start()]
+    const url = `${isSecure ? 'https' : 'http'}://127.0.0.1:${balancer.port}`
+
+    let turns = 0
+    const patch = (): string => JSON.stringify({ metadata: { annotations: { turn: String(turns++) } } })
+    const pods = '/api/v1/namespaces/default/pods'
+    const askers = [
+      ...Array.from({ length: KEPT_ALIVE }, (_, i) => new Asker(open(), url, 'GET', `${pods}/p${i}`)),
+      new Asker(open(), url, 'GET', pods),
+      new Asker(open(), url, 'PATCH', `${pods}/p19`, patch),
+    ]
+    const followers = Array.from({ length: 4 }, () => follow(t, url))
+    for (const { informer } of followers) await informer.start()
+    let written = 0
+    let isWriting = true
+    const writing = (async () => {
+      while (isWriting) {
+        await writer.put(
+          `/registry/pods/default/p${written % 10}`,
+          pod(`p${written % 10}`, { labels: { n: `${written}` } }),
+        )
+        written++
+        await pause(20)
+      }
+    })()
+
+    let newest = old[0]!
+    for (const replica of old) {
+      newest = await start()
+      t.equal(await replica.process.kill('SIGTERM'), 0, 'the old one ends in peace')
+      balancer.remove(replica.port)
     }
-  })()
-
-  for (const replica of old) {
-    await startReplica(t, etcd.url, balancer)
-    t.equal(await replica.kill('SIGTERM'), 0, 'the old one ends in peace')
-    balancer.remove(replica.port)
-  }
-  isWriting = false
-  await writing
-  for (const asker of askers) {
-    await asker.stop()
-    t.ok(asker.answered > 100, 'it was asked all the time')
-    t.same(asker.failures, [])
-  }
-  const answer = (await (await fetch(balancer.url + pods)).json()) as { items: { metadata: object }[] }
-  const wanted = new Map(answer.items.map(({ metadata }) => [nameOf(metadata), versionOf(metadata)]))
-  for (const { informer, seen } of followers) {
-    await until(() => {
-      const held = new Map(informer.list().map(({ metadata = {} }) => [nameOf(metadata), versionOf(metadata)]))
-      return held.size === wanted.size && [...wanted].every(([name, version]) => held.get(name) === version)
-    }, 'the informer holds what the server lists')
-    t.equal(seen.lists, 1, 'listed once, at the start')
-  }
-})
+    isWriting = false
+    await writing
+    for (const asker of askers) {
+      await asker.stop()
+      t.ok(asker.answered > 100, 'it was asked all the time')
+      t.same(asker.failures, [])
+    }
+    const answer = (await (await fetch(newest.process.url + pods)).json()) as { items: { metadata: object }[] }
+    const wanted = new Map(answer.items.map(({ metadata }) => [nameOf(metadata), versionOf(metadata)]))
+    for (const { informer, seen } of followers) {
+      await until(() => {
+        const held = new Map(informer.list().map(({ metadata = {} }) => [nameOf(metadata), versionOf(metadata)]))
+        return held.size === wanted.size && [...wanted].every(([name, version]) => held.get(name) === version)
+      }, 'the informer holds what the server lists')
+      t.equal(seen.lists, 1, 'listed once, at the start')
+    }
+  })
+}
 
 const nameOf = (metadata: { name?: string }): string => metadata.name ?? ''
 const versionOf = (metadata: { resourceVersion?: string }): string => metadata.resourceVersion ?? ''

@@ -100,7 +100,7 @@ void t.test('random: every item leaves once, and those of a flow in order', (t) 
       left.set(item[0], (left.get(item[0]) ?? 0) + 1)
       queue.spent(1)
     }
-    t.same(left, pushed, `seed ${seed}`)
+    t.same(Object.fromEntries(left), Object.fromEntries(pushed), `seed ${seed}`)
   }
   t.end()
 })

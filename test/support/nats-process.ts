@@ -55,6 +55,9 @@ export async function startNats(t: Teardown, options: NatsOptions = {}): Promise
   return server!
 }
 
+/** Nothing listens there. */
+const NOWHERE = '127.0.0.1:1'
+
 /** Resolves with three servers once JetStream has a leader. */
 export async function startNatsCluster(t: Teardown, options: NatsOptions = {}): Promise<readonly NatsProcess[]> {
   return start(t, 3, options)
@@ -101,10 +104,12 @@ async function configure(
       const routePort = options.routeProxies?.get(i)?.get(j)?.port ?? ports[j * 3 + 1]!
       routes.push(`nats-route://127.0.0.1:${routePort}`)
     }
+    // Servers tell each other of third ones, and would connect to those past the proxies.
+    const advertised = options.routeProxies === undefined ? '' : `advertise: "${NOWHERE}", `
     const cluster =
       size === 1
         ? ''
-        : `cluster { name: test, listen: "127.0.0.1:${clusterPort}", no_advertise: true, routes: [${routes.join(', ')}] }`
+        : `cluster { name: test, listen: "127.0.0.1:${clusterPort}", ${advertised}no_advertise: true, routes: [${routes.join(', ')}] }`
     const config = (more: string): string => `
       server_name: n${i}
       listen: "127.0.0.1:${port}"

@@ -1,6 +1,7 @@
 /**
  * Sends the clients of one port elsewhere when the server is about to end: over HTTP/2 by GOAWAY; over HTTP/1.1 by
- * `Connection: close` on every answer from then on, and by closing the connection after answers whose heads are out already.
+ * `Connection: close` on every answer from then on, and, once the drain begins, by closing connections after answers whose heads
+ * were out before.
  *
  * Running streams and answers are not cut. Without the drain, a client whose watch has ended would ask again on its open
  * connection, be answered with 503, and ask again there for as long as the server drains.
@@ -17,12 +18,13 @@ export class ConnectionDrain {
 
   /**
    * Ends every connection after its next answer. A client that asks all the time is moved by this alone, so that none of its
-   * requests meets a connection that is being closed.
+   * requests meets a connection that is being closed. So an answer whose head is out already, and promised a connection to use
+   * again, is left alone: the one after it says the opposite.
    */
   announce(): void {
     if (this.#isAnnounced) return
     this.#isAnnounced = true
-    for (const answer of this.#answers) endConnectionAfter(answer)
+    for (const answer of this.#answers) answer.shouldKeepAlive = false
     for (const session of this.#sessions) session.close()
   }
 
@@ -31,6 +33,7 @@ export class ConnectionDrain {
     if (this.#hasBegun) return
     this.#hasBegun = true
     this.announce()
+    for (const answer of this.#answers) endConnectionAfter(answer)
     closeIdle()
   }
 
@@ -49,7 +52,7 @@ export class ConnectionDrain {
   }
 
   #answering(response: ServerResponse): void {
-    if (this.#isAnnounced) return endConnectionAfter(response)
+    if (this.#isAnnounced) response.shouldKeepAlive = false
     this.#answers.add(response)
     response.once('close', () => this.#answers.delete(response))
   }

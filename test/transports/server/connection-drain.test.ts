@@ -1,8 +1,10 @@
 /** A draining server sends its clients elsewhere, on every kind of port; running answers end by themselves. */
+import { createServer, type ServerResponse } from 'node:http'
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2'
-import { type Socket, connect as connectTcp } from 'node:net'
+import { type AddressInfo, type Socket, connect as connectTcp } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
+import { ConnectionDrain } from '../../../src/transports/server/connection-drain.js'
 import { type AppHarness, startApp } from '../../support/app.js'
 import { pod } from '../../support/pod.js'
 import { until } from '../../support/until.js'
@@ -116,3 +118,32 @@ function sessionOf(t: Test, url: string): { client: ClientHttp2Session; goaway: 
   t.teardown(() => client.destroy())
   return { client, goaway: new Promise((resolve) => client.once('goaway', (code) => resolve(code))) }
 }
+
+void t.test('an answer that promised a connection to use again keeps the promise until the drain begins', async (t) => {
+  const drain = new ConnectionDrain()
+  const running: ServerResponse[] = []
+  const server = createServer(
+    drain.wrap((request, response) => {
+      if (request.url === '/long') running.push(response as ServerResponse)
+      response.setHeader('content-length', 2)
+      response.write('a')
+      if (request.url !== '/long') response.end('b')
+    }),
+  )
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const talks = [new Talk(t, connectTcp(port, '127.0.0.1')), new Talk(t, connectTcp(port, '127.0.0.1'))]
+  const [first, second] = talks as [Talk, Talk]
+  for (const talk of talks) talk.ask('/long')
+  await until(() => talks.every(({ text }) => text.endsWith('a')), 'both heads are out')
+  drain.announce()
+  running[0]!.end('b')
+  await until(() => first.text.endsWith('ab'), 'the answer is whole')
+  first.ask('/again')
+  await until(() => /connection: close\r\n[^]*ab$/i.test(first.text), 'the next answer ends the connection')
+  drain.begin(() => server.closeIdleConnections())
+  running[1]!.end('b')
+  await until(() => second.isEnded, 'once the drain has begun, so does the running one')
+  t.match(second.text, /ab$/)
+})
