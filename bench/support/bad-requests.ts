@@ -560,6 +560,34 @@ export const badRequests: readonly BadRequest[] = [
     answers: [200],
   },
   {
+    name: 'a Table of custom objects of 1 MB with 50 columns that search all of them',
+    before: (scale) => [
+      definition(
+        'searches',
+        'Search',
+        { parts: { type: 'array', items: { type: 'object', properties: { leaf: { type: 'integer' } } } } },
+        {
+          additionalPrinterColumns: times(count(scale, 50), (i) => ({
+            name: `Column ${i}`,
+            type: 'integer',
+            jsonPath: '..leaf',
+          })),
+        },
+      ),
+      ...times(count(scale, 8), (i) => {
+        const spec = { parts: times(count(scale, 60_000), (leaf) => ({ leaf })) }
+        const object = { apiVersion: 'bench.example/v1', kind: 'Search', metadata: { name: `search-${i}` }, spec }
+        return sending('POST', '/apis/bench.example/v1/namespaces/bad/searches', JSON_TYPE, object)
+      }),
+    ],
+    request: () => ({
+      method: 'GET',
+      path: '/apis/bench.example/v1/searches',
+      ...accepting('application/json;as=Table;g=meta.k8s.io;v=v1'),
+    }),
+    answers: [200],
+  },
+  {
     name: 'custom objects of 1 MB',
     before: (scale) =>
       times(count(scale, 8), () => widget({ parts: times(count(scale, 60_000), (i) => ({ size: i })) })),

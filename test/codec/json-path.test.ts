@@ -4,6 +4,7 @@ import t from 'tap'
 import { evaluatePath, JsonPathError } from '../../src/codec/json-path/evaluate.js'
 import { JsonPathSyntaxError, parseJsonPath, parseParts } from '../../src/codec/json-path/parse.js'
 import { printedValue } from '../../src/codec/json-path/print.js'
+import { TooMuchWorkError, Work } from '../../src/codec/json-path/work.js'
 import { jsonText, type Json, member, parseJsonTree, textMember } from '../../src/codec/json-tree.js'
 import { customPrinter } from '../../src/dialect/table/custom-columns.js'
 
@@ -51,4 +52,44 @@ void t.test('a path that the object does not have never reaches a prototype', as
   }
   t.throws(() => parseJsonPath(`.${'x'.repeat(20_000)}`), JsonPathSyntaxError)
   t.throws(() => parseJsonPath('.a}{.b'), JsonPathSyntaxError)
+})
+
+void t.test('what a path may look at is bounded, and counted before it is done', async (t) => {
+  const nest = (levels: number): Json => (levels === 0 ? { leaf: 1 } : { a: nest(levels - 1), b: 'x'.repeat(100) })
+  const values: readonly (readonly [string, Json])[] = [
+    ['..leaf', { parts: Array.from({ length: 10_000 }, (_, leaf) => ({ leaf })) }],
+    ['..a..a..a..a', nest(100)],
+    ['.parts[*]', { parts: Array.from({ length: 10_000 }, () => 1) }],
+    ['.parts[0:10000:1]', { parts: Array.from({ length: 10_000 }, () => 1) }],
+    ['.parts[?(@.x==1)]', { parts: Array.from({ length: 10_000 }, () => ({ x: 2 })) }],
+    ['.parts[?(@.x)]', { parts: Array.from({ length: 10_000 }, () => ({ x: 2 })) }],
+    ['.text.*', { text: 'x'.repeat(1_000_000) }],
+  ]
+  for (const [path, value] of values) {
+    t.throws(() => evaluatePath(parseJsonPath(path), value, new Work(5_000)), TooMuchWorkError, path)
+  }
+  const few = new Work(5_000)
+  t.same(evaluatePath(parseJsonPath('.parts[3].leaf'), values[0]![1], few), [3])
+  t.throws(() => few.read('x'.repeat(100_000)), TooMuchWorkError)
+})
+
+void t.test('the columns of one row share what they may look at, and those beyond show nothing', async (t) => {
+  const spec = { size: 7, parts: Array.from({ length: 4_000 }, (_, leaf) => ({ leaf })), text: 'x'.repeat(300_000) }
+  const cellsOf = (paths: readonly string[]): readonly unknown[] => {
+    const columns = paths.map((jsonPath) => ({
+      name: 'x',
+      type: 'string',
+      jsonPath,
+      format: '',
+      description: '',
+      priority: 0,
+    }))
+    return customPrinter(columns).cells({ metadata: { name: 'a' }, spec }, 0)
+  }
+  t.same(cellsOf(['.spec.size', '..leaf', '.spec.size']), ['a', '7', '0', '7'], 'one may look at all of it')
+  const many = cellsOf(Array.from({ length: 50 }, () => '..leaf'))
+  t.equal(many[1], '0')
+  t.equal(many.at(-1), null)
+  const printed = JSON.stringify(cellsOf(Array.from({ length: 50 }, () => '.spec.text')))
+  t.ok(printed.length <= 1_000_000, `nor is more printed than that: ${printed.length}`)
 })

@@ -8,6 +8,7 @@
 import { isNumber, isRecord, type Json, JsonNumber } from '../json-tree.js'
 import { type GoNumber, goNumber } from './numbers.js'
 import type { JsonPath, JsonPathNode, Literal, Slice } from './parse.js'
+import { ANY_WORK, type Work } from './work.js'
 
 export class JsonPathError extends Error {
   override readonly name = 'JsonPathError'
@@ -21,18 +22,23 @@ export class JsonPathError extends Error {
   }
 }
 
-/** Returns every value that the path leads to. @throws JsonPathError */
-export function evaluatePath(path: JsonPath, value: Json): readonly Json[] {
-  return walk(path, [value])
+/**
+ * Returns every value that the path leads to.
+ * @param work what it may come to. Default: anything.
+ * @throws JsonPathError; TooMuchWorkError.
+ */
+export function evaluatePath(path: JsonPath, value: Json, work = ANY_WORK): readonly Json[] {
+  return walk(path, [value], work)
 }
 
-function walk(path: JsonPath, input: readonly Json[]): readonly Json[] {
+function walk(path: JsonPath, input: readonly Json[], work: Work): readonly Json[] {
   let values = input
-  for (const node of path) values = step(node, values)
+  for (const node of path) values = step(node, values, work)
   return values
 }
 
-function step(node: JsonPathNode, values: readonly Json[]): readonly Json[] {
+function step(node: JsonPathNode, values: readonly Json[], work: Work): readonly Json[] {
+  work.visit(1 + values.length)
   switch (node.kind) {
     case 'text':
       return [node.text]
@@ -43,15 +49,15 @@ function step(node: JsonPathNode, values: readonly Json[]): readonly Json[] {
         isRecord(value) && Object.hasOwn(value, node.name) ? [value[node.name] as Json] : [],
       )
     case 'wildcard':
-      return values.flatMap(children)
+      return values.flatMap((value) => children(value, work))
     case 'recursive':
-      return descend(values)
+      return descend(values, work)
     case 'slice':
-      return sliceEach(node, values)
+      return sliceEach(node, values, work)
     case 'union':
-      return node.paths.flatMap((path) => walk(path, values))
+      return node.paths.flatMap((path) => walk(path, values, work))
     case 'filter':
-      return values.flatMap((value) => filterItems(node, value, values))
+      return values.flatMap((value) => filterItems(node, value, values, work))
     case 'word':
       throw new JsonPathError(`unrecognized identifier ${node.word}`, values)
   }
@@ -62,21 +68,25 @@ function literal(value: Literal): Json {
 }
 
 /** The children of a text are its bytes, as in Go. */
-function children(value: Json): readonly Json[] {
-  if (Array.isArray(value)) return value
-  if (typeof value === 'string') return [...Buffer.from(value)]
-  return isRecord(value) ? Object.values(value) : []
+function children(value: Json, work: Work): readonly Json[] {
+  if (typeof value === 'string') {
+    work.visit(value.length)
+    return [...Buffer.from(value)]
+  }
+  const found = Array.isArray(value) ? value : isRecord(value) ? Object.values(value) : []
+  work.visit(found.length)
+  return found
 }
 
 /** Returns every value that contains others, each before its children. */
-function descend(values: readonly Json[]): readonly Json[] {
+function descend(values: readonly Json[], work: Work): readonly Json[] {
   const found: Json[] = []
   const visit = (value: Json): void => {
     if (typeof value === 'string') {
       if (value !== '') found.push(value)
       return
     }
-    const below = children(value)
+    const below = children(value, work)
     if (below.length > 0) found.push(value)
     for (const one of below) visit(one)
   }
@@ -84,7 +94,7 @@ function descend(values: readonly Json[]): readonly Json[] {
   return found
 }
 
-function sliceEach(slice: Slice, values: readonly Json[]): readonly Json[] {
+function sliceEach(slice: Slice, values: readonly Json[], work: Work): readonly Json[] {
   const found: Json[] = []
   for (const value of values) {
     if (value === null) continue
@@ -103,6 +113,7 @@ function sliceEach(slice: Slice, values: readonly Json[]): readonly Json[] {
     if (start > end) throw new JsonPathError(`starting index ${start} is greater than ending index ${end}`, values)
     const stride = slice.step ?? 1
     if (stride <= 0) throw new JsonPathError('step must be > 0', values)
+    work.visit(Math.ceil((end - start) / stride))
     for (let i = start; i < end; i += stride) found.push(value[i]!)
   }
   return found
@@ -110,22 +121,24 @@ function sliceEach(slice: Slice, values: readonly Json[]): readonly Json[] {
 
 type Filter = JsonPathNode & { readonly kind: 'filter' }
 
-function filterItems(filter: Filter, value: Json, input: readonly Json[]): readonly Json[] {
+function filterItems(filter: Filter, value: Json, input: readonly Json[], work: Work): readonly Json[] {
   if (!Array.isArray(value))
     throw new JsonPathError('the value is not an array or a slice and cannot be filtered', input)
   const { operator } = filter
-  if (operator === null) return value.filter((item) => leads(filter.left, item))
+  if (operator === null) return value.filter((item) => leads(filter.left, item, work))
   return value.filter((item) => {
-    const left = onlyValue(filter.left, item, input)
+    const left = onlyValue(filter.left, item, input, work)
     if (left === undefined) return false
-    const right = onlyValue(filter.right, item, input)
-    return right !== undefined && compare(left, operator, right, input)
+    const right = onlyValue(filter.right, item, input, work)
+    if (right === undefined) return false
+    if (typeof left === 'string' && typeof right === 'string') work.read(left)
+    return compare(left, operator, right, input)
   })
 }
 
-function leads(path: JsonPath, item: Json): boolean {
+function leads(path: JsonPath, item: Json, work: Work): boolean {
   try {
-    return walk(path, [item]).length > 0
+    return walk(path, [item], work).length > 0
   } catch (error) {
     if (error instanceof JsonPathError) return error.found.length > 0
     throw error
@@ -133,8 +146,8 @@ function leads(path: JsonPath, item: Json): boolean {
 }
 
 /** Returns undefined when the path finds nothing. */
-function onlyValue(path: JsonPath, item: Json, input: readonly Json[]): Json | undefined {
-  const found = walk(path, [item])
+function onlyValue(path: JsonPath, item: Json, input: readonly Json[], work: Work): Json | undefined {
+  const found = walk(path, [item], work)
   if (found.length > 1) throw new JsonPathError('can only compare one element at a time', input)
   return found[0]
 }

@@ -6,14 +6,21 @@ import { evaluatePath, JsonPathError } from '../../codec/json-path/evaluate.js'
 import { goNumber } from '../../codec/json-path/numbers.js'
 import { type JsonPath, JsonPathSyntaxError, parseJsonPath } from '../../codec/json-path/parse.js'
 import { printedValue } from '../../codec/json-path/print.js'
+import { TooMuchWorkError, Work } from '../../codec/json-path/work.js'
 import { isNumber, type Json, JsonNumber } from '../../codec/json-tree.js'
 import type { PrinterColumn } from '../resource-registry.js'
 import { countAt, entriesAt, field, has, textAt } from './fields.js'
 import { ageOf } from './human-duration.js'
-import { AGE, type Cell, type CellColumn, column, NAME, type Printer, printer } from './printer.js'
+import { AGE, type Cell, type CellColumn, type Column, column, NAME, type Printer, printer } from './printer.js'
 
 /** The longest excerpt of a value in characters, which leaves room for the other columns on a screen. */
 const EXCERPT_LENGTH = 60
+
+/**
+ * The values that the columns of a definition may look at for one row, all together: some milliseconds of the event loop. Columns
+ * beyond show nothing. Those of usual definitions look at some dozens each.
+ */
+const ROW_VALUES = 50_000
 
 /** The columns that the API server shows for a kind without columns of its own. */
 export const plainPrinter: Printer = printer(
@@ -60,13 +67,23 @@ const CUSTOM_AGE: PrinterColumn = {
 
 /** As in the API server, the first column whose path is not a JSONPath is left out, and so are all columns after it. */
 export function customPrinter(columns: readonly PrinterColumn[] | undefined): Printer {
-  const cellColumns: CellColumn[] = []
+  const custom: CustomColumn[] = []
   for (const given of columns === undefined || columns.length === 0 ? [CUSTOM_AGE] : columns) {
     const path = pathOf(given)
     if (path === null) break
-    cellColumns.push(customColumn(given, path))
+    custom.push({ ...definitionOf(given), path })
   }
-  return printer(NAME, ...cellColumns)
+  return {
+    columns: [...printer(NAME).columns, ...custom.map(({ path: _path, ...definition }) => definition)],
+    cells: (object, nowMs) => {
+      const work = new Work(ROW_VALUES)
+      return [NAME.cell(object, nowMs), ...custom.map((one) => customCell(one, object as Json, nowMs, work))]
+    },
+  }
+}
+
+interface CustomColumn extends Column {
+  readonly path: JsonPath
 }
 
 function pathOf({ jsonPath }: PrinterColumn): JsonPath | null {
@@ -78,15 +95,13 @@ function pathOf({ jsonPath }: PrinterColumn): JsonPath | null {
   }
 }
 
-function customColumn(given: PrinterColumn, path: JsonPath): CellColumn {
-  const type = TYPES.has(given.type) ? (given.type as CellColumn['type']) : 'string'
+function definitionOf(given: PrinterColumn): Column {
   return {
     name: given.name,
-    type,
+    type: TYPES.has(given.type) ? (given.type as CellColumn['type']) : 'string',
     format: given.format,
     description: given.description || `Custom resource definition column (in JSONPath format): ${given.jsonPath}`,
     priority: given.priority,
-    cell: (object, nowMs) => customCell(type, object as Json, path, nowMs),
   }
 }
 
@@ -96,8 +111,8 @@ const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'bool
  * Shows the first value that the path leads to; a value that does not have the column's type shows as nothing.
  * Source: the API server's table of custom resources (`tableconvertor`).
  */
-function customCell(type: CellColumn['type'], object: Json, path: JsonPath, nowMs: number): Cell {
-  const value = firstFound(path, object)
+function customCell({ type, path }: CustomColumn, object: Json, nowMs: number, work: Work): Cell {
+  const value = firstFound(path, object, work)
   if (value === undefined) return null
   if (type === 'string') return value === null ? '<no value>' : printedValue(value)
   switch (type) {
@@ -112,11 +127,14 @@ function customCell(type: CellColumn['type'], object: Json, path: JsonPath, nowM
   }
 }
 
-function firstFound(path: JsonPath, object: Json): Json | undefined {
+/** Returns undefined also for what would take too long to find, or to print. */
+function firstFound(path: JsonPath, object: Json, work: Work): Json | undefined {
   try {
-    return evaluatePath(path, object)[0]
+    const [value] = evaluatePath(path, object, work)
+    if (value !== undefined) work.read(value)
+    return value
   } catch (error) {
-    if (error instanceof JsonPathError) return undefined
+    if (error instanceof JsonPathError || error instanceof TooMuchWorkError) return undefined
     throw error
   }
 }
