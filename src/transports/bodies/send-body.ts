@@ -46,7 +46,7 @@ export async function sendBody(
     if (exchange.isHead) {
       const encoding = answer.acceptsGzip ? { 'content-encoding': 'gzip' } : {}
       exchange.writeHead(200, { 'content-type': answer.contentType, ...encoding, ...headers })
-      exchange.response.end()
+      exchange.end()
       return 0
     }
     if (!answer.acceptsGzip) {
@@ -83,7 +83,7 @@ export async function sendPieces(exchange: Exchange, code: number, contentType: 
     if (exchange.isGone) return
     if (!response.write(piece) && exchange.needsDrain) await drained(exchange)
   }
-  if (!exchange.isGone) response.end()
+  if (!exchange.isGone) exchange.end()
 }
 
 async function nextPiece(source: Pieces): Promise<Buffer | undefined> {
@@ -108,7 +108,7 @@ async function writePieces(exchange: Exchange, body: BodyReader, { pace, clock }
     if (!hasRoom && exchange.needsDrain) await drained(exchange)
     else if (turns.isOver) await turns.take()
   }
-  if (!exchange.isGone) response.end()
+  if (!exchange.isGone) exchange.end()
 }
 
 async function drained({ response, signal }: Exchange): Promise<void> {

@@ -10,6 +10,7 @@ import { BadRequestError, InternalError, NotFoundError, type StatusError } from 
 import { whyHostRefused } from './allowed-hosts.js'
 import { answerUnreadable, limitBroken } from './answer-unreadable.js'
 import { isHealthPath } from './health.js'
+import { boundAnswer } from '../watch/linger.js'
 
 export interface BaseServerOptions {
   /** Called when a connection breaks a limit before there is a request, and when a host is refused. */
@@ -57,6 +58,7 @@ export function createBaseServer(
     await reply.code(refusal.code).type('application/json').send(encodeStatus(refusal.toStatus()))
   })
   server.addHook('onSend', async (_request, reply) => {
+    boundAnswer(reply.raw)
     if (!reply.hasHeader('cache-control')) reply.headers(NO_CACHE)
   })
   register(server)

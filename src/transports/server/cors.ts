@@ -24,6 +24,6 @@ export function handleCors(exchange: Exchange, allowedOrigins: readonly string[]
   exchange.headers['access-control-expose-headers'] = 'Date, Retry-After, Warning, X-Distributary-Staleness-Seconds'
   if (exchange.request.method !== 'OPTIONS' || asked === undefined) return false
   exchange.writeHead(204, PREFLIGHT)
-  exchange.response.end()
+  exchange.end()
   return true
 }

@@ -8,6 +8,7 @@ import { negotiateStatus, wantsPretty } from '../../dialect/accept.js'
 import { parseQuery } from '../../dialect/query.js'
 import { statusResponse } from '../../dialect/status-body.js'
 import type { StatusError } from '../../model/status.js'
+import { boundAnswer, lingerMs } from '../watch/linger.js'
 
 /** The longest warning: every client bounds the sum of all headers. */
 const MAX_WARNING_CHARACTERS = 256
@@ -22,9 +23,11 @@ export class Exchange {
   statusCode = 0
   readonly #onClose = (): void => this.#abort?.abort()
 
+  /** @param untakenMs the longest time for which a client may leave so many last bytes of an answer untaken, in milliseconds. */
   constructor(
     readonly request: IncomingMessage,
     readonly response: ServerResponse,
+    readonly untakenMs: (bytes: number) => number = lingerMs,
   ) {
     const url = request.url ?? '/'
     const mark = url.indexOf('?')
@@ -87,7 +90,13 @@ export class Exchange {
   send(code: number, contentType: string, body: Buffer, headers: OutgoingHttpHeaders = {}): void {
     if (this.isGone) return
     this.writeHead(code, { 'content-type': contentType, 'content-length': body.length, ...headers })
-    this.response.end(this.isHead ? undefined : body)
+    this.end(this.isHead ? undefined : body)
+  }
+
+  /** Ends the answer, with its last bytes, which the client has to take in a bounded time. */
+  end(body?: Buffer): void {
+    this.response.end(body)
+    boundAnswer(this.response, this.untakenMs)
   }
 
   /** Sends a document that the client caches under its ETag; a 304 when the client has this version. */
@@ -96,7 +105,7 @@ export class Exchange {
     const isKept = kept.trim() === '*' || kept.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag)
     if (!isKept) return this.send(200, contentType, body, { etag, vary: 'Accept', ...headers })
     this.writeHead(304, { etag, vary: 'Accept', ...headers })
-    this.response.end()
+    this.end()
   }
 
   /** Sends the error as a Status in the form that the client reads, with Retry-After where it names a time. Only before the headers. */

@@ -38,7 +38,7 @@ export function failAsEvents(exchange: Exchange, error: StatusError): boolean {
 /** Answers HEAD with the head of the watch that a GET would open. */
 export function answerHeadOfWatch(exchange: Exchange, form: Negotiated, compress: boolean): void {
   sendHead(exchange, form, compress)
-  exchange.response.end()
+  exchange.end()
 }
 
 function asksForEvents(exchange: Exchange): boolean {

@@ -1,22 +1,45 @@
 /**
  * Bounds how long an ended stream waits for its peer to take the last bytes. A peer that reads nothing would keep the socket
- * and the bytes for ever, so its stream is destroyed after half a minute.
+ * and the bytes for ever, so its stream is destroyed after half a minute, or later where the bytes are many.
  */
+import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
 
 const LINGER_MS = 30_000
+/** The least rate at which the last bytes are taken. */
+const MIN_BYTES_PER_SECOND = 16_000
 /** Long enough for the last bytes to arrive. Bytes that come from the peer meanwhile are ignored. */
 const CLOSE_MS = 5_000
 
+/** How long a peer may take for so many last bytes: milliseconds, in whole seconds, for which Node keeps few lists of timers. */
+export function lingerMs(bytes: number): number {
+  return LINGER_MS + Math.ceil(bytes / MIN_BYTES_PER_SECOND) * 1000
+}
+
 /** Destroys the stream if it does not finish in time. The caller has called `end()`. */
-export function lingerAtMost(stream: Pick<Writable, 'writableFinished' | 'destroyed' | 'once' | 'destroy'>): void {
+export function lingerAtMost(
+  stream: Pick<Writable, 'writableFinished' | 'destroyed' | 'once' | 'destroy'>,
+  ms = LINGER_MS,
+): void {
   if (stream.writableFinished || stream.destroyed) return
-  const timer = setTimeout(() => stream.destroy(), LINGER_MS)
+  const timer = setTimeout(() => stream.destroy(), ms)
   timer.unref()
   const over = (): void => clearTimeout(timer)
   stream.once('finish', over)
   stream.once('close', over)
+}
+
+/**
+ * Bounds how long a client may take for the last bytes of an answer: past it, it loses the stream over HTTP/2 and its connection
+ * over HTTP/1.1. Called when they are written.
+ */
+export function boundAnswer(response: ServerResponse, msFor: (bytes: number) => number = lingerMs): void {
+  // A pipelined answer has no socket before its turn, which the answers before it decide.
+  if (response.socket === null) return
+  // The compatibility response of HTTP/2 lacks some of a stream's state.
+  const writable = (response as { stream?: Writable }).stream ?? response
+  lingerAtMost(writable, msFor(writable.writableLength))
 }
 
 /** Writes the last bytes and ends the connection, without waiting long for a peer that keeps its half open. */

@@ -1,0 +1,56 @@
+/** Answers as they leave over a connection: whoever does not take one does not keep it. */
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2'
+import { type AddressInfo, connect } from 'node:net'
+import t from 'tap'
+import { Exchange } from '../../../src/transports/server/exchange.js'
+
+const SHORTLY_MS = 20
+
+void t.test(
+  'exchange - over HTTP/2 a small answer that is not taken ends with its stream, and no other does',
+  async (t) => {
+    const server = createHttp2Server((request, response) => {
+      const exchange = new Exchange(request as never, response as unknown as ServerResponse, () => SHORTLY_MS)
+      exchange.send(200, 'text/plain', Buffer.from(exchange.path === '/empty' ? '' : 'small'))
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const session = connectHttp2(`http://127.0.0.1:${port}`, { settings: { initialWindowSize: 0 } })
+    t.teardown(() => {
+      session.destroy()
+      server.close()
+    })
+    const untaken = session.request({ ':path': '/' })
+    untaken.on('error', () => {})
+    await once(untaken, 'close')
+    t.notOk(untaken.readableEnded && untaken.rstCode === 0, 'it was given up, not delivered')
+    const [headers] = (await once(session.request({ ':path': '/empty' }).resume(), 'response')) as [
+      { ':status': number },
+    ]
+    t.equal(headers[':status'], 200, 'the connection serves on')
+  },
+)
+
+void t.test('exchange - over HTTP/1.1 an answer that is not taken ends with its connection', async (t) => {
+  const large = Buffer.alloc(64 * 1024 * 1024)
+  const server = createServer((request, response) => {
+    new Exchange(request, response, () => SHORTLY_MS).send(200, 'text/plain', large)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const client = connect(port, '127.0.0.1')
+  client.on('error', () => {})
+  t.teardown(() => {
+    client.destroy()
+    server.close()
+  })
+  client.pause()
+  client.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  const [, response] = (await once(server, 'request')) as [unknown, ServerResponse]
+  await once(response, 'close')
+  t.notOk(response.writableFinished, 'it was given up, not delivered')
+})
