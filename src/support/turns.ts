@@ -9,6 +9,12 @@
 /** Nobody feels it, and a turn of the event loop costs a thousandth of it. */
 export const SLICE_MS = 5
 
+/** The slice of requests while watchers are being sent events: each of these may wait behind several slices. */
+const BUSY_SLICE_MS = 2
+
+/** So long after it was sent anything, a watcher is likely to be sent more: requests go on carefully. */
+const BUSY_MS = 100
+
 /** Arrivals have a slice where they come and another where they go on, beside those of others. */
 const ARRIVALS_MS = 2
 
@@ -121,6 +127,7 @@ export class Arrivals {
 
 let ahead: (() => void)[] = []
 let aheadImmediate: NodeJS.Immediate | undefined
+let lastAheadMs = -Infinity
 
 /**
  * Runs once at the end of this iteration of the event loop, before any request has its turn, whoever asked first. This is for
@@ -136,26 +143,37 @@ function runAhead(): void {
   ahead = []
   clearImmediate(aheadImmediate)
   aheadImmediate = undefined
+  if (due.length > 0) lastAheadMs = performance.now()
   for (const run of due) run()
 }
 
+/** @returns the length of the slice that comes next, in milliseconds. */
+function sliceAfterAhead(): number {
+  runAhead()
+  return performance.now() - lastAheadMs < BUSY_MS ? BUSY_SLICE_MS : SLICE_MS
+}
+
 export class Turns {
-  readonly #sliceMs: number
-  readonly #before: () => void
+  readonly #before: () => number
   #waiting: (() => void)[] = []
   #next = 0
+  #sliceMs = 0
   #slice: Slice | null = null
   readonly #run = (): void => this.#grant()
 
-  /** @param before called before each turn is given. */
-  constructor(sliceMs = SLICE_MS, before: () => void = () => {}) {
-    this.#sliceMs = sliceMs
+  /** @param before called before each turn is given. It returns the length of its slice, milliseconds. */
+  constructor(before: () => number = () => SLICE_MS) {
     this.#before = before
   }
 
   /** The time of this iteration of the event loop is used up: whoever works must take a turn before going on. */
   get isOver(): boolean {
     return this.#slice === null || this.#slice.isOver
+  }
+
+  /** The length of the slice given last, milliseconds. */
+  get sliceMs(): number {
+    return this.#sliceMs
   }
 
   /** Resolves when the caller may work for a slice. As many wait as there are requests under way. */
@@ -168,7 +186,7 @@ export class Turns {
 
   /** One at a time: what follows a promise runs only when this function has returned. */
   #grant(): void {
-    this.#before()
+    this.#sliceMs = this.#before()
     const resolve = this.#waiting[this.#next++]!
     if (this.#next < this.#waiting.length) setImmediate(this.#run)
     else {
@@ -180,14 +198,14 @@ export class Turns {
   }
 }
 
-/** The turns of this process's event loop. */
-export const turns = new Turns(SLICE_MS, runAhead)
+/** The turns of this process's event loop: short ones while watchers are being sent events. */
+export const turns = new Turns(sliceAfterAhead)
 
 /**
  * The turns of what comes from the source, such as a page of a list: they do not wait behind those of requests, of which
  * there may be thousands.
  */
-export const sourceTurns = new Turns(SOURCE_MS)
+export const sourceTurns = new Turns(() => SOURCE_MS)
 
 /**
  * Cuts work on many items into parts that are small beside a slice, so that the clock is read once for each of them.

@@ -25,11 +25,11 @@ void t.test('one turn is given in one iteration of the event loop, in the order 
 })
 
 void t.test('a turn begins a slice', async (t) => {
-  const endless = new Turns(60_000)
+  const endless = new Turns(() => 60_000)
   t.ok(endless.isOver, 'nobody has a turn before asking for one')
   await endless.take()
   t.notOk(endless.isOver)
-  const none = new Turns(0)
+  const none = new Turns(() => 0)
   await none.take()
   t.ok(none.isOver)
   t.ok(new Slice(0).isOver)
@@ -194,4 +194,12 @@ void t.test('what goes before turns does so whoever asked first, once in an iter
   t.equal(order.at(-1), 'alone', 'without a request it runs as well')
   await new Promise((resolve) => setImmediate(resolve))
   t.equal(order.length, 5, 'and only once')
+})
+
+void t.test('turns are short while watchers are being sent events', async (t) => {
+  let runs = 0
+  beforeTurns(() => runs++)
+  await turns.take()
+  t.equal(runs, 1, 'what is due to watchers goes first')
+  t.equal(turns.sliceMs, 2)
 })
