@@ -73,5 +73,8 @@ function tooManyPieces(exchange: Exchange): BadRequestError {
 
 /** Ends the connection with the answer, because the unread rest of the body would be taken for the next request. */
 function endConnection({ response, request }: Exchange): void {
-  if (request.httpVersionMajor === 1) response.setHeader('connection', 'close')
+  if (request.httpVersionMajor !== 1) return
+  response.setHeader('connection', 'close')
+  // What is left of it would be handed on piece by piece for nobody.
+  request.pause()
 }

@@ -3,6 +3,11 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { connect as connectHttp2 } from 'node:http2'
 import t from 'tap'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { readBody } from '../../../src/transports/api/read-body.js'
+import { Exchange } from '../../../src/transports/server/exchange.js'
+import { systemClock } from '../../../src/support/clock.js'
 import { startApp } from '../../support/app.js'
 
 const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'a', uid: 'uid-a' } }
@@ -67,3 +72,20 @@ void t.test(
     t.equal(status, 200)
   },
 )
+
+void t.test('read body - the rest of a refused one is not handed on', async (t) => {
+  let isPaused: boolean | undefined
+  const server = createServer((request, response: ServerResponse) => {
+    const exchange = new Exchange(request, response)
+    void readBody(exchange, systemClock, 60_000).catch(() => {
+      isPaused = request.isPaused()
+      exchange.send(400, 'text/plain', Buffer.from('refused'))
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  t.match(await sendChunks(`http://127.0.0.1:${port}`, cut('x'.repeat(10_000), 1)), /^HTTP\/1.1 400 /)
+  t.equal(isPaused, true)
+})
