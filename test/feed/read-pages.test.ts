@@ -8,12 +8,13 @@ import { UpstreamError, type Page, type ReadOptions, type UpstreamReader } from 
 const prefix = keyFromText('/p/')
 const revision = 7 as Revision
 
-/** Answers reads one key at a time, out of so many; a read at `failsAt` fails. */
-function source(count: number, failsAt = -1) {
+/** Answers reads one key at a time, out of so many; the read `failsAt` fails, and `waitsAt` is never answered. */
+function source(count: number, { failsAt = -1, waitsAt = -1 } = {}) {
   const asked: ReadOptions[] = []
   const upstream = {
     read: (options: ReadOptions): Promise<Page> => {
       const at = asked.push(options) - 1
+      if (at === waitsAt) return new Promise(() => {})
       if (at === failsAt) return Promise.reject(new UpstreamError('compacted', 'gone'))
       const key = keyFromText(`/p/${at}`)
       const keyValue = { key, value: Buffer.from('v'), modRevision: revision } as unknown as KeyValue
@@ -44,7 +45,7 @@ void t.test('the next page is read while the caller works on one, and no further
 })
 
 void t.test('a page that failed ahead is thrown after the pages before it', async (t) => {
-  const { options } = source(4, 2)
+  const { options } = source(4, { failsAt: 2 })
   const seen: string[] = []
   const read = async (): Promise<void> => {
     for await (const page of readPages(options)) {
@@ -57,14 +58,14 @@ void t.test('a page that failed ahead is thrown after the pages before it', asyn
 })
 
 void t.test('a caller that leaves gives up the page ahead', async (t) => {
-  const { asked, options } = source(4)
+  const { asked, options } = source(4, { waitsAt: 1 })
   for await (const _ of readPages(options)) break
   t.equal(asked.length, 2)
   t.equal(asked[1]!.signal?.aborted, true)
 })
 
 void t.test("the caller's signal ends it with its reason", async (t) => {
-  const { asked, options } = source(4)
+  const { asked, options } = source(4, { waitsAt: 1 })
   const controller = new AbortController()
   const read = async (): Promise<void> => {
     for await (const _ of readPages({ ...options, signal: controller.signal })) controller.abort(new Error('enough'))
