@@ -3,8 +3,9 @@
  * and sweep it for as long as the object lives; in a slab it is one for some sixty of them.
  *
  * Only what a list brings lies in slabs: most of it stays for long. What events bring has memory of its own. So a slab only
- * loses objects, and once they leave it less than half used, the others are given memory of their own, too. Nothing is freed here, and
- * no memory is used again: whoever holds bytes of a slab keeps all of it alive.
+ * loses objects, and once they leave it less than a quarter used, the others are given memory of their own, too: often they are
+ * replaced soon after their neighbours, and what is moved sooner than that is moved in vain. Nothing is freed here, and no memory is
+ * used again: whoever holds bytes of a slab keeps all of it alive.
  */
 import type { Key } from '../model/event.js'
 import type { StoredObject } from '../model/stored-object.js'
@@ -63,7 +64,7 @@ export class ValueSlabs {
     const slab = this.#slabs.get(object.bytes.buffer)
     if (slab === undefined) return
     slab.held -= object.bytes.length
-    if (slab === this.#newest || slab.held * 2 >= slab.used) return
+    if (slab === this.#newest || slab.held * 4 >= slab.used) return
     this.#slabs.delete(slab.memory.buffer)
     for (const other of slab.objects) {
       if (current(other.key) === other) move(other, Buffer.allocUnsafeSlow(other.bytes.length), 0)
