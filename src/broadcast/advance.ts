@@ -8,17 +8,31 @@ import type { WatchCache } from '../cache/watch-cache.js'
 import { ByteCache } from '../support/byte-cache.js'
 import type { Clock } from '../support/clock.js'
 import { Slice } from '../support/turns.js'
+import type { Revision } from '../model/revision.js'
 import type { BroadcastMetrics } from '../model/stage-metrics.js'
 import type { Cursor } from './cursor.js'
 import type { Endings } from './endings.js'
 import type { Group } from './group.js'
 import type { Advance } from './pump.js'
-import type { EventUnit } from './wire-format.js'
+import { type EventUnit, joinedUnits } from './wire-format.js'
 
 /** The most work that is done for one cursor in one turn of the pump. */
 const TURN_BYTES = 256 * 1024
 const TURN_BATCHES = 512
 const TURN_MS = 2
+/**
+ * The most of several batches that goes to a lagging watcher in one write, copied for it. A write costs as much as copying
+ * ten times this; a watcher whose socket is full holds it until the socket takes it.
+ */
+const PIECE_BYTES = 16 * 1024
+
+/** What a lagging cursor is written at once. */
+interface Piece {
+  readonly unit: EventUnit
+  /** Of its last batch. */
+  readonly revision: Revision
+  readonly batches: number
+}
 
 export interface CursorAdvanceOptions {
   readonly cache: WatchCache
@@ -88,8 +102,11 @@ export class CursorAdvance implements Advance {
   passed({ members, log, receivedAtMs }: Group<Cursor>): void {
     const { clock, metrics } = this.#options
     metrics.delay((clock.monotonic() - receivedAtMs) / 1000)
-    // The log is kept only for cursors whose sockets are full: all others are at the head.
-    if (members.active.every((cursor) => cursor.offset >= log.endOffset)) log.release(this.#cache.revision)
+    let slowest = log.endOffset
+    for (const { offset } of members.active) if (offset < slowest) slowest = offset
+    // What nobody needs any more goes at once, also when events come faster than they leave, so that there is always a rest.
+    if (slowest >= log.endOffset) log.release(this.#cache.revision)
+    else log.trim(slowest)
   }
 
   #advanceInTurn(cursor: Cursor): boolean {
@@ -137,9 +154,10 @@ export class CursorAdvance implements Advance {
     const cache = this.#cache
     const slice = new Slice(TURN_MS)
     let bytes = 0
+    let batches = 0
     // A parked cursor is at the head, however old the revision that it was written last.
     if (cursor.isAtHead) cursor.passTo(cache.revision)
-    for (let batches = 0; batches < TURN_BATCHES && bytes < TURN_BYTES; batches++) {
+    while (batches < TURN_BATCHES && bytes < TURN_BYTES) {
       if (cursor.revision < cache.floorRevision) {
         this.#endings.expire(cursor)
         return false
@@ -154,13 +172,42 @@ export class CursorAdvance implements Advance {
         if (cursor.timetable.owesBookmark) cursor.writeBookmark(cache.revision)
         return false
       }
-      const replay = this.#replayOf(cursor, batch)
-      cursor.passTo(batch.revision)
-      bytes += replay.bytes.length
-      if (replay.events > 0 && !cursor.writeEvents(replay)) return false
+      const piece = this.#pieceOf(cursor, batch, slice)
+      batches += piece.batches
+      bytes += piece.unit.bytes.length
+      cursor.passTo(piece.revision)
+      if (piece.unit.events > 0 && !cursor.writeEvents(piece.unit)) return false
       if (slice.isOver) return true
     }
     return true
+  }
+
+  /** The next batch for the cursor, and with it, where they are small, those after it. */
+  #pieceOf(cursor: Cursor, batch: CacheBatch, slice: Slice): Piece {
+    const first = this.#replayOf(cursor, batch)
+    const units = first.events > 0 ? [first] : []
+    let { revision } = batch
+    let bytes = first.bytes.length
+    let batches = 1
+    while (bytes < PIECE_BYTES && batches < TURN_BATCHES && !cursor.needsFirst && !slice.isOver) {
+      const next = this.#cache.batchAfter(revision)
+      const unit = next === undefined ? null : this.#replayIfWritable(cursor, next)
+      if (unit === null || bytes + unit.bytes.length > PIECE_BYTES) break
+      if (unit.events > 0) units.push(unit)
+      bytes += unit.bytes.length
+      batches++
+      revision = next!.revision
+    }
+    return { unit: joinedUnits(units), revision, batches }
+  }
+
+  /** null: it cannot be encoded, which the cursor is told when it comes to it. */
+  #replayIfWritable(cursor: Cursor, batch: CacheBatch): EventUnit | null {
+    try {
+      return this.#replayOf(cursor, batch)
+    } catch {
+      return null
+    }
   }
 
   /** Joins the cursor to the log, if the log reaches back to its revision. */

@@ -338,9 +338,11 @@ export class Dispatcher implements CacheListener, CursorOwner {
       for (const cursor of members.active.slice()) this.#endings.endWithError(cursor, status, 'error')
       return
     }
-    if (log.capacity > logBytes && log.newestOffset > log.startOffset) {
-      this.#lagBelow(group, log.newestOffset, before)
-      log.trim()
+    if (log.capacity > logBytes) {
+      // Half of it, so that a while passes until the next time; only those far behind have to go on from the ring.
+      const offset = log.offsetKeeping(logBytes / 2)
+      this.#lagBelow(group, offset, before)
+      log.trim(offset)
     }
     pump.enqueueGroup(group, this.#advance)
   }

@@ -77,10 +77,6 @@ export function isSameInEveryVersion(path: string): boolean {
   return path === NAME_PATH || path === NAMESPACE_PATH || labelKeyOfPath(path) !== null
 }
 
-function isLabel(path: string): boolean {
-  return path.startsWith('metadata.labels[')
-}
-
 /** The facts of an object in another version than the stored one: its fields are read when the first is needed. */
 class FactsOfVersion extends Facts {
   #fields: Facts | null = null
@@ -128,7 +124,7 @@ export class FactRegistry {
   /** A new object whenever the columns begin anew. */
   #table: object = {}
   /** The plan of what an object still lacks, by the number of columns that it has. */
-  #additions = new Map<number, FactPlan>()
+  readonly #additions = new Map<number, FactPlan>()
 
   constructor(jsonOf: JsonOf) {
     this.#jsonOf = jsonOf
@@ -147,7 +143,8 @@ export class FactRegistry {
 
   /** Drops what was extracted: each object is read again when it is next looked at. */
   forget(): void {
-    this.#setColumns([...this.#inUse.keys()])
+    this.#plan = planFacts(this.#inUse.keys())
+    this.#additions.clear()
     this.#table = {}
   }
 
@@ -205,23 +202,21 @@ export class FactRegistry {
 
   #add(paths: readonly string[]): void {
     if (paths.length === 0) return
-    if (this.#plan.paths.length + paths.length <= MAX_COLUMNS) this.#setColumns([...this.#plan.paths, ...paths])
-    else this.forget()
-  }
-
-  #setColumns(paths: readonly string[]): void {
-    this.#plan = planFacts(paths)
-    this.#additions = new Map()
+    if (this.#plan.paths.length + paths.length > MAX_COLUMNS) {
+      this.forget()
+      return
+    }
+    for (const path of paths) this.#plan.add(path)
+    this.#additions.clear()
   }
 
   /** The use of a selector that found no room in the table. */
   #readEachTime(paths: readonly string[]): FactUse {
     const plan = planFacts(paths)
-    const onlyMetadata = paths.every(isLabel)
     return {
       isKept: false,
       subject: (object, apiVersion) => {
-        const stored = this.#extract(object, onlyMetadata, '', plan)
+        const stored = this.#extract(object, plan.onlyLabels, '', plan)
         if (isStoredAs(object, apiVersion)) return stored
         return new FactsOfVersion(stored, apiVersion, () => this.#extract(object, false, apiVersion, plan))
       },
@@ -248,7 +243,7 @@ export class FactRegistry {
       addition = from === 0 ? this.#plan : planFacts(this.#plan.paths.slice(from))
       this.#additions.set(from, addition)
     }
-    const added = this.#extract(object, addition.paths.every(isLabel), '', addition)
+    const added = this.#extract(object, addition.onlyLabels, '', addition)
     return new Facts(this.#plan, [...(before?.values ?? []), ...added.values], null, added.known)
   }
 

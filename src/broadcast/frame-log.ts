@@ -89,9 +89,12 @@ export class FrameLog {
     return this.#capacity
   }
 
-  /** The offset of the oldest frame that `trim` would keep. */
-  get newestOffset(): number {
-    return this.#segments.at(-1)?.start ?? this.#end
+  /** Returns the offset from which on the newest segments take at most so many bytes; the newest always counts. */
+  offsetKeeping(bytes: number): number {
+    let i = this.#segments.length - 1
+    let kept = this.#segments[i]?.buffer.length ?? 0
+    while (i > 0 && kept + this.#segments[i - 1]!.buffer.length <= bytes) kept += this.#segments[--i]!.buffer.length
+    return this.#segments[i]?.start ?? this.#end
   }
 
   /** Appends all frames of one revision: `length` bytes, `events` events. */
@@ -186,20 +189,24 @@ export class FrameLog {
     this.#floor = headRevision
   }
 
-  /** Keeps only the newest segment; cursors behind it become lagging. */
-  trim(): void {
-    if (this.#segments.length <= 1) return
-    const newest = this.#segments.at(-1)!
-    const cut = this.#boundaryAtOrAfter(newest.start)
+  /** Frees the segments that end at or before `offset`: no cursor stands in them any more. */
+  trim(offset: number): void {
+    let dropped = 0
+    let bytes = 0
+    while (dropped < this.#segments.length - 1 && this.#segments[dropped + 1]!.start <= offset) {
+      bytes += this.#segments[dropped++]!.buffer.length
+    }
+    if (dropped === 0) return
+    this.#segments = this.#segments.slice(dropped)
+    this.#start = this.#segments[0]!.start
+    const cut = this.#boundaryAtOrAfter(this.#start)
     this.#floor = this.#revisions[cut]!
     this.#revisions = this.#revisions.slice(cut + 1)
     this.#ends = this.#ends.slice(cut + 1)
     this.#startCount = this.#counts[cut]!
     this.#counts = this.#counts.slice(cut + 1)
     this.#checksums = this.#checksums.slice(cut + 1)
-    this.#start = newest.start
-    this.#segments = [newest]
-    this.#holds(newest.buffer.length)
+    this.#holds(this.#capacity - bytes)
     this.#slices = []
   }
 

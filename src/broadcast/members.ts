@@ -20,9 +20,12 @@ export class Members<M extends Member> {
   #passIndex = 0
   #isUpward = false
 
-  /** Every other pass goes the other way, so that nobody is always last. */
-  beginPass(): void {
-    this.#isUpward = !this.#isUpward
+  /**
+   * Every other pass goes the other way, so that nobody is always last. One that follows the last without a rest goes the same way: so
+   * each waits for one pass, and nobody for two.
+   */
+  beginPass(followsAtOnce = false): void {
+    if (!followsAtOnce) this.#isUpward = !this.#isUpward
     this.#passIndex = this.#isUpward ? 0 : this.active.length
   }
 

@@ -75,10 +75,10 @@ export class Pump {
   }
 
   /** Called when the group's log has grown. */
-  enqueueGroup(group: Group<Cursor>, advance: Advance): void {
+  enqueueGroup(group: Group<Cursor>, advance: Advance, followsAtOnce = false): void {
     if (group.isDirty) return
     group.isDirty = true
-    group.members.beginPass()
+    group.members.beginPass(followsAtOnce)
     this.#groups.push(group.flow, { group, advance })
     this.#schedule()
   }
@@ -146,7 +146,7 @@ export class Pump {
     group.isDirty = false
     const hasMore = members.active.some((cursor) => !cursor.isBlocked && cursor.offset < log.endOffset)
     advance.passed(group)
-    if (hasMore) this.enqueueGroup(group, advance)
+    if (hasMore) this.enqueueGroup(group, advance, true)
   }
 
   #turnCursors(end: number): void {

@@ -4,7 +4,7 @@
  */
 import type { Revision } from '../model/revision.js'
 import type { Status } from '../model/status.js'
-import { type Checksum, checksumOf } from '../support/crc32.js'
+import { type Checksum, checksumOf, joined } from '../support/crc32.js'
 import { deflateBlock } from './gzip.js'
 
 export type EventType = 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'
@@ -83,6 +83,18 @@ export function packed(
 export function writeUnit(wire: WireFormat, frames: readonly Buffer[]): WriteUnit {
   const { parts, checksum } = packed(wire, frames)
   return { bytes: Buffer.concat(parts), checksum }
+}
+
+/** Several units as one; a single one as it is. */
+export function joinedUnits(units: readonly EventUnit[]): EventUnit {
+  if (units.length < 2) return units[0] ?? NO_EVENTS
+  let checksum: Checksum | null = null
+  let events = 0
+  for (const unit of units) {
+    if (unit.checksum !== null) checksum = checksum === null ? unit.checksum : joined(checksum, unit.checksum)
+    events += unit.events
+  }
+  return { bytes: Buffer.concat(units.map(({ bytes }) => bytes)), checksum, events }
 }
 
 /** An ERROR with all that follows it on this wire. @param body the encoded Status. */

@@ -7,6 +7,7 @@ import type { Revision } from '../model/revision.js'
 import { type StoredObject, type Unservable, isUnservable } from '../model/stored-object.js'
 import type { Logger } from '../support/log.js'
 import { Store } from './store.js'
+import { ValueSlabs } from './value-slabs.js'
 import { recentEntries } from '../support/recent-entries.js'
 
 export const ENCRYPTED =
@@ -36,6 +37,8 @@ export class HeldObjects {
   readonly store = new Store()
   readonly #unservable = new Map<Key, Revision>()
   readonly #encrypted = new Set<Key>()
+  readonly #slabs = new ValueSlabs()
+  readonly #current = (key: Key): StoredObject | undefined => this.store.get(key)
 
   constructor(private readonly ingester: Ingester) {}
 
@@ -48,6 +51,16 @@ export class HeldObjects {
     return this.#encrypted.size
   }
 
+  /** As `put`, for the values of a list, which share their memory. After the last, call `listed`. */
+  list(keyValue: KeyValue): void {
+    const object = this.put(keyValue)
+    if (object !== null) this.#slabs.add(object)
+  }
+
+  listed(): void {
+    this.#slabs.seal()
+  }
+
   /** @returns the object; null for a value that cannot be served. */
   put(keyValue: KeyValue): StoredObject | null {
     const { key } = keyValue
@@ -57,7 +70,7 @@ export class HeldObjects {
       return object
     }
     this.#unservable.set(key, keyValue.modRevision)
-    this.store.delete(key)
+    this.#replace(key, null)
     if (object.isEncrypted === true) this.#encrypted.add(key)
     else {
       this.#encrypted.delete(key)
@@ -70,13 +83,20 @@ export class HeldObjects {
   keep(object: StoredObject): void {
     if (this.#unservable.size > 0) this.#unservable.delete(object.key)
     if (this.#encrypted.size > 0) this.#encrypted.delete(object.key)
-    this.store.set(object.key, object)
+    this.#replace(object.key, object)
   }
 
   delete(key: Key): void {
-    this.store.delete(key)
+    this.#replace(key, null)
     this.#unservable.delete(key)
     this.#encrypted.delete(key)
+  }
+
+  #replace(key: Key, object: StoredObject | null): void {
+    const before = this.#slabs.size === 0 ? undefined : this.store.get(key)
+    if (object === null) this.store.delete(key)
+    else this.store.set(key, object)
+    if (before !== undefined) this.#slabs.leave(before, this.#current)
   }
 
   /**

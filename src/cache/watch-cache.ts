@@ -214,9 +214,12 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     let state = new HeldObjects(this.ingester)
     return {
       add: (keyValues) => {
-        for (const keyValue of keyValues) state.put(keyValue)
+        for (const keyValue of keyValues) state.list(keyValue)
       },
-      commit: () => this.#commit(state, revision, reason),
+      commit: () => {
+        state.listed()
+        this.#commit(state, revision, reason)
+      },
       abort: () => {
         state = new HeldObjects(this.ingester)
       },

@@ -24,16 +24,54 @@ type PlanNode = KeyTree<Wanted>
 
 const nothingWanted = (): Wanted => ({ fieldSlot: -1, labelSlot: -1, slots: [], holdsLabels: false })
 
-export interface FactPlan {
-  /** The paths without duplicates, in the order of `Facts.values`. */
-  readonly paths: readonly string[]
-  /** @internal */
+/** What to read of objects. It only grows: `add` costs what it adds, however much is there. */
+export class FactPlan {
+  /** Slots by path. @internal */
   readonly slotOf: ReadonlyMap<string, number>
   /** Slots by label key. @internal */
   readonly labelSlotOf: ReadonlyMap<string, number>
   /** @internal */
-  readonly root: PlanNode
-  readonly allLabels: boolean
+  readonly root: PlanNode = new KeyTree('', nothingWanted())
+  readonly #paths: string[] = []
+  readonly #slotOf = new Map<string, number>()
+  readonly #labelSlotOf = new Map<string, number>()
+  #onlyLabels = true
+
+  constructor(readonly allLabels: boolean) {
+    this.slotOf = this.#slotOf
+    this.labelSlotOf = this.#labelSlotOf
+    if (!allLabels) return
+    this.root.child('metadata', nothingWanted).child('labels', nothingWanted).data.holdsLabels = true
+  }
+
+  /** The paths without duplicates, in the order of `Facts.values`. */
+  get paths(): readonly string[] {
+    return this.#paths
+  }
+
+  /** Whether all paths are labels. */
+  get onlyLabels(): boolean {
+    return this.#onlyLabels
+  }
+
+  /** Facts that were extracted before lack it. @throws RangeError when the path is malformed. */
+  add(path: string): void {
+    if (this.#slotOf.has(path)) return
+    const label = labelKeyOfPath(path)
+    const segments = label === null ? parseFieldPath(path) : ['metadata', 'labels', label]
+    if (segments === null) throw new RangeError(`not a field path: ${JSON.stringify(path)}`)
+    const slot = this.#paths.push(path) - 1
+    this.#slotOf.set(path, slot)
+    if (label === null) this.#onlyLabels = false
+    else this.#labelSlotOf.set(label, slot)
+    let node = this.root
+    for (const segment of segments) {
+      node = node.child(segment, nothingWanted)
+      node.data.slots.push(slot)
+    }
+    if (label === null) node.data.fieldSlot = slot
+    else node.data.labelSlot = slot
+  }
 }
 
 /** The name that the caller knows from the key. It takes precedence over the object's own metadata. */
@@ -51,27 +89,9 @@ export interface KnownName {
  * @throws RangeError when a path is malformed: selectors have been parsed before.
  */
 export function planFacts(paths: Iterable<string>, options: { allLabels?: boolean } = {}): FactPlan {
-  const unique = [...new Set(paths)]
-  const root: PlanNode = new KeyTree('', nothingWanted())
-  const slotOf = new Map<string, number>()
-  const labelSlotOf = new Map<string, number>()
-  for (const [slot, path] of unique.entries()) {
-    slotOf.set(path, slot)
-    const label = labelKeyOfPath(path)
-    if (label !== null) labelSlotOf.set(label, slot)
-    const segments = label === null ? parseFieldPath(path) : ['metadata', 'labels', label]
-    if (segments === null) throw new RangeError(`not a field path: ${JSON.stringify(path)}`)
-    let node = root
-    for (const segment of segments) {
-      node = node.child(segment, nothingWanted)
-      node.data.slots.push(slot)
-    }
-    if (label === null) node.data.fieldSlot = slot
-    else node.data.labelSlot = slot
-  }
-  const allLabels = options.allLabels === true
-  if (allLabels) root.child('metadata', nothingWanted).child('labels', nothingWanted).data.holdsLabels = true
-  return { paths: unique, slotOf, labelSlotOf, root, allLabels }
+  const plan = new FactPlan(options.allLabels === true)
+  for (const path of paths) plan.add(path)
+  return plan
 }
 
 /**
@@ -88,7 +108,8 @@ export class Facts {
   ) {}
 
   has(path: string): boolean {
-    return this.plan.slotOf.has(path) || (this.known !== null && isNamePath(path))
+    const slot = this.plan.slotOf.get(path)
+    return (slot !== undefined && slot < this.values.length) || (this.known !== null && isNamePath(path))
   }
 
   /**
@@ -97,7 +118,7 @@ export class Facts {
    */
   label(key: string): string | undefined {
     if (this.labels !== null) return this.labels.get(key)
-    return this.values[slotIn(this.plan.labelSlotOf, key)]
+    return this.#valueAt(this.plan.labelSlotOf.get(key), key)
   }
 
   /**
@@ -109,14 +130,14 @@ export class Facts {
       if (path === 'metadata.name') return this.known.name
       if (path === 'metadata.namespace') return this.known.namespace
     }
-    return this.values[slotIn(this.plan.slotOf, path)] ?? ''
+    return this.#valueAt(this.plan.slotOf.get(path), path) ?? ''
   }
-}
 
-function slotIn(slots: ReadonlyMap<string, number>, name: string): number {
-  const slot = slots.get(name)
-  if (slot === undefined) throw new RangeError(`no fact was extracted for ${name}`)
-  return slot
+  /** The plan may have grown since: what it knows is not always here. */
+  #valueAt(slot: number | undefined, name: string): string | undefined {
+    if (slot === undefined || slot >= this.values.length) throw new RangeError(`no fact was extracted for ${name}`)
+    return this.values[slot]
+  }
 }
 
 function isNamePath(path: string): boolean {

@@ -1,4 +1,4 @@
-/** Adds to a state that nobody sees yet, in slices of time: reading a page of 1 MB takes several. */
+/** Adds to a state that nobody sees yet, in slices of time: reading a page of 8 MB takes dozens. */
 import type { KeyValue } from '../model/event.js'
 import { partsOf, sourceTurns } from '../support/turns.js'
 

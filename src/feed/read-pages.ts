@@ -4,7 +4,7 @@ import type { Revision } from '../model/revision.js'
 import type { Clock } from '../support/clock.js'
 import { withDeadline } from '../support/deadline.js'
 import { beginSpan } from '../support/tracing.js'
-import { UpstreamError, type Page, type ReadOptions, type UpstreamReader } from '../upstream/upstream.js'
+import { UpstreamError, type Page, type UpstreamReader } from '../upstream/upstream.js'
 import { errorMessage } from '../support/error-message.js'
 
 export interface PagesOptions {
@@ -21,24 +21,25 @@ export interface PagesOptions {
   readonly signal?: AbortSignal
 }
 
-/** Yields pages of one revision, one after the other, at least one. @throws UpstreamError, or the signal's reason. */
+/**
+ * Yields pages of one revision, one after the other, at least one. While the caller works on a page, the next one is read: at
+ * most one is ahead.
+ *
+ * @throws UpstreamError, or the signal's reason.
+ */
 export async function* readPages(options: PagesOptions): AsyncGenerator<Page, void, undefined> {
-  const { upstream, prefix, clock, pageTimeoutMs } = options
+  const { prefix } = options
   let revision = options.revision
-  let startKey: Key | null = null
   let pages = 0
   let keys = 0
   const about = { 'distributary.prefix': keyToText(prefix) }
   const span = beginSpan('upstream list', { kind: 'client', attributes: about })
+  const done = new AbortController()
+  const signal = options.signal === undefined ? done.signal : AbortSignal.any([options.signal, done.signal])
   try {
-    for (;;) {
-      const page: Page = await withDeadline(
-        clock,
-        pageTimeoutMs,
-        options.signal,
-        () => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`),
-        (signal) => upstream.read(request(options, revision, startKey, signal)),
-      )
+    let ahead: Promise<Page> | null = readPage(options, { revision, startKey: null, signal })
+    while (ahead !== null) {
+      const page: Page = await ahead
       const last: KeyValue | undefined = page.keyValues.at(-1)
       if ((revision !== null && page.revision !== revision) || (page.more && last === undefined)) {
         throw new UpstreamError(
@@ -49,14 +50,18 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
       pages++
       keys += page.keyValues.length
       revision = page.revision
+      ahead = null
+      if (page.more && last !== undefined) {
+        ahead = readPage(options, { revision, startKey: (last.key + '\0') as Key, signal })
+        ahead.catch(noop) // its failure is thrown when its turn comes
+      }
       yield page
-      if (!page.more || last === undefined) return
-      startKey = (last.key + '\0') as Key
     }
   } catch (error) {
     span.fail(errorMessage(error))
     throw error
   } finally {
+    done.abort(new UpstreamError('unavailable', 'given up'))
     span.note({
       'distributary.keys': keys,
       'distributary.pages': pages,
@@ -65,18 +70,31 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
     })
     span.end()
   }
-
-  function request(from: PagesOptions, at: Revision | null, start: Key | null, signal: AbortSignal): ReadOptions {
-    return {
-      prefix,
-      limit: from.pageKeys,
-      signal,
-      ...(start === null ? {} : { startKey: start }),
-      ...(at === null ? {} : { revision: at }),
-      ...(from.keysOnly === true ? { keysOnly: true } : {}),
-    }
-  }
 }
+
+/** Where a page begins; null: with the first key, and at the present revision. */
+interface PagePlace {
+  readonly revision: Revision | null
+  readonly startKey: Key | null
+  readonly signal: AbortSignal
+}
+
+function readPage(options: PagesOptions, { revision, startKey, signal: given }: PagePlace): Promise<Page> {
+  const { upstream, prefix, clock, pageTimeoutMs, pageKeys: limit, keysOnly } = options
+  const onTimeout = (): Error => new UpstreamError('unavailable', `no answer to a read within ${pageTimeoutMs} ms`)
+  return withDeadline(clock, pageTimeoutMs, given, onTimeout, (signal) =>
+    upstream.read({
+      prefix,
+      limit,
+      signal,
+      ...(startKey === null ? {} : { startKey }),
+      ...(revision === null ? {} : { revision }),
+      ...(keysOnly === true ? { keysOnly: true } : {}),
+    }),
+  )
+}
+
+function noop(): void {}
 
 export interface KeysSummary {
   readonly revision: Revision

@@ -27,7 +27,8 @@ export interface UpstreamFeedOptions {
   readonly onGap: 'expire' | 'coalesce'
 }
 
-const PAGE_KEYS = 1_000
+/** The most: etcd's upstream asks for fewer where values are large. */
+const PAGE_KEYS = 10_000
 const REQUEST_TIMEOUT_MS = 15_000
 const REVISION_TIMEOUT_MS = 3_000
 const STATE_TIMEOUT_MS = 30_000

@@ -29,9 +29,10 @@ export class StoredObject {
     readonly kind: string,
     /**
      * `json`: one compact JSON object without `metadata.resourceVersion`. `protobuf`: the `k8s\0` envelope as stored.
-     * Exactly sized and its own: never a slice of a message.
+     * Its own memory, or a slice of a slab that it shares with others of one list: never a slice of a message. Only
+     * `cache/value-slabs.ts` sets it, to equal bytes elsewhere.
      */
-    readonly bytes: Buffer,
+    public bytes: Buffer,
     /** `json` only: offset just after the `{` of `metadata`, where `"resourceVersion":"N"` goes in. */
     readonly metadataOffset: number,
   ) {}

@@ -30,7 +30,8 @@ export interface UncachedFeedOptions {
   readonly onLost: (error: StatusError) => void
 }
 
-const PAGE_KEYS = 1_000
+/** The most: etcd's upstream asks for fewer where values are large. */
+const PAGE_KEYS = 10_000
 const PAGE_TIMEOUT_MS = 15_000
 const FLOOR_TIMEOUT_MS = 2_000
 

@@ -28,7 +28,9 @@ export class DocumentThreads {
 
   /** One at a time: its caller sees to that. @returns null when it was too much. */
   async readDefinition(object: StoredObject): Promise<SharedReading | null> {
-    const { name, encoding, apiVersion, kind, metadataOffset, bytes } = object
+    const { name, encoding, apiVersion, kind, metadataOffset } = object
+    // A slice would be sent with all of the memory that it lies in.
+    const bytes = new Uint8Array(object.bytes)
     const message: DefinitionMessage = {
       kind: 'definition',
       object: { name, encoding, apiVersion, kind, metadataOffset, bytes },

@@ -115,20 +115,20 @@ void t.test('bytes that a socket holds never change', (t) => {
   const { bytes } = log.sliceFrom(0, rev(1))
   const copy = Buffer.from(bytes)
   for (let revision = 2; revision < 200; revision++) append(log, revision, 1_000)
-  log.trim()
+  log.trim(log.offsetKeeping(0))
   log.release(rev(200))
   for (let revision = 201; revision < 300; revision++) append(log, revision, 1_000)
   t.ok(bytes.equals(copy))
   t.end()
 })
 
-void t.test('trimming keeps the newest segment, and the floor is the last revision that went', (t) => {
+void t.test('trimming frees the segments before an offset, and the floor is the last revision that went', (t) => {
   const log = new FrameLog(rev(0))
   for (let revision = 1; revision <= 20; revision++) append(log, revision, 500)
   const before = readAll(log, 0, 20)
-  const { newestOffset } = log
-  log.trim()
-  t.equal(log.startOffset, newestOffset)
+  const newest = log.offsetKeeping(0)
+  log.trim(newest)
+  t.equal(log.startOffset, newest)
   t.ok(log.floorRevision > 0 && log.floorRevision < 20)
   t.equal(log.offsetAfter(log.floorRevision), log.startOffset)
   t.throws(() => log.offsetAfter(rev(log.floorRevision - 1)), RangeError)
@@ -136,8 +136,24 @@ void t.test('trimming keeps the newest segment, and the floor is the last revisi
   t.equal(before.events, 20)
   t.equal(log.revisionAt(log.startOffset, rev(20)), log.floorRevision)
   const { capacity } = log
-  log.trim()
+  log.trim(log.endOffset)
   t.equal(log.capacity, capacity, 'one segment stays')
+  t.end()
+})
+
+void t.test('trimming keeps the segment in which the offset lies, and counts what is left', (t) => {
+  const usage = { bytes: 0 }
+  const log = new FrameLog(rev(0), usage)
+  for (let revision = 1; revision <= 2_000; revision++) append(log, revision, 1_000)
+  const whole = log.capacity
+  const keeping = log.offsetKeeping(whole / 2)
+  t.ok(keeping > 0 && keeping < log.endOffset)
+  log.trim(keeping + 1)
+  t.equal(log.startOffset, keeping)
+  t.ok(log.capacity <= whole / 2)
+  t.equal(usage.bytes, log.capacity)
+  t.equal(readAll(log, keeping, 2_000).events, 2_000 - log.floorRevision)
+  t.equal(log.offsetKeeping(whole), keeping, 'everything')
   t.end()
 })
 
@@ -164,7 +180,7 @@ void t.test('a quiet log holds little, a busy one grows in larger steps, and all
   append(logs[1]!, 1, 100)
   t.equal(usage.bytes, logs[0]!.capacity + logs[1]!.capacity)
   t.ok(logs[0]!.capacity < 2_000_000 * 1.3, 'a quarter more than is in it at the most')
-  logs[0]!.trim()
+  logs[0]!.trim(logs[0]!.offsetKeeping(0))
   t.equal(usage.bytes, logs[0]!.capacity + logs[1]!.capacity)
   logs[0]!.reset(rev(9_000))
   logs[1]!.release(rev(9_000))

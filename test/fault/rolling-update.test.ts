@@ -114,7 +114,7 @@ class Asker {
       } catch (error) {
         this.failures.push(`${method} ${path}: ${String(error)}`)
       }
-      await pause(5)
+      await pause(20)
     }
     this.#sender.close()
   }

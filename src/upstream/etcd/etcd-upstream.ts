@@ -48,7 +48,7 @@ import { GrpcEndpoint } from './grpc-endpoint.js'
 import { newLeaseId } from '../lease-id.js'
 import { LaggingMembers } from './lagging-members.js'
 import { MemberPulse } from './member-pulse.js'
-import { PageSizes } from './page-sizes.js'
+import { MAX_KEYS, PageSizes } from './page-sizes.js'
 import { isProgressTrusted } from './progress-trust.js'
 import { SilentMembers } from './silent-members.js'
 
@@ -118,9 +118,6 @@ const KEEP_ALIVE_TIMEOUT_MS = 3_000
  * first, so a larger one can be refused. The limit fits a first page of the largest values etcd accepts.
  */
 const MAX_RECEIVED_BYTES = 160 * 1_048_576
-
-/** Keys alone are small: a page of this many takes some hundred KB. */
-const KEYS_ONLY_PAGE = 5_000
 
 /** Connects when it is first used, and again whenever needed. @throws TypeError when an endpoint is not a URL. */
 export function connectEtcd(options: EtcdUpstreamOptions): Upstream {
@@ -204,7 +201,7 @@ class EtcdUpstream implements Upstream {
   async read(options: ReadOptions): Promise<Page> {
     const { prefix, startKey = prefix, revision, keysOnly = false, signal } = options
     for (;;) {
-      const pageKeys = keysOnly ? KEYS_ONLY_PAGE : this.#pageSizes.keysFor(prefix)
+      const pageKeys = keysOnly ? MAX_KEYS : this.#pageSizes.keysFor(prefix)
       const limit = Math.min(options.limit ?? pageKeys, pageKeys)
       try {
         const [answer, bytes] = await this.#range(

@@ -31,6 +31,9 @@ import { HttpKeyValues, revisionOf } from './http-key-value.js'
 import type { RemoteApiServer } from './remote-api-server.js'
 import { HttpWatch } from './http-watch.js'
 
+/** The most objects in a page: it is parsed in one piece. */
+const PAGE_ITEMS = 1_000
+
 export interface HttpResourceOptions {
   readonly server: RemoteApiServer
   readonly resource: Resource
@@ -236,7 +239,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
 
   async #list({ startKey, revision, limit, keysOnly = false, signal }: ReadOptions) {
     const { server } = this.#options
-    const query: Record<string, string> = limit === undefined ? {} : { limit: String(limit) }
+    const query: Record<string, string> = limit === undefined ? {} : { limit: String(Math.min(limit, PAGE_ITEMS)) }
     if (startKey !== undefined) query['continue'] = this.#token(revision, startKey)
     else if (revision !== undefined) {
       query['resourceVersion'] = formatResourceVersion(revision)
