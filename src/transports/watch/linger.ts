@@ -3,6 +3,7 @@
  * and the bytes for ever, so its stream is destroyed after half a minute, or later where the bytes are many.
  */
 import type { ServerResponse } from 'node:http'
+import { type ServerHttp2Stream, constants } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
 
@@ -21,9 +22,10 @@ export function lingerMs(bytes: number): number {
 export function lingerAtMost(
   stream: Pick<Writable, 'writableFinished' | 'destroyed' | 'once' | 'destroy'>,
   ms = LINGER_MS,
+  giveUp: () => void = () => stream.destroy(),
 ): void {
   if (stream.writableFinished || stream.destroyed) return
-  const timer = setTimeout(() => stream.destroy(), ms)
+  const timer = setTimeout(giveUp, ms)
   timer.unref()
   const over = (): void => clearTimeout(timer)
   stream.once('finish', over)
@@ -38,8 +40,11 @@ export function boundAnswer(response: ServerResponse, msFor: (bytes: number) => 
   // A pipelined answer has no socket before its turn, which the answers before it decide.
   if (response.socket === null) return
   // The compatibility response of HTTP/2 lacks some of a stream's state.
-  const writable = (response as { stream?: Writable }).stream ?? response
-  lingerAtMost(writable, msFor(writable.writableLength))
+  const { stream } = response as { stream?: ServerHttp2Stream }
+  const writable = stream ?? response
+  // A destroyed stream would say NO_ERROR, and its client take what it has for the whole answer.
+  const giveUp = stream === undefined ? undefined : (): void => stream.close(constants.NGHTTP2_CANCEL)
+  lingerAtMost(writable, msFor(writable.writableLength), giveUp)
 }
 
 /** Writes the last bytes and ends the connection, without waiting long for a peer that keeps its half open. */
