@@ -2,8 +2,12 @@
  * Objects by key and by named indexes: an index maps each object to some values, and each value to the keys of its
  * objects. An index is built when it is first read, so one that nobody reads costs nothing.
  *
+ * Objects of one namespace come one after another, wherever all are named.
+ *
  * Stored objects are shared with everybody who reads them: treat them as frozen.
  */
+import { NamedObjects } from './named-objects.js'
+
 export type IndexFunction<T> = (object: T) => readonly string[]
 
 /** The indexes that an Indexer begins with. */
@@ -19,7 +23,7 @@ interface Index<T> {
 
 /** Objects by key and by named indexes, with one object for each key. */
 export class Indexer<T> {
-  readonly #objects = new Map<string, T>()
+  readonly #objects = new NamedObjects<T>()
   readonly #indexes = new Map<string, Index<T>>()
 
   constructor(options: IndexerOptions<T> = {}) {
@@ -62,7 +66,7 @@ export class Indexer<T> {
   }
 
   list(): T[] {
-    return [...this.#objects.values()]
+    return this.#objects.toArray()
   }
 
   /** @returns the previous object. */
@@ -102,7 +106,7 @@ export class Indexer<T> {
     if (index === undefined) throw new Error(`there is no index ${JSON.stringify(name)}`)
     if (index.keysByValue === null) {
       index.keysByValue = new Map()
-      for (const [key, object] of this.#objects) moveKey(index, key, undefined, object)
+      for (const [key, object] of this.#objects.entries()) moveKey(index, key, undefined, object)
     }
     return index.keysByValue
   }

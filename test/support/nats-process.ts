@@ -14,7 +14,7 @@ import { type FaultProxy, startFaultProxy } from './fault-proxy.js'
 import { freePorts } from './free-port.js'
 
 export const natsBinary =
-  process.env['NATS_BIN'] ?? (existsSync('/usr/sbin/nats-server') ? '/usr/sbin/nats-server' : 'nats-server')
+  process.env['NATS_BIN'] || (existsSync('/usr/sbin/nats-server') ? '/usr/sbin/nats-server' : 'nats-server')
 
 const dataRoot = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 /** Of starts on ports that others took. */

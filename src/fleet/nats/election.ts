@@ -6,13 +6,18 @@
  * renewal: a replica of NATS that lags, or has lost its latest writes, answers with an older one. The holder counts its time
  * from before it asked for the renewal, and gives up before anybody else can take over. So there is one publisher most of
  * the time; what makes a second one harmless is the fence in the stream, not the lease.
+ *
+ * An answer of NATS may be lost after the write was done. The lease then names a candidate that does not know, so its value
+ * has a mark that no other process has: a candidate that finds its own mark goes on from there, instead of waiting
+ * for its own lease to run out.
  */
+import { randomBytes } from 'node:crypto'
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { Names } from './names.js'
 import { BrokerError } from './broker-error.js'
-import type { Buckets } from './buckets.js'
+import type { Buckets, KvEntry } from './buckets.js'
 
 export interface ElectionOptions {
   /** Where the lease is read and swapped. */
@@ -31,6 +36,8 @@ export interface ElectionOptions {
 }
 
 const RELEASED = ''
+/** The share of the lease within which NATS has to answer, so that a lost request leaves time for others. */
+const ANSWER_SHARE = 1 / 4
 
 interface SeenRevision {
   readonly revision: number
@@ -52,9 +59,12 @@ export class Election {
   #seenBelow: SeenRevision | null = null
   #revision = 0
   #working: Promise<void> = Promise.resolve()
+  /** The value of the lease when this process holds it: its name, and a mark that makes it the only one with this value. */
+  readonly #mine: string
 
   constructor(options: ElectionOptions) {
     this.#options = options
+    this.#mine = `${options.holder} ${randomBytes(8).toString('hex')}`
   }
 
   get isLeader(): boolean {
@@ -104,32 +114,58 @@ export class Election {
   async #round(): Promise<void> {
     if (this.#isStopped) return
     const { leaseMs, random } = this.#options
-    if (this.#isLeader) await this.#renew()
+    let pauseMs = leaseMs / 4
+    // There is little time left to renew a lease once a request was lost.
+    if (this.#isLeader) pauseMs = (await this.#renew()) ? pauseMs : pauseMs / 4
     else await this.#tryToTake().catch(noop)
     // Jitter, so that candidates do not ask in step.
-    this.#schedule((leaseMs / 4) * (0.75 + random.next() / 2))
+    this.#schedule(pauseMs * (0.75 + random.next() / 2))
   }
 
-  async #renew(): Promise<void> {
-    const askedAtMs = this.#options.clock.monotonic()
+  /** @returns whether NATS answered. Without an answer the lease stands until it runs out; `#expiry` ends it in time. */
+  async #renew(): Promise<boolean> {
     try {
-      this.#revision = await this.#write(this.#options.holder, this.#revision)
-      this.#holdUntil(askedAtMs)
+      await this.#renewAt(this.#revision)
+      return true
     } catch (error) {
-      // Without an answer the lease stands until it runs out; `#expiry` ends it in time.
-      if (error instanceof BrokerError && error.code === 'conflict') this.#lose('the lease was taken by another')
+      if (!(error instanceof BrokerError && error.code === 'conflict')) return false
     }
+    return await this.#renewAgain().then(
+      () => true,
+      () => false,
+    )
+  }
+
+  async #renewAt(revision: number): Promise<void> {
+    const askedAtMs = this.#options.clock.monotonic()
+    const written = this.#write(this.#mine, revision)
+    // A late answer counts as well.
+    await this.#answered(written.then((renewed) => this.#renewed(renewed, askedAtMs)))
+  }
+
+  #renewed(revision: number, askedAtMs: number): void {
+    if (!this.#isLeader || revision <= this.#revision) return
+    this.#revision = revision
+    this.#holdUntil(askedAtMs)
+  }
+
+  /** The lease is at another revision than this process knows: by a renewal of its own that was not answered, or by another. */
+  async #renewAgain(): Promise<void> {
+    const found = await this.#read()
+    if (found?.value.toString('utf8') === this.#mine) await this.#renewAt(found.revision)
+    else this.#lose('the lease was taken by another')
   }
 
   async #tryToTake(): Promise<void> {
-    const { buckets, names, replicas, clock, leaseMs, holder } = this.#options
-    const found = await buckets.kvGet(names.bucket, names.leaseKey, replicas)
+    const { clock, leaseMs } = this.#options
+    const found = await this.#read()
     const nowMs = clock.monotonic()
     const revision = found?.revision ?? 0
-    if (found !== null && found.value.toString('utf8') !== RELEASED) {
-      if (nowMs - this.#unchangedSince(revision, nowMs) < leaseMs) return
-    }
-    const taken = await this.#write(holder, revision)
+    const value = found?.value.toString('utf8') ?? RELEASED
+    // Who could not publish lets others try before it takes a lease that it could not give back.
+    const isFree = value === RELEASED || (value === this.#mine && !this.#hasResigned)
+    if (!isFree && nowMs - this.#unchangedSince(revision, nowMs) < leaseMs) return
+    const taken = await this.#answered(this.#write(this.#mine, revision))
     this.#seen = this.#seenBelow = null
     this.#revision = taken
     if (this.#isStopped) {
@@ -138,7 +174,7 @@ export class Election {
     }
     this.#isLeader = true
     this.#holdUntil(nowMs)
-    const { logger } = this.#options
+    const { logger, names } = this.#options
     logger[this.#hasResigned ? 'debug' : 'info']({ stream: names.stream, lease: taken }, 'elected to publish')
     this.#options.onElected()
   }
@@ -173,9 +209,32 @@ export class Election {
     this.#options.onLost(reason)
   }
 
+  #read(): Promise<KvEntry | null> {
+    const { buckets, names, replicas } = this.#options
+    return this.#answered(buckets.kvGet(names.bucket, names.leaseKey, replicas))
+  }
+
   #write(value: string, expected: number): Promise<number> {
     const { buckets, names, replicas } = this.#options
     return buckets.kvUpdate(names.bucket, names.leaseKey, Buffer.from(value, 'utf8'), expected, replicas)
+  }
+
+  /** @throws BrokerError `unavailable` when there is no answer in time; what was asked may be done all the same. */
+  async #answered<T>(asked: Promise<T>): Promise<T> {
+    const { clock, leaseMs } = this.#options
+    let timer: Timer | null = null
+    const late = new Promise<never>((_resolve, reject) => {
+      const error = new BrokerError('unavailable', 'NATS did not answer in time')
+      timer = clock.setTimer(leaseMs * ANSWER_SHARE, () => reject(error))
+    })
+    // One of the two comes too late, and nobody waits for it.
+    asked.catch(noop)
+    late.catch(noop)
+    try {
+      return await Promise.race([asked, late])
+    } finally {
+      ;(timer as Timer | null)?.cancel()
+    }
   }
 }
 

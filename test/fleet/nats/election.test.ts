@@ -20,6 +20,12 @@ class Register {
   entry: KvEntry | null = null
   /** The entry that a lagging replica still has; every other read returns it. */
   lagging: KvEntry | null = null
+  /** Reads are answered, and writes are not. */
+  isDeafForWrites = false
+  /** So many writes more are neither done nor ever answered. */
+  hangs = 0
+  /** How long the answer to a write takes. */
+  slow: { readonly ms: number; readonly clock: VirtualClock } | null = null
   #looks = 0
 
   #look(): KvEntry | null {
@@ -33,9 +39,17 @@ class Register {
       kvGet: () => (link.state === 'up' ? Promise.resolve(this.#look()) : unavailable()),
       kvUpdate: (_bucket, _key, value, expected) => {
         if (link.state === 'down') return unavailable()
+        if (this.hangs > 0) {
+          this.hangs--
+          return new Promise(() => {})
+        }
         if ((this.entry?.revision ?? 0) !== expected) return Promise.reject(new BrokerError('conflict', 'taken'))
         this.entry = { value, revision: expected + 1 }
-        return link.state === 'deaf' ? unavailable() : Promise.resolve(expected + 1)
+        if (this.slow !== null) {
+          const { ms, clock } = this.slow
+          return new Promise((resolve) => void clock.setTimer(ms, () => resolve(expected + 1)))
+        }
+        return link.state === 'deaf' || this.isDeafForWrites ? unavailable() : Promise.resolve(expected + 1)
       },
     }
   }
@@ -141,6 +155,61 @@ for (const state of ['down', 'deaf'] as const) {
     t.not(w.leaders()[0], first)
   })
 }
+
+void t.test('a renewal that was done and not answered is taken for what it is, and the holder goes on', async (t) => {
+  for (const candidates of [1, 3]) {
+    const w = world(t, candidates)
+    for (const { election } of w.candidates) election.start()
+    await w.pass(2 * LEASE_MS)
+    const [first] = w.leaders()
+    const holder = w.candidates[first!]!
+    for (let lost = 0; lost < 10; lost++) {
+      const { revision } = w.register.entry!
+      holder.link.state = 'deaf'
+      while (w.register.entry!.revision === revision) await w.pass(20)
+      holder.link.state = 'up'
+      await w.pass(LEASE_MS)
+    }
+    t.same(w.leaders(), [first])
+    t.same(holder.told, ['elected'], 'it was never taken for the renewal of another')
+  }
+})
+
+void t.test('a candidate whose first lease was not answered takes it at its next look', async (t) => {
+  const w = world(t, 1)
+  const [only] = w.candidates
+  only!.link.state = 'up'
+  // It can read, and its write is done and not answered.
+  w.register.isDeafForWrites = true
+  only!.election.start()
+  while (w.register.entry === null) await w.pass(20)
+  w.register.isDeafForWrites = false
+  await w.pass(LEASE_MS * 0.35)
+  t.same(w.leaders(), [0], 'before its own lease has run out')
+})
+
+void t.test('a request to NATS that is never answered costs a part of a lease, not all of it', async (t) => {
+  const w = world(t, 1)
+  const [only] = w.candidates
+  only!.election.start()
+  await w.pass(2 * LEASE_MS)
+  w.register.hangs = 1
+  await w.pass(LEASE_MS)
+  t.equal(w.register.hangs, 0, 'one was lost')
+  t.same(w.leaders(), [0])
+  t.same(only!.told, ['elected'])
+})
+
+void t.test('a NATS that takes four tenths of a lease for each answer keeps its publisher', async (t) => {
+  const w = world(t, 2)
+  for (const { election } of w.candidates) election.start()
+  await w.pass(2 * LEASE_MS)
+  const [first] = w.leaders()
+  w.register.slow = { ms: LEASE_MS * 0.4, clock: w.clock }
+  await w.pass(20 * LEASE_MS)
+  t.same(w.leaders(), [first])
+  t.same(w.candidates[first!]!.told, ['elected'])
+})
 
 void t.test('a lease that was taken by force is lost at the next renewal', async (t) => {
   const w = world(t, 1)

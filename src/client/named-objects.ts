@@ -1,0 +1,118 @@
+/**
+ * Objects by `namespace/name`, namespace by namespace. A name is the string that its object holds anyway, so that no key is kept
+ * for each of 100,000 objects; a namespace with a single object takes no map.
+ */
+
+interface Single<T> {
+  readonly name: string
+  object: T
+}
+
+type Namespace<T> = Single<T> | Map<string, T>
+
+/** A map whose keys are put together when they are asked for. */
+export class NamedObjects<T> {
+  /** By what comes before the last slash of a key; null where there is none. */
+  readonly #namespaces = new Map<string | null, Namespace<T>>()
+  #size = 0
+
+  get size(): number {
+    return this.#size
+  }
+
+  get(key: string): T | undefined {
+    const slash = key.lastIndexOf('/')
+    const held = this.#namespaces.get(namespaceIn(key, slash))
+    if (held === undefined) return undefined
+    const name = key.slice(slash + 1)
+    if (held instanceof Map) return held.get(name)
+    return held.name === name ? held.object : undefined
+  }
+
+  has(key: string): boolean {
+    return this.get(key) !== undefined
+  }
+
+  set(key: string, object: T): void {
+    const slash = key.lastIndexOf('/')
+    const namespace = namespaceIn(key, slash)
+    const name = ownName(object, key, slash)
+    const held = this.#namespaces.get(namespace)
+    if (held === undefined) {
+      this.#namespaces.set(namespace, { name, object })
+      this.#size++
+    } else if (held instanceof Map) {
+      const before = held.size
+      held.set(name, object)
+      this.#size += held.size - before
+    } else if (held.name === name) {
+      this.#namespaces.set(namespace, { name, object })
+    } else {
+      this.#namespaces.set(
+        namespace,
+        new Map([
+          [held.name, held.object],
+          [name, object],
+        ]),
+      )
+      this.#size++
+    }
+  }
+
+  /** @returns whether it was there. */
+  delete(key: string): boolean {
+    const slash = key.lastIndexOf('/')
+    const namespace = namespaceIn(key, slash)
+    const held = this.#namespaces.get(namespace)
+    const name = key.slice(slash + 1)
+    if (held instanceof Map) {
+      if (!held.delete(name)) return false
+      if (held.size === 0) this.#namespaces.delete(namespace)
+    } else {
+      if (held?.name !== name) return false
+      this.#namespaces.delete(namespace)
+    }
+    this.#size--
+    return true
+  }
+
+  *entries(): Generator<[key: string, object: T], undefined> {
+    for (const [namespace, held] of this.#namespaces) {
+      const prefix = namespace === null ? '' : `${namespace}/`
+      if (!(held instanceof Map)) yield [prefix + held.name, held.object]
+      else for (const [name, object] of held) yield [prefix + name, object]
+    }
+  }
+
+  *keys(): Generator<string, undefined> {
+    for (const [key] of this.entries()) yield key
+  }
+
+  *values(): Generator<T, undefined> {
+    for (const held of this.#namespaces.values()) {
+      if (held instanceof Map) yield* held.values()
+      else yield held.object
+    }
+  }
+
+  toArray(): T[] {
+    const objects: T[] = []
+    for (const held of this.#namespaces.values()) {
+      if (!(held instanceof Map)) objects.push(held.object)
+      else for (const object of held.values()) objects.push(object)
+    }
+    return objects
+  }
+}
+
+function namespaceIn(key: string, slash: number): string | null {
+  return slash === -1 ? null : key.slice(0, slash)
+}
+
+/** A slice of the key would keep all of it; so does whoever gives no object of Kubernetes. */
+function ownName(object: unknown, key: string, slash: number): string {
+  const name = (object as { metadata?: { name?: unknown } } | null)?.metadata?.name
+  return typeof name === 'string' && name.length === key.length - slash - 1 && key.endsWith(name)
+    ? name
+    : key.slice(slash + 1)
+}
