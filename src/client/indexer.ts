@@ -8,6 +8,7 @@
  */
 import { NamedObjects } from './named-objects.js'
 
+/** Returns the values of an index under which an object is found. */
 export type IndexFunction<T> = (object: T) => readonly string[]
 
 /** The indexes that an Indexer begins with. */
