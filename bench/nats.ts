@@ -1,121 +1,188 @@
 /**
- * Question: what does the NATS hop cost in delay, in events carried, in time until a new edge is ready, and in bytes
- * for each event and edge?
+ * Question: what does the hop over NATS cost? One publisher and four edges, each a process of its own, over one nats-server and
+ * over three that all hold every stream: the delay that the hop adds, the CPU of the publisher, of NATS and of an edge
+ * for each event and when nothing happens, the bytes that NATS sends, how much is carried, and how long a new edge takes.
  *
- * There are one nats-server (with `--servers 3` three, and every stream on all of them), one publisher and four edges.
- * The replicas share this process and its core; the server has another. So the throughput is that of all five together,
- * and a lower bound for each. Each question prints one line of JSON.
+ * The publisher and the edges have the server's core; NATS, etcd, the writer and the watchers the other. CPU is each
+ * process's own, so it does not depend on who shares a core with whom; what is carried does, and is a lower bound.
  */
-import { spawnSync } from 'node:child_process'
-import { cpus, loadavg } from 'node:os'
-import { setTimeout as delay } from 'node:timers/promises'
-import { CountedUpstream, type Replica, startReplica } from '../test/fleet/nats-harness.js'
-import { startNats, startNatsCluster } from '../test/support/nats-process.js'
-import { until } from '../test/support/until.js'
+import { execFileSync } from 'node:child_process'
+import { freePort } from '../test/support/free-port.js'
+import { natsBinary, startNats, startNatsCluster } from '../test/support/nats-process.js'
+import { distributarySubject } from './subjects/distributary.js'
+import { resourceWatch } from './subjects/kubernetes-watch.js'
+import { awaitOk, type Subject } from './subjects/subject.js'
+import { attempt, type Choice, type Question } from './support/choice.js'
+import { measureStretch, type Stretch } from './support/measure.js'
+import { repositoryRoot } from './support/native.js'
+import { sleep, start, usage } from './support/processes.js'
+import { type Scene, withScene } from './support/scene.js'
+import type { RunOptions } from './support/source.js'
 
 const EDGES = 4
-const VALUE_BYTES = 1_024
-const OBJECTS = 50_000
+const RATE = 200
+const WATCHERS = 20
+const OBJECT_BYTES = 1_024
+const READY_MS = 180_000
+const WIRE = 'http1'
 
-const commit = spawnSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).stdout.trim()
-const machine = { commit, node: process.version, cpu: cpus()[0]?.model ?? '', cores: cpus().length }
+const program = `${repositoryRoot}.build/src/main.js`
 
-function quantile(sorted: readonly number[], q: number): number {
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? 0
+export const nats: Question = async (choice) => {
+  for (const servers of choice.quick ? [1] : [1, 3]) {
+    await attempt(choice, { question: 'nats', subject: 'distributary', wire: WIRE }, () => overNats(choice, servers))
+  }
 }
 
-const milliseconds = (seconds: number): number => Math.round(seconds * 1e5) / 100
-const reached = (etcd: CountedUpstream, replicas: readonly Replica[]): Promise<void> =>
-  until(
-    () => replicas.every(({ sink }) => sink.isSynced && sink.revision >= etcd.embedded.revision),
-    'all are there',
-    120_000,
-  )
+interface Broker {
+  readonly pids: readonly number[]
+  /** The flags of all replicas. */
+  readonly flags: readonly string[]
+  /** Bytes that it has sent, to whomever. */
+  sentBytes(): Promise<number>
+}
 
-/** @param servers 1 or 3; with 3 every stream is on all of them. */
-export async function nats(servers: 1 | 3): Promise<void> {
+async function overNats(choice: Choice, servers: number): Promise<void> {
   const teardowns: (() => unknown)[] = []
   const t = { teardown: (work: () => unknown) => void teardowns.push(work) }
   try {
-    await measure(t, servers)
+    const processes = servers === 1 ? [await startNats(t as never)] : await startNatsCluster(t as never)
+    for (const { pid } of processes) execFileSync('taskset', ['-acp', '1', String(pid)], { stdio: 'ignore' })
+    const broker: Broker = {
+      pids: processes.map(({ pid }) => pid),
+      flags: [
+        `--nats-servers=${processes.map(({ url }) => url).join(',')}`,
+        `--nats-replicas=${servers}`,
+        '--nats-stream-bytes=64MiB',
+      ],
+      sentBytes: async () => sum(await Promise.all(processes.map((one) => one.varz('out_bytes')))),
+    }
+    const objects = { count: choice.quick ? 1_000 : 50_000, nodes: 100, bytes: OBJECT_BYTES }
+    const publisher = { serverFlags: [...choice.serverFlags, ...broker.flags, '--nats-role=origin'] }
+    const scene = { ...choice, ...publisher, kind: distributarySubject, wire: WIRE, watchers: WATCHERS, objects }
+    const figures = await withScene(scene, (opened) => measure(choice, opened, broker))
+    const who = { question: 'nats', subject: 'distributary', wire: WIRE }
+    const natsVersion = execFileSync(natsBinary, ['--version'], { encoding: 'utf8' }).trim()
+    choice.recorder.row({
+      ...who,
+      natsVersion,
+      servers,
+      edges: EDGES,
+      objects: objects.count,
+      bytes: OBJECT_BYTES,
+      ...figures,
+    })
   } finally {
     for (const work of teardowns.reverse()) await work()
   }
 }
 
-async function measure(t: { teardown: (work: () => unknown) => void }, servers: 1 | 3): Promise<void> {
-  const report = (name: string, result: object): void => {
-    const load = Math.round(loadavg()[0]! * 10) / 10
-    process.stdout.write(`${JSON.stringify({ bench: 'nats', name, servers, ...result, load, ...machine })}\n`)
-  }
-  const cluster = servers === 3 ? await startNatsCluster(t as never) : [await startNats(t as never)]
-  const outOfAll = async (): Promise<number> =>
-    (await Promise.all(cluster.map((one) => one.varz('out_bytes')))).reduce((sum, bytes) => sum + bytes, 0)
-  const etcd = new CountedUpstream()
-  const value = Buffer.alloc(VALUE_BYTES, 'x')
-  for (let i = 0; i < OBJECTS; i += 100) {
-    etcd.commit(Object.fromEntries(Array.from({ length: 100 }, (_, j) => [`o${i + j}`, value])))
-  }
-  const options = {
-    servers: cluster.map(({ url }) => url),
-    limits: { replicas: servers, maxBytes: 256 * 2 ** 20, maxAgeMs: 3_600_000 },
-    upstream: etcd.upstream,
-    snapshotMessages: 10_000,
-    snapshotBytes: 1e12,
-    leaseMs: 10_000,
-  }
-  const publisher = startReplica(t as never, { ...options, role: 'origin' })
-  await until(() => publisher.isPublishing && publisher.metrics.publishedMessages > 1, 'it publishes', 60_000)
-  const edges = Array.from({ length: EDGES }, () => startReplica(t as never, { ...options, role: 'edge' }))
-  await reached(etcd, edges)
+interface Edge {
+  readonly subject: Subject
+  /** From the start of its process until it was ready, with all objects. */
+  readonly readyMs: number
+}
 
-  const startedMs = performance.now()
-  const fresh = startReplica(t as never, { ...options, role: 'edge' })
-  await reached(etcd, [fresh])
-  report('edge-ready', { objects: OBJECTS, valueBytes: VALUE_BYTES, seconds: (performance.now() - startedMs) / 1_000 })
-  await fresh.stop()
-
-  for (const { metrics } of edges) metrics.hops.length = 0
-  const paced = 20
-  for (let i = 0; i < 400; i++) {
-    etcd.put(`o${i}`, value)
-    await delay(1_000 / paced / 2)
+async function startEdge({ resource }: Choice, { flags }: Broker): Promise<Edge> {
+  const port = await freePort()
+  const begin = performance.now()
+  const own = [
+    `--port=${port}`,
+    '--log-level=warn',
+    '--nats-role=edge',
+    '--shutdown-watch-termination-grace-period=0ms',
+  ]
+  const child = start('edge', 'server', [process.execPath, program, ...own, ...flags])
+  await awaitOk(child, `http://127.0.0.1:${port}/readyz`, READY_MS)
+  const subject: Subject = {
+    name: 'edge',
+    wire: WIRE,
+    pid: child.pid,
+    streams: 1,
+    watch: (query) => resourceWatch({ port, wire: WIRE, resource }, query),
+    metricsUrl: `http://127.0.0.1:${port}/metrics`,
+    end: () => child.end(),
   }
-  await reached(etcd, edges)
-  const hops = edges.flatMap(({ metrics }) => metrics.hops).sort((a, b) => a - b)
-  report('hop-delay', {
-    edges: EDGES,
-    eventsPerSecond: paced * 2,
-    samples: hops.length,
-    p50Ms: milliseconds(quantile(hops, 0.5)),
-    p99Ms: milliseconds(quantile(hops, 0.99)),
-    maxMs: milliseconds(hops.at(-1) ?? 0),
-    resolutionMs: 1,
-  })
+  return { subject, readyMs: performance.now() - begin }
+}
 
-  for (const [name, run] of [
-    ['carried-20-a-turn', 20],
-    ['carried-500-a-turn', 500],
-  ] as const) {
-    const total = 20_000
-    const outBefore = await outOfAll()
-    const publishedBefore = publisher.metrics.publishedMessages
-    const beganMs = performance.now()
-    for (let i = 0; i < total; i += run) {
-      for (let j = 0; j < run; j++) etcd.put(`o${i + j}`, value)
-      await new Promise((resolve) => setImmediate(resolve))
-    }
-    await reached(etcd, edges)
-    const seconds = (performance.now() - beganMs) / 1_000
-    const outBytes = (await outOfAll()) - outBefore
-    report(name, {
-      edges: EDGES,
-      events: total,
-      valueBytes: VALUE_BYTES,
-      eventsPerSecond: Math.round(total / seconds),
-      deliveriesPerSecond: Math.round((total * EDGES) / seconds),
-      eventsPerMessage: total / (publisher.metrics.publishedMessages - publishedBefore),
-      natsBytesPerEventAndEdge: Math.round(outBytes / total / EDGES),
-    })
+/** A stretch, and what it cost everybody. */
+interface Priced {
+  readonly stretch: Stretch
+  readonly events: number
+  /** CPU seconds. */
+  readonly cpu: Cpu
+  readonly sentBytes: number
+}
+
+async function measure(choice: Choice, scene: Scene, broker: Broker): Promise<Record<string, number>> {
+  const { subject: publisher, source, etcd } = scene
+  const seconds = choice.seconds ?? (choice.quick ? 2 : 20)
+  const edges: Edge[] = []
+  for (let i = 0; i < EDGES; i++) edges.push(await startEdge(choice, broker))
+  const [watched, quiet] = edges as [Edge, Edge]
+  const pids = { publisher: [publisher.pid], edge: [quiet.subject.pid], nats: broker.pids, etcd: [etcd!.child.pid] }
+  let next = scene.nextSequence
+  const over = async (subject: Subject, run: RunOptions): Promise<Priced> => {
+    const request = subject.watch({ afterRevision: await etcd!.revision() })
+    const watchers = await scene.openWatchers({ first: next }, request)
+    // V8 compiles what it runs first.
+    const warm = await source.run({ rate: 1_000, count: choice.quick ? 200 : 5_000, ms: 60_000 })
+    await watchers.caughtUp(warm.next, READY_MS)
+    const [before, sentBefore] = [cpuOf(pids), await broker.sentBytes()]
+    const stretch = await measureStretch({ subject, source, watchers, run, catchUpMs: READY_MS })
+    const [cpu, sent] = [less(cpuOf(pids), before), await broker.sentBytes()]
+    next = stretch.run.next
+    await watchers.end()
+    return { stretch, events: next - stretch.run.first, cpu, sentBytes: sent - sentBefore }
   }
+  const paced = { rate: RATE, count: 1e9, ms: seconds * 1_000 }
+  const direct = await over(publisher, paced)
+  const before = cpuOf(pids)
+  await sleep(seconds * 500)
+  const idle = less(cpuOf(pids), before)
+  const hop = await over(watched.subject, paced)
+  const full = await over(watched.subject, { rate: 0, count: choice.quick ? 1_000 : 30_000, ms: 60_000 })
+  const fresh = await startEdge(choice, broker)
+  const idleCores = (who: string): number => idle[who]! / (seconds / 2)
+  const micros = (who: string): number => ((hop.cpu[who]! - idleCores(who) * hop.stretch.seconds) * 1e6) / hop.events
+  const residentMb = (ids: readonly number[]): number => sum(ids.map((pid) => usage(pid).residentBytes)) / 2 ** 20
+  return {
+    rate: RATE,
+    directP50Ms: direct.stretch.report.delayMs.p50,
+    directP99Ms: direct.stretch.report.delayMs.p99,
+    p50Ms: hop.stretch.report.delayMs.p50,
+    p99Ms: hop.stretch.report.delayMs.p99,
+    maxMs: hop.stretch.report.delayMs.max,
+    publisherMicrosPerEvent: micros('publisher'),
+    edgeMicrosPerEvent: micros('edge'),
+    natsMicrosPerEvent: micros('nats'),
+    etcdMicrosPerEvent: micros('etcd'),
+    publisherIdleCores: idleCores('publisher'),
+    edgeIdleCores: idleCores('edge'),
+    natsIdleCores: idleCores('nats'),
+    natsBytesPerEventAndEdge: hop.sentBytes / hop.events / EDGES,
+    carriedPerSecond: full.events / full.stretch.seconds,
+    edgeReadyMs: fresh.readyMs,
+    edgeResidentMb: residentMb([fresh.subject.pid]),
+    publisherResidentMb: residentMb([publisher.pid]),
+    natsResidentMb: residentMb(broker.pids),
+  }
+}
+
+type Cpu = Readonly<Record<string, number>>
+
+/** CPU seconds so far, by who spent them. */
+function cpuOf(pids: Readonly<Record<string, readonly number[]>>): Cpu {
+  return Object.fromEntries(
+    Object.entries(pids).map(([name, ids]) => [name, sum(ids.map((pid) => usage(pid).cpuSeconds))]),
+  )
+}
+
+function less(after: Cpu, before: Cpu): Cpu {
+  return Object.fromEntries(Object.entries(after).map(([name, cpu]) => [name, cpu - before[name]!]))
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, one) => total + one, 0)
 }

@@ -32,6 +32,7 @@ export async function report(isLocal: boolean): Promise<void> {
     listSection,
     stormSection,
     recoverySection,
+    natsSection,
     workersSection,
     slowSection,
     loopSection,
@@ -456,6 +457,40 @@ async function recoverySection(all: readonly Row[]): Promise<string> {
   const about =
     'From the moment at which the member froze, or at which etcd was healthy again. The write is of three resources, and made as soon as etcd takes it; a frozen leader has to be replaced before.'
   return `## Recovery: a member freezes, or etcd was away\n\n${about}\n\n${table(rows, columns)}`
+}
+
+async function natsSection(all: readonly Row[]): Promise<string> {
+  const rows = latest(all, 'nats')
+  if (rows.length === 0) return ''
+  const columns = [
+    plain('NATS servers', 'servers'),
+    plain('edges', 'edges'),
+    plain('events/s', 'rate'),
+    plain('p50 ms at the publisher', 'directP50Ms'),
+    plain('p99', 'directP99Ms'),
+    plain('p50 ms at an edge', 'p50Ms'),
+    plain('p99', 'p99Ms'),
+    plain('most', 'maxMs'),
+    plain('bytes NATS sends for an event and edge', 'natsBytesPerEventAndEdge'),
+    plain('events/s carried', 'carriedPerSecond'),
+    plain('a new edge is ready after ms', 'edgeReadyMs'),
+  ]
+  const costs = [
+    plain('NATS servers', 'servers'),
+    plain('publisher', 'publisherMicrosPerEvent'),
+    plain('NATS', 'natsMicrosPerEvent'),
+    plain('an edge without watchers', 'edgeMicrosPerEvent'),
+    plain('etcd', 'etcdMicrosPerEvent'),
+    plain('cores when nothing happens: publisher', 'publisherIdleCores'),
+    plain('NATS', 'natsIdleCores'),
+    plain('an edge', 'edgeIdleCores'),
+    plain('resident MB: publisher', 'publisherResidentMb'),
+    plain('NATS', 'natsResidentMb'),
+    plain('a new edge', 'edgeResidentMb'),
+  ]
+  const about =
+    'One publisher, edges and NATS, each a process of its own; all share two cores. CPU is above what it is when nothing happens, for all servers of NATS together.'
+  return `## NATS: what the hop costs\n\n${about}\n\n${table(rows, columns)}\n\nµs of CPU an event, and what is held:\n\n${table(rows, costs)}`
 }
 
 async function workersSection(all: readonly Row[]): Promise<string> {

@@ -49,6 +49,7 @@ const questions: Record<string, { readonly ask: Question; readonly about: string
   cluster: { ask: cluster, about: 'a cluster of --nodes: CPU, memory and delay by kind; then all reconnect at once' },
   watches: { ask: watches, about: '100,000 watches on 10,000 connections: memory, delay of an event to 10,000' },
   memory: { ask: memory, about: 'resident memory of an idle watcher, by wire' },
+  nats: { ask: nats, about: 'the hop over NATS: added delay, CPU of each part, events carried, a new edge' },
 }
 
 interface Flags {
@@ -135,15 +136,6 @@ program
   .description('writes bench/RESULTS.md and its charts from bench/results.jsonl')
   .option('--local', 'from all rows in bench/out instead', false)
   .action((flags: { local: boolean }) => report(flags.local))
-
-program
-  .command('nats')
-  .description('the hop over NATS: added delay, events carried, a new edge, bytes sent')
-  .option('--servers <n>', '1, or 3 that all hold every stream', Number, 1)
-  .action(async ({ servers }: { servers: number }) => {
-    if (servers !== 1 && servers !== 3) throw new InvalidArgumentError('--servers is 1 or 3')
-    await nats(servers)
-  })
 
 endAllOnSignals()
 try {

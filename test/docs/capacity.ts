@@ -2,33 +2,7 @@
  * The capacity table of docs/operations.md, from recorded measurements (`bench/results.jsonl`): of each question the newest
  * whole run. No figure is typed by hand, and what nobody has measured yet says so.
  */
-import { readText } from './generate.js'
-
-interface Row {
-  readonly run: string
-  readonly quick: boolean
-  readonly question: string
-  readonly subject: string
-  readonly wire: string
-  readonly failed?: string
-  readonly [name: string]: unknown
-}
-
-const BEGIN = '<!-- Made from bench/results.jsonl by `npm run generate`. -->'
-const END = '<!-- End of what is made. -->'
-
-/** By what the benchmark calls it. */
-const WIRES: Readonly<Record<string, string>> = {
-  http1: 'HTTP/1.1',
-  'http1-tls': 'HTTP/1.1, TLS',
-  http2x100: 'HTTP/2, 100 watches a connection',
-  'http2x20-tls': 'HTTP/2, TLS, 20 watches a connection',
-  'http2x100-tls': 'HTTP/2, TLS, 100 watches a connection',
-  websocket: 'WebSocket',
-  sse: 'server-sent events',
-}
-
-const NOT_YET = 'not measured yet'
+import { figure, newest, NOT_YET, parseRows, type Row, WIRES, withMade } from './recorded.js'
 
 /** docs/operations.md with its table as it is made now. @throws Error when the place of the table is gone. */
 export function withCapacity(page: string, recorded: string): string {
@@ -38,28 +12,6 @@ export function withCapacity(page: string, recorded: string): string {
 /** README.md with its short table: what a load of watchers takes. @throws Error when the place of the table is gone. */
 export function withLoads(page: string, recorded: string): string {
   return withMade(page, loads(parseRows(recorded)))
-}
-
-function withMade(page: string, made: string): string {
-  const [before, rest] = split(page, BEGIN)
-  const [, after] = split(rest, END)
-  return `${before}${BEGIN}\n\n${made}\n\n${END}${after}`
-}
-
-export const recordedRows = (): string => readText('bench/results.jsonl')
-
-function split(text: string, mark: string): [string, string] {
-  const at = text.indexOf(mark)
-  if (at === -1) throw new Error(`the page has lost ${mark}`)
-  return [text.slice(0, at), text.slice(at + mark.length)]
-}
-
-function parseRows(text: string): Row[] {
-  return text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Row)
-    .filter((row) => row.subject === 'distributary' && row.failed === undefined && (row['serverFlags'] ?? '') === '')
 }
 
 function capacity(rows: readonly Row[]): string {
@@ -134,14 +86,4 @@ function perObject(rows: readonly Row[]): string {
   if (sizes.size < 2) return NOT_YET
   const megabytes = Number(sizes.get(large)!['residentMb']) - Number(sizes.get(small)!['residentMb'])
   return `${figure((megabytes * 1024) / (large - small))} KB`
-}
-
-function newest(rows: readonly Row[]): Row | undefined {
-  const full = rows.filter(({ quick }) => !quick)
-  return (full.length > 0 ? full : rows).toSorted((a, b) => (a.run < b.run ? -1 : 1)).at(-1)
-}
-
-function figure(value: unknown): string {
-  if (typeof value !== 'number' || !Number.isFinite(value)) return NOT_YET
-  return Math.abs(value) >= 100 ? Math.round(value).toLocaleString('en-US') : String(Number(value.toPrecision(3)))
 }

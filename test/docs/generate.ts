@@ -6,7 +6,9 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { optionsSchema } from '../../src/config/help.js'
 import { chartPage } from './chart-page.js'
-import { recordedRows, withCapacity, withLoads } from './capacity.js'
+import { withCapacity, withLoads } from './capacity.js'
+import { recordedRows } from './recorded.js'
+import { withScaling } from './scaling.js'
 import { clientReferencePage } from './client-reference.js'
 import { clientsPage } from './clients-page.js'
 import { commandsPage } from './commands-page.js'
@@ -34,6 +36,7 @@ export async function generated(): Promise<ReadonlyMap<string, string>> {
     ['docs/client-reference.md', clientReferencePage()],
     ['docs/clients.md', clientsPage()],
     ['docs/operations.md', withCapacity(readText('docs/operations.md'), recordedRows())],
+    ['deploy/SCALING.md', withScaling(readText('deploy/SCALING.md'), recordedRows())],
     ['README.md', withLoads(readText('README.md'), recordedRows())],
     [VALUES_SCHEMA, schema],
     [`${CHART}README.md`, chartReadme(schema)],

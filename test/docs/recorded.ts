@@ -1,0 +1,63 @@
+/** Recorded measurements (`bench/results.jsonl`), for the pages that are made from them. */
+import { readText } from './generate.js'
+
+export interface Row {
+  readonly run: string
+  readonly quick: boolean
+  readonly question: string
+  readonly subject: string
+  readonly wire: string
+  readonly failed?: string
+  readonly [name: string]: unknown
+}
+
+const BEGIN = '<!-- Made from bench/results.jsonl by `npm run generate`. -->'
+const END = '<!-- End of what is made. -->'
+
+/** By what the benchmark calls it. */
+export const WIRES: Readonly<Record<string, string>> = {
+  http1: 'HTTP/1.1',
+  'http1-tls': 'HTTP/1.1, TLS',
+  http2x100: 'HTTP/2, 100 watches a connection',
+  'http2x20-tls': 'HTTP/2, TLS, 20 watches a connection',
+  'http2x100-tls': 'HTTP/2, TLS, 100 watches a connection',
+  websocket: 'WebSocket',
+  sse: 'server-sent events',
+}
+
+export const NOT_YET = 'not measured yet'
+
+/** A page with its made part as it is made now. @throws Error when the place of that part is gone. */
+export function withMade(page: string, made: string): string {
+  const [before, rest] = split(page, BEGIN)
+  const [, after] = split(rest, END)
+  return `${before}${BEGIN}\n\n${made}\n\n${END}${after}`
+}
+
+export const recordedRows = (): string => readText('bench/results.jsonl')
+
+function split(text: string, mark: string): [string, string] {
+  const at = text.indexOf(mark)
+  if (at === -1) throw new Error(`the page has lost ${mark}`)
+  return [text.slice(0, at), text.slice(at + mark.length)]
+}
+
+/** Our own rows that did not fail. */
+export function parseRows(text: string): Row[] {
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Row)
+    .filter((row) => row.subject === 'distributary' && row.failed === undefined && (row['serverFlags'] ?? '') === '')
+}
+
+/** The last run of all, or of the small ones where there is no whole one. */
+export function newest(rows: readonly Row[]): Row | undefined {
+  const full = rows.filter(({ quick }) => !quick)
+  return (full.length > 0 ? full : rows).toSorted((a, b) => (a.run < b.run ? -1 : 1)).at(-1)
+}
+
+export function figure(value: unknown): string {
+  if (typeof value !== 'number' || !Number.isFinite(value)) return NOT_YET
+  return Math.abs(value) >= 100 ? Math.round(value).toLocaleString('en-US') : String(Number(value.toPrecision(3)))
+}

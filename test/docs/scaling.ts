@@ -1,0 +1,147 @@
+/**
+ * The figures of deploy/SCALING.md: what one process was measured to cost (`bench/results.jsonl`), and what very many
+ * watchers take by multiplication. Nothing is typed by hand, and what was not measured says so.
+ */
+import { figure, newest, NOT_YET, parseRows, type Row, WIRES, withMade } from './recorded.js'
+
+/** Every watcher is sent so many events of 1 KiB a second. */
+const EVENTS_PER_SECOND = 20
+/** How busy a core may be planned. */
+const BUSY = 0.6
+/** Of an edge. */
+const WORKERS = 8
+/** Of a network card, at most so much of 25 Gbit/s. */
+const CARD_BYTES_PER_SECOND = (25e9 / 8) * BUSY
+/** Of them with one connection each, and as client-go has them. */
+const PLANNED = ['http1-tls', 'http2x20-tls', 'http2x100-tls'] as const
+const SIZES = [100_000, 1_000_000]
+
+/** deploy/SCALING.md with its figures as they are made now. @throws Error when their place is gone. */
+export function withScaling(page: string, recorded: string): string {
+  const rows = parseRows(recorded)
+  return withMade(page, [measured(rows), ...SIZES.map((watchers) => planned(rows, watchers))].join('\n\n'))
+}
+
+interface Costs {
+  readonly row: Row
+  readonly deliveriesPerCpuSecond: number
+  readonly bytesPerDelivery: number
+  readonly kbPerWatcher: number
+}
+
+function costsOf(rows: readonly Row[], wire: string): Costs | null {
+  const row = newest(
+    rows.filter(
+      (one) =>
+        one.question === 'fanout' &&
+        one.wire === wire &&
+        one['watchers'] === 1_000 &&
+        one['rate'] === EVENTS_PER_SECOND,
+    ),
+  )
+  if (row === undefined) return null
+  const memory = newest(rows.filter((one) => one.question === 'memory' && one.wire === wire))
+  return {
+    row,
+    deliveriesPerCpuSecond: Number(row['deliveriesPerCpuSecond']),
+    bytesPerDelivery: Number(row['bytesPerDelivery']),
+    kbPerWatcher: Number(memory?.['kbPerWatcherAfterEvents'] ?? row['kbPerWatcher']),
+  }
+}
+
+function measured(rows: readonly Row[]): string {
+  const wires = PLANNED.map((wire) => {
+    const costs = costsOf(rows, wire)
+    const cells = [costs?.deliveriesPerCpuSecond, costs?.kbPerWatcher, costs?.bytesPerDelivery].map(figure)
+    return `| ${WIRES[wire]} | ${cells.join(' | ')} |`
+  })
+  const hops = [1, 3].map((servers) => {
+    const row = hopOf(rows, servers)
+    const names = [
+      'directP99Ms',
+      'p99Ms',
+      'publisherMicrosPerEvent',
+      'natsMicrosPerEvent',
+      'edgeMicrosPerEvent',
+      'publisherIdleCores',
+      'natsIdleCores',
+      'edgeIdleCores',
+      'natsBytesPerEventAndEdge',
+      'carriedPerSecond',
+    ]
+    return `| ${servers} | ${names.map((name) => figure(row?.[name])).join(' | ')} |`
+  })
+  const objects = newest(rows.filter(({ question }) => question === 'objects'))
+  const edge = hopOf(rows, 1)
+  return [
+    `One process, 1,000 watchers, ${EVENTS_PER_SECOND} events of about 1 KiB a second (\`npm run bench -- fanout\`, \`memory\`):`,
+    '',
+    '| watchers over | deliveries a CPU-second | KB a watcher | bytes a delivery |',
+    '| --- | ---: | ---: | ---: |',
+    ...wires,
+    '',
+    `The hop over NATS (\`npm run bench -- nats\`): one publisher and ${figure(edge?.['edges'])} edges, each a process of its own, at ` +
+      `${figure(edge?.['rate'])} events/s; µs of CPU for each event, above what it is when nothing happens, for all servers of NATS together.`,
+    '',
+    '| NATS servers | p99 ms at the publisher | at an edge | µs: publisher | NATS | an edge | cores at rest: publisher | NATS | an edge | bytes from NATS for an event and edge | events/s carried |',
+    '| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |',
+    ...hops,
+    '',
+    `An object of 1 KiB takes ${figure(objects?.['bytesPerObject'])} bytes of memory in each replica. A new edge with ` +
+      `${figure(edge?.['objects'])} objects was ready after ${figure(edge?.['edgeReadyMs'])} ms, and held ${figure(edge?.['edgeResidentMb'])} MB.`,
+    '',
+    recordedOn([costsOf(rows, 'http1-tls')?.row, edge, objects]),
+  ].join('\n')
+}
+
+function hopOf(rows: readonly Row[], servers: number): Row | undefined {
+  return newest(rows.filter((row) => row.question === 'nats' && row['servers'] === servers))
+}
+
+function recordedOn(rows: readonly (Row | undefined)[]): string {
+  const machines = rows.flatMap((row) =>
+    row === undefined
+      ? []
+      : `${String(row['cpu'])}, ${String(row['cores'])} cores, Node ${String(row['node'])}, etcd ${String(row['etcd'])}, commit ${String(row['commit'])}`,
+  )
+  return `Recorded on: ${[...new Set(machines)].join('; ')}.`
+}
+
+function planned(rows: readonly Row[], watchers: number): string {
+  const deliveries = watchers * EVENTS_PER_SECOND
+  const table = PLANNED.map((wire) => {
+    const costs = costsOf(rows, wire)
+    if (costs === null) return `| ${WIRES[wire]} | ${Array.from({ length: 6 }, () => NOT_YET).join(' | ')} |`
+    const cores = deliveries / costs.deliveriesPerCpuSecond / BUSY
+    const bytes = deliveries * costs.bytesPerDelivery
+    const cards = bytes / CARD_BYTES_PER_SECOND
+    const byCores = Math.ceil(cores / WORKERS)
+    const byCards = Math.ceil(cards)
+    const edges = Math.max(byCores, byCards)
+    const first = byCores >= byCards ? 'cores' : 'the network card'
+    const memoryGb = (watchers / edges) * costs.kbPerWatcher * 1_000 * 1e-9
+    const cells = [cores, edges, memoryGb, (bytes * 8) / 1e9].map((one, i) => figure(i === 1 ? one : rounded(one)))
+    return `| ${WIRES[wire]} | ${cells.join(' | ')} | ${first} | ${natsOf(rows, edges)} |`
+  })
+  return [
+    `### ${figure(watchers)} watchers, all sent ${EVENTS_PER_SECOND} events/s over TLS`,
+    '',
+    '| watchers over | cores in all | edges | GB for the watchers of an edge | Gbit/s in all | what is full first | cores of NATS |',
+    '| --- | ---: | ---: | ---: | ---: | --- | ---: |',
+    ...table,
+  ].join('\n')
+}
+
+/** What three servers of NATS take in all, with so many edges: its work for an event grows with them, as it does at rest. */
+function natsOf(rows: readonly Row[], edges: number): string {
+  const hop = hopOf(rows, 3)
+  if (hop === undefined) return NOT_YET
+  const share = edges / Number(hop['edges'])
+  const busy = (EVENTS_PER_SECOND * Number(hop['natsMicrosPerEvent'])) / 1e6
+  return figure(rounded((busy + Number(hop['natsIdleCores'])) * share))
+}
+
+/** To three digits. */
+function rounded(value: number): number {
+  return Number(value.toPrecision(3))
+}
