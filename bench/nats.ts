@@ -46,7 +46,10 @@ async function overNats(choice: Choice, servers: number): Promise<void> {
   const teardowns: (() => unknown)[] = []
   const t = { teardown: (work: () => unknown) => void teardowns.push(work) }
   try {
-    const processes = servers === 1 ? [await startNats(t as never)] : await startNatsCluster(t as never)
+    // A stream and a bucket for each resource reserve what they may hold.
+    const options = { maxFile: '8GB' }
+    const processes =
+      servers === 1 ? [await startNats(t as never, options)] : await startNatsCluster(t as never, options)
     for (const { pid } of processes) execFileSync('taskset', ['-acp', '1', String(pid)], { stdio: 'ignore' })
     const broker: Broker = {
       pids: processes.map(({ pid }) => pid),
@@ -58,7 +61,7 @@ async function overNats(choice: Choice, servers: number): Promise<void> {
       sentBytes: async () => sum(await Promise.all(processes.map((one) => one.varz('out_bytes')))),
     }
     const objects = { count: choice.quick ? 1_000 : 50_000, nodes: 100, bytes: OBJECT_BYTES }
-    const publisher = { serverFlags: [...choice.serverFlags, ...broker.flags, '--nats-role=origin'] }
+    const publisher = { serverFlags: [...choice.serverFlags, ...broker.flags, '--nats-role=auto'] }
     const scene = { ...choice, ...publisher, kind: distributarySubject, wire: WIRE, watchers: WATCHERS, objects }
     const figures = await withScene(scene, (opened) => measure(choice, opened, broker))
     const who = { question: 'nats', subject: 'distributary', wire: WIRE }

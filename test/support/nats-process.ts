@@ -44,6 +44,8 @@ type Teardown = Pick<Test, 'teardown'>
 
 export interface NatsOptions {
   readonly maxPayloadBytes?: number
+  /** What its streams may reserve on disk, as NATS writes it. Default: `1GB`. */
+  readonly maxFile?: string
   /** More of the server's configuration. */
   readonly config?: string
   /** Proxies between each two of a cluster: by the one that connects, then by the other. */
@@ -115,7 +117,7 @@ async function configure(
       listen: "127.0.0.1:${port}"
       http: "127.0.0.1:${monitorPort}"
       max_payload: ${options.maxPayloadBytes ?? 1_048_576}
-      jetstream { store_dir: "${join(directory, `n${i}`)}", max_mem: 256MB, max_file: 1GB }
+      jetstream { store_dir: "${join(directory, `n${i}`)}", max_mem: 256MB, max_file: ${options.maxFile ?? '1GB'} }
       ${cluster}
       ${more}
     `
