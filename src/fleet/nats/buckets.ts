@@ -18,6 +18,8 @@ export interface BucketsOptions {
   readonly manager: () => Promise<JetStreamManager>
   /** Returns the most bytes that one message's data may have. */
   readonly maxPayloadBytes: () => number
+  /** Resolves when the server has taken everything that was sent before. */
+  readonly flushed: () => Promise<void>
   /** Called with a stream that did not answer. */
   readonly onUnanswered: (stream: string) => void
   readonly clock: Clock
@@ -26,6 +28,11 @@ export interface BucketsOptions {
 /** The longest wait for the next chunk of an object. */
 const CHUNK_TIMEOUT_MS = 5_000
 const CHUNK_BYTES = 128 * 1024
+/**
+ * So much of an object is sent before the server has taken it. The library would hash and send all of it in one turn of the event
+ * loop, and what is published meanwhile would stand behind 50 MB of a snapshot.
+ */
+const UNTAKEN_BYTES = 256 * 1024
 
 export class Buckets {
   readonly #options: BucketsOptions
@@ -62,13 +69,24 @@ export class Buckets {
     await this.#inBucket(this.#stores, bucket, async () => {
       const store = await this.#store(bucket, replicas)
       const iterator = chunks[Symbol.iterator]()
-      const stream = new ReadableStream<Uint8Array>({
-        pull(controller) {
-          const { done, value } = iterator.next()
-          if (done === true) controller.close()
-          else controller.enqueue(value)
+      const { flushed } = this.#options
+      let untaken = 0
+      const stream = new ReadableStream<Uint8Array>(
+        {
+          async pull(controller) {
+            if (untaken >= UNTAKEN_BYTES) {
+              await flushed()
+              untaken = 0
+            }
+            const { done, value } = iterator.next()
+            if (done === true) return controller.close()
+            untaken += value.length
+            controller.enqueue(value)
+          },
         },
-      })
+        // Nothing is fetched before it is asked for.
+        { highWaterMark: 0 },
+      )
       await store.put(
         { name, options: { max_chunk_size: Math.min(CHUNK_BYTES, this.#options.maxPayloadBytes()) } },
         stream,

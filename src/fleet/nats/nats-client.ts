@@ -120,6 +120,7 @@ export class NatsClient {
       jetStream: connection.jetstream({ timeout: API_TIMEOUT_MS }),
       manager: () => this.#manager(),
       maxPayloadBytes: () => this.maxPayloadBytes,
+      flushed: () => connection.flush(),
       onUnanswered: (stream) => this.#doubtStream(stream),
       clock,
     })
