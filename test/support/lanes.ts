@@ -1,7 +1,7 @@
 /**
  * Which tests run side by side. Most keep a processor busy, and as many of them run at once as there are processors.
  * Those that wait for most of their time, for a lease to end, a timeout or an election, run in a lane of their own
- * next to them, as many again; otherwise each would hold a processor that it does not use. Each of those has a process of its own.
+ * next to them, one more of them than there are processors; otherwise each would hold a processor that it does not use.
  */
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
@@ -34,18 +34,24 @@ export const WAITING: readonly string[] = [
   'test/feed/feed',
   'test/fleet/nats',
   'test/fleet/nats.test.ts',
+  'test/integration/credential-files.test.ts',
   'test/integration/rotation.test.ts',
   'test/integration/stopped-primary.test.ts',
   'test/ops/tracing.test.ts',
+  'test/reference/recorded.test.ts',
   'test/security/certificate-end.test.ts',
   'test/security/limits.test.ts',
   'test/server/etcd-credentials.test.ts',
   'test/server/live-config.test.ts',
+  'test/transports/framing/server-sent-events.test.ts',
   'test/transports/watch/gzip-sink.test.ts',
   'test/transports/watch/stream-sink.test.ts',
   'test/upstream/etcd',
   'test/upstream/http/remote-ages.test.ts',
 ]
+
+/** They take long, so that the last process would keep the run waiting. */
+const WAITING_FILES_IN_PROCESS = 4
 
 const waitingPaths = WAITING.map((source) => join('.build', source.replace(/\.ts$/, '.js')))
 
@@ -55,6 +61,6 @@ export function splitLanes(files: readonly string[], processors = availableParal
   const busy = files.filter((file) => !waiting.includes(file))
   return [
     { groups: groupFiles(busy), jobs: processors },
-    { groups: waiting.map((file) => [file]), jobs: processors },
+    { groups: groupFiles(waiting, WAITING_FILES_IN_PROCESS), jobs: processors + 1 },
   ].filter(({ groups }) => groups.length > 0)
 }

@@ -4,14 +4,14 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { ALONE, groupFiles, SHARED } from './shared-processes.js'
+import { ALONE, groupFiles } from './shared-processes.js'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const program = fileURLToPath(new URL('shared-process.js', import.meta.url))
 const file = (name: string): string => join('.build', 'test', `${name}.test.js`)
 
-void t.test('files that leave nothing behind share processes, so many each, and all others are alone', (t) => {
-  const [a, b, c, d] = ['dialect/accept', 'ops/package', 'cache/store', 'codec/ingest'].map(file) as [
+void t.test('files share processes, so many each, and those that measure or change theirs are alone', (t) => {
+  const [a, b, c, d] = ['dialect/accept', 'fault/bounds', 'cache/store', 'codec/ingest'].map(file) as [
     string,
     string,
     string,
@@ -20,13 +20,12 @@ void t.test('files that leave nothing behind share processes, so many each, and 
   t.same(groupFiles([a, b, c, d], 2), [[a, c], [b], [d]])
   t.same(groupFiles([a, c, d]), [[a, c, d]])
   t.same(groupFiles([file('support/go-program'), c], 2), [[file('support/go-program')], [c]])
-  t.same(groupFiles([file('dialects')]), [[file('dialects')]])
   t.same(groupFiles([]), [])
   t.end()
 })
 
 void t.test('every place of a group exists', (t) => {
-  for (const source of [...SHARED, ...ALONE]) t.ok(existsSync(join(root, source)), source)
+  for (const source of ALONE) t.ok(existsSync(join(root, source)), source)
   t.end()
 })
 

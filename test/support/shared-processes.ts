@@ -5,38 +5,21 @@
  */
 import { join } from 'node:path'
 
-/** Folders and files all of whose tests leave nothing behind in their process. */
-export const SHARED: readonly string[] = [
-  'test/auth',
-  'test/broadcast',
-  'test/cache',
-  'test/codec',
-  'test/config',
-  'test/conformance',
-  'test/dialect',
-  'test/feed',
-  'test/fleet/workers',
-  'test/metrics',
-  'test/reflector',
-  'test/served',
-  'test/support',
-  'test/transports',
-  'test/upstream/embedded',
-  'test/writes',
-]
-
-/** What is among them and has a process of its own nevertheless. */
+/** Files and folders whose tests have a process of their own. */
 export const ALONE: readonly string[] = [
-  // It measures memory.
+  // They measure memory.
+  'test/fault/bounds.test.ts',
+  'test/fault/outage-hour.test.ts',
   'test/support/recent-entries.test.ts',
   // It changes the environment.
   'test/support/go-program.test.ts',
+  // Its tests run side by side.
+  'test/integration/nats-servers.test.ts',
 ]
 
 /** One that fails takes those after it along only if the process dies; and what is left at the end is short. */
 const FILES_IN_PROCESS = 8
 
-const shared = SHARED.map(compiled)
 const alone = ALONE.map(compiled)
 
 /** @param files compiled tests, relative to the root. Each group keeps their order, and is as early as its first file. */
@@ -44,7 +27,7 @@ export function groupFiles(files: readonly string[], atMost = FILES_IN_PROCESS):
   const groups: string[][] = []
   let open: string[] | null = null
   for (const file of files) {
-    if (!isShared(file)) {
+    if (isUnder(file, alone)) {
       groups.push([file])
       continue
     }
@@ -52,10 +35,6 @@ export function groupFiles(files: readonly string[], atMost = FILES_IN_PROCESS):
     open.push(file)
   }
   return groups
-}
-
-function isShared(file: string): boolean {
-  return isUnder(file, shared) && !isUnder(file, alone)
 }
 
 function isUnder(file: string, places: readonly string[]): boolean {

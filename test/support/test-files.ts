@@ -12,6 +12,7 @@ import t from 'tap'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../../..')
 const sharedProcess = fileURLToPath(new URL('shared-process.js', import.meta.url))
+const nodeFlags = ['--enable-source-maps', `--import=${new URL('no-async-hooks.js', import.meta.url).href}`]
 const [jobs, seconds, ...groups] = process.argv.slice(2)
 
 t.jobs = Number(jobs)
@@ -23,7 +24,7 @@ for (const group of groups) {
   const environment = [`NODE_OPTIONS=${process.env['NODE_OPTIONS'] ?? ''}`, `TAP_TIMEOUT=${seconds}`]
   const shared = isAlone ? [] : [`TEST_FILES=${group}`, `TEST_SECONDS=${seconds}`]
   const program = isAlone ? group : sharedProcess
-  void t.spawn('env', [...environment, ...shared, process.execPath, '--enable-source-maps', program], {
+  void t.spawn('env', [...environment, ...shared, process.execPath, ...nodeFlags, program], {
     name: isAlone ? group : `${files.length} files from ${files[0]} on`,
     // A failure is shown where it is in the file, not here.
     at: null,
