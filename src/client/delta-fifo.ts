@@ -33,6 +33,8 @@ export interface KeyedDeltas<T> {
   readonly key: string
   /** One to three deltas, oldest first. */
   readonly deltas: readonly Delta<T>[]
+  /** Whether nobody knew of any object before the state that this one belongs to. */
+  readonly isOfFirstState: boolean
 }
 
 /** The objects that the reader of the queue knows: it has been told of them and not yet of their deletion. */
@@ -55,6 +57,12 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
    * first state is one for each object, and all of them wait at once.
    */
   readonly #pending = new Map<string, Delta<T> | Delta<T>[]>()
+  /**
+   * A first state that nobody was told of, oldest first, from `#firstAt` on: its objects wait without places in `#pending`
+   * until one of them changes.
+   */
+  #first: readonly T[] = []
+  #firstAt = 0
   #isPopulated = false
   /**
    * One iterator serves many pops: a new one would first visit every place that became empty since the Map was last
@@ -72,7 +80,7 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
 
   /** The number of keys with pending deltas. */
   get length(): number {
-    return this.#pending.size
+    return this.#pending.size + this.#first.length - this.#firstAt
   }
 
   /** Whether the first whole state has been popped. */
@@ -86,6 +94,7 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
   }
 
   change({ type, object, key }: Change<T>): void {
+    this.#giveFirstPlaces()
     if (type === 'DELETED') this.#delete(key, object, false)
     else this.#push(key, { type: type === 'ADDED' ? 'Added' : 'Updated', object })
   }
@@ -96,21 +105,29 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
    */
   replace(items: readonly T[]): void {
     // Nothing can be missing when nothing was there.
-    const keys = this.#pending.size === 0 && this.#known.keys().next().done === true ? null : new Set<string>()
-    for (const object of items) {
-      const key = this.#keyOf(object)
-      keys?.add(key)
-      this.#push(key, { type: 'Replaced', object })
+    if (this.length === 0 && this.#known.keys().next().done === true) {
+      this.#first = items
+      this.#firstAt = 0
+      if (items.length > 0) this.#onItem?.()
+    } else {
+      this.#giveFirstPlaces()
+      const keys = new Set<string>()
+      for (const object of items) {
+        const key = this.#keyOf(object)
+        keys.add(key)
+        this.#push(key, { type: 'Replaced', object })
+      }
+      this.#deleteAllBut(keys)
     }
-    if (keys !== null) this.#deleteAllBut(keys)
     if (this.#isPopulated) return
     this.#isPopulated = true
-    this.#initialLeft = this.#pending.size
+    this.#initialLeft = this.length
     if (this.#initialLeft === 0) this.#onItem?.()
   }
 
   /** Adds a Sync for each known object without pending deltas, so that handlers that repair drift see it again. */
   resync(): void {
+    this.#giveFirstPlaces()
     for (const key of this.#known.keys()) {
       const object = this.#known.get(key)
       if (object !== undefined && !this.#pending.has(key)) this.#push(key, { type: 'Sync', object })
@@ -119,6 +136,12 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
 
   /** Returns the oldest key with all of its deltas, which leave the queue; null when it is empty. Never waits. */
   pop(): KeyedDeltas<T> | null {
+    if (this.#firstAt < this.#first.length) {
+      const object = this.#first[this.#firstAt++] as T
+      if (this.#firstAt === this.#first.length) this.#forgetFirst()
+      if (this.#initialLeft > 0) this.#initialLeft--
+      return { key: this.#keyOf(object), deltas: [{ type: 'Replaced', object }], isOfFirstState: true }
+    }
     this.#oldest ??= this.#pending.entries()
     const first = this.#oldest.next()
     if (first.done === true) {
@@ -129,7 +152,26 @@ export class DeltaFifo<T> implements ReflectorSink<T> {
     const [key, pending] = first.value
     this.#pending.delete(key)
     if (this.#initialLeft > 0) this.#initialLeft--
-    return { key, deltas: deltasOf(pending) }
+    return { key, deltas: deltasOf(pending), isOfFirstState: false }
+  }
+
+  #forgetFirst(): void {
+    this.#first = []
+    this.#firstAt = 0
+  }
+
+  /** From now on what waits of the first state can be found by its key, and merged with what comes. */
+  #giveFirstPlaces(): void {
+    if (this.#first.length === 0) return
+    const waiting = this.#first
+    const isInitial = this.#initialLeft > 0
+    for (let i = this.#firstAt; i < waiting.length; i++) {
+      const object = waiting[i] as T
+      this.#push(this.#keyOf(object), { type: 'Replaced', object })
+    }
+    this.#forgetFirst()
+    // A key that was there twice has one place.
+    if (isInitial) this.#initialLeft = this.#pending.size
   }
 
   #deleteAllBut(keys: ReadonlySet<string>): void {

@@ -72,8 +72,7 @@ export class Indexer<T> {
 
   /** @returns the previous object. */
   set(key: string, object: T): T | undefined {
-    const previous = this.#objects.get(key)
-    this.#objects.set(key, object)
+    const previous = this.#objects.set(key, object)
     for (const index of this.#indexes.values()) moveKey(index, key, previous, object)
     return previous
   }

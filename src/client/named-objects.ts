@@ -33,7 +33,8 @@ export class NamedObjects<T> {
     return this.get(key) !== undefined
   }
 
-  set(key: string, object: T): void {
+  /** @returns the previous object. */
+  set(key: string, object: T): T | undefined {
     const slash = key.lastIndexOf('/')
     const namespace = namespaceIn(key, slash)
     const name = ownName(object, key, slash)
@@ -42,11 +43,13 @@ export class NamedObjects<T> {
       this.#namespaces.set(namespace, { name, object })
       this.#size++
     } else if (held instanceof Map) {
-      const before = held.size
+      const previous = held.get(name)
       held.set(name, object)
-      this.#size += held.size - before
+      if (previous === undefined) this.#size++
+      return previous
     } else if (held.name === name) {
       this.#namespaces.set(namespace, { name, object })
+      return held.object
     } else {
       this.#namespaces.set(
         namespace,
@@ -57,6 +60,7 @@ export class NamedObjects<T> {
       )
       this.#size++
     }
+    return undefined
   }
 
   /** @returns whether it was there. */

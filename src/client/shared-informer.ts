@@ -196,7 +196,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
       if (this.#isStopped) return
       const item = this.#fifo.pop()
       if (item === null) break
-      for (const delta of item.deltas) this.#apply(item.key, delta)
+      for (const delta of item.deltas) this.#apply(item.key, delta, item.isOfFirstState)
       if (popped % 64 === 63 && performance.now() > until) {
         // A timer, not a microtask: sockets get their turn in between.
         setTimeout(() => this.#drain(), 0)
@@ -210,7 +210,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     this.#synced.resolve()
   }
 
-  #apply(key: string, delta: Delta<T>): void {
+  #apply(key: string, delta: Delta<T>, isNew: boolean): void {
     if (delta.type === 'Deleted') {
       const previous = this.store.delete(key)
       if (previous === undefined) return
@@ -219,9 +219,9 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
       const object = isFinalStateUnknown ? previous : this.#transformed(delta.object)
       return this.#notify({ type: 'deleted', key, object, isFinalStateUnknown })
     }
-    const held = this.store.get(key)
     // A relist brings mostly what is there already. (A resync is asked for to be told all the same.)
-    if (delta.type !== 'Sync' && held !== undefined && isSame(held, delta.object)) return
+    const held = isNew || delta.type === 'Sync' ? undefined : this.store.get(key)
+    if (held !== undefined && isSame(held, delta.object)) return
     const object = delta.type === 'Sync' ? delta.object : this.#transformed(delta.object)
     const previous = this.store.set(key, object)
     if (previous === undefined) this.#notify({ type: 'added', key, object, isInitial: !this.#isSynced })

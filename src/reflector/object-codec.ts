@@ -53,8 +53,9 @@ export interface ObjectCodec<T> {
   /** Decodes a watch event in a line of JSON: `{"type":…,"object":…}`. @throws WatchFailure 'malformed' */
   decodeEvent(line: Uint8Array): DecodedEvent<T>
   /**
-   * Decodes several events at once, where that costs less: whole lines, the last without its line feed. Returns null to
-   * have them decoded one by one, so that the events before a malformed one are not lost.
+   * Decodes several events at once, where that costs less: whole lines, the last without its line feed, whose bytes it may
+   * change. Returns null, and the bytes as they were, to have them decoded one by one, so that the events before a malformed one
+   * are not lost.
    */
   decodeEvents?(lines: Uint8Array): readonly DecodedEvent<T>[] | null
   /** Decodes an SSE message, where the type comes apart from the object. @throws WatchFailure 'malformed' */

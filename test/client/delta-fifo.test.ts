@@ -120,6 +120,40 @@ void t.test('the queue has synced when the first state was read, whatever came a
   t.ok(empty.hasSynced, 'an empty state is one')
 })
 
+void t.test('what waits of a first state is merged with what comes meanwhile', async (t) => {
+  const things = (...keys: string[]): Thing[] => keys.map((key) => ({ key, version: 1 }))
+  const known = new Map<string, Thing>()
+  const rest = (fifo: DeltaFifo<Thing>): string[] => {
+    const all: string[] = []
+    for (let item = fifo.pop(); item !== null; item = fifo.pop()) all.push(`${item.key} ${told(item.deltas)}`)
+    return all
+  }
+  const changed = fifoOver(known)
+  changed.replace(things('a', 'b', 'c', 'd'))
+  t.equal(changed.length, 4)
+  t.same(
+    [changed.pop()].map((item) => [item?.key, item?.isOfFirstState]),
+    [['a', true]],
+  )
+  changed.change({ type: 'MODIFIED', key: 'b', object: { key: 'b', version: 2 }, resourceVersion: '' })
+  changed.change({ type: 'DELETED', key: 'c', object: { key: 'c', version: 3 }, resourceVersion: '' })
+  changed.change({ type: 'ADDED', key: 'e', object: { key: 'e', version: 4 }, resourceVersion: '' })
+  t.equal(changed.length, 4)
+  t.notOk(changed.hasSynced)
+  t.same(rest(changed), ['b Replaced:2', 'c Replaced:1 Deleted:3', 'd Replaced:1', 'e Added:4'])
+  t.ok(changed.hasSynced)
+
+  const relisted = fifoOver(known)
+  relisted.replace(things('a', 'b'))
+  relisted.replace(things('b', 'c'))
+  t.same(rest(relisted), ['a Replaced:1 Deleted?:1', 'b Replaced:1', 'c Replaced:1'])
+
+  const twice = fifoOver(known)
+  twice.replace(things('a', 'b', 'a'))
+  t.same(rest(twice), ['a Replaced:1', 'b Replaced:1', 'a Replaced:1'])
+  t.ok(twice.hasSynced, 'a server that lists an object twice')
+})
+
 void t.test('a resync covers the known objects without pending deltas', async (t) => {
   const fifo = fifoOver(
     new Map([

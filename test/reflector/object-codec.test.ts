@@ -89,6 +89,19 @@ void t.test('a list is read with its continue token and its revision', async (t)
   }
 })
 
+void t.test('the events before a malformed one of the same arrival are not lost', async (t) => {
+  const seen: DecodedEvent<KubeObject>[] = []
+  const stream = jsonWire.open(treeCodec<KubeObject>(), (event) => seen.push(event))
+  const good = (name: string): string =>
+    `{"type":"ADDED","object":{"metadata":{"name":"${name}","resourceVersion":"1"}}}\n`
+  const arrival = bytes(`${good('a')}${good('b')}{"type":"ADDED",\n${good('c')}`)
+  t.throws(() => stream.push(arrival), { name: 'WatchFailure', kind: 'malformed' })
+  t.same(
+    seen.map((event) => 'key' in event && event.key),
+    ['a', 'b'],
+  )
+})
+
 void t.test('input that breaks the protocol is malformed and reported', async (t) => {
   const cases = [
     '',
