@@ -1,7 +1,7 @@
 /**
- * Question: does any request stop the event loop? Each of the known-bad requests is sent to a running server twice, while a
- * hundred watchers are being sent events: the longest time for which the loop did nothing else, and the delay of the
- * watchers beside it and just before it, because the machine has more and less quiet minutes.
+ * Question: does any request stop the event loop? Each of the known-bad requests is sent to a running server twice, and each
+ * flood once, while a hundred watchers are being sent events: the longest time for which the loop did nothing else, and the
+ * delay of the watchers beside it and just before it, because the machine has more and less quiet minutes.
  */
 import { writeFileSync } from 'node:fs'
 import { Agent, type ClientRequest, request as httpRequest } from 'node:http'
@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { distributarySubject } from './subjects/distributary.js'
 import { type BadRequest, badRequests, type HttpRequest, preparations, TOKEN_FILE } from './support/bad-requests.js'
 import { attempt, type Choice, type Question } from './support/choice.js'
+import { type Flood, floods, sendFlood } from './support/floods.js'
 import { pods } from './support/objects.js'
 import { measureStretch } from './support/measure.js'
 import { sleep } from './support/processes.js'
@@ -34,9 +35,12 @@ interface Block {
   readonly cpuMs: number
 }
 
-interface Measured extends Block {
+interface Answered {
   readonly status: number
   readonly answerMs: number
+}
+
+interface Measured extends Block, Answered {
   readonly delayMs: WatchersReport['delayMs']
 }
 
@@ -81,7 +85,9 @@ async function all(choice: Choice, tokens: string): Promise<void> {
     for (const request of preparations) await server.send(request)
     await watchers.caughtUp((await scene.source.run({ ...run, ms: 1_000 })).next, 30_000)
     const { requests } = choice
-    const asked = badRequests.filter(({ name }) => requests.length === 0 || requests.some((one) => name.includes(one)))
+    const isAsked = ({ name }: { readonly name: string }): boolean =>
+      requests.length === 0 || requests.some((one) => name.includes(one))
+    const asked = badRequests.filter(isAsked)
     for (const bad of asked) await server.warmUp(bad)
     const row = (name: string, measured: Measured, without: WatchersReport): void => {
       const { delayMs, wallMs, cpuMs, status, answerMs } = measured
@@ -104,15 +110,19 @@ async function all(choice: Choice, tokens: string): Promise<void> {
     await server.block()
     const { report: nothing } = await measureStretch(stretch)
     row('none', { ...(await server.block()), status: 0, answerMs: 0, delayMs: nothing.delayMs }, nothing)
-    for (const bad of asked) {
-      for (const request of bad.before?.(1) ?? []) await server.send(request)
+    const measure = async (name: string, send: () => Promise<Answered>): Promise<void> => {
       const { report: without } = await measureStretch(stretch)
       await server.block()
-      const [answer, { report }] = await Promise.all([server.measure(bad), measureStretch(stretch)])
-      row(bad.name, { ...answer, ...(await server.block()), delayMs: report.delayMs }, without)
-      server.closeWatches()
+      const [answer, { report }] = await Promise.all([send(), measureStretch(stretch)])
+      row(name, { ...answer, ...(await server.block()), delayMs: report.delayMs }, without)
       await sleep(500)
     }
+    for (const bad of asked) {
+      for (const request of bad.before?.(1) ?? []) await server.send(request)
+      await measure(bad.name, () => server.measure(bad))
+      server.closeWatches()
+    }
+    for (const flood of floods.filter(isAsked)) await measure(flood.name, () => server.flood(flood))
   })
 }
 
@@ -142,7 +152,7 @@ class Server {
   }
 
   /** Sends it twice. @throws Error when the answer is not among those it may have. */
-  async measure(bad: BadRequest): Promise<{ status: number; answerMs: number }> {
+  async measure(bad: BadRequest): Promise<Answered> {
     if (bad.watches !== undefined) return await this.#open(bad, bad.watches)
     const beganMs = performance.now()
     const statuses = new Set<number>()
@@ -151,6 +161,12 @@ class Server {
       if (!bad.answers.includes(status)) throw new Error(`${bad.name}: answered with ${status}`)
     }
     return { status: Math.max(...statuses), answerMs: (performance.now() - beganMs) / 2 }
+  }
+
+  async flood(flood: Flood): Promise<Answered> {
+    const beganMs = performance.now()
+    const status = await sendFlood(flood, this.#port)
+    return { status, answerMs: performance.now() - beganMs }
   }
 
   send(request: HttpRequest): Promise<number> {
@@ -173,7 +189,7 @@ class Server {
     this.#watches = []
   }
 
-  async #open(bad: BadRequest, watches: number): Promise<{ status: number; answerMs: number }> {
+  async #open(bad: BadRequest, watches: number): Promise<Answered> {
     const beganMs = performance.now()
     const request = await this.#filledIn(bad.request(1))
     const agent = new Agent({ maxSockets: Infinity })

@@ -64,10 +64,13 @@ export interface FleetOptions {
 
 export async function startFleet(t: Test, options: FleetOptions = {}): Promise<FleetScenario> {
   const routes = new Map<number, Map<number, FaultProxy>>()
-  const [etcd, nats] = await Promise.all([
+  const servers = [
     startEtcd(t, { flags: ['--grpc-keepalive-min-time=200ms'] }),
     startNatsCluster(t, { routeProxies: routes }),
-  ])
+  ] as const
+  // When one fails, the other is to be known to the teardown first.
+  await Promise.allSettled(servers)
+  const [etcd, nats] = await Promise.all(servers)
   const scenario = new FleetScenario(t, etcd, nats, routes, options)
   await scenario.start()
   return scenario

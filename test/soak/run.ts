@@ -25,6 +25,8 @@ import type { Violation } from '../guarantees/violation.js'
 const ROUND_MS = 40_000
 /** A whole fleet takes a while to start, and each fault on it longer. */
 const WHOLE_ROUND_MS = 75_000
+/** Then it is not the fault's doing: a program is missing, or the machine is full. */
+const MAX_FAILED_IN_A_ROW = 3
 
 interface Totals {
   rounds: number
@@ -85,6 +87,7 @@ async function main(): Promise<number> {
     unpublishedMs: 0,
   }
   const first = Number(values.seed ?? Date.now() % 1_000_000)
+  let failedInARow = 0
   do {
     const seed = first + totals.rounds
     const members = values.members === undefined ? (seed % 3 === 0 ? 3 : 1) : values.members === '3' ? 3 : 1
@@ -97,12 +100,14 @@ async function main(): Promise<number> {
         await wholeRound(totals, { seed, watchers, durationMs, ...(previous && { previous }), ...(only && { only }) })
       } else if (values.fleet) await fleetRound(totals, { seed, watchers, durationMs })
       else await round(totals, { seed, members, watchers, durationMs })
+      failedInARow = 0
     } catch (error) {
       totals.failed++
+      failedInARow++
       print(`seed ${seed}: the round failed: ${inspect(error)}`)
     }
     totals.rounds++
-  } while (Date.now() < end)
+  } while (Date.now() < end && failedInARow < MAX_FAILED_IN_A_ROW)
   const peak = Math.round(process.resourceUsage().maxRSS / 1024)
   print(
     [
