@@ -9,6 +9,7 @@ import type { Revision } from '../model/revision.js'
 import type { Status } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { BodyEncoder } from '../model/body-encoder.js'
+import type { Scratch } from '../support/scratch.js'
 import { FrameLog, type LogUsage } from './frame-log.js'
 import { InitialFrames } from './initial-frames.js'
 import type { Matcher, MatchedEvent } from './matcher.js'
@@ -26,6 +27,12 @@ import {
 
 /** An initial state that began this recently is shared by watchers that may be given a state of that age. */
 const INITIAL_SHARE_MS = 2_000
+
+/** Frames of events, in parts, one after the other. */
+interface Frames {
+  readonly parts: readonly Buffer[]
+  readonly events: number
+}
 
 /** Numbers of watchers within a factor of two are one level; more watchers are a higher one. */
 export function watchersLevel(watchers: number): number {
@@ -84,13 +91,14 @@ export class Group<M extends Member = Member> {
   }
 
   /** Returns the frames of one revision's events; null when there is nothing to deliver. */
-  framesOf(matchedEvents: readonly MatchedEvent[], revision: Revision, isFirst = false): readonly Buffer[] | null {
+  framesOf(matchedEvents: readonly MatchedEvent[], revision: Revision, isFirst = false): Frames | null {
     const shown =
       this.encoder.isSame === null ? matchedEvents : matchedEvents.filter((matchedEvent) => this.#isShown(matchedEvent))
     if (shown.length === 0) return null
     const bodies: (Buffer | null)[] = []
     const types: MatchedEvent['type'][] = []
-    const frames: Buffer[] = []
+    const parts: Buffer[] = []
+    let events = 0
     for (let i = 0; i < shown.length; i++) {
       const { type, object, event } = shown[i]!
       const isStillFirst = isFirst && bodies.every((body) => body === null)
@@ -103,18 +111,20 @@ export class Group<M extends Member = Member> {
     for (let i = 0; i <= last; i++) {
       const body = bodies[i]!
       // A client cannot resume inside a revision.
-      if (body !== null) frames.push(this.wire.frame(types[i]!, body, i === last ? revision : null))
+      if (body === null) continue
+      parts.push(...this.wire.frame(types[i]!, body, i === last ? revision : null))
+      events++
     }
-    return frames
+    return { parts, events }
   }
 
   /** Appends one revision's events to the log. @returns the number of bytes. */
   append(batch: CacheBatch, matchedEvents: readonly MatchedEvent[]): number {
     const frames = this.framesOf(matchedEvents, batch.revision)
     if (frames === null) return 0
-    const { parts, checksum } = packed(this.wire, frames)
+    const { parts, checksum } = packed(this.wire, frames.parts)
     const length = totalLength(parts)
-    this.log.append(batch.revision, parts, length, frames.length, checksum)
+    this.log.append(batch.revision, parts, length, frames.events, checksum)
     this.receivedAtMs = batch.receivedAtMs
     return length
   }
@@ -127,7 +137,7 @@ export class Group<M extends Member = Member> {
       if (matchedEvent !== null) matchedEvents.push(matchedEvent)
     }
     const frames = this.framesOf(matchedEvents, batch.revision, isFirst)
-    return frames === null ? NO_EVENTS : { ...writeUnit(this.wire, frames), events: frames.length }
+    return frames === null ? NO_EVENTS : { ...writeUnit(this.wire, frames.parts), events: frames.events }
   }
 
   /** Returns a bookmark in its write unit. */
@@ -160,15 +170,15 @@ export class Group<M extends Member = Member> {
       }
     }
     let isFirst = this.encoder.encodeFirst !== null
-    const frame = (object: StoredObject): Buffer | null => {
+    const frame = (object: StoredObject, scratch: Scratch): readonly Buffer[] | null => {
       const body = isFirst
         ? this.encoder.encodeFirst!(object, object.modRevision)
-        : this.encoder.encode(object, object.modRevision)
+        : this.encoder.encode(object, object.modRevision, scratch)
       if (body === null) return null
       isFirst = false
       return this.wire.frame('ADDED', body, null)
     }
-    const pack = (frames: readonly Buffer[]): WriteUnit => writeUnit(this.wire, frames)
+    const pack = (parts: readonly Buffer[]): WriteUnit => writeUnit(this.wire, parts)
     const matches = (object: StoredObject): boolean => this.matcher.matches(object)
     const frames = new InitialFrames(snapshot, prefix, matches, frame, pack, nowMs)
     frames.users = 1
@@ -205,6 +215,6 @@ export class Group<M extends Member = Member> {
   }
 
   #frameOne(type: 'BOOKMARK', body: Buffer, revision: Revision): WriteUnit {
-    return writeUnit(this.wire, [this.wire.frame(type, body, revision)])
+    return writeUnit(this.wire, this.wire.frame(type, body, revision))
   }
 }

@@ -6,6 +6,7 @@ import type { Snapshot } from '../cache/store.js'
 import type { Key } from '../model/event.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { Revision } from '../model/revision.js'
+import { Scratch } from '../support/scratch.js'
 import { Slice } from '../support/turns.js'
 import { type EventUnit, NO_EVENTS, type WriteUnit } from './wire-format.js'
 
@@ -14,6 +15,8 @@ const UNIT_BYTES = 64 * 1024
  * The time for one unit: a selector that matches nothing looks at all objects, and no unit says how long its own take.
  */
 const UNIT_MS = 2
+/** A unit is made in one go, and its parts are copied into it. */
+const scratch = new Scratch(2 * UNIT_BYTES)
 
 export class InitialFrames {
   readonly revision: Revision
@@ -28,8 +31,8 @@ export class InitialFrames {
     snapshot: Snapshot,
     prefix: Key,
     private readonly matches: (object: StoredObject) => boolean,
-    private readonly frame: (object: StoredObject) => Buffer | null,
-    private readonly pack: (frames: readonly Buffer[]) => WriteUnit,
+    private readonly frame: (object: StoredObject, scratch: Scratch) => readonly Buffer[] | null,
+    private readonly pack: (parts: readonly Buffer[]) => WriteUnit,
     readonly startedAtMs: number,
   ) {
     this.revision = snapshot.revision
@@ -59,8 +62,10 @@ export class InitialFrames {
   }
 
   #nextUnit(): EventUnit | null {
-    const frames: Buffer[] = []
+    const parts: Buffer[] = []
+    let events = 0
     let length = 0
+    scratch.reset()
     const slice = new Slice(UNIT_MS)
     while (length < UNIT_BYTES) {
       const next = this.#objects.next()
@@ -68,15 +73,18 @@ export class InitialFrames {
         this.#isComplete = true
         break
       }
-      const frame = this.matches(next.value) ? this.frame(next.value) : null
+      const frame = this.matches(next.value) ? this.frame(next.value, scratch) : null
       if (frame !== null) {
-        frames.push(frame)
-        length += frame.length
+        for (const part of frame) {
+          parts.push(part)
+          length += part.length
+        }
+        events++
       }
       if (slice.isOver) break
     }
-    if (frames.length === 0) return this.#isComplete ? null : NO_EVENTS
-    const unit = { ...this.pack(frames), events: frames.length }
+    if (events === 0) return this.#isComplete ? null : NO_EVENTS
+    const unit = { ...this.pack(parts), events }
     this.bytes += unit.bytes.length
     this.#units.push(unit)
     return unit

@@ -20,8 +20,9 @@ export interface WireFormat {
    * @param body the encoded object.
    * @param resumeAfter the revision after which a client that has this event may resume; null in the middle of a
    * revision, in the initial state and on an error.
+   * @returns the event in parts, one after the other.
    */
-  frame(type: EventType, body: Buffer, resumeAfter: Revision | null): Buffer
+  frame(type: EventType, body: Buffer, resumeAfter: Revision | null): readonly Buffer[]
   /** The bytes around the frames of one write unit (all events of a revision): an HTTP/1.1 chunk, or nothing. */
   readonly envelope: Envelope | null
   /**
@@ -70,7 +71,7 @@ export interface EventUnit extends WriteUnit {
 /** Nothing to write: the watcher sees no event of a batch, or no object of a state is ready yet. */
 export const NO_EVENTS: EventUnit = { bytes: Buffer.alloc(0), checksum: null, events: 0 }
 
-/** The frames as one write unit, in parts that are not yet put together. */
+/** Parts of frames as one write unit, in parts that are not yet put together. */
 export function packed(
   wire: WireFormat,
   frames: readonly Buffer[],
@@ -101,7 +102,7 @@ export function joinedUnits(units: readonly EventUnit[]): EventUnit {
 export function errorUnit(wire: WireFormat, body: Buffer, status: Status): WriteUnit {
   const frame = wire.frame('ERROR', body, null)
   const after = wire.afterError(status)
-  return writeUnit(wire, after === null ? [frame] : [frame, after])
+  return writeUnit(wire, after === null ? frame : [...frame, after])
 }
 
 export function enclosed(envelope: Envelope | null, parts: readonly Buffer[]): readonly Buffer[] {

@@ -30,7 +30,7 @@ export class CacheBatch implements RingItem {
     let bytes = EVENT_OVERHEAD_BYTES
     // A version is counted once, where it is replaced: until then the store holds it, and the batch that brought it
     // shares it.
-    for (const { previous } of events) bytes += EVENT_OVERHEAD_BYTES + (previous?.bytes.length ?? 0)
+    for (const { previous } of events) bytes += EVENT_OVERHEAD_BYTES + (previous?.size ?? 0)
     this.bytes = bytes
   }
 }

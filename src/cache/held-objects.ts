@@ -6,6 +6,7 @@ import { type Key, type KeyValue, keyToText } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import { type StoredObject, type Unservable, isUnservable } from '../model/stored-object.js'
 import type { Logger } from '../support/log.js'
+import type { Scratch } from '../support/scratch.js'
 import { Store } from './store.js'
 import { ValueSlabs } from './value-slabs.js'
 import { recentEntries } from '../support/recent-entries.js'
@@ -21,7 +22,7 @@ export class Ingester {
   readonly #loggedKeys = recentEntries<Key, true>(LOGGED_KEYS)
 
   constructor(
-    readonly ingest: (keyValue: KeyValue) => StoredObject | Unservable,
+    readonly ingest: (keyValue: KeyValue, scratch?: Scratch) => StoredObject | Unservable,
     private readonly resource: string,
     private readonly logger: Logger,
   ) {}
@@ -53,7 +54,9 @@ export class HeldObjects {
 
   /** As `put`, for the values of a list, which share their memory. After the last, call `listed`. */
   list(keyValue: KeyValue): void {
-    const object = this.put(keyValue)
+    const { scratch } = this.#slabs
+    scratch.reset()
+    const object = this.put(keyValue, scratch)
     if (object !== null) this.#slabs.add(object)
   }
 
@@ -62,9 +65,9 @@ export class HeldObjects {
   }
 
   /** @returns the object; null for a value that cannot be served. */
-  put(keyValue: KeyValue): StoredObject | null {
+  put(keyValue: KeyValue, scratch?: Scratch): StoredObject | null {
     const { key } = keyValue
-    const object = this.ingester.ingest(keyValue)
+    const object = this.ingester.ingest(keyValue, scratch)
     if (!isUnservable(object)) {
       this.keep(object)
       return object

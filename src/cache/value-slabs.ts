@@ -9,6 +9,7 @@
  */
 import type { Key } from '../model/event.js'
 import type { StoredObject } from '../model/stored-object.js'
+import { Scratch } from '../support/scratch.js'
 
 const SLAB_BYTES = 64 * 1024
 /** A larger value would leave too much of a slab unused, and saves little. */
@@ -23,6 +24,8 @@ interface Slab {
 }
 
 export class ValueSlabs {
+  /** For the bytes of an object that is added next: what has no room here is too large for a slab. */
+  readonly scratch = new Scratch(MAX_VALUE_BYTES)
   readonly #slabs = new Map<ArrayBufferLike, Slab>()
   #newest: Slab | null = null
 
@@ -33,11 +36,11 @@ export class ValueSlabs {
 
   /** Moves the bytes of an object into a slab. */
   add(object: StoredObject): void {
-    const { length } = object.bytes
+    const length = object.size
     if (length > MAX_VALUE_BYTES) return
     let slab = this.#newest
     if (slab === null || slab.used + length > slab.memory.length) slab = this.#begin()
-    move(object, slab.memory, slab.used)
+    object.moveTo(slab.memory, slab.used)
     slab.used += length
     slab.held += length
     slab.objects.push(object)
@@ -52,8 +55,8 @@ export class ValueSlabs {
     const memory = Buffer.allocUnsafeSlow(newest.used)
     let at = 0
     for (const object of newest.objects) {
-      move(object, memory, at)
-      at += object.bytes.length
+      object.moveTo(memory, at)
+      at += object.size
     }
     this.#slabs.set(memory.buffer, { ...newest, memory })
   }
@@ -61,13 +64,13 @@ export class ValueSlabs {
   /** @param current the object that is held under a key now: the one that leaves no more. */
   leave(object: StoredObject, current: (key: Key) => StoredObject | undefined): void {
     if (this.#slabs.size === 0) return
-    const slab = this.#slabs.get(object.bytes.buffer)
+    const slab = this.#slabs.get(object.buffer)
     if (slab === undefined) return
-    slab.held -= object.bytes.length
+    slab.held -= object.size
     if (slab === this.#newest || slab.held * 4 >= slab.used) return
     this.#slabs.delete(slab.memory.buffer)
     for (const other of slab.objects) {
-      if (current(other.key) === other) move(other, Buffer.allocUnsafeSlow(other.bytes.length), 0)
+      if (current(other.key) === other) other.moveTo(Buffer.allocUnsafeSlow(other.size), 0)
     }
   }
 
@@ -77,11 +80,4 @@ export class ValueSlabs {
     this.#newest = slab
     return slab
   }
-}
-
-/** Who has taken its bytes before keeps them where they were. */
-function move(object: StoredObject, memory: Buffer, at: number): void {
-  const { bytes } = object
-  bytes.copy(memory, at)
-  object.bytes = memory.subarray(at, at + bytes.length)
 }

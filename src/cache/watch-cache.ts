@@ -15,6 +15,7 @@ import { ExpiredError, NotImplementedError, TooManyRequestsError } from '../mode
 import { type StoredObject, type Unservable, isUnservable } from '../model/stored-object.js'
 import type { Clock } from '../support/clock.js'
 import type { Logger } from '../support/log.js'
+import type { Scratch } from '../support/scratch.js'
 import { CacheBatch, CacheEvent } from './cache-batch.js'
 import { differenceBatches } from './difference.js'
 import { Gaps } from './gaps.js'
@@ -48,7 +49,7 @@ export interface WatchCacheOptions {
   readonly name: string
   /** Ends in '/'. */
   readonly prefix: Key
-  readonly ingest: (keyValue: KeyValue) => StoredObject | Unservable
+  readonly ingest: (keyValue: KeyValue, scratch?: Scratch) => StoredObject | Unservable
   /** Called when a read first needs it, since the source may be opened after the cache that it feeds. */
   readonly freshness: () => FreshnessSource
   readonly ring: RingBounds

@@ -7,6 +7,7 @@ import { LRUCache } from 'lru-cache'
 import { type KeyValue, keyToText } from '../model/event.js'
 import { type ObjectName, type Resource, apiVersion, nameOfKey } from '../model/resource.js'
 import { isUnservable, StoredObject, type Unservable } from '../model/stored-object.js'
+import type { Scratch } from '../support/scratch.js'
 import { CodecError } from './protobuf/codec-error.js'
 import { openStored } from './protobuf/resource-version.js'
 import { type Spliceable, scanObject } from './json-scan.js'
@@ -21,19 +22,20 @@ export interface IngestOptions {
   readonly onWrapped?: (keyValue: KeyValue) => void
 }
 
+/**
+ * Reads a stored value. @param scratch where the bytes of the object may be put, for a caller that moves them before it reads
+ * the next; without it, they have memory of their own.
+ */
+export type Ingest = (keyValue: KeyValue, scratch?: Scratch) => StoredObject | Unservable
+
 const PROTOBUF_MAGIC = Buffer.from('k8s\0', 'latin1')
 const ENCRYPTED_MAGIC = Buffer.from('k8s:enc:', 'latin1')
 const OPEN_BRACE = 0x7b
 
-export function createIngest({
-  resource,
-  maxValueBytes,
-  wrap,
-  onWrapped,
-}: IngestOptions): (kv: KeyValue) => StoredObject | Unservable {
+export function createIngest({ resource, maxValueBytes, wrap, onWrapped }: IngestOptions): Ingest {
   // Under a declared prefix, anybody may have written what begins like an envelope of Kubernetes' and cannot be read.
   const wrapsUnreadable = resource.wholeKeyNames
-  return (keyValue) => {
+  return (keyValue, scratch) => {
     const { value, key } = keyValue
     const name = nameOfKey(resource, key)
     if (name === null)
@@ -42,10 +44,10 @@ export function createIngest({
       return { unservable: `its ${value.length} bytes exceed the limit of ${maxValueBytes}` }
     if (!wrapsUnreadable && isEncrypted(value)) return { unservable: 'it is encrypted at rest', isEncrypted: true }
     if (isProtobuf(value)) {
-      const opened = ingestProtobuf(keyValue, name)
+      const opened = ingestProtobuf(keyValue, name, scratch)
       if (!wrapsUnreadable || (!isUnservable(opened) && opened.kind !== '')) return opened
     }
-    const scanned = looksLikeObject(value) ? scanObject(value) : null
+    const scanned = looksLikeObject(value) ? scanObject(value, scratch) : null
     if (scanned !== null && scanned.metadataOffset >= 0) {
       return stored(keyValue, name, { encoding: 'json', ...scanned })
     }
@@ -72,9 +74,10 @@ function isProtobuf(value: Buffer): boolean {
 /**
  * Opens the envelope, so that a broken one is known at once. The object inside is decoded only when a client needs it.
  */
-function ingestProtobuf(keyValue: KeyValue, name: ObjectName): StoredObject | Unservable {
-  const bytes = Buffer.allocUnsafeSlow(keyValue.value.length)
-  keyValue.value.copy(bytes)
+function ingestProtobuf(keyValue: KeyValue, name: ObjectName, scratch: Scratch | undefined): StoredObject | Unservable {
+  const { value } = keyValue
+  const bytes = scratch?.take(value.length) ?? Buffer.allocUnsafeSlow(value.length)
+  value.copy(bytes)
   try {
     const { apiVersion, kind } = openStored(bytes)
     return stored(keyValue, name, { encoding: 'protobuf', apiVersion, kind, bytes, metadataOffset: -1 })

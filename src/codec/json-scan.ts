@@ -12,6 +12,7 @@ import { isUtf8 } from 'node:buffer'
 
 import type { Revision } from '../model/revision.js'
 import { formatResourceVersion } from '../model/resource-version.js'
+import type { Scratch } from '../support/scratch.js'
 import { decodeString } from './json-strings.js'
 
 /**
@@ -64,9 +65,9 @@ const containers = new Uint8Array(MAX_JSON_DEPTH + 1)
  * Returns null when the value is not exactly one JSON object in UTF-8, or nests deeper than `MAX_JSON_DEPTH`.
  *
  * Of duplicate `kind`, `apiVersion` and `metadata` members the last counts, as in JSON.parse. Every `resourceVersion`
- * directly in a top-level `metadata` object is removed.
+ * directly in a top-level `metadata` object is removed. @param scratch where the bytes may be put.
  */
-export function scanObject(value: Buffer): ScannedObject | null {
+export function scanObject(value: Buffer, scratch?: Scratch): ScannedObject | null {
   const end = value.length
   let spaces = 0
   let i = 0
@@ -239,44 +240,31 @@ export function scanObject(value: Buffer): ScannedObject | null {
 
   const kind = kindStart === -1 ? '' : decodeString(value, kindStart, kindEnd)
   const apiVersion = apiVersionStart === -1 ? '' : decodeString(value, apiVersionStart, apiVersionEnd)
-  const compact = copyCompact(value, removed ?? NOTHING, spaces > 0, metadataStart)
+  const compact = copyCompact(value, removed ?? NOTHING, spaces > 0, metadataStart, scratch)
   return { bytes: compact.bytes, metadataOffset: compact.offset, apiVersion, kind }
 }
 
 /** The part of a scanned object that is needed to serve it. */
 export type Spliceable = Pick<ScannedObject, 'bytes' | 'metadataOffset'>
 
-/** Returns how many bytes the object takes with its resourceVersion in place. @see writeSpliced */
-export function splicedLength(object: Spliceable, revision: Revision): number {
-  return object.bytes.length + insertion(object, revision).length
-}
-
 /**
- * Writes the object with its resourceVersion as the first member of metadata: `…"metadata":{"resourceVersion":"N",…`.
+ * Returns the object's JSON as it is served, with its resourceVersion as the first member of metadata:
+ * `…"metadata":{"resourceVersion":"N",…`. @param scratch where it may be put.
  *
- * @param target has at least `splicedLength` bytes from `at`.
- * @returns the index after the last byte written.
  * @throws RangeError when it has no metadata object: such a value is served wrapped.
  */
-export function writeSpliced(target: Buffer, at: number, object: Spliceable, revision: Revision): number {
-  return writeAround(target, at, object, insertion(object, revision))
-}
-
-/** The object's JSON as it is served, in a buffer of its own. @throws RangeError as `writeSpliced` */
-export function spliceResourceVersion(object: Spliceable, revision: Revision): Buffer {
-  const member = insertion(object, revision)
-  const target = Buffer.allocUnsafeSlow(object.bytes.length + member.length)
-  writeAround(target, 0, object, member)
+export function spliceResourceVersion(object: Spliceable, revision: Revision, scratch?: Scratch): Buffer {
+  const { bytes, metadataOffset } = object
+  const member = insertion(bytes, metadataOffset, revision)
+  const length = bytes.length + member.length
+  const target = scratch === undefined ? Buffer.allocUnsafe(length) : scratch.take(length)
+  bytes.copy(target, 0, 0, metadataOffset)
+  target.write(member, metadataOffset, 'latin1')
+  bytes.copy(target, metadataOffset + member.length, metadataOffset)
   return target
 }
 
-function writeAround(target: Buffer, at: number, { bytes, metadataOffset }: Spliceable, member: string): number {
-  let i = at + bytes.copy(target, at, 0, metadataOffset)
-  i += target.write(member, i, 'latin1')
-  return i + bytes.copy(target, i, metadataOffset)
-}
-
-function insertion({ bytes, metadataOffset }: Spliceable, revision: Revision): string {
+function insertion(bytes: Buffer, metadataOffset: number, revision: Revision): string {
   if (metadataOffset < 0) throw new RangeError('no metadata object to put a resourceVersion into')
   const member = `"resourceVersion":"${formatResourceVersion(revision)}"`
   return bytes[metadataOffset] === CLOSE_BRACE ? member : `${member},`
@@ -293,6 +281,7 @@ function copyCompact(
   removed: readonly number[],
   hasSpaces: boolean,
   metadataStart: number,
+  scratch: Scratch | undefined,
 ): { bytes: Buffer; offset: number } {
   if (hasSpaces) return copyWithoutSpaces(value, removed, metadataStart)
   let length = value.length
@@ -303,7 +292,7 @@ function copyCompact(
     if (removed[r]! < metadataStart) offset -= gone
   }
   // The buffer does not come from the pool: a pooled slice would keep 8 KB alive as long as the object is stored.
-  const bytes = Buffer.allocUnsafeSlow(length)
+  const bytes = scratch?.take(length) ?? Buffer.allocUnsafeSlow(length)
   let from = 0
   let to = 0
   for (let r = 0; r < removed.length; r += 2) {

@@ -9,6 +9,7 @@ import type { StoredObject } from '../model/stored-object.js'
 import { encodeContinueToken, tokenAfter } from './continue-token.js'
 import type { ObjectEncoder } from './encoding/object-encoder.js'
 import type { ListMetadata } from './partial-object.js'
+import { Scratch } from '../support/scratch.js'
 import { turns } from '../support/turns.js'
 
 export interface ListPage {
@@ -38,7 +39,7 @@ export function* listPieces(page: ListPage): Generator<Buffer | null, void, void
   for (const object of snapshot.objects(prefix, startKey)) {
     if (turns.isOver) yield null
     if (matches !== null && !matches(object)) continue
-    const item = encoder.listItem(object)
+    const item = encoder.listItem(object, pieces.scratch)
     if (item === null) continue
     if (!isFirst) pieces.add(encoder.separator)
     isFirst = false
@@ -88,7 +89,7 @@ export function* piecesOf(
   let isFirst = true
   for (const object of objects) {
     if (turns.isOver) yield null
-    const item = encoder.listItem(object)
+    const item = encoder.listItem(object, pieces.scratch)
     if (item === null) continue
     if (!isFirst) pieces.add(encoder.separator)
     isFirst = false
@@ -108,6 +109,8 @@ function* inTurns<R>(work: Generator<void, R, void>): Generator<null, R, void> {
 }
 
 class PieceWriter {
+  /** For what is added, until the piece is taken. */
+  readonly scratch = new Scratch(PIECE_BYTES)
   #buffers: Buffer[] = []
   #length = 0
 
@@ -124,6 +127,7 @@ class PieceWriter {
     const piece = Buffer.concat(this.#buffers, this.#length)
     this.#buffers = []
     this.#length = 0
+    this.scratch.reset()
     return piece
   }
 }

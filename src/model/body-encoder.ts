@@ -2,6 +2,7 @@
  * The interface between a group and an encoding: objects, bookmarks and errors as bytes. The dialect supplies one
  * encoder per negotiated encoding and transform; the broadcast knows nothing of JSON, Tables or protobuf.
  */
+import type { Scratch } from '../support/scratch.js'
 import type { Revision } from './revision.js'
 import type { Status } from './status.js'
 import type { StoredObject } from './stored-object.js'
@@ -13,9 +14,10 @@ export interface BodyEncoder {
   readonly apiVersion: string
   /**
    * The object with `revision` as its resourceVersion. null: it cannot be read, which has been counted and logged.
+   * @param scratch where the bytes may be put.
    * @throws StatusError when the stream cannot go on in this encoding: its watchers are told and ended.
    */
-  encode(object: StoredObject, revision: Revision): Buffer | null
+  encode(object: StoredObject, revision: Revision, scratch?: Scratch): Buffer | null
   /** The first object a watcher is sent, where that differs (a Table's columns); else null. */
   readonly encodeFirst: ((object: StoredObject, revision: Revision) => Buffer | null) | null
   /** Only for projections: whether a watcher would see no difference. */

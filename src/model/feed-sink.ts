@@ -20,6 +20,7 @@ export type ReplaceReason = 'initial' | 'gap' | 'coalesce' | 'history-changed'
 
 /** Pages of one state; nothing is visible before `commit`. */
 export interface Replacement {
+  /** Values may be slices of a message: what is kept of them is copied. */
   add(keyValues: readonly KeyValue[]): void
   commit(): void
   abort(): void

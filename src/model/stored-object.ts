@@ -14,11 +14,18 @@ export class StoredObject {
   facts: object | null = null
   /** The rules of a definition that its bytes satisfy as they are, kept by `codec/object-views.ts` alone. */
   conformsTo: object | null = null
+  /** The number of its bytes. */
+  readonly size: number
+  /** What its bytes lie in, and where: a view of them for each object would take as much memory as all else of it. */
+  private memory: Buffer
+  private offset = 0
+  /** Where the name begins in the key; the name itself where it stands there in another form. */
+  private readonly named: string | number
 
   constructor(
     readonly key: Key,
     readonly namespace: string,
-    readonly name: string,
+    name: string,
     readonly createRevision: Revision,
     readonly modRevision: Revision,
     readonly version: number,
@@ -27,15 +34,41 @@ export class StoredObject {
     /** What the bytes say they are; '' when they do not. Shared strings: many objects have the same. */
     readonly apiVersion: string,
     readonly kind: string,
-    /**
-     * `json`: one compact JSON object without `metadata.resourceVersion`. `protobuf`: the `k8s\0` envelope as stored.
-     * Its own memory, or a slice of a slab that it shares with others of one list: never a slice of a message. Only
-     * `cache/value-slabs.ts` sets it, to equal bytes elsewhere.
-     */
-    public bytes: Buffer,
+    bytes: Buffer,
     /** `json` only: offset just after the `{` of `metadata`, where `"resourceVersion":"N"` goes in. */
     readonly metadataOffset: number,
-  ) {}
+  ) {
+    this.memory = bytes
+    this.size = bytes.length
+    this.named = key.endsWith(name) ? key.length - name.length : name
+  }
+
+  get name(): string {
+    const { named } = this
+    return typeof named === 'number' ? this.key.slice(named) : named
+  }
+
+  /**
+   * `json`: one compact JSON object without `metadata.resourceVersion`. `protobuf`: the `k8s\0` envelope as stored.
+   * Its own memory, or a slice of a slab that it shares with others of one list: never a slice of a message. Each call may
+   * make a new view, so take it once.
+   */
+  get bytes(): Buffer {
+    const { memory, offset, size } = this
+    return memory.length === size ? memory : memory.subarray(offset, offset + size)
+  }
+
+  /** The memory that holds its bytes, which others may share. */
+  get buffer(): ArrayBufferLike {
+    return this.memory.buffer
+  }
+
+  /** Copies its bytes into other memory, and lets go of those. Who has taken them before keeps them. */
+  moveTo(memory: Buffer, at: number): void {
+    this.memory.copy(memory, at, this.offset, this.offset + this.size)
+    this.memory = memory
+    this.offset = at
+  }
 }
 
 /**

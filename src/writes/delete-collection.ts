@@ -55,7 +55,7 @@ export async function deleteCollection(context: WriteContext, request: WriteRequ
   const gather = async (index: number, answer: OneAnswer): Promise<void> => {
     if (request.asProtobuf !== true) {
       const stored = answer.kind === 'object' ? answer.stored : null
-      return objects.add(index, stored, stored?.bytes.length ?? 0)
+      return objects.add(index, stored, stored?.size ?? 0)
     }
     if (messages.items === null) return
     if (turns.isOver) await turns.take()

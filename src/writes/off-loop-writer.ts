@@ -26,6 +26,7 @@ import {
 } from '../model/status.js'
 import { type JobCalls, ThreadEndedError, type ThreadPool } from '../support/thread-pool.js'
 import {
+  type AnswerMessage,
   answerFrom,
   type Returned,
   returnedBy,
@@ -118,7 +119,7 @@ export class OffLoopWriter {
     const startedMs = clock.monotonic()
     try {
       const returned = await threads.run({ message: (known) => this.#message(verb, request, known), calls })
-      return answerFrom(valueOf(returned as Returned<OneAnswer>))
+      return answerFrom(valueOf(returned as Returned<AnswerMessage>))
     } catch (error) {
       throw error instanceof ThreadEndedError ? this.#endedError(error, hasWritten) : error
     } finally {

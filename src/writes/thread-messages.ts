@@ -91,7 +91,41 @@ export function withBuffers(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withBuffers(inner as unknown)]))
 }
 
-export function answerFrom(message: OneAnswer): OneAnswer {
+/** A structured clone takes the fields of an object and none of its accessors. */
+type StoredMessage = Pick<
+  StoredObject,
+  | 'key'
+  | 'namespace'
+  | 'name'
+  | 'createRevision'
+  | 'modRevision'
+  | 'version'
+  | 'leaseId'
+  | 'encoding'
+  | 'apiVersion'
+  | 'kind'
+  | 'bytes'
+  | 'metadataOffset'
+>
+
+type ObjectAnswer = Extract<OneAnswer, { kind: 'object' }>
+
+/** An answer on its way from a thread. */
+export type AnswerMessage =
+  | Exclude<OneAnswer, ObjectAnswer>
+  | (Omit<ObjectAnswer, 'stored'> & { readonly stored: StoredMessage })
+
+export function answerMessage(answer: OneAnswer): AnswerMessage {
+  if (answer.kind !== 'object') return answer
+  const { key, namespace, name, createRevision, modRevision, version, leaseId, encoding, apiVersion, kind } =
+    answer.stored
+  const { bytes, metadataOffset } = answer.stored
+  const revisions = { createRevision, modRevision, version, leaseId }
+  const stored = { key, namespace, name, ...revisions, encoding, apiVersion, kind, bytes, metadataOffset }
+  return { ...answer, stored }
+}
+
+export function answerFrom(message: AnswerMessage): OneAnswer {
   const answer = withBuffers(message)
   if (answer.kind !== 'object') return answer
   const { key, namespace, name, createRevision, modRevision, version, leaseId, encoding, apiVersion, kind } =

@@ -13,6 +13,8 @@ import { systemRandom } from '../support/random.js'
 import type { Compare, WriteOperation, WriteResult } from '../upstream/upstream.js'
 import { type CallBack, ownMemory, serveJobs } from '../support/serve-jobs.js'
 import {
+  type AnswerMessage,
+  answerMessage,
   type Returned,
   returnedBy,
   type ServedMessage,
@@ -21,7 +23,7 @@ import {
   type WriteMessage,
 } from './thread-messages.js'
 import type { ConfirmPut } from './object-store.js'
-import type { OneAnswer, WriteRequest } from './write-context.js'
+import type { WriteRequest } from './write-context.js'
 import { Writer, type WriterOptions } from './writer.js'
 
 /** Objects in protobuf, or in another version, as JSON: one job needs few of them. */
@@ -86,7 +88,7 @@ function resourceOf({ id, resource }: ServedMessage): ServedResource {
   return served.get(id)!
 }
 
-async function perform(message: unknown, callBack: CallBack): Promise<Returned<OneAnswer>> {
+async function perform(message: unknown, callBack: CallBack): Promise<Returned<AnswerMessage>> {
   job = message as WriteMessage
   call = callBack
   return await returnedBy(async () => {
@@ -108,11 +110,11 @@ async function perform(message: unknown, callBack: CallBack): Promise<Returned<O
       mayCreate: async () => void (await ask('mayCreate')),
       ...(job.confirms ? { confirm } : {}),
     }
-    return await writer.perform(verb, request)
+    return answerMessage(await writer.perform(verb, request))
   })
 }
 
-function memoryOf(returned: Returned<OneAnswer>): readonly Transferable[] {
+function memoryOf(returned: Returned<AnswerMessage>): readonly Transferable[] {
   if (returned.kind === 'error') return []
   const answer = returned.value
   return ownMemory(

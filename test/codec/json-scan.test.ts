@@ -1,17 +1,20 @@
 import t from 'tap'
 
-import { MAX_JSON_DEPTH, scanObject, spliceResourceVersion, splicedLength } from '../../src/codec/json-scan.js'
+import { MAX_JSON_DEPTH, scanObject, spliceResourceVersion } from '../../src/codec/json-scan.js'
 import { toRevision } from '../../src/model/revision.js'
+import { Scratch } from '../../src/support/scratch.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
 
 const revision = toRevision(42)
 
-function served(text: string): string {
-  const scanned = scanObject(Buffer.from(text))
-  if (scanned === null) throw new Error(`refused: ${text}`)
-  const bytes = spliceResourceVersion(scanned, revision)
-  if (bytes.length !== splicedLength(scanned, revision)) throw new Error('splicedLength is wrong')
-  return bytes.toString()
+function served(value: string): string {
+  const scanned = scanObject(Buffer.from(value))
+  if (scanned === null) throw new Error(`refused: ${value}`)
+  const text = spliceResourceVersion(scanned, revision).toString()
+  const scratch = new Scratch(1_024)
+  scratch.take(7)
+  if (spliceResourceVersion(scanned, revision, scratch).toString() !== text) throw new Error('it depends on its place')
+  return text
 }
 
 void t.test('the resourceVersion is put in at metadata, whatever was there before', async (t) => {

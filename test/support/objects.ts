@@ -149,8 +149,9 @@ function specOf(object: StoredObject): string {
 export const lineWire: WireFormat = {
   key: 'lines',
   transport: 'http1',
-  frame: (type, body, resumeAfter) =>
+  frame: (type, body, resumeAfter) => [
     Buffer.from(`${type} ${resumeAfter === null ? '-' : `@${resumeAfter}`} ${body.toString()}\n`),
+  ],
   envelope: null,
   afterError: () => null,
   mark: null,

@@ -4,6 +4,7 @@ import { type Resource, apiVersion } from '../../model/resource.js'
 import type { Revision } from '../../model/revision.js'
 import type { Status } from '../../model/status.js'
 import type { StoredObject } from '../../model/stored-object.js'
+import type { Scratch } from '../../support/scratch.js'
 import { JsonObject } from '../../codec/versions/json-object.js'
 import { LIST_TAIL, listMetadataJson } from '../partial-object.js'
 import { type ObjectEncoder, bookmarkMetadata } from './object-encoder.js'
@@ -26,21 +27,22 @@ export function jsonEncoder(resource: Resource, view: JsonView, isTyped = false)
   const kind = JSON.stringify(resource.kind)
   const version = JSON.stringify(apiVersion(resource))
   const listKind = JSON.stringify(resource.listKind)
-  const splice = (object: StoredObject, revision: Revision): Buffer | null => {
+  const splice = (object: StoredObject, revision: Revision, scratch?: Scratch): Buffer | null => {
     const json = view(object)
-    return json === null ? null : spliceResourceVersion(json, revision)
+    return json === null ? null : spliceResourceVersion(json, revision, scratch)
   }
   const starts = [`{"kind":${kind},"apiVersion":${version},`, `{"apiVersion":${version},"kind":${kind},`].map((text) =>
     Buffer.from(text),
   )
-  const item = (object: StoredObject): Buffer | null => {
+  const item = (object: StoredObject, scratch?: Scratch): Buffer | null => {
     const json = view(object)
     if (json === null) return null
-    const start = starts.find((text) => startsWith(json.bytes, text))
+    const { bytes, metadataOffset } = json
+    const start = starts.find((text) => startsWith(bytes, text))
     if (start === undefined) return spliceResourceVersion(withoutType(json, resource), object.modRevision)
     const skipped = start.length - 1
-    const bytes = json.bytes.subarray(skipped)
-    const spliced = spliceResourceVersion({ bytes, metadataOffset: json.metadataOffset - skipped }, object.modRevision)
+    const rest = { bytes: bytes.subarray(skipped), metadataOffset: metadataOffset - skipped }
+    const spliced = spliceResourceVersion(rest, object.modRevision, scratch)
     spliced[0] = OPEN_BRACE
     return spliced
   }
@@ -57,7 +59,7 @@ export function jsonEncoder(resource: Resource, view: JsonView, isTyped = false)
     status: encodeStatus,
     listHead: (metadata) =>
       Buffer.from(`{"kind":${listKind},"apiVersion":${version},"metadata":${listMetadataJson(metadata)},"items":[`),
-    listItem: isTyped ? item : (object) => splice(object, object.modRevision),
+    listItem: isTyped ? item : (object, scratch) => splice(object, object.modRevision, scratch),
     separator: COMMA,
     listTail: LIST_TAIL,
     single: (object) => splice(object, object.modRevision),

@@ -5,13 +5,17 @@
 import type { BodyEncoder } from '../../model/body-encoder.js'
 import type { Revision } from '../../model/revision.js'
 import type { StoredObject } from '../../model/stored-object.js'
+import type { Scratch } from '../../support/scratch.js'
 import type { ListMetadata } from '../partial-object.js'
 
 export interface ObjectEncoder extends BodyEncoder {
   /** A list in pieces: `listHead`, items with `separator` between them, `listTail`. */
   listHead(metadata: ListMetadata): Buffer
-  /** Returns null when the object cannot be read. It is left out, and has been counted and logged. */
-  listItem(object: StoredObject): Buffer | null
+  /**
+   * Returns null when the object cannot be read. It is left out, and has been counted and logged. @param scratch where the
+   * bytes may be put.
+   */
+  listItem(object: StoredObject, scratch?: Scratch): Buffer | null
   readonly separator: Buffer
   readonly listTail: Buffer
   /** Writes a whole list, for encodings whose lists begin with their length. A null asks for another turn of the event loop. */

@@ -2,6 +2,7 @@
 import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
 import type { Revision } from '../../model/revision.js'
 import type { StoredObject } from '../../model/stored-object.js'
+import type { Scratch } from '../../support/scratch.js'
 import { type Projection, project } from '../projection.js'
 import type { JsonView } from './json-encoder.js'
 import type { ObjectEncoder } from './object-encoder.js'
@@ -12,9 +13,9 @@ export function projectedEncoder(whole: ObjectEncoder, view: JsonView, projectio
     const json = view(object)
     return json === null ? null : project(json.bytes, projection)
   }
-  const encode = (object: StoredObject, revision: Revision): Buffer | null => {
+  const encode = (object: StoredObject, revision: Revision, scratch?: Scratch): Buffer | null => {
     const reduced = reduce(object)
-    return reduced === null ? null : spliceResourceVersion(reduced, revision)
+    return reduced === null ? null : spliceResourceVersion(reduced, revision, scratch)
   }
   return {
     ...whole,
@@ -24,7 +25,7 @@ export function projectedEncoder(whole: ObjectEncoder, view: JsonView, projectio
       const [before, after] = [reduce(older), reduce(newer)]
       return before !== null && after !== null && before.bytes.equals(after.bytes)
     },
-    listItem: (object) => encode(object, object.modRevision),
+    listItem: (object, scratch) => encode(object, object.modRevision, scratch),
     single: (object) => encode(object, object.modRevision),
   }
 }

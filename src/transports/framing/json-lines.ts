@@ -11,15 +11,15 @@ const STARTS = new Map<EventType, Buffer>(
   ]),
 )
 
-/** `{"type":…,"object":…}` */
-export function jsonEvent(type: EventType, body: Buffer): Buffer {
-  return Buffer.concat([STARTS.get(type)!, body, CLOSE])
+/** `{"type":…,"object":…}`, in parts. */
+export function jsonEvent(type: EventType, body: Buffer): readonly Buffer[] {
+  return [STARTS.get(type)!, body, CLOSE]
 }
 
 export const jsonLines: Framing = {
   key: 'json-lines',
   transport: null,
-  frame: (type, body) => Buffer.concat([STARTS.get(type)!, body, CLOSE_LINE]),
+  frame: (type, body) => [STARTS.get(type)!, body, CLOSE_LINE],
   afterError: () => null,
   mark: null,
 }

@@ -9,7 +9,7 @@ export const protobufFrames: Framing = {
     const event = encodeWatchEvent(type, body)
     const length = Buffer.allocUnsafe(4)
     length.writeUInt32BE(event.length)
-    return Buffer.concat([length, event])
+    return [length, event]
   },
   afterError: () => null,
   mark: null,

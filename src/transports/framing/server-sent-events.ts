@@ -21,7 +21,7 @@ export const serverSentEvents: Framing = {
   transport: 'sse',
   frame: (type, body, resumeAfter) => {
     const id = resumeAfter === null ? '' : `id: ${resumeAfter}\n`
-    return Buffer.concat([Buffer.from(`event: ${type}\n${id}`, 'latin1'), DATA, body, END])
+    return [Buffer.from(`event: ${type}\n${id}`, 'latin1'), DATA, body, END]
   },
   /** Tells the browser when to come back, and to begin afresh where its position was the error. */
   afterError: ({ code, details }) => {

@@ -2,6 +2,7 @@
  * Writes each event as one WebSocket message in one frame (RFC 6455, 5.2): text for JSON, binary for protobuf. Only clients
  * mask, so the bytes are the same for every client, and a group shares them.
  */
+import { totalLength } from '../../broadcast/wire-format.js'
 import { encodeWatchEvent } from '../../codec/protobuf/encode.js'
 import type { Framing } from './framing.js'
 import { jsonEvent } from './json-lines.js'
@@ -26,13 +27,13 @@ export const webSocketJson: Framing = {
 export const webSocketProtobuf: Framing = {
   key: 'websocket/protobuf',
   transport: 'websocket',
-  frame: (type, body) => message(BINARY, encodeWatchEvent(type, body)),
+  frame: (type, body) => message(BINARY, [encodeWatchEvent(type, body)]),
   afterError: () => null,
   mark: pings,
 }
 
-function message(kind: number, payload: Buffer): Buffer {
-  return Buffer.concat([header(kind, payload.length), payload])
+function message(kind: number, payload: readonly Buffer[]): readonly Buffer[] {
+  return [header(kind, totalLength(payload)), ...payload]
 }
 
 function header(kind: number, length: number): Buffer {

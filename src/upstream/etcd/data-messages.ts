@@ -78,7 +78,14 @@ export class RangeDecoding {
   #more = false
   #count = 0
 
-  constructor(message: Buffer) {
+  /**
+   * @param isPage whether values are slices of the message, most of which they are: whoever keeps one has to copy it, as
+   * `codec/ingest.ts` does.
+   */
+  constructor(
+    message: Buffer,
+    private readonly isPage = false,
+  ) {
     this.#cursor = new WireCursor(message)
   }
 
@@ -89,7 +96,7 @@ export class RangeDecoding {
     const end = Math.min(length, cursor.at + PART_BYTES)
     while (cursor.at < end) {
       const tag = cursor.tag()
-      if (tag === RANGE_KVS) this.#keyValues.push(readKeyValue(cursor, cursor.length()))
+      if (tag === RANGE_KVS) this.#keyValues.push(readKeyValue(cursor, cursor.length(), this.isPage))
       else if (tag === RANGE_HEADER) this.#headerRevision = readHeaderRevision(cursor, cursor.length())
       else if (tag === RANGE_MORE) this.#more = cursor.bool()
       else if (tag === RANGE_COUNT) this.#count = cursor.int64()
@@ -212,7 +219,7 @@ function readEvent(cursor: WireCursor, length: number, events: KeyEvent[], revis
   revisions.push(keyValue.modRevision)
 }
 
-function readKeyValue(cursor: WireCursor, length: number): KeyValue {
+function readKeyValue(cursor: WireCursor, length: number, isSlice = false): KeyValue {
   const end = cursor.at + length
   let key = ''
   let value = EMPTY
@@ -228,7 +235,7 @@ function readKeyValue(cursor: WireCursor, length: number): KeyValue {
         break
       case KV_VALUE: {
         const size = cursor.length()
-        value = ownBytes(cursor.bytes, cursor.at, size)
+        value = isSlice ? cursor.bytes.subarray(cursor.at, cursor.at + size) : ownBytes(cursor.bytes, cursor.at, size)
         cursor.at += size
         break
       }

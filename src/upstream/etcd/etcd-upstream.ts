@@ -364,7 +364,7 @@ class EtcdUpstream implements Upstream {
       ...(attemptMs === undefined ? {} : { attemptMs }),
       ...(signal === undefined ? {} : { signal }),
     })
-    const decoding = new RangeDecoding(message)
+    const decoding = new RangeDecoding(message, request.rangeEnd !== undefined)
     while (decoding.part()) {
       if (sourceTurns.isOver) await sourceTurns.take()
       signal?.throwIfAborted()
