@@ -23,7 +23,6 @@ export interface Flood {
 const ADDRESS = '127.0.0.9'
 /** A server that has read nothing for so long has protected itself. */
 const UNREAD_MS = 500
-/** How long the client stays when it has sent everything. */
 const ANSWERING_MS = 700
 const PATH = '/api/v1/namespaces/bad/pods/victim'
 const WATCH = '/api/v1/namespaces/bad/pods?watch=true&resourceVersion=0'
@@ -124,18 +123,21 @@ export const floods: readonly Flood[] = [
   },
 ]
 
-/** Sends it to a port of this machine. @returns the status of the first answer, 0 without one. */
-export async function sendFlood(one: Flood, port: number): Promise<number> {
+/**
+ * Sends it to a port of this machine. @param answeringMs how long the client stays when it has sent everything. @returns the
+ * status of the first answer, 0 without one.
+ */
+export async function sendFlood(one: Flood, port: number, answeringMs = ANSWERING_MS): Promise<number> {
   let status = 0
   for (let i = 0; i < one.connections; i++) {
-    const first = await sendOnce(one, port)
+    const first = await sendOnce(one, port, answeringMs)
     status ||= Number(/^HTTP\/1\.1 (\d+)/.exec(first)?.[1] ?? 0)
   }
   return status
 }
 
 /** Until the server ends the connection, reads no more, or has had its time. @returns how its answer begins. */
-async function sendOnce({ pieces, isReading }: Flood, port: number): Promise<string> {
+async function sendOnce({ pieces, isReading }: Flood, port: number, answeringMs: number): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port, localAddress: ADDRESS })
   const ended = new AbortController()
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
@@ -152,7 +154,7 @@ async function sendOnce({ pieces, isReading }: Flood, port: number): Promise<str
     const hasDrained = await Promise.race([drained.catch(() => false), sleep(UNREAD_MS).then(() => false)])
     if (!hasDrained) break
   }
-  await Promise.race([closed, sleep(ANSWERING_MS)])
+  await Promise.race([closed, sleep(answeringMs)])
   socket.destroy()
   return first
 }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { badRequests, type HttpRequest, preparations, TOKEN_FILE } from '../../bench/support/bad-requests.js'
+import { floods, sendFlood } from '../../bench/support/floods.js'
 import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 
@@ -40,5 +41,27 @@ void t.test('each known-bad request is answered, and nobody after it is refused'
     const status = await send(request(SCALE))
     t.ok(answers.includes(status), `${name}: ${status}`)
     t.equal(await send({ method: 'GET', path: '/api/v1/namespaces/bench/pods/last' }), 200, `after ${name}`)
+  }
+})
+
+void t.test('each flood ends, and others are answered beside and after it', async (t) => {
+  const tokens = join(mkdtempSync(join(tmpdir(), 'tokens-')), 'tokens.csv')
+  writeFileSync(tokens, TOKEN_FILE)
+  const flags = [`--token-auth-file=${tokens}`, '--authorization-mode=RBAC']
+  const app = await startApp(t, { flags, objects: { 'pods/bad/victim': pod('victim', { namespace: 'bad' }) } })
+  const read = async (): Promise<number> => {
+    const answer = await fetch(`${app.url}/api/v1/namespaces/bad/pods/victim`, {
+      headers: { authorization: 'Bearer admin' },
+    })
+    await answer.arrayBuffer()
+    return answer.status
+  }
+  t.equal(new Set(floods.map(({ name }) => name)).size, floods.length, 'each has a name of its own')
+  for (const flood of floods) {
+    const flooded = sendFlood(flood, Number(new URL(app.url).port), 20)
+    t.equal(await read(), 200, `beside ${flood.name}`)
+    const status = await flooded
+    t.ok([0, 101, 200].includes(status), `${flood.name}: ${status}`)
+    t.equal(await read(), 200, `after ${flood.name}`)
   }
 })
