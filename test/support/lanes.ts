@@ -1,7 +1,7 @@
 /**
- * Which tests run side by side. Most keep a processor busy, and as many of them run at once as there are processors.
- * Those that wait for most of their time, for a lease to end, a timeout or an election, run in a lane of their own
- * next to them, one more of them than there are processors; otherwise each would hold a processor that it does not use.
+ * Which tests run side by side. Most keep a processor busy for most of their time, and one more of them than there are
+ * processors runs at once. Those that wait for most of their time, for a lease to end, a timeout or an election, run in a lane of their own
+ * next to them, as many as there are processors; otherwise each would hold a processor that it does not use.
  */
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
@@ -60,7 +60,7 @@ export function splitLanes(files: readonly string[], processors = availableParal
   const waiting = files.filter((file) => waitingPaths.some((path) => file === path || file.startsWith(`${path}/`)))
   const busy = files.filter((file) => !waiting.includes(file))
   return [
-    { groups: groupFiles(busy), jobs: processors },
-    { groups: groupFiles(waiting, WAITING_FILES_IN_PROCESS), jobs: processors + 1 },
+    { groups: groupFiles(busy), jobs: processors + 1 },
+    { groups: groupFiles(waiting, WAITING_FILES_IN_PROCESS), jobs: processors },
   ].filter(({ groups }) => groups.length > 0)
 }
