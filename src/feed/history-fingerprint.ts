@@ -5,7 +5,7 @@
  * feed would double it.
  */
 import { createHash } from 'node:crypto'
-import type { Batch, Key, KeyValue } from '../model/event.js'
+import { type Batch, inOwnMemory, type Key, type KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 
 /** A put without its value, as another process was told of it. */
@@ -90,6 +90,7 @@ export class HistoryFingerprint implements KnownHistory {
       if (keyValue.version < 1) this.#isCountKnown = false
       this.#remember(keyValue)
     }
+    this.#puts = this.#puts.map((put) => ('value' in put ? inOwnMemory(put) : put))
   }
 
   applied(batches: readonly Batch[]): void {

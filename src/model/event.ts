@@ -5,7 +5,10 @@ export type Key = string & { readonly __brand: 'Key' }
 
 export interface KeyValue {
   readonly key: Key
-  /** Its own copy or a slice of a message no larger than a few times itself: a slice pins its message in memory. */
+  /**
+   * Of an event: its own copy, or a slice of a message no larger than a few times itself. Of a page of a list: a slice of the
+   * answer, which it keeps in memory; see `inOwnMemory`.
+   */
   readonly value: Buffer
   readonly createRevision: Revision
   readonly modRevision: Revision
@@ -23,6 +26,16 @@ export type KeyEvent =
 export interface Batch {
   readonly revision: Revision
   readonly events: readonly KeyEvent[]
+}
+
+/** What a pool of Node's takes is small enough to be shared. */
+const SHARED_BYTES = 16 * 1024
+
+/** The same, for whoever keeps it: its value is no slice of a message that is much larger than itself. */
+export function inOwnMemory(keyValue: KeyValue): KeyValue {
+  const { value } = keyValue
+  const held = value.buffer.byteLength
+  return held <= SHARED_BYTES || held <= 2 * value.length ? keyValue : { ...keyValue, value: Buffer.from(value) }
 }
 
 export function keyFromText(text: string): Key {

@@ -14,6 +14,7 @@ export const LIMITS = [
   'status-pages',
   'hosts',
   'resets',
+  'pipelined',
   'headers',
   'request-time',
   'handshake-time',

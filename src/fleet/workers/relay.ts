@@ -5,7 +5,7 @@
  * The state is kept raw, as etcd has it, and answers no reads: a read that a worker's cache cannot answer goes to the feed's
  * own freshness. The link of each worker drops a worker that does not keep up.
  */
-import type { Batch, Key, KeyValue } from '../../model/event.js'
+import { type Batch, inOwnMemory, type Key, type KeyValue } from '../../model/event.js'
 import type { Resource } from '../../model/resource.js'
 import { type Revision, ZERO_REVISION } from '../../model/revision.js'
 import type { Clock } from '../../support/clock.js'
@@ -109,7 +109,7 @@ export class Relay implements FeedSink {
     let keyValues: KeyValue[] = []
     return {
       add: (page) => {
-        for (const keyValue of page) keyValues.push(keyValue)
+        for (const keyValue of page) keyValues.push(inOwnMemory(keyValue))
       },
       commit: () => {
         this.#state.reset(revision, keyValues)

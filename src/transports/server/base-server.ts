@@ -10,6 +10,7 @@ import { BadRequestError, InternalError, NotFoundError, type StatusError } from 
 import { whyHostRefused } from './allowed-hosts.js'
 import { answerUnreadable, limitBroken } from './answer-unreadable.js'
 import { isHealthPath } from './health.js'
+import { limitPipelined } from '../limits/pipeline-limit.js'
 import { boundAnswer } from '../watch/linger.js'
 
 export interface BaseServerOptions {
@@ -39,7 +40,7 @@ export function createBaseServer(
     forceCloseConnections: true,
     // No route has a schema. Fastify's own compilers would load 150 files at every start, to compile nothing.
     schemaController: { compilersFactory: { buildValidator: noCompiler, buildSerializer: noCompiler } },
-    serverFactory: (handler) => makeListener(handler),
+    serverFactory: (handler) => makeListener(limitPipelined(handler, () => options.onRejected('pipelined'))),
     clientErrorHandler: (error, socket) => {
       const limit = limitBroken(error as { readonly code?: string })
       if (limit !== undefined && !refused.has(socket)) options.onRejected(limit)

@@ -1,0 +1,60 @@
+/**
+ * Bounds the requests of one HTTP/1.1 connection that wait for their answers. Node parses all requests of one arrival at once, some
+ * five hundred of them, and each that is begun takes its time of the event loop; answers wait for those before them. No
+ * client in use pipelines more than a few.
+ *
+ * The answers to those that are in time are sent, and then the connection ends; a client asks for the others again, as it does
+ * whenever a connection ends.
+ */
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+
+/** Requests without an answer; the next one is not begun. */
+export const MAX_PIPELINED = 100
+
+interface Pipeline {
+  waiting: number
+  isOver: boolean
+}
+
+/** @param onRejected called once for a connection. */
+export function limitPipelined(handler: RequestListener, onRejected: () => void): RequestListener {
+  const pipelines = new WeakMap<Socket, Pipeline>()
+  const pipelineOf = (socket: Socket): Pipeline => {
+    let pipeline = pipelines.get(socket)
+    if (pipeline === undefined) pipelines.set(socket, (pipeline = { waiting: 0, isOver: false }))
+    return pipeline
+  }
+  return (request: IncomingMessage, response: ServerResponse): void => {
+    // Streams of HTTP/2 have a limit of their own.
+    if (request.httpVersionMajor > 1) return void handler(request, response)
+    const { socket } = request
+    const pipeline = pipelineOf(socket)
+    if (pipeline.isOver) return
+    if (pipeline.waiting >= MAX_PIPELINED) {
+      pipeline.isOver = true
+      // What has arrived is parsed all the same; more is not read.
+      socket.pause()
+      endWithoutTraces(socket)
+      return onRejected()
+    }
+    pipeline.waiting++
+    response.once('close', () => {
+      pipeline.waiting--
+      if (pipeline.isOver && pipeline.waiting === 0) socket.destroySoon()
+    })
+    handler(request, response)
+  }
+}
+
+/** When a connection ends, Node makes an error for each request that it has parsed: five hundred stack traces that nobody reads. */
+function endWithoutTraces(socket: Socket): void {
+  let limit = Error.stackTraceLimit
+  socket.prependOnceListener('close', () => {
+    limit = Error.stackTraceLimit
+    Error.stackTraceLimit = 0
+  })
+  socket.once('close', () => {
+    Error.stackTraceLimit = limit
+  })
+}
