@@ -27,7 +27,7 @@ export function limitPipelined(handler: RequestListener, onRejected: () => void)
   }
   return (request: IncomingMessage, response: ServerResponse): void => {
     // Streams of HTTP/2 have a limit of their own.
-    if (request.httpVersionMajor > 1) return void handler(request, response)
+    if (request.httpVersionMajor > 1) return handler(request, response)
     const { socket } = request
     const pipeline = pipelineOf(socket)
     if (pipeline.isOver) return
