@@ -1,0 +1,129 @@
+/** Tests of leaders that are asked to hand over: real servers of which two have lost each other, and the bounds of the asking. */
+import t from 'tap'
+import { LeaderHandover } from '../../../src/fleet/nats/leader-handover.js'
+import { NatsClient, type StreamLeadership } from '../../../src/fleet/nats/nats-client.js'
+import { systemClock } from '../../../src/support/clock.js'
+import { silentLogger } from '../../../src/support/log.js'
+import type { FaultProxy } from '../../support/fault-proxy.js'
+import { startNatsCluster } from '../../support/nats-process.js'
+import { until } from '../../support/until.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+
+/** So many that a server leads none of them only once in a hundred times, and two of them none never. */
+const STREAMS = 12
+const REPLICAS = 3
+
+void t.test('streams whose leaders have lost a replica are led by the server that hears everybody', async (t) => {
+  const routes = new Map<number, Map<number, FaultProxy>>()
+  const nats = await startNatsCluster(t, { routeProxies: routes })
+  const clients = await Promise.all(
+    nats.map(async ({ url }) => {
+      const client = await NatsClient.connect({ servers: [url], name: 'a test' }, systemClock)
+      t.teardown(() => client.close())
+      return client
+    }),
+  )
+  const [, , third] = clients
+  const names = Array.from({ length: STREAMS }, (_, i) => `S${i}`)
+  for (const name of names) {
+    await third!.ensureStream(name, name.toLowerCase(), { replicas: REPLICAS, maxBytes: 1e6, maxAgeMs: 60_000 })
+  }
+  t.same([...third!.usedStreams].sort(), [...names].sort())
+  const lost = (leadership: StreamLeadership | null): boolean =>
+    leadership?.followers.some(({ silentMs }) => silentMs > 3_000) === true
+  const states = (): Promise<(StreamLeadership | null)[]> => Promise.all(names.map((name) => third!.leadership(name)))
+  await until(
+    async () => (await states()).every((state) => state !== null && state.followers.length === 2 && !lost(state)),
+    'every stream has a leader that hears its replicas',
+    30_000,
+  )
+
+  const handover = new LeaderHandover({ client: third!, clock: systemClock, logger: silentLogger })
+  t.teardown(() => handover.stop())
+  for (const link of [routes.get(0)?.get(1), routes.get(1)?.get(0)]) link?.stall()
+  await until(async () => (await states()).some(lost), 'a leader has lost a replica', 30_000)
+  // As a look does it whenever something is not answered.
+  const looking = setInterval(() => handover.start(new Set(clients.map(({ serverName }) => serverName))), 1_000)
+  t.teardown(() => clearInterval(looking))
+  await until(
+    async () => (await states()).every((state) => state !== null && !lost(state)),
+    'every stream is led by one that hears both others',
+    60_000,
+  )
+})
+
+interface Asked {
+  readonly handover: LeaderHandover
+  /** Names of streams, one for each request. */
+  readonly stepDowns: string[]
+  readonly looks: string[]
+  pass(ms: number): Promise<void>
+}
+
+function asking(leaderships: ReadonlyMap<string, StreamLeadership | null>): Asked {
+  const clock = new VirtualClock()
+  const stepDowns: string[] = []
+  const looks: string[] = []
+  const client = {
+    usedStreams: [...leaderships.keys()],
+    leadership: async (stream: string) => {
+      looks.push(stream)
+      return leaderships.get(stream) ?? null
+    },
+    stepDown: async (stream: string) => void stepDowns.push(stream),
+  }
+  const handover = new LeaderHandover({ client, clock, logger: silentLogger })
+  return { handover, stepDowns, looks, pass: (ms) => clock.advanceInTurns(ms, 100) }
+}
+
+const heard = { server: 'heard', silentMs: 400 }
+const silent = { server: 'silent', silentMs: 9_000 }
+const other = { server: 'other', silentMs: 9_000 }
+
+void t.test('only a leader that has lost a server which is there, and hears another, is asked', async (t) => {
+  const { handover, stepDowns, pass } = asking(
+    new Map([
+      ['LOST', { followers: [heard, silent] }],
+      ['WELL', { followers: [heard, heard] }],
+      ['DOWN', { followers: [heard, other] }],
+      ['ALONE', { followers: [silent, silent] }],
+      ['SINGLE', { followers: [] }],
+      ['LEADERLESS', null],
+    ]),
+  )
+  handover.start(new Set(['heard', 'silent']))
+  await pass(100)
+  t.same(stepDowns, ['LOST'])
+  await handover.stop()
+})
+
+void t.test('a stream is asked three times at most, and the looks end', async (t) => {
+  const { handover, stepDowns, looks, pass } = asking(
+    new Map([
+      ['LOST', { followers: [heard, silent] }],
+      ['LEADERLESS', null],
+    ]),
+  )
+  handover.start(new Set(['silent']))
+  await pass(5_000)
+  handover.start(new Set(['silent']))
+  await pass(60_000)
+  t.equal(stepDowns.length, 3)
+  t.equal(looks.filter((stream) => stream === 'LEADERLESS').length, 10, 'a start meanwhile begins no second round')
+  handover.start(new Set(['silent']))
+  await pass(60_000)
+  t.equal(stepDowns.length, 6, 'a new start asks again')
+  await handover.stop()
+  handover.start(new Set(['silent']))
+  await pass(10_000)
+  t.equal(stepDowns.length, 6, 'nothing is asked once it was stopped')
+})
+
+void t.test('a stop ends the rounds', async (t) => {
+  const { handover, stepDowns, pass } = asking(new Map([['LOST', { followers: [heard, silent] }]]))
+  handover.start(new Set(['silent']))
+  await pass(100)
+  await handover.stop()
+  await pass(60_000)
+  t.equal(stepDowns.length, 1)
+})
