@@ -57,7 +57,7 @@ interface Asked {
   /** Names of streams, one for each request. */
   readonly stepDowns: string[]
   readonly looks: string[]
-  pass(ms: number): Promise<void>
+  readonly pass: (ms: number) => Promise<void>
 }
 
 function asking(leaderships: ReadonlyMap<string, StreamLeadership | null>): Asked {
