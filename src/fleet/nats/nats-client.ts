@@ -56,6 +56,8 @@ export interface StreamState {
 
 /** What the leader of a stream says of itself. */
 export interface StreamLeadership {
+  /** The name of its server. */
+  readonly leader: string
   /** The other servers that keep the stream, by name, and how long the leader has not heard from each. */
   readonly followers: readonly { readonly server: string; readonly silentMs: number }[]
 }
@@ -322,23 +324,30 @@ export class NatsClient {
 
   /** null when no leader answers within a second, and for a stream that has no replicas. */
   async leadership(stream: string): Promise<StreamLeadership | null> {
-    const info = await this.#askApi<{ cluster?: { replicas?: readonly { name: string; active: number }[] } }>(
-      `STREAM.INFO.${stream}`,
-    )
-    const replicas = info?.cluster?.replicas
-    if (replicas === undefined) return null
-    return { followers: replicas.map(({ name, active }) => ({ server: name, silentMs: active / NS_PER_MS })) }
+    const info = await this.#askApi<{
+      cluster?: { leader?: string; replicas?: readonly { name: string; active: number }[] }
+    }>(`STREAM.INFO.${stream}`)
+    const { leader, replicas } = info?.cluster ?? {}
+    if (leader === undefined || replicas === undefined) return null
+    return { leader, followers: replicas.map(({ name, active }) => ({ server: name, silentMs: active / NS_PER_MS })) }
   }
 
-  /** Asks the leader of a stream to let another server lead. Resolves when it has, or has not answered within a second. */
-  async stepDown(stream: string): Promise<void> {
-    await this.#askApi(`STREAM.LEADER.STEPDOWN.${stream}`)
+  /**
+   * Asks the leader of a stream to let another server lead. Resolves when it has, or has not answered within a second.
+   *
+   * @param successor the name of that server. NATS before 2.11 knows no such wish, and chooses itself.
+   */
+  async stepDown(stream: string, successor: string): Promise<void> {
+    const [major = 0, minor = 0] = (this.#connection.info?.version ?? '').split('.').map(Number)
+    const knowsWishes = major > 2 || (major === 2 && minor >= 11)
+    const wish = knowsWishes ? JSON.stringify({ placement: { preferred: successor } }) : ''
+    await this.#askApi(`STREAM.LEADER.STEPDOWN.${stream}`, wish)
   }
 
   /** null when there is no answer in time, or the connection is not there. */
-  async #askApi<T>(question: string): Promise<T | null> {
+  async #askApi<T>(question: string, body = ''): Promise<T | null> {
     try {
-      const answer = await this.#connection.request(`$JS.API.${question}`, '', { timeout: LEADER_TIMEOUT_MS })
+      const answer = await this.#connection.request(`$JS.API.${question}`, body, { timeout: LEADER_TIMEOUT_MS })
       return answer.json<T>()
     } catch {
       return null
