@@ -11,7 +11,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { stringify, parse } from 'yaml'
 import { load } from '../../src/config/load.js'
-import { builtMain, startServerProcess } from '../ops/support/server-process.js'
+import { startServerProcess } from '../ops/support/server-process.js'
+import { programFile } from '../support/program.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { type How, howOf } from './command-table.js'
 import { documentedCommands } from './documented-commands.js'
@@ -63,7 +64,7 @@ class Scene {
       .replaceAll('http://127.0.0.1:2379', this.etcd)
       .replaceAll(
         /\bnpm start --|\bnpm start\b|\bnpx distributary\b|\bdistributary(?= )/g,
-        `${process.execPath} ${builtMain}`,
+        `${process.execPath} ${programFile('main')}`,
       )
       .replaceAll('npm run bench --', `${process.execPath} ${join(root, '.build/bench/run.js')}`)
     for (const [port, url] of this.urls) line = line.replaceAll(`http://127.0.0.1:${port}`, url)

@@ -4,7 +4,6 @@
  * all faults and waits until every watch has been told of the last write, and `judge` holds all of it together against every
  * guarantee.
  */
-import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { namesOf } from '../../src/fleet/nats/names.js'
 import { type Resource, resourceId } from '../../src/model/resource.js'
@@ -19,6 +18,7 @@ import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.js'
 import { freePort } from '../support/free-port.js'
 import type { RecordedHistory } from '../support/history.js'
 import { type NatsProcess, startNatsCluster } from '../support/nats-process.js'
+import { programFile } from '../support/program.js'
 import { type ServerProcess, startServer, total } from '../support/server-process.js'
 import { ListError, type RecordedWatch, WatchRecorder } from '../support/watch-recorder.js'
 import { pause, until } from '../support/until.js'
@@ -27,8 +27,8 @@ import { builtIn, type FleetResource, pods, writable } from './fleet-resources.j
 /** The names of the pods' stream, for tests that damage it. */
 export const podNames = namesOf('default', pods.resource)
 
-const podsProgram = fileURLToPath(new URL('replica-main.js', import.meta.url))
-const wholeProgram = fileURLToPath(new URL('../../src/main.js', import.meta.url))
+const podsProgram = programFile('replica')
+const wholeProgram = programFile('main')
 const SETTLE_MS = 60_000
 /** An age of less is what an etcd or a publisher that has just fallen silent may have. */
 const FRESH_SECONDS = 2

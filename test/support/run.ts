@@ -8,6 +8,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { bundlePrograms } from './program.js'
 import { provideRequirements } from './requirements.js'
 import { runTap } from './run-tap.js'
 import { selectTests } from './select-tests.js'
@@ -21,6 +22,7 @@ async function main(names: readonly string[]): Promise<number> {
   if (unbuilt !== undefined) return fail(`${unbuilt} is not there: npm run build:test makes it`)
   const lack = provideRequirements()
   if (lack !== null) return fail(lack)
+  await bundlePrograms()
   const { passed, failed } = await runTap(files)
   process.stdout.write(`${passed} passed, ${failed} failed\n`)
   return failed === 0 ? 0 : 1

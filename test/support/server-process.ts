@@ -5,10 +5,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
+import { programFile } from './program.js'
 
-const main = fileURLToPath(new URL('../../src/main.js', import.meta.url))
+const main = programFile('main')
 
 export interface ServerProcessOptions {
   /** Default: `--port 0`, unless a port is among them. */

@@ -8,13 +8,15 @@
  * A replica that is silent because its server is down is no reason: nothing would be gained. So only servers that a client has
  * reached itself since count as lost. A leader that was elected just now has not heard its replicas yet: so the two servers that
  * most streams name count as apart, once they are named at two looks, and only those two are asked.
+ *
+ * The successor has to be named: an older NATS that chooses itself as often chooses the other of the two.
  */
 import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { NatsClient } from './nats-client.js'
 
 export interface LeaderHandoverOptions {
-  readonly client: Pick<NatsClient, 'usedStreams' | 'leadership' | 'stepDown'>
+  readonly client: Pick<NatsClient, 'takesSuccessors' | 'usedStreams' | 'leadership' | 'stepDown'>
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -51,7 +53,7 @@ export class LeaderHandover {
    */
   start(reached: ReadonlySet<string>): void {
     this.#reached = reached
-    if (this.#stopping.signal.aborted) return
+    if (this.#stopping.signal.aborted || !this.#options.client.takesSuccessors) return
     this.#running ??= this.#run().finally(() => {
       this.#running = null
     })

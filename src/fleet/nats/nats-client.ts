@@ -332,16 +332,19 @@ export class NatsClient {
     return { leader, followers: replicas.map(({ name, active }) => ({ server: name, silentMs: active / NS_PER_MS })) }
   }
 
+  /** Whether the server lets one choose who leads next: from 2.11 on. */
+  get takesSuccessors(): boolean {
+    const [major = 0, minor = 0] = (this.#connection.info?.version ?? '').split('.').map(Number)
+    return major > 2 || (major === 2 && minor >= 11)
+  }
+
   /**
    * Asks the leader of a stream to let another server lead. Resolves when it has, or has not answered within a second.
    *
-   * @param successor the name of that server. NATS before 2.11 knows no such wish, and chooses itself.
+   * @param successor the name of that server.
    */
   async stepDown(stream: string, successor: string): Promise<void> {
-    const [major = 0, minor = 0] = (this.#connection.info?.version ?? '').split('.').map(Number)
-    const knowsWishes = major > 2 || (major === 2 && minor >= 11)
-    const wish = knowsWishes ? JSON.stringify({ placement: { preferred: successor } }) : ''
-    await this.#askApi(`STREAM.LEADER.STEPDOWN.${stream}`, wish)
+    await this.#askApi(`STREAM.LEADER.STEPDOWN.${stream}`, JSON.stringify({ placement: { preferred: successor } }))
   }
 
   /** null when there is no answer in time, or the connection is not there. */

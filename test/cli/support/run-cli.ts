@@ -1,10 +1,10 @@
 /** Runs the command line as its users do: as a process with its output in pipes. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
+import { programFile } from '../../support/program.js'
 
-export const program = fileURLToPath(new URL('../../../src/main.js', import.meta.url))
+export const program = programFile('main')
 
 export interface CliResult {
   readonly code: number | string

@@ -5,6 +5,7 @@ import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
+import { programFile } from '../../support/program.js'
 
 export const root = fileURLToPath(new URL('../../../../', import.meta.url))
 export const builtMain = `${root}.build/src/main.js`
@@ -27,7 +28,7 @@ export interface ServerProcessOptions {
 
 /** Returns when it is ready. @throws Error with what it wrote, when it ends before. */
 export async function startServerProcess(t: Test, options: ServerProcessOptions = {}): Promise<ServerProcess> {
-  const [program, ...before] = options.command ?? [process.execPath, builtMain]
+  const [program, ...before] = options.command ?? [process.execPath, programFile('main')]
   const { child, output } = run(program!, [...before, ...(options.args ?? ['--port', '0'])], options)
   t.teardown(() => child.kill('SIGKILL'))
   const named = options.scheme === 'https' ? /"securePort":(\d+)[,}]/ : /"port":(\d+)[,}]/
