@@ -9,12 +9,16 @@
  * brings at most a share of them; the fields that every cluster selects by do not count. What a selector needs beyond that
  * is read anew from each object that it looks at, which takes longer and keeps nothing.
  *
+ * Most objects have the values of many others (the node they run on, their phase), so a row of the table is shared by all that
+ * have the same: kept for each, it would take as much memory as all else of a small object.
+ *
  * A new path is a new column at the end: what was extracted before stays, and an object that lacks the column is read for
  * the new ones alone when it is looked at for them. So a missing fact always means *look at the object*, never *no match*.
  */
 import { type FactPlan, Facts, extractFacts, planFacts } from '../codec/json-facts.js'
 import { labelKeyOfPath } from '../codec/field-path.js'
 import type { StoredObject } from '../model/stored-object.js'
+import { recentEntries } from '../support/recent-entries.js'
 
 /**
  * Returns the object as JSON, or of an object that is not stored as JSON only its metadata, where that is enough.
@@ -34,13 +38,17 @@ export interface FactUse {
 }
 
 const EMPTY = Buffer.from('{}')
+const NO_VALUES: Facts['values'] = []
 
-/** Controllers of a busy cluster use some twenty. At this many an object takes 2 KB more. */
+/** Controllers of a busy cluster use some twenty. At this many an object whose row nobody shares takes 2 KB more. */
 export const MAX_PATHS = 256
 /** The most paths that one identity may bring, so that others find room. */
 export const MAX_PATHS_PER_IDENTITY = MAX_PATHS / 4
 /** Columns that are out of use stay until the table has this many columns. Then it begins anew. */
 const MAX_COLUMNS = 2 * MAX_PATHS
+
+/** Of the rows that are shared; what is beyond them has rows of its own. */
+const MAX_SHARED_ROWS = 4_096
 
 /** The facts that the key itself gives. */
 export const NAMESPACE_PATH = 'metadata.namespace'
@@ -96,14 +104,18 @@ class FactsOfVersion extends Facts {
   }
 }
 
-/** What is kept with an object: its columns, and its fields in other versions, of which there are as many as the resource has. */
-class KeptFacts {
-  readonly others: FactsOfVersion[] = []
+/** What is kept with an object. */
+class FactRow {
+  /**
+   * The fields of one object in other versions, of which there are as many as the resource has. null: the row may be shared.
+   */
+  others: FactsOfVersion[] | null = null
 
   constructor(
     /** The table that the facts belong to. */
     readonly table: object,
-    readonly stored: Facts,
+    /** By column. */
+    readonly values: Facts['values'],
   ) {}
 }
 
@@ -123,6 +135,8 @@ export class FactRegistry {
   #plan: FactPlan = planFacts([])
   /** A new object whenever the columns begin anew. */
   #table: object = {}
+  /** By the values, joined. */
+  readonly #rows = recentEntries<string, FactRow>(MAX_SHARED_ROWS)
   /** The plan of what an object still lacks, by the number of columns that it has. */
   readonly #additions = new Map<number, FactPlan>()
 
@@ -145,6 +159,7 @@ export class FactRegistry {
   forget(): void {
     this.#plan = planFacts(this.#inUse.keys())
     this.#additions.clear()
+    this.#rows.clear()
     this.#table = {}
   }
 
@@ -227,40 +242,65 @@ export class FactRegistry {
   /** @param columns the number of columns that are needed. */
   #subject(object: StoredObject, apiVersion: string, columns: number): Facts {
     const { facts } = object
-    let kept = facts instanceof KeptFacts && facts.table === this.#table ? facts : null
-    if (kept === null || kept.stored.values.length < columns) {
-      kept = new KeptFacts(this.#table, this.#complete(object, kept?.stored ?? null))
-      object.facts = kept
+    let row = facts instanceof FactRow && facts.table === this.#table ? facts : null
+    if (row === null || row.values.length < columns) {
+      row = this.#sharedRow(this.#complete(object, row?.values ?? NO_VALUES))
+      object.facts = row
     }
-    return isStoredAs(object, apiVersion) ? kept.stored : this.#otherVersion(object, kept, apiVersion)
+    if (isStoredAs(object, apiVersion)) return this.#factsOf(object, row)
+    return this.#otherVersion(object, row, apiVersion)
   }
 
-  /** Extracts all columns of an object. @param before the facts that it has. */
-  #complete(object: StoredObject, before: Facts | null): Facts {
-    const from = before?.values.length ?? 0
+  #factsOf(object: StoredObject, { values }: FactRow): Facts {
+    return new Facts(this.#plan, values, null, object)
+  }
+
+  #sharedRow(values: Facts['values']): FactRow {
+    const key = values.join('\n')
+    const found = this.#rows.get(key)
+    // An absent label and an empty one read alike in the key, and a value may contain what separates them there.
+    if (found !== undefined && isSameRow(found.values, values)) return found
+    const row = new FactRow(this.#table, values)
+    if (found === undefined) this.#rows.set(key, row)
+    return row
+  }
+
+  /** Extracts all columns of an object. @param before the values that it has. */
+  #complete(object: StoredObject, before: Facts['values']): Facts['values'] {
+    const from = before.length
     let addition = this.#additions.get(from)
     if (addition === undefined) {
       addition = from === 0 ? this.#plan : planFacts(this.#plan.paths.slice(from))
       this.#additions.set(from, addition)
     }
     const added = this.#extract(object, addition.onlyLabels, '', addition)
-    return new Facts(this.#plan, [...(before?.values ?? []), ...added.values], null, added.known)
+    return from === 0 ? added.values : [...before, ...added.values]
   }
 
-  #otherVersion(object: StoredObject, kept: KeptFacts, apiVersion: string): Facts {
-    let found = kept.others.find((one) => one.apiVersion === apiVersion)
+  #otherVersion(object: StoredObject, row: FactRow, apiVersion: string): Facts {
+    let { others } = row
+    if (others === null) {
+      const own = new FactRow(row.table, row.values)
+      others = own.others = []
+      object.facts = own
+    }
+    let found = others.find((one) => one.apiVersion === apiVersion)
     if (found === undefined) {
-      const { stored } = kept
+      const stored = this.#factsOf(object, row)
       found = new FactsOfVersion(stored, apiVersion, () => this.#extract(object, false, apiVersion, stored.plan))
-      kept.others.push(found)
+      others.push(found)
     }
     return found
   }
 
   #extract(object: StoredObject, onlyMetadata: boolean, apiVersion: string, plan: FactPlan): Facts {
     const json = plan.paths.length === 0 ? EMPTY : (this.#jsonOf(object, onlyMetadata, apiVersion) ?? EMPTY)
-    return extractFacts(json, plan, { namespace: object.namespace, name: object.name })
+    return extractFacts(json, plan, object)
   }
+}
+
+function isSameRow(a: Facts['values'], b: Facts['values']): boolean {
+  return a.length === b.length && a.every((value, i) => value === b[i])
 }
 
 /** A value that does not say its version has whatever version is served. */

@@ -389,7 +389,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
         if (previous !== null) events.push(new CacheEvent(batch.revision, null, previous))
       }
     }
-    return new CacheBatch(batch.revision, events, receivedAtMs)
+    // A list that grew has room for seventeen, and most batches are one event: what is kept has room for what it holds.
+    return new CacheBatch(batch.revision, events.slice(), receivedAtMs)
   }
 
   /**

@@ -11,7 +11,7 @@ import { LiveConfig } from './live-config.js'
 import { packageVersion } from './package-version.js'
 import { exportTraces, type TraceExport } from './export-traces.js'
 import { greeting } from './greeting.js'
-import { letHeapGrow } from './heap-growth.js'
+import { setHeapFlags } from './heap-flags.js'
 import { ConfigError } from '../config/config-error.js'
 import { type Config, type Loaded, load } from '../config/load.js'
 import { type Schema, kubernetesSchema } from '../codec/protobuf/schema.js'
@@ -34,7 +34,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const loaded = readConfig(options)
   if (loaded.kind === 'help') return print(`${loaded.text}\nCommands:\n${await options.commands()}`)
   if (loaded.kind === 'version') return print(`distributary ${version}`)
-  letHeapGrow(process.execArgv)
+  setHeapFlags(process.execArgv)
   const { config } = loaded
   const logger = createLogger({ level: config.logLevel, format: config.logFormat, worker: cluster.worker?.id ?? null })
   const schema = await readSchema(config)

@@ -183,6 +183,26 @@ void t.test('facts', (t) => {
     t.equal(reads, 1)
     t.end()
   })
+  void t.test('are shared by objects that have the same, and only by those', (t) => {
+    const label = 'metadata.labels[a]'
+    const use = new FactRegistry((object) => object.bytes).use(['spec.nodeName', label])
+    const rowOf = (name: string, nodeName: string, labels: Record<string, string>): object | null => {
+      const pod = podObject('x', name, 5, { nodeName, labels })
+      const subject = use.subject(pod, '')
+      t.equal(subject.field('spec.nodeName'), nodeName)
+      t.equal(subject.label('a'), labels['a'])
+      t.equal(subject.field('metadata.name'), name)
+      return pod.facts
+    }
+    const first = rowOf('one', 'n1', {})
+    t.equal(rowOf('two', 'n1', {}), first)
+    t.not(rowOf('three', 'n1', { a: '' }), first, 'an empty label is not an absent one')
+    t.not(rowOf('four', 'n1', { a: 'b' }), first)
+    const apart = rowOf('five', 'n1', { a: 'b\nc' })
+    t.not(rowOf('six', 'n1\nb', { a: 'c' }), apart, 'whatever characters a value has')
+    t.equal(rowOf('seven', 'n1', { a: 'b\nc' }), apart)
+    t.end()
+  })
   void t.test('of a new path are looked for in objects that were read before, and for no others', (t) => {
     let reads = 0
     const registry = new FactRegistry((object) => {
