@@ -40,6 +40,8 @@ const CONNECTION =
   'Node itself holds about as much for a connection: the column of memory in the fan-out has the figure of bare Node'
 const LONE_EVENT =
   'no single part stands out: collections, reading from etcd, metrics and the write to the socket (see the profiles in the README)'
+const LONE_EVENT_LATE =
+  'V8 marks its heap every 40 s, which takes some 150 ms in steps, because the bytes of events that the history has let go of are freed by that alone'
 const STORED =
   'an object has a key, a buffer and objects of V8 beside its bytes, and all of them are read and decoded in one thread'
 const QUEUE =
@@ -223,7 +225,7 @@ const targets: readonly Target[] = [
     loneEvent('cpuMicrosPerEvent'),
     LONE_EVENT,
   ),
-  atMost('one event of 3.5 KB to one watcher, TLS, full history: p99', 5, ' ms', loneEvent('p99Ms'), LONE_EVENT),
+  atMost('one event of 3.5 KB to one watcher, TLS, full history: p99', 5, ' ms', loneEvent('p99Ms'), LONE_EVENT_LATE),
   atMost(
     'object of 1 KiB in memory, 200,000 of them',
     1.2,

@@ -1,7 +1,7 @@
 /**
- * Which tests run side by side. Most keep a processor busy for most of their time, and one more of them than there are
- * processors runs at once. Those that wait for most of their time, for a lease to end, a timeout or an election, run in a lane of their own
- * next to them, as many as there are processors; otherwise each would hold a processor that it does not use.
+ * Which tests run side by side, in two lanes with one more process each than there are processors. Most tests keep a processor
+ * busy for most of their time. Those that wait for most of theirs, for a lease to end, a timeout or an election, have the second
+ * lane; otherwise each would hold a processor that it does not use.
  */
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
@@ -61,6 +61,6 @@ export function splitLanes(files: readonly string[], processors = availableParal
   const busy = files.filter((file) => !waiting.includes(file))
   return [
     { groups: groupFiles(busy), jobs: processors + 1 },
-    { groups: groupFiles(waiting, WAITING_FILES_IN_PROCESS), jobs: processors },
+    { groups: groupFiles(waiting, WAITING_FILES_IN_PROCESS), jobs: processors + 1 },
   ].filter(({ groups }) => groups.length > 0)
 }

@@ -35,6 +35,8 @@ export async function bundlePrograms(): Promise<void> {
       // Stack traces are read by people; names are all that they need.
       keepNames: true,
       logLevel: 'error',
+      // Loaded when they are wanted, which is seldom, and in a way that only CommonJS has.
+      external: ['yaml', '@opentelemetry/*'],
       // What packages in CommonJS call.
       banner: {
         js: "import { createRequire as requireOf } from 'node:module'; const require = requireOf(import.meta.url);",
