@@ -54,26 +54,15 @@ export interface StreamState {
   readonly created: string
 }
 
-/** What the leader of a stream says of itself. */
-export interface StreamLeadership {
-  /** The name of its server. */
-  readonly leader: string
-  /** The other servers that keep the stream, by name, and how long the leader has not heard from each. */
-  readonly followers: readonly { readonly server: string; readonly silentMs: number }[]
-}
-
 /** Resolves with whether that server has answered; may take for ever, and must not reject. */
 export type ServerQuestion = (client: NatsClient) => Promise<boolean>
 
 const API_TIMEOUT_MS = 5_000
-/** How long a leader may take to say who follows it: it is asked again soon. */
-const LEADER_TIMEOUT_MS = 1_000
 /** An answer larger than a message comes in parts; no publisher sends more parts than this. */
 const MAX_PARTS = 256
 /** The share of the server's message size that headers and protocol may take. */
 const ENVELOPE_BYTES = 4_096
 const PART_HEADER_BYTES = 4
-const NS_PER_MS = 1e6
 /** The longest wait for a connection that was given up on purpose. */
 const RECONNECT_MS = 10_000
 
@@ -82,7 +71,6 @@ export class NatsClient {
   readonly #clock: Clock
   readonly #servers: readonly string[]
   readonly #listeners = new Set<() => void>()
-  readonly #usedStreams = new Set<string>()
   #onDoubt: ((subject: string, question: ServerQuestion) => void) | null = null
   /** Key-value buckets and object stores. */
   readonly buckets: Buckets
@@ -133,7 +121,6 @@ export class NatsClient {
       manager: () => this.#manager(),
       maxPayloadBytes: () => this.maxPayloadBytes,
       flushed: () => connection.flush(),
-      onUse: (stream) => void this.#usedStreams.add(stream),
       onUnanswered: (stream) => this.#doubtStream(stream),
       clock,
     })
@@ -173,11 +160,6 @@ export class NatsClient {
   /** Identifies the server at the other end of the connection. */
   get serverId(): string {
     return this.#connection.info?.server_id ?? ''
-  }
-
-  /** The name of that server, as the leaders of streams call it. */
-  get serverName(): string {
-    return this.#connection.info?.server_name ?? ''
   }
 
   /** Connects to the next server. Resolves when that is done, or seems to take for ever. */
@@ -253,7 +235,6 @@ export class NatsClient {
 
   /** Creates the stream if it is not there yet. It discards its oldest messages by bytes and age. @throws BrokerError */
   async ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void> {
-    this.#usedStreams.add(name)
     try {
       const { streams } = await this.#manager()
       await streams.add({
@@ -299,13 +280,11 @@ export class NatsClient {
     }
   }
 
-  /** @param stream which keeps what is written on the subject. */
-  openWriter(stream: string, subject: string): StreamWriter {
-    return new StreamWriter(this.#connection, subject, this.#clock, () => this.#doubtStream(stream))
+  openWriter(subject: string): StreamWriter {
+    return new StreamWriter(this.#connection, subject, this.#clock)
   }
 
   follow(stream: string, startSequence: number, handlers: FollowHandlers): Closable {
-    this.#usedStreams.add(stream)
     const onSilent = (): void => this.#doubtConsumer(stream)
     const follower = new StreamFollower(this.#connection, this.#clock, { ...handlers, onSilent })
     void this.#manager().then(
@@ -313,48 +292,6 @@ export class NatsClient {
       (error: unknown) => follower.end(asBrokerError(error).message),
     )
     return follower
-  }
-
-  // Leaders
-
-  /** All streams that this client has read or written, those of buckets among them. */
-  get usedStreams(): readonly string[] {
-    return [...this.#usedStreams]
-  }
-
-  /** null when no leader answers within a second, and for a stream that has no replicas. */
-  async leadership(stream: string): Promise<StreamLeadership | null> {
-    const info = await this.#askApi<{
-      cluster?: { leader?: string; replicas?: readonly { name: string; active: number }[] }
-    }>(`STREAM.INFO.${stream}`)
-    const { leader, replicas } = info?.cluster ?? {}
-    if (leader === undefined || replicas === undefined) return null
-    return { leader, followers: replicas.map(({ name, active }) => ({ server: name, silentMs: active / NS_PER_MS })) }
-  }
-
-  /** Whether the server lets one choose who leads next: from 2.11 on. */
-  get takesSuccessors(): boolean {
-    const [major = 0, minor = 0] = (this.#connection.info?.version ?? '').split('.').map(Number)
-    return major > 2 || (major === 2 && minor >= 11)
-  }
-
-  /**
-   * Asks the leader of a stream to let another server lead. Resolves when it has, or has not answered within a second.
-   *
-   * @param successor the name of that server.
-   */
-  async stepDown(stream: string, successor: string): Promise<void> {
-    await this.#askApi(`STREAM.LEADER.STEPDOWN.${stream}`, JSON.stringify({ placement: { preferred: successor } }))
-  }
-
-  /** null when there is no answer in time, or the connection is not there. */
-  async #askApi<T>(question: string, body = ''): Promise<T | null> {
-    try {
-      const answer = await this.#connection.request(`$JS.API.${question}`, body, { timeout: LEADER_TIMEOUT_MS })
-      return answer.json<T>()
-    } catch {
-      return null
-    }
   }
 
   // Subjects

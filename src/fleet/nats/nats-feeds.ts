@@ -71,8 +71,8 @@ const FAILURES_BEFORE_RESIGNING = 3
 const WELL_AFTER_MS = 10_000
 
 export function natsFeeds(options: NatsFeedOptions): OpenFeed {
-  const { connection, role, clock, random, logger } = options
-  const shared = new SharedClient({ connection, isCandidate: role !== 'edge', clock, random, logger })
+  const { connection, clock, random, logger } = options
+  const shared = new SharedClient({ connection, clock, random, logger })
   const pulse = new EtcdPulse({ upstream: options.upstream, clock })
   return (request) => new NatsFeed(request, options, shared, pulse)
 }

@@ -11,15 +11,12 @@ import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
-import type { LeaderHandover } from './leader-handover.js'
 import type { NatsClient, ServerQuestion } from './nats-client.js'
 
 export interface ServerChoiceOptions {
   readonly client: NatsClient
   /** Connects to one server. @throws BrokerError */
   readonly connectTo: (server: string) => Promise<NatsClient>
-  /** Told which servers each look has reached; null where this process only reads. */
-  readonly handover: Pick<LeaderHandover, 'start'> | null
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
@@ -67,7 +64,7 @@ export class ServerChoice {
   }
 
   async #look(): Promise<void> {
-    const { client, connectTo, handover, clock, random, logger } = this.#options
+    const { client, connectTo, clock, random, logger } = this.#options
     const { signal } = this.#stopping
     const others = client.servers
     if (others.length < 2) return
@@ -76,13 +73,11 @@ export class ServerChoice {
     if (signal.aborted || !client.isConnected) return
     const questions = [...this.#questions.values()]
     this.#questions.clear()
-    const reached = new Set([client.serverName])
     const [here, ...found] = await Promise.all([
       this.#answersOf(client, questions),
       ...others.map(async (server) => {
         const there = await connectTo(server).catch(() => null)
         if (there === null) return { serverId: '', answers: 0 }
-        reached.add(there.serverName)
         try {
           const answers = there.serverId === client.serverId ? 0 : await this.#answersOf(there, questions)
           return { serverId: there.serverId, answers }
@@ -92,7 +87,6 @@ export class ServerChoice {
       }),
     ])
     if (signal.aborted) return
-    handover?.start(reached)
     const best = found.reduce((a, b) => (b.answers > a.answers ? b : a), { serverId: '', answers: here })
     if (best.serverId === '' || !client.isConnected) {
       await sleep(clock, backoffMs(AGAIN, ++this.#vain, random), signal)

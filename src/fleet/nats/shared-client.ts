@@ -10,13 +10,10 @@ import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import { BrokerError } from './broker-error.js'
 import type { NatsClient, NatsConnectOptions } from './nats-client.js'
-import { LeaderHandover } from './leader-handover.js'
 import { ServerChoice } from './server-choice.js'
 
 export interface SharedClientOptions {
   readonly connection: NatsConnectOptions
-  /** Whether this process may publish: only then does it ask streams for another leader. */
-  readonly isCandidate: boolean
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
@@ -61,7 +58,7 @@ export class SharedClient {
   }
 
   async #open(signal: AbortSignal): Promise<NatsClient | null> {
-    const { connection, isCandidate, clock, random, logger } = this.#options
+    const { connection, clock, random, logger } = this.#options
     // Loaded only here: most servers run without NATS, and its package is a tenth of what a start has to load.
     const { NatsClient } = await import('./nats-client.js')
     for (let attempt = 1; !signal.aborted; attempt++) {
@@ -73,13 +70,8 @@ export class SharedClient {
         })
         const connectTo = (server: string): Promise<NatsClient> =>
           NatsClient.connect({ ...connection, servers: [server], onTrouble: () => {} }, clock)
-        const handover = isCandidate ? new LeaderHandover({ client, clock, logger }) : null
-        const choice = new ServerChoice({ client, connectTo, handover, clock, random, logger })
-        const stop = (): void => {
-          void choice.stop()
-          void handover?.stop()
-        }
-        signal.addEventListener('abort', stop, { once: true })
+        const choice = new ServerChoice({ client, connectTo, clock, random, logger })
+        signal.addEventListener('abort', () => void choice.stop(), { once: true })
         client.onDoubt((subject, question) => choice.doubt(subject, question))
         if (this.#said !== null) logger.info({ servers: connection.servers }, 'connected to NATS')
         this.#said = null

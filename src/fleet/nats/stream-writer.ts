@@ -22,7 +22,6 @@ export class StreamWriter {
   readonly #connection: NatsConnection
   readonly #subject: string
   readonly #clock: Clock
-  readonly #onUnanswered: () => void
   readonly #inbox = createInbox()
   readonly #subscription: Subscription
   /** Unique, so that no message of another writer is taken for one of this one. */
@@ -32,12 +31,10 @@ export class StreamWriter {
   #timer: Timer | null = null
   #isClosed = false
 
-  /** @param onUnanswered called when a write was not acknowledged in time. */
-  constructor(connection: NatsConnection, subject: string, clock: Clock, onUnanswered: () => void) {
+  constructor(connection: NatsConnection, subject: string, clock: Clock) {
     this.#connection = connection
     this.#subject = subject
     this.#clock = clock
-    this.#onUnanswered = onUnanswered
     this.#subscription = connection.subscribe(`${this.#inbox}.*`, {
       callback: (error, message) => {
         if (error === null) this.#acknowledged(message)
@@ -94,7 +91,6 @@ export class StreamWriter {
         return
       }
       this.#pending.delete(id)
-      this.#onUnanswered()
       reject(new BrokerError('unavailable', `not acknowledged within ${WRITE_TIMEOUT_MS} ms`))
     }
   }

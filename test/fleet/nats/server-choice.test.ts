@@ -25,7 +25,6 @@ void t.test('a client moves when its server has lost the one behind which somebo
   const choice = new ServerChoice({
     client,
     connectTo: (server) => NatsClient.connect({ servers: [server], name: 'a look' }, systemClock),
-    handover: null,
     clock: systemClock,
     random,
     logger: silentLogger,
@@ -69,14 +68,7 @@ void t.test('a client stays where it is when nobody answers anywhere, and asks f
     looks++
     return fake(server)
   }
-  const choice = new ServerChoice({
-    client: fake('one'),
-    connectTo,
-    handover: null,
-    clock,
-    random,
-    logger: silentLogger,
-  })
+  const choice = new ServerChoice({ client: fake('one'), connectTo, clock, random, logger: silentLogger })
   t.teardown(() => choice.stop())
   const passes = async (ms: number): Promise<void> => {
     for (let i = 0; i < ms; i += 100) {
@@ -107,7 +99,7 @@ void t.test('a client with one server has no choice', async (t) => {
   const connectTo = (): never => {
     throw new Error('nowhere to go')
   }
-  const choice = new ServerChoice({ client, connectTo, handover: null, clock, random, logger: silentLogger })
+  const choice = new ServerChoice({ client, connectTo, clock, random, logger: silentLogger })
   choice.doubt('stream', async () => false)
   clock.advance(10_000)
   await t.resolves(choice.stop())
