@@ -18,7 +18,7 @@
 import { type FactPlan, Facts, extractFacts, planFacts } from '../codec/json-facts.js'
 import { labelKeyOfPath } from '../codec/field-path.js'
 import type { StoredObject } from '../model/stored-object.js'
-import { recentEntries } from '../support/recent-entries.js'
+import { ByteCache } from '../support/byte-cache.js'
 
 /**
  * Returns the object as JSON, or of an object that is not stored as JSON only its metadata, where that is enough.
@@ -47,8 +47,11 @@ export const MAX_PATHS_PER_IDENTITY = MAX_PATHS / 4
 /** Columns that are out of use stay until the table has this many columns. Then it begins anew. */
 const MAX_COLUMNS = 2 * MAX_PATHS
 
-/** Of the rows that are shared; what is beyond them has rows of its own. */
-const MAX_SHARED_ROWS = 4_096
+/** What rows that are looked for may take, of one resource: those of some thousand nodes. An object beyond them has a row of its own. */
+export const SHARED_ROWS_BYTES = 1024 * 1024
+/** A longer row is hardly that of another object, too. */
+export const SHARED_ROW_BYTES = 4 * 1024
+const ROW_OVERHEAD_BYTES = 200
 
 /** The facts that the key itself gives. */
 export const NAMESPACE_PATH = 'metadata.namespace'
@@ -136,7 +139,7 @@ export class FactRegistry {
   /** A new object whenever the columns begin anew. */
   #table: object = {}
   /** By the values, joined. */
-  readonly #rows = recentEntries<string, FactRow>(MAX_SHARED_ROWS)
+  readonly #rows = new ByteCache<string, FactRow>({ maxBytes: SHARED_ROWS_BYTES, sizeOf: rowBytes })
   /** The plan of what an object still lacks, by the number of columns that it has. */
   readonly #additions = new Map<number, FactPlan>()
 
@@ -256,11 +259,12 @@ export class FactRegistry {
   }
 
   #sharedRow(values: Facts['values']): FactRow {
+    const row = new FactRow(this.#table, values)
+    if (rowBytes(row) > SHARED_ROW_BYTES) return row
     const key = values.join('\n')
     const found = this.#rows.get(key)
     // An absent label and an empty one read alike in the key, and a value may contain what separates them there.
     if (found !== undefined && isSameRow(found.values, values)) return found
-    const row = new FactRow(this.#table, values)
     if (found === undefined) this.#rows.set(key, row)
     return row
   }
@@ -297,6 +301,11 @@ export class FactRegistry {
     const json = plan.paths.length === 0 ? EMPTY : (this.#jsonOf(object, onlyMetadata, apiVersion) ?? EMPTY)
     return extractFacts(json, plan, object)
   }
+}
+
+/** Bytes of a row and of its key, about. */
+function rowBytes({ values }: FactRow): number {
+  return values.reduce((bytes, value) => bytes + 8 + 2 * (value?.length ?? 0), ROW_OVERHEAD_BYTES)
 }
 
 function isSameRow(a: Facts['values'], b: Facts['values']): boolean {

@@ -1,6 +1,12 @@
 /** Which events a watcher sees, and that the index finds just the matchers that may see one. */
 import t from 'tap'
-import { FactRegistry, MAX_PATHS, MAX_PATHS_PER_IDENTITY } from '../../src/broadcast/fact-registry.js'
+import {
+  FactRegistry,
+  MAX_PATHS,
+  MAX_PATHS_PER_IDENTITY,
+  SHARED_ROW_BYTES,
+  SHARED_ROWS_BYTES,
+} from '../../src/broadcast/fact-registry.js'
 import { Matcher } from '../../src/broadcast/matcher.js'
 import { MatcherIndex } from '../../src/broadcast/matcher-index.js'
 import { CacheEvent } from '../../src/cache/cache-batch.js'
@@ -201,6 +207,10 @@ void t.test('facts', (t) => {
     const apart = rowOf('five', 'n1', { a: 'b\nc' })
     t.not(rowOf('six', 'n1\nb', { a: 'c' }), apart, 'whatever characters a value has')
     t.equal(rowOf('seven', 'n1', { a: 'b\nc' }), apart)
+    const long = 'n'.repeat(SHARED_ROW_BYTES)
+    t.not(rowOf('eight', long, {}), rowOf('nine', long, {}), 'long values live as long as their object')
+    for (let i = 0; i < SHARED_ROWS_BYTES / 200; i++) use.subject(podObject('x', 'a', 5, { nodeName: `node-${i}` }), '')
+    t.not(rowOf('ten', 'n1', {}), first, 'what was not seen for long is forgotten')
     t.end()
   })
   void t.test('of a new path are looked for in objects that were read before, and for no others', (t) => {
