@@ -1,7 +1,7 @@
 /**
- * The programs that tests start. The runner bundles them first, each with all that it loads: they read some hundred files less,
- * and start at half the cost, which in a run of all tests is minutes. Without the runner, it is the compiled modules
- * themselves; so it is wherever a test is about the package.
+ * The programs that tests start. `npm test` bundles them first, each with nearly all that it loads: they read some hundred files
+ * less, and start at half the cost, which in a run of all tests is more than a minute. Other runners and the judges start the
+ * compiled modules themselves; so does whatever test is about the package.
  */
 import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ const bundles = join(build, 'bundle')
 const programs = { main: 'src/main.js', replica: 'test/fleet/replica-main.js' }
 
 /** Tells the processes of the tests that there are bundles. */
-const BUNDLED = 'DISTRIBUTARY_TEST_BUNDLED'
+const BUNDLED = 'TEST_PROGRAMS_BUNDLED'
 
 /** The compiled file of a program: distributary itself, or a replica of one resource. */
 export function programFile(name: keyof typeof programs): string {
