@@ -132,7 +132,13 @@ export type FeedInput =
   | { readonly kind: 'state-equal' }
   /** An event at `revision`, above `settled` and at or below `position`. */
   | { readonly kind: 'contradicted'; readonly revision: Revision; readonly at: number }
-  | { readonly kind: 'watch-compacted'; readonly compactRevision: Revision; readonly at: number }
+  /** `startRevision`: where the watch that ended had begun. */
+  | {
+      readonly kind: 'watch-compacted'
+      readonly startRevision: Revision
+      readonly compactRevision: Revision
+      readonly at: number
+    }
   /** What the watch has to catch up with comes in an answer that is too large. */
   | { readonly kind: 'watch-too-large'; readonly message: string; readonly at: number }
   | { readonly kind: 'watch-failed'; readonly message: string; readonly at: number }
@@ -277,8 +283,12 @@ function fromOpen(
     case 'doubted':
     case 'watch-left':
       return verifyAnew('loss', state.place, state.attempt, input.why)
-    case 'watch-compacted':
-      return gap(state.place, attemptAfter(state, input.at), input.compactRevision, rules)
+    case 'watch-compacted': {
+      const { place, attempt } = state
+      if (!isBehindUs(place, input)) return gap(place, attemptAfter(state, input.at), input.compactRevision, rules)
+      const why = `etcd has compacted its history up to revision ${input.compactRevision}`
+      return disconnected(why, verifyFrom(nextRevision(place.position), 'loss', place, attempt))
+    }
     case 'watch-too-large':
       return tooLarge(state.place, attemptAfter(state, input.at), input.message, rules)
     case 'watch-failed':
@@ -317,17 +327,14 @@ function fromVerifying(
     case 'verify-compacted':
       return gap(place, 1, null, rules)
     case 'watch-compacted': {
-      const resume = nextRevision(place.position)
-      if (input.compactRevision > resume || startRevision === resume) {
-        // The loss has already been waited for: clients are not kept waiting a second time after a long outage.
-        const isWaited = after === 'loss'
-        const attempts = isWaited ? attempt : attemptAfter(state, input.at)
-        return gap(place, attempts, input.compactRevision, rules, isWaited)
+      if (isBehindUs(place, input)) {
+        const { state, effects } = verifyFrom(nextRevision(place.position), after, place, attempt)
+        return { state, effects: [{ kind: 'close-watch' }, ...effects] }
       }
-      return {
-        state: { kind: 'verifying', after, place, startRevision: resume, openedAt: null, attempt },
-        effects: [{ kind: 'close-watch' }, { kind: 'watch', startRevision: resume }],
-      }
+      // The loss has already been waited for: clients are not kept waiting a second time after a long outage.
+      const isWaited = after === 'loss'
+      const attempts = isWaited ? attempt : attemptAfter(state, input.at)
+      return gap(place, attempts, input.compactRevision, rules, isWaited)
     }
     case 'watch-too-large':
       return tooLarge(place, attemptAfter(state, input.at), input.message, rules)
@@ -360,7 +367,10 @@ function list({ reason, floor, replay }: ListWish, place: FeedPlace | null, atte
 
 function verify(after: 'list' | 'loss', place: FeedPlace, attempt: number): Transition {
   const isNear = place.position - place.settled <= REPLAY_REVISIONS
-  const startRevision = nextRevision(isNear ? place.settled : place.position)
+  return verifyFrom(nextRevision(isNear ? place.settled : place.position), after, place, attempt)
+}
+
+function verifyFrom(startRevision: Revision, after: 'list' | 'loss', place: FeedPlace, attempt: number): Transition {
   return {
     state: { kind: 'verifying', after, place, startRevision, openedAt: null, attempt },
     effects: [{ kind: 'watch', startRevision }],
@@ -369,8 +379,23 @@ function verify(after: 'list' | 'loss', place: FeedPlace, attempt: number): Tran
 
 /** The same by another watch, at once: the loss says nothing about how the next attempt will do. */
 function verifyAnew(after: 'list' | 'loss', place: FeedPlace, attempt: number, why: string): Transition {
-  const { state, effects } = verify(after, place, attempt)
-  return { state, effects: [{ kind: 'close-watch' }, { kind: 'disconnected', reason: why }, ...effects] }
+  return disconnected(why, verify(after, place, attempt))
+}
+
+function disconnected(reason: string, { state, effects }: Transition): Transition {
+  return { state, effects: [{ kind: 'close-watch' }, { kind: 'disconnected', reason }, ...effects] }
+}
+
+/**
+ * Whether nothing that was compacted is missing here, and a watch from our position has not been tried yet. etcd accepts a watch
+ * from before a compaction, and ends it only afterwards, perhaps long after the comparison that began with it.
+ */
+function isBehindUs(
+  { position }: FeedPlace,
+  { compactRevision, startRevision }: Extract<FeedInput, { kind: 'watch-compacted' }>,
+): boolean {
+  const resume = nextRevision(position)
+  return compactRevision <= resume && startRevision < resume
 }
 
 /** The watch is being opened; reads wait for `target` when it is still ahead. */

@@ -36,6 +36,7 @@ const CONFIRM_AGAIN_MS = 250
 
 interface OpenWatch {
   watch: UpstreamWatch | null
+  readonly startRevision: Revision
   readonly timer: Timer
 }
 
@@ -272,7 +273,7 @@ export class Feed {
   #open(startRevision: Revision): void {
     const { upstream, prefix, clock, requestTimeoutMs } = this.#options
     const onTimeout = (): void => this.#failed(entry, `etcd did not accept the watch within ${requestTimeoutMs} ms`)
-    const entry: OpenWatch = { watch: null, timer: clock.setTimer(requestTimeoutMs, onTimeout) }
+    const entry: OpenWatch = { watch: null, startRevision, timer: clock.setTimer(requestTimeoutMs, onTimeout) }
     this.#watch = entry
     const watch = upstream.watch(
       { prefix, startRevision },
@@ -297,7 +298,8 @@ export class Feed {
     const at = this.#options.clock.monotonic()
     if (end.kind === 'compacted') {
       this.#options.metrics.compacted()
-      return this.#send({ kind: 'watch-compacted', compactRevision: end.compactRevision, at })
+      const { startRevision } = entry
+      return this.#send({ kind: 'watch-compacted', startRevision, compactRevision: end.compactRevision, at })
     }
     const { code, message } = end.error
     if (end.kind === 'left') return this.#send({ kind: 'watch-left', why: message })

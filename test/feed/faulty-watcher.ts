@@ -1,12 +1,19 @@
 /** An upstream whose watches misbehave as etcd's have: whatever passes may be said again, or said out of order. */
 import type { Batch } from '../../src/model/event.js'
 import type { Revision } from '../../src/model/revision.js'
-import type { Upstream, UpstreamWatch, WatchHandlers, UpstreamWatchOptions } from '../../src/upstream/upstream.js'
+import type {
+  Upstream,
+  UpstreamWatch,
+  WatchEnd,
+  WatchHandlers,
+  UpstreamWatchOptions,
+} from '../../src/upstream/upstream.js'
 
 export interface WatchTap {
   /** Returns the batches that are passed on instead of the real ones; may call `say` for events that never came. */
   readonly batches?: (batches: readonly Batch[], say: WatchHandlers) => void
   readonly progress?: (revision: Revision, say: WatchHandlers) => void
+  readonly end?: (end: WatchEnd, say: WatchHandlers) => void
 }
 
 export function faulty<U extends Upstream>(upstream: U, tap: WatchTap): U {
@@ -25,6 +32,7 @@ export function faulty<U extends Upstream>(upstream: U, tap: WatchTap): U {
       ...say,
       onBatches: (batches) => (tap.batches ?? ((all) => say.onBatches(all)))(batches, say),
       onProgress: (revision) => (tap.progress ?? ((at) => say.onProgress(at)))(revision, say),
+      onEnd: (end) => (tap.end ?? ((why) => say.onEnd(why)))(end, say),
     })
     return {
       requestProgress: () => inner.requestProgress(),

@@ -42,7 +42,7 @@ const inputs: { [K in FeedInput['kind']]: Extract<FeedInput, { kind: K }> } = {
   progress: { kind: 'progress', revision: rev(150) },
   'state-equal': { kind: 'state-equal' },
   contradicted: { kind: 'contradicted', revision: rev(95), at: 5 },
-  'watch-compacted': { kind: 'watch-compacted', compactRevision: rev(120), at: 5 },
+  'watch-compacted': { kind: 'watch-compacted', startRevision: rev(91), compactRevision: rev(120), at: 5 },
   'watch-too-large': { kind: 'watch-too-large', message: '1 GB', at: 5 },
   'watch-failed': { kind: 'watch-failed', message: 'cut', at: 5 },
   'watch-left': { kind: 'watch-left', why: 'gone silent' },
@@ -310,20 +310,23 @@ void t.test('a resumed watch replays what progress alone has covered, unless tha
   }
 })
 
-void t.test('a compaction between settled and position loses no history', async (t) => {
-  const compacted = (compactRevision: number): FeedInput => ({
+void t.test('a compaction between settled and position loses no history, whenever etcd tells of it', async (t) => {
+  const compacted = (compactRevision: number, startRevision = 91): FeedInput => ({
     kind: 'watch-compacted',
+    startRevision: rev(startRevision),
     compactRevision: rev(compactRevision),
     at: 5,
   })
-  for (const compactRevision of [95, 101]) {
-    const { state, effects } = next(states.verifying, compacted(compactRevision), expire)
-    t.equal(state.kind, 'verifying')
-    t.equal(effect(effects, 'watch').startRevision, 101)
+  for (const kind of ['verifying', 'catching-up', 'watching'] as const) {
+    for (const compactRevision of [95, 101]) {
+      const { state, effects } = next(states[kind], compacted(compactRevision), expire)
+      t.match(state, { kind: 'verifying', place, startRevision: 101, openedAt: null }, kind)
+      t.equal(effect(effects, 'watch').startRevision, 101)
+    }
+    t.equal(next(states[kind], compacted(102), expire).state.kind, 'listing')
+    const again = next(states[kind], compacted(101, 101), expire)
+    t.equal(again.state.kind, 'listing', 'never the same watch twice in a row')
   }
-  t.equal(next(states.verifying, compacted(102), expire).state.kind, 'listing')
-  const again = next({ ...states.verifying, startRevision: rev(101) }, compacted(101), expire)
-  t.equal(again.state.kind, 'listing', 'never the same watch twice in a row')
 })
 
 void t.test('a gap is relisted as the policy says, from the compaction on', async (t) => {

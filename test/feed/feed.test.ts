@@ -11,7 +11,7 @@ import { SourceAge } from '../../src/cache/source-age.js'
 import { createEmbeddedUpstream } from '../../src/upstream/embedded/embedded-upstream.js'
 import { VirtualClock } from '../support/virtual-clock.js'
 import { RecordingSink } from './recording-sink.js'
-import { slowWay } from './faulty-watcher.js'
+import { slowWay, type WatchTap } from './faulty-watcher.js'
 import { CountingMetrics, elsewhere, feedOptions, harness, key, put, remove } from './harness.js'
 
 void t.test('an empty prefix is synced and then follows', async (t) => {
@@ -243,6 +243,32 @@ void t.test('a compaction of revisions that only progress had covered is no gap'
   t.equal(sink.of('replace').length, 1)
   t.equal(metrics.of('reconnected'), 1)
   t.equal(sink.revision, 53)
+})
+
+void t.test('nor is it one when etcd tells of it only after the history was compared', async (t) => {
+  const late: (() => void)[] = []
+  const tap: WatchTap = {
+    end: (end, say) => void (end.kind === 'compacted' ? late.push(() => say.onEnd(end)) : say.onEnd(end)),
+  }
+  const { feed, sink, etcd, metrics, write, settle, pass } = harness(t, {}, {}, tap)
+  feed.start()
+  await settle()
+  write(put('a'))
+  await settle()
+  for (let i = 0; i < 50; i++) write(elsewhere)
+  await pass(20_000)
+  etcd.cutWatches()
+  etcd.compact(rev(52))
+  write(put('b'))
+  await pass(2_000)
+  t.equal(feed.status.state, 'catching-up')
+  late.forEach((tell) => tell())
+  await settle()
+  t.strictSame(sink.of('replace'), ['1 initial'])
+  t.equal(metrics.of('relisted gap'), 0)
+  t.equal(sink.revision, 53)
+  t.equal(sink.batches.length, 2)
+  t.equal(feed.status.state, 'watching')
 })
 
 void t.test("an idle prefix resumes without a replay of everybody else's history", async (t) => {

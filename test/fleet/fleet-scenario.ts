@@ -390,16 +390,25 @@ export class FleetScenario {
     }
   }
 
-  /** Lists everything consistently on an edge, for which every stream has to tell that it is complete up to some revision. */
+  /** Returns a revision up to which the stream of every resource that is written has everything. */
   async mark(): Promise<Revision> {
-    let marked: Revision | null = null
+    const { recorder } = this.pick(this.runningEdges)
+    const revisionOf = async (of: readonly FleetResource[], rest: { readonly resourceVersion?: string }) => {
+      const lists = await Promise.all(of.map(({ target }) => recorder.list({ target, ...rest })))
+      return toRevision(Math.min(...lists.map(({ revision }) => revision)))
+    }
+    // What an edge holds came by the streams.
+    const streams = (): Promise<Revision> => revisionOf(this.#written, { resourceVersion: '0' })
+    let consistent: Revision | null = null
     await this.eventually(async () => {
-      const { recorder } = this.pick(this.runningEdges)
-      const lists = await Promise.all(this.#written.map(({ target }) => recorder.list({ target })))
-      marked = toRevision(Math.min(...lists.map(({ revision }) => revision)))
+      consistent = await revisionOf(this.#served, {})
       return true
     }, 'a consistent list of everything')
-    return marked!
+    if ((await streams()) >= consistent!) return await streams()
+    // The progress of such an etcd cannot be trusted: only events move a stream.
+    const written = await this.#writeToAll('marked')
+    await this.eventually(async () => (await streams()) >= written, `every stream comes to revision ${written}`)
+    return await streams()
   }
 
   /** Forgets etcd's history up to a revision that the test's own watch has been told. */
@@ -426,9 +435,7 @@ export class FleetScenario {
       await this.eventually(isAnswered, 'a consistent list on every replica')
     }
     await Promise.all(this.#lists)
-    const labels = { note: String(randomInteger(this.random, 0, 1e9)) }
-    const change = this.#written.map((resource) => [resource.keyOf('last'), resource.object('last', labels)] as const)
-    const last = await this.writer.commit(Object.fromEntries(change))
+    const last = await this.#writeToAll('last')
     // A watcher that was cut off comes back, as a client would.
     const isThere = ({ watch }: Running): boolean =>
       watch.end === 'open' && Math.max(watch.items.at(-1)?.revision ?? 0, watch.lastBookmark ?? 0) >= last
@@ -501,6 +508,12 @@ export class FleetScenario {
       bookmark === null || watch.code === 410
         ? at.recorder.watch({ ...scope, sendInitialEvents: true })
         : at.recorder.watch({ ...scope, resourceVersion: String(bookmark) })
+  }
+
+  async #writeToAll(name: string): Promise<Revision> {
+    const labels = { note: String(randomInteger(this.random, 0, 1e9)) }
+    const change = this.#written.map((resource) => [resource.keyOf(name), resource.object(name, labels)] as const)
+    return await this.writer.commit(Object.fromEntries(change))
   }
 
   async #startReplica(name: string, role: 'auto' | 'edge'): Promise<void> {
