@@ -1,6 +1,7 @@
 /** Tests of a publisher whose NATS answers late or never, as when its object store hangs. */
 import t, { type Test } from 'tap'
 import type { FeedSink } from '../../../src/model/feed-sink.js'
+import { Envelope } from '../../../src/fleet/nats/envelope.js'
 import { EtcdPulse } from '../../../src/fleet/nats/etcd-pulse.js'
 import { namesOf } from '../../../src/fleet/nats/names.js'
 import { encodeMessage } from '../../../src/fleet/nats/message.js'
@@ -134,4 +135,67 @@ void t.test('a publisher that is stopped while it begins answers no question aft
   answersIndex(null)
   await Promise.all([starting, stopping])
   t.equal(responders, 0)
+})
+
+void t.test('a snapshot is as old as the last word of the publisher before, until etcd has been heard', async (t) => {
+  const clock = new VirtualClock()
+  const upstream = createEmbeddedUpstream({ clock })
+  t.teardown(() => upstream.close())
+  upstream.commit([{ type: 'put', key: keyFromText('/registry/things/a'), value: Buffer.from('a') }])
+  const revision = toRevision(upstream.revision)
+  const sentAt = clock.now() - 30_000
+  const testimony = { newest: null, lastDelete: null }
+  const stamp = { previous: revision, revision, settled: revision, isSynced: true, trustsProgress: true }
+  const [end] = encodeMessage({ ...stamp, kind: 'progress', epoch: 1, sentAt, testimony, clusterId: '1' }, MIB)
+  const taken: (number | undefined)[] = []
+  const client = {
+    maxPayloadBytes: MIB,
+    ensureStream: async () => {},
+    publish: () => {},
+    streamState: async () => ({ first: 1, last: 1 }),
+    message: async () => end,
+    openWriter: () => ({ write: async (_part: Buffer, expected: number) => expected + 1, close: () => {} }),
+    respond: () => ({ close: () => {} }),
+    buckets: {
+      kvGet: async () => null,
+      putObject: async () => {},
+      sweepObjects: async () => 0,
+      kvUpdate: async (_bucket: string, key: string, value: Buffer) => {
+        const entries = JSON.parse(unsigned.open('index', key, value)!.toString()) as { takenAt?: number }[]
+        taken.push(entries.at(-1)?.takenAt)
+      },
+    },
+  } as unknown as NatsClient
+  let sink!: FeedSink
+  let keysChanged = (): void => {}
+  const keys = {
+    value: [],
+    onChange: (listener: () => void) => {
+      keysChanged = listener
+      return () => {}
+    },
+  }
+  const envelope = new Envelope({ keys, subject: 'log', clock, logger: silentLogger, onRefused: () => {} })
+  const publisher = publisherOf(t, client, {
+    clock,
+    upstream,
+    envelope,
+    pulse: new EtcdPulse({ upstream, clock }),
+    openFeed: (opened) => {
+      sink = opened
+      return feed
+    },
+    onEnd: (reason) => t.fail(reason),
+  })
+  await publisher.start()
+  await clock.advanceInTurns(2_000, 20)
+  t.same(taken, [sentAt], 'etcd answers, and yet the feed has not caught up')
+  sink.synced()
+  await clock.advanceInTurns(3_000, 20)
+  const heardMs = clock.now()
+  keysChanged()
+  await clock.advanceInTurns(100, 20)
+  t.equal(taken.length, 2)
+  t.ok(taken[1]! <= heardMs && taken[1]! > heardMs - 1_500, `${heardMs - taken[1]!} ms before`)
+  await publisher.stop()
 })
