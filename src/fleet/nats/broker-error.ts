@@ -27,6 +27,8 @@ export class BrokerError extends Error {
 /** The server's error codes for a write that expected another sequence, or another message, before it. */
 export const WRONG_LAST_SEQUENCE = 10_071
 export const WRONG_LAST_MESSAGE = 10_070
+/** And for a message whose id is the same as that of one that is being written. */
+export const MESSAGE_IN_PROCESS = 10_158
 
 export function asBrokerError(error: unknown): BrokerError {
   if (error instanceof BrokerError) return error

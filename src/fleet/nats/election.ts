@@ -3,9 +3,13 @@
  *
  * A lease has run out when its revision has not changed for its whole length *by the candidate's own clock*, so that the
  * clocks of two machines are never compared. It is taken by compare-and-swap on that revision. Only a higher revision is a
- * renewal: a replica of NATS that lags, or has lost its latest writes, answers with an older one. The holder counts its time
- * from before it asked for the renewal, and gives up before anybody else can take over. So there is one publisher most of
- * the time; what makes a second one harmless is the fence in the stream, not the lease.
+ * renewal: a replica of NATS that lags, or has lost its latest writes, answers with an older one.
+ *
+ * The holder counts its time from before it asked for the renewal. Once that is over it does not know whether another has
+ * taken the lease, and holds it in doubt: NATS may be electing a leader for the bucket, and then nobody else could take it
+ * either. What makes a second publisher harmless is the fence in the stream, not the lease; so a holder in doubt writes on
+ * until the stream refuses it, and takes no stream over. Giving up at once was rejected: each election in NATS ended what
+ * went on well in all other streams.
  *
  * An answer of NATS may be lost after the write was done. The lease then names a candidate that does not know, so its value
  * has a mark that no other process has: a candidate that finds its own mark goes on from there, instead of waiting
@@ -31,13 +35,17 @@ export interface ElectionOptions {
   readonly random: Random
   readonly logger: Logger
   readonly onElected: () => void
-  /** Called when another candidate may publish from now on: publishing has to stop before this returns. */
+  /** Called when another candidate publishes, or publishing was given up: it has to stop before this returns. */
   readonly onLost: (reason: string) => void
 }
 
 const RELEASED = ''
 /** The share of the lease within which NATS has to answer, so that a lost request leaves time for others. */
 const ANSWER_SHARE = 1 / 4
+/** After so many leases in doubt the lease is given up: longer than NATS takes for an election. */
+const DOUBTED_LEASES = 6
+/** The share of a lease after which NATS has been silent: whoever holds it could not renew it either, and gets as long again. */
+const SILENT_SHARE = 3 / 4
 
 interface SeenRevision {
   readonly revision: number
@@ -51,12 +59,15 @@ export class Election {
   #expiry: Timer | null = null
   #isStopped = true
   #isLeader = false
+  #isCertain = false
   /** Whether this process was elected before and could not publish. */
   #hasResigned = false
   /** The highest revision of the lease that was seen. */
   #seen: SeenRevision | null = null
   /** The highest of the revisions below `#seen` that were seen since. */
   #seenBelow: SeenRevision | null = null
+  /** When the lease was last read. */
+  #readMs = Number.NEGATIVE_INFINITY
   #revision = 0
   #working: Promise<void> = Promise.resolve()
   /** The value of the lease when this process holds it: its name, and a mark that makes it the only one with this value. */
@@ -67,8 +78,14 @@ export class Election {
     this.#mine = `${options.holder} ${randomBytes(8).toString('hex')}`
   }
 
+  /** Whether this process holds the lease, as far as it knows. */
   get isLeader(): boolean {
     return this.#isLeader
+  }
+
+  /** Whether nobody else can hold the lease now. */
+  get isCertain(): boolean {
+    return this.#isLeader && this.#isCertain
   }
 
   start(): void {
@@ -93,14 +110,24 @@ export class Election {
     this.#hasResigned = false
   }
 
-  /** Gives the lease back, because this process cannot publish now and another may try. */
+  /**
+   * Gives the lease back, because this process cannot publish now and another may try. Where NATS does not take it back nobody
+   * else could take it either, and this process goes on trying.
+   */
   resign(reason: string): void {
     if (!this.#isLeader || this.#isStopped) return
-    const revision = this.#revision
-    // The caller logs the reason, once for many attempts.
-    this.#hasResigned = true
-    this.#lose(reason)
-    this.#working = this.#working.then(() => this.#write(RELEASED, revision).then(noop, noop))
+    this.#isCertain = false
+    this.#working = this.#working.then(async () => {
+      if (!this.#isLeader || this.#isStopped) return
+      try {
+        await this.#answered(this.#write(RELEASED, this.#revision))
+      } catch {
+        return
+      }
+      // The caller logs the reason, once for many attempts.
+      this.#hasResigned = true
+      this.#lose(reason)
+    })
   }
 
   #schedule(delayMs: number): void {
@@ -122,7 +149,7 @@ export class Election {
     this.#schedule(pauseMs * (0.75 + random.next() / 2))
   }
 
-  /** @returns whether NATS answered. Without an answer the lease stands until it runs out; `#expiry` ends it in time. */
+  /** @returns whether NATS answered. Without an answer the lease stands until it is in doubt, and then given up. */
   async #renew(): Promise<boolean> {
     try {
       await this.#renewAt(this.#revision)
@@ -152,8 +179,11 @@ export class Election {
   /** The lease is at another revision than this process knows: by a renewal of its own that was not answered, or by another. */
   async #renewAgain(): Promise<void> {
     const found = await this.#read()
-    if (found?.value.toString('utf8') === this.#mine) await this.#renewAt(found.revision)
-    else this.#lose('the lease was taken by another')
+    if (found?.value.toString('utf8') === this.#mine) {
+      // NATS has lost what it had acknowledged.
+      if (found.revision < this.#revision) this.#revision = found.revision
+      await this.#renewAt(found.revision)
+    } else this.#lose('the lease was taken by another')
   }
 
   async #tryToTake(): Promise<void> {
@@ -182,10 +212,12 @@ export class Election {
   /**
    * Returns when the lease was last renewed, as far as this process can know. A revision that goes back and forth between two
    * values renews nothing. But NATS can lose what it had acknowledged, and whoever holds the lease from then on renews it
-   * below what was seen before: there, too, each higher revision counts.
+   * below what was seen before: there, too, each higher revision counts. While NATS is silent no time passes.
    */
   #unchangedSince(revision: number, nowMs: number): number {
-    if (this.#seen === null || revision > this.#seen.revision) {
+    const wasSilent = nowMs - this.#readMs > this.#options.leaseMs * SILENT_SHARE
+    this.#readMs = nowMs
+    if (this.#seen === null || revision > this.#seen.revision || wasSilent) {
       this.#seen = { revision, sinceMs: nowMs }
     } else if (revision < this.#seen.revision && revision > (this.#seenBelow?.revision ?? 0)) {
       this.#seenBelow = { revision, sinceMs: nowMs }
@@ -195,14 +227,25 @@ export class Election {
 
   #holdUntil(askedAtMs: number): void {
     const { clock, leaseMs } = this.#options
+    this.#isCertain = true
+    this.#expireIn(askedAtMs + leaseMs * 0.8 - clock.monotonic(), () => this.#doubt())
+  }
+
+  #doubt(): void {
+    const { leaseMs, logger, names } = this.#options
+    this.#isCertain = false
+    logger.info({ stream: names.stream }, 'the lease could not be renewed in time; published until another holds it')
+    this.#expireIn(leaseMs * DOUBTED_LEASES, () => this.#lose('the lease could not be renewed'))
+  }
+
+  #expireIn(leftMs: number, expire: () => void): void {
     this.#expiry?.cancel()
-    const leftMs = Math.max(0, askedAtMs + leaseMs * 0.8 - clock.monotonic())
-    this.#expiry = clock.setTimer(leftMs, () => this.#lose('the lease could not be renewed in time'))
+    this.#expiry = this.#options.clock.setTimer(Math.max(0, leftMs), expire)
   }
 
   #lose(reason: string): void {
     if (!this.#isLeader) return
-    this.#isLeader = false
+    this.#isLeader = this.#isCertain = false
     this.#expiry?.cancel()
     const { logger, names } = this.#options
     logger[this.#hasResigned ? 'debug' : 'warn']({ stream: names.stream, reason }, 'publishes no longer')

@@ -17,7 +17,7 @@ import {
   StorageType,
   usernamePasswordAuthenticator,
 } from 'nats'
-import { type Clock, sleep } from '../../support/clock.js'
+import { type Clock, sleep, type Timer } from '../../support/clock.js'
 import { asBrokerError, asConnectError, BrokerError, isUnanswered } from './broker-error.js'
 import { Buckets } from './buckets.js'
 import { bufferOf } from './buffer-of.js'
@@ -58,6 +58,8 @@ export interface StreamState {
 export type ServerQuestion = (client: NatsClient) => Promise<boolean>
 
 const API_TIMEOUT_MS = 5_000
+/** A stream that elects its leader drops what it is asked, and may have one a moment later. */
+const ASK_AGAIN_MS = 1_000
 /** An answer larger than a message comes in parts; no publisher sends more parts than this. */
 const MAX_PARTS = 256
 /** The share of the server's message size that headers and protocol may take. */
@@ -235,6 +237,8 @@ export class NatsClient {
 
   /** Creates the stream if it is not there yet. It discards its oldest messages by bytes and age. @throws BrokerError */
   async ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void> {
+    // A stream that is there can tell so without the leader of all servers, who makes streams.
+    if ((await this.streamState(name)) !== null) return
     try {
       const { streams } = await this.#manager()
       await streams.add({
@@ -259,7 +263,7 @@ export class NatsClient {
   async streamState(name: string): Promise<StreamState | null> {
     try {
       const { streams } = await this.#manager()
-      const { state, created } = await streams.info(name)
+      const { state, created } = await this.#askUntilAnswered(() => streams.info(name))
       return { first: state.first_seq, last: state.last_seq, created }
     } catch (error) {
       const failure = this.#failed(name, error)
@@ -272,7 +276,8 @@ export class NatsClient {
   async message(stream: string, sequence: number): Promise<Buffer | null> {
     try {
       const { streams } = await this.#manager()
-      return bufferOf((await streams.getMessage(stream, { seq: sequence })).data)
+      const { data } = await this.#askUntilAnswered(() => streams.getMessage(stream, { seq: sequence }))
+      return bufferOf(data)
     } catch (error) {
       const failure = this.#failed(stream, error)
       if (failure.code === 'not-found') return null
@@ -379,6 +384,32 @@ export class NatsClient {
       this.#isConnected = isConnected
       for (const listener of this.#listeners) listener()
     }
+  }
+
+  /**
+   * Asks again every second until one of the questions is answered, or the first has not been in time. Shorter timeouts were
+   * rejected: a NATS that is slow to answer would never be heard.
+   */
+  #askUntilAnswered<T>(ask: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      let timer: Timer | null = null
+      const finish = (settle: () => void): void => {
+        timer?.cancel()
+        timer = null
+        settle()
+      }
+      const askOnce = (isFirst: boolean): void => {
+        timer = this.#clock.setTimer(ASK_AGAIN_MS, () => askOnce(false))
+        ask().then(
+          (answer) => finish(() => resolve(answer)),
+          (error: unknown) => {
+            // Why a repetition fails is told by the first, which fails no later than it would have alone.
+            if (isFirst || !isUnanswered(asBrokerError(error))) finish(() => reject(error as Error))
+          },
+        )
+      }
+      askOnce(true)
+    })
   }
 
   #manager(): Promise<JetStreamManager> {

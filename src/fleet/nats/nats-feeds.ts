@@ -315,6 +315,11 @@ export class NatsFeed implements ResourceFeed {
   #publish(client: NatsClient): void {
     if (this.#isStopped || this.#election?.isLeader !== true) return
     const { clock, logger, random, upstream, limits, snapshotBytes, snapshotMessages } = this.#options
+    // Another may hold the lease by now, and must not lose the stream again.
+    if (!this.#election.isCertain) {
+      this.#retryTimer = clock.setTimer(RETRY.firstMs, () => this.#publish(client))
+      return
+    }
     const { resource, metrics } = this.#request
     const publisher = new Publisher({
       client,
@@ -337,7 +342,7 @@ export class NatsFeed implements ResourceFeed {
         const isNews = reason !== this.#saidInterruption
         this.#saidInterruption = reason
         logger[isNews ? 'warn' : 'debug']({ stream: this.#names.stream, reason }, 'publishing was interrupted')
-        if (++this.#failures % FAILURES_BEFORE_RESIGNING === 0) return this.#election?.resign(reason)
+        if (++this.#failures % FAILURES_BEFORE_RESIGNING === 0) this.#election?.resign(reason)
         const delayMs = backoffMs(RETRY, this.#failures, random)
         this.#retryTimer = clock.setTimer(delayMs, () => this.#publish(client))
       },

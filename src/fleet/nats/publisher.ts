@@ -165,8 +165,7 @@ export class Publisher {
       if (this.#stopping.signal.aborted) return
       const { settled, revision, clusterId } = end.message
       feed.start({ place: { settled, position: revision }, clusterId, fingerprint: end.fingerprint })
-      await this.#snapshots.requestUnlessUsable(first, sequence)
-      if (this.#stopping.signal.aborted) return
+      void this.#snapshots.requestUnlessUsable(first, sequence)
     }
     this.#answer(feed)
     this.#status.start()

@@ -164,12 +164,20 @@ export class SnapshotStore {
     const found = await this.#buckets.kvGet(bucket, indexKey, this.#replicas)
     if (found === null) return { entries: [], revision: 0 }
     const index = this.#envelope.open('index', indexKey, found.value)
-    if (index === null) return { entries: [], revision: found.revision }
+    return { entries: index === null ? [] : readEntries(index), revision: found.revision }
+  }
+}
+
+/** Returns no entries for an index that cannot be read: the next snapshot writes a new one. */
+function readEntries(index: Buffer): readonly SnapshotEntry[] {
+  try {
     const entries = JSON.parse(index.toString('utf8')) as SnapshotEntry[]
     for (const { revision, settled } of entries) {
       toRevision(revision)
       toRevision(settled)
     }
-    return { entries, revision: found.revision }
+    return entries
+  } catch {
+    return []
   }
 }

@@ -6,9 +6,10 @@
  */
 import { readPages } from '../../feed/read-pages.js'
 import type { Key } from '../../model/event.js'
-import type { Clock, Timer } from '../../support/clock.js'
+import { type Clock, sleep, type Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { UpstreamReader } from '../../upstream/upstream.js'
+import { BrokerError } from './broker-error.js'
 import type { Envelope } from './envelope.js'
 import type { Names } from './names.js'
 import type { NatsClient, StreamLimits } from './nats-client.js'
@@ -88,10 +89,24 @@ export class SnapshotTaker {
     this.consider()
   }
 
-  /** Makes a snapshot due where no edge could begin with the existing ones. @throws BrokerError */
+  /**
+   * Makes a snapshot due where no edge could begin with the existing ones. Nobody waits for it: while the bucket of the index has
+   * no leader, the stream may have one.
+   */
   async requestUnlessUsable(firstSequence: number, lastSequence: number): Promise<void> {
-    const entries = await this.#store.index()
-    if (!entries.some(({ sequence }) => sequence + 1 >= firstSequence && sequence <= lastSequence)) this.#isDue = true
+    const { clock, logger, names } = this.#options
+    const { signal } = this.#stopping
+    while (!signal.aborted) {
+      try {
+        const entries = await this.#store.index()
+        if (!entries.some(({ sequence }) => sequence + 1 >= firstSequence && sequence <= lastSequence)) this.request()
+        return
+      } catch (error) {
+        const level = error instanceof BrokerError ? 'debug' : 'error'
+        logger[level]({ stream: names.stream, err: error }, 'the index of the snapshots cannot be read; trying again')
+        await sleep(clock, RETRY_MS, signal)
+      }
+    }
   }
 
   /** Counts what was written to the stream. @param isHistory false for progress, which a snapshot saves nobody from replaying. */

@@ -44,6 +44,8 @@ export class StatusListener {
   readonly #confirmations = new Confirmations()
   /** When the last status of the present publisher came. */
   #heardMs: number
+  /** The epoch of the present publisher, as far as its statuses tell. */
+  #heardEpoch = 0
   #trouble: PublisherStatus['trouble'] = null
   #followingMs = 0
   /** When the newest message or snapshot that is held was written, by its publisher's clock. */
@@ -82,6 +84,7 @@ export class StatusListener {
 
   /** The stream was made anew: statuses about the messages of the old one no longer count. */
   forget(): void {
+    this.#heardEpoch = 0
     this.#confirmations.forget()
   }
 
@@ -130,7 +133,8 @@ export class StatusListener {
     const { trouble, epoch, sequence } = status
     const place = position()
     // Another publisher has taken over from the one that sent this.
-    if (epoch < (place?.epoch ?? 0)) return
+    if (epoch < Math.max(place?.epoch ?? 0, this.#heardEpoch)) return
+    this.#heardEpoch = epoch
     const nowMs = clock.monotonic()
     this.#heardMs = nowMs
     this.#trouble = trouble

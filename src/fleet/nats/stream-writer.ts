@@ -4,16 +4,23 @@
  * Each write names the sequence and the message that it expects to follow. The sequence alone is not enough of a fence: of
  * several messages in flight, one that expects just the sequence at which another publisher has written would be taken
  * after all. The first write has to be answered before the second is made, because it decides which publisher writes on.
+ *
+ * What is not answered for a second is sent again, all of it in order. The fence makes that harmless: of two copies the stream
+ * takes one, at the sequence that both expect. Where the first copy was taken the answer to it comes first; only when that was
+ * lost does the refusal of the second end the session, which then finds its own message at the end of the stream.
  */
 import { createInbox, headers as createHeaders, type Msg, type NatsConnection, type Subscription } from 'nats'
 import type { Clock, Timer } from '../../support/clock.js'
-import { BrokerError, WRONG_LAST_MESSAGE, WRONG_LAST_SEQUENCE } from './broker-error.js'
+import { BrokerError, MESSAGE_IN_PROCESS, WRONG_LAST_MESSAGE, WRONG_LAST_SEQUENCE } from './broker-error.js'
 
 /** A write that is not answered within this time has failed. */
 const WRITE_TIMEOUT_MS = 5_000
+/** A stream that changes its leader loses what it was sent meanwhile. */
+const WRITE_AGAIN_MS = 1_000
 
 interface Unacknowledged {
   readonly deadlineMs: number
+  readonly send: () => void
   readonly resolve: (sequence: number) => void
   readonly reject: (error: BrokerError) => void
 }
@@ -49,13 +56,14 @@ export class StreamWriter {
     }
     return new Promise((resolve, reject) => {
       const id = this.#next++
-      this.#pending.set(id, { deadlineMs: this.#clock.monotonic() + WRITE_TIMEOUT_MS, resolve, reject })
       const headers = createHeaders()
       headers.set('Nats-Expected-Last-Sequence', String(expectedLastSequence))
       headers.set('Nats-Msg-Id', `${this.#session}.${id}`)
       if (id > 0) headers.set('Nats-Expected-Last-Msg-Id', `${this.#session}.${id - 1}`)
-      this.#connection.publish(this.#subject, data, { headers, reply: `${this.#inbox}.${id}` })
-      this.#timer ??= this.#clock.setTimer(WRITE_TIMEOUT_MS, () => this.#expire())
+      const send = (): void => this.#connection.publish(this.#subject, data, { headers, reply: `${this.#inbox}.${id}` })
+      this.#pending.set(id, { deadlineMs: this.#clock.monotonic() + WRITE_TIMEOUT_MS, send, resolve, reject })
+      this.#timer ??= this.#clock.setTimer(WRITE_AGAIN_MS, () => this.#lookAgain())
+      send()
     })
   }
 
@@ -72,26 +80,33 @@ export class StreamWriter {
     const id = Number(message.subject.slice(this.#inbox.length + 1))
     const write = this.#pending.get(id)
     if (write === undefined) return
-    this.#pending.delete(id)
-    if (message.headers?.code === 503) return write.reject(new BrokerError('unavailable', 'no stream takes it'))
+    if (message.headers?.code === 503) {
+      this.#pending.delete(id)
+      return write.reject(new BrokerError('unavailable', 'no stream takes it'))
+    }
     const answer = message.json<{ seq?: number; error?: { err_code?: number; description?: string } }>()
-    if (answer.seq !== undefined && answer.error === undefined) return write.resolve(answer.seq)
     const refusal = answer.error?.err_code
+    // About a second copy, while the first is still being written: 2.9 gives it no sequence.
+    if (refusal === MESSAGE_IN_PROCESS || (answer.error === undefined && answer.seq === 0)) return
+    this.#pending.delete(id)
+    if (answer.seq !== undefined && answer.error === undefined) return write.resolve(answer.seq)
     const code = refusal === WRONG_LAST_SEQUENCE || refusal === WRONG_LAST_MESSAGE ? 'conflict' : 'unavailable'
     write.reject(new BrokerError(code, answer.error?.description ?? 'an answer without a sequence'))
   }
 
   /** Map order is the order of writing: the first is the oldest. */
-  #expire(): void {
+  #lookAgain(): void {
     this.#timer = null
     const nowMs = this.#clock.monotonic()
     for (const [id, { deadlineMs, reject }] of this.#pending) {
-      if (deadlineMs > nowMs) {
-        this.#timer = this.#clock.setTimer(deadlineMs - nowMs, () => this.#expire())
-        return
-      }
+      if (deadlineMs > nowMs) break
       this.#pending.delete(id)
       reject(new BrokerError('unavailable', `not acknowledged within ${WRITE_TIMEOUT_MS} ms`))
     }
+    const [oldest] = this.#pending.values()
+    if (oldest === undefined) return
+    const isLate = nowMs - (oldest.deadlineMs - WRITE_TIMEOUT_MS) >= WRITE_AGAIN_MS
+    if (isLate && !this.#connection.isClosed()) for (const { send } of this.#pending.values()) send()
+    this.#timer = this.#clock.setTimer(WRITE_AGAIN_MS, () => this.#lookAgain())
   }
 }

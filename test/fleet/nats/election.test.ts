@@ -1,6 +1,6 @@
 /**
- * Tests of the lease, with a clock that the test moves: two candidates never believe that they hold it at the same
- * time, as long as their clocks run at the same pace, and in the end one holds it.
+ * Tests of the lease, with a clock that the test moves: two candidates are never certain at the same time that they hold it,
+ * as long as their clocks run at the same pace, and in the end one holds it.
  */
 import t, { type Test } from 'tap'
 import { Election } from '../../../src/fleet/nats/election.js'
@@ -66,7 +66,7 @@ interface World {
   readonly register: Register
   readonly candidates: readonly Candidate[]
   readonly leaders: () => readonly number[]
-  /** Advances the clock, and checks after every step that there are not two holders. */
+  /** Advances the clock, and checks after every step that there are not two who are certain. */
   pass(ms: number): Promise<void>
 }
 
@@ -94,7 +94,8 @@ function world(t: Test, count: number): World {
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= 20) {
       await clock.advanceInTurns(20, 20)
-      if (leaders().length > 1) t.fail(`${leaders().join(' and ')} both hold the lease`)
+      const certain = candidates.flatMap(({ election }, i) => (election.isCertain ? [i] : []))
+      if (certain.length > 1) t.fail(`${certain.join(' and ')} are both certain that they hold the lease`)
     }
   }
   return { clock, register, candidates, leaders, pass }
@@ -129,32 +130,90 @@ void t.test('a publisher that resigns may be elected again, and one candidate is
   await w.pass(LEASE_MS)
   const [first] = w.leaders()
   w.candidates[first!]!.election.resign('cannot publish')
+  t.notOk(w.candidates[first!]!.election.isCertain, 'from now on another may hold it')
+  await w.pass(20)
   t.same(w.leaders(), [])
   t.equal(w.candidates[first!]!.told.at(-1), 'cannot publish')
   await w.pass(LEASE_MS)
   t.equal(w.leaders().length, 1)
 })
 
+void t.test('a publisher that cannot give its lease back keeps it', async (t) => {
+  const w = world(t, 2)
+  for (const { election } of w.candidates) election.start()
+  await w.pass(LEASE_MS)
+  const [first] = w.leaders()
+  for (const { link } of w.candidates) link.state = 'down'
+  const { election, told } = w.candidates[first!]!
+  election.resign('cannot publish')
+  await w.pass(LEASE_MS * 0.5)
+  t.same(w.leaders(), [first])
+  for (const { link } of w.candidates) link.state = 'up'
+  await w.pass(LEASE_MS * 0.5)
+  t.ok(election.isCertain, 'and tries again')
+  t.same(told, ['elected'])
+})
+
 for (const state of ['down', 'deaf'] as const) {
-  void t.test(`a holder that is cut off (${state}) stops before another candidate can begin`, async (t) => {
-    const w = world(t, 3)
-    for (const { election } of w.candidates) election.start()
-    await w.pass(2 * LEASE_MS)
-    const [first] = w.leaders()
-    const holder = w.candidates[first!]!
-    holder.link.state = state
-    await w.pass(LEASE_MS)
-    t.notOk(holder.election.isLeader, 'it has given up')
-    t.match(holder.told.at(-1), /could not be renewed|taken by another/)
-    await w.pass(1.5 * LEASE_MS)
-    t.equal(w.leaders().length, 1)
-    t.not(w.leaders()[0], first)
-    holder.link.state = 'up'
-    await w.pass(3 * LEASE_MS)
-    t.equal(w.leaders().length, 1, 'and it does not take it back')
-    t.not(w.leaders()[0], first)
-  })
+  void t.test(
+    `a holder that is cut off (${state}) is in doubt before another can begin, and hears of it`,
+    async (t) => {
+      const w = world(t, 3)
+      for (const { election } of w.candidates) election.start()
+      await w.pass(2 * LEASE_MS)
+      const [first] = w.leaders()
+      const holder = w.candidates[first!]!
+      holder.link.state = state
+      await w.pass(LEASE_MS)
+      t.notOk(holder.election.isCertain)
+      t.same(holder.told, ['elected'], 'it goes on')
+      await w.pass(1.5 * LEASE_MS)
+      const [second] = w.leaders().filter((leader) => leader !== first)
+      t.equal(w.leaders().length, 2, 'another was elected')
+      holder.link.state = 'up'
+      await w.pass(0.5 * LEASE_MS)
+      t.same(holder.told, ['elected', 'the lease was taken by another'])
+      await w.pass(3 * LEASE_MS)
+      t.same(w.leaders(), [second], 'and it does not take it back')
+    },
+  )
 }
+
+void t.test(
+  'while NATS answers nobody, the holder stays, and nobody takes its lease before it is renewed',
+  async (t) => {
+    for (const leases of [1, 3, 5]) {
+      const w = world(t, 4)
+      for (const { election } of w.candidates) election.start()
+      await w.pass(2 * LEASE_MS)
+      const [first] = w.leaders()
+      for (const { link } of w.candidates) link.state = 'down'
+      await w.pass(leases * LEASE_MS)
+      const { election, told } = w.candidates[first!]!
+      t.equal(election.isCertain, false)
+      for (const { link } of w.candidates) link.state = 'up'
+      await w.pass(4 * LEASE_MS)
+      t.equal(election.isCertain, true)
+      t.same(told, ['elected'], `${leases} leases`)
+      t.same(w.leaders(), [first])
+    }
+  },
+)
+
+void t.test('a lease that has been in doubt for six of its lengths is given up, and taken again later', async (t) => {
+  const w = world(t, 1)
+  const [{ election, link, told }] = w.candidates as [Candidate]
+  election.start()
+  await w.pass(2 * LEASE_MS)
+  link.state = 'down'
+  await w.pass(6 * LEASE_MS)
+  t.same(told, ['elected'])
+  await w.pass(LEASE_MS)
+  t.same(told, ['elected', 'the lease could not be renewed'])
+  link.state = 'up'
+  await w.pass(LEASE_MS)
+  t.ok(election.isCertain)
+})
 
 void t.test('a renewal that was done and not answered is taken for what it is, and the holder goes on', async (t) => {
   for (const candidates of [1, 3]) {
@@ -242,18 +301,11 @@ void t.test('when NATS loses writes that it had acknowledged, the holder that re
   t.equal(w.leaders().length, 1)
   t.ok(w.register.entry!.revision > 20)
   w.register.entry = { value: w.register.entry!.value, revision: 3 }
-  // What either side learned before is now too old to be used.
-  await w.pass(4 * LEASE_MS)
-  const [second] = w.leaders()
-  t.equal(w.leaders().length, 1)
-  const told = w.candidates.map(({ told }) => told.length)
-  await w.pass(8 * LEASE_MS)
-  t.same(w.leaders(), [second], 'its renewals are below what the others have seen, and count')
-  t.same(
-    w.candidates.map(({ told }) => told.length),
-    told,
-    'nobody took it from it',
-  )
+  const [first] = w.leaders()
+  await w.pass(12 * LEASE_MS)
+  t.same(w.leaders(), [first], 'its renewals are below what the others have seen, and count')
+  t.ok(w.candidates[first!]!.election.isCertain)
+  t.same(w.candidates.map(({ told }) => told).flat(), ['elected'], 'nobody took it from it')
 })
 
 void t.test('with links that come and go at random there are never two publishers, and one in the end', async (t) => {

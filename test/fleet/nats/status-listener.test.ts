@@ -71,6 +71,44 @@ for (const { what, writtenAgoMs, told } of [
   })
 }
 
+void t.test('once the next publisher is heard, the one before it is not listened to any more', (t) => {
+  const clock = new VirtualClock()
+  const ages: number[] = []
+  let hear: (data: Buffer) => void = () => {}
+  const listener = new StatusListener({
+    client: {
+      subscribe: (_subject, onMessage) => {
+        hear = onMessage
+        return { close: () => {} }
+      },
+      doubtSubject: () => {},
+    },
+    subject: 'status',
+    envelope: unsigned,
+    sink: Object.assign(new RecordingSink(), { confirmed: (ageMs: number) => void ages.push(ageMs) }),
+    clock,
+    position: () => ({ sequence: 7, epoch: 1 }),
+    isFollowing: () => true,
+    isCurrent: () => true,
+    onStuck: () => {},
+  })
+  t.teardown(() => listener.stop())
+  listener.start()
+  const say = (epoch: number, sequence: number, ageMs: number | null = 0): void => {
+    hear(Buffer.from(JSON.stringify({ epoch, sequence, at: clock.monotonic(), ageMs, trouble: null })))
+  }
+  say(1, 7)
+  t.same(ages, [0])
+  clock.advance(400)
+  say(2, 8, null)
+  say(1, 7)
+  t.same(ages, [0], 'what message 8 brings has not come, and the stream refuses what the first publisher writes')
+  listener.forget()
+  say(1, 7)
+  t.same(ages, [0, 0], 'in a stream that was made anew the epochs begin again')
+  t.end()
+})
+
 void t.test('a snapshot of which the index does not say the age is as old as its name says', (t) => {
   const name = namesOf('default', things).snapshot(3, 77, 1_700_000_000_000)
   t.equal(takenAtOf({ name, takenAt: 5 }), 5)

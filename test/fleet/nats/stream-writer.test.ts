@@ -1,0 +1,126 @@
+/** What becomes of writes that NATS loses, or answers late, with a connection of the test's and over a real nats-server. */
+import { connect, type Msg, type NatsConnection } from 'nats'
+import t, { type Test } from 'tap'
+import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
+import { StreamWriter } from '../../../src/fleet/nats/stream-writer.js'
+import { systemClock } from '../../../src/support/clock.js'
+import { startNats } from '../../support/nats-process.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+
+interface Sent {
+  readonly data: string
+  readonly expected: string
+  readonly reply: string
+}
+
+/** A connection that records what is sent, and answers what the test says. */
+function quietConnection() {
+  const sent: Sent[] = []
+  let hear: (error: null, message: Msg) => void = () => {}
+  const connection = {
+    isClosed: () => false,
+    subscribe: (_subject: string, options: { callback: typeof hear }) => {
+      hear = options.callback
+      return { unsubscribe: () => {} }
+    },
+    publish: (_subject: string, data: Buffer, { headers, reply }: { headers: Headers; reply: string }) => {
+      sent.push({ data: data.toString(), expected: String(headers.get('Nats-Expected-Last-Sequence')), reply })
+    },
+  } as unknown as NatsConnection
+  const answer = (subject: string, json: object): void => hear(null, { subject, json: () => json } as unknown as Msg)
+  return { connection, sent, answer }
+}
+
+void t.test('what is not answered for a second is sent again, in order, until it is answered', async (t) => {
+  const clock = new VirtualClock()
+  const { connection, sent, answer } = quietConnection()
+  const writer = new StreamWriter(connection, 'log', clock)
+  const writes = [writer.write(Buffer.from('a'), 7), writer.write(Buffer.from('b'), 8)]
+  clock.advance(999)
+  t.equal(sent.length, 2)
+  clock.advance(1)
+  t.same(
+    sent.map(({ data, expected }) => data + expected),
+    ['a7', 'b8', 'a7', 'b8'],
+  )
+  t.equal(sent[2]!.reply, sent[0]!.reply)
+  answer(sent[0]!.reply, { seq: 8 })
+  t.equal(await writes[0], 8)
+  clock.advance(1_000)
+  t.same(
+    sent.slice(4).map(({ data }) => data),
+    ['b'],
+    'only what is still open',
+  )
+  answer(sent[1]!.reply, { seq: 9 })
+  t.equal(await writes[1], 9)
+  clock.advance(10_000)
+  t.equal(sent.length, 5)
+  writer.close()
+})
+
+void t.test('an answer about a copy says nothing about the first, which is still being written', async (t) => {
+  const clock = new VirtualClock()
+  const { connection, sent, answer } = quietConnection()
+  const writer = new StreamWriter(connection, 'log', clock)
+  const write = writer.write(Buffer.from('a'), 7)
+  clock.advance(1_000)
+  answer(sent[0]!.reply, { error: { code: 409, err_code: 10_158, description: 'duplicate message id is in process' } })
+  answer(sent[0]!.reply, { seq: 0, duplicate: true })
+  answer(sent[0]!.reply, { seq: 8 })
+  t.equal(await write, 8)
+  writer.close()
+})
+
+void t.test('a write that is never answered fails after five seconds, whatever was sent again', async (t) => {
+  const clock = new VirtualClock()
+  const { connection, sent } = quietConnection()
+  const writer = new StreamWriter(connection, 'log', clock)
+  const failed = t.rejects(writer.write(Buffer.from('a'), 7), { code: 'unavailable', message: /within 5000 ms/ })
+  for (let i = 0; i < 5; i++) clock.advance(1_000)
+  await failed
+  t.equal(sent.length, 5)
+  writer.close()
+})
+
+/** A real connection that loses the first copy of what is written, or the answer to it. */
+async function losing(t: Test, what: 'write' | 'answer') {
+  const nats = await startNats(t)
+  const client = await NatsClient.connect({ servers: [nats.url], name: 'losing' }, systemClock)
+  t.teardown(() => client.close())
+  await client.ensureStream('S', 'log', { replicas: 1, maxBytes: 2 ** 20, maxAgeMs: 60_000 })
+  const connection = await connect({ servers: nats.url })
+  t.teardown(() => connection.close())
+  let isFirst = true
+  const lossy = new Proxy(connection, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target)
+      if (typeof value !== 'function') return value
+      if (name !== 'publish') return value.bind(target) as unknown
+      return (subject: string, data: Uint8Array, options: { headers: never; reply: string }) => {
+        const wasFirst = isFirst
+        isFirst = false
+        if (!wasFirst) target.publish(subject, data, options)
+        else if (what === 'answer') target.publish(subject, data, { ...options, reply: 'nowhere' })
+      }
+    },
+  })
+  const writer = new StreamWriter(lossy, 'log', systemClock)
+  t.teardown(() => writer.close())
+  return { client, writer }
+}
+
+void t.test('a write that NATS lost is in the stream a second later', async (t) => {
+  const { client, writer } = await losing(t, 'write')
+  t.equal(await writer.write(Buffer.from('a'), 0), 1)
+  t.equal(await writer.write(Buffer.from('b'), 1), 2)
+  t.match(await client.streamState('S'), { first: 1, last: 2 })
+})
+
+void t.test('a write whose answer was lost is in the stream once, and known or refused', async (t) => {
+  const { client, writer } = await losing(t, 'answer')
+  // The server remembers ids for as long as we wait: either it knows the copy, or it refuses its sequence.
+  const outcome = await writer.write(Buffer.from('a'), 0).catch((error: { code: string }) => error.code)
+  t.ok(outcome === 1 || outcome === 'conflict', String(outcome))
+  t.match(await client.streamState('S'), { first: 1, last: 1 })
+})
