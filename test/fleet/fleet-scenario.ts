@@ -83,6 +83,8 @@ export class FleetScenario {
   control!: EtcdHistoryRecorder
   /** Answers to lists that no contract allows. */
   readonly unexpected: string[] = []
+  /** How often the servers of NATS had to be started again, because they had not recovered a minute after a fault. */
+  natsRestarts = 0
   readonly #t: Test
   readonly #options: FleetOptions
   readonly #running: Running[] = []
@@ -210,20 +212,40 @@ export class FleetScenario {
     return [...claimed].filter((labels) => fresh.has(labels))
   }
 
-  /** Waits until nothing is left of a fault: every server of NATS has everything, and every replica is ready and fresh. */
+  /**
+   * Waits until nothing is left of a fault: every server of NATS has everything, and every replica is ready and fresh. Servers of
+   * NATS that do not recover by themselves are started again, one after the other, which is counted.
+   */
   async recovered(): Promise<void> {
-    let current: readonly boolean[] = []
+    try {
+      await this.#recovered()
+    } catch (error) {
+      if (await this.#isNatsWhole()) throw error
+      this.natsRestarts++
+      for (const server of this.nats) {
+        await server.kill('SIGTERM')
+        await server.restart()
+        await until(() => this.#isNatsWhole(), 'NATS is whole again', SETTLE_MS).catch(() => {})
+      }
+      await this.#recovered()
+    }
+  }
+
+  async #recovered(): Promise<void> {
     await this.eventually(async () => {
-      current = await Promise.all(this.nats.map((server) => server.isCurrent()))
-      if (!current.every(Boolean) || (await this.published({ isFresh: true })) < this.resourceCount) return false
+      if (!(await this.#isNatsWhole())) return false
+      if ((await this.published({ isFresh: true })) < this.resourceCount) return false
       const ages = this.replicas.map(async ({ server }) => {
         const samples = await server.metrics()
         return total(samples, 'distributary_cache_staleness_seconds')
       })
       return (await Promise.all(ages)).every((age) => age === 0)
-    }, 'the fleet is whole again').catch((error: unknown) => {
-      throw new Error(`the servers of NATS have everything: ${current.join()}`, { cause: error })
-    })
+    }, 'the fleet is whole again')
+  }
+
+  /** Whether every stream has a leader, and every server of NATS all of it. */
+  async #isNatsWhole(): Promise<boolean> {
+    return (await Promise.all(this.nats.map((server) => server.isCurrent()))).every(Boolean)
   }
 
   get candidates(): readonly Replica[] {

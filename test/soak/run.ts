@@ -50,6 +50,7 @@ interface Totals {
   failed: number
   /** Faults after which a resource was without a publisher for too long. */
   late: number
+  natsRestarts: number
   /** The longest that a resource was without a publisher after a single fault. */
   unpublishedMs: number
 }
@@ -84,6 +85,7 @@ async function main(): Promise<number> {
     unexpected: 0,
     failed: 0,
     late: 0,
+    natsRestarts: 0,
     unpublishedMs: 0,
   }
   const first = Number(values.seed ?? Date.now() % 1_000_000)
@@ -123,7 +125,10 @@ async function main(): Promise<number> {
       `rounds that failed    ${totals.failed}`,
       `relists               ${totals.relists}`,
       ...(values.whole
-        ? [`longest unpublished   ${totals.unpublishedMs} ms after a single fault, ${totals.late} times for too long`]
+        ? [
+            `longest unpublished   ${totals.unpublishedMs} ms after a single fault, ${totals.late} times for too long`,
+            `NATS not recovered    ${totals.natsRestarts} times a minute after a fault: its servers were restarted`,
+          ]
         : []),
       `peak memory           ${peak} MiB, server and clients together`,
     ].join('\n'),
@@ -200,6 +205,7 @@ async function wholeRound(
       throw error
     }
     totals.late += schedule.late.length
+    totals.natsRestarts += s.natsRestarts
     for (const { publishedAfterMs } of schedule.faults) {
       totals.unpublishedMs = Math.max(totals.unpublishedMs, publishedAfterMs ?? 0)
     }

@@ -44,7 +44,7 @@ export class StatusListener {
   readonly #confirmations = new Confirmations()
   /** When the last status of the present publisher came. */
   #heardMs: number
-  /** The epoch of the present publisher, as far as its statuses tell. */
+  /** The epoch in that status. */
   #heardEpoch = 0
   #trouble: PublisherStatus['trouble'] = null
   #followingMs = 0
@@ -84,7 +84,6 @@ export class StatusListener {
 
   /** The stream was made anew: statuses about the messages of the old one no longer count. */
   forget(): void {
-    this.#heardEpoch = 0
     this.#confirmations.forget()
   }
 
@@ -132,10 +131,11 @@ export class StatusListener {
     if (status === null) return
     const { trouble, epoch, sequence } = status
     const place = position()
-    // Another publisher has taken over from the one that sent this.
-    if (epoch < Math.max(place?.epoch ?? 0, this.#heardEpoch)) return
-    this.#heardEpoch = epoch
     const nowMs = clock.monotonic()
+    // Another publisher has taken over from the one that sent this. One that has fallen silent may have been lost with its epoch.
+    const isNextHeard = epoch < this.#heardEpoch && nowMs - this.#heardMs <= SILENT_MS
+    if (isNextHeard || epoch < (place?.epoch ?? 0)) return
+    this.#heardEpoch = epoch
     this.#heardMs = nowMs
     this.#trouble = trouble
     this.#compare(place, epoch, sequence)

@@ -78,6 +78,10 @@ const cases: readonly Case[] = [
   { name: 'the stream is deleted', harm: (admin) => admin.remove(names.stream) },
   { name: 'leases and the index of snapshots are deleted', harm: (admin) => admin.remove(`KV_${names.bucket}`) },
   {
+    name: 'the index of snapshots cannot be read',
+    harm: (admin) => admin.write(`$KV.${names.bucket}.${names.indexKey}`, Buffer.from('[{"name":')),
+  },
+  {
     name: 'everything is deleted',
     harm: async (admin) => {
       for (const stream of await admin.streams()) await admin.remove(stream)
