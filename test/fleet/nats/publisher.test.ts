@@ -106,9 +106,9 @@ void t.test('a publisher that is stopped while it begins answers no question aft
     { ...header, kind: 'progress', testimony, isSynced: true, trustsProgress: true, clusterId: '1' },
     MIB,
   )
-  let answersIndex!: (index: null) => void
-  let asksIndex!: () => void
-  const asked = new Promise<void>((resolve) => (asksIndex = resolve))
+  let acknowledge!: () => void
+  let claims!: () => void
+  const claimed = new Promise<void>((resolve) => (claims = resolve))
   let responders = 0
   const client = {
     maxPayloadBytes: MIB,
@@ -116,23 +116,24 @@ void t.test('a publisher that is stopped while it begins answers no question aft
     publish: () => {},
     streamState: async () => ({ first: 1, last: 1 }),
     message: async () => end,
-    openWriter: () => ({ write: async (_part: Buffer, expected: number) => expected + 1, close: () => {} }),
+    openWriter: () => ({
+      write: (_part: Buffer, expected: number) => {
+        claims()
+        return new Promise((resolve) => (acknowledge = () => resolve(expected + 1)))
+      },
+      close: () => {},
+    }),
     respond: () => {
       responders++
       return { close: () => responders-- }
     },
-    buckets: {
-      kvGet: () => {
-        asksIndex()
-        return new Promise((resolve) => (answersIndex = resolve))
-      },
-    },
+    buckets: { kvGet: async () => null },
   } as unknown as NatsClient
   const publisher = publisherOf(t, client, { onEnd: (reason) => t.fail(reason) })
   const starting = publisher.start()
-  await asked
+  await claimed
   const stopping = publisher.stop()
-  answersIndex(null)
+  acknowledge()
   await Promise.all([starting, stopping])
   t.equal(responders, 0)
 })
