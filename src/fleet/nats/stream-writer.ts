@@ -5,7 +5,8 @@
  * several messages in flight, one that expects just the sequence at which another publisher has written would be taken
  * after all. The first write has to be answered before the second is made, because it decides which publisher writes on.
  *
- * What is not answered for a second is sent again, all of it in order. The fence makes that harmless: of two copies the stream
+ * What is open when no answer has come for a second is sent again, all of it in order, and then more and more rarely: a NATS
+ * that is merely slow is not to be given more to do. The fence makes that harmless: of two copies the stream
  * takes one, at the sequence that both expect. Where the first copy was taken the answer to it comes first; only when that was
  * lost does the refusal of the second end the session, which then finds its own message at the end of the stream.
  */
@@ -15,7 +16,7 @@ import { BrokerError, MESSAGE_IN_PROCESS, WRONG_LAST_MESSAGE, WRONG_LAST_SEQUENC
 
 /** A write that is not answered within this time has failed. */
 const WRITE_TIMEOUT_MS = 5_000
-/** A stream that changes its leader loses what it was sent meanwhile. */
+/** A stream that changes its leader loses what it was sent meanwhile: after this without any answer everything is sent again. */
 const WRITE_AGAIN_MS = 1_000
 
 interface Unacknowledged {
@@ -36,6 +37,9 @@ export class StreamWriter {
   readonly #pending = new Map<number, Unacknowledged>()
   #next = 0
   #timer: Timer | null = null
+  /** When the last answer came, or everything was sent again. */
+  #movedMs = Number.NEGATIVE_INFINITY
+  #patienceMs = WRITE_AGAIN_MS
   #isClosed = false
 
   constructor(connection: NatsConnection, subject: string, clock: Clock) {
@@ -61,7 +65,9 @@ export class StreamWriter {
       headers.set('Nats-Msg-Id', `${this.#session}.${id}`)
       if (id > 0) headers.set('Nats-Expected-Last-Msg-Id', `${this.#session}.${id - 1}`)
       const send = (): void => this.#connection.publish(this.#subject, data, { headers, reply: `${this.#inbox}.${id}` })
-      this.#pending.set(id, { deadlineMs: this.#clock.monotonic() + WRITE_TIMEOUT_MS, send, resolve, reject })
+      const nowMs = this.#clock.monotonic()
+      if (this.#pending.size === 0) this.#moved(nowMs)
+      this.#pending.set(id, { deadlineMs: nowMs + WRITE_TIMEOUT_MS, send, resolve, reject })
       this.#timer ??= this.#clock.setTimer(WRITE_AGAIN_MS, () => this.#lookAgain())
       send()
     })
@@ -89,6 +95,7 @@ export class StreamWriter {
     // About a second copy, while the first is still being written: 2.9 gives it no sequence.
     if (refusal === MESSAGE_IN_PROCESS || (answer.error === undefined && answer.seq === 0)) return
     this.#pending.delete(id)
+    this.#moved(this.#clock.monotonic())
     if (answer.seq !== undefined && answer.error === undefined) return write.resolve(answer.seq)
     const code = refusal === WRONG_LAST_SEQUENCE || refusal === WRONG_LAST_MESSAGE ? 'conflict' : 'unavailable'
     write.reject(new BrokerError(code, answer.error?.description ?? 'an answer without a sequence'))
@@ -103,10 +110,17 @@ export class StreamWriter {
       this.#pending.delete(id)
       reject(new BrokerError('unavailable', `not acknowledged within ${WRITE_TIMEOUT_MS} ms`))
     }
-    const [oldest] = this.#pending.values()
-    if (oldest === undefined) return
-    const isLate = nowMs - (oldest.deadlineMs - WRITE_TIMEOUT_MS) >= WRITE_AGAIN_MS
-    if (isLate && !this.#connection.isClosed()) for (const { send } of this.#pending.values()) send()
+    if (this.#pending.size === 0) return
+    if (nowMs - this.#movedMs >= this.#patienceMs && !this.#connection.isClosed()) {
+      for (const { send } of this.#pending.values()) send()
+      this.#movedMs = nowMs
+      this.#patienceMs *= 2
+    }
     this.#timer = this.#clock.setTimer(WRITE_AGAIN_MS, () => this.#lookAgain())
+  }
+
+  #moved(nowMs: number): void {
+    this.#movedMs = nowMs
+    this.#patienceMs = WRITE_AGAIN_MS
   }
 }
