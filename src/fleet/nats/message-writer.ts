@@ -4,8 +4,8 @@
  *     acknowledged ── in flight ── written
  *     the stream has it            it will have it, unless another publisher has written in between
  *
- * Every message expects the sequence that the one before it leaves. So when one write fails, all later ones fail too, and
- * the session is over.
+ * Every message expects the sequence that the one before it leaves, and goes when that has been acknowledged. When one write
+ * fails, all later ones fail too, and the session is over.
  */
 import type { Batch } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
@@ -40,17 +40,12 @@ export interface MessageWriterOptions {
   readonly onAcknowledged: (parts: number, bytes: number, kind: Body['kind']) => void
 }
 
-/** No more than this is in flight. */
-const WINDOW_MESSAGES = 64
-const WINDOW_BYTES = 4 * 2 ** 20
-
 export class MessageWriter {
   readonly epoch: number
   readonly #options: MessageWriterOptions
   #written: StreamPlace
   #acknowledged: StreamPlace
   #inFlight = 0
-  #inFlightBytes = 0
   #lastWriteMs: number
 
   constructor(options: MessageWriterOptions) {
@@ -73,9 +68,9 @@ export class MessageWriter {
     return this.#lastWriteMs
   }
 
-  /** Whether another message may be written without waiting for those in flight. */
+  /** Whether nothing is in flight: what comes meanwhile shares the next message. */
   get hasRoom(): boolean {
-    return this.#inFlight < WINDOW_MESSAGES && this.#inFlightBytes < WINDOW_BYTES
+    return this.#inFlight === 0
   }
 
   /** Resolves with the place after the message when the stream has it and everything before it. @throws BrokerError */
@@ -90,14 +85,12 @@ export class MessageWriter {
     const reached = { sequence: expected + parts.length, revision: stamp.revision, settled: stamp.settled }
     this.#written = reached
     this.#inFlight++
-    this.#inFlightBytes += bytes
     this.#lastWriteMs = clock.monotonic()
     const sequences = await Promise.all(parts.map((part, index) => writer.write(part, expected + index)))
     if (sequences.at(-1) !== reached.sequence) {
       throw new BrokerError('conflict', `written at ${sequences.at(-1)} instead of ${reached.sequence}`)
     }
     this.#inFlight--
-    this.#inFlightBytes -= bytes
     if (reached.sequence > this.#acknowledged.sequence) this.#acknowledged = reached
     metrics.published(parts.length, body.kind === 'batches' ? countEvents(body.batches) : 0, bytes)
     onAcknowledged(parts.length, bytes, body.kind)

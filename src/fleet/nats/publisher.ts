@@ -1,8 +1,8 @@
 /**
  * Publishes one resource's feed to its stream, for as long as this process is the elected publisher.
  *
- *     etcd ─▶ feed ─▶ queue ─▶ messages in flight (each expects the sequence before it) ─▶ stream
- *                       └─ while too many are in flight, batches gather and share a message
+ *     etcd ─▶ feed ─▶ queue ─▶ one message in flight (it expects the sequence before it) ─▶ stream
+ *                       └─ while it is in flight, batches gather and share the next message
  *
  * A session goes on exactly after the stream's last message: the feed compares the history and watches etcd from there.
  * The first write of a session (a claim, or a whole state) raises the epoch; from then on every write of an earlier

@@ -31,46 +31,51 @@ function quietConnection() {
   return { connection, sent, answer }
 }
 
-void t.test('what is not answered for a second is sent again, in order, until it is answered', async (t) => {
-  const clock = new VirtualClock()
-  const { connection, sent, answer } = quietConnection()
-  const writer = new StreamWriter(connection, 'log', clock)
-  const writes = [writer.write(Buffer.from('a'), 7), writer.write(Buffer.from('b'), 8)]
-  clock.advance(999)
-  t.equal(sent.length, 2)
-  clock.advance(1)
-  t.same(
-    sent.map(({ data, expected }) => data + expected),
-    ['a7', 'b8', 'a7', 'b8'],
-  )
-  t.equal(sent[2]!.reply, sent[0]!.reply)
-  answer(sent[0]!.reply, { seq: 8 })
-  t.equal(await writes[0], 8)
-  clock.advance(1_000)
-  t.same(
-    sent.slice(4).map(({ data }) => data),
-    ['b'],
-    'only what is still open',
-  )
-  answer(sent[1]!.reply, { seq: 9 })
-  t.equal(await writes[1], 9)
-  clock.advance(10_000)
-  t.equal(sent.length, 5)
-  writer.close()
-})
-
-void t.test('nothing is sent again to a NATS that answers, however slowly', async (t) => {
+void t.test('one write is on its way, and the next follows its answer', async (t) => {
   const clock = new VirtualClock()
   const { connection, sent, answer } = quietConnection()
   const writer = new StreamWriter(connection, 'log', clock)
   const writes = Array.from({ length: 5 }, (_, i) => writer.write(Buffer.from('a'), i))
   for (let i = 0; i < 5; i++) {
+    t.equal(sent.length, i + 1)
     clock.advance(900)
     answer(sent[i]!.reply, { seq: i + 1 })
   }
   t.same(await Promise.all(writes), [1, 2, 3, 4, 5])
-  t.equal(sent.length, 5)
+  clock.advance(10_000)
+  t.equal(sent.length, 5, 'nothing is sent again to a NATS that answers, however slowly')
   writer.close()
+})
+
+void t.test('a write that is not answered for a second is sent again', async (t) => {
+  const clock = new VirtualClock()
+  const { connection, sent, answer } = quietConnection()
+  const writer = new StreamWriter(connection, 'log', clock)
+  const writes = [writer.write(Buffer.from('a'), 7), writer.write(Buffer.from('b'), 8)]
+  clock.advance(999)
+  t.equal(sent.length, 1)
+  clock.advance(1)
+  t.same(sent[1], sent[0])
+  answer(sent[0]!.reply, { seq: 8 })
+  t.equal(await writes[0], 8)
+  t.match(sent[2], { data: 'b', expected: '8' })
+  clock.advance(500)
+  answer(sent[0]!.reply, { error: { err_code: 10_071, description: 'wrong last sequence: 8' } })
+  clock.advance(499)
+  t.equal(sent.length, 3, 'a late answer to the second copy says nothing')
+  answer(sent[2]!.reply, { seq: 9 })
+  t.equal(await writes[1], 9)
+  writer.close()
+})
+
+void t.test('after the first refusal nothing is written any more', async (t) => {
+  const { connection, sent, answer } = quietConnection()
+  const writer = new StreamWriter(connection, 'log', new VirtualClock())
+  const writes = [7, 8, 9].map((expected) => writer.write(Buffer.from('a'), expected))
+  answer(sent[0]!.reply, { error: { err_code: 10_071, description: 'wrong last sequence: 8' } })
+  for (const write of writes) await t.rejects(write, { code: 'conflict', message: 'wrong last sequence: 8' })
+  await t.rejects(writer.write(Buffer.from('a'), 8), { code: 'conflict' })
+  t.equal(sent.length, 1)
 })
 
 void t.test('an answer about a copy says nothing about the first, which is still being written', async (t) => {

@@ -18,7 +18,7 @@ import { until } from '../../support/until.js'
 import { RecordingSink } from '../../feed/recording-sink.js'
 import { startFaultProxy } from '../../support/fault-proxy.js'
 import { type NatsAdmin, natsAdmin } from '../../support/nats-admin.js'
-import { type NatsProcess, startNats } from '../../support/nats-process.js'
+import { type NatsProcess, startNats, startNatsCluster } from '../../support/nats-process.js'
 import { CountedUpstream, type Replica, startReplica, stateOf, stateOfUpstream, things } from '../nats-harness.js'
 
 const names = namesOf('test', things)
@@ -290,25 +290,48 @@ void t.test('a large snapshot is taken in parts, and others have turns in betwee
   t.same(stateOf(edge.sink), await stateOfUpstream(etcd.upstream))
 })
 
-void t.test('all writes that a deposed publisher has in flight are refused', async (t) => {
-  const nats = await startNats(t)
-  const connect = async (name: string): Promise<NatsClient> => {
-    const client = await NatsClient.connect({ servers: [nats.url], name }, systemClock)
-    t.teardown(() => client.close())
-    return client
-  }
-  const [one, other] = [await connect('one'), await connect('other')]
-  await one.ensureStream('S', 'subject', { replicas: 1, maxBytes: 1e6, maxAgeMs: 60_000 })
-  const text = (value: string): Buffer => Buffer.from(value)
-  const deposed = one.openWriter('subject')
-  t.equal(await deposed.write(text('one'), 0), 1)
-  const elected = other.openWriter('subject')
-  t.equal(await elected.write(text('claim'), 1), 2)
-  // These writes are made before the claim is known: the second expects exactly the sequence of the claim.
-  const late = await Promise.allSettled([1, 2, 3].map((expected) => deposed.write(text('late'), expected)))
-  t.same(
-    late.map((outcome) => outcome.status === 'rejected' && (outcome.reason as { code?: string }).code),
-    ['conflict', 'conflict', 'conflict'],
+for (const replicas of [1, 3]) {
+  void t.test(
+    `all writes that a deposed publisher has begun are refused, and harm no replica (${replicas})`,
+    async (t) => {
+      const servers = replicas === 1 ? [await startNats(t)] : await startNatsCluster(t)
+      const connect = async (name: string): Promise<NatsClient> => {
+        const client = await NatsClient.connect({ servers: servers.map(({ url }) => url), name }, systemClock)
+        t.teardown(() => client.close())
+        return client
+      }
+      const [one, other] = [await connect('one'), await connect('other')]
+      await one.ensureStream('S', 'subject', { replicas, maxBytes: 1e6, maxAgeMs: 60_000 })
+      const text = (value: string): Buffer => Buffer.from(value)
+      const deposed = one.openWriter('subject')
+      t.equal(await deposed.write(text('one'), 0), 1)
+      const elected = other.openWriter('subject')
+      t.equal(await elected.write(text('claim'), 1), 2)
+      // These writes are made before the claim is known: the second expects exactly the sequence of the claim.
+      const late = await Promise.allSettled([1, 2, 3].map((expected) => deposed.write(text('late'), expected)))
+      t.same(
+        late.map((outcome) => outcome.status === 'rejected' && (outcome.reason as { code?: string }).code),
+        ['conflict', 'conflict', 'conflict'],
+      )
+      await t.rejects(
+        deposed.write(text('later'), 2),
+        { code: 'conflict' },
+        'a writer that was refused once writes no more',
+      )
+      for (let i = 2; i < 12; i++) t.equal(await elected.write(text('goes on'), i), i + 1)
+      if (replicas === 1) return
+      // Each replica in turn has to lead.
+      for (const server of servers) {
+        await server.kill()
+        const message = async (): Promise<boolean> => (await other.message('S', 12).catch(() => null)) !== null
+        await until(message, 'the stream has a leader', 30_000)
+        await server.restart()
+        await until(
+          async () => (await Promise.all(servers.map((each) => each.isCurrent()))).every(Boolean),
+          'all are current',
+          30_000,
+        )
+      }
+    },
   )
-  t.equal(await elected.write(text('goes on'), 2), 3)
-})
+}
