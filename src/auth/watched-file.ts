@@ -2,6 +2,9 @@
  * A file that is read again when it changes. It is polled every few seconds rather than watched through the operating
  * system: Kubernetes swaps mounted secrets by renaming a symbolic link two levels up, which `fs.watch` on the file
  * never sees, and a missed change means that a revoked permission stays in force.
+ *
+ * Whoever writes a file in place empties it first. So a change is taken once the file has been read twice with the same content:
+ * what is half written would be half a policy, or a configuration of nothing but defaults.
  */
 import { readFileSync } from 'node:fs'
 
@@ -32,6 +35,9 @@ export interface Watched<T> {
  */
 const MAX_FILE_BYTES = 16 * 2 ** 20
 
+/** A change is looked at once more after this. */
+const SETTLE_MS = 100
+
 /**
  * Parses files that belong together (a certificate and its key), now and whenever one of them changes. If new content
  * cannot be parsed, this is logged once and the last good content stays in force.
@@ -39,8 +45,11 @@ const MAX_FILE_BYTES = 16 * 2 ** 20
 export class WatchedFiles<T> implements Watched<T> {
   #value: T
   #seen: readonly Buffer[]
+  /** What the last look found, where it is not what was taken last. */
+  #changing: readonly Buffer[] | null = null
   #timer: Timer
   #isUnreadable = false
+  #isClosed = false
   readonly #listeners = new Set<(value: T) => void>()
   readonly #options: WatchedFilesOptions
   readonly #parse: (...contents: Buffer[]) => T
@@ -64,14 +73,17 @@ export class WatchedFiles<T> implements Watched<T> {
   }
 
   close(): void {
+    this.#isClosed = true
     this.#timer.cancel()
     this.#listeners.clear()
   }
 
   #schedule(): Timer {
-    return this.#options.clock.setTimer(this.#options.intervalMs ?? 2_000, () => {
-      this.#timer = this.#schedule()
+    const { clock, intervalMs = 2_000 } = this.#options
+    const delayMs = this.#changing === null ? intervalMs : Math.min(SETTLE_MS, intervalMs)
+    return clock.setTimer(delayMs, () => {
       this.#look()
+      if (!this.#isClosed) this.#timer = this.#schedule()
     })
   }
 
@@ -81,6 +93,7 @@ export class WatchedFiles<T> implements Watched<T> {
     try {
       contents = this.#read()
     } catch (error) {
+      this.#changing = null
       // While files are swapped, one can be missing for a moment. A file that stays missing is logged once.
       if (this.#isUnreadable) return
       this.#isUnreadable = true
@@ -91,7 +104,9 @@ export class WatchedFiles<T> implements Watched<T> {
       return
     }
     this.#isUnreadable = false
-    if (contents.every((content, i) => content.equals(this.#seen[i] ?? Buffer.alloc(0)))) return
+    const isSettled = this.#changing !== null && areEqual(contents, this.#changing)
+    this.#changing = areEqual(contents, this.#seen) || isSettled ? null : contents
+    if (!isSettled) return
     this.#seen = contents
     try {
       this.#value = this.#parse(...contents)
@@ -115,4 +130,8 @@ export class WatchedFiles<T> implements Watched<T> {
       return content
     })
   }
+}
+
+function areEqual(contents: readonly Buffer[], others: readonly Buffer[]): boolean {
+  return contents.every((content, i) => others[i]?.equals(content) === true)
 }

@@ -47,7 +47,7 @@ export function changeable<T>(parse: (text: string) => T, first: string, clock =
     files,
     change: (text: string): void => {
       content = text
-      clock.advance(2_000)
+      clock.advance(2_100)
     },
   }
 }

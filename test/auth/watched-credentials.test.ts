@@ -12,7 +12,7 @@ import { silentLogger } from '../../src/support/log.js'
 import { type CertificateAuthority, type CertificatePair, createAuthority } from '../support/certificates.js'
 import { VirtualClock } from '../support/virtual-clock.js'
 
-const LOOK_MS = 2_000
+const LOOK_MS = 2_100
 
 function folderOf(t: Test): (name: string) => string {
   const folder = mkdtempSync(join(tmpdir(), 'distributary-watched-'))

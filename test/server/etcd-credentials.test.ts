@@ -13,7 +13,7 @@ import { startEtcd } from '../support/etcd-process.js'
 import { until } from '../support/until.js'
 import { VirtualClock } from '../support/virtual-clock.js'
 
-const LOOK_MS = 2_000
+const LOOK_MS = 2_100
 
 /** A folder with the files of the options, as a secret is mounted. */
 function folderOf(t: Test): (name: string) => string {

@@ -13,7 +13,7 @@ import { silentLogger as logger } from '../../src/support/log.js'
 import { createAuthority } from '../support/certificates.js'
 import { VirtualClock } from '../support/virtual-clock.js'
 
-const LOOK_MS = 2_000
+const LOOK_MS = 2_100
 
 void t.test(
   'a renewed certificate is shown, also over connections kept alive; a watch that runs goes on',
