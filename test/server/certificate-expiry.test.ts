@@ -9,7 +9,7 @@ import { followCertificateExpiry } from '../../src/server/certificate-expiry.js'
 import { VirtualClock } from '../support/virtual-clock.js'
 
 const DAY_S = 86_400
-const LOOK_MS = 10_000
+const LOOK_MS = 10_100
 
 function issue(endS: number): { cert: string; key: string } {
   return issueCertificate({ commonName: 'a', notBefore: 0, notAfter: endS * 1_000 })
