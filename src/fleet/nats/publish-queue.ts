@@ -1,6 +1,7 @@
 /**
  * What a publisher has taken from its feed and not yet written, in order. Batches that wait share a message, so that a
- * burst costs few messages; progress and states are messages of their own.
+ * burst costs few messages; progress and states are messages of their own. Of progress only the newest waits, and none before
+ * batches, which tell as much: one message is on its way at a time, and where NATS is far away many marks come meanwhile.
  */
 import type { HistoryFingerprint } from '../../feed/history-fingerprint.js'
 import type { Batch } from '../../model/event.js'
@@ -23,8 +24,13 @@ interface QueuedBatches {
   bytes: number
 }
 
+interface QueuedProgress {
+  readonly kind: 'progress'
+  revision: Revision
+}
+
 /** A message without batches. */
-type QueuedMark = QueuedState | { readonly kind: 'progress'; readonly revision: Revision } | { readonly kind: 'synced' }
+type QueuedMark = QueuedState | QueuedProgress | { readonly kind: 'synced' }
 
 export type Queued = QueuedBatches | QueuedMark
 
@@ -35,12 +41,17 @@ const MARK_BYTES = 64
 
 export class PublishQueue {
   readonly #onQueued: (item: Queued) => void
+  readonly #onDropped: (item: Queued) => void
   readonly #items: Queued[] = []
   #bytes = 0
 
-  /** @param onQueued called with each new item; batches that join an item that waits make no new one. */
-  constructor(onQueued: (item: Queued) => void) {
+  /**
+   * @param onQueued called with each new item; what joins an item that waits makes no new one.
+   * @param onDropped called with each item that another makes needless.
+   */
+  constructor(onQueued: (item: Queued) => void, onDropped: (item: Queued) => void) {
     this.#onQueued = onQueued
+    this.#onDropped = onDropped
   }
 
   get bytes(): number {
@@ -48,6 +59,11 @@ export class PublishQueue {
   }
 
   addBatches(batches: readonly Batch[]): void {
+    if (batches.length === 0) return
+    if (this.#items.at(-1)?.kind === 'progress') {
+      this.#bytes -= MARK_BYTES
+      this.#onDropped(this.#items.pop()!)
+    }
     const last = this.#items.at(-1)
     let into = last?.kind === 'batches' ? last : null
     for (const batch of batches) {
@@ -63,6 +79,11 @@ export class PublishQueue {
   }
 
   add(mark: QueuedMark): void {
+    const last = this.#items.at(-1)
+    if (mark.kind === 'progress' && last?.kind === 'progress') {
+      if (mark.revision > last.revision) last.revision = mark.revision
+      return
+    }
     this.#push(mark)
     this.#bytes += MARK_BYTES
   }

@@ -113,7 +113,10 @@ export class Publisher {
       position: () => ({ epoch: this.epoch, sequence: this.#messages?.acknowledged.sequence ?? 0 }),
       onTold: () => this.#keepAlive(),
     })
-    this.#queue = new PublishQueue((item) => this.#status.received(item))
+    this.#queue = new PublishQueue(
+      (item) => this.#status.received(item),
+      (item) => this.#status.published(item),
+    )
   }
 
   get epoch(): number {
