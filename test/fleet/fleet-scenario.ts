@@ -30,8 +30,11 @@ export const podNames = namesOf('default', pods.resource)
 const podsProgram = programFile('replica')
 const wholeProgram = programFile('main')
 const SETTLE_MS = 60_000
-/** An age of less is what an etcd or a publisher that has just fallen silent may have. */
-const FRESH_SECONDS = 2
+/**
+ * An age of less is what an etcd or a publisher that has just fallen silent may have, or one that is 200 ms away from NATS: a
+ * status each second, behind two writes of 400 ms.
+ */
+const FRESH_SECONDS = 3
 
 export interface Replica {
   readonly name: string

@@ -41,17 +41,12 @@ const MARK_BYTES = 64
 
 export class PublishQueue {
   readonly #onQueued: (item: Queued) => void
-  readonly #onDropped: (item: Queued) => void
   readonly #items: Queued[] = []
   #bytes = 0
 
-  /**
-   * @param onQueued called with each new item; what joins an item that waits makes no new one.
-   * @param onDropped called with each item that another makes needless.
-   */
-  constructor(onQueued: (item: Queued) => void, onDropped: (item: Queued) => void) {
+  /** @param onQueued called with each new item; what joins an item that waits makes no new one. */
+  constructor(onQueued: (item: Queued) => void) {
     this.#onQueued = onQueued
-    this.#onDropped = onDropped
   }
 
   get bytes(): number {
@@ -62,7 +57,7 @@ export class PublishQueue {
     if (batches.length === 0) return
     if (this.#items.at(-1)?.kind === 'progress') {
       this.#bytes -= MARK_BYTES
-      this.#onDropped(this.#items.pop()!)
+      this.#items.pop()
     }
     const last = this.#items.at(-1)
     let into = last?.kind === 'batches' ? last : null

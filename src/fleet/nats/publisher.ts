@@ -113,10 +113,10 @@ export class Publisher {
       position: () => ({ epoch: this.epoch, sequence: this.#messages?.acknowledged.sequence ?? 0 }),
       onTold: () => this.#keepAlive(),
     })
-    this.#queue = new PublishQueue(
-      (item) => this.#status.received(item),
-      (item) => this.#status.published(item),
-    )
+    this.#queue = new PublishQueue((item) => {
+      // Progress is no content: nothing is older for want of it.
+      if (item.kind !== 'progress') this.#status.received(item)
+    })
   }
 
   get epoch(): number {

@@ -121,7 +121,10 @@ export class StatusSender {
   /** Called when the stream has it. */
   published(item: object): void {
     this.#unpublished.delete(item)
+    // Where NATS is far away the regular status has gone before the stream had what it needs.
+    const wasTold = this.#patience === null && this.#proofs.length > 0
     this.#settle()
+    if (wasTold && this.#proofs.length === 0) this.#publish()
   }
 
   #tellIn(delayMs: number): void {
