@@ -95,3 +95,20 @@ void t.test('a question from before the feed had caught up proves nothing', asyn
   t.equal(etcd.asked, 2)
   t.ok(ages.at(-1)! <= 100, `${ages.at(-1)}`)
 })
+
+void t.test('what the stream has only after the regular status is told at once', async (t) => {
+  const { clock, ages, status } = sender(t)
+  status.start()
+  status.caughtUp()
+  await clock.advanceInTurns(3_000, 50)
+  const far = {}
+  status.received(far)
+  // The question asked meanwhile waits for what is on its way; the regular status has not.
+  const toldBefore = ages.length
+  while (ages.length === toldBefore) await clock.advanceInTurns(50, 50)
+  t.ok(ages.at(-1)! > 500, `${ages.at(-1)}: as old as the proof before`)
+  const regular = ages.length
+  status.published(far)
+  t.equal(ages.length, regular + 1)
+  t.ok(ages.at(-1)! <= 500, `${ages.at(-1)}`)
+})
