@@ -150,16 +150,15 @@ async function openRouteProxies(
   return targets
 }
 
-/** What `/jsz` says; only the leader of a stream knows the state of its replicas. */
-interface StreamsOfServer {
-  readonly account_details?: readonly {
-    readonly stream_detail?: readonly {
-      readonly cluster?: {
-        readonly leader?: string
-        readonly replicas?: readonly { readonly current?: boolean; readonly offline?: boolean }[]
-      }
-    }[]
-  }[]
+interface RaftGroup {
+  readonly leader?: string
+  readonly replicas?: readonly { readonly current?: boolean; readonly offline?: boolean }[]
+}
+
+/** What `/jsz` says; only the leader of a stream, or of all servers, knows the state of the others. */
+interface StateOfServer {
+  readonly meta_cluster?: RaftGroup
+  readonly account_details?: readonly { readonly stream_detail?: readonly { readonly cluster?: RaftGroup }[] }[]
 }
 
 class Server implements NatsProcess {
@@ -261,14 +260,14 @@ class Server implements NatsProcess {
   }
 
   async isCurrent(): Promise<boolean> {
-    const { account_details: accounts = [] } = (await this.#get('jsz?streams=true').catch(() => ({
-      account_details: [{ stream_detail: [{}] }],
-    }))) as StreamsOfServer
-    const clusters = accounts.flatMap(({ stream_detail: streams = [] }) => streams.map(({ cluster }) => cluster))
-    return clusters.every((cluster) => {
-      if ((cluster?.leader ?? '') === '') return false
-      if (cluster?.leader !== basename(this.#store)) return true
-      return (cluster.replicas ?? []).every(({ current, offline }) => current === true && offline !== true)
+    const state = (await this.#get('jsz?streams=true').catch(() => null)) as StateOfServer | null
+    if (state === null) return false
+    const streams = (state.account_details ?? []).flatMap(({ stream_detail: details = [] }) => details)
+    const groups = [state.meta_cluster, ...streams.map(({ cluster }) => cluster)]
+    return groups.every((group) => {
+      if ((group?.leader ?? '') === '') return false
+      if (group?.leader !== basename(this.#store)) return true
+      return (group.replicas ?? []).every(({ current, offline }) => current === true && offline !== true)
     })
   }
 

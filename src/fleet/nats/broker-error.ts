@@ -29,6 +29,8 @@ export const WRONG_LAST_SEQUENCE = 10_071
 export const WRONG_LAST_MESSAGE = 10_070
 /** And for a message whose id is the same as that of one that is being written. */
 export const MESSAGE_IN_PROCESS = 10_158
+/** And of a server that sees no leader of all servers, or of a stream. */
+export const NO_LEADER = 10_008
 
 export function asBrokerError(error: unknown): BrokerError {
   if (error instanceof BrokerError) return error
@@ -44,9 +46,6 @@ export function asBrokerError(error: unknown): BrokerError {
           : 'unavailable'
   return new BrokerError(code, cause.message, { cause })
 }
-
-/** The server's error code while the servers have no leader. */
-const NO_LEADER = 10_008
 
 /** Whether nobody has answered: another server of NATS may reach whoever can. */
 export function isUnanswered({ code, cause }: BrokerError): boolean {

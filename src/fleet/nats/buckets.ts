@@ -20,6 +20,8 @@ export interface BucketsOptions {
   readonly maxPayloadBytes: () => number
   /** Resolves when the server has taken everything that was sent before. */
   readonly flushed: () => Promise<void>
+  /** Called with the stream of a bucket that is read or written. */
+  readonly onUse: (stream: string) => void
   /** Called with a stream that did not answer. */
   readonly onUnanswered: (stream: string) => void
   readonly clock: Clock
@@ -60,6 +62,11 @@ export class Buckets {
       const kv = await this.#kv(bucket, replicas)
       return expected === 0 ? await kv.create(key, value) : await kv.update(key, value, expected)
     })
+  }
+
+  /** Called when a value was not read or written in the time that its user had, which may be shorter than that of a request. */
+  valueLate(bucket: string): void {
+    this.#options.onUnanswered(`KV_${bucket}`)
   }
 
   // Objects
@@ -174,12 +181,13 @@ export class Buckets {
 
   /** Forgets a bucket that fails, because it may have gone with its server: the next call opens or creates it anew. */
   async #inBucket<T>(opened: Map<string, unknown>, bucket: string, work: () => Promise<T>): Promise<T> {
+    const stream = opened === this.#kvs ? `KV_${bucket}` : `OBJ_${bucket}`
+    this.#options.onUse(stream)
     try {
       return await work()
     } catch (error) {
       const failure = asBrokerError(error)
       if (failure.code !== 'conflict') opened.delete(bucket)
-      const stream = opened === this.#kvs ? `KV_${bucket}` : `OBJ_${bucket}`
       if (isUnanswered(failure)) this.#options.onUnanswered(stream)
       throw failure
     }

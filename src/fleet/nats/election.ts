@@ -25,7 +25,7 @@ import type { Buckets, KvEntry } from './buckets.js'
 
 export interface ElectionOptions {
   /** Where the lease is read and swapped. */
-  readonly buckets: Pick<Buckets, 'kvGet' | 'kvUpdate'>
+  readonly buckets: Pick<Buckets, 'kvGet' | 'kvUpdate' | 'valueLate'>
   readonly names: Names
   readonly replicas: number
   /** The name of this process, for people to read. */
@@ -264,11 +264,13 @@ export class Election {
 
   /** @throws BrokerError `unavailable` when there is no answer in time; what was asked may be done all the same. */
   async #answered<T>(asked: Promise<T>): Promise<T> {
-    const { clock, leaseMs } = this.#options
+    const { buckets, names, clock, leaseMs } = this.#options
     let timer: Timer | null = null
     const late = new Promise<never>((_resolve, reject) => {
-      const error = new BrokerError('unavailable', 'NATS did not answer in time')
-      timer = clock.setTimer(leaseMs * ANSWER_SHARE, () => reject(error))
+      timer = clock.setTimer(leaseMs * ANSWER_SHARE, () => {
+        buckets.valueLate(names.bucket)
+        reject(new BrokerError('unavailable', 'NATS did not answer in time'))
+      })
     })
     // One of the two comes too late, and nobody waits for it.
     asked.catch(noop)

@@ -1,6 +1,6 @@
 /**
- * A connection to NATS, and the few things of JetStream that a fleet needs. Only this file, `stream-writer.ts`,
- * `stream-follower.ts`, `buckets.ts` and `broker-error.ts` know the package `nats`.
+ * A connection to NATS, and the few things of JetStream that a fleet needs. Only this file, `api-connection.ts`,
+ * `stream-writer.ts`, `stream-follower.ts`, `buckets.ts` and `broker-error.ts` know the package `nats`.
  */
 import {
   connect,
@@ -18,10 +18,12 @@ import {
   usernamePasswordAuthenticator,
 } from 'nats'
 import { type Clock, sleep, type Timer } from '../../support/clock.js'
+import { apiConnection } from './api-connection.js'
 import { asBrokerError, asConnectError, BrokerError, isUnanswered } from './broker-error.js'
 import { Buckets } from './buckets.js'
 import { bufferOf } from './buffer-of.js'
 import type { Closable } from './closable.js'
+import type { StreamPlacement } from './server-reach.js'
 import { type FollowHandlers, StreamFollower } from './stream-follower.js'
 import { StreamWriter } from './stream-writer.js'
 
@@ -54,12 +56,21 @@ export interface StreamState {
   readonly created: string
 }
 
+interface StreamInfoAnswer {
+  readonly cluster?: {
+    readonly leader?: string
+    readonly replicas?: readonly { readonly name: string }[]
+  }
+}
+
 /** Resolves with whether that server has answered; may take for ever, and must not reject. */
 export type ServerQuestion = (client: NatsClient) => Promise<boolean>
 
 const API_TIMEOUT_MS = 5_000
 /** A stream that elects its leader drops what it is asked, and may have one a moment later. */
 const ASK_AGAIN_MS = 1_000
+/** How long a leader may take to say who follows it: it is asked again soon. */
+const LEADER_TIMEOUT_MS = 1_000
 /** An answer larger than a message comes in parts; no publisher sends more parts than this. */
 const MAX_PARTS = 256
 /** The share of the server's message size that headers and protocol may take. */
@@ -70,9 +81,11 @@ const RECONNECT_MS = 10_000
 
 export class NatsClient {
   readonly #connection: NatsConnection
+  readonly #api: NatsConnection
   readonly #clock: Clock
   readonly #servers: readonly string[]
   readonly #listeners = new Set<() => void>()
+  readonly #usedStreams = new Set<string>()
   #onDoubt: ((subject: string, question: ServerQuestion) => void) | null = null
   /** Key-value buckets and object stores. */
   readonly buckets: Buckets
@@ -116,13 +129,15 @@ export class NatsClient {
     onTrouble: (reason: string) => void,
   ) {
     this.#connection = connection
+    this.#api = apiConnection(connection, clock)
     this.#servers = servers
     this.#clock = clock
     this.buckets = new Buckets({
-      jetStream: connection.jetstream({ timeout: API_TIMEOUT_MS }),
+      jetStream: this.#api.jetstream({ timeout: API_TIMEOUT_MS }),
       manager: () => this.#manager(),
       maxPayloadBytes: () => this.maxPayloadBytes,
       flushed: () => connection.flush(),
+      onUse: (stream) => void this.#usedStreams.add(stream),
       onUnanswered: (stream) => this.#doubtStream(stream),
       clock,
     })
@@ -162,6 +177,11 @@ export class NatsClient {
   /** Identifies the server at the other end of the connection. */
   get serverId(): string {
     return this.#connection.info?.server_id ?? ''
+  }
+
+  /** The name of that server, as the leaders of streams call it. */
+  get serverName(): string {
+    return this.#connection.info?.server_name ?? ''
   }
 
   /** Connects to the next server. Resolves when that is done, or seems to take for ever. */
@@ -237,6 +257,7 @@ export class NatsClient {
 
   /** Creates the stream if it is not there yet. It discards its oldest messages by bytes and age. @throws BrokerError */
   async ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void> {
+    this.#usedStreams.add(name)
     // A stream that is there can tell so without the leader of all servers, who makes streams.
     if ((await this.streamState(name)) !== null) return
     try {
@@ -285,11 +306,13 @@ export class NatsClient {
     }
   }
 
-  openWriter(subject: string): StreamWriter {
-    return new StreamWriter(this.#connection, subject, this.#clock)
+  /** @param stream which keeps what is written on the subject. */
+  openWriter(stream: string, subject: string): StreamWriter {
+    return new StreamWriter(this.#connection, subject, this.#clock, () => this.#doubtStream(stream))
   }
 
   follow(stream: string, startSequence: number, handlers: FollowHandlers): Closable {
+    this.#usedStreams.add(stream)
     const onSilent = (): void => this.#doubtConsumer(stream)
     const follower = new StreamFollower(this.#connection, this.#clock, { ...handlers, onSilent })
     void this.#manager().then(
@@ -297,6 +320,44 @@ export class NatsClient {
       (error: unknown) => follower.end(asBrokerError(error).message),
     )
     return follower
+  }
+
+  // Leaders
+
+  /** All streams that this client has read or written, those of buckets among them. */
+  get usedStreams(): readonly string[] {
+    return [...this.#usedStreams]
+  }
+
+  /** Where a stream is kept; null when no leader answers within a second, and for a stream that has no replicas. */
+  async placement(stream: string): Promise<StreamPlacement | null> {
+    try {
+      const answer = await this.#api.request(`$JS.API.STREAM.INFO.${stream}`, '', { timeout: LEADER_TIMEOUT_MS })
+      const { cluster } = answer.json<StreamInfoAnswer>()
+      if (cluster?.leader === undefined || cluster.replicas === undefined) return null
+      return { leader: cluster.leader, followers: cluster.replicas.map(({ name }) => name) }
+    } catch {
+      return null
+    }
+  }
+
+  /** Whether the server lets one choose who leads next: from 2.11 on. */
+  get takesSuccessors(): boolean {
+    const [major = 0, minor = 0] = (this.#connection.info?.version ?? '').split('.').map(Number)
+    return major > 2 || (major === 2 && minor >= 11)
+  }
+
+  /**
+   * Asks the leader of a stream to let another server lead. There is no answer: a server that is not the leader may answer first,
+   * and the leader needs a leader of all servers to do it.
+   *
+   * @param successor the name of that server.
+   */
+  stepDown(stream: string, successor: string): void {
+    if (!this.#isConnected) return
+    const body = JSON.stringify({ placement: { preferred: successor } })
+    // The API answers nobody who does not say where to.
+    this.#connection.publish(`$JS.API.STREAM.LEADER.STEPDOWN.${stream}`, body, { reply: createInbox() })
   }
 
   // Subjects
@@ -413,7 +474,7 @@ export class NatsClient {
   }
 
   #manager(): Promise<JetStreamManager> {
-    this.#jsm ??= this.#connection.jetstreamManager({ timeout: API_TIMEOUT_MS, checkAPI: false })
+    this.#jsm ??= this.#api.jetstreamManager({ timeout: API_TIMEOUT_MS, checkAPI: false })
     return this.#jsm
   }
 }

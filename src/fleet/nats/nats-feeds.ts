@@ -61,7 +61,7 @@ const ASK_TIMEOUT_MS = 5_000
 const CHECK_INTERVAL_MS = 30 * 60_000
 const CHECK_VALUES = 20
 const CHECK_PAGE_TIMEOUT_MS = 15_000
-const RETRY = { firstMs: 200, capMs: 5_000 }
+const RETRY = { firstMs: 200, capMs: 2_000 }
 /** After this many failures in a row the publisher resigns, and another candidate may try. */
 const FAILURES_BEFORE_RESIGNING = 3
 /**
@@ -71,8 +71,9 @@ const FAILURES_BEFORE_RESIGNING = 3
 const WELL_AFTER_MS = 10_000
 
 export function natsFeeds(options: NatsFeedOptions): OpenFeed {
-  const { connection, clock, random, logger } = options
-  const shared = new SharedClient({ connection, clock, random, logger })
+  const { connection, role, limits, clock, random, logger } = options
+  const handsOver = role !== 'edge' && limits.replicas > 1
+  const shared = new SharedClient({ connection, handsOver, clock, random, logger })
   const pulse = new EtcdPulse({ upstream: options.upstream, clock })
   return (request) => new NatsFeed(request, options, shared, pulse)
 }

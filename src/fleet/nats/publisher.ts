@@ -182,7 +182,7 @@ export class Publisher {
     const isContinued = last?.isSynced === true
     return new MessageWriter({
       client,
-      writer: client.openWriter(names.log),
+      writer: client.openWriter(names.stream, names.log),
       envelope,
       clock,
       metrics,

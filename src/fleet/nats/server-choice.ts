@@ -3,15 +3,17 @@
  *
  * Servers of NATS pass on only what they hear themselves: when two of them have lost each other, a client of the one hears nothing
  * from the streams, leases and publishers behind the other, and its connection looks well for as long as that lasts. So whoever
- * waits in vain gives a question here. The questions are asked once more, of this server and by short connections of all
- * others at once, and the connection moves where more of them are answered. Where nobody answers (NATS elects, or nobody
- * publishes) nothing would be gained by moving, and the next look waits longer.
+ * waits in vain has it looked into, by short connections to all servers. The connection moves to a server that hears more of the
+ * others. Where all hear the same, or that cannot be found out, the questions that were not answered are asked once more, of
+ * this server and of all others at once, and it moves where more of them are answered. Where nobody answers (NATS elects,
+ * or nobody publishes) nothing would be gained by moving, and later looks wait longer.
  */
 import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
-import type { Random } from '../../support/random.js'
+import { type Random, randomInteger } from '../../support/random.js'
 import type { NatsClient, ServerQuestion } from './nats-client.js'
+import { openViews, probeReach } from './server-reach.js'
 
 export interface ServerChoiceOptions {
   readonly client: NatsClient
@@ -29,6 +31,8 @@ const COLLECT_MS = 500
 /** Longer than two of the publisher's statuses, or of a consumer's heartbeats. */
 const ANSWER_MS = 2_500
 const AGAIN = { firstMs: 2_000, capMs: 60_000 }
+/** So many looks follow each other soon: what goes wrong in NATS may last for as long. */
+const SOON_LOOKS = 6
 /** After so long without a doubt, the next is looked into at once. */
 const CALM_MS = 30_000
 
@@ -64,45 +68,51 @@ export class ServerChoice {
   }
 
   async #look(): Promise<void> {
-    const { client, connectTo, clock, random, logger } = this.#options
+    const { client, connectTo, clock, random } = this.#options
     const { signal } = this.#stopping
-    const others = client.servers
-    if (others.length < 2) return
+    const servers = client.servers
+    if (servers.length < 2) return
     // Jitter, so that the replicas of a fleet do not move in step.
     await sleep(clock, COLLECT_MS * (0.5 + random.next()), signal)
     if (signal.aborted || !client.isConnected) return
-    const questions = [...this.#questions.values()]
-    this.#questions.clear()
-    const [here, ...found] = await Promise.all([
-      this.#answersOf(client, questions),
-      ...others.map(async (server) => {
-        const there = await connectTo(server).catch(() => null)
-        if (there === null) return { serverId: '', answers: 0 }
-        try {
-          const answers = there.serverId === client.serverId ? 0 : await this.#answersOf(there, questions)
-          return { serverId: there.serverId, answers }
-        } finally {
-          await there.close().catch(() => {})
-        }
-      }),
-    ])
+    const views = await openViews(servers, connectTo, clock)
+    const target = await this.#target(views).finally(() =>
+      Promise.all(views.map((view) => view.close().catch(() => {}))),
+    )
     if (signal.aborted) return
-    const best = found.reduce((a, b) => (b.answers > a.answers ? b : a), { serverId: '', answers: here })
-    if (best.serverId === '' || !client.isConnected) {
-      await sleep(clock, backoffMs(AGAIN, ++this.#vain, random), signal)
+    if (target === null || !client.isConnected) {
+      await sleep(clock, backoffMs(AGAIN, Math.max(1, ++this.#vain - SOON_LOOKS), random), signal)
       return
     }
     this.#vain = 0
-    logger.warn(
-      { answered: here, elsewhere: best.answers, of: questions.length },
-      'moving to another server of NATS, which reaches more than this one',
-    )
     // The library chooses the servers in turn.
-    for (let i = 0; i < client.servers.length && client.serverId !== best.serverId && !signal.aborted; i++) {
+    for (let i = 0; i < servers.length && client.serverId !== target && !signal.aborted; i++) {
       await client.reconnect(signal)
     }
     // What was doubted at the server before says nothing about this one.
     this.#questions.clear()
+  }
+
+  /** @returns the id of the server to move to; null where nothing is gained by moving. */
+  async #target(views: readonly NatsClient[]): Promise<string | null> {
+    const { client, clock, random, logger } = this.#options
+    const reach = await probeReach(views, clock, this.#stopping.signal)
+    if (this.#stopping.signal.aborted) return null
+    const better = views.filter(({ serverName }) => reach.betterThan(client.serverName).includes(serverName))
+    if (better.length > 0) {
+      const text = 'moving to another server of NATS, which hears servers that this one does not hear'
+      logger.warn({ server: client.serverName, servers: better.map(({ serverName }) => serverName) }, text)
+      return better[randomInteger(random, 0, better.length - 1)]!.serverId
+    }
+    const questions = [...this.#questions.values()]
+    this.#questions.clear()
+    const others = views.filter(({ serverId }) => serverId !== client.serverId)
+    const [here, ...there] = await Promise.all([client, ...others].map((view) => this.#answersOf(view, questions)))
+    const most = Math.max(...there)
+    if (!(most > here!)) return null
+    const text = 'moving to another server of NATS, which reaches more than this one'
+    logger.warn({ answered: here, elsewhere: most, of: questions.length }, text)
+    return others[there.indexOf(most)]!.serverId
   }
 
   async #answersOf(client: NatsClient, questions: readonly ServerQuestion[]): Promise<number> {

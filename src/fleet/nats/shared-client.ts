@@ -10,10 +10,13 @@ import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import { BrokerError } from './broker-error.js'
 import type { NatsClient, NatsConnectOptions } from './nats-client.js'
+import { LeaderHandover } from './leader-handover.js'
 import { ServerChoice } from './server-choice.js'
 
 export interface SharedClientOptions {
   readonly connection: NatsConnectOptions
+  /** Whether it asks leaders of streams to hand over: who only reads does not, and a stream without replicas cannot. */
+  readonly handsOver: boolean
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
@@ -58,7 +61,7 @@ export class SharedClient {
   }
 
   async #open(signal: AbortSignal): Promise<NatsClient | null> {
-    const { connection, clock, random, logger } = this.#options
+    const { connection, handsOver, clock, random, logger } = this.#options
     // Loaded only here: most servers run without NATS, and its package is a tenth of what a start has to load.
     const { NatsClient } = await import('./nats-client.js')
     for (let attempt = 1; !signal.aborted; attempt++) {
@@ -71,7 +74,13 @@ export class SharedClient {
         const connectTo = (server: string): Promise<NatsClient> =>
           NatsClient.connect({ ...connection, servers: [server], onTrouble: () => {} }, clock)
         const choice = new ServerChoice({ client, connectTo, clock, random, logger })
-        signal.addEventListener('abort', () => void choice.stop(), { once: true })
+        const handover = handsOver ? new LeaderHandover({ client, connectTo, clock, random, logger }) : null
+        handover?.start()
+        const stop = (): void => {
+          void choice.stop()
+          void handover?.stop()
+        }
+        signal.addEventListener('abort', stop, { once: true })
         client.onDoubt((subject, question) => choice.doubt(subject, question))
         if (this.#said !== null) logger.info({ servers: connection.servers }, 'connected to NATS')
         this.#said = null

@@ -20,6 +20,8 @@ import { BrokerError, MESSAGE_IN_PROCESS, WRONG_LAST_MESSAGE, WRONG_LAST_SEQUENC
 const WRITE_TIMEOUT_MS = 5_000
 /** A stream that changes its leader loses what it was sent meanwhile: after this without an answer the write is sent again. */
 const WRITE_AGAIN_MS = 1_000
+/** Where NATS says that no stream takes it, the stream may have a leader a moment later. */
+const NO_STREAM_AGAIN_MS = 200
 
 interface Write {
   readonly id: number
@@ -33,6 +35,7 @@ export class StreamWriter {
   readonly #connection: NatsConnection
   readonly #subject: string
   readonly #clock: Clock
+  readonly #onUnanswered: () => void
   readonly #inbox = createInbox()
   readonly #subscription: Subscription
   /** Unique, so that no message of another writer is taken for one of this one. */
@@ -40,16 +43,20 @@ export class StreamWriter {
   /** The first is on its way, the others wait for it. */
   readonly #writes: Write[] = []
   #next = 0
+  /** When the first was sent for the first time. */
   #sentMs = 0
-  #sent = 0
+  /** How long its next answer is waited for. */
+  #gapMs = WRITE_AGAIN_MS
   #timer: Timer | null = null
   /** Why nothing is written any more. */
   #failure: BrokerError | null = null
 
-  constructor(connection: NatsConnection, subject: string, clock: Clock) {
+  /** @param onUnanswered called when a write has to be sent again, and when it has failed for want of an answer. */
+  constructor(connection: NatsConnection, subject: string, clock: Clock, onUnanswered: () => void) {
     this.#connection = connection
     this.#subject = subject
     this.#clock = clock
+    this.#onUnanswered = onUnanswered
     this.#subscription = connection.subscribe(`${this.#inbox}.*`, {
       callback: (error, message) => {
         if (error === null) this.#answered(message)
@@ -79,7 +86,7 @@ export class StreamWriter {
     this.#timer = null
     if (this.#writes.length === 0) return
     this.#sentMs = this.#clock.monotonic()
-    this.#sent = 0
+    this.#gapMs = WRITE_AGAIN_MS
     this.#send()
   }
 
@@ -91,20 +98,26 @@ export class StreamWriter {
     headers.set('Nats-Expected-Last-Sequence', String(write.expectedLastSequence))
     headers.set('Nats-Msg-Id', `${this.#session}.${write.id}`)
     this.#connection.publish(this.#subject, write.data, { headers, reply: `${this.#inbox}.${write.id}` })
-    // After one second, after three, and then it has failed.
-    const waitedMs = WRITE_AGAIN_MS * (2 ** ++this.#sent - 1)
-    const isLast = waitedMs >= WRITE_TIMEOUT_MS
-    const untilMs = this.#sentMs + Math.min(waitedMs, WRITE_TIMEOUT_MS)
-    this.#timer = this.#clock.setTimer(untilMs - this.#clock.monotonic(), () => {
-      if (isLast) this.#fail(new BrokerError('unavailable', `not acknowledged within ${WRITE_TIMEOUT_MS} ms`))
-      else this.#send()
+    this.#sendAgainIn(this.#gapMs, `not acknowledged within ${WRITE_TIMEOUT_MS} ms`)
+  }
+
+  /** @param reason why the write has failed, where it would be too late then. */
+  #sendAgainIn(gapMs: number, reason: string): void {
+    this.#timer?.cancel()
+    const leftMs = this.#sentMs + WRITE_TIMEOUT_MS - this.#clock.monotonic()
+    this.#timer = this.#clock.setTimer(Math.min(gapMs, leftMs), () => {
+      const passedMs = this.#clock.monotonic() - this.#sentMs
+      if (passedMs >= WRITE_AGAIN_MS) this.#onUnanswered()
+      if (gapMs >= leftMs) return this.#fail(new BrokerError('unavailable', reason))
+      if (gapMs === this.#gapMs) this.#gapMs *= 2
+      this.#send()
     })
   }
 
   #answered(message: Msg): void {
     const [write] = this.#writes
     if (write?.id !== Number(message.subject.slice(this.#inbox.length + 1))) return
-    if (message.headers?.code === 503) return this.#fail(new BrokerError('unavailable', 'no stream takes it'))
+    if (message.headers?.code === 503) return this.#sendAgainIn(NO_STREAM_AGAIN_MS, 'no stream takes it')
     const answer = message.json<{ seq?: number; error?: { err_code?: number; description?: string } }>()
     const { seq, error } = answer
     if (error === undefined && seq !== undefined) {

@@ -24,6 +24,8 @@ class Register {
   isDeafForWrites = false
   /** So many writes more are neither done nor ever answered. */
   hangs = 0
+  /** Answers that were given up. */
+  late = 0
   /** How long the answer to a write takes. */
   slow: { readonly ms: number; readonly clock: VirtualClock } | null = null
   #looks = 0
@@ -33,9 +35,10 @@ class Register {
   }
 
   /** @param link `false` cuts the link: requests are lost. With `deaf` they are performed, and the answers are lost. */
-  buckets(link: { state: 'up' | 'down' | 'deaf' }): Pick<Buckets, 'kvGet' | 'kvUpdate'> {
+  buckets(link: { state: 'up' | 'down' | 'deaf' }): Pick<Buckets, 'kvGet' | 'kvUpdate' | 'valueLate'> {
     const unavailable = (): Promise<never> => Promise.reject(new BrokerError('unavailable', 'no answer'))
     return {
+      valueLate: () => void this.late++,
       kvGet: () => (link.state === 'up' ? Promise.resolve(this.#look()) : unavailable()),
       kvUpdate: (_bucket, _key, value, expected) => {
         if (link.state === 'down') return unavailable()
@@ -255,6 +258,7 @@ void t.test('a request to NATS that is never answered costs a part of a lease, n
   w.register.hangs = 1
   await w.pass(LEASE_MS)
   t.equal(w.register.hangs, 0, 'one was lost')
+  t.equal(w.register.late, 1, 'which is told, long before NATS itself gives up')
   t.same(w.leaders(), [0])
   t.same(only!.told, ['elected'])
 })

@@ -1,5 +1,5 @@
 /** Tests of when a connection moves to another server of NATS: real servers that have lost each other, and the bounds of a look. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
 import { ServerChoice } from '../../../src/fleet/nats/server-choice.js'
 import { systemClock } from '../../../src/support/clock.js'
@@ -7,8 +7,9 @@ import { silentLogger } from '../../../src/support/log.js'
 import { seededRandom } from '../../../src/support/random.js'
 import type { FaultProxy } from '../../support/fault-proxy.js'
 import { startNatsCluster } from '../../support/nats-process.js'
-import { pause, until } from '../../support/until.js'
+import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
+import { ServerNetwork } from './server-network.js'
 
 const random = seededRandom(1)
 
@@ -50,47 +51,115 @@ void t.test('a client moves when its server has lost the one behind which somebo
   await until(async () => heard > 0, 'the speaker is heard again')
 })
 
-void t.test('a client stays where it is when nobody answers anywhere, and asks few of many questions', async (t) => {
+interface Choosing {
+  readonly choice: ServerChoice
+  readonly network: ServerNetwork
+  /** What was asked, through which server. */
+  readonly asked: string[]
+  /** The server that the client has now. */
+  readonly at: () => string
+  readonly doubt: (subject: string, answers?: (server: string) => boolean) => void
+  readonly pass: (ms: number) => Promise<void>
+}
+
+/** A client of the first of three servers. */
+function choosing(t: Test): Choosing {
   const clock = new VirtualClock()
-  let looks = 0
-  let asked = 0
-  let moves = 0
-  const fake = (serverId: string): NatsClient => {
+  const network = new ServerNetwork('one', 'two', 'three')
+  const asked: string[] = []
+  let at = 0
+  const client = {
+    isConnected: true,
+    servers: network.servers,
+    get serverId() {
+      return network.servers[at]
+    },
+    get serverName() {
+      return network.servers[at]
+    },
+    reconnect: async () => void (at = (at + 1) % 3),
+  } as unknown as NatsClient
+  const connectTo = async (server: string): Promise<NatsClient> => {
+    const view = network.view(server)
+    let isOpen = true
     return {
-      serverId,
-      isConnected: true,
-      servers: ['one', 'two', 'three'],
-      close: async () => {},
-      reconnect: async () => void moves++,
+      ...view,
+      // As the library: a closed connection knows no server.
+      get serverId() {
+        return isOpen ? server : ''
+      },
+      close: async () => {
+        isOpen = false
+        await view.close()
+      },
     } as unknown as NatsClient
   }
-  const connectTo = async (server: string): Promise<NatsClient> => {
-    looks++
-    return fake(server)
-  }
-  const choice = new ServerChoice({ client: fake('one'), connectTo, clock, random, logger: silentLogger })
+  const choice = new ServerChoice({ client, connectTo, clock, random, logger: silentLogger })
   t.teardown(() => choice.stop())
-  const passes = async (ms: number): Promise<void> => {
-    for (let i = 0; i < ms; i += 100) {
-      clock.advance(100)
-      await pause(0)
+  return {
+    choice,
+    network,
+    asked,
+    at: () => network.servers[at]!,
+    doubt: (subject, answers = () => false) =>
+      choice.doubt(subject, async (through) => {
+        asked.push(`${subject} ${through.serverName}`)
+        return answers(through.serverName)
+      }),
+    pass: (ms) => clock.advanceInTurns(ms, 50),
+  }
+}
+
+void t.test('a client moves to a server that hears all, where it stays', async (t) => {
+  const { network, asked, at, doubt, pass } = choosing(t)
+  network.cut('one', 'two')
+  doubt('stream')
+  await pass(2_500)
+  t.equal(at(), 'three')
+  t.same(asked, [], 'nothing has to be asked for that')
+  t.same(network.open, [])
+  doubt('stream')
+  await pass(2_500)
+  t.equal(at(), 'three', 'where it stays')
+})
+
+void t.test('a client moves from a server that has stopped, although its connection stands', async (t) => {
+  const { network, at, doubt, pass } = choosing(t)
+  network.stop('one')
+  doubt('stream')
+  await pass(2_500)
+  t.not(at(), 'one')
+})
+
+void t.test('where all servers hear each other, a client moves where more is answered', async (t) => {
+  const { at, doubt, pass } = choosing(t)
+  doubt('a')
+  doubt('b', (server) => server !== 'one')
+  doubt('c', (server) => server === 'two')
+  await pass(5_000)
+  t.equal(at(), 'two')
+})
+
+void t.test('a client stays where it is when nobody answers anywhere, and asks few of many questions', async (t) => {
+  const { network, asked, at, doubt, pass } = choosing(t)
+  for (let i = 0; i < 100; i++) doubt(`stream ${i}`)
+  await pass(1_500)
+  t.equal(asked.length, 8 * 3, 'eight questions, of each of three servers')
+  const looksIn = async (seconds: number): Promise<number> => {
+    const before = asked.length
+    for (let i = 0; i < seconds; i++) {
+      doubt('stream')
+      await pass(1_000)
     }
+    return (asked.length - before) / 3
   }
-  for (let i = 0; i < 100; i++) {
-    choice.doubt(`stream ${i}`, async () => {
-      asked++
-      return false
-    })
-  }
-  await passes(1_000)
-  t.equal(asked, 8 * 3, 'eight questions, of each of three servers')
-  t.equal(looks, 3, 'each server once')
-  for (let i = 0; i < 600; i++) {
-    choice.doubt('stream', async () => false)
-    await passes(100)
-  }
-  t.ok(looks <= 3 * 8, `in a minute ${looks} connections: the looks become rarer`)
-  t.equal(moves, 0)
+  const soon = await looksIn(20)
+  t.ok(soon >= 4, `${soon} looks in twenty seconds`)
+  await looksIn(100)
+  const late = await looksIn(300)
+  t.ok(late <= 10, `later ${late} looks in five minutes: they become rarer`)
+  t.equal(at(), 'one')
+  t.same(network.open.length <= 3, true)
 })
 
 void t.test('a client with one server has no choice', async (t) => {

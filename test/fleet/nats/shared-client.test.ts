@@ -51,7 +51,13 @@ function open(t: Test, flags: readonly string[], users = 1): Opened {
       void lines.push(`${level} ${message} ${JSON.stringify(fields)}`)
   const logger: Logger = { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') }
   const random = seededRandom(1)
-  const shared = new SharedClient({ connection: connectionOf(loaded.config), clock: systemClock, random, logger })
+  const shared = new SharedClient({
+    connection: connectionOf(loaded.config),
+    handsOver: false,
+    clock: systemClock,
+    random,
+    logger,
+  })
   const told: string[] = []
   const listeners = Array.from({ length: users }, () => (reason: string) => void told.push(reason))
   const [first] = listeners.map((listener) => shared.use(listener))

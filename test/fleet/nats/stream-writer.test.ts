@@ -28,13 +28,14 @@ function quietConnection() {
     },
   } as unknown as NatsConnection
   const answer = (subject: string, json: object): void => hear(null, { subject, json: () => json } as unknown as Msg)
-  return { connection, sent, answer }
+  const refuse = (subject: string): void => hear(null, { subject, headers: { code: 503 } } as unknown as Msg)
+  return { connection, sent, answer, refuse }
 }
 
 void t.test('one write is on its way, and the next follows its answer', async (t) => {
   const clock = new VirtualClock()
   const { connection, sent, answer } = quietConnection()
-  const writer = new StreamWriter(connection, 'log', clock)
+  const writer = new StreamWriter(connection, 'log', clock, () => {})
   const writes = Array.from({ length: 5 }, (_, i) => writer.write(Buffer.from('a'), i))
   for (let i = 0; i < 5; i++) {
     t.equal(sent.length, i + 1)
@@ -50,7 +51,7 @@ void t.test('one write is on its way, and the next follows its answer', async (t
 void t.test('a write that is not answered for a second is sent again', async (t) => {
   const clock = new VirtualClock()
   const { connection, sent, answer } = quietConnection()
-  const writer = new StreamWriter(connection, 'log', clock)
+  const writer = new StreamWriter(connection, 'log', clock, () => {})
   const writes = [writer.write(Buffer.from('a'), 7), writer.write(Buffer.from('b'), 8)]
   clock.advance(999)
   t.equal(sent.length, 1)
@@ -70,7 +71,7 @@ void t.test('a write that is not answered for a second is sent again', async (t)
 
 void t.test('after the first refusal nothing is written any more', async (t) => {
   const { connection, sent, answer } = quietConnection()
-  const writer = new StreamWriter(connection, 'log', new VirtualClock())
+  const writer = new StreamWriter(connection, 'log', new VirtualClock(), () => {})
   const writes = [7, 8, 9].map((expected) => writer.write(Buffer.from('a'), expected))
   answer(sent[0]!.reply, { error: { err_code: 10_071, description: 'wrong last sequence: 8' } })
   for (const write of writes) await t.rejects(write, { code: 'conflict', message: 'wrong last sequence: 8' })
@@ -81,7 +82,7 @@ void t.test('after the first refusal nothing is written any more', async (t) => 
 void t.test('an answer about a copy says nothing about the first, which is still being written', async (t) => {
   const clock = new VirtualClock()
   const { connection, sent, answer } = quietConnection()
-  const writer = new StreamWriter(connection, 'log', clock)
+  const writer = new StreamWriter(connection, 'log', clock, () => {})
   const write = writer.write(Buffer.from('a'), 7)
   clock.advance(1_000)
   answer(sent[0]!.reply, { error: { code: 409, err_code: 10_158, description: 'duplicate message id is in process' } })
@@ -94,12 +95,57 @@ void t.test('an answer about a copy says nothing about the first, which is still
 void t.test('a write that is never answered fails after five seconds, whatever was sent again', async (t) => {
   const clock = new VirtualClock()
   const { connection, sent } = quietConnection()
-  const writer = new StreamWriter(connection, 'log', clock)
+  const startMs = clock.monotonic()
+  const unanswered: number[] = []
+  const writer = new StreamWriter(connection, 'log', clock, () => unanswered.push(clock.monotonic() - startMs))
   const failed = t.rejects(writer.write(Buffer.from('a'), 7), { code: 'unavailable', message: /within 5000 ms/ })
   for (let i = 0; i < 5; i++) clock.advance(1_000)
   await failed
   t.equal(sent.length, 3, 'after one second and after three')
+  t.same(unanswered, [1_000, 3_000, 5_000], 'each wait in vain is told')
   writer.close()
+})
+
+void t.test('a write that no stream takes is sent again soon, and taken once the stream has a leader', async (t) => {
+  const clock = new VirtualClock()
+  const { connection, sent, answer, refuse } = quietConnection()
+  let unanswered = 0
+  const writer = new StreamWriter(connection, 'log', clock, () => unanswered++)
+  const write = writer.write(Buffer.from('a'), 7)
+  for (let i = 0; i < 4; i++) {
+    t.equal(sent.length, i + 1)
+    refuse(sent[i]!.reply)
+    clock.advance(200)
+  }
+  t.equal(unanswered, 0, 'within a second nothing is doubted')
+  clock.advance(1_000)
+  t.equal(sent.length, 6, 'a copy that is lost then is sent again after the usual second')
+  t.equal(unanswered, 1)
+  answer(sent[0]!.reply, { seq: 8 })
+  t.equal(await write, 8)
+  writer.close()
+})
+
+void t.test('a write that no stream takes for five seconds has failed', async (t) => {
+  const clock = new VirtualClock()
+  const { connection, sent, refuse } = quietConnection()
+  const startMs = clock.monotonic()
+  const writer = new StreamWriter(connection, 'log', clock, () => {})
+  let failedMs = 0
+  const failed = t.rejects(
+    writer.write(Buffer.from('a'), 7).catch((error: unknown) => {
+      failedMs = clock.monotonic() - startMs
+      throw error
+    }),
+    { code: 'unavailable', message: 'no stream takes it' },
+  )
+  for (let i = 0; i < 100; i++) {
+    refuse(sent.at(-1)!.reply)
+    await clock.advanceInTurns(100, 100)
+  }
+  await failed
+  t.ok(failedMs >= 5_000 && failedMs <= 5_200, `after ${failedMs} ms`)
+  t.ok(sent.length <= 26, `${sent.length} times`)
 })
 
 /** A real connection that loses the first copy of what is written, or the answer to it. */
@@ -124,7 +170,7 @@ async function losing(t: Test, what: 'write' | 'answer') {
       }
     },
   })
-  const writer = new StreamWriter(lossy, 'log', systemClock)
+  const writer = new StreamWriter(lossy, 'log', systemClock, () => {})
   t.teardown(() => writer.close())
   return { client, writer }
 }

@@ -1,0 +1,65 @@
+/**
+ * A connection whose requests to JetStream's API are answered by those who know.
+ *
+ * Every server of a cluster gets such a request. The leader answers it, and the others keep quiet, unless they see no leader: of
+ * all servers, or of the stream. Then they say so at once, or tell what they have of the stream themselves. A server that has lost
+ * others sees none for as long as that takes, although everybody else is led well, and mostly its answer is the first. The library
+ * takes the first.
+ */
+import { ErrorCode, type Msg, type NatsConnection, NatsError, type QueuedIterator } from 'nats'
+import type { Clock, Timer } from '../../support/clock.js'
+import { NO_LEADER } from './broker-error.js'
+
+const API = '$JS.API.'
+const REQUEST_TIMEOUT_MS = 1_000
+/** How long the leader may take to answer after somebody who sees none. */
+const LEADER_MS = 1_000
+/** Answers that are larger come from leaders: they hold a message, or subjects. */
+const LEADERLESS_BYTES = 16_384
+
+interface ApiAnswer {
+  readonly error?: { readonly err_code?: number }
+  /** Of a stream or a consumer, in a cluster. */
+  readonly cluster?: { readonly leader?: string }
+}
+
+/** The same connection; requests to the API of JetStream are rejected when no leader has answered. */
+export function apiConnection(connection: NatsConnection, clock: Clock): NatsConnection {
+  const request: NatsConnection['request'] = (subject, data, options) => {
+    if (!subject.startsWith(API)) return connection.request(subject, data, options)
+    return answerOfLeader(connection, subject, data, options?.timeout ?? REQUEST_TIMEOUT_MS, clock)
+  }
+  // What the library builds upon a connection asks through its `request`.
+  return Object.create(connection, { request: { value: request } }) as NatsConnection
+}
+
+/** @throws NatsError `503` when only others have answered. */
+async function answerOfLeader(
+  connection: NatsConnection,
+  subject: string,
+  data: RequestData,
+  timeoutMs: number,
+  clock: Clock,
+): Promise<Msg> {
+  const answers = (await connection.requestMany(subject, data, { maxWait: timeoutMs })) as QueuedIterator<Msg>
+  let timer: Timer | null = null
+  try {
+    for await (const answer of answers) {
+      if (!isLeaderless(answer)) return answer
+      timer ??= clock.setTimer(LEADER_MS, () => answers.stop())
+    }
+  } finally {
+    timer?.cancel()
+  }
+  if (timer === null) throw NatsError.errorForCode(ErrorCode.Timeout)
+  throw new NatsError('only servers that see no leader have answered', ErrorCode.NoResponders)
+}
+
+type RequestData = Parameters<NatsConnection['request']>[1]
+
+function isLeaderless(answer: Msg): boolean {
+  if (answer.data.length > LEADERLESS_BYTES) return false
+  const { error, cluster } = answer.json<ApiAnswer>()
+  if (error !== undefined) return error.err_code === NO_LEADER
+  return cluster !== undefined && (cluster.leader ?? '') === ''
+}

@@ -1,0 +1,113 @@
+/**
+ * Asks leaders of streams to hand over when two servers of NATS have lost each other, and a third hears both.
+ *
+ * The two elect themselves against each other for as long as neither is told, and meanwhile neither a lease nor an event can be
+ * written: with many streams that takes NATS more than 30 s. A leader hands over at once when it is asked to, and the server that hears
+ * all others keeps what it leads. But it has to be asked before the elections begin, 3 to 9 s after the cut: the servers
+ * have a leader of their own, which is elected in the same way, and one that sees none hands nothing over. So candidates keep a
+ * connection to every server, and send a few bytes through each four times a second (`server-watch.ts`).
+ *
+ * The successor has to be named: an older NATS that chooses itself as often chooses the other of the two.
+ */
+import type { Clock, Timer } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { Random } from '../../support/random.js'
+import type { NatsClient } from './nats-client.js'
+import type { ServerReach } from './server-reach.js'
+import { BEAT_MS, ServerWatch, type WatchView } from './server-watch.js'
+
+/** What a handover needs of a connection to one server. */
+export type HandoverView = WatchView & Pick<NatsClient, 'placement' | 'stepDown'>
+
+export interface LeaderHandoverOptions {
+  readonly client: Pick<NatsClient, 'servers' | 'usedStreams' | 'takesSuccessors'>
+  /** Connects to one server. @throws BrokerError */
+  readonly connectTo: (server: string) => Promise<HandoverView>
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+}
+
+/** What is seen once may be a message that was late. */
+const LOOKS_BEFORE_ASKING = 2
+const ROUND_MS = 1_000
+/** Between two rounds in which nothing had to be asked, or after very many. */
+const CALM_ROUND_MS = 10_000
+const MANY_ROUNDS = 60
+
+export class LeaderHandover {
+  readonly #options: LeaderHandoverOptions
+  readonly #watch: ServerWatch<HandoverView>
+  #timer: Timer | null = null
+  #round: Promise<void> | null = null
+  /** How often in a row two servers were seen apart. */
+  #looks = 0
+  /** Of this cut. */
+  #rounds = 0
+  #nextRoundMs = 0
+  #isStopped = false
+
+  constructor(options: LeaderHandoverOptions) {
+    this.#options = options
+    const { client } = options
+    // Two that are apart, and a third.
+    const addresses = (): readonly string[] =>
+      client.takesSuccessors && client.servers.length > 2 ? client.servers : []
+    this.#watch = new ServerWatch({ ...options, addresses })
+  }
+
+  start(): void {
+    if (this.#isStopped || this.#timer !== null) return
+    this.#timer = this.#options.clock.setTimer(BEAT_MS, () => {
+      this.#timer = null
+      this.#beat()
+      this.start()
+    })
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.#timer?.cancel()
+    await Promise.all([this.#round, this.#watch.close()])
+  }
+
+  #beat(): void {
+    const reach = this.#watch.beat()
+    const nowMs = this.#options.clock.monotonic()
+    if (!reach.isSplit) {
+      this.#looks = this.#rounds = 0
+      this.#nextRoundMs = nowMs
+      return
+    }
+    if (++this.#looks < LOOKS_BEFORE_ASKING || nowMs < this.#nextRoundMs || this.#round !== null) return
+    this.#rounds++
+    this.#round = this.#ask(reach).then((isWell) => {
+      this.#round = null
+      this.#nextRoundMs = nowMs + (isWell || this.#rounds > MANY_ROUNDS ? CALM_ROUND_MS : ROUND_MS)
+    })
+  }
+
+  /** @returns whether every stream has a leader that may stay. */
+  async #ask(reach: ServerReach): Promise<boolean> {
+    const { client, logger } = this.#options
+    const view = this.#watch.views.find(({ serverName }) => reach.best.includes(serverName))
+    if (view === undefined) return false
+    const found = await Promise.all(
+      client.usedStreams.map(async (stream) => ({ stream, placement: await view.placement(stream) })),
+    )
+    const asked = found.flatMap(({ stream, placement }) => {
+      const successor = placement === null ? null : reach.successorOf(placement)
+      return successor === null ? [] : [{ stream, successor }]
+    })
+    if (this.#isStopped) return true
+    if (asked.length > 0) {
+      logger.warn(
+        { streams: asked.length, of: found.length },
+        'servers of NATS do not hear each other; leaders of streams that have lost a server are asked to hand over',
+      )
+    }
+    // Who has done it is seen in the next round.
+    for (const { stream, successor } of asked) view.stepDown(stream, successor)
+    return asked.length === 0 && found.every(({ placement }) => placement !== null)
+  }
+}

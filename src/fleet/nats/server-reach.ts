@@ -1,0 +1,140 @@
+/**
+ * Finds out which servers of NATS hear each other.
+ *
+ * A server passes a client's message on to the servers that it hears, and those pass it no further. So a message that is sent
+ * through a connection to one server arrives at the connections to exactly those that hear this one.
+ */
+import { randomUUID } from 'node:crypto'
+import { type Clock, sleep } from '../../support/clock.js'
+import type { NatsClient } from './nats-client.js'
+
+/** A connection to one server, as far as it is needed here. */
+export type ReachView = Pick<NatsClient, 'serverName' | 'publish' | 'subscribe' | 'close'>
+
+/** Clients need the permission to publish on it and to subscribe to it; without it nothing is found out. */
+export const REACH_SUBJECT = 'distributary.reach'
+/** A server that does not answer is not waited for as long as a connection may otherwise take. */
+const CONNECT_MS = 1_500
+/**
+ * A subscription takes a moment to be known at the other servers, so each message is sent after each of these pauses. Whoever has
+ * not heard it after the last has not heard it.
+ */
+const PAUSES_MS = [100, 150, 250, 500]
+
+/** Connects to one server; null when it refuses, or does not answer soon. */
+export async function openView<View extends ReachView>(
+  address: string,
+  connectTo: (address: string) => Promise<View>,
+  clock: Clock,
+): Promise<View | null> {
+  const deadline = new AbortController()
+  const connecting = connectTo(address).catch(() => null)
+  const view = await Promise.race([connecting, sleep(clock, CONNECT_MS, deadline.signal).then(() => null)])
+  deadline.abort()
+  if (view === null) void connecting.then((late) => late?.close()).catch(() => {})
+  return view
+}
+
+/** Connects to every server that answers soon: one connection for each, also where a server has several addresses. */
+export async function openViews<View extends ReachView>(
+  addresses: readonly string[],
+  connectTo: (address: string) => Promise<View>,
+  clock: Clock,
+): Promise<View[]> {
+  const views: View[] = []
+  for (const view of await Promise.all(addresses.map((address) => openView(address, connectTo, clock)))) {
+    if (view === null) continue
+    if (views.some(({ serverName }) => serverName === view.serverName)) await view.close().catch(() => {})
+    else views.push(view)
+  }
+  return views
+}
+
+/** @param views one for each server. */
+export async function probeReach(views: readonly ReachView[], clock: Clock, signal: AbortSignal): Promise<ServerReach> {
+  const subject = `${REACH_SUBJECT}.${randomUUID()}`
+  const heard = new Map(views.map(({ serverName }) => [serverName, new Set<string>()]))
+  const allHeard = new AbortController()
+  const subscriptions = views.map((view) =>
+    view.subscribe(subject, (data) => {
+      const from = data.toString('utf8')
+      if (heard.has(from)) heard.get(view.serverName)!.add(from)
+      if ([...heard.values()].every((names) => names.size === views.length)) allHeard.abort()
+    }),
+  )
+  const over = AbortSignal.any([allHeard.signal, signal])
+  for (const pauseMs of PAUSES_MS) {
+    if (over.aborted) break
+    for (const view of views) view.publish(subject, Buffer.from(view.serverName, 'utf8'))
+    await sleep(clock, pauseMs, over)
+  }
+  for (const subscription of subscriptions) subscription.close()
+  return new ServerReach(heard)
+}
+
+/** What leads a stream, and what keeps it besides. */
+export interface StreamPlacement {
+  /** The name of the leader's server. */
+  readonly leader: string
+  readonly followers: readonly string[]
+}
+
+export class ServerReach {
+  /** The servers that were found, by name: connections to them hear at least themselves. */
+  readonly servers: readonly string[]
+  readonly #heard: ReadonlyMap<string, ReadonlySet<string>>
+
+  /** @param heard for each server, whose messages arrived there. */
+  constructor(heard: ReadonlyMap<string, ReadonlySet<string>>) {
+    this.#heard = heard
+    this.servers = [...heard.keys()].filter((server) => heard.get(server)!.has(server))
+  }
+
+  /** Whether two servers have lost each other, and a third hears both. */
+  get isSplit(): boolean {
+    return this.servers.some((third) => {
+      const near = this.servers.filter((server) => server !== third && this.#areTogether(server, third))
+      return near.some((one) => near.some((other) => one !== other && this.#areApart(one, other)))
+    })
+  }
+
+  /** The servers that hear the most others. */
+  get best(): readonly string[] {
+    const most = Math.max(...this.servers.map((server) => this.#count(server)))
+    return this.servers.filter((server) => this.#count(server) === most)
+  }
+
+  /** The servers that hear the most others, where they hear more than this one; none where nothing was found out. */
+  betterThan(server: string): readonly string[] {
+    const count = this.servers.includes(server) ? this.#count(server) : -1
+    return this.best.filter((one) => this.#count(one) > count)
+  }
+
+  /** The follower that should lead instead: the leader has lost another follower, and this one hears both. */
+  successorOf({ leader, followers }: StreamPlacement): string | null {
+    const members = [leader, ...followers].filter((server) => this.servers.includes(server))
+    if (!members.includes(leader) || !members.some((server) => this.#areApart(leader, server))) return null
+    return (
+      members.find(
+        (one) => one !== leader && members.every((other) => other === one || this.#areTogether(one, other)),
+      ) ?? null
+    )
+  }
+
+  /** The number of other servers that this one hears. */
+  #count(server: string): number {
+    return this.servers.filter((other) => other !== server && this.#areTogether(server, other)).length
+  }
+
+  #areTogether(one: string, other: string): boolean {
+    return this.#hears(one, other) && this.#hears(other, one)
+  }
+
+  #areApart(one: string, other: string): boolean {
+    return one !== other && !this.#hears(one, other) && !this.#hears(other, one)
+  }
+
+  #hears(one: string, other: string): boolean {
+    return this.#heard.get(one)?.has(other) === true
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * Keeps a connection to every server of NATS, and knows all the time which servers hear each other: a few bytes are sent through
+ * each connection with every beat, and arrive at the connections to the servers that hear this one.
+ */
+import { randomUUID } from 'node:crypto'
+import { backoffMs } from '../../support/backoff.js'
+import type { Clock } from '../../support/clock.js'
+import type { Logger } from '../../support/log.js'
+import type { Random } from '../../support/random.js'
+import type { Closable } from './closable.js'
+import type { NatsClient } from './nats-client.js'
+import { openView, REACH_SUBJECT, type ReachView, ServerReach } from './server-reach.js'
+
+export type WatchView = ReachView & Pick<NatsClient, 'isConnected'>
+
+export interface ServerWatchOptions<View extends WatchView> {
+  /** Returns the addresses of the servers to watch at the moment; several may lead to the same server. */
+  readonly addresses: () => readonly string[]
+  /** Connects to one server. @throws BrokerError */
+  readonly connectTo: (address: string) => Promise<View>
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+}
+
+/** How often `beat` is to be called. */
+export const BEAT_MS = 250
+/** Shorter than servers take to miss each other, and longer than a beat is late on a slow link. */
+const HEARD_FOR_MS = 1_250
+/** When no connection has heard anything for so long, this user may not use the subject. */
+const FORBIDDEN_AFTER_MS = 10_000
+const OPEN_AGAIN = { firstMs: 2_000, capMs: 60_000 }
+
+interface Watched<View> {
+  readonly view: View
+  /** A connection that was lost may come back to another server. */
+  readonly server: string
+  readonly subscription: Closable
+  readonly sinceMs: number
+  /** When each server was heard last, by name. */
+  readonly heardMs: Map<string, number>
+}
+
+interface Address {
+  /** The server to which it led last; null when it has led nowhere yet. */
+  server: string | null
+  failures: number
+  nextMs: number
+}
+
+export class ServerWatch<View extends WatchView> {
+  readonly #options: ServerWatchOptions<View>
+  readonly #subject = `${REACH_SUBJECT}.${randomUUID()}`
+  readonly #addresses = new Map<string, Address>()
+  readonly #watched = new Map<string, Watched<View>>()
+  readonly #opening = new Set<Promise<void>>()
+  #hasHeard = false
+  #sinceMs: number | null = null
+  #isOver = false
+
+  constructor(options: ServerWatchOptions<View>) {
+    this.#options = options
+  }
+
+  /** The connections, one for each server that is there. */
+  get views(): readonly View[] {
+    return [...this.#watched.values()].map(({ view }) => view)
+  }
+
+  /** Sends a beat through every connection. @returns what was heard until now; nothing while a connection is new. */
+  beat(): ServerReach {
+    const nowMs = this.#options.clock.monotonic()
+    if (!this.#isOver) this.#keepOpen(nowMs)
+    const watched = [...this.#watched.values()]
+    for (const { view, server } of watched) view.publish(this.#subject, Buffer.from(server, 'utf8'))
+    const isKnown = watched.every(({ sinceMs }) => nowMs - sinceMs > HEARD_FOR_MS)
+    const heard = watched.map(({ server, heardMs }) => {
+      const names = [...heardMs].filter(([, atMs]) => nowMs - atMs <= HEARD_FOR_MS).map(([name]) => name)
+      return [server, new Set(names)] as const
+    })
+    return new ServerReach(new Map(isKnown ? heard : []))
+  }
+
+  async close(): Promise<void> {
+    this.#isOver = true
+    await Promise.all(this.#opening)
+    await Promise.all([...this.#watched.values()].map((one) => this.#drop(one)))
+  }
+
+  #keepOpen(nowMs: number): void {
+    const addresses = this.#options.addresses()
+    for (const one of this.#watched.values()) {
+      const isThere = one.view.isConnected && one.view.serverName === one.server
+      if (!isThere || addresses.length === 0) void this.#drop(one)
+    }
+    for (const known of this.#addresses.keys()) if (!addresses.includes(known)) this.#addresses.delete(known)
+    for (const address of addresses) {
+      const known = this.#addresses.get(address) ?? { server: null, failures: 0, nextMs: nowMs }
+      this.#addresses.set(address, known)
+      if ((known.server !== null && this.#watched.has(known.server)) || nowMs < known.nextMs) continue
+      // Until the attempt has ended.
+      known.nextMs = Number.POSITIVE_INFINITY
+      const opening = this.#open(address, known).finally(() => this.#opening.delete(opening))
+      this.#opening.add(opening)
+    }
+    if (this.#hasHeard || this.#sinceMs === null || nowMs - this.#sinceMs <= FORBIDDEN_AFTER_MS) return
+    this.#options.logger.info(
+      { subject: `${REACH_SUBJECT}.*` },
+      'this user of NATS may not use the subject: servers that do not hear each other are not noticed at once',
+    )
+    void this.close()
+  }
+
+  async #open(address: string, known: Address): Promise<void> {
+    const { connectTo, clock, random } = this.#options
+    const view = await openView(address, connectTo, clock)
+    const nowMs = clock.monotonic()
+    if (view === null) {
+      known.nextMs = nowMs + backoffMs(OPEN_AGAIN, ++known.failures, random)
+      return
+    }
+    const server = view.serverName
+    known.server = server
+    known.failures = 0
+    known.nextMs = nowMs
+    if (this.#isOver || this.#watched.has(server)) return await view.close().catch(() => {})
+    const heardMs = new Map<string, number>()
+    const subscription = view.subscribe(this.#subject, (data) => {
+      const from = data.toString('utf8')
+      if (!this.#watched.has(from)) return
+      this.#hasHeard = true
+      heardMs.set(from, clock.monotonic())
+    })
+    this.#sinceMs ??= nowMs
+    this.#watched.set(server, { view, server, subscription, sinceMs: nowMs, heardMs })
+  }
+
+  async #drop({ view, server, subscription }: Watched<View>): Promise<void> {
+    this.#watched.delete(server)
+    subscription.close()
+    await view.close().catch(() => {})
+  }
+}

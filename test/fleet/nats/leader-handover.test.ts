@@ -1,0 +1,210 @@
+/** Tests of leaders that are asked to hand over: real servers of which two have lost each other, and the bounds of the asking. */
+import t, { type Test } from 'tap'
+import { type HandoverView, LeaderHandover } from '../../../src/fleet/nats/leader-handover.js'
+import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
+import type { StreamPlacement } from '../../../src/fleet/nats/server-reach.js'
+import { systemClock } from '../../../src/support/clock.js'
+import { silentLogger } from '../../../src/support/log.js'
+import { seededRandom } from '../../../src/support/random.js'
+import type { FaultProxy } from '../../support/fault-proxy.js'
+import { startNatsCluster } from '../../support/nats-process.js'
+import { pause, until } from '../../support/until.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+import { ServerNetwork } from './server-network.js'
+
+/** So many that a server leads none of them only once in a hundred times, and two of them none never. */
+const STREAMS = 12
+const REPLICAS = 3
+
+void t.test('streams whose leaders have lost a replica are led by the server that hears everybody', async (t) => {
+  const routes = new Map<number, Map<number, FaultProxy>>()
+  const nats = await startNatsCluster(t, { routeProxies: routes })
+  const clients = await Promise.all(
+    nats.map(async ({ url }) => {
+      const client = await NatsClient.connect({ servers: [url], name: 'a test' }, systemClock)
+      t.teardown(() => client.close())
+      return client
+    }),
+  )
+  const [, , third] = clients
+  const names = Array.from({ length: STREAMS }, (_, i) => `S${i}`)
+  for (const name of names) {
+    await third!.ensureStream(name, name.toLowerCase(), { replicas: REPLICAS, maxBytes: 1e6, maxAgeMs: 60_000 })
+  }
+  t.same([...third!.usedStreams].sort(), [...names].sort())
+  const placements = (): Promise<(StreamPlacement | null)[]> => Promise.all(names.map((name) => third!.placement(name)))
+  await until(
+    async () => (await placements()).every((placement) => placement?.followers.length === 2),
+    'every stream has a leader and two followers',
+    30_000,
+  )
+  if (!third!.takesSuccessors) return t.comment('this NATS takes no wish')
+
+  // As its clients, it sees only leaders that its own server hears: all of them.
+  const connectTo = (server: string): Promise<NatsClient> =>
+    NatsClient.connect({ servers: [server], name: 'a watch' }, systemClock)
+  const used = { servers: nats.map(({ url }) => url), usedStreams: names, takesSuccessors: true }
+  const random = seededRandom(1)
+  const handover = new LeaderHandover({ client: used, connectTo, clock: systemClock, random, logger: silentLogger })
+  t.teardown(() => handover.stop())
+  handover.start()
+  // It knows nothing before its connections are older than that.
+  await pause(2_000)
+  for (const link of [routes.get(0)?.get(1), routes.get(1)?.get(0)]) link?.stall()
+  await until(
+    async () => (await placements()).every((placement) => placement?.leader === third!.serverName),
+    'every stream is led by one that hears both others',
+    60_000,
+  )
+})
+
+/** Where each stream is kept, the leader first; null for one without a leader. */
+type Streams = Map<string, readonly string[] | null>
+
+interface Asking {
+  readonly network: ServerNetwork
+  readonly handover: LeaderHandover
+  /** The requests: which stream, to whom. */
+  readonly stepDowns: string[]
+  /** Names of streams, one for each look. */
+  readonly looks: string[]
+  readonly pass: (ms: number) => Promise<void>
+}
+
+/** Three servers that hear each other, watched for some seconds already. */
+async function asking(t: Test, streams: Streams, { takesSuccessors = true, size = 3 } = {}): Promise<Asking> {
+  const clock = new VirtualClock()
+  const network = new ServerNetwork(...['one', 'two', 'three'].slice(0, size))
+  const stepDowns: string[] = []
+  const looks: string[] = []
+  const connectTo = async (server: string): Promise<HandoverView> =>
+    Object.assign(network.view(server), {
+      placement: async (stream: string) => {
+        looks.push(stream)
+        const [leader, ...followers] = streams.get(stream) ?? []
+        return leader === undefined ? null : { leader, followers }
+      },
+      stepDown: (stream: string, successor: string) => void stepDowns.push(`${stream} to ${successor}`),
+    })
+  const client = { servers: network.servers, usedStreams: [...streams.keys()], takesSuccessors }
+  const random = seededRandom(1)
+  const handover = new LeaderHandover({ client, connectTo, clock, random, logger: silentLogger })
+  t.teardown(() => handover.stop())
+  handover.start()
+  const pass = (ms: number): Promise<void> => clock.advanceInTurns(ms, 50)
+  await pass(3_000)
+  return { network, handover, stepDowns, looks, pass }
+}
+
+void t.test('only leaders that have lost a follower are asked, within two seconds', async (t) => {
+  const { network, stepDowns, looks, pass } = await asking(
+    t,
+    new Map([
+      ['A', ['one', 'two', 'three']],
+      ['B', ['two', 'three', 'one']],
+      ['LED WELL', ['three', 'one', 'two']],
+      ['ELSEWHERE', ['one', 'three']],
+      ['ALONE', ['one', 'two']],
+      ['LEADERLESS', null],
+    ]),
+  )
+  network.cut('one', 'two')
+  await pass(1_000)
+  t.same(looks, [], 'a second is no reason yet')
+  await pass(1_000)
+  t.same(stepDowns, ['A to three', 'B to three'])
+})
+
+void t.test('a server that is down or has stopped, or of which nobody hears, is no reason', async (t) => {
+  const streams: Streams = new Map([['A', ['one', 'two', 'three']]])
+  const harms: readonly ((network: ServerNetwork) => void)[] = [
+    (network) => network.kill('two'),
+    (network) => network.stop('two'),
+    (network) => network.cut('one', 'two').cut('three', 'two'),
+  ]
+  for (const harm of harms) {
+    const { network, looks, pass } = await asking(t, streams)
+    harm(network)
+    await pass(20_000)
+    t.same(looks, [])
+  }
+})
+
+void t.test('a server that begins again counts once it has been heard', async (t) => {
+  const { network, looks, stepDowns, pass } = await asking(t, new Map([['A', ['one', 'two', 'three']]]))
+  network.kill('two')
+  await pass(10_000)
+  t.same(network.open, ['one', 'three'])
+  network.restart('two')
+  await pass(15_000)
+  t.same([...network.open].sort(), ['one', 'three', 'two'])
+  t.same(looks, [])
+  network.cut('one', 'two')
+  await pass(2_000)
+  t.same(stepDowns, ['A to three'])
+})
+
+void t.test('leaders are asked every second until others lead, and what leads then is looked at seldom', async (t) => {
+  const streams: Streams = new Map([
+    ['A', ['one', 'two', 'three']],
+    ['B', null],
+  ])
+  const { network, stepDowns, looks, pass } = await asking(t, streams)
+  network.cut('one', 'two')
+  await pass(4_000)
+  t.same(stepDowns, ['A to three', 'A to three', 'A to three'])
+  // One that was elected meanwhile has to go as well.
+  streams.set('A', ['three', 'one', 'two']).set('B', ['two', 'one', 'three'])
+  await pass(1_000)
+  t.same(stepDowns.slice(3), ['B to three'])
+  streams.set('B', ['three', 'one', 'two'])
+  const before = looks.length
+  await pass(21_000)
+  t.equal(stepDowns.length, 4)
+  t.ok(looks.length - before <= 2 * 3, `${looks.length - before} looks in 21 s`)
+})
+
+void t.test(
+  'when the servers hear each other again nobody is asked any more, and the next cut is a new one',
+  async (t) => {
+    const { network, stepDowns, pass } = await asking(t, new Map([['A', ['one', 'two', 'three']]]))
+    network.cut('one', 'two')
+    await pass(2_000)
+    t.equal(stepDowns.length, 1)
+    network.join('one', 'two')
+    await pass(10_000)
+    t.equal(stepDowns.length, 1)
+    network.cut('one', 'two')
+    await pass(2_000)
+    t.equal(stepDowns.length, 2)
+  },
+)
+
+void t.test('a leader that never goes is asked sixty times, and then seldom', async (t) => {
+  const { network, stepDowns, pass } = await asking(t, new Map([['A', ['one', 'two', 'three']]]))
+  network.cut('one', 'two')
+  await pass(90_000)
+  const asked = stepDowns.length
+  t.ok(asked >= 60 && asked <= 65, `${asked} times in 90 s`)
+  await pass(100_000)
+  t.ok(stepDowns.length - asked <= 11, `${stepDowns.length - asked} times in another 100 s`)
+})
+
+void t.test('a stop closes the connections, and nobody is asked after it', async (t) => {
+  const { network, handover, stepDowns, pass } = await asking(t, new Map([['A', ['one', 'two', 'three']]]))
+  t.equal(network.open.length, 3)
+  network.cut('one', 'two')
+  await handover.stop()
+  handover.start()
+  await pass(5_000)
+  t.same([stepDowns, network.open], [[], []])
+})
+
+void t.test('an older NATS, which takes no wish, and one of two servers are not watched', async (t) => {
+  const streams: Streams = new Map([['A', ['one', 'two', 'three']]])
+  for (const options of [{ takesSuccessors: false }, { size: 2 }]) {
+    const { network, pass } = await asking(t, streams, options)
+    await pass(10_000)
+    t.same(network.open, [])
+  }
+})

@@ -1,0 +1,136 @@
+/** Which servers of NATS hear each other: three real ones with a link that is cut, and what follows from what was heard. */
+import t from 'tap'
+import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
+import { openViews, probeReach, ServerReach } from '../../../src/fleet/nats/server-reach.js'
+import { systemClock } from '../../../src/support/clock.js'
+import type { FaultProxy } from '../../support/fault-proxy.js'
+import { startNats, startNatsCluster } from '../../support/nats-process.js'
+import { until } from '../../support/until.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+import { ServerNetwork } from './server-network.js'
+
+const never = new AbortController().signal
+
+void t.test('a link between two real servers that is cut is found, and the server that hears both', async (t) => {
+  const routes = new Map<number, Map<number, FaultProxy>>()
+  const nats = await startNatsCluster(t, { routeProxies: routes })
+  const connectTo = (server: string): Promise<NatsClient> =>
+    NatsClient.connect({ servers: [server], name: 'a test' }, systemClock)
+  const views = await openViews(
+    nats.map(({ url }) => url),
+    connectTo,
+    systemClock,
+  )
+  t.teardown(() => Promise.all(views.map((view) => view.close())))
+  t.same(
+    views.map(({ serverName }) => serverName),
+    ['n0', 'n1', 'n2'],
+  )
+  const probe = (): Promise<ServerReach> => probeReach(views, systemClock, never)
+  // Servers that have just begun may not know each other yet.
+  await until(async () => (await probe()).best.length === 3, 'all hear all', 30_000)
+  const whole = await probe()
+  t.equal(whole.isSplit, false)
+  t.same(whole.betterThan('n0'), [])
+
+  const links = [routes.get(0)?.get(1), routes.get(1)?.get(0)]
+  for (const link of links) link?.stall()
+  await until(async () => (await probe()).isSplit, 'the cut is seen')
+  const split = await probe()
+  t.same(split.best, ['n2'])
+  t.same([split.betterThan('n0'), split.betterThan('n1'), split.betterThan('n2')], [['n2'], ['n2'], []])
+
+  for (const link of links) {
+    link?.release()
+    link?.cut()
+  }
+  await until(async () => (await probe()).best.length === 3, 'all hear all again', 30_000)
+  t.equal((await probe()).isSplit, false)
+})
+
+void t.test('a user without the permission finds out nothing, and has no reason to move', async (t) => {
+  const permissions = '{ publish: "other", subscribe: "_INBOX.>" }'
+  const users = `{ user: "u", password: "p", permissions: ${permissions} }`
+  const { url } = await startNats(t, { config: `authorization { users: [${users}] }` })
+  const connection = { servers: [url], name: 'a test', user: { name: 'u', password: () => 'p' } }
+  const view = await NatsClient.connect(connection, systemClock)
+  t.teardown(() => view.close())
+  const reach = await probeReach([view], systemClock, never)
+  t.same([reach.servers, reach.betterThan('n0'), reach.isSplit], [[], [], false])
+})
+
+void t.test('a server with two addresses is asked once, and one that is slow to answer not at all', async (t) => {
+  const clock = new VirtualClock()
+  const network = new ServerNetwork('one', 'two')
+  let answerLate = (): void => {}
+  const connectTo = (address: string) => {
+    if (address === 'refused') return Promise.reject(new Error('refused'))
+    if (address !== 'two') return Promise.resolve(network.view('one'))
+    return new Promise<ReturnType<typeof network.view>>((resolve) => {
+      answerLate = () => resolve(network.view('two'))
+    })
+  }
+  const opening = openViews(['one', 'its other address', 'two', 'refused'], connectTo, clock)
+  await clock.advanceInTurns(1_500, 100)
+  const views = await opening
+  t.same(
+    views.map(({ serverName }) => serverName),
+    ['one'],
+  )
+  t.same(network.open, ['one'])
+  answerLate()
+  await clock.advanceInTurns(100, 100)
+  t.same(network.open, ['one'], 'a connection that came too late is closed')
+})
+
+void t.test('a server that says nothing does not count', async (t) => {
+  const clock = new VirtualClock()
+  const network = new ServerNetwork('one', 'two', 'three')
+  network.stop('two')
+  const probing = probeReach(
+    network.servers.map((server) => network.view(server)),
+    clock,
+    never,
+  )
+  await clock.advanceInTurns(1_000, 50)
+  const reach = await probing
+  t.same(reach.servers, ['one', 'three'])
+  t.equal(reach.isSplit, false)
+  t.same(reach.betterThan('two'), ['one', 'three'], 'its clients move')
+  t.same(reach.betterThan('one'), [])
+})
+
+/** @param lost pairs that do not hear each other. */
+function reachOf(servers: string, ...lost: readonly string[]): ServerReach {
+  const hears = (one: string, other: string): boolean => !lost.includes(one + other) && !lost.includes(other + one)
+  return new ServerReach(
+    new Map([...servers].map((one) => [one, new Set([...servers].filter((other) => hears(one, other)))])),
+  )
+}
+
+const placements: readonly (readonly [string, ServerReach, string, string | null])[] = [
+  ['all hear all', reachOf('abc'), 'abc', null],
+  ['the leader has lost a follower', reachOf('abc', 'ab'), 'abc', 'c'],
+  ['the leader hears both', reachOf('abc', 'ab'), 'cab', null],
+  ['the lost server does not keep the stream', reachOf('abcd', 'ab'), 'acd', null],
+  ['nobody hears both', reachOf('abc', 'ab', 'bc'), 'abc', null],
+  ['the lost follower is down', reachOf('ac'), 'abc', null],
+  ['the leader is not reached', reachOf('bc'), 'abc', null],
+  ['of five, two have lost each other', reachOf('abcde', 'ab'), 'abcde', 'c'],
+  ['the first that would do hears not all', reachOf('abcd', 'ab', 'bc'), 'abcd', 'd'],
+]
+
+for (const [what, reach, [leader = '', ...followers], expected] of placements) {
+  void t.test(`${what}: ${expected === null ? 'the leader stays' : `${expected} should lead`}`, async (t) => {
+    t.equal(reach.successorOf({ leader, followers }), expected)
+  })
+}
+
+void t.test('a connection moves where more servers are heard, and only there', async (t) => {
+  t.same(reachOf('abc', 'ab').betterThan('a'), ['c'])
+  t.same(reachOf('abcde', 'ab').betterThan('a'), ['c', 'd', 'e'])
+  t.same(reachOf('abcde', 'ab').betterThan('d'), [])
+  t.same(reachOf('abc', 'ab', 'ac').betterThan('a'), ['b', 'c'], 'a server that is cut off altogether')
+  t.same(reachOf('ab', 'ab').betterThan('a'), [], 'of two halves none is better')
+  t.same(reachOf('').betterThan('a'), [])
+})

@@ -1,0 +1,115 @@
+/** What is known of servers that are watched all the time: addresses, connections that come and go, and users that may not. */
+import t, { type Test } from 'tap'
+import { ServerWatch, type WatchView } from '../../../src/fleet/nats/server-watch.js'
+import type { ServerReach } from '../../../src/fleet/nats/server-reach.js'
+import type { Logger } from '../../../src/support/log.js'
+import { seededRandom } from '../../../src/support/random.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+import { ServerNetwork } from './server-network.js'
+
+interface Watching {
+  readonly network: ServerNetwork
+  readonly watch: ServerWatch<WatchView>
+  /** The addresses to which a connection was tried, in order. */
+  readonly tried: string[]
+  readonly told: string[]
+  /** Beats for so long. @returns what was heard at the last beat. */
+  readonly beats: (ms: number) => Promise<ServerReach>
+}
+
+/** @param addresses by the server to which each leads. */
+function watching(t: Test, addresses: Readonly<Record<string, string>>): Watching {
+  const clock = new VirtualClock()
+  const network = new ServerNetwork('one', 'two', 'three')
+  const tried: string[] = []
+  const told: string[] = []
+  const logger: Logger = {
+    debug: () => {},
+    info: (_fields, message) => void told.push(message),
+    warn: () => {},
+    error: () => {},
+  }
+  const watch = new ServerWatch<WatchView>({
+    addresses: () => Object.keys(addresses),
+    connectTo: async (address) => {
+      tried.push(address)
+      return network.view(addresses[address]!)
+    },
+    clock,
+    random: seededRandom(1),
+    logger,
+  })
+  t.teardown(() => watch.close())
+  const beats = async (ms: number): Promise<ServerReach> => {
+    let reach = watch.beat()
+    for (let passedMs = 0; passedMs < ms; passedMs += 250) {
+      await clock.advanceInTurns(250, 50)
+      reach = watch.beat()
+    }
+    return reach
+  }
+  return { network, watch, tried, told, beats }
+}
+
+const ADDRESSES = { 'one:4222': 'one', 'two:4222': 'two', 'three:4222': 'three' }
+
+void t.test('who hears whom is known soon, and a cut within a second and a half', async (t) => {
+  const { network, beats } = watching(t, ADDRESSES)
+  t.same((await beats(500)).servers, [], 'nothing is known of connections that have just begun')
+  t.same((await beats(2_000)).servers, ['one', 'two', 'three'])
+  network.cut('one', 'two')
+  t.equal((await beats(1_000)).isSplit, false)
+  t.equal((await beats(500)).isSplit, true)
+  network.join('one', 'two')
+  t.equal((await beats(250)).isSplit, false, 'the first beat that passes tells')
+})
+
+void t.test('a server with several addresses has one connection, and is not tried time and again', async (t) => {
+  const { network, tried, beats } = watching(t, { ...ADDRESSES, '10.0.0.1:4222': 'one', '10.0.0.2:4222': 'two' })
+  await beats(60_000)
+  t.equal(network.open.length, 3)
+  t.equal(tried.length, 5)
+})
+
+void t.test('an address that leads nowhere is tried more and more rarely', async (t) => {
+  const { network, tried, beats } = watching(t, ADDRESSES)
+  network.kill('two')
+  await beats(60_000)
+  const inFirst = tried.length
+  t.ok(inFirst >= 2 + 4 && inFirst <= 2 + 8, `${inFirst} attempts in the first minute`)
+  await beats(300_000)
+  t.ok(tried.length - inFirst <= 11, `${tried.length - inFirst} in the next five`)
+  network.restart('two')
+  t.same((await beats(62_000)).servers.length, 3)
+})
+
+void t.test('a connection that comes back to another server is not taken for the first', async (t) => {
+  const { network, watch, beats } = watching(t, ADDRESSES)
+  await beats(3_000)
+  const view = watch.views.find(({ serverName }) => serverName === 'two') as { serverName: string }
+  network.kill('two')
+  await beats(250)
+  view.serverName = 'one'
+  t.same((await beats(3_000)).servers, ['one', 'three'])
+  network.restart('two')
+  t.same([...(await beats(20_000)).servers].sort(), ['one', 'three', 'two'])
+  t.equal(network.open.length, 3)
+})
+
+void t.test('a user that may not use the subject stops trying, and says so once', async (t) => {
+  const { network, tried, told, beats } = watching(t, ADDRESSES)
+  for (const server of network.servers) network.stop(server)
+  await beats(9_000)
+  t.same([network.open.length, told.length], [3, 0])
+  await beats(60_000)
+  t.same([network.open.length, told.length, tried.length], [0, 1, 3])
+  t.match(told[0], /may not use the subject/)
+})
+
+void t.test('connections that are still being opened are closed with the others', async (t) => {
+  const { network, watch, beats } = watching(t, ADDRESSES)
+  await beats(0)
+  await watch.close()
+  await beats(5_000)
+  t.same(network.open, [])
+})
