@@ -6,10 +6,15 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type Clock, sleep } from '../../support/clock.js'
-import type { NatsClient } from './nats-client.js'
+import type { Closable } from './closable.js'
 
-/** A connection to one server, as far as it is needed here. */
-export type ReachView = Pick<NatsClient, 'serverName' | 'publish' | 'subscribe' | 'close'>
+/** A connection to one server. */
+export interface ReachView {
+  readonly serverName: string
+  publish(subject: string, data: Buffer): void
+  subscribe(subject: string, onMessage: (data: Buffer) => void): Closable
+  close(): Promise<void>
+}
 
 /** Clients need the permission to publish on it and to subscribe to it; without it nothing is found out. */
 export const REACH_SUBJECT = 'distributary.reach'

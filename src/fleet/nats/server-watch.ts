@@ -8,10 +8,11 @@ import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { Closable } from './closable.js'
-import type { NatsClient } from './nats-client.js'
 import { openView, REACH_SUBJECT, type ReachView, ServerReach } from './server-reach.js'
 
-export type WatchView = ReachView & Pick<NatsClient, 'isConnected'>
+export interface WatchView extends ReachView {
+  readonly isConnected: boolean
+}
 
 export interface ServerWatchOptions<View extends WatchView> {
   /** Returns the addresses of the servers to watch at the moment; several may lead to the same server. */
