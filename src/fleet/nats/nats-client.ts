@@ -69,6 +69,7 @@ export type ServerQuestion = (client: NatsClient) => Promise<boolean>
 const API_TIMEOUT_MS = 5_000
 /** A stream that elects its leader drops what it is asked, and may have one a moment later. */
 const ASK_AGAIN_MS = 1_000
+const ALIVE_MS = 1_000
 /** How long a leader may take to say who follows it: it is asked again soon. */
 const LEADER_TIMEOUT_MS = 1_000
 /** An answer larger than a message comes in parts; no publisher sends more parts than this. */
@@ -182,6 +183,19 @@ export class NatsClient {
   /** The name of that server, as the leaders of streams call it. */
   get serverName(): string {
     return this.#connection.info?.server_name ?? ''
+  }
+
+  /** Whether that server answers within a second. */
+  async isAlive(): Promise<boolean> {
+    const deadline = new AbortController()
+    const answered = this.#connection.flush().then(
+      () => true,
+      () => false,
+    )
+    const late = sleep(this.#clock, ALIVE_MS, deadline.signal).then(() => false)
+    const isAlive = await Promise.race([answered, late])
+    deadline.abort()
+    return isAlive
   }
 
   /** Connects to the next server. Resolves when that is done, or seems to take for ever. */

@@ -76,9 +76,12 @@ export class ServerChoice {
     await sleep(clock, COLLECT_MS * (0.5 + random.next()), signal)
     if (signal.aborted || !client.isConnected) return
     const views = await openViews(servers, connectTo, clock)
-    const target = await this.#target(views).finally(() =>
-      Promise.all(views.map((view) => view.close().catch(() => {}))),
-    )
+    let target: string | null
+    try {
+      target = await this.#target(views)
+    } finally {
+      await Promise.all(views.map((view) => view.close().catch(() => {})))
+    }
     if (signal.aborted) return
     if (target === null || !client.isConnected) {
       await sleep(clock, backoffMs(AGAIN, Math.max(1, ++this.#vain - SOON_LOOKS), random), signal)
@@ -99,7 +102,9 @@ export class ServerChoice {
     const reach = await probeReach(views, clock, this.#stopping.signal)
     if (this.#stopping.signal.aborted) return null
     const better = views.filter(({ serverName }) => reach.betterThan(client.serverName).includes(serverName))
-    if (better.length > 0) {
+    // One that takes no new connections, or is slow to, may serve this one well.
+    const isKnown = reach.servers.includes(client.serverName) || !(await client.isAlive())
+    if (better.length > 0 && isKnown) {
       const text = 'moving to another server of NATS, which hears servers that this one does not hear'
       logger.warn({ server: client.serverName, servers: better.map(({ serverName }) => serverName) }, text)
       return better[randomInteger(random, 0, better.length - 1)]!.serverId

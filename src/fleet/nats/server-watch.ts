@@ -123,7 +123,7 @@ export class ServerWatch<View extends WatchView> {
     const server = view.serverName
     known.server = server
     known.failures = 0
-    known.nextMs = nowMs
+    known.nextMs = nowMs + OPEN_AGAIN.firstMs
     if (this.#isOver || this.#watched.has(server)) return await view.close().catch(() => {})
     const heardMs = new Map<string, number>()
     const subscription = view.subscribe(this.#subject, (data) => {

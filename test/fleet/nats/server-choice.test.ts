@@ -77,6 +77,7 @@ function choosing(t: Test): Choosing {
     get serverName() {
       return network.servers[at]
     },
+    isAlive: async () => !network.hasStopped(network.servers[at]!),
     reconnect: async () => void (at = (at + 1) % 3),
   } as unknown as NatsClient
   const connectTo = async (server: string): Promise<NatsClient> => {
@@ -129,6 +130,14 @@ void t.test('a client moves from a server that has stopped, although its connect
   doubt('stream')
   await pass(2_500)
   t.not(at(), 'one')
+})
+
+void t.test('a client stays at a server that takes no new connections, but answers it', async (t) => {
+  const { network, at, doubt, pass } = choosing(t)
+  network.kill('one')
+  doubt('stream')
+  await pass(5_000)
+  t.equal(at(), 'one')
 })
 
 void t.test('where all servers hear each other, a client moves where more is answered', async (t) => {

@@ -35,6 +35,10 @@ export class ServerNetwork {
     this.#silent.add(server)
   }
 
+  hasStopped(server: string): boolean {
+    return this.#silent.has(server)
+  }
+
   /** The server's connections are lost, and it takes no new ones. */
   kill(server: string): void {
     this.#down.add(server)

@@ -100,12 +100,11 @@ void t.test('a server that says nothing does not count', async (t) => {
   t.same(reach.betterThan('one'), [])
 })
 
-/** @param lost pairs that do not hear each other. */
+/** @param servers a letter each. @param lost pairs that do not hear each other. */
 function reachOf(servers: string, ...lost: readonly string[]): ServerReach {
+  const names = servers.split('')
   const hears = (one: string, other: string): boolean => !lost.includes(one + other) && !lost.includes(other + one)
-  return new ServerReach(
-    new Map([...servers].map((one) => [one, new Set([...servers].filter((other) => hears(one, other)))])),
-  )
+  return new ServerReach(new Map(names.map((one) => [one, new Set(names.filter((other) => hears(one, other)))])))
 }
 
 const placements: readonly (readonly [string, ServerReach, string, string | null])[] = [
@@ -120,7 +119,8 @@ const placements: readonly (readonly [string, ServerReach, string, string | null
   ['the first that would do hears not all', reachOf('abcd', 'ab', 'bc'), 'abcd', 'd'],
 ]
 
-for (const [what, reach, [leader = '', ...followers], expected] of placements) {
+for (const [what, reach, members, expected] of placements) {
+  const [leader = '', ...followers] = members.split('')
   void t.test(`${what}: ${expected === null ? 'the leader stays' : `${expected} should lead`}`, async (t) => {
     t.equal(reach.successorOf({ leader, followers }), expected)
   })
